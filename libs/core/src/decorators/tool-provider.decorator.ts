@@ -1,0 +1,23 @@
+import 'reflect-metadata';
+
+/** Options of a class whose methods are tools. A Nest provider has a namespace; an entity has a prefix and an id. */
+export interface ToolProviderOptions {
+  /** First part of a service tool's id. @default the class name in snake_case without `Tools` or `Service` */
+  readonly namespace?: string;
+  /** First part of an entity tool's id; matches `^[a-zA-Z][a-zA-Z0-9]*$`. @default the class name in lower case */
+  readonly prefix?: string;
+  /** The property or method of an entity that identifies an instance. @default 'id' */
+  readonly instanceIdProperty?: string;
+}
+
+export const TOOL_PROVIDER_METADATA = 'toolloop:tool-provider';
+
+/**
+ * Marks a class whose `@LlmTool()` methods are tools: a Nest provider, whose tools are there from the start, or an entity, whose tools appear when
+ * a tool returns an instance of it.
+ */
+export function ToolProvider(options: ToolProviderOptions = {}): ClassDecorator {
+  return (target) => {
+    Reflect.defineMetadata(TOOL_PROVIDER_METADATA, options, target);
+  };
+}

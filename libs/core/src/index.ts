@@ -1,0 +1,59 @@
+export type { ApprovalDecision, ApprovalRequest } from './protocol/approval.js';
+export { CallJournal } from './protocol/call-journal.js';
+export type { JournalClaim, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
+export { ConversationStore } from './protocol/conversation-store.js';
+export type { ConversationKey } from './protocol/conversation-store.js';
+export type { DirectiveRequest } from './protocol/directive.js';
+export { ConfigurationError, InvalidRequestError, ModelError, RunError } from './protocol/errors.js';
+export type { Finding } from './protocol/errors.js';
+export type { JsonObject, JsonValue } from './protocol/json.js';
+export { LanguageModel } from './protocol/language-model.js';
+export type { AnswerFormat, ModelEvent, ModelFinishReason, ModelOptions, ModelRequest, ToolChoice } from './protocol/language-model.js';
+export { DEFAULT_LIMITS } from './protocol/limits.js';
+export type { Limits } from './protocol/limits.js';
+export { LoopEventSink } from './protocol/loop-event.js';
+export type { EventStamp, LoopEvent, LoopEventBody, LoopEventOf, WarningCode } from './protocol/loop-event.js';
+export type { LoopHooks, LoopIteration, LoopRequest, ToolSelector } from './protocol/loop-request.js';
+export type { FinishReason, LoopResult, RunFailure } from './protocol/loop-result.js';
+export type {
+  AssistantMessage,
+  ContentPart,
+  Message,
+  MessageLabels,
+  SystemMessage,
+  ToolCall,
+  ToolMessage,
+  UserMessage,
+} from './protocol/message.js';
+export type { Decision, Policy, PolicySubject } from './protocol/policy.js';
+export type { Register, RegisteredActor } from './protocol/register.js';
+export type { RunHandle } from './protocol/run-handle.js';
+export { TOOL_EFFECTS, ToolSource } from './protocol/tool.js';
+export type {
+  ArgumentProblem,
+  Audience,
+  EntityReference,
+  ResultProjector,
+  Tool,
+  ToolEffect,
+  ToolInputCodec,
+  ToolLabels,
+  ToolOrigin,
+  ToolRedaction,
+  ToolSpec,
+} from './protocol/tool.js';
+export { ConnectionBroker } from './protocol/tool-call-context.js';
+export type { Credential, RunContext, ToolCallContext } from './protocol/tool-call-context.js';
+export { ToolError } from './protocol/tool-error.js';
+export type { JsonApiError, ToolErrorCode, ToolFailure } from './protocol/tool-error.js';
+export { ToolInjectionStrategy } from './protocol/tool-injection.js';
+export type { EntityHandles, InjectionResult, ToolInjection, ToolInjectionContext } from './protocol/tool-injection.js';
+export type { ToolInvocationRecord } from './protocol/tool-invocation-record.js';
+export { NO_USAGE, addUsage } from './protocol/usage.js';
+export type { Usage } from './protocol/usage.js';
+export { LlmTool } from './decorators/llm-tool.decorator.js';
+export type { LlmToolOptions, OutputDeclaration, OutputShape } from './decorators/llm-tool.decorator.js';
+export { ToolContext, ToolInput, ToolParam } from './decorators/tool-parameter.decorators.js';
+export type { ToolParamOptions } from './decorators/tool-parameter.decorators.js';
+export { ToolProvider } from './decorators/tool-provider.decorator.js';
+export type { ToolProviderOptions } from './decorators/tool-provider.decorator.js';

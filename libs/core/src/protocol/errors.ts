@@ -1,0 +1,60 @@
+import type { LoopResult } from './loop-result.js';
+
+/** One thing wrong with a declaration, and how to mend it. */
+export interface Finding {
+  /** Where, e.g. `CustomerTools.searchCustomers`. */
+  readonly at: string;
+  readonly problem: string;
+  readonly remedy: string;
+}
+
+/** Thrown at bootstrap with every finding at once: the developer must act. */
+export class ConfigurationError extends Error {
+  override readonly name = 'ConfigurationError';
+  readonly code = 'configuration';
+
+  constructor(readonly findings: readonly Finding[]) {
+    super(
+      [
+        `Toolloop found ${findings.length} ${findings.length === 1 ? 'problem' : 'problems'} in the declarations and does not start:`,
+        ...findings.map(({ at, problem, remedy }, index) => `  ${index + 1}. ${at}: ${problem}\n     ${remedy}`),
+      ].join('\n'),
+    );
+  }
+}
+
+/** A request that cannot be run as it is: the caller must act. Over HTTP it is a 400. */
+export class InvalidRequestError extends Error {
+  override readonly name = 'InvalidRequestError';
+
+  constructor(
+    readonly code: 'invalid_request' | 'invalid_messages' | 'unknown_tool' | 'unknown_model',
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+/** A failure of a provider or of the way to it. `message` is for logs; users and models read a fixed text. */
+export class ModelError extends Error {
+  override readonly name = 'ModelError';
+
+  constructor(
+    message: string,
+    readonly options: { readonly status?: number; readonly retryable?: boolean; readonly cause?: unknown } = {},
+  ) {
+    super(message, { cause: options.cause });
+  }
+}
+
+/** What `run()` rejects with. The partial result, with its valid transcript, is never lost. */
+export class RunError extends Error {
+  override readonly name = 'RunError';
+
+  constructor(
+    readonly result: LoopResult,
+    options: { readonly cause?: unknown } = {},
+  ) {
+    super(result.error?.message ?? `The run ended with "${result.finishReason}".`, options);
+  }
+}

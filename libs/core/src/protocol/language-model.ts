@@ -1,0 +1,70 @@
+import type { JSONSchema7 } from 'json-schema';
+import type { Message } from './message.js';
+import type { ToolSpec } from './tool.js';
+import type { Usage } from './usage.js';
+
+/** Which tools the model may or must call in one answer. */
+export type ToolChoice = 'auto' | 'none' | 'required' | { readonly tool: string };
+
+/** Options every provider knows, and a door for those it alone knows. */
+export interface ModelOptions {
+  readonly temperature?: number;
+  readonly topP?: number;
+  /** Upper bound of tokens in one answer. */
+  readonly maxOutputTokens?: number;
+  readonly seed?: number;
+  readonly stopSequences?: readonly string[];
+  /** Merged into the provider's request body as they are. */
+  readonly provider?: Readonly<Record<string, unknown>>;
+}
+
+/** The shape a final answer must have. */
+export interface AnswerFormat {
+  /** Matches `^[a-zA-Z0-9_-]{1,64}$`. */
+  readonly name: string;
+  readonly schema: JSONSchema7;
+}
+
+/**
+ * One question to a model. `tools` is the same array, and each message the same object, for as long as nothing changed, so that a wire
+ * may keep what it encoded by identity.
+ */
+export interface ModelRequest {
+  readonly instructions?: string;
+  readonly messages: readonly Message[];
+  readonly tools: readonly ToolSpec[];
+  readonly toolChoice?: ToolChoice;
+  readonly answerFormat?: AnswerFormat;
+  readonly options?: ModelOptions;
+}
+
+/**
+ * Why a model stopped. `incomplete`: the stream ended without saying why. Calls are executed after `stop` and `tool_calls` only.
+ */
+export type ModelFinishReason = 'stop' | 'tool_calls' | 'length' | 'content_filter' | 'incomplete';
+
+/**
+ * What a model's answer consists of, in order. Text and arguments come in deltas; each call comes once more, assembled, as `tool-call`, and only
+ * that is executed. `finish` is last and comes exactly once. A failure of the provider is thrown as a `ModelError`.
+ */
+export type ModelEvent =
+  | { readonly type: 'reasoning-delta'; readonly text: string }
+  | { readonly type: 'text-delta'; readonly text: string }
+  | { readonly type: 'tool-call-delta'; readonly toolCallId: string; readonly name: string; readonly argumentsDelta: string }
+  | { readonly type: 'tool-call'; readonly toolCallId: string; readonly name: string; readonly arguments: string }
+  | { readonly type: 'usage'; readonly usage: Usage }
+  | { readonly type: 'finish'; readonly reason: ModelFinishReason; readonly providerData?: Readonly<Record<string, unknown>> };
+
+/**
+ * The port behind which a provider lies.
+ *
+ * Contract: `stream` reads from the provider no faster than it is iterated; aborting `signal` closes the provider's socket and ends the iteration
+ * (by returning or by throwing); ending the iteration early closes the socket too; failures are thrown as `ModelError`.
+ */
+export abstract class LanguageModel {
+  /** Shown in events and traces, e.g. `openai`. */
+  abstract readonly provider: string;
+  /** The provider's name of the model, e.g. `gpt-5-mini`. */
+  abstract readonly modelId: string;
+  abstract stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<ModelEvent>;
+}

@@ -1,0 +1,42 @@
+/** Every limit of a run. Reaching one is a finish reason or an error the model reads, never a lost run. */
+export interface Limits {
+  readonly steps: number;
+  readonly callsPerTool: number;
+  /** Calls with the same id and the same canonical arguments. */
+  readonly identicalCalls: number;
+  readonly runMs: number;
+  /** How long a provider may stay silent. */
+  readonly modelIdleMs: number;
+  readonly toolCallMs: number;
+  readonly argumentBytes: number;
+  /** Bytes of a result that the model sees. */
+  readonly resultBytes: number;
+  readonly toolCallIdLength: number;
+  /** Entity tools a run may hold. */
+  readonly injectedTools: number;
+  readonly injectionDepth: number;
+  /** Unknown tools or refused calls in a row before the run ends. */
+  readonly refusalsInARow: number;
+  readonly parallelReads: number;
+  readonly subRunDepth: number;
+  /** Input and output tokens of the whole run. */
+  readonly tokens: number;
+}
+
+export const DEFAULT_LIMITS: Limits = {
+  steps: 20,
+  callsPerTool: 40,
+  identicalCalls: 3,
+  runMs: 300_000,
+  modelIdleMs: 60_000,
+  toolCallMs: 30_000,
+  argumentBytes: 8 * 1024,
+  resultBytes: 32 * 1024,
+  toolCallIdLength: 128,
+  injectedTools: 24,
+  injectionDepth: 3,
+  refusalsInARow: 3,
+  parallelReads: 8,
+  subRunDepth: 1,
+  tokens: Number.POSITIVE_INFINITY,
+};

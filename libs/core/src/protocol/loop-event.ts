@@ -1,0 +1,93 @@
+import type { ApprovalDecision, ApprovalRequest } from './approval.js';
+import type { DirectiveRequest } from './directive.js';
+import type { FinishReason, RunFailure } from './loop-result.js';
+import type { JsonObject, JsonValue } from './json.js';
+import type { ModelFinishReason } from './language-model.js';
+import type { Decision } from './policy.js';
+import type { ToolEffect } from './tool.js';
+import type { ToolInvocationRecord } from './tool-invocation-record.js';
+import type { Usage } from './usage.js';
+
+/** What every event carries. */
+export interface EventStamp {
+  readonly runId: string;
+  /** From 1, without gaps. */
+  readonly sequence: number;
+  /** ISO 8601, UTC. */
+  readonly timestamp: string;
+}
+
+export type WarningCode =
+  'injection_cap' | 'injection_depth' | 'injection_failed' | 'unknown_provider' | 'invalid_call_id' | 'empty_answer' | 'sink_failed';
+
+/** One thing that happened in a run, before it is stamped. Values are the ui projection; the model's is in the transcript only. */
+export type LoopEventBody =
+  | {
+      readonly type: 'run-start';
+      readonly requestId: string;
+      readonly conversationId?: string;
+      readonly model: string;
+      readonly tools: readonly string[];
+    }
+  | { readonly type: 'step-start'; readonly step: number; readonly tools: number }
+  | { readonly type: 'reasoning-delta'; readonly step: number; readonly text: string }
+  | { readonly type: 'text-delta'; readonly step: number; readonly text: string }
+  /** Streamed only where the tool's input hides nothing. */
+  | {
+      readonly type: 'tool-call-delta';
+      readonly step: number;
+      readonly toolCallId: string;
+      readonly tool: string;
+      readonly argumentsDelta: string;
+    }
+  /** Assembled. `args` is absent when they could not be parsed or no such tool exists. */
+  | { readonly type: 'tool-call'; readonly step: number; readonly toolCallId: string; readonly tool: string; readonly args?: JsonObject }
+  | {
+      readonly type: 'tool-start';
+      readonly step: number;
+      readonly toolCallId: string;
+      readonly tool: string;
+      readonly effect: ToolEffect;
+      readonly decision: Decision;
+    }
+  | { readonly type: 'tool-progress'; readonly step: number; readonly toolCallId: string; readonly tool: string; readonly value: JsonValue }
+  | { readonly type: 'tool-result'; readonly step: number; readonly record: ToolInvocationRecord }
+  | {
+      readonly type: 'tools-injected';
+      readonly step: number;
+      /** Class of the entity, or name of the strategy. */
+      readonly provider: string;
+      readonly instanceId?: string;
+      readonly tools: readonly string[];
+    }
+  | { readonly type: 'tools-removed'; readonly step: number; readonly tools: readonly string[]; readonly reason: string }
+  | { readonly type: 'approval-request'; readonly step: number; readonly approval: ApprovalRequest }
+  | { readonly type: 'approval-decision'; readonly step: number; readonly decision: ApprovalDecision; readonly decidedBy: string }
+  | { readonly type: 'directive-request'; readonly step: number; readonly directive: DirectiveRequest }
+  /** An event of a run within this one; `path` holds the run ids from the outer to the inner. */
+  | { readonly type: 'sub-run'; readonly path: readonly string[]; readonly event: LoopEvent }
+  | { readonly type: 'usage'; readonly step: number; readonly usage: Usage; readonly total: Usage }
+  | { readonly type: 'warning'; readonly step?: number; readonly code: WarningCode; readonly message: string }
+  | { readonly type: 'step-end'; readonly step: number; readonly modelFinishReason: ModelFinishReason; readonly toolCalls: number }
+  | {
+      readonly type: 'run-end';
+      readonly finishReason: FinishReason;
+      readonly text: string;
+      readonly output?: JsonValue;
+      readonly steps: number;
+      readonly usage: Usage;
+      readonly error?: RunFailure;
+    };
+
+/** One thing that happened in a run; the only thing everything downstream reads. */
+export type LoopEvent = LoopEventBody & EventStamp;
+
+/** The event of one type. */
+export type LoopEventOf<Type extends LoopEvent['type']> = Extract<LoopEvent, { readonly type: Type }>;
+
+/** A port for whoever wants every event of every run: journals, telemetry. Many may be bound. */
+export abstract class LoopEventSink {
+  /** Awaited before the event is shown to anybody; a failure of it ends the run. Others may fail with a warning. @default false */
+  readonly critical: boolean = false;
+  abstract write(event: LoopEvent): void | Promise<void>;
+}

@@ -1,0 +1,77 @@
+import type { Type } from '@nestjs/common';
+import type { LanguageModel, ModelOptions, ToolChoice } from './language-model.js';
+import type { Limits } from './limits.js';
+import type { Message } from './message.js';
+import type { Policy } from './policy.js';
+import type { RegisteredActor } from './register.js';
+import type { RunContext } from './tool-call-context.js';
+import type { ToolInjectionStrategy } from './tool-injection.js';
+import type { ToolInvocationRecord } from './tool-invocation-record.js';
+import type { ToolCall } from './message.js';
+import type { ToolSpec } from './tool.js';
+import type { Usage } from './usage.js';
+
+/**
+ * Names tools of the catalog: a declared id, a glob over declared ids, a short name that only one tool has, a provider class, or a predicate.
+ */
+export type ToolSelector = string | Type | ((tool: ToolSpec) => boolean);
+
+/** What a run is told about, for logging and metrics of the application's own. They observe: what they throw is logged, and nothing else. */
+export interface LoopHooks {
+  onToolStart?(call: ToolCall, tool: ToolSpec): void | Promise<void>;
+  onToolEnd?(record: ToolInvocationRecord): void | Promise<void>;
+  onIteration?(iteration: LoopIteration): void | Promise<void>;
+}
+
+/** A step, as it ended. */
+export interface LoopIteration {
+  readonly runId: string;
+  readonly step: number;
+  readonly toolCalls: readonly ToolInvocationRecord[];
+  /** Ids of the toolset the model saw. */
+  readonly tools: readonly string[];
+  readonly usage: Usage;
+}
+
+/** One use of the loop. `prompt` or `messages` is needed; who it acts for always is. */
+export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
+  readonly prompt?: string;
+  /**
+   * A conversation so far. It is checked, and it carries no authority: `system` ranks as user, and tool results count as untrusted. Use
+   * `instructions` to instruct the model. With a `conversationId` only the newest user message is read.
+   */
+  readonly messages?: readonly Message[];
+  /** @default the module's instructions */
+  readonly instructions?: string | ((context: RunContext<Actor>) => string | Promise<string>);
+  /** A model, or a name from the module's `models`. @default the module's model */
+  readonly model?: LanguageModel | string;
+  /** Which of the catalog's tools to offer; policy still decides. @default all */
+  readonly tools?: readonly ToolSelector[];
+  /** Which tools not to offer, injected ones included. */
+  readonly exclude?: readonly ToolSelector[];
+  readonly actor: Actor;
+  /** A single-tenant application passes a constant. */
+  readonly tenant: string;
+  /** Handed to tools as `context.context`; the model never sees it. */
+  readonly context?: Readonly<Record<string, unknown>>;
+  /** Narrows the module's policy for this run; it can never widen it. */
+  readonly policy?: Policy;
+  readonly limits?: Partial<Limits>;
+  /** Strategies that follow the entity tools' own; `false` turns injection off. */
+  readonly injection?: readonly ToolInjectionStrategy[] | false;
+  /** A class the final answer must be; its class-validator decorators give the schema. */
+  readonly output?: Type<Output>;
+  /** What a failed tool does to the run. @default 'continue' */
+  readonly onToolError?: 'continue' | 'halt';
+  /** What a refused call does to the run. @default 'continue' */
+  readonly onForbidden?: 'continue' | 'halt';
+  readonly hooks?: LoopHooks;
+  /** Over HTTP the `Idempotency-Key`. @default the run's id */
+  readonly requestId?: string;
+  /** Loads and keeps the history in the `ConversationStore`, per tenant and actor. */
+  readonly conversationId?: string;
+  readonly signal?: AbortSignal;
+  /** Holds for the first step only, so that a forced tool cannot loop. @default 'auto' */
+  readonly toolChoice?: ToolChoice;
+  readonly modelOptions?: ModelOptions;
+}

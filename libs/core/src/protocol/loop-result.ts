@@ -1,0 +1,51 @@
+import type { JsonValue } from './json.js';
+import type { Message } from './message.js';
+import type { ToolSpec } from './tool.js';
+import type { ToolInvocationRecord } from './tool-invocation-record.js';
+import type { Usage } from './usage.js';
+
+/**
+ * Why a run ended. A limit (`max_steps`, `max_calls`, `no_progress`, `timeout`, `budget`) comes with the transcript and the usage: nothing is lost.
+ */
+export type FinishReason =
+  | 'stop'
+  | 'length'
+  | 'content_filter'
+  | 'max_steps'
+  | 'max_calls'
+  | 'no_progress'
+  | 'timeout'
+  | 'budget'
+  | 'forbidden'
+  | 'tool_error'
+  | 'waiting'
+  | 'aborted'
+  | 'error';
+
+/** What went wrong with a run, safe to show; the cause is in the log under the correlation id. */
+export interface RunFailure {
+  readonly code: 'model_error' | 'model_incomplete' | 'invalid_output' | 'internal';
+  readonly message: string;
+  readonly correlationId?: string;
+}
+
+/**
+ * What a run came to. `JSON.stringify` gives the ui projection, and `messages` is not enumerable, so that a controller may return it.
+ */
+export interface LoopResult<Output = unknown> {
+  readonly runId: string;
+  /** The validated answer, when the request asked for one and the run finished with `stop`. */
+  readonly output?: Output;
+  /** The text of the last answer. */
+  readonly text: string;
+  readonly finishReason: FinishReason;
+  readonly steps: number;
+  readonly toolCalls: readonly ToolInvocationRecord[];
+  /** Every tool that was injected, in order. */
+  readonly injectedTools: readonly ToolSpec[];
+  readonly usage: Usage;
+  /** The whole transcript in the model's projection; pass it as `messages` to continue. Not enumerable. */
+  readonly messages: readonly Message[];
+  readonly error?: RunFailure;
+  toJSON(): JsonValue;
+}

@@ -1,0 +1,43 @@
+import type { LoggerService } from '@nestjs/common';
+import type { RegisteredActor } from './register.js';
+
+/** Who a run acts for and what the application gave it. The same for every call of the run. */
+export interface RunContext<Actor = RegisteredActor> {
+  readonly runId: string;
+  readonly actor: Actor;
+  readonly tenant: string;
+  /** What the application passed as `context`; never part of a tool's arguments. */
+  readonly context: Readonly<Record<string, unknown>>;
+  /** Shared by the calls of a run. */
+  readonly state: Map<string, unknown>;
+}
+
+/** What a tool receives beside its input, through `@ToolContext()`. */
+export interface ToolCallContext<Actor = RegisteredActor> extends RunContext<Actor> {
+  /** From 1. */
+  readonly step: number;
+  readonly toolCallId: string;
+  /** Aborted when the run is cancelled or the call's time is up. Pass it on to whatever waits. */
+  readonly signal: AbortSignal;
+  /** When the call's time is up. */
+  readonly deadline: Date;
+  /** The same for every attempt of this call; hand it to systems that perform a thing once per key. */
+  readonly idempotencyKey: string;
+  readonly logger: LoggerService;
+  /** Emits a `tool-progress` event with this value, as JSON. */
+  progress(value: unknown): void;
+  /** Turns an opaque connection id into a credential, for the duration of this call. Throws when no `ConnectionBroker` is bound. */
+  connection(id: string): Promise<Credential>;
+}
+
+/** What a `ConnectionBroker` hands out. Never serialised, logged or kept. */
+export interface Credential {
+  readonly connectionId: string;
+  readonly token: string;
+  readonly expiresAt?: Date;
+}
+
+/** The port that turns a connection id into a credential for one tenant and actor. Throws when it is not theirs. */
+export abstract class ConnectionBroker {
+  abstract resolve(connectionId: string, context: ToolCallContext): Promise<Credential>;
+}

@@ -1,0 +1,109 @@
+import type { JSONSchema7 } from 'json-schema';
+import type { JsonObject, JsonValue } from './json.js';
+import type { RunContext, ToolCallContext } from './tool-call-context.js';
+
+/** What a tool does to the world. Policy, scheduling and retries read it. */
+export type ToolEffect = 'read_only' | 'state_change' | 'external_side_effect';
+
+export const TOOL_EFFECTS: readonly ToolEffect[] = ['read_only', 'state_change', 'external_side_effect'];
+
+/** How information flows through a tool: what its result is worth, what it reads, and whether it can carry data out. */
+export interface ToolLabels {
+  /** Whether instructions in the result could stem from a stranger. @default 'untrusted' */
+  readonly returns: 'trusted' | 'untrusted';
+  /** @default 'private' */
+  readonly reads: 'public' | 'private';
+  /** Whether a call can carry data out of the system. @default true for `external_side_effect`, else false */
+  readonly egress: boolean;
+}
+
+/** Who a projection of a result is made for. */
+export type Audience = 'model' | 'ui' | 'audit';
+
+/** What may leave a tool, as data: the fields a class exposes, the named fields of a plain object, or everything. */
+export type ToolRedaction =
+  | { readonly kind: 'output'; readonly type: string; readonly list: boolean; readonly nullable: boolean }
+  | { readonly kind: 'reveal'; readonly fields: 'all' | readonly string[] };
+
+/**
+ * What is semantic about a tool, free of any provider's format. The object is frozen, so that a wire may keep its encoding by identity.
+ */
+export interface ToolSpec {
+  /** What the model calls it by; matches `^[a-zA-Z0-9_-]{1,64}$`. */
+  readonly id: string;
+  /** What policy, selection, budgets and audit match: the id, or `{prefix}_*_{method}` for an entity tool. */
+  readonly declaredId: string;
+  readonly description: string;
+  readonly inputSchema: JSONSchema7;
+  readonly outputSchema?: JSONSchema7;
+  readonly effect: ToolEffect;
+  readonly labels: ToolLabels;
+  readonly redaction: ToolRedaction;
+  /** SHA-256, in hex, of the canonical JSON of description, input and output schema. */
+  readonly schemaHash: string;
+}
+
+/** Where a tool comes from. Policy globs never match the tools of an untrusted source. */
+export interface ToolOrigin {
+  readonly source: string;
+  readonly trusted: boolean;
+}
+
+/** The entity instance an entity tool is bound to. */
+export interface EntityReference {
+  /** Name of the class, as shown in events. */
+  readonly provider: string;
+  /** The real instance id, never a handle. */
+  readonly instanceId: string;
+  /** How many injections lie between the application's own tools and this one; 1 for an entity that a service tool returned. */
+  readonly depth: number;
+}
+
+/** Something wrong with one argument, said so that a model can mend it. */
+export interface ArgumentProblem {
+  /** JSON pointer into the arguments, e.g. `/address/city`; empty for the whole. */
+  readonly pointer: string;
+  readonly message: string;
+}
+
+/** The way from canonical JSON arguments to what a tool's method receives. */
+export interface ToolInputCodec {
+  readonly schema: JSONSchema7;
+  /** Names of top-level arguments that the ui and the audit may not see. */
+  readonly hidden: readonly string[];
+  /** Argument names at any depth that no model may send; see {@link ToolLoopOptions.reservedArguments}. */
+  readonly reserved: readonly string[];
+  /** Builds what {@link Tool.invoke} receives; the JSON is never changed. */
+  build(args: JsonObject): unknown;
+  /** Checks what the schema cannot express; empty when all is well. Absent when the schema says everything. */
+  check?(built: unknown): Promise<readonly ArgumentProblem[]>;
+}
+
+/** Turns a tool's live result into the JSON one audience may see. Throws when the result is not what the tool declared. */
+export interface ResultProjector {
+  project(value: unknown, audience: Audience): JsonValue;
+}
+
+/**
+ * A tool that can be run. Only `ToolRunner.exec` calls {@link invoke}; everything else goes by {@link spec}.
+ */
+export interface Tool {
+  readonly spec: ToolSpec;
+  readonly origin: ToolOrigin;
+  readonly input: ToolInputCodec;
+  readonly output: ResultProjector;
+  /** Set on entity tools. */
+  readonly entity?: EntityReference;
+  /** Whether the tool makes sense for this run; a tool it rejects is not listed. */
+  readonly when?: (context: RunContext) => boolean;
+  /** Overrides `limits.toolCallMs` for this tool, in milliseconds. */
+  readonly timeoutMs?: number;
+  /** Calls the user's code. May return a value, a Promise, an Observable or an AsyncIterable. */
+  invoke(input: unknown, context: ToolCallContext): unknown;
+}
+
+/** Whoever contributes tools at bootstrap. A module registers one as a provider; the catalog finds it. */
+export abstract class ToolSource {
+  abstract readonly origin: ToolOrigin;
+  abstract tools(): readonly Tool[] | Promise<readonly Tool[]>;
+}

@@ -1,0 +1,138 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { filesOf, foldersOf, importsOf, packageOf, pathOf, specifiersIn, type Import } from './imports.js';
+import { CORE_FOLDERS, LAYERS, NAMELESS_FOLDERS } from './layers.js';
+
+const SCOPE = '@toolloop/';
+const folders = readdirSync('libs', { withFileTypes: true }).filter((entry) => entry.isDirectory());
+const libraries = folders.map(({ name }) => name);
+
+/** The library a package import leads to; undefined for a package from outside. */
+function libraryOf(found: Import): string | undefined {
+  const name = packageOf(found);
+  return name?.startsWith(SCOPE) ? name.slice(SCOPE.length) : undefined;
+}
+
+/** The folder of core a file or a relative import lies in: '' for the files directly in core/src. */
+function coreFolderOf(path: string): string {
+  return /^libs\/core\/src\/([^/]+)\//.exec(path)?.[1] ?? '';
+}
+
+/** What a library's package.json lets its sources import; types of a package count as the package. */
+function declaredBy(library: string): Set<string> {
+  const manifest = JSON.parse(readFileSync(`libs/${library}/package.json`, 'utf8')) as Record<string, object | undefined>;
+  const names = Object.keys({ ...manifest['dependencies'], ...manifest['peerDependencies'], ...manifest['optionalDependencies'] });
+  return new Set(names.flatMap((name) => [name, name.replace(/^@types\//, '')]));
+}
+
+describe('the reader of imports', () => {
+  it.each([
+    ['static', `import { a } from 'x';`],
+    ['side effect', `import 'x';`],
+    ['type-only', `import type { A } from 'x';`],
+    ['re-exported', `export { a } from 'x';`],
+    ['re-exported type', `export type { A } from 'x';`],
+    ['re-exported whole', `export * from 'x';`],
+    ['dynamic', `const quote = /\`/; const a = await import('x');`],
+    ['dynamic in a template literal', 'const a = `${(await import(`x`)).a}`;'],
+    ['type query', `type A = import('x').A;`],
+    ['import equals', `import a = require('x');`],
+    ['require', `const a = require('x');`],
+  ])('sees a %s import', (_kind, text) => {
+    expect(specifiersIn(text)).toEqual(['x']);
+  });
+});
+
+describe('the table of layers', () => {
+  it('has a row for every folder in libs', () => {
+    expect(libraries).not.toEqual([]);
+    expect(libraries.filter((library) => !(library in LAYERS))).toEqual([]);
+  });
+
+  it('names in a row only rows above it', () => {
+    const order = Object.keys(LAYERS);
+    const upward = order.filter((row, index) => LAYERS[row]?.some((allowed) => !order.slice(0, index).includes(allowed)));
+    expect(upward).toEqual([]);
+  });
+
+  it('lets no library import testing', () => {
+    expect(Object.keys(LAYERS).filter((row) => LAYERS[row]?.includes('testing'))).toEqual([]);
+  });
+});
+
+describe.each(libraries)('libs/%s', (library) => {
+  const imports = importsOf(`libs/${library}/src`);
+
+  it('has sources', () => {
+    expect(filesOf(`libs/${library}/src`)).not.toEqual([]);
+  });
+
+  it('imports only what its row allows', () => {
+    const allowed = LAYERS[library] ?? [];
+    const forbidden = imports.filter((found) => {
+      const target = libraryOf(found);
+      return target !== undefined && !allowed.includes(target);
+    });
+    expect(forbidden).toEqual([]);
+  });
+
+  it('reaches another library by its name alone', () => {
+    const deep = imports.filter((found) => libraryOf(found) !== undefined && found.specifier.split('/').length > 2);
+    const hops = imports.filter((found) => pathOf(found)?.startsWith(`libs/${library}/src/`) === false);
+    expect([...deep, ...hops]).toEqual([]);
+  });
+
+  it('declares every package it imports', () => {
+    const declared = declaredBy(library);
+    const undeclared = imports.filter((found) => {
+      const name = packageOf(found);
+      return name !== undefined && !declared.has(name);
+    });
+    expect(undeclared).toEqual([]);
+  });
+
+  it('holds no specs among its sources', () => {
+    expect(filesOf(`libs/${library}/src`).filter((file) => file.endsWith('spec.ts'))).toEqual([]);
+  });
+});
+
+describe('the folders of core', () => {
+  const inFolders = importsOf('libs/core/src').filter(({ file }) => coreFolderOf(file) !== '');
+
+  it('are all in the order of the data', () => {
+    const named = new Set(filesOf('libs/core/src').map(coreFolderOf));
+    expect([...named].filter((folder) => folder !== '' && !CORE_FOLDERS.includes(folder))).toEqual([]);
+  });
+
+  it('import only themselves and the folders before them', () => {
+    const forbidden = inFolders.filter((found) => {
+      const target = pathOf(found);
+      const rank = CORE_FOLDERS.indexOf(coreFolderOf(found.file));
+      return target !== undefined && !CORE_FOLDERS.slice(0, rank + 1).includes(coreFolderOf(target));
+    });
+    expect(inFolders).not.toEqual([]);
+    expect(forbidden).toEqual([]);
+  });
+});
+
+describe('the repository', () => {
+  it('imports testing from specs only', () => {
+    const imports = [...importsOf('src'), ...libraries.flatMap((library) => importsOf(`libs/${library}/src`))];
+    expect(imports).not.toEqual([]);
+    expect(imports.filter((found) => libraryOf(found) === 'testing')).toEqual([]);
+  });
+
+  it('keeps the demo off the insides of the libraries', () => {
+    const imports = importsOf('src');
+    const deep = imports.filter((found) => libraryOf(found) !== undefined && found.specifier.split('/').length > 2);
+    const hops = imports.filter((found) => pathOf(found)?.startsWith('src/') === false);
+    expect([...deep, ...hops]).toEqual([]);
+  });
+
+  it('has no folder with a name that says nothing', () => {
+    const roots = ['src', 'test', ...libraries.flatMap((library) => [`libs/${library}/src`, `libs/${library}/test`])];
+    const named = roots.flatMap(foldersOf);
+    expect(named).not.toEqual([]);
+    expect(named.filter((folder) => folder.split('/').some((part) => NAMELESS_FOLDERS.includes(part)))).toEqual([]);
+  });
+});
