@@ -57,3 +57,17 @@ export { ToolContext, ToolInput, ToolParam } from './decorators/tool-parameter.d
 export type { ToolParamOptions } from './decorators/tool-parameter.decorators.js';
 export { ToolProvider } from './decorators/tool-provider.decorator.js';
 export type { ToolProviderOptions } from './decorators/tool-provider.decorator.js';
+export { ToolInterceptor } from './protocol/tool-interceptor.js';
+export type { ToolInvocation } from './protocol/tool-interceptor.js';
+export { ToolCatalog } from './catalog/tool.catalog.js';
+export type { ToolDescription, ToolSelection } from './catalog/tool.catalog.js';
+export type { ToolFeatureOptions } from './discovery/tool-feature.js';
+export { ToolCallStorage } from './execution/tool-call.storage.js';
+export { ToolRunner } from './execution/tool.runner.js';
+export { MemoryCallJournal } from './execution/memory.call.journal.js';
+export { MemoryConversationStore } from './loop/memory.conversation.store.js';
+export type { ToolLoopOptions } from './loop/tool-loop.options.js';
+export { ToolLoopService } from './loop/tool-loop.service.js';
+export { policies } from './policy/policy-presets.js';
+export { ToolLoopModule } from './tool-loop.module.js';
+export type { ToolLoopExtras } from './tool-loop.module.js';

@@ -21,9 +21,12 @@ export type JournalOutcome =
   | { readonly status: 'succeeded'; readonly content: string; readonly ui: JsonValue }
   | { readonly status: 'failed'; readonly failure: ToolFailure };
 
-/** `started`: nobody has run this key yet, and now it is taken. `in_progress`: somebody began and never finished. */
+/**
+ * `started`: nobody has run this key yet, and now it is taken. `in_progress`: somebody began and has not finished. `conflict`: the key belongs to
+ * another call.
+ */
 export type JournalClaim =
-  { readonly status: 'started' } | { readonly status: 'in_progress' } | { readonly status: 'finished'; readonly outcome: JournalOutcome };
+  { readonly status: 'started' | 'in_progress' | 'conflict' } | { readonly status: 'finished'; readonly outcome: JournalOutcome };
 
 /** The port that performs a mutating call at most once per idempotency key: the key is taken before the effect. */
 export abstract class CallJournal {

@@ -17,8 +17,7 @@ export interface EventStamp {
   readonly timestamp: string;
 }
 
-export type WarningCode =
-  'injection_cap' | 'injection_depth' | 'injection_failed' | 'unknown_provider' | 'invalid_call_id' | 'empty_answer' | 'sink_failed';
+export type WarningCode = 'injection_cap' | 'injection_depth' | 'injection_failed' | 'unknown_provider' | 'empty_answer' | 'sink_failed';
 
 /** One thing that happened in a run, before it is stamped. Values are the ui projection; the model's is in the transcript only. */
 export type LoopEventBody =

@@ -27,8 +27,8 @@ export interface ToolInjectionContext {
 
 /** The run's names for entity instances. One per run; the same instance always has the same name. */
 export interface EntityHandles {
-  /** The instance id as it stands where it is safe and short, else a handle such as `h1`. */
-  nameOf(type: object, instanceId: string): string;
+  /** The instance id as it stands where it is safe and no longer than `maxLength`, else a handle such as `h1`. */
+  nameOf(type: object, instanceId: string, maxLength: number): string;
 }
 
 /** Tools for the next step. */

@@ -1,0 +1,31 @@
+import type { ToolSelector } from '../protocol/loop-request.js';
+import type { Tool } from '../protocol/tool.js';
+import { isGlob, matchesGlob } from './glob.js';
+
+/** A tool with the class that selects it, where it has one. */
+export interface CatalogEntry {
+  readonly tool: Tool;
+  readonly type?: object;
+}
+
+/** Whether one selector names an entry. A class selects its subclasses' tools too. */
+export function selects(selector: ToolSelector, { tool, type }: CatalogEntry): boolean {
+  const { declaredId } = tool.spec;
+  if (typeof selector === 'string')
+    return isGlob(selector) ? matchesGlob(selector, declaredId) : selector === declaredId || selector === shortNameOf(declaredId);
+  if (isToolPredicate(selector)) return selector(tool.spec);
+  return type === selector || (typeof type === 'function' && type.prototype instanceof selector);
+}
+
+/** `crm__searchCustomers` → `searchCustomers`. */
+export function shortNameOf(declaredId: string): string {
+  const separator = declaredId.indexOf('__');
+  return separator < 0 ? declaredId : declaredId.slice(separator + 2);
+}
+
+type ToolPredicate = Extract<ToolSelector, (...args: never[]) => boolean>;
+
+/** A class has a prototype object; an arrow function and a method have none. */
+function isToolPredicate(selector: Exclude<ToolSelector, string>): selector is ToolPredicate {
+  return !/^class\b/.test(Function.prototype.toString.call(selector));
+}

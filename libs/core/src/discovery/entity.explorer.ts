@@ -1,0 +1,119 @@
+import type { Type } from '@nestjs/common';
+import { providerOptionsOf, toolMethodsOf } from '../decorators/tool-metadata.accessor.js';
+import type { Finding } from '../protocol/errors.js';
+import { exposedPropertiesOf } from '../schema/exposed-properties.accessor.js';
+import { EntityRegistry, type EntityDefinition, type EntityTool } from './entity.registry.js';
+import { SAFE_PREFIX, TOOL_ID_LENGTH, prefixOf } from './tool-names.js';
+import type { ToolTemplateCompiler } from './tool.template.js';
+
+/** An id shorter than this would leave no room for a handle such as `h99`. */
+const MINIMAL_ID_LENGTH = 4;
+/** Ids longer than this become handles, as DESIGN.md section 3 says. */
+const MAXIMAL_ID_LENGTH = 24;
+
+/**
+ * Finds every entity class the application can return: those named in `forFeature`, and those reached from an `output` class through its exposed
+ * fields, or from the results of the entities' own tools.
+ */
+export class EntityExplorer {
+  private readonly findings: Finding[] = [];
+  private readonly definitions: EntityDefinition[] = [];
+
+  constructor(private readonly compiler: ToolTemplateCompiler) {}
+
+  explore(named: readonly Type[], returned: readonly Type[]): { readonly registry: EntityRegistry; readonly findings: readonly Finding[] } {
+    for (const type of named) {
+      if (!providerOptionsOf(type))
+        this.findings.push({
+          at: type.name,
+          problem: 'It is listed in forFeature({ entities }) but is no provider of tools.',
+          remedy: 'Mark it @ToolProvider().',
+        });
+    }
+    const seen = new Set<Type>();
+    const open = [...named, ...returned];
+    for (let type = open.shift(); type; type = open.shift()) {
+      if (seen.has(type)) continue;
+      seen.add(type);
+      open.push(...nestedTypesOf(type));
+      if (providerOptionsOf(type)) open.push(...this.define(type));
+    }
+    return { registry: new EntityRegistry(this.definitions), findings: [...this.findings, ...prefixCollisions(this.definitions)] };
+  }
+
+  /** Adds the class's definition and tells which classes its tools return. */
+  private define(type: Type): readonly Type[] {
+    const options = providerOptionsOf(type) ?? {};
+    const prefix = prefixOf(type, options);
+    const tools = this.compileTools(type, prefix);
+    this.findings.push(...entityFindings(type, prefix, options));
+    const longestName = Math.max(0, ...tools.map(({ name }) => name.length));
+    const maxIdLength = Math.min(MAXIMAL_ID_LENGTH, TOOL_ID_LENGTH - prefix.length - longestName - 2);
+    if (maxIdLength < MINIMAL_ID_LENGTH)
+      this.findings.push({
+        at: type.name,
+        problem: `Its prefix and its longest tool name leave no room for an id within ${TOOL_ID_LENGTH} characters.`,
+        remedy: 'Shorten the prefix or the name.',
+      });
+    this.definitions.push({ type, prefix, idProperty: options.instanceIdProperty ?? 'id', tools, maxIdLength });
+    return tools.flatMap(({ template }) => template.returns?.type ?? []);
+  }
+
+  private compileTools(type: Type, prefix: string): EntityTool[] {
+    const tools: EntityTool[] = [];
+    for (const method of toolMethodsOf(type)) {
+      const name = method.options?.name ?? method.property;
+      const { template, findings } = this.compiler.compile({ type, method, declaredId: `${prefix}_*_${name}` });
+      this.findings.push(...findings);
+      if (!/^[a-zA-Z0-9_-]+$/.test(name))
+        this.findings.push({
+          at: `${type.name}.${method.property}`,
+          problem: `"${name}" is no safe name for a tool.`,
+          remedy: 'Give a name of letters, digits, - and _: @LlmTool({ name }).',
+        });
+      if (template) tools.push({ name, template });
+    }
+    return tools;
+  }
+}
+
+function entityFindings(type: Type, prefix: string, options: { readonly namespace?: string }): Finding[] {
+  const findings: Finding[] = [];
+  if (!SAFE_PREFIX.test(prefix))
+    findings.push({
+      at: type.name,
+      problem: `"${prefix}" is no prefix.`,
+      remedy: 'Use letters and digits, a letter first: @ToolProvider({ prefix }).',
+    });
+  if (options.namespace !== undefined)
+    findings.push({
+      at: type.name,
+      problem: 'It is an entity and has a namespace.',
+      remedy: 'An entity has a prefix: @ToolProvider({ prefix }).',
+    });
+  if (toolMethodsOf(type).length === 0)
+    findings.push({
+      at: type.name,
+      problem: 'It is marked @ToolProvider() and has no tools.',
+      remedy: 'Mark a method @LlmTool(), or remove @ToolProvider().',
+    });
+  return findings;
+}
+
+function prefixCollisions(definitions: readonly EntityDefinition[]): Finding[] {
+  return definitions.flatMap(({ type, prefix }, index) => {
+    const first = definitions.findIndex((other) => other.prefix === prefix);
+    if (first === index) return [];
+    return [
+      {
+        at: type.name,
+        problem: `Its prefix "${prefix}" is already that of ${definitions[first]?.type.name}.`,
+        remedy: 'Give one of them another: @ToolProvider({ prefix }).',
+      },
+    ];
+  });
+}
+
+function nestedTypesOf(type: Type): Type[] {
+  return exposedPropertiesOf(type).flatMap((property) => property.nested() ?? []);
+}

@@ -1,0 +1,50 @@
+import type { Type } from '@nestjs/common';
+import { providerOptionsOf } from '../decorators/tool-metadata.accessor.js';
+import type { ToolTemplate } from './tool.template.js';
+
+/** A class whose instances bring tools with them. */
+export interface EntityDefinition {
+  readonly type: Type;
+  readonly prefix: string;
+  /** The property or method that identifies an instance. */
+  readonly idProperty: string;
+  readonly tools: readonly EntityTool[];
+  /** Longest instance id for which every tool's id stays within 64 characters. */
+  readonly maxIdLength: number;
+}
+
+export interface EntityTool {
+  readonly name: string;
+  readonly template: ToolTemplate;
+}
+
+/** The entity classes of the application, by class. Fixed at bootstrap. */
+export class EntityRegistry {
+  private readonly byType: ReadonlyMap<object, EntityDefinition>;
+
+  constructor(readonly definitions: readonly EntityDefinition[]) {
+    this.byType = new Map(definitions.map((definition) => [definition.type, definition]));
+  }
+
+  /** The definition of an object's class, or of the nearest class it inherits from. */
+  find(instance: object): EntityDefinition | undefined {
+    for (let level = Reflect.getPrototypeOf(instance); level; level = Reflect.getPrototypeOf(level)) {
+      const definition = this.byType.get(level.constructor);
+      if (definition) return definition;
+    }
+    return undefined;
+  }
+
+  /** Whether an object's class is marked `@ToolProvider()` and yet unknown here. */
+  isUnknownProvider(instance: object): boolean {
+    return providerOptionsOf(instance.constructor) !== undefined && this.find(instance) === undefined;
+  }
+}
+
+/** An instance's id as text; undefined when it has none. */
+export function instanceIdOf(definition: EntityDefinition, instance: object): string | undefined {
+  const member: unknown = Reflect.get(instance, definition.idProperty);
+  const value: unknown = typeof member === 'function' ? Reflect.apply(member, instance, []) : member;
+  if (typeof value === 'string') return value === '' ? undefined : value;
+  return typeof value === 'number' || typeof value === 'bigint' ? String(value) : undefined;
+}

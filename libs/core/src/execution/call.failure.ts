@@ -1,0 +1,72 @@
+import { randomUUID } from 'node:crypto';
+import { HttpException } from '@nestjs/common';
+import type { ArgumentProblem } from '../protocol/tool.js';
+import { ToolError, type JsonApiError, type ToolErrorCode, type ToolFailure } from '../protocol/tool-error.js';
+
+/** Thrown by a stage of the pipeline; the runner turns it into the call's result. */
+export class CallFailure extends Error {
+  override readonly name = 'CallFailure';
+
+  constructor(
+    readonly failure: ToolFailure,
+    options: { readonly cause?: unknown } = {},
+  ) {
+    super(failure.safeMessage, options);
+  }
+
+  static of(code: ToolErrorCode, safeMessage: string, problems?: readonly ArgumentProblem[]): CallFailure {
+    return new CallFailure({ code, safeMessage, ...(problems && { problems }) });
+  }
+}
+
+/** What the model is told of an exception: a tool's own words where it chose them, else a fixed text and an id that is in the log too. */
+export function failureOf(error: unknown): ToolFailure {
+  if (error instanceof CallFailure) return error.failure;
+  if (error instanceof ToolError) return { code: 'execution_failed', safeMessage: error.safeMessage, retryable: error.retryable };
+  if (error instanceof HttpException) return httpFailure(error);
+  return {
+    code: 'execution_failed',
+    safeMessage: 'The tool failed for a reason of its own. Do not repeat the call with the same arguments.',
+    correlationId: randomUUID(),
+  };
+}
+
+/** A Nest exception's message is shown for 4xx only: a 5xx may speak of the inside. */
+function httpFailure(error: HttpException): ToolFailure {
+  const status = error.getStatus();
+  if (status === 401 || status === 403) return { code: 'forbidden', safeMessage: error.message };
+  if (status < 500) return { code: 'execution_failed', safeMessage: error.message };
+  return { code: 'execution_failed', safeMessage: 'The tool failed for a reason of its own.', correlationId: randomUUID() };
+}
+
+const TITLES: Record<ToolErrorCode, string> = {
+  unknown_tool: 'Unknown tool',
+  tool_gone: 'Tool no longer available',
+  invalid_json: 'Arguments are not JSON',
+  invalid_args: 'Invalid arguments',
+  tenant_override: 'Reserved argument',
+  forbidden: 'Forbidden',
+  policy_denied: 'Unknown tool',
+  approval_denied: 'Approval denied',
+  unknown_outcome: 'Outcome unknown',
+  invalid_output: 'Invalid result',
+  timeout: 'Timed out',
+  aborted: 'Aborted',
+  budget_exceeded: 'Limit reached',
+  execution_failed: 'Tool failed',
+};
+
+const FORBIDDEN = new Set<ToolErrorCode>(['forbidden', 'approval_denied']);
+const INVALID = new Set<ToolErrorCode>(['unknown_tool', 'policy_denied', 'tool_gone', 'invalid_json', 'invalid_args', 'tenant_override']);
+
+/** A failure as the model reads it, in JSON:API form. A tool that policy denies reads like one that does not exist. */
+export function toJsonApi(failure: ToolFailure, shownAs: ToolErrorCode = failure.code): { readonly errors: readonly JsonApiError[] } {
+  const status = FORBIDDEN.has(shownAs) ? '403' : INVALID.has(shownAs) ? '400' : '500';
+  const base = { status, code: shownAs, title: TITLES[shownAs] };
+  if (!failure.problems?.length) return { errors: [{ ...base, detail: withCorrelation(failure) }] };
+  return { errors: failure.problems.map(({ pointer, message }) => ({ ...base, detail: message, source: { pointer } })) };
+}
+
+function withCorrelation({ safeMessage, correlationId }: ToolFailure): string {
+  return correlationId === undefined ? safeMessage : `${safeMessage} (Reference ${correlationId})`;
+}

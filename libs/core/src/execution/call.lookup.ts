@@ -1,0 +1,39 @@
+import { Injectable } from '@nestjs/common';
+import { closestTo } from '../catalog/suggestion.js';
+import { ToolCatalog } from '../catalog/tool.catalog.js';
+import { decide } from '../policy/compiled.policy.js';
+import type { Tool } from '../protocol/tool.js';
+import { CallFailure } from './call.failure.js';
+import type { CallProgress } from './execution.scope.js';
+
+/** Stage 1: the tool behind a name, from this run's toolset only. */
+@Injectable()
+export class CallLookup {
+  constructor(private readonly catalog: ToolCatalog) {}
+
+  /** Throws `tool_gone`, `policy_denied` or `unknown_tool`; the last two read alike, so that nobody learns what exists. */
+  resolve(progress: CallProgress): Tool {
+    const { request, scope } = progress;
+    const { name } = request.call;
+    const tool = scope.toolset.find(name);
+    if (tool) return tool;
+    const howToGetBack = scope.toolset.removalOf(name);
+    if (howToGetBack !== undefined) throw CallFailure.of('tool_gone', `The tool "${name}" is no longer available. ${howToGetBack}`);
+    const message = unknownToolMessage(
+      name,
+      scope.toolset.specs.map(({ id }) => id),
+    );
+    const listed = this.catalog.find(name);
+    const decision = listed && decide(scope.policies, { ...listed.spec, origin: listed.origin });
+    if (decision?.kind !== 'deny') throw CallFailure.of('unknown_tool', message);
+    progress.decision = decision;
+    throw CallFailure.of('policy_denied', message);
+  }
+}
+
+/** The text a model reads for a name that is none of its tools: the closest of those it may use. */
+export function unknownToolMessage(name: string, permitted: readonly string[]): string {
+  const closest = closestTo(name, permitted);
+  const hint = closest.length > 0 ? `Did you mean ${closest.map((id) => `"${id}"`).join(' or ')}?` : 'Use one of the tools you were given.';
+  return `No tool is named ${JSON.stringify(name.slice(0, 64))}. ${hint}`;
+}

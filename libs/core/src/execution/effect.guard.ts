@@ -1,0 +1,59 @@
+import { Injectable, Logger } from '@nestjs/common';
+import { CallJournal, type JournalKey, type JournalOutcome } from '../protocol/call-journal.js';
+import type { Tool } from '../protocol/tool.js';
+import { CallFailure } from './call.failure.js';
+import type { CallProgress } from './execution.scope.js';
+
+/** Stage 5: takes the idempotency key of a mutating call before its effect, so that the effect happens at most once. */
+@Injectable()
+export class EffectGuard {
+  private readonly logger = new Logger(EffectGuard.name);
+
+  constructor(private readonly journal: CallJournal) {}
+
+  /** The outcome of a call that was already performed; undefined when it is this caller's to perform. Throws `unknown_outcome`. */
+  async claim(tool: Tool, canonicalArgs: string, progress: CallProgress): Promise<JournalOutcome | undefined> {
+    if (tool.spec.effect === 'read_only') return undefined;
+    const { run } = progress.scope;
+    const instance = tool.entity && { instanceId: tool.entity.instanceId };
+    const claim = await this.journal.begin({
+      ...keyOf(progress),
+      runId: run.runId,
+      declaredId: tool.spec.declaredId,
+      ...instance,
+      args: canonicalArgs,
+    });
+    switch (claim.status) {
+      case 'started':
+        return undefined;
+      case 'finished':
+        return claim.outcome;
+      case 'in_progress':
+        throw CallFailure.of(
+          'unknown_outcome',
+          'This call was begun before and nobody knows whether its effect took place. Do not repeat it; check first.',
+        );
+      case 'conflict':
+        throw CallFailure.of('execution_failed', 'This request was already used for another call, so the call was not made.');
+    }
+  }
+
+  /** Keeps what the call came to. When that fails the key stays taken, which errs on the side of no second effect. */
+  async finish(tool: Tool, outcome: JournalOutcome, progress: CallProgress): Promise<void> {
+    if (tool.spec.effect === 'read_only') return;
+    try {
+      await this.journal.finish(keyOf(progress), outcome);
+    } catch (error) {
+      this.logger.error(`The outcome of ${tool.spec.declaredId} could not be kept (run ${progress.scope.run.runId}).`, error);
+    }
+  }
+}
+
+/** The same for every attempt of a call, and for every run of one request. */
+export function idempotencyKeyOf({ request, scope }: CallProgress): string {
+  return JSON.stringify([scope.actorId ?? null, scope.requestId, request.step, request.index]);
+}
+
+function keyOf(progress: CallProgress): JournalKey {
+  return { tenant: progress.scope.run.tenant, idempotencyKey: idempotencyKeyOf(progress) };
+}

@@ -1,0 +1,56 @@
+import type { Toolset } from '../catalog/toolset.js';
+import type { CompiledPolicy } from '../policy/compiled.policy.js';
+import type { JsonObject } from '../protocol/json.js';
+import type { Limits } from '../protocol/limits.js';
+import type { LoopEventBody } from '../protocol/loop-event.js';
+import type { ToolCall } from '../protocol/message.js';
+import type { Decision } from '../protocol/policy.js';
+import type { RunContext } from '../protocol/tool-call-context.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
+import type { Tool } from '../protocol/tool.js';
+import type { ToolFailure } from '../protocol/tool-error.js';
+
+/** Where a call is executed: whose run, which tools, under which policies and limits. */
+export interface ExecutionScope {
+  readonly run: RunContext;
+  readonly requestId: string;
+  /** Part of the idempotency key, so that one actor's key never answers another. */
+  readonly actorId: string | undefined;
+  readonly toolset: Toolset;
+  readonly policies: readonly CompiledPolicy[];
+  readonly limits: Limits;
+  readonly signal: AbortSignal;
+  /** May return a promise when the reader of the events is slow. Never throws. */
+  emit(event: LoopEventBody): void | Promise<void>;
+}
+
+/** One call and its place in the run. */
+export interface CallRequest {
+  readonly call: ToolCall;
+  /** From 1. */
+  readonly step: number;
+  /** Position among the calls of the step, from 0. */
+  readonly index: number;
+  /** Set where the loop does not let the call happen, e.g. for a limit; the pipeline answers it with this. */
+  readonly refusal?: ToolFailure;
+}
+
+/** What the pipeline has found out about a call so far; the record is made from it, however far the call came. */
+export interface CallProgress {
+  readonly request: CallRequest;
+  readonly scope: ExecutionScope;
+  readonly startedAt: Date;
+  tool?: Tool;
+  args?: JsonObject;
+  decision?: Decision;
+}
+
+/** What became of a call. */
+export interface ToolOutcome {
+  readonly record: ToolInvocationRecord;
+  /** The model's projection, as text. */
+  readonly content: string;
+  readonly tool?: Tool;
+  /** What the tool's method returned, before any projection. Absent when it failed or was answered from the journal. */
+  readonly live?: unknown;
+}

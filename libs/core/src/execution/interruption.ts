@@ -1,0 +1,52 @@
+/** Why a run or a call was interrupted. The reason of every signal we abort. */
+export class Interruption extends Error {
+  override readonly name = 'Interruption';
+
+  constructor(
+    readonly kind: 'aborted' | 'timeout' | 'failed',
+    message: string,
+    options: { readonly cause?: unknown } = {},
+  ) {
+    super(message, options);
+  }
+
+  /** A signal's reason as an interruption: a signal of the application's own may carry anything. */
+  static from(signal: AbortSignal): Interruption {
+    const reason: unknown = signal.reason;
+    return reason instanceof Interruption ? reason : new Interruption('aborted', 'The run was aborted.', { cause: reason });
+  }
+}
+
+/** A signal that follows another and can be aborted by itself; `release` forgets the other and the timer. */
+export interface LinkedSignal {
+  readonly signal: AbortSignal;
+  abort(interruption: Interruption): void;
+  release(): void;
+}
+
+/** Links a signal to a parent and a time limit. Unlike `AbortSignal.any` with `timeout` it leaves no timer behind once released. */
+export function linkSignal(parent: AbortSignal | undefined, timeLimit?: { readonly ms: number; readonly message: string }): LinkedSignal {
+  const controller = new AbortController();
+  const follow = (): void => controller.abort(parent && Interruption.from(parent));
+  const timer = timeLimit && setTimeout(() => controller.abort(new Interruption('timeout', timeLimit.message)), timeLimit.ms);
+  if (parent?.aborted) follow();
+  else parent?.addEventListener('abort', follow, { once: true });
+  return {
+    signal: controller.signal,
+    abort: (interruption) => controller.abort(interruption),
+    release: () => {
+      clearTimeout(timer);
+      parent?.removeEventListener('abort', follow);
+    },
+  };
+}
+
+/** Settles as the work does, or rejects with the signal's interruption as soon as it is aborted, whether the work listens or not. */
+export function untilAborted<Result>(work: Promise<Result>, signal: AbortSignal): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const interrupt = (): void => reject(Interruption.from(signal));
+    if (signal.aborted) interrupt();
+    signal.addEventListener('abort', interrupt, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', interrupt));
+  });
+}

@@ -1,0 +1,80 @@
+import { Injectable, Logger } from '@nestjs/common';
+import type { JsonValue } from '../protocol/json.js';
+import type { Audience, Tool } from '../protocol/tool.js';
+import { ProjectionError } from '../schema/projection.error.js';
+import { SchemaValidators } from '../schema/schema.validators.js';
+import { CallFailure } from './call.failure.js';
+
+/** A result as its two readers see it. */
+export interface DescribedResult {
+  /** For the model; text, or JSON as text. */
+  readonly content: string;
+  readonly ui: JsonValue;
+  /** Bytes of the model's projection before it was cut. */
+  readonly bytes: number;
+  readonly truncated: boolean;
+}
+
+/** Stage 8: checks a result against what the tool declares, projects it for model and ui, and cuts it to its byte budget. */
+@Injectable()
+export class ResultDescriber {
+  private readonly logger = new Logger(ResultDescriber.name);
+
+  constructor(private readonly validators: SchemaValidators) {}
+
+  /** Throws `invalid_output`; what is wrong with the result is in the log, for the developer. */
+  describe(tool: Tool, live: unknown, mostBytes: number): DescribedResult {
+    const model = this.project(tool, live, 'model');
+    const problems = tool.spec.outputSchema ? this.validators.validate(tool.spec.outputSchema, model) : [];
+    if (problems.length > 0)
+      throw this.invalid(tool, problems.map(({ pointer, message }) => `${pointer || 'result'} ${message}`).join('; '));
+    const text = textOf(tool, model);
+    const ui = this.project(tool, live, 'ui');
+    const bytes = Buffer.byteLength(text);
+    const uiText = JSON.stringify(ui);
+    return {
+      content: cut(text, bytes, mostBytes),
+      ui: Buffer.byteLength(uiText) > mostBytes ? cut(uiText, Buffer.byteLength(uiText), mostBytes) : ui,
+      bytes,
+      truncated: bytes > mostBytes,
+    };
+  }
+
+  private project(tool: Tool, live: unknown, audience: Audience): JsonValue {
+    try {
+      return tool.output.project(live, audience);
+    } catch (error) {
+      throw this.invalid(tool, error instanceof ProjectionError ? error.message : 'the projection failed', error);
+    }
+  }
+
+  private invalid(tool: Tool, reason: string, cause?: unknown): CallFailure {
+    this.logger.error(`The result of ${tool.spec.declaredId} is not what it declares: ${reason}`, cause);
+    const effect = tool.spec.effect === 'read_only' ? '' : ' Its effect took place: do not repeat the call.';
+    return new CallFailure({ code: 'invalid_output', safeMessage: `The tool ran, but its result cannot be shown.${effect}` }, { cause });
+  }
+}
+
+/** A method that returns nothing says so in a way a model understands. */
+function textOf(tool: Tool, model: JsonValue): string {
+  if (typeof model === 'string') return model;
+  const isVoid = model === null && tool.spec.redaction.kind === 'reveal';
+  return isVoid ? '{"ok":true}' : JSON.stringify(model);
+}
+
+/** The head and the tail of a text that is too long, with a note between them, all within the budget. */
+function cut(text: string, bytes: number, mostBytes: number): string {
+  if (bytes <= mostBytes) return text;
+  const note = `\n[… ${bytes} bytes in all; the middle was left out. Ask for less at a time. …]\n`;
+  const room = Math.max(0, mostBytes - Buffer.byteLength(note));
+  const buffer = Buffer.from(text);
+  const head = buffer
+    .subarray(0, Math.ceil(room * 0.75))
+    .toString('utf8')
+    .replace(/\uFFFD+$/, '');
+  const tail = buffer
+    .subarray(bytes - Math.floor(room * 0.25))
+    .toString('utf8')
+    .replace(/^\uFFFD+/, '');
+  return head + note + tail;
+}

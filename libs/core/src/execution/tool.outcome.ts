@@ -1,0 +1,65 @@
+import type { JournalOutcome } from '../protocol/call-journal.js';
+import type { JsonObject, JsonValue } from '../protocol/json.js';
+import type { ToolFailure } from '../protocol/tool-error.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
+import { toJsonApi } from './call.failure.js';
+import type { CallProgress, ToolOutcome } from './execution.scope.js';
+import type { DescribedResult } from './result.describer.js';
+
+/** A call that succeeded just now. */
+export function succeeded(progress: CallProgress, live: unknown, result: DescribedResult): ToolOutcome {
+  const { ui, bytes, truncated } = result;
+  const record: ToolInvocationRecord = {
+    ...basicRecord(progress),
+    status: 'succeeded',
+    result: ui,
+    resultBytes: bytes,
+    ...(truncated && { truncated }),
+  };
+  return { record, content: result.content, live, ...(progress.tool && { tool: progress.tool }) };
+}
+
+/** A call that had been performed before; its effect did not happen again. */
+export function replayed(progress: CallProgress, outcome: JournalOutcome): ToolOutcome {
+  if (outcome.status === 'failed') return failed(progress, outcome.failure);
+  return {
+    record: { ...basicRecord(progress), status: 'succeeded', result: outcome.ui },
+    content: outcome.content,
+    ...(progress.tool && { tool: progress.tool }),
+  };
+}
+
+const DENIED = new Set<ToolFailure['code']>(['forbidden', 'policy_denied', 'approval_denied', 'tenant_override']);
+
+/** A call that was refused or failed. A tool that policy denies reads like one that does not exist. */
+export function failed(progress: CallProgress, failure: ToolFailure): ToolOutcome {
+  const status = DENIED.has(failure.code) ? 'denied' : 'failed';
+  const shownAs = failure.code === 'policy_denied' ? 'unknown_tool' : failure.code;
+  const content = JSON.stringify(toJsonApi(failure, shownAs));
+  return { record: { ...basicRecord(progress), status, error: failure }, content, ...(progress.tool && { tool: progress.tool }) };
+}
+
+/** Arguments as the ui may see them. */
+export function shownArguments(args: JsonObject, hidden: readonly string[]): JsonObject {
+  if (hidden.length === 0) return args;
+  const entries = Object.entries(args).map(([name, value]): [string, JsonValue] => [name, hidden.includes(name) ? '[redacted]' : value]);
+  return Object.fromEntries(entries);
+}
+
+function basicRecord({ request, startedAt, tool, args, decision }: CallProgress): Omit<ToolInvocationRecord, 'status'> {
+  const endedAt = new Date();
+  return {
+    toolCallId: request.call.toolCallId,
+    id: request.call.name,
+    ...(tool && { declaredId: tool.spec.declaredId, effect: tool.spec.effect }),
+    ...(tool?.entity && { entity: tool.entity }),
+    step: request.step,
+    index: request.index,
+    ...(tool && args && { args: shownArguments(args, tool.input.hidden) }),
+    ...(decision && { decision }),
+    attempt: 1,
+    startedAt,
+    endedAt,
+    durationMs: endedAt.getTime() - startedAt.getTime(),
+  };
+}

@@ -1,0 +1,94 @@
+import { selects } from '../catalog/tool.selection.js';
+import type { Toolset } from '../catalog/toolset.js';
+import { decide, type CompiledPolicy } from '../policy/compiled.policy.js';
+import type { LoopEventBody } from '../protocol/loop-event.js';
+import type { ToolSelector } from '../protocol/loop-request.js';
+import type { Limits } from '../protocol/limits.js';
+import type { RunContext } from '../protocol/tool-call-context.js';
+import type { Tool, ToolSpec } from '../protocol/tool.js';
+import type { ToolInjection } from '../protocol/tool-injection.js';
+
+/** What injected tools obey. */
+export interface InjectionRules {
+  readonly run: RunContext;
+  readonly policies: readonly CompiledPolicy[];
+  readonly exclude: readonly ToolSelector[];
+  readonly limits: Limits;
+}
+
+/** What an injection changed, as a new toolset and the events that tell of it. */
+export interface AppliedInjection {
+  readonly toolset: Toolset;
+  readonly added: readonly ToolSpec[];
+  readonly events: readonly LoopEventBody[];
+}
+
+/** Applies what a strategy wants, under the run's policy, exclusions and cap. Strategies propose; only this changes a toolset. */
+export function applyInjection(
+  toolset: Toolset,
+  injection: ToolInjection,
+  rules: InjectionRules,
+  place: { readonly step: number; readonly strategy: string; readonly injectedBefore: number },
+): AppliedInjection {
+  const { step, strategy } = place;
+  const warnings = (injection.warnings ?? []).map(({ code, message }): LoopEventBody => ({ type: 'warning', step, code, message }));
+  const removal = toolset.without(injection.remove ?? [], `It was removed by ${strategy}; call the tool that gave it again.`);
+  const permitted = (injection.add ?? []).filter((tool) => isPermitted(tool, rules) && !isTaken(tool, toolset));
+  const groups = [...groupByInstance(permitted)];
+  const events: LoopEventBody[] = [...warnings];
+  if (removal.removed.length > 0) events.push({ type: 'tools-removed', step, tools: removal.removed, reason: strategy });
+  let current = removal.toolset;
+  const added: ToolSpec[] = [];
+  for (const group of groups) {
+    const isNew = group.some(({ spec }) => !current.find(spec.id));
+    const injected = place.injectedBefore + added.length;
+    if (isNew && injected + group.length > rules.limits.injectedTools) {
+      events.push(capWarning(group, step, rules.limits.injectedTools));
+      continue;
+    }
+    const change = current.with(group);
+    current = change.toolset;
+    added.push(...change.added);
+    if (change.added.length > 0) events.push(injectedEvent(group, change.added, step, strategy));
+  }
+  return { toolset: current, added, events };
+}
+
+/** The tools of an entity come or stay away together; those without an entity each stand alone. */
+function groupByInstance(tools: readonly Tool[]): Iterable<Tool[]> {
+  const groups = new Map<string, Tool[]>();
+  for (const tool of tools) {
+    const key = tool.entity ? `${tool.entity.provider} ${tool.entity.instanceId}` : tool.spec.id;
+    groups.set(key, [...(groups.get(key) ?? []), tool]);
+  }
+  return groups.values();
+}
+
+function isPermitted(tool: Tool, { run, policies, exclude }: InjectionRules): boolean {
+  if (decide(policies, { ...tool.spec, origin: tool.origin }).kind === 'deny') return false;
+  if (exclude.some((selector) => selects(selector, { tool }))) return false;
+  return tool.when?.(run) ?? true;
+}
+
+/** An id that stands for another declaration is never overwritten. */
+function isTaken(tool: Tool, toolset: Toolset): boolean {
+  const known = toolset.find(tool.spec.id);
+  return known !== undefined && (known.spec.declaredId !== tool.spec.declaredId || known.entity?.instanceId !== tool.entity?.instanceId);
+}
+
+function injectedEvent(group: readonly Tool[], added: readonly ToolSpec[], step: number, strategy: string): LoopEventBody {
+  const entity = group[0]?.entity;
+  const tools = added.map(({ id }) => id);
+  return { type: 'tools-injected', step, provider: entity?.provider ?? strategy, ...(entity && { instanceId: entity.instanceId }), tools };
+}
+
+function capWarning(group: readonly Tool[], step: number, most: number): LoopEventBody {
+  const entity = group[0]?.entity;
+  const whose = entity ? `${entity.provider} ${JSON.stringify(entity.instanceId)}` : (group[0]?.spec.id ?? 'a tool');
+  return {
+    type: 'warning',
+    step,
+    code: 'injection_cap',
+    message: `The tools of ${whose} were not added: a run holds at most ${most} injected tools. Raise limits.injectedTools, or return fewer at a time.`,
+  };
+}

@@ -1,0 +1,88 @@
+import type { Toolset } from '../catalog/toolset.js';
+import type { ModelEvent, ModelFinishReason } from '../protocol/language-model.js';
+import type { AssistantMessage, ToolCall } from '../protocol/message.js';
+import { NO_USAGE, type Usage } from '../protocol/usage.js';
+import type { LiveRun } from './live.run.js';
+
+/** One answer of the model, whole. */
+export interface ModelAnswer {
+  readonly text: string;
+  readonly reasoning: string;
+  readonly calls: readonly ToolCall[];
+  readonly usage: Usage;
+  readonly finishReason: ModelFinishReason;
+  readonly providerData: AssistantMessage['providerData'];
+  /** What ended the answer before its end. */
+  readonly failure?: unknown;
+}
+
+/** Puts a model's events together, and shows them while they come. */
+export class AnswerAssembler {
+  private text = '';
+  private reasoning = '';
+  private usage = NO_USAGE;
+  private finishReason: ModelFinishReason = 'incomplete';
+  private providerData: AssistantMessage['providerData'];
+  private readonly calls: ToolCall[] = [];
+  /** Provider's id → ours, for calls that were begun and not assembled yet. */
+  private readonly begun = new Map<string, string>();
+  private callCount = 0;
+
+  constructor(
+    private readonly step: number,
+    private readonly toolset: Toolset,
+    private readonly live: LiveRun,
+  ) {}
+
+  /** Returns a promise only where the reader of the events makes the run wait. */
+  take(event: ModelEvent): void | Promise<void> {
+    switch (event.type) {
+      case 'text-delta':
+        this.text += event.text;
+        return this.live.emit({ type: 'text-delta', step: this.step, text: event.text });
+      case 'reasoning-delta':
+        this.reasoning += event.text;
+        return this.live.emit({ type: 'reasoning-delta', step: this.step, text: event.text });
+      case 'tool-call-delta':
+        return this.showDelta(event);
+      case 'tool-call':
+        this.addCall(event);
+        return undefined;
+      case 'usage':
+        this.usage = event.usage;
+        return undefined;
+      case 'finish':
+        this.finishReason = event.reason;
+        this.providerData = event.providerData;
+        return undefined;
+    }
+  }
+
+  answer(failure?: unknown): ModelAnswer {
+    const { text, reasoning, calls, usage, finishReason, providerData } = this;
+    return { text, reasoning, calls, usage, finishReason, providerData, ...(failure !== undefined && { failure }) };
+  }
+
+  /** Arguments are shown while they come only where the tool's input hides nothing. */
+  private showDelta(event: Extract<ModelEvent, { readonly type: 'tool-call-delta' }>): void | Promise<void> {
+    const toolCallId = this.idOf(event.toolCallId);
+    const tool = this.toolset.find(event.name);
+    if (!tool || tool.input.hidden.length > 0) return undefined;
+    return this.live.emit({ type: 'tool-call-delta', step: this.step, toolCallId, tool: event.name, argumentsDelta: event.argumentsDelta });
+  }
+
+  private addCall({ toolCallId: providerId, name, arguments: text }: Extract<ModelEvent, { readonly type: 'tool-call' }>): void {
+    const toolCallId = this.idOf(providerId);
+    this.begun.delete(providerId);
+    this.calls.push({ toolCallId, name, arguments: text, ...(toolCallId !== providerId && { providerCallId: providerId }) });
+  }
+
+  private idOf(providerId: string): string {
+    const begun = this.begun.get(providerId);
+    if (begun !== undefined) return begun;
+    const claimed = this.live.callIds.claim(providerId, this.step, this.callCount);
+    this.callCount += 1;
+    this.begun.set(providerId, claimed);
+    return claimed;
+  }
+}

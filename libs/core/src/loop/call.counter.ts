@@ -1,0 +1,60 @@
+import { parseJson } from '../execution/from-arguments.js';
+import type { FinishReason } from '../protocol/loop-result.js';
+import type { Limits } from '../protocol/limits.js';
+import type { ToolCall } from '../protocol/message.js';
+import type { ToolErrorCode, ToolFailure } from '../protocol/tool-error.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
+import { canonicalJson } from '../schema/canonical-json.js';
+
+/** Why a call may not happen, and how the run ends for it. */
+export interface LimitReached {
+  readonly refusal: ToolFailure;
+  readonly reason: FinishReason;
+}
+
+const REFUSED = new Set<ToolErrorCode>(['unknown_tool', 'policy_denied', 'forbidden', 'approval_denied', 'tenant_override']);
+
+/** Counts one run's calls against its limits. */
+export class CallCounter {
+  private readonly perTool = new Map<string, number>();
+  private readonly identical = new Map<string, number>();
+  private refusals = 0;
+
+  constructor(private readonly limits: Limits) {}
+
+  /** Counts a call; answers with the limit it goes beyond. */
+  admit(call: ToolCall, declaredId: string): LimitReached | undefined {
+    const calls = countIn(this.perTool, declaredId);
+    const same = countIn(this.identical, `${call.name} ${canonicalArguments(call.arguments)}`);
+    if (same > this.limits.identicalCalls) {
+      return limit('no_progress', `This very call was made ${this.limits.identicalCalls} times already. Its result will not change.`);
+    }
+    if (calls > this.limits.callsPerTool)
+      return limit('max_calls', `This tool was called ${this.limits.callsPerTool} times already, which is the limit.`);
+    return undefined;
+  }
+
+  /** Looks for unknown tools and refused calls in a row, in the order of the calls. */
+  refusalLimit(records: readonly ToolInvocationRecord[]): FinishReason | undefined {
+    for (const { error } of records) {
+      this.refusals = error && REFUSED.has(error.code) ? this.refusals + 1 : 0;
+      if (error && this.refusals >= this.limits.refusalsInARow) return error.code === 'unknown_tool' ? 'no_progress' : 'forbidden';
+    }
+    return undefined;
+  }
+}
+
+function limit(reason: FinishReason, safeMessage: string): LimitReached {
+  return { reason, refusal: { code: 'budget_exceeded', safeMessage } };
+}
+
+function countIn(counts: Map<string, number>, key: string): number {
+  const count = (counts.get(key) ?? 0) + 1;
+  counts.set(key, count);
+  return count;
+}
+
+function canonicalArguments(text: string): string {
+  const value = parseJson(text);
+  return value === undefined ? text : canonicalJson(value);
+}

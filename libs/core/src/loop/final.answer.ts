@@ -1,0 +1,73 @@
+import { Injectable } from '@nestjs/common';
+import type { AssistantMessage, Message } from '../protocol/message.js';
+import type { ModelAnswer } from './answer.assembler.js';
+import type { LiveRun } from './live.run.js';
+import type { Finish, LoopState } from './loop.state.js';
+import { StructuredAnswers, correctionFor } from './structured.answer.js';
+
+const MOST_CORRECTIONS = 1;
+const MOST_EMPTY_ANSWERS = 1;
+
+/** An answer without calls: the end of the run, unless it is empty, not what was asked for, or overtaken by another input. */
+@Injectable()
+export class FinalAnswer {
+  constructor(private readonly structured: StructuredAnswers) {}
+
+  async conclude(state: LoopState, answer: ModelAnswer, live: LiveRun): Promise<LoopState> {
+    const messages = answer.text === '' ? state.messages : [...state.messages, assistantMessage(answer)];
+    const next = { ...state, messages, text: answer.text };
+    switch (answer.finishReason) {
+      case 'length':
+      case 'content_filter':
+        return { ...next, finish: { reason: answer.finishReason } };
+      case 'incomplete':
+        return { ...next, finish: INCOMPLETE };
+      case 'stop':
+      case 'tool_calls':
+        return this.accept(next, live);
+    }
+  }
+
+  private async accept(state: LoopState, live: LiveRun): Promise<LoopState> {
+    if (state.text === '') return retryEmpty(state, live);
+    if (live.hasInputs()) return state;
+    const { answer } = live.plan;
+    if (!answer) return { ...state, finish: { reason: 'stop' } };
+    const reading = await this.structured.read(answer, state.text);
+    if ('output' in reading) return { ...state, output: reading.output, finish: { reason: 'stop' } };
+    if (state.corrections >= MOST_CORRECTIONS) return { ...state, finish: INVALID_OUTPUT };
+    const correction: Message = { role: 'user', content: correctionFor(reading.problems) };
+    return { ...state, corrections: state.corrections + 1, messages: [...state.messages, correction] };
+  }
+}
+
+const INCOMPLETE: Finish = {
+  reason: 'error',
+  error: { code: 'model_incomplete', message: 'The model ended before its answer was complete.' },
+};
+const INVALID_OUTPUT: Finish = {
+  reason: 'error',
+  error: { code: 'invalid_output', message: 'The model did not give the answer in the form that was asked for.' },
+};
+
+/** An answer as it stands in the transcript. */
+export function assistantMessage({ text, reasoning, calls, providerData }: ModelAnswer): AssistantMessage {
+  return {
+    role: 'assistant',
+    content: text,
+    ...(reasoning && { reasoning }),
+    ...(calls.length > 0 && { toolCalls: calls }),
+    ...(providerData && { providerData }),
+  };
+}
+
+async function retryEmpty(state: LoopState, live: LiveRun): Promise<LoopState> {
+  if (state.emptyAnswers >= MOST_EMPTY_ANSWERS) return { ...state, finish: { reason: 'no_progress' } };
+  await live.emit({
+    type: 'warning',
+    step: state.step,
+    code: 'empty_answer',
+    message: 'The model answered nothing; it is asked once more.',
+  });
+  return { ...state, emptyAnswers: state.emptyAnswers + 1 };
+}

@@ -1,0 +1,51 @@
+import type { JsonValue } from '../protocol/json.js';
+import type { LoopResult } from '../protocol/loop-result.js';
+import type { Message } from '../protocol/message.js';
+import type { LoopState } from './loop.state.js';
+import { toJson } from '../schema/from-value.js';
+
+/** A run's result as the application gets it. `messages` is behind a getter, so that no serializer finds it. */
+export class FinishedRun<Output> implements LoopResult<Output> {
+  readonly text: string;
+  readonly finishReason: LoopResult['finishReason'];
+  readonly steps: number;
+  readonly toolCalls: LoopResult['toolCalls'];
+  readonly injectedTools: LoopResult['injectedTools'];
+  readonly usage: LoopResult['usage'];
+  readonly error?: NonNullable<LoopResult['error']>;
+  readonly #messages: readonly Message[];
+
+  constructor(
+    readonly runId: string,
+    state: LoopState,
+    readonly output?: Output,
+  ) {
+    this.text = state.text;
+    this.finishReason = state.finish?.reason ?? 'error';
+    this.steps = state.step;
+    this.toolCalls = state.records;
+    this.injectedTools = state.injected;
+    this.usage = state.usage;
+    if (state.finish?.error) this.error = state.finish.error;
+    this.#messages = state.messages;
+  }
+
+  get messages(): readonly Message[] {
+    return this.#messages;
+  }
+
+  toJSON(): JsonValue {
+    const { runId, output, text, finishReason, steps, toolCalls, usage, error } = this;
+    return toJson({
+      runId,
+      output,
+      text,
+      finishReason,
+      steps,
+      toolCalls,
+      injectedTools: this.injectedTools.map(({ id }) => id),
+      usage,
+      error,
+    });
+  }
+}

@@ -1,0 +1,187 @@
+import { randomUUID } from 'node:crypto';
+import { Logger } from '@nestjs/common';
+import { Observable } from 'rxjs';
+import { Interruption, linkSignal, untilAborted, type LinkedSignal } from '../execution/interruption.js';
+import type { ConversationStore } from '../protocol/conversation-store.js';
+import { InvalidRequestError, RunError } from '../protocol/errors.js';
+import type { LoopEvent, LoopEventBody, LoopEventSink } from '../protocol/loop-event.js';
+import type { LoopResult } from '../protocol/loop-result.js';
+import type { Message } from '../protocol/message.js';
+import type { RunHandle } from '../protocol/run-handle.js';
+import { NO_USAGE } from '../protocol/usage.js';
+import { EventOutlet, type EventReader } from './event.outlet.js';
+import { toJson } from '../schema/from-value.js';
+import { LiveRun } from './live.run.js';
+import { FinishedRun } from './loop.result.js';
+import type { LoopState } from './loop.state.js';
+import { PullQueue } from './pull.queue.js';
+import type { RunPlan } from './run.plan.js';
+import type { ToolLoop } from './tool.loop.js';
+
+/** What a run works with. */
+export interface RunServices {
+  readonly loop: ToolLoop;
+  readonly conversations: ConversationStore;
+  readonly sinks: readonly LoopEventSink[];
+}
+
+/** One run, from its first reader to its `run-end`. */
+export class LoopRun<Output> implements RunHandle<Output> {
+  readonly runId: string;
+  readonly events$: Observable<LoopEvent>;
+  private readonly logger = new Logger(LoopRun.name);
+  private readonly outlet: EventOutlet;
+  private readonly inputs: Message[] = [];
+  private readonly interruption = new AbortController();
+  private running: Promise<LoopResult<Output>> | undefined;
+  private hasEnded = false;
+  private hasReader = false;
+
+  constructor(
+    private readonly plan: RunPlan<Output>,
+    private readonly services: RunServices,
+  ) {
+    this.runId = plan.execution.run.runId;
+    this.outlet = new EventOutlet(this.runId, services.sinks, (cause) =>
+      this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause })),
+    );
+    this.events$ = new Observable((subscriber) => {
+      this.read({ next: (event) => subscriber.next(event), end: () => subscriber.complete() });
+      return () => this.abandon();
+    });
+  }
+
+  get result(): Promise<LoopResult<Output>> {
+    return this.start();
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<LoopEvent, undefined> {
+    const queue = new PullQueue();
+    this.interruption.signal.addEventListener('abort', () => queue.release(), { once: true });
+    this.read(queue);
+    return {
+      next: () => queue.pull(),
+      return: () => {
+        queue.release();
+        this.abandon();
+        return Promise.resolve({ done: true, value: undefined });
+      },
+    };
+  }
+
+  addInput(message: string): void {
+    if (this.hasEnded) throw new InvalidRequestError('invalid_request', `The run ${this.runId} has ended; start another.`);
+    if (message.trim() === '') throw new InvalidRequestError('invalid_request', 'The message is empty.');
+    this.inputs.push({ role: 'user', content: message });
+  }
+
+  cancel(reason = 'The run was cancelled.'): void {
+    this.interrupt(new Interruption('aborted', reason));
+  }
+
+  /** Two readers would share one run's events, or run its tools twice; neither is what they want. */
+  private read(reader: EventReader): void {
+    if (this.hasReader)
+      throw new Error(`The events of run ${this.runId} are read already; a run has one reader. Share them with RxJS share().`);
+    if (this.running) throw new Error(`The run ${this.runId} has started; read its events before asking for its result.`);
+    this.hasReader = true;
+    this.outlet.attach(reader);
+    void this.start();
+  }
+
+  private abandon(): void {
+    if (this.hasEnded) return;
+    this.outlet.detach();
+    this.interrupt(new Interruption('aborted', 'Nobody reads the run any more.'));
+  }
+
+  private interrupt(interruption: Interruption): void {
+    if (!this.hasEnded) this.interruption.abort(interruption);
+  }
+
+  private start(): Promise<LoopResult<Output>> {
+    if (!this.running) {
+      this.running = this.execute();
+      // Whoever reads events only learns of a failure from `run-end`; the rejection must not end the process.
+      this.running.catch(() => undefined);
+    }
+    return this.running;
+  }
+
+  private async execute(): Promise<LoopResult<Output>> {
+    const { runMs } = this.plan.execution.limits;
+    const outer = linkSignal(this.plan.options.signal, { ms: runMs, message: `The run took longer than ${runMs} ms.` });
+    const follow = (): void => this.interrupt(Interruption.from(outer.signal));
+    if (outer.signal.aborted) follow();
+    outer.signal.addEventListener('abort', follow, { once: true });
+    const first = this.firstState([]);
+    await this.emit(this.startEvent());
+    const state = await this.drive(first).catch((error: unknown) => this.failed(first, error));
+    return this.end(state, outer);
+  }
+
+  private async drive(first: LoopState): Promise<LoopState> {
+    const { signal } = this.interruption;
+    const { conversation } = this.plan;
+    const past = conversation ? await untilAborted(this.services.conversations.load(conversation), signal) : [];
+    const instructions = await untilAborted(Promise.resolve(this.plan.instructions()), signal);
+    const history = [...past, ...this.plan.messages];
+    const live = new LiveRun(this.plan, { instructions, history, inputs: this.inputs }, signal, (event) => this.emit(event));
+    const state = await this.services.loop.drive({ ...first, messages: history }, live);
+    const added = state.messages.slice(past.length);
+    const hasAnswer = added.some(({ role }) => role === 'assistant');
+    if (conversation && hasAnswer) await this.services.conversations.append(conversation, added);
+    return state;
+  }
+
+  private async end(state: LoopState, outer: LinkedSignal): Promise<LoopResult<Output>> {
+    outer.release();
+    const { answer } = this.plan;
+    const output = answer && state.output instanceof answer.type ? state.output : undefined;
+    const result = new FinishedRun<Output>(this.runId, state, output);
+    const { finishReason, text, steps, usage, error } = result;
+    const shown = state.output !== undefined && { output: toJson({ output: state.output }) };
+    await this.emit({ type: 'run-end', finishReason, text, ...shown, steps, usage, ...(error && { error }) });
+    this.hasEnded = true;
+    this.outlet.end();
+    if (finishReason === 'error' || finishReason === 'aborted') throw new RunError(result, { cause: state.finish?.cause });
+    return result;
+  }
+
+  private failed(state: LoopState, error: unknown): LoopState {
+    if (error instanceof Interruption && error.kind !== 'failed') return { ...state, finish: { reason: error.kind, cause: error } };
+    const correlationId = randomUUID();
+    this.logger.error(`Run ${this.runId} failed (reference ${correlationId}).`, error);
+    return { ...state, finish: { reason: 'error', error: { code: 'internal', message: 'The run failed.', correlationId }, cause: error } };
+  }
+
+  private emit(event: LoopEventBody): void | Promise<void> {
+    return this.outlet.emit(event);
+  }
+
+  private firstState(messages: readonly Message[]): LoopState {
+    return {
+      step: 0,
+      messages,
+      toolset: this.plan.toolset,
+      usage: NO_USAGE,
+      records: [],
+      injected: [],
+      text: '',
+      corrections: 0,
+      emptyAnswers: 0,
+    };
+  }
+
+  private startEvent(): LoopEventBody {
+    const { model, conversation, toolset, execution } = this.plan;
+    const tools = toolset.specs.map(({ id }) => id);
+    return {
+      type: 'run-start',
+      requestId: execution.requestId,
+      ...(conversation && { conversationId: conversation.conversationId }),
+      model: model.modelId,
+      tools,
+    };
+  }
+}

@@ -1,0 +1,88 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { ToolCatalog } from '../catalog/tool.catalog.js';
+import { CompiledPolicy } from '../policy/compiled.policy.js';
+import { policyFindings } from '../policy/policy.schema.js';
+import { ConfigurationError, InvalidRequestError, type Finding } from '../protocol/errors.js';
+import type { LanguageModel } from '../protocol/language-model.js';
+import { DEFAULT_LIMITS, type Limits } from '../protocol/limits.js';
+import type { Policy } from '../protocol/policy.js';
+import { SchemaValidators } from '../schema/schema.validators.js';
+import { closestTo } from '../catalog/suggestion.js';
+import { TOOL_LOOP_OPTIONS } from './tool-loop.tokens.js';
+import type { ToolLoopOptions } from './tool-loop.options.js';
+
+/** The application's options with the defaults filled in, and what a request makes of them. */
+@Injectable()
+export class LoopSettings {
+  private readonly compiled = new WeakMap<Policy, CompiledPolicy>();
+
+  constructor(
+    @Inject(TOOL_LOOP_OPTIONS) readonly options: ToolLoopOptions,
+    private readonly catalog: ToolCatalog,
+    private readonly validators: SchemaValidators,
+  ) {}
+
+  /** What is wrong with the options; asked once the catalog is filled. */
+  findings(): Finding[] {
+    const { policy, limits = {} } = this.options;
+    return [...(policy ? this.policyFindings(policy, 'ToolLoopModule policy') : []), ...limitFindings(limits, 'ToolLoopModule limits')];
+  }
+
+  /** The application's policy and the run's own; both must allow. Throws `ConfigurationError` for a policy that is wrong. */
+  policiesFor(own: Policy | undefined): readonly CompiledPolicy[] {
+    const { policy } = this.options;
+    if (!policy) return [];
+    return own ? [this.compile(policy), this.compile(own)] : [this.compile(policy)];
+  }
+
+  /** Throws `ConfigurationError` for a limit that is no number, or that does not exist. */
+  limitsFor(own: Partial<Limits> = {}): Limits {
+    const findings = limitFindings(own, 'limits');
+    if (findings.length > 0) throw new ConfigurationError(findings);
+    return { ...DEFAULT_LIMITS, ...this.options.limits, ...own };
+  }
+
+  /** Throws `InvalidRequestError` (`unknown_model`) for a name that names none. */
+  modelFor(own: LanguageModel | string | undefined): LanguageModel {
+    if (own === undefined) return this.options.model;
+    if (typeof own !== 'string') return own;
+    const { models = {} } = this.options;
+    const named = Object.hasOwn(models, own) ? models[own] : undefined;
+    if (named) return named;
+    throw new InvalidRequestError('unknown_model', `No model is named "${own}". Known: ${Object.keys(models).join(', ') || 'none'}.`);
+  }
+
+  /** What identifies an actor; undefined where nothing does. */
+  actorIdOf(actor: unknown): string | undefined {
+    const { actorId } = this.options;
+    if (actorId) return actorId(actor);
+    const id: unknown = typeof actor === 'object' && actor !== null && 'id' in actor ? actor.id : undefined;
+    return typeof id === 'string' || typeof id === 'number' ? String(id) : undefined;
+  }
+
+  private compile(policy: Policy): CompiledPolicy {
+    const known = this.compiled.get(policy);
+    if (known) return known;
+    const findings = this.policyFindings(policy, 'policy');
+    if (findings.length > 0) throw new ConfigurationError(findings);
+    const compiled = new CompiledPolicy(policy);
+    this.compiled.set(policy, compiled);
+    return compiled;
+  }
+
+  private policyFindings(policy: Policy, at: string): Finding[] {
+    return policyFindings(policy, at, { subjects: this.catalog.subjects(), validators: this.validators });
+  }
+}
+
+function limitFindings(limits: Partial<Limits>, at: string): Finding[] {
+  const known = Object.keys(DEFAULT_LIMITS);
+  return Object.entries(limits).flatMap(([name, value]: [string, unknown]) => {
+    if (!known.includes(name))
+      return [
+        { at, problem: `There is no limit "${name}".`, remedy: `Did you mean ${closestTo(name, known, 1).join('') || known.join(', ')}?` },
+      ];
+    if (typeof value === 'number' && value >= 0) return [];
+    return [{ at, problem: `The limit "${name}" is ${String(value)}.`, remedy: 'Give a number that is not negative.' }];
+  });
+}

@@ -1,0 +1,31 @@
+import type { Toolset } from '../catalog/toolset.js';
+import type { FinishReason, RunFailure } from '../protocol/loop-result.js';
+import type { Message } from '../protocol/message.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
+import type { ToolSpec } from '../protocol/tool.js';
+import type { Usage } from '../protocol/usage.js';
+
+/** Why a run is over. */
+export interface Finish {
+  readonly reason: FinishReason;
+  readonly error?: RunFailure;
+  /** For the log and the rejection only. */
+  readonly cause?: unknown;
+}
+
+/** A run after a step. Replaced, never changed; the transcript in it is valid at every step. */
+export interface LoopState {
+  readonly step: number;
+  readonly messages: readonly Message[];
+  readonly toolset: Toolset;
+  readonly usage: Usage;
+  readonly records: readonly ToolInvocationRecord[];
+  readonly injected: readonly ToolSpec[];
+  /** Of the last answer. */
+  readonly text: string;
+  readonly output?: unknown;
+  /** Answers that were not what `output` asks for. */
+  readonly corrections: number;
+  readonly emptyAnswers: number;
+  readonly finish?: Finish;
+}

@@ -1,0 +1,25 @@
+import type { Type } from '@nestjs/common';
+import type { Toolset } from '../catalog/toolset.js';
+import type { ExecutionScope } from '../execution/execution.scope.js';
+import type { InjectionRules } from '../injection/injection.applier.js';
+import type { ConversationKey } from '../protocol/conversation-store.js';
+import type { LanguageModel } from '../protocol/language-model.js';
+import type { LoopRequest } from '../protocol/loop-request.js';
+import type { Message } from '../protocol/message.js';
+import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
+import type { AnswerShape } from './structured.answer.js';
+
+/** A request that was checked, with everything that is fixed for the run. */
+export interface RunPlan<Output = unknown> {
+  readonly model: LanguageModel;
+  /** Asked once, when the run starts. */
+  readonly instructions: () => string | undefined | Promise<string | undefined>;
+  /** What the request adds to the conversation, or all of it where there is no conversation. */
+  readonly messages: readonly Message[];
+  readonly conversation: ConversationKey | undefined;
+  readonly toolset: Toolset;
+  readonly execution: Pick<ExecutionScope, 'run' | 'requestId' | 'actorId' | 'policies' | 'limits'>;
+  readonly injection: Pick<InjectionRules, 'exclude'> & { readonly strategies: readonly ToolInjectionStrategy[] };
+  readonly answer: (AnswerShape & { readonly type: Type<Output> }) | undefined;
+  readonly options: Pick<LoopRequest, 'onToolError' | 'onForbidden' | 'hooks' | 'toolChoice' | 'modelOptions' | 'signal'>;
+}

@@ -1,0 +1,105 @@
+import { randomUUID } from 'node:crypto';
+import { Injectable } from '@nestjs/common';
+import { ToolCatalog, type ToolSelection } from '../catalog/tool.catalog.js';
+import { Toolset } from '../catalog/toolset.js';
+import { ToolProviderStrategy } from '../injection/tool-provider.strategy.js';
+import { decide, type CompiledPolicy } from '../policy/compiled.policy.js';
+import type { ConversationKey } from '../protocol/conversation-store.js';
+import { InvalidRequestError } from '../protocol/errors.js';
+import type { Limits } from '../protocol/limits.js';
+import type { LoopRequest } from '../protocol/loop-request.js';
+import type { Message } from '../protocol/message.js';
+import type { RunContext } from '../protocol/tool-call-context.js';
+import { LoopSettings } from './loop.settings.js';
+import { checkMessages } from './message.check.js';
+import type { RunPlan } from './run.plan.js';
+import { StructuredAnswers } from './structured.answer.js';
+
+/** Checks a request and turns it into a plan. What cannot be run is refused here, before anything starts. */
+@Injectable()
+export class RunPreparation {
+  constructor(
+    private readonly settings: LoopSettings,
+    private readonly catalog: ToolCatalog,
+    private readonly entities: ToolProviderStrategy,
+    private readonly answers: StructuredAnswers,
+  ) {}
+
+  /** Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the application wrote. */
+  prepare<Output, Actor>(request: LoopRequest<Output, Actor>): RunPlan<Output> {
+    if (typeof request.tenant !== 'string' || request.tenant === '')
+      throw invalid('A run needs a tenant: pass the id of whose data it is about; a single-tenant application passes a constant.');
+    const limits = this.settings.limitsFor(request.limits);
+    const policies = this.settings.policiesFor(request.policy);
+    const run: RunContext<Actor> = {
+      runId: randomUUID(),
+      actor: request.actor,
+      tenant: request.tenant,
+      context: request.context ?? {},
+      state: new Map(),
+    };
+    const conversation = this.conversationOf(request);
+    const { instructions = this.settings.options.instructions, output } = request;
+    return {
+      model: this.settings.modelFor(request.model),
+      instructions: () => (typeof instructions === 'function' ? instructions(run) : instructions),
+      messages: messagesOf(request, conversation !== undefined, limits),
+      conversation,
+      toolset: this.toolsetFor(request, run, policies),
+      execution: { run, requestId: request.requestId ?? run.runId, actorId: this.settings.actorIdOf(request.actor), policies, limits },
+      injection: { exclude: request.exclude ?? [], strategies: this.strategiesFor(request) },
+      answer: output && { type: output, ...this.answers.shapeOf(output) },
+      options: request,
+    };
+  }
+
+  /** The tools a run starts with: selected, permitted, and sensible for this run. */
+  toolsetFor(request: ToolSelection, run: RunContext, policies: readonly CompiledPolicy[]): Toolset {
+    const selected = this.catalog.build({
+      ...(request.tools && { tools: request.tools }),
+      ...(request.exclude && { exclude: request.exclude }),
+    });
+    return Toolset.of(
+      selected.filter(({ spec, origin, when }) => decide(policies, { ...spec, origin }).kind !== 'deny' && (when?.(run) ?? true)),
+    );
+  }
+
+  private strategiesFor({ injection }: Pick<LoopRequest, 'injection'>): RunPlan['injection']['strategies'] {
+    if (injection === false) return [];
+    return [this.entities, ...(this.settings.options.injection ?? []), ...(injection ?? [])];
+  }
+
+  private conversationOf({
+    conversationId,
+    tenant,
+    actor,
+  }: Pick<LoopRequest, 'conversationId' | 'tenant' | 'actor'>): ConversationKey | undefined {
+    if (conversationId === undefined) return undefined;
+    const actorId = this.settings.actorIdOf(actor);
+    if (actorId !== undefined) return { tenant, actorId, conversationId };
+    throw invalid(
+      'A conversation belongs to an actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).',
+    );
+  }
+}
+
+/** What a request says. Of a conversation the server knows the past, so only the newest user message is taken. */
+function messagesOf(
+  { prompt, messages }: Pick<LoopRequest, 'prompt' | 'messages'>,
+  hasConversation: boolean,
+  limits: Limits,
+): readonly Message[] {
+  if (prompt !== undefined && messages !== undefined) throw invalid('Pass `prompt` or `messages`, not both.');
+  if (prompt !== undefined) {
+    if (typeof prompt !== 'string' || prompt.trim() === '') throw invalid('The prompt is empty: say what the model should do.');
+    return [{ role: 'user', content: prompt }];
+  }
+  const checked = checkMessages(messages ?? [], limits);
+  if (!checked.some(({ role }) => role === 'user')) throw invalid('There is no user message: pass `prompt`, or `messages` with one.');
+  if (!hasConversation) return checked;
+  return checked.filter(({ role }) => role === 'user').slice(-1);
+}
+
+function invalid(message: string): InvalidRequestError {
+  return new InvalidRequestError('invalid_request', message);
+}

@@ -1,0 +1,57 @@
+import { Injectable, type Type } from '@nestjs/common';
+import { parseJson } from '../execution/from-arguments.js';
+import { ConfigurationError } from '../protocol/errors.js';
+import type { AnswerFormat } from '../protocol/language-model.js';
+import type { ArgumentProblem, ToolInputCodec } from '../protocol/tool.js';
+import { SchemaValidators } from '../schema/schema.validators.js';
+import { compileDtoInput } from '../schema/tool.input.js';
+
+/** The class an answer must be, compiled once. */
+export interface AnswerShape {
+  readonly format: AnswerFormat;
+  readonly codec: ToolInputCodec;
+}
+
+/** What the model's text came to. */
+export type AnswerReading = { readonly output: unknown } | { readonly problems: readonly ArgumentProblem[] };
+
+/** Reads the answers of runs that ask for an `output` class, by the same schema and checks that a tool's input has. */
+@Injectable()
+export class StructuredAnswers {
+  private readonly shapes = new WeakMap<Type, AnswerShape>();
+
+  constructor(private readonly validators: SchemaValidators) {}
+
+  /** Throws `ConfigurationError` for a class that makes no schema. */
+  shapeOf(type: Type): AnswerShape {
+    const known = this.shapes.get(type);
+    if (known) return known;
+    const { input: codec, findings } = compileDtoInput({ at: type.name, type, reserved: [] });
+    if (findings.length > 0) throw new ConfigurationError(findings);
+    const shape = { codec, format: { name: type.name.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64), schema: codec.schema } };
+    this.shapes.set(type, shape);
+    return shape;
+  }
+
+  async read({ format, codec }: AnswerShape, text: string): Promise<AnswerReading> {
+    const value = parseJson(withoutFence(text));
+    if (value === undefined || typeof value !== 'object' || value === null || Array.isArray(value))
+      return { problems: [{ pointer: '', message: 'must be one JSON object and nothing else' }] };
+    const problems = this.validators.validate(format.schema, value);
+    if (problems.length > 0) return { problems };
+    const output = codec.build(Object.fromEntries(Object.entries(value)));
+    const more = codec.check ? await codec.check(output) : [];
+    return more.length > 0 ? { problems: more } : { output };
+  }
+}
+
+/** What the model is told of an answer that does not fit. */
+export function correctionFor(problems: readonly ArgumentProblem[]): string {
+  const list = problems.map(({ pointer, message }) => `- ${pointer || 'the answer'}: ${message}`).join('\n');
+  return `Your answer does not have the required form:\n${list}\nAnswer again, with the JSON object only.`;
+}
+
+/** Some models wrap JSON in a Markdown fence even when told not to. */
+function withoutFence(text: string): string {
+  return /^\s*```(?:json)?\s*\n([\s\S]*?)\n?```\s*$/.exec(text)?.[1] ?? text;
+}

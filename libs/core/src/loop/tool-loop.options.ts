@@ -1,0 +1,30 @@
+import type { Type } from '@nestjs/common';
+import type { LanguageModel } from '../protocol/language-model.js';
+import type { Limits } from '../protocol/limits.js';
+import type { Policy } from '../protocol/policy.js';
+import type { RegisteredActor } from '../protocol/register.js';
+import type { RunContext } from '../protocol/tool-call-context.js';
+import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
+
+/** Argument names that no model may send and no tool may declare. */
+export const DEFAULT_RESERVED_ARGUMENTS: readonly string[] = ['tenant', 'tenantId', 'actor', 'actorId'];
+
+/** What holds for every run of the application, unless its request narrows it. */
+export interface ToolLoopOptions<Actor = RegisteredActor> {
+  readonly model: LanguageModel;
+  /** Further models, which a request may name. */
+  readonly models?: Readonly<Record<string, LanguageModel>>;
+  /** What the model is told before everything else. */
+  readonly instructions?: string | ((context: RunContext<Actor>) => string | Promise<string>);
+  /** @default nothing is allowed, so no tool is listed */
+  readonly policy?: Policy;
+  readonly limits?: Partial<Limits>;
+  /** Strategies that follow the entity tools' own, in every run. */
+  readonly injection?: readonly ToolInjectionStrategy[];
+  /** @default tenant, tenantId, actor, actorId; compared without regard to case, `_` and `-` */
+  readonly reservedArguments?: readonly string[];
+  /** A tool's parameter of this class stops the start: the model never chooses who acts. */
+  readonly actorClass?: Type;
+  /** What identifies an actor, for conversations, idempotency keys and the audit. @default its `id`, where that is a string or a number */
+  readonly actorId?: (actor: Actor) => string;
+}

@@ -1,0 +1,114 @@
+import { randomUUID } from 'node:crypto';
+import { Injectable, Logger } from '@nestjs/common';
+import { EMPTY, expand, from, last, lastValueFrom, of } from 'rxjs';
+import { Interruption } from '../execution/interruption.js';
+import type { ModelFinishReason } from '../protocol/language-model.js';
+import { addUsage } from '../protocol/usage.js';
+import type { ModelAnswer } from './answer.assembler.js';
+import { FinalAnswer, assistantMessage } from './final.answer.js';
+import type { LiveRun } from './live.run.js';
+import type { Finish, LoopState } from './loop.state.js';
+import { ModelStep } from './model.step.js';
+import { ToolStep } from './tool.step.js';
+
+/** The loop: ask the model, run its calls, again, until a finish reason holds. There is no other. */
+@Injectable()
+export class ToolLoop {
+  private readonly logger = new Logger(ToolLoop.name);
+
+  constructor(
+    private readonly model: ModelStep,
+    private readonly tools: ToolStep,
+    private readonly finalAnswer: FinalAnswer,
+  ) {}
+
+  /** The last state; it always has a `finish`. Never rejects. */
+  drive(first: LoopState, live: LiveRun): Promise<LoopState> {
+    return lastValueFrom(
+      of(first).pipe(
+        expand((state) => (state.finish ? EMPTY : from(this.step(state, live)))),
+        last(),
+      ),
+    );
+  }
+
+  private async step(state: LoopState, live: LiveRun): Promise<LoopState> {
+    const begun = { ...state, step: state.step + 1, messages: [...state.messages, ...live.takeInputs()] };
+    try {
+      await live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });
+      const next = await this.answerAndCalls(begun, live);
+      return next.finish ? next : { ...next, ...finishWhenLimited(next, live) };
+    } catch (error) {
+      return { ...begun, finish: this.finishFor(error, live) };
+    }
+  }
+
+  private async answerAndCalls(state: LoopState, live: LiveRun): Promise<LoopState> {
+    const answer = await this.model.ask(state, state.step, live);
+    const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
+    await live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage });
+    if (answer.failure !== undefined) return { ...withPartialText(asked, answer), finish: this.finishFor(answer.failure, live) };
+    const isRunnable = answer.calls.length > 0 && RUNNABLE.has(answer.finishReason);
+    const next = isRunnable
+      ? await this.runCalls(asked, answer, live)
+      : await this.finalAnswer.conclude(asked, { ...answer, calls: [] }, live);
+    await this.endStep(next, answer, live);
+    return live.signal.aborted ? { ...next, finish: this.finishFor(Interruption.from(live.signal), live) } : next;
+  }
+
+  /** Appends the answer and the results of its calls as one unit, so that no call ever stands without its result. */
+  private async runCalls(state: LoopState, answer: ModelAnswer, live: LiveRun): Promise<LoopState> {
+    const history = [...state.messages, assistantMessage(answer)];
+    const { messages, records, toolset, injected, finish } = await this.tools.run(answer.calls, {
+      step: state.step,
+      toolset: state.toolset,
+      history,
+      injected: state.injected,
+      live,
+    });
+    return {
+      ...state,
+      messages: [...history, ...messages],
+      records: [...state.records, ...records],
+      toolset,
+      injected,
+      text: answer.text,
+      ...(finish && { finish: { reason: finish } }),
+    };
+  }
+
+  private async endStep(state: LoopState, answer: ModelAnswer, live: LiveRun): Promise<void> {
+    const toolCalls = state.records.filter(({ step }) => step === state.step);
+    await live.emit({ type: 'step-end', step: state.step, modelFinishReason: answer.finishReason, toolCalls: toolCalls.length });
+    const { runId } = live.plan.execution.run;
+    await live.notify((hooks) =>
+      hooks.onIteration?.({ runId, step: state.step, toolCalls, tools: state.toolset.specs.map(({ id }) => id), usage: state.usage }),
+    );
+  }
+
+  private finishFor(error: unknown, live: LiveRun): Finish {
+    if (error instanceof Interruption && error.kind !== 'failed') return { reason: error.kind, cause: error };
+    const correlationId = randomUUID();
+    const { runId } = live.plan.execution.run;
+    this.logger.error(`Run ${runId} failed (reference ${correlationId}).`, error);
+    const isOurs = error instanceof Interruption;
+    const failure = isOurs
+      ? ({ code: 'internal', message: 'The run failed.' } as const)
+      : ({ code: 'model_error', message: 'The model could not answer.' } as const);
+    return { reason: 'error', error: { ...failure, correlationId }, cause: error };
+  }
+}
+
+/** A model that was cut off, or filtered, may have made half a call: nothing of it is run. */
+const RUNNABLE = new Set<ModelFinishReason>(['stop', 'tool_calls']);
+
+function withPartialText(state: LoopState, answer: ModelAnswer): LoopState {
+  if (answer.text === '') return state;
+  return { ...state, text: answer.text, messages: [...state.messages, assistantMessage({ ...answer, calls: [] })] };
+}
+
+function finishWhenLimited(state: LoopState, live: LiveRun): { readonly finish?: Finish } {
+  const { limits } = live.plan.execution;
+  if (state.usage.inputTokens + state.usage.outputTokens > limits.tokens) return { finish: { reason: 'budget' } };
+  return state.step >= limits.steps ? { finish: { reason: 'max_steps' } } : {};
+}

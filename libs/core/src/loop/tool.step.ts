@@ -1,0 +1,138 @@
+import { Injectable, Logger } from '@nestjs/common';
+import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
+import type { Toolset } from '../catalog/toolset.js';
+import type { CallRequest, ToolOutcome } from '../execution/execution.scope.js';
+import { ToolRunner } from '../execution/tool.runner.js';
+import { applyInjection } from '../injection/injection.applier.js';
+import type { FinishReason } from '../protocol/loop-result.js';
+import type { Message, ToolCall, ToolMessage } from '../protocol/message.js';
+import type { ToolInjection, ToolInjectionStrategy } from '../protocol/tool-injection.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
+import type { ToolSpec } from '../protocol/tool.js';
+import type { LiveRun } from './live.run.js';
+
+/** Where the calls of a step stand. */
+export interface ToolStepContext {
+  readonly step: number;
+  readonly toolset: Toolset;
+  /** The transcript up to and including the answer that made the calls. */
+  readonly history: readonly Message[];
+  readonly injected: readonly ToolSpec[];
+  readonly live: LiveRun;
+}
+
+/** What the calls of a step came to, in the order of the calls. */
+export interface ToolStepResult {
+  readonly messages: readonly ToolMessage[];
+  readonly records: readonly ToolInvocationRecord[];
+  readonly toolset: Toolset;
+  readonly injected: readonly ToolSpec[];
+  readonly finish?: FinishReason;
+}
+
+interface PlannedCall extends CallRequest {
+  readonly limit?: FinishReason;
+}
+
+/** Runs the calls of one answer: reads together, writes behind them in the model's order; then looks at every result for tools to inject. */
+@Injectable()
+export class ToolStep {
+  private readonly logger = new Logger(ToolStep.name);
+
+  constructor(private readonly runner: ToolRunner) {}
+
+  async run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
+    const planned = calls.map((call, index) => plan(call, index, context));
+    const outcomes = await this.execute(planned, context);
+    const records = outcomes.map(({ record }) => record);
+    const { toolset, injected } = await this.inject(outcomes, context);
+    const finish =
+      planned.find(({ limit }) => limit)?.limit ?? haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
+    return { messages: outcomes.map(toMessage), records, toolset, injected, ...(finish && { finish }) };
+  }
+
+  private async execute(planned: readonly PlannedCall[], context: ToolStepContext): Promise<ToolOutcome[]> {
+    const { live, toolset } = context;
+    const reads = planned.filter((request) => !isWrite(request, toolset));
+    const together = from(reads).pipe(
+      mergeMap((request) => this.executeOne(request, context), live.plan.execution.limits.parallelReads),
+      toArray(),
+    );
+    const outcomes = await lastValueFrom(together);
+    for (const request of planned.filter((one) => isWrite(one, toolset))) {
+      const isHalted =
+        haltFor(
+          outcomes.map(({ record }) => record),
+          live,
+        ) !== undefined;
+      outcomes.push(
+        await this.executeOne(
+          isHalted ? { ...request, refusal: { code: 'aborted', safeMessage: 'The run was halted before this call.' } } : request,
+          context,
+        ),
+      );
+    }
+    return outcomes.toSorted((a, b) => a.record.index - b.record.index);
+  }
+
+  private async executeOne(request: PlannedCall, { toolset, live }: ToolStepContext): Promise<ToolOutcome> {
+    const tool = toolset.find(request.call.name);
+    if (tool) await live.notify((hooks) => hooks.onToolStart?.(request.call, tool.spec));
+    const outcome = await this.runner.exec(request, live.scope(toolset));
+    await live.notify((hooks) => hooks.onToolEnd?.(outcome.record));
+    return outcome;
+  }
+
+  private async inject(outcomes: readonly ToolOutcome[], context: ToolStepContext): Promise<Pick<ToolStepResult, 'toolset' | 'injected'>> {
+    const { live, step } = context;
+    const { strategies, exclude } = live.plan.injection;
+    let { toolset, injected } = context;
+    for (const outcome of outcomes) {
+      for (const strategy of outcome.live === undefined ? [] : strategies) {
+        const injection = await this.evaluate(strategy, outcome, { ...context, toolset });
+        const rules = { ...live.plan.execution, exclude };
+        const applied = applyInjection(toolset, injection, rules, { step, strategy: strategy.name, injectedBefore: injected.length });
+        toolset = applied.toolset;
+        injected = applied.added.length > 0 ? [...injected, ...applied.added] : injected;
+        for (const event of applied.events) await live.emit(event);
+      }
+    }
+    return { toolset, injected };
+  }
+
+  private async evaluate(strategy: ToolInjectionStrategy, outcome: ToolOutcome, context: ToolStepContext): Promise<ToolInjection> {
+    const { live, step, history, toolset } = context;
+    if (!outcome.tool) return {};
+    const { run, limits } = live.plan.execution;
+    const last = { record: outcome.record, tool: outcome.tool.spec, live: outcome.live, depth: outcome.tool.entity?.depth ?? 0 };
+    try {
+      return await strategy.evaluate({ run, history, toolset: toolset.specs, last, step, limits, handles: live.handles });
+    } catch (error) {
+      this.logger.error(`The injection strategy ${strategy.name} failed (run ${run.runId}).`, error);
+      return { warnings: [{ code: 'injection_failed', message: `The injection strategy ${strategy.name} failed.` }] };
+    }
+  }
+}
+
+function plan(call: ToolCall, index: number, { step, toolset, live }: ToolStepContext): PlannedCall {
+  const declaredId = toolset.find(call.name)?.spec.declaredId ?? call.name;
+  const limit = live.counter.admit(call, declaredId);
+  return { call, step, index, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
+}
+
+/** An unknown tool counts as a read: it does nothing. */
+function isWrite({ call }: CallRequest, toolset: Toolset): boolean {
+  const effect = toolset.find(call.name)?.spec.effect ?? 'read_only';
+  return effect !== 'read_only';
+}
+
+function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }: LiveRun): FinishReason | undefined {
+  if (options.onToolError === 'halt' && records.some(({ status }) => status === 'failed')) return 'tool_error';
+  if (options.onForbidden === 'halt' && records.some(({ status }) => status === 'denied')) return 'forbidden';
+  return undefined;
+}
+
+function toMessage({ record, content, tool }: ToolOutcome): ToolMessage {
+  const labels = tool && { labels: { returns: tool.spec.labels.returns, reads: tool.spec.labels.reads } };
+  return { role: 'tool', toolCallId: record.toolCallId, toolName: record.id, content, ...(record.error && { isError: true }), ...labels };
+}

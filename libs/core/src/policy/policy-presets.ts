@@ -1,0 +1,11 @@
+import type { Policy } from '../protocol/policy.js';
+
+/** Policies to begin with. Each is plain data: spread one to change it. */
+export const policies = {
+  /** Every trusted tool that only reads. */
+  readOnly: { version: 'preset:read-only', allow: ['*'], effects: ['read_only'] },
+  /** Every trusted tool; what changes anything needs a person's approval. */
+  approveWrites: { version: 'preset:approve-writes', allow: ['*'], requireApproval: { effects: ['state_change', 'external_side_effect'] } },
+  /** Every trusted tool, at once. For prototypes. */
+  allowAll: { version: 'preset:allow-all', allow: ['*'] },
+} as const satisfies Record<string, Policy>;

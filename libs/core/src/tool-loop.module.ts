@@ -1,0 +1,100 @@
+import { ConfigurableModuleBuilder, Module, type DynamicModule, type ModuleMetadata, type Provider } from '@nestjs/common';
+import { DiscoveryModule } from '@nestjs/core';
+import { ToolCatalog } from './catalog/tool.catalog.js';
+import { ProviderInstances } from './discovery/provider.instances.js';
+import { ToolExplorer } from './discovery/tool.explorer.js';
+import { ToolFeature, type ToolFeatureOptions } from './discovery/tool-feature.js';
+import { ArgumentReader } from './execution/argument.reader.js';
+import { CallLookup } from './execution/call.lookup.js';
+import { EffectGuard } from './execution/effect.guard.js';
+import { MemoryCallJournal } from './execution/memory.call.journal.js';
+import { PolicyGate } from './execution/policy.gate.js';
+import { ResultDescriber } from './execution/result.describer.js';
+import { ResultRunner } from './execution/result.runner.js';
+import { ToolCallStorage } from './execution/tool-call.storage.js';
+import { ToolInvoker } from './execution/tool.invoker.js';
+import { ToolRunner } from './execution/tool.runner.js';
+import { ToolProviderExtractor } from './injection/tool-provider.extractor.js';
+import { ToolProviderStrategy } from './injection/tool-provider.strategy.js';
+import { FinalAnswer } from './loop/final.answer.js';
+import { LoopSettings } from './loop/loop.settings.js';
+import { MemoryConversationStore } from './loop/memory.conversation.store.js';
+import { ModelStep } from './loop/model.step.js';
+import { RunPreparation } from './loop/run.preparation.js';
+import { StructuredAnswers } from './loop/structured.answer.js';
+import { ToolLoop } from './loop/tool.loop.js';
+import type { ToolLoopOptions } from './loop/tool-loop.options.js';
+import { ToolLoopService } from './loop/tool-loop.service.js';
+import { TOOL_LOOP_OPTIONS } from './loop/tool-loop.tokens.js';
+import { ToolStep } from './loop/tool.step.js';
+import { CallJournal } from './protocol/call-journal.js';
+import { ConversationStore } from './protocol/conversation-store.js';
+import { SchemaValidators } from './schema/schema.validators.js';
+import { ToolLoopBootstrap } from './tool-loop.bootstrap.js';
+
+/** What else `forRoot` takes. */
+export interface ToolLoopExtras {
+  /** Adapters of ports: `{ provide: ConversationStore, useClass: … }`, a `ConnectionBroker`, a `CallJournal`, event sinks, interceptors. */
+  readonly providers?: readonly Provider[];
+  /** Modules those providers need. */
+  readonly imports?: NonNullable<ModuleMetadata['imports']>;
+}
+
+const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopOptions>({ optionsInjectionToken: TOOL_LOOP_OPTIONS })
+  .setClassMethodName('forRoot')
+  .setExtras<ToolLoopExtras>({}, (definition, { providers = [], imports = [] }) => ({
+    ...definition,
+    global: true,
+    imports: [...(definition.imports ?? []), ...imports],
+    // The application's own come last, so that they replace ours.
+    providers: [...(definition.providers ?? []), ...OWN_PROVIDERS, ...providers],
+  }))
+  .build();
+
+const OWN_PROVIDERS: readonly Provider[] = [
+  SchemaValidators,
+  ProviderInstances,
+  ToolExplorer,
+  ToolCatalog,
+  CallLookup,
+  ArgumentReader,
+  PolicyGate,
+  EffectGuard,
+  ToolCallStorage,
+  ToolInvoker,
+  ResultDescriber,
+  ResultRunner,
+  ToolRunner,
+  ToolProviderExtractor,
+  ToolProviderStrategy,
+  LoopSettings,
+  StructuredAnswers,
+  ModelStep,
+  ToolStep,
+  FinalAnswer,
+  ToolLoop,
+  RunPreparation,
+  ToolLoopService,
+  ToolLoopBootstrap,
+  { provide: CallJournal, useClass: MemoryCallJournal },
+  { provide: ConversationStore, useClass: MemoryConversationStore },
+];
+
+/**
+ * The tool loop of an application. `forRoot` once, with the model, the policy and the limits; `forFeature` wherever entity classes live. Tools of
+ * providers are found in every module.
+ */
+@Module({
+  imports: [DiscoveryModule],
+  exports: [ToolLoopService, ToolCatalog, ToolRunner, ToolCallStorage, SchemaValidators],
+})
+export class ToolLoopModule extends ConfigurableModuleClass {
+  /** Names the entity classes of a feature whose instances bring tools. Classes reached through a tool's `output` need not be named. */
+  static forFeature(options: ToolFeatureOptions): DynamicModule {
+    return { module: ToolFeatureModule, providers: [{ provide: Symbol('toolloop:feature'), useValue: new ToolFeature(options) }] };
+  }
+}
+
+/** Carries what one `forFeature` contributes. */
+@Module({})
+class ToolFeatureModule {}
