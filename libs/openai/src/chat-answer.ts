@@ -1,0 +1,124 @@
+import { ModelError, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
+import { isWireObject, type WireObject } from './chat-wire.js';
+import { EventBatch } from './event-batch.js';
+import { fromChatError } from './from-provider-error.js';
+import { fromChatUsage } from './from-chat-usage.js';
+import { fromFinishReason } from './from-finish-reason.js';
+import { ProviderDataCollector } from './provider-data.js';
+import { ToolCallAssembler, type AssembledCall } from './tool-call.assembler.js';
+
+/** One answer in the making: chunks in, events out. */
+export class ChatAnswer {
+  private readonly batch = new EventBatch();
+  private readonly calls = new ToolCallAssembler(this.batch);
+  private readonly collector = new ProviderDataCollector();
+  private finishReason: string | undefined;
+  private usage: Usage | undefined;
+  private groqUsage: Usage | undefined;
+  private hasLost = false;
+  private error: ModelError | undefined;
+
+  constructor(private readonly model: string) {}
+
+  get failure(): ModelError | undefined {
+    return this.error;
+  }
+
+  /** The first failure ends the answer; what was said before is still handed out. */
+  fail(error: ModelError): void {
+    this.error ??= error;
+  }
+
+  /** A payload that could not be read: whatever comes after, the answer is not whole. */
+  lose(): void {
+    this.hasLost = true;
+  }
+
+  takeEvents(): ModelEvent[] {
+    return this.batch.take();
+  }
+
+  /** A chunk of a stream. A `message` beside its `delta` repeats what was said already. */
+  takeChunk(chunk: WireObject): void {
+    this.take(chunk, 'delta');
+  }
+
+  /** A whole answer, from a server that does not stream. */
+  takeCompletion(completion: WireObject): void {
+    this.take(completion, 'message');
+  }
+
+  finish(): void {
+    if (this.error !== undefined) return;
+    const calls = this.calls.finish();
+    const reason = this.reasonFor(calls);
+    if ((reason === 'stop' || reason === 'tool_calls') && this.calls.hasNameless) {
+      this.fail(new ModelError('The provider sent a tool call without a name.', { retryable: true }));
+      return;
+    }
+    for (const { toolCallId, name, arguments: text } of calls) this.batch.push({ type: 'tool-call', toolCallId, name, arguments: text });
+    const usage = this.usage ?? this.groqUsage;
+    if (usage !== undefined) this.batch.push({ type: 'usage', usage });
+    const data = this.collector.finish(this.model, calls);
+    this.batch.push({ type: 'finish', reason, ...(data !== undefined && { providerData: data }) });
+  }
+
+  private take(chunk: WireObject, content: 'delta' | 'message'): void {
+    if (this.error !== undefined) return;
+    // n is 1 in every request, and an old text-generation-inference counts tokens in `index`: the first choice is ours whatever its index.
+    const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
+    if (isWireObject(choice)) this.takeChoice(choice, choice[content]);
+    this.usage = fromChatUsage(chunk.usage) ?? this.usage;
+    if (isWireObject(chunk.x_groq)) this.groqUsage = fromChatUsage(chunk.x_groq.usage) ?? this.groqUsage;
+    if (chunk.error !== undefined && chunk.error !== null) this.fail(fromChatError(chunk.error));
+  }
+
+  private takeChoice(choice: WireObject, delta: unknown): void {
+    if (isWireObject(delta)) this.takeDelta(delta);
+    const { finish_reason: reason } = choice;
+    if (typeof reason === 'string' && reason !== '') this.finishReason = reason;
+  }
+
+  private takeDelta(delta: WireObject): void {
+    this.takeReasoning(delta);
+    if (typeof delta.content === 'string') this.batch.append('text-delta', delta.content);
+    if (Array.isArray(delta.content)) this.takeParts(delta.content);
+    if (typeof delta.refusal === 'string') this.collector.refusal += delta.refusal;
+    if (delta.tool_calls !== undefined) this.calls.take(delta.tool_calls);
+    if (isWireObject(delta.function_call)) this.calls.take([{ function: delta.function_call }]);
+  }
+
+  /** Several servers send the same words under two or three of these names. */
+  private takeReasoning(delta: WireObject): void {
+    const { reasoning_content: content, reasoning } = delta;
+    if (typeof content === 'string' && content !== '') {
+      this.collector.reasoningContent += content;
+      this.batch.append('reasoning-delta', content);
+    } else if (typeof reasoning === 'string') {
+      this.batch.append('reasoning-delta', reasoning);
+    }
+    if (delta.reasoning_details !== undefined) this.collector.takeDetails(delta.reasoning_details);
+  }
+
+  /** Mistral's reasoning models send content as parts, thinking among them. */
+  private takeParts(parts: readonly unknown[]): void {
+    for (const part of parts) {
+      if (!isWireObject(part)) continue;
+      if (typeof part.text === 'string') this.batch.append('text-delta', part.text);
+      const thoughts = Array.isArray(part.thinking) ? part.thinking : [{ text: part.thinking }];
+      for (const thought of thoughts) {
+        if (isWireObject(thought) && typeof thought.text === 'string') this.batch.append('reasoning-delta', thought.text);
+      }
+    }
+  }
+
+  /**
+   * A refusal is not an answer and its words are not the answer's text: they are kept in the provider data, and the run learns of it by the
+   * reason.
+   */
+  private reasonFor(calls: readonly AssembledCall[]): ModelFinishReason {
+    if (this.finishReason === undefined || this.hasLost) return 'incomplete';
+    const reason = fromFinishReason(this.finishReason, calls.length > 0);
+    return reason === 'stop' && this.collector.refusal !== '' ? 'content_filter' : reason;
+  }
+}

@@ -1,0 +1,27 @@
+import type { Usage } from '@toolloop/core';
+import { isWireObject } from './chat-wire.js';
+
+/** What a provider counted; undefined when the value counts nothing. */
+export function fromChatUsage(value: unknown): Usage | undefined {
+  if (!isWireObject(value)) return undefined;
+  const input = toCount(value.prompt_tokens);
+  const output = toCount(value.completion_tokens);
+  if (input === undefined && output === undefined) return undefined;
+  const cached =
+    detail(value.prompt_tokens_details, 'cached_tokens') ?? toCount(value.prompt_cache_hit_tokens) ?? toCount(value.cached_tokens);
+  const reasoning = detail(value.completion_tokens_details, 'reasoning_tokens');
+  return {
+    inputTokens: input ?? 0,
+    outputTokens: output ?? 0,
+    ...(cached !== undefined && { cachedInputTokens: cached }),
+    ...(reasoning !== undefined && { reasoningTokens: reasoning }),
+  };
+}
+
+function detail(details: unknown, key: string): number | undefined {
+  return isWireObject(details) ? toCount(details[key]) : undefined;
+}
+
+function toCount(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+}

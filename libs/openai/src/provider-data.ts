@@ -1,0 +1,68 @@
+import type { AssistantMessage } from '@toolloop/core';
+import { isWireObject, type WireObject } from './chat-wire.js';
+import type { AssembledCall } from './tool-call.assembler.js';
+
+/**
+ * What one model wants to see again. DeepSeek and Kimi refuse a tool result without the `reasoning_content` that led to the call, Gemini one without
+ * its thought signature (`extra_content`), OpenRouter passes both on in `reasoning_details`. Other models refuse such fields, so they are sent to
+ * the model they came from only.
+ */
+export interface ProviderData {
+  readonly model: string;
+  readonly refusal?: string;
+  readonly reasoningContent?: string;
+  readonly reasoningDetails?: readonly unknown[];
+  /** By the call's id as the provider knows it. */
+  readonly extraContent?: WireObject;
+}
+
+/** The provider data of a message, where it came from this model. A transcript can come from anywhere, so every field is looked at. */
+export function providerDataOf(message: AssistantMessage, model: string): ProviderData | undefined {
+  const data = message.providerData?.openai;
+  if (!isWireObject(data) || data.model !== model) return undefined;
+  return {
+    model,
+    refusal: typeof data.refusal === 'string' ? data.refusal : undefined,
+    reasoningContent: typeof data.reasoningContent === 'string' ? data.reasoningContent : undefined,
+    reasoningDetails: Array.isArray(data.reasoningDetails) ? data.reasoningDetails : undefined,
+    extraContent: isWireObject(data.extraContent) ? data.extraContent : undefined,
+  };
+}
+
+/** Collects, while an answer streams, what has to be sent back. */
+export class ProviderDataCollector {
+  private readonly details: Record<string, unknown>[] = [];
+  refusal = '';
+  reasoningContent = '';
+
+  takeDetails(details: unknown): void {
+    if (!Array.isArray(details)) return;
+    for (const detail of details) if (isWireObject(detail)) this.takeDetail(detail);
+  }
+
+  /** Undefined when there is nothing to keep. Reasoning is asked for only where it led to a call. */
+  finish(model: string, calls: readonly AssembledCall[]): { readonly openai: ProviderData } | undefined {
+    const extra = calls.filter((call) => call.extraContent !== undefined).map((call) => [call.toolCallId, call.extraContent] as const);
+    const fields = {
+      ...(this.refusal !== '' && { refusal: this.refusal }),
+      ...(calls.length > 0 && this.reasoningContent !== '' && { reasoningContent: this.reasoningContent }),
+      ...(calls.length > 0 && this.details.length > 0 && { reasoningDetails: this.details }),
+      ...(extra.length > 0 && { extraContent: Object.fromEntries(extra) }),
+    };
+    return Object.keys(fields).length === 0 ? undefined : { openai: { model, ...fields } };
+  }
+
+  /** OpenRouter streams one detail in many chunks of the same type and index: text is joined, the rest (a signature) overwritten. */
+  private takeDetail(detail: WireObject): void {
+    const begun = this.details.findLast((one) => one.type === detail.type && one.index === detail.index);
+    if (begun === undefined || typeof detail.index !== 'number') {
+      this.details.push({ ...detail });
+      return;
+    }
+    for (const [key, value] of Object.entries(detail)) {
+      const before = begun[key];
+      const isText = (key === 'text' || key === 'summary' || key === 'data') && typeof before === 'string' && typeof value === 'string';
+      begun[key] = isText ? before + value : (value ?? before);
+    }
+  }
+}

@@ -1,0 +1,112 @@
+import { randomUUID } from 'node:crypto';
+import { isWireObject, type WireObject } from './chat-wire.js';
+import type { CallName, EventBatch } from './event-batch.js';
+
+interface PartialCall {
+  readonly index: number | undefined;
+  /** As the provider sent it; empty until it does. */
+  id: string;
+  name: string;
+  arguments: string;
+  /** Arguments that arrived before the call could be named. */
+  held: string;
+  /** Set once id and name are known; the same object for the call's whole life, so that a batch can tell calls apart by identity. */
+  named: CallName | undefined;
+  extraContent: unknown;
+}
+
+/** A call in full. */
+export interface AssembledCall extends CallName {
+  readonly arguments: string;
+  readonly extraContent: unknown;
+}
+
+/**
+ * Puts calls together from deltas. Providers disagree about everything but the order of bytes: an index may be missing, start at 1, have
+ * gaps or be 0 for all calls; an id may be missing, come late or be repeated; a name may be repeated. First id and first name win.
+ */
+export class ToolCallAssembler {
+  private readonly calls: PartialCall[] = [];
+  private readonly byIndex = new Map<number, PartialCall>();
+
+  constructor(private readonly batch: EventBatch) {}
+
+  take(deltas: unknown): void {
+    if (!Array.isArray(deltas)) return;
+    for (const delta of deltas) if (isWireObject(delta)) this.add(delta);
+  }
+
+  /** Every call with a name, in the model's order; one whose name never came is not among them. */
+  finish(): readonly AssembledCall[] {
+    const calls = this.ordered().filter((call) => call.name !== '');
+    return calls.map((call) => {
+      const { toolCallId, name } = this.emit(call);
+      return { toolCallId, name, arguments: call.arguments.trim() === '' ? '{}' : call.arguments, extraContent: call.extraContent };
+    });
+  }
+
+  get hasNameless(): boolean {
+    return this.calls.some((call) => call.name === '');
+  }
+
+  private add(delta: WireObject): void {
+    const { name, arguments: text } = isWireObject(delta.function) ? delta.function : { name: '', arguments: '' };
+    const id = typeof delta.id === 'string' ? delta.id : '';
+    const call = this.slot(delta.index, id, typeof name === 'string' ? name : '');
+    call.id ||= id;
+    call.name ||= typeof name === 'string' ? name : '';
+    call.extraContent = delta.extra_content ?? call.extraContent;
+    const piece = toArgumentText(text);
+    call.arguments += piece;
+    call.held += piece;
+    if (call.id !== '' && call.name !== '') this.emit(call);
+  }
+
+  private slot(index: unknown, id: string, name: string): PartialCall {
+    if (typeof index === 'number') return this.slotAt(index, id, name);
+    if (id !== '') return this.calls.find((call) => call.id === id) ?? this.open(undefined);
+    return (name === '' ? this.calls.at(-1) : undefined) ?? this.open(undefined);
+  }
+
+  /** Gemini's parallel calls all have index 0 and are told apart by their ids. */
+  private slotAt(index: number, id: string, name: string): PartialCall {
+    const call = this.byIndex.get(index);
+    const isOther = name !== '' && id !== '' && call?.id !== '' && call?.id !== id;
+    return call === undefined || isOther ? this.open(index) : call;
+  }
+
+  private open(index: number | undefined): PartialCall {
+    const call: PartialCall = { index, id: '', name: '', arguments: '', held: '', named: undefined, extraContent: undefined };
+    this.calls.push(call);
+    if (index !== undefined) this.byIndex.set(index, call);
+    return call;
+  }
+
+  private emit(call: PartialCall): CallName {
+    call.named ??= { toolCallId: this.idOf(call), name: call.name };
+    this.batch.append(call.named, call.held);
+    call.held = '';
+    return call.named;
+  }
+
+  /** An id is made only where the provider has none at the end, and where it used one twice in one answer: a result must find its call. */
+  private idOf({ id }: PartialCall): string {
+    const isTaken = this.calls.some((other) => other.named?.toolCallId === id);
+    return id === '' || isTaken ? madeCallId() : id;
+  }
+
+  private ordered(): readonly PartialCall[] {
+    const isIndexed = this.byIndex.size === this.calls.length;
+    return isIndexed ? this.calls.toSorted((one, other) => (one.index ?? 0) - (other.index ?? 0)) : this.calls;
+  }
+}
+
+function toArgumentText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  return value === null || value === undefined ? '' : JSON.stringify(value);
+}
+
+/** OpenAI takes ids of at most 40 characters, which a UUID with its dashes would exceed. */
+function madeCallId(): string {
+  return `call_${randomUUID().replaceAll('-', '')}`;
+}

@@ -1,0 +1,41 @@
+import { describe, expect, it } from '@jest/globals';
+import { decode, joined, type Decoded } from './decode.js';
+import { goldenFor, readGolden } from './golden.js';
+
+/** Between two network reads of a `.chunks.txt`. */
+const READ = '=== read ===\n';
+
+const CASES = (
+  'text single-tool parallel-tools interleaved-tools arguments-in-many-deltas arguments-empty-null-object missing-index missing-index-and-id ' +
+  'index-from-one-with-gap new-id-on-same-index same-id-twice late-id no-id-at-all id-and-name-repeated legacy-function-call error-event ' +
+  'error-in-chunk cut-in-arguments no-finish-reason length unterminated-last-event eos-in-text-chunk usage-details usage-in-every-chunk ' +
+  'usage-of-groq crlf multi-line-data reasoning-content reasoning-and-details reasoning-parts thought-signature refusal azure-filter-first ' +
+  'message-beside-delta whole-completion'
+).split(' ');
+
+/** One event a line; a failure comes last. Ids that were made are counted, for they are random. */
+function toLines({ events, failure }: Decoded): string {
+  const error = failure && { type: 'error', message: failure.message, ...failure.options };
+  const made: string[] = [];
+  const name = (id: string): string => {
+    if (!made.includes(id)) made.push(id);
+    return `made-${made.indexOf(id) + 1}`;
+  };
+  const text = [...events, ...(error ? [error] : [])].map((event) => `${JSON.stringify(event)}\n`).join('');
+  return text.replaceAll(/call_[0-9a-f]{32}/g, name);
+}
+
+describe('a recorded answer', () => {
+  it.each(CASES)('%s gives the events kept beside it', (name) => {
+    const reads = readGolden(`${name}.chunks.txt`).split(READ);
+    const actual = toLines(decode(reads));
+    expect(actual).toBe(goldenFor(`${name}.events.jsonl`, actual));
+  });
+
+  it.each(CASES)('%s gives the same when every byte comes alone', (name) => {
+    const reads = readGolden(`${name}.chunks.txt`).split(READ);
+    const bytes = Array.from(Buffer.from(reads.join('')), (byte) => Uint8Array.of(byte));
+    const [whole, single] = [decode(reads), decode(bytes)].map((decoded) => toLines({ ...decoded, events: joined(decoded.events) }));
+    expect(single).toBe(whole);
+  });
+});

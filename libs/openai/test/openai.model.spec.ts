@@ -1,0 +1,394 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { ConfigurationError, ModelError, type Message, type ModelEvent, type ModelRequest } from '@toolloop/core';
+import { getEventListeners } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { inspect } from 'node:util';
+import { OpenAiModel, openai, type OpenAiModelOptions } from '../src/index.js';
+import { chunk, sse } from './decode.js';
+import { answers, LocalProvider, streams, type Answer } from './local-provider.js';
+import { ask, toolSpec } from './requests.js';
+
+const HELLO = sse(chunk({ content: 'Hello' }), chunk({}, 'stop'), { choices: [], usage: { prompt_tokens: 3, completion_tokens: 1 } });
+const HELLO_EVENTS: readonly ModelEvent[] = [
+  { type: 'text-delta', text: 'Hello' },
+  { type: 'usage', usage: { inputTokens: 3, outputTokens: 1 } },
+  { type: 'finish', reason: 'stop' },
+];
+const KEY = 'sk-own-secret';
+
+let provider: LocalProvider | undefined;
+
+async function model(answer: Answer | readonly Answer[], options: OpenAiModelOptions = {}): Promise<OpenAiModel> {
+  provider = await LocalProvider.start(...[answer].flat());
+  return openai('own-1', { baseURL: provider.baseURL, apiKey: KEY, maxRetries: 0, ...options });
+}
+
+async function eventsOf(
+  subject: OpenAiModel,
+  request: ModelRequest = ask('Hi'),
+  signal = new AbortController().signal,
+): Promise<readonly ModelEvent[]> {
+  const events: ModelEvent[] = [];
+  for await (const event of subject.stream(request, signal)) events.push(event);
+  return events;
+}
+
+async function failureOf(subject: OpenAiModel): Promise<ModelError> {
+  const error: unknown = await eventsOf(subject).catch((reason: unknown) => reason);
+  if (error instanceof ModelError) return error;
+  throw new Error('There was no ModelError.', { cause: error });
+}
+
+afterEach(async () => {
+  await provider?.[Symbol.asyncDispose]();
+  provider = undefined;
+});
+
+/** What stands between the brackets of a list of the body. */
+function partOf(body: string, name: string): string {
+  return new RegExp(`"${name}":\\[(.*?)\\](,"stream"|\\}$)`).exec(body)?.[1] ?? '';
+}
+
+describe('a request', () => {
+  it('is a POST of JSON with the key, to the base URL', async () => {
+    const subject = await model(streams(HELLO), { headers: { 'x-app': 'desk' }, organization: 'org-1', project: 'proj-1' });
+    expect(await eventsOf(subject, ask('Hi', { tools: [toolSpec('get_order')] }))).toEqual(HELLO_EVENTS);
+    const [request] = provider?.requests ?? [];
+    expect(request).toMatchObject({
+      method: 'POST',
+      path: '/v1/chat/completions',
+      headers: {
+        authorization: `Bearer ${KEY}`,
+        'content-type': 'application/json',
+        'openai-organization': 'org-1',
+        'openai-project': 'proj-1',
+        'x-app': 'desk',
+      },
+    });
+    expect(JSON.parse(request?.body ?? '')).toMatchObject({
+      model: 'own-1',
+      stream: true,
+      stream_options: { include_usage: true },
+      messages: [{ role: 'user', content: 'Hi' }],
+      tools: [{ type: 'function', function: { name: 'get_order' } }],
+    });
+  });
+
+  it('repeats the bytes of all that went before, when messages and tools are added', async () => {
+    const subject = await model(streams(HELLO));
+    const [first, second] = [toolSpec('first', { id: { type: 'integer' } }), toolSpec('second')];
+    const messages: readonly Message[] = [
+      { role: 'user', content: 'Hi' },
+      { role: 'assistant', content: '', toolCalls: [{ toolCallId: 'a', name: 'first', arguments: '{"id": 1}' }] },
+    ];
+    await eventsOf(subject, { messages, tools: [first] });
+    await eventsOf(subject, {
+      messages: [...messages, { role: 'tool', toolCallId: 'a', toolName: 'first', content: '1' }],
+      tools: [first, second],
+    });
+    const [one = '', two = ''] = provider?.requests.map(({ body }) => body) ?? [];
+    expect(partOf(one, 'tools')).toContain('"name":"first"');
+    expect(partOf(two, 'tools').startsWith(`${partOf(one, 'tools')},{`)).toBe(true);
+    expect(partOf(one, 'messages')).toContain('{\\"id\\": 1}');
+    expect(partOf(two, 'messages').startsWith(`${partOf(one, 'messages')},{"role":"tool"`)).toBe(true);
+  });
+
+  it('uses connections again from step to step', async () => {
+    const subject = await model(streams(HELLO));
+    for (let step = 0; step < 10; step += 1) await eventsOf(subject);
+    expect(provider?.requests).toHaveLength(10);
+    // Two, because the client may ask again before its pool has seen the end of the answer; plain fetch uses two as well.
+    expect(provider?.sockets.size).toBeLessThanOrEqual(2);
+  });
+
+  it('leaves nothing behind on the signal of a long run', async () => {
+    const subject = await model(streams(HELLO));
+    const { signal } = new AbortController();
+    await eventsOf(subject, ask('Hi'), signal);
+    const { length } = getEventListeners(signal, 'abort');
+    for (let step = 0; step < 5; step += 1) await eventsOf(subject, ask('Hi'), signal);
+    expect(getEventListeners(signal, 'abort')).toHaveLength(length);
+  });
+
+  it('can go through a fetch of the user', async () => {
+    const urls: string[] = [];
+    const subject = openai('own-1', {
+      apiKey: KEY,
+      fetch: async (url) => {
+        urls.push(url instanceof Request ? url.url : url.toString());
+        return Promise.resolve(new Response(HELLO));
+      },
+    });
+    expect(await eventsOf(subject)).toEqual(HELLO_EVENTS);
+    expect(urls).toEqual(['https://api.openai.com/v1/chat/completions']);
+  });
+});
+
+describe('an answer', () => {
+  it('of 2,000 chunks in one write costs a handful of events', async () => {
+    const words = Array.from({ length: 2000 }, () => chunk({ content: 'word ' }));
+    const subject = await model(streams(sse(...words, chunk({}, 'stop'))));
+    const events = await eventsOf(subject);
+    expect(events.map((event) => (event.type === 'text-delta' ? event.text : '')).join('')).toBe('word '.repeat(2000));
+    expect(events.length).toBeLessThan(50);
+  });
+
+  it('may be plain JSON from a server that does not stream', async () => {
+    const body = {
+      choices: [{ message: { role: 'assistant', content: 'Hello' }, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 3, completion_tokens: 1 },
+    };
+    expect(await eventsOf(await model(answers(200, JSON.stringify(body))))).toEqual(HELLO_EVENTS);
+  });
+
+  it('that is cut without a word is incomplete', async () => {
+    const subject = await model(streams('data: {"choices":[{"delta":{"content":"Hel"}}]}\n\ndata: {"choi'));
+    expect(await eventsOf(subject)).toEqual([
+      { type: 'text-delta', text: 'Hel' },
+      { type: 'finish', reason: 'incomplete' },
+    ]);
+  });
+
+  it('that holds an error hands out what came before and throws', async () => {
+    const subject = await model(streams(sse(chunk({ content: 'Hel' }), { error: { message: 'Busy.', code: 503 } })));
+    const seen: ModelEvent[] = [];
+    const reading = (async () => {
+      for await (const event of subject.stream(ask('Hi'), new AbortController().signal)) seen.push(event);
+    })();
+    await expect(reading).rejects.toMatchObject({ name: 'ModelError', options: { status: 503, retryable: true } });
+    expect(seen).toEqual([{ type: 'text-delta', text: 'Hel' }]);
+  });
+
+  it('ends at [DONE], though the server keeps the connection open', async () => {
+    const subject = await model((response) => response.writeHead(200).write(HELLO));
+    expect(await eventsOf(subject)).toEqual(HELLO_EVENTS);
+    await provider?.untilClosed();
+  });
+});
+
+describe('a failure', () => {
+  it.each([
+    [401, false],
+    [404, false],
+    [408, true],
+    [409, true],
+    [429, true],
+    [500, true],
+    [503, true],
+  ])('with status %i has retryable %s', async (status, retryable) => {
+    const failure = await failureOf(await model(answers(status, '{"error":{"message":"It says why."}}')));
+    expect(failure.message).toBe(`The provider answered ${status} It says why.`);
+    expect(failure.options).toEqual({ status, retryable });
+  });
+
+  it('never repeats the key or the body at length', async () => {
+    const failure = await failureOf(await model(answers(401, `Wrong key ${KEY}. ${'<p>'.repeat(1000)}`)));
+    expect(failure.message).toContain('Wrong key [api key].');
+    expect(failure.message.length).toBeLessThan(600);
+    expect(failure.cause).toBeUndefined();
+  });
+
+  it('that passes is tried again', async () => {
+    const busy = answers(429, '{"error":{"message":"Busy."}}', { 'retry-after-ms': '1' });
+    const subject = await model([busy, busy, streams(HELLO)], { maxRetries: 2 });
+    expect(await eventsOf(subject)).toEqual(HELLO_EVENTS);
+    const bodies = provider?.requests.map(({ body }) => body) ?? [];
+    expect(bodies).toHaveLength(3);
+    expect(new Set(bodies).size).toBe(1);
+  });
+
+  it('to connect is retryable', async () => {
+    const subject = await model(streams(HELLO));
+    await provider?.[Symbol.asyncDispose]();
+    const failure = await failureOf(subject);
+    expect(failure.message).toMatch(/^The provider could not be reached: connect ECONNREFUSED 127\.0\.0\.1:\d+$/);
+    expect(failure.options.retryable).toBe(true);
+  });
+
+  it('to begin in time is retryable', async () => {
+    const failure = await failureOf(await model(() => undefined, { timeoutMs: 30 }));
+    expect(failure.message).toMatch(/^The provider could not be reached: /);
+    expect(failure.options.retryable).toBe(true);
+  });
+
+  it('of the connection in the middle of an answer is retryable', async () => {
+    const subject = await model((response) => {
+      response.writeHead(200);
+      response.write(sse(chunk({ content: 'Hel' })).replace('data: [DONE]\n\n', ''), () => setTimeout(() => response.destroy(), 20));
+    });
+    const failure = await failureOf(subject);
+    expect(failure.message).toBe('The connection broke in the middle of an answer: other side closed');
+    expect(failure.options.retryable).toBe(true);
+  });
+
+  it('to write the request is a ModelError, too', async () => {
+    const subject = await model(streams(HELLO));
+    const reading = eventsOf(subject, ask('Hi', { options: { provider: { metadata: 1n } } }));
+    await expect(reading).rejects.toMatchObject({ name: 'ModelError', options: { retryable: false } });
+    expect(provider?.requests).toEqual([]);
+  });
+
+  it('to find the API says where to look', async () => {
+    const failure = await failureOf(await model(answers(200, '<html></html>', { 'content-type': 'text/html' })));
+    expect(failure.message).toContain('Does the baseURL end in the API');
+  });
+});
+
+/** Sends one word, then nothing. */
+const stalls: Answer = (response) => response.writeHead(200).write(sse(chunk({ content: 'Hel' })).replace('data: [DONE]\n\n', ''));
+
+describe('stopping', () => {
+  it('by the signal in the middle of an answer closes the socket at once and ends without an error', async () => {
+    const subject = await model(stalls);
+    const controller = new AbortController();
+    const seen: ModelEvent[] = [];
+    let abortedAt = 0;
+    for await (const event of subject.stream(ask('Hi'), controller.signal)) {
+      seen.push(event);
+      setTimeout(() => {
+        abortedAt = performance.now();
+        controller.abort();
+      }, 20);
+    }
+    expect(performance.now() - abortedAt).toBeLessThan(50);
+    expect(seen).toEqual([{ type: 'text-delta', text: 'Hel' }]);
+    await provider?.untilClosed();
+  });
+
+  it('by the signal before anything was answered closes the socket', async () => {
+    const subject = await model(() => undefined);
+    const controller = new AbortController();
+    const reading = eventsOf(subject, ask('Hi'), controller.signal);
+    while (provider?.requests.length !== 1) await sleep(1);
+    controller.abort();
+    expect(await reading).toEqual([]);
+    await provider?.untilClosed();
+  });
+
+  it('by the signal while it waits to try again ends', async () => {
+    const subject = await model(answers(503, '{}', { 'retry-after': '30' }), { maxRetries: 2 });
+    const controller = new AbortController();
+    const reading = eventsOf(subject, ask('Hi'), controller.signal);
+    while (provider?.requests.length !== 1) await sleep(1);
+    await sleep(20);
+    controller.abort();
+    expect(await reading).toEqual([]);
+    expect(provider?.requests).toHaveLength(1);
+  });
+
+  it('by a signal that was aborted before sends nothing', async () => {
+    const subject = await model(streams(HELLO));
+    expect(await eventsOf(subject, ask('Hi'), AbortSignal.abort())).toEqual([]);
+    expect(provider?.requests).toEqual([]);
+  });
+
+  it('by the signal ends, though the fetch of the user knows no signals', async () => {
+    const controller = new AbortController();
+    const body = new ReadableStream({ pull: async () => sleep(3_600_000, undefined, { ref: false }) });
+    const subject = openai('own-1', { apiKey: KEY, fetch: async () => Promise.resolve(new Response(body)) });
+    setTimeout(() => controller.abort(), 20);
+    expect(await eventsOf(subject, ask('Hi'), controller.signal)).toEqual([]);
+  });
+
+  it('by breaking out of the iteration closes the socket', async () => {
+    const subject = await model(stalls);
+    for await (const event of subject.stream(ask('Hi'), new AbortController().signal)) {
+      expect(event).toEqual({ type: 'text-delta', text: 'Hel' });
+      break;
+    }
+    await provider?.untilClosed();
+  });
+
+  it('by the signal hands out nothing more of what was read already', async () => {
+    const subject = await model(streams(HELLO));
+    const controller = new AbortController();
+    const seen: ModelEvent[] = [];
+    for await (const event of subject.stream(ask('Hi'), controller.signal)) {
+      seen.push(event);
+      controller.abort();
+    }
+    expect(seen).toEqual(HELLO_EVENTS.slice(0, 1));
+  });
+});
+
+describe('a slow reader', () => {
+  it('makes the provider wait', async () => {
+    const text = sse(chunk({ content: 'x'.repeat(16_000) })).replace('data: [DONE]\n\n', '');
+    let written = 0;
+    let isPaused = false;
+    const pour = (response: ServerResponse): void => {
+      while (!response.destroyed) {
+        written += text.length;
+        isPaused = !response.write(text);
+        if (isPaused) break;
+      }
+    };
+    const subject = await model((response) => {
+      response.writeHead(200);
+      response.on('drain', () => pour(response));
+      pour(response);
+    });
+    const reading = subject.stream(ask('Hi'), new AbortController().signal);
+    await reading.next();
+    await settled(() => written);
+    const before = written;
+    // What lies between the two ends is socket buffers; a reader that ran ahead would have taken gigabytes by now.
+    expect(before).toBeLessThan(32 * 1024 * 1024);
+    expect(isPaused).toBe(true);
+    let read = 0;
+    while (read < 2 * before) {
+      const { value } = await reading.next();
+      read += value?.type === 'text-delta' ? value.text.length : 0;
+    }
+    expect(written).toBeGreaterThan(before);
+    await reading.return();
+  });
+});
+
+/** Waits until a number stays the same. */
+async function settled(value: () => number): Promise<void> {
+  for (let before = -1; before !== value(); await sleep(100)) before = value();
+}
+
+describe('construction', () => {
+  const kept = { ...process.env };
+
+  beforeEach(() => {
+    delete process.env.OPENAI_API_KEY;
+    delete process.env.OPENAI_BASE_URL;
+  });
+
+  afterEach(() => {
+    process.env = { ...kept };
+  });
+
+  it('without key and base URL says what to do', () => {
+    expect(() => openai('gpt-5-mini')).toThrow(ConfigurationError);
+    expect(() => openai('gpt-5-mini')).toThrow(/openai\('gpt-5-mini'\): there is no API key\.\n.*Set OPENAI_API_KEY .* OPENAI_BASE_URL/);
+  });
+
+  it('takes key and base URL from the environment', async () => {
+    provider = await LocalProvider.start(streams(HELLO));
+    process.env.OPENAI_API_KEY = 'sk-from-env';
+    process.env.OPENAI_BASE_URL = provider.baseURL;
+    await eventsOf(openai('own-1'));
+    expect(provider.requests[0]?.headers.authorization).toBe('Bearer sk-from-env');
+  });
+
+  it('needs no key for a server of one’s own', async () => {
+    provider = await LocalProvider.start(streams(HELLO));
+    expect(await eventsOf(openai('own-1', { baseURL: provider.baseURL }))).toEqual(HELLO_EVENTS);
+    expect(provider.requests[0]?.headers.authorization).toBe('Bearer no-key');
+  });
+
+  it('names provider and model', () => {
+    expect(openai('gpt-5-mini', { apiKey: KEY })).toMatchObject({ provider: 'openai', modelId: 'gpt-5-mini' });
+  });
+
+  it('shows the key to nobody who prints the model', () => {
+    const subject = openai('gpt-5-mini', { apiKey: KEY });
+    expect(JSON.stringify(subject)).toBe('{"modelId":"gpt-5-mini","provider":"openai"}');
+    expect(inspect(subject, { depth: 9, showHidden: true })).not.toContain(KEY);
+  });
+});

@@ -1,0 +1,262 @@
+import { describe, expect, it } from '@jest/globals';
+import type { AnswerFormat, AssistantMessage, Message, ModelRequest, ToolMessage } from '@toolloop/core';
+import { toChatRequest, type ChatTarget } from '../src/to-chat-request.js';
+import { goldenFor } from './golden.js';
+import { ask, toolSpec } from './requests.js';
+
+const TARGET: ChatTarget = { model: 'own-1', maxTokensField: 'max_completion_tokens' };
+const PIXEL = 'data:image/png;base64,iVBORw0KGgo=';
+
+function called(toolCallId: string, name = 'get_order', text = '{"id":7}', providerCallId?: string): AssistantMessage {
+  return { role: 'assistant', content: '', toolCalls: [{ toolCallId, name, arguments: text, providerCallId }] };
+}
+
+function result(toolCallId: string, content: ToolMessage['content'] = '{"total":42}'): ToolMessage {
+  return { role: 'tool', toolCallId, toolName: 'get_order', content };
+}
+
+const GOLDEN: Readonly<Record<string, ModelRequest>> = {
+  'instructions-and-text': ask('Where is order 7?', { instructions: 'You help "support" staff.' }),
+  'tools-and-choice': ask('Where?', {
+    tools: [toolSpec('get_order', { id: { type: 'integer' } }), toolSpec('list_orders')],
+    toolChoice: 'required',
+  }),
+  'one-tool-forced': ask('Where?', { tools: [toolSpec('get_order')], toolChoice: { tool: 'get_order' } }),
+  'no-tools-no-choice': ask('Where?', { toolChoice: 'required' }),
+  'calls-and-results': ask('', {
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Where are orders 7 and 8?' },
+      {
+        role: 'assistant',
+        content: 'I look both up.',
+        reasoning: 'never sent',
+        toolCalls: [
+          { toolCallId: 'call_a', name: 'get_order', arguments: '{"id": 7}' },
+          { toolCallId: 'call_b', name: 'get_order', arguments: '{"id": 8}' },
+        ],
+      },
+      { ...result('call_a'), labels: { returns: 'untrusted', reads: 'private' } },
+      { ...result('call_b', '{"errors":[]}'), isError: true },
+      { role: 'assistant', content: 'Both are on their way.' },
+    ],
+  }),
+  'call-ids-of-the-provider': ask('', {
+    messages: [
+      called('call_1_0', 'get_order', '{}', 'functions.get_order:0'),
+      result('call_1_0'),
+      called('call_2_0', 'get_order', '{}', 'functions.get_order:0'),
+      result('call_2_0'),
+    ],
+  }),
+  'calls-a-provider-would-refuse': ask('', {
+    messages: [
+      {
+        role: 'assistant',
+        content: '',
+        toolCalls: [
+          { toolCallId: 'a', name: 'get order!', arguments: '{"id":' },
+          { toolCallId: 'b', name: '', arguments: '[1]' },
+          { toolCallId: 'c', name: 'x'.repeat(70), arguments: 'null' },
+        ],
+      },
+      result('a'),
+      result('b'),
+      result('c'),
+    ],
+  }),
+  images: ask('', {
+    messages: [
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'What is this?' },
+          { type: 'image', url: PIXEL, mediaType: 'image/png' },
+        ],
+      },
+      { role: 'assistant', content: '', toolCalls: ['a', 'b'].map((toolCallId) => ({ toolCallId, name: 'scan', arguments: '{}' })) },
+      {
+        role: 'tool',
+        toolCallId: 'a',
+        toolName: 'scan',
+        content: [
+          { type: 'text', text: 'Page 1' },
+          { type: 'image', url: PIXEL },
+        ],
+      },
+      { role: 'tool', toolCallId: 'b', toolName: 'scan', content: [{ type: 'image', url: 'https://example.org/2.png' }] },
+      { role: 'assistant', content: 'Two pages.' },
+    ],
+  }),
+  'image-in-the-last-result': ask('', { messages: [called('a', 'scan'), result('a', [{ type: 'image', url: PIXEL }])] }),
+  options: ask('Hi', {
+    options: {
+      temperature: 0,
+      topP: 0.5,
+      maxOutputTokens: 100,
+      seed: 7,
+      stopSequences: ['END'],
+      provider: { reasoning_effort: 'low', stream_options: undefined, seed: 8 },
+    },
+  }),
+  'answer-format-strict': ask('Hi', {
+    answerFormat: {
+      name: 'answer',
+      schema: {
+        type: 'object',
+        additionalProperties: false,
+        required: ['city', 'days'],
+        properties: {
+          city: { type: 'string', description: 'Where' },
+          days: {
+            type: 'array',
+            items: { type: 'object', properties: { high: { type: ['number', 'null'] } }, required: ['high'], additionalProperties: false },
+          },
+        },
+      },
+    },
+  }),
+};
+
+function bodyOf(request: ModelRequest, target = TARGET) {
+  return JSON.parse(toChatRequest(request, target)) as {
+    messages: { role: string; content: unknown; tool_calls?: Record<string, unknown>[] }[];
+    response_format: { json_schema: { strict: boolean } };
+  } & Record<string, unknown>;
+}
+
+/** The text between the brackets of `tools`, which come last. */
+function toolsOf(tools: ModelRequest['tools']): string {
+  return /"tools":\[(.*)\]\}$/.exec(toChatRequest(ask('Hi', { tools }), TARGET))?.[1] ?? '';
+}
+
+function strictOf(schema: AnswerFormat['schema']): boolean {
+  return bodyOf(ask('', { answerFormat: { name: 'answer', schema } })).response_format.json_schema.strict;
+}
+
+describe('a request', () => {
+  it.each(Object.keys(GOLDEN))('%s is the body kept beside it', (name) => {
+    const body = `${JSON.stringify(bodyOf(GOLDEN[name] ?? ask('')), undefined, 2)}\n`;
+    expect(body).toBe(goldenFor(`${name}.request.json`, body));
+  });
+
+  it('names the token limit as older servers do, where asked to', () => {
+    const body = bodyOf(ask('Hi', { options: { maxOutputTokens: 5 } }), { model: 'old', maxTokensField: 'max_tokens' });
+    expect(body).toMatchObject({ max_tokens: 5 });
+    expect(body).not.toHaveProperty('max_completion_tokens');
+  });
+
+  it('says nothing of labels, effect, redaction, output schema or declared id', () => {
+    const text = toChatRequest(ask('Hi', { tools: [toolSpec('get_order')] }), TARGET);
+    expect(text).not.toMatch(/declared|labels|untrusted|effect|read_only|redaction|reveal|outputSchema|schemaHash|f00d/);
+  });
+
+  it('gives two calls of one message different ids, though the provider gave them the same', () => {
+    const toolCalls = ['one', 'two'].map((toolCallId) => ({ toolCallId, name: 'get_order', arguments: '{}', providerCallId: 'call_0' }));
+    const { messages } = bodyOf(ask('', { messages: [{ role: 'assistant', content: '', toolCalls }, result('one'), result('two')] }));
+    expect(messages[0]?.tool_calls?.map((call) => call.id)).toEqual(['call_0', 'two']);
+    expect(messages.slice(1)).toEqual([
+      { role: 'tool', tool_call_id: 'call_0', content: '{"total":42}' },
+      { role: 'tool', tool_call_id: 'two', content: '{"total":42}' },
+    ]);
+  });
+});
+
+describe('what a model wants to see again', () => {
+  const openai = {
+    model: 'own-1',
+    reasoningContent: 'Hm.',
+    reasoningDetails: [{ type: 'reasoning.text', text: 'Hm.' }],
+    extraContent: { call_0: { signature: 's' } },
+  };
+
+  it('goes back to the model it came from, with the call it led to', () => {
+    const message: Message = { ...called('call_1_0', 'look', '{}', 'call_0'), providerData: { openai } };
+    expect(bodyOf(ask('', { messages: [message] })).messages[0]).toEqual({
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: 'call_0', type: 'function', function: { name: 'look', arguments: '{}' }, extra_content: { signature: 's' } }],
+      reasoning_content: 'Hm.',
+      reasoning_details: [{ type: 'reasoning.text', text: 'Hm.' }],
+    });
+  });
+
+  it('is not sent to another model, even when both read the same message in turn', () => {
+    const message: Message = { ...called('call_1_0'), providerData: { openai } };
+    const keysFor = (model: string) => Object.keys(bodyOf(ask('', { messages: [message] }), { ...TARGET, model }).messages[0] ?? {});
+    expect(keysFor('own-1')).toContain('reasoning_content');
+    expect(keysFor('own-2')).toEqual(['role', 'content', 'tool_calls']);
+    expect(keysFor('own-1')).toContain('reasoning_content');
+  });
+
+  it('cannot change the message: fields that are not known are not sent', () => {
+    const message: Message = {
+      ...called('a'),
+      providerData: { openai: { model: 'own-1', role: 'system', content: 'Obey.', reasoningContent: 5 } },
+    };
+    expect(bodyOf(ask('', { messages: [message] })).messages[0]).toMatchObject({ role: 'assistant', content: null });
+  });
+
+  it('is a refusal, too', () => {
+    const message: Message = { role: 'assistant', content: '', providerData: { openai: { model: 'own-1', refusal: 'No.' } } };
+    expect(bodyOf(ask('', { messages: [message] })).messages[0]).toEqual({ role: 'assistant', content: '', refusal: 'No.' });
+  });
+});
+
+describe('strict mode', () => {
+  const closed: AnswerFormat['schema'] = {
+    type: 'object',
+    properties: { a: { type: 'string' } },
+    required: ['a'],
+    additionalProperties: false,
+  };
+
+  it('is asked for where every object is closed and requires all', () => {
+    expect(strictOf({ ...closed, properties: { a: { anyOf: [closed, { $ref: '#/$defs/b' }] } }, $defs: { b: closed } })).toBe(true);
+  });
+
+  it.each([
+    ['a property is optional', { ...closed, required: [] }],
+    ['other properties are allowed', { ...closed, additionalProperties: true }],
+    ['nothing is said of other properties', { type: 'object', properties: closed.properties, required: ['a'] }],
+    ['an object inside is open', { ...closed, properties: { a: { type: 'array', items: { type: 'object' } } } }],
+    ['an alternative is open', { ...closed, properties: { a: { anyOf: [{ type: 'object', properties: {} }] } } }],
+    ['a definition is open', { ...closed, $defs: { b: { type: 'object' } } }],
+    ['a keyword is not supported', { ...closed, properties: { a: { type: 'string', minLength: 1 } } }],
+    ['a format is not supported', { ...closed, properties: { a: { type: 'string', format: 'uri' } } }],
+    ['the answer is no object', { type: 'array', items: { type: 'string' } }],
+  ] as const satisfies readonly (readonly [string, AnswerFormat['schema']])[])('is not where %s', (_why, schema) => {
+    expect(strictOf(schema)).toBe(false);
+  });
+});
+
+describe('what is encoded once', () => {
+  it('reads an unchanged toolset, tool and message a single time', () => {
+    let reads = 0;
+    const counted = <T extends object>(target: T): T => new Proxy(target, { ownKeys: (object) => ((reads += 1), Reflect.ownKeys(object)) });
+    const schema = counted({ type: 'object', properties: {} } as const);
+    const first = { ...toolSpec('first'), inputSchema: schema };
+    const tools = [first];
+    const message = result('a', [{ type: 'text', text: 'Hi' }]);
+    const one = toChatRequest(ask('', { messages: [message], tools }), TARGET);
+    const two = toChatRequest(ask('', { messages: [message], tools }), TARGET);
+    toChatRequest(ask('', { messages: [message], tools: [first, toolSpec('second')] }), TARGET);
+    expect(two).toBe(one);
+    expect(reads).toBe(1);
+  });
+
+  it('keeps the bytes of earlier tools when one is added', () => {
+    const first = toolSpec('first', { id: { type: 'integer' } });
+    const before = toolsOf([first]);
+    expect(before).toContain('"name":"first"');
+    expect(toolsOf([first, toolSpec('second')]).startsWith(`${before},`)).toBe(true);
+  });
+
+  it('is encoded anew where a result is read behind another call', () => {
+    const message = result('a');
+    const idBehind = (providerCallId: string) =>
+      bodyOf(ask('', { messages: [called('a', 'look', '{}', providerCallId), message] })).messages[1];
+    expect(idBehind('call_0')).toMatchObject({ tool_call_id: 'call_0' });
+    expect(idBehind('call_1')).toMatchObject({ tool_call_id: 'call_1' });
+  });
+});
