@@ -1,0 +1,89 @@
+import type { AssistantMessage, LoopResult, Message, ToolCall, ToolMessage } from '@toolloop/core';
+import { ExpectationError } from './expectation.error.js';
+import { toExcerpt } from './to-excerpt.js';
+
+/**
+ * Makes sure that a transcript can be sent to any provider: every call has exactly one result, among the tool messages right after its assistant
+ * message; ids are unique; no result is an orphan; the arguments of every call that succeeded parse. Of a result, every recorded call must be
+ * in the transcript too. Throws an `ExpectationError` that names the first breach with its index and id.
+ */
+export function expectTranscriptValid(transcript: readonly Message[] | LoopResult): void {
+  const messages = isMessages(transcript) ? transcript : transcript.messages;
+  const seen = new Set<string>();
+  messages.forEach((message, index) => {
+    if (message.role === 'tool') return expectPartner(messages, message, index);
+    if (message.role !== 'assistant') return;
+    const results = resultsAfter(messages, index);
+    for (const call of callsOf(message)) {
+      const at = `messages[${index}]: the call ${nameOf(call)}`;
+      if (seen.has(call.toolCallId)) throw new ExpectationError(`${at} has the id of an earlier call.`);
+      seen.add(call.toolCallId);
+      expectResult(call, results, at);
+    }
+  });
+  if (!isMessages(transcript)) expectRecorded(transcript, seen);
+}
+
+function isMessages(transcript: readonly Message[] | LoopResult): transcript is readonly Message[] {
+  return Array.isArray(transcript);
+}
+
+function callsOf(message: AssistantMessage): readonly ToolCall[] {
+  return message.toolCalls ?? [];
+}
+
+/** The unbroken row of tool messages behind a message. */
+function resultsAfter(messages: readonly Message[], index: number): readonly ToolMessage[] {
+  const row: ToolMessage[] = [];
+  for (const message of messages.slice(index + 1)) {
+    if (message.role !== 'tool') break;
+    row.push(message);
+  }
+  return row;
+}
+
+function expectResult(call: ToolCall, results: readonly ToolMessage[], at: string): void {
+  const own = results.filter(({ toolCallId }) => toolCallId === call.toolCallId);
+  const [result] = own;
+  if (result === undefined) throw new ExpectationError(`${at} has no result right after it. There: ${listOf(results)}`);
+  if (own.length > 1) throw new ExpectationError(`${at} has ${own.length} results.`);
+  if (result.toolName !== call.name) throw new ExpectationError(`${at} has a result of another tool, ${result.toolName}.`);
+  if (result.isError !== true && !isObjectText(call.arguments)) {
+    throw new ExpectationError(`${at} succeeded with arguments that are no JSON object: ${toExcerpt(call.arguments)}`);
+  }
+}
+
+/** A tool message's call must be in the assistant message before its row. */
+function expectPartner(messages: readonly Message[], { toolCallId, toolName }: ToolMessage, index: number): void {
+  const asker = messages.slice(0, index).findLast(({ role }) => role !== 'tool');
+  const asked = asker?.role === 'assistant' ? callsOf(asker) : [];
+  if (asked.some((call) => call.toolCallId === toolCallId)) return;
+  const there = asked.length === 0 ? 'no calls' : asked.map(nameOf).join(', ');
+  throw new ExpectationError(
+    `messages[${index}]: the result ${toolCallId} (${toolName}) is an orphan. The message before it has ${there}.`,
+  );
+}
+
+function expectRecorded({ toolCalls }: LoopResult, seen: ReadonlySet<string>): void {
+  toolCalls.forEach(({ toolCallId, id }, index) => {
+    if (!seen.has(toolCallId)) throw new ExpectationError(`toolCalls[${index}]: the call ${toolCallId} (${id}) is not in the transcript.`);
+  });
+}
+
+/** No arguments at all and `null` count as `{}`. */
+function isObjectText(json: string): boolean {
+  try {
+    const value: unknown = json.trim() === '' ? {} : JSON.parse(json);
+    return typeof value === 'object' && !Array.isArray(value);
+  } catch {
+    return false;
+  }
+}
+
+function nameOf({ toolCallId, name }: ToolCall): string {
+  return `${toolCallId} (${name})`;
+}
+
+function listOf(results: readonly ToolMessage[]): string {
+  return results.map(({ toolCallId, toolName }) => `${toolCallId} (${toolName})`).join(', ') || 'no result';
+}

@@ -1,0 +1,15 @@
+export { collect, eventsOf } from './collect.js';
+export { expectDenied } from './expect-denied.js';
+export { expectInjected } from './expect-injected.js';
+export type { ExpectedInjection } from './expect-injected.js';
+export { expectRunEndsOnce } from './expect-run-ends-once.js';
+export { expectTranscriptValid } from './expect-transcript-valid.js';
+export { ExpectationError } from './expectation.error.js';
+export type { RecordedRequest } from './recorded-request.js';
+export type { RunEvidence } from './run-evidence.js';
+export { SCRIPTED_USAGE, call, calls, cut, events, fails, hangs, text, textAndCalls } from './scripted-answer.js';
+export type { ScriptedAnswer, ScriptedAnswerOptions, ScriptedCall, ScriptedEnding, ScriptedTurn } from './scripted-answer.js';
+export { ScriptedModel } from './scripted.model.js';
+export { UnexpectedModelCallError } from './unexpected-model-call.error.js';
+export type { ToolFake } from './faked-tools.js';
+export { ToolLoopTestingModule } from './tool-loop-testing.module.js';

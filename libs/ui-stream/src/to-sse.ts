@@ -1,0 +1,58 @@
+import type { MessageEvent } from '@nestjs/common';
+import type { LoopEvent } from '@toolloop/core';
+import { Observable } from 'rxjs';
+import type { OperatorFunction } from 'rxjs';
+
+/** The longest delay a timer of Node.js takes; more would fire at once. */
+const LONGEST_TIMER_MS = 2_147_483_647;
+
+export interface SseOptions {
+  /** Milliseconds without an event after which a comment is sent, so that proxies keep the connection; 0 for none. @default 15_000 */
+  readonly keepAliveMs?: number;
+}
+
+/**
+ * Makes of a run's events what `@Sse()` sends, in the form every known client reads: the event as JSON in `data`, its sequence in `id`, and no
+ * `type`, so that `EventSource.onmessage` gets them all.
+ *
+ * An EventSource connects again after a normal end just as after a failure, with the last id it saw in `Last-Event-ID`, and a controller that
+ * ignores this starts the run once more. A client should close on `run-end`; a controller answers 204 to a request that carries `Last-Event-ID`,
+ * which stops the client:
+ *
+ * ```ts no-run
+ * if (lastEventId !== undefined) throw new HttpException('The run is over.', HttpStatus.NO_CONTENT);
+ * ```
+ *
+ * Errors of the source pass through as they are; a run's events have none after `run-start`. Unsubscribing ends the keep-alive and the source.
+ */
+export function toSse(options: SseOptions = {}): OperatorFunction<LoopEvent, MessageEvent> {
+  const { keepAliveMs = 15_000 } = options;
+  return (events$) =>
+    new Observable((subscriber) => {
+      const timer = every(keepAliveMs, () => subscriber.next({ comment: '' }));
+      subscriber.add(() => clearTimeout(timer));
+      subscriber.add(
+        events$.subscribe({
+          next: (event) => {
+            timer?.refresh();
+            subscriber.next({ id: String(event.sequence), data: event });
+          },
+          error: (error) => subscriber.error(error),
+          complete: () => subscriber.complete(),
+        }),
+      );
+    });
+}
+
+/** A timer that calls again and again, and that `refresh()` puts off. */
+function every(milliseconds: number, act: () => void): NodeJS.Timeout | undefined {
+  if (!(milliseconds > 0)) return undefined;
+  const timer = setTimeout(
+    () => {
+      timer.refresh();
+      act();
+    },
+    Math.min(milliseconds, LONGEST_TIMER_MS),
+  );
+  return timer;
+}
