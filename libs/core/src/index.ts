@@ -71,3 +71,5 @@ export { ToolLoopService } from './loop/tool-loop.service.js';
 export { policies } from './policy/policy-presets.js';
 export { ToolLoopModule } from './tool-loop.module.js';
 export type { ToolLoopExtras } from './tool-loop.module.js';
+export { ToolField } from './decorators/tool-field.decorator.js';
+export type { ToolFieldOptions } from './decorators/tool-field.decorator.js';

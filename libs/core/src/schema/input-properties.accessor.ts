@@ -1,0 +1,131 @@
+import 'reflect-metadata';
+import type { Type } from '@nestjs/common';
+import { TransformationType } from 'class-transformer';
+// @ts-expect-error class-transformer ships no types beside this file; it is the instance its decorators write to.
+import { defaultMetadataStorage } from 'class-transformer/cjs/storage.js';
+import type { TypeMetadata } from 'class-transformer/types/interfaces/index.js';
+import type { MetadataStorage } from 'class-transformer/types/MetadataStorage.js';
+import type { Audience } from '../protocol/tool.js';
+
+const storage = defaultMetadataStorage as MetadataStorage;
+
+/** `plainToInstance` is told all of these, so that groups hide a property from somebody but never from the tool. */
+export const INPUT_GROUPS: readonly Audience[] = ['model', 'ui', 'audit'];
+
+/** What `@Type()` makes of a value, or of the items of an array. */
+export type ValueType =
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'scalar'; readonly scalar: 'string' | 'number' | 'boolean' }
+  | { readonly kind: 'date' }
+  | { readonly kind: 'class'; readonly type: Type }
+  | { readonly kind: 'unsupported'; readonly problem: string; readonly remedy: string };
+
+export type DesignType = 'string' | 'number' | 'boolean' | 'array';
+
+/** What class-transformer and the compiler know about one property of a DTO. */
+export interface InputProperty {
+  readonly valueType: ValueType;
+  /** What the compiler recorded, where every compiler records the same. */
+  readonly designType: DesignType | undefined;
+  /** Whether `plainToInstance` hands the value over at all. */
+  readonly settable: boolean;
+  /** Another name outside, by `@Expose({ name })`. */
+  readonly renamed: string | undefined;
+  /** Whether the ui or the audit may not see it. */
+  readonly hidden: boolean;
+  /** Whether a `@Transform()`, or a `@Type()` that looks at the object, decides what becomes of the value. */
+  readonly transformed: boolean;
+}
+
+/** How a property gets from JSON into an instance, and who may see it afterwards. */
+export function inputPropertyOf(type: Type, property: string): InputProperty {
+  const prototype = type.prototype as object;
+  const exposure = storage.findExposeMetadata(type, property)?.options;
+  const design: unknown = Reflect.getMetadata('design:type', prototype, property);
+  const groups = exposure?.groups;
+  const audiences = INPUT_GROUPS.filter((audience) => !groups || groups.includes(audience));
+  return {
+    valueType: valueTypeOf(type, property, design),
+    designType: designTypeOf(design),
+    settable: audiences.length > 0 && passes(type, property, TransformationType.PLAIN_TO_CLASS),
+    renamed: exposure?.toPlainOnly === true ? undefined : exposure?.name,
+    hidden: !audiences.includes('ui') || !audiences.includes('audit') || !passes(type, property, TransformationType.CLASS_TO_PLAIN),
+    transformed: isTransformed(type, property),
+  };
+}
+
+function isTransformed(type: Type, property: string): boolean {
+  const transforms = storage.findTransformMetadatas(type, property, TransformationType.PLAIN_TO_CLASS);
+  return transforms.length > 0 || (storage.findTypeMetadata(type, property)?.typeFunction?.length ?? 0) > 0;
+}
+
+/** Whether `@Exclude()` and `@Expose()`, on the property and on the class, let a value pass in one direction. */
+function passes(type: Type, property: string, direction: TransformationType): boolean {
+  if (storage.getExcludedProperties(type, direction).includes(property)) return false;
+  return storage.getStrategy(type) !== 'excludeAll' || storage.getExposedProperties(type, direction).includes(property);
+}
+
+function valueTypeOf(type: Type, property: string, design: unknown): ValueType {
+  const metadata = storage.findTypeMetadata(type, property);
+  if ([design, metadata?.reflectedType].some((declared) => declared === Map || declared === Set)) {
+    return { kind: 'unsupported', problem: 'is a Map or a Set, which JSON has not', remedy: 'Use an array or a DTO class.' };
+  }
+  if (!metadata) return { kind: 'unknown' };
+  if (metadata.options?.discriminator) {
+    const remedy = 'Use one class with an enum that says which kind it is, or one tool per kind.';
+    return { kind: 'unsupported', problem: 'is one of several classes, which a schema within the supported subset cannot say', remedy };
+  }
+  return classify(typeNamedBy(metadata, property));
+}
+
+/** Undefined where two modules import each other and the class is not there yet. */
+function typeNamedBy({ typeFunction }: TypeMetadata, property: string): unknown {
+  try {
+    return typeFunction?.({ newObject: {}, object: {}, property });
+  } catch {
+    return undefined;
+  }
+}
+
+function classify(type: unknown): ValueType {
+  if (type === String) return { kind: 'scalar', scalar: 'string' };
+  if (type === Number) return { kind: 'scalar', scalar: 'number' };
+  if (type === Boolean) return { kind: 'scalar', scalar: 'boolean' };
+  if (type === Date) return { kind: 'date' };
+  if (type === Object) return { kind: 'unknown' };
+  if (typeof type === 'function' && !BUILT_IN.has(type)) return { kind: 'class', type: type as Type };
+  const remedy = 'Give the class: @Type(() => Address), imported as a value; for an array, the class of its items.';
+  return { kind: 'unsupported', problem: 'has a @Type() that names no class', remedy };
+}
+
+const BUILT_IN = new Set<unknown>([Array, Map, Set, WeakMap, WeakSet, Promise, Function, Symbol, BigInt, RegExp, Buffer]);
+
+const DESIGN_TYPES = new Map<unknown, DesignType>([
+  [String, 'string'],
+  [Number, 'number'],
+  [Boolean, 'boolean'],
+  [Array, 'array'],
+]);
+
+/** What `design:type` says that is the same for every compiler: an imported enum is String or Number to tsc, and the enum itself to SWC. */
+export function designTypeOf(design: unknown): DesignType | undefined {
+  if (typeof design !== 'object' || design === null) return DESIGN_TYPES.get(design);
+  const kinds = new Set(enumValues(design).map((value) => typeof value));
+  const [kind] = kinds;
+  return kinds.size === 1 && (kind === 'string' || kind === 'number') ? kind : undefined;
+}
+
+/** The values of a TypeScript enum or of an object like it, without the names that a numeric enum maps back from its numbers. */
+export function enumValues(members: object): unknown[] {
+  const entries: [string, unknown][] = Object.entries(members);
+  const values = new Map(entries);
+  const isReverse = ([key, value]: [string, unknown]): boolean =>
+    typeof value === 'string' && String(values.get(value)) === key && typeof values.get(value) === 'number';
+  return [...new Set(entries.filter((entry) => !isReverse(entry)).map(([, value]) => value))];
+}
+
+/** Says what the numbers of an enum stand for, since a schema gives the numbers only; undefined where there are none. */
+export function numberNames(members: object): string | undefined {
+  const named = Object.entries(members).filter(([key, value]) => typeof value === 'number' && !/^-?\d/.test(key));
+  return named.length === 0 ? undefined : `${named.map(([key, value]) => `${String(value)} = ${key}`).join(', ')}.`;
+}

@@ -1,0 +1,96 @@
+import type { Audience } from '../protocol/tool.js';
+
+const MAX_DEPTH = 64;
+const MAX_VALUES = 100_000;
+
+/**
+ * Thrown when a tool returned what its declaration does not cover: nothing of the result leaves, and the developer reads where it is and what to do.
+ *
+ * The message is for logs. It names classes and properties, never a value; what a getter threw is in `cause` only.
+ */
+export class ProjectionError extends Error {
+  override readonly name = 'ProjectionError';
+
+  constructor(
+    /** The declared class, or `the result`. */
+    readonly subject: string,
+    /** From the result to the value, e.g. `orders.0.customer`; empty for the result itself, `*` for a Map's entry. */
+    readonly path: string,
+    problem: string,
+    remedy: string,
+    options: { readonly cause?: unknown } = {},
+  ) {
+    super(`Cannot project ${path === '' ? subject : `"${path}" of ${subject}`}: it ${problem}. ${remedy}`, options);
+  }
+}
+
+/** A value's name in what holds it; undefined for the result itself. */
+export type ProjectionKey = string | number | undefined;
+
+/**
+ * The way from a result's root to the value being projected, so that every refusal can say where, and so that cycles, bottomless nesting and endless
+ * iterables end in a `ProjectionError` instead of a full stack or heap. One per projection.
+ */
+export class ProjectionWalk {
+  private readonly within: object[] = [];
+  private readonly keys: ProjectionKey[] = [];
+  private values = 0;
+
+  constructor(
+    private readonly subject: string,
+    readonly audience: Audience,
+  ) {}
+
+  enter(value: object, key: ProjectionKey): void {
+    this.count(key);
+    if (this.within.length >= MAX_DEPTH) {
+      throw this.refuse(key, `lies more than ${MAX_DEPTH} levels deep`, 'Return something flatter.');
+    }
+    if (this.within.includes(value)) {
+      throw this.refuse(key, 'is an object that it is itself a part of', 'Leave one direction without @Expose(), or expose an id instead.');
+    }
+    this.within.push(value);
+    this.keys.push(key);
+  }
+
+  leave(): void {
+    this.within.pop();
+    this.keys.pop();
+  }
+
+  /** Called for every object and every item of a list. */
+  count(key: ProjectionKey): void {
+    this.values += 1;
+    if (this.values > MAX_VALUES) throw this.refuse(key, `is past the ${MAX_VALUES} values a result may hold`, 'Return a page of them.');
+  }
+
+  /** Reads one property of what was entered last; a getter may throw. */
+  read(source: Readonly<Record<string, unknown>>, property: string): unknown {
+    try {
+      return source[property];
+    } catch (cause) {
+      throw this.refuse(property, 'threw when it was read', 'See the cause.', cause);
+    }
+  }
+
+  /** Runs code that is not ours. */
+  attempt<Value>(key: ProjectionKey, what: string, act: () => Value): Value {
+    try {
+      return act();
+    } catch (cause) {
+      if (cause instanceof ProjectionError) throw cause;
+      throw this.refuse(key, `threw ${what}`, 'See the cause.', cause);
+    }
+  }
+
+  refuse(key: ProjectionKey, problem: string, remedy: string, cause?: unknown): ProjectionError {
+    const path = [...this.keys, key].filter((part) => part !== undefined).join('.');
+    return new ProjectionError(this.subject, path, problem, remedy, cause === undefined ? {} : { cause });
+  }
+
+  /** What to throw for whatever was caught at the root. */
+  failure(cause: unknown): ProjectionError {
+    if (cause instanceof ProjectionError) return cause;
+    return new ProjectionError(this.subject, '', 'threw while it was read', 'See the cause.', { cause });
+  }
+}

@@ -1,0 +1,105 @@
+import { describe, expect, it } from '@jest/globals';
+import { LlmTool, ToolCatalog, ToolProvider, ToolSource, type Tool, type ToolOrigin } from '@toolloop/core';
+import type { JSONSchema7 } from 'json-schema';
+import { findingsOf, start } from './application.js';
+import { toolOf } from './tools.js';
+
+class FixedSource extends ToolSource {
+  constructor(
+    private readonly given: readonly Tool[],
+    readonly origin: ToolOrigin = { source: 'remote', trusted: false },
+  ) {
+    super();
+  }
+
+  override tools(): Promise<readonly Tool[]> {
+    return Promise.resolve(this.given);
+  }
+}
+
+const sourceOf = (...tools: Tool[]) => ({ provide: Symbol('source'), useValue: new FixedSource(tools) });
+const withSchema = (schema: JSONSchema7) => sourceOf(toolOf({ id: 'remote__run', schema, origin: { source: 'remote', trusted: false } }));
+
+@ToolProvider({ namespace: 'crm' })
+class CrmTools {
+  @LlmTool({ description: 'x', effect: 'read_only', reveal: 'all' }) search(): void {}
+}
+
+describe('invariant 4: a tool that a source contributes does not start the application', () => {
+  it('invariant 4: with an id that another tool has', async () => {
+    expect(await findingsOf({ providers: [CrmTools, sourceOf(toolOf({ id: 'crm__search' }))] })).toEqual([
+      {
+        at: 'remote: crm__search',
+        problem: 'Its id "crm__search" is that of CrmTools.search too.',
+        remedy: expect.stringContaining('another name'),
+      },
+    ]);
+  });
+
+  it('invariant 4: with an unsafe id', async () => {
+    expect(await findingsOf({ providers: [sourceOf(toolOf({ id: 'run it' }))] })).toMatchObject([
+      { at: 'remote: run it', problem: 'Its id is not accepted by every model provider.' },
+    ]);
+  });
+
+  it.each([
+    ['a glob, which a policy could name by accident', '*'],
+    ['the id of another tool', 'crm__search'],
+  ])('invariant 4: with a declared id of its own: %s', async (_, declaredId) => {
+    const tool = toolOf({ id: 'remote__run' });
+    const posing = { ...tool, spec: { ...tool.spec, declaredId } };
+    expect(await findingsOf({ providers: [sourceOf(posing)] })).toEqual([
+      {
+        at: `remote: ${declaredId}`,
+        problem: 'Its declared id is not its id, "remote__run".',
+        remedy: 'Only the tools of an entity have a declared id of their own.',
+      },
+    ]);
+  });
+
+  it('invariant 4: without an effect, a description, or a redaction', async () => {
+    const { spec, ...tool } = toolOf({ id: 'remote__run' });
+    const { effect: _effect, redaction: _redaction, ...rest } = spec;
+    const bare = { ...tool, spec: { ...rest, description: '' } } as Tool;
+    expect((await findingsOf({ providers: [sourceOf(bare)] })).map(({ problem }) => problem)).toEqual([
+      'The tool has no description.',
+      'The tool declares no effect.',
+      'The tool does not say what may leave it.',
+    ]);
+  });
+
+  it.each<[string, JSONSchema7, string]>([
+    ['oneOf', { type: 'object', properties: { a: { oneOf: [] } } }, '/properties/a/oneOf: "oneOf" is not supported'],
+    [
+      'a remote reference',
+      { type: 'object', properties: { a: { $ref: 'https://x.test' } } },
+      '/properties/a/$ref: "https://x.test" is not',
+    ],
+    ['a whole that is no object', { type: 'string' }, '/type: the type of the whole must be "object"'],
+  ])('invariant 4: with a schema outside the subset: %s', async (_, schema, problem) => {
+    expect(await findingsOf({ providers: [withSchema(schema)] })).toEqual([
+      { at: 'remote: remote__run', problem: expect.stringContaining(problem), remedy: 'Use the supported subset of JSON Schema 7.' },
+    ]);
+  });
+
+  it('invariant 4: with a schema that does not compile', async () => {
+    const schema: JSONSchema7 = { type: 'object', properties: { a: { type: 'string', pattern: '(' } } };
+    expect(await findingsOf({ providers: [withSchema(schema)] })).toMatchObject([
+      { at: 'remote: remote__run', problem: expect.stringContaining('Invalid regular expression') },
+    ]);
+  });
+
+  it.each<JSONSchema7>([
+    { type: 'object', properties: { tenant_id: { type: 'string' } } },
+    { type: 'object', properties: { filter: { type: 'object', properties: { actor: { type: 'string' } } } } },
+  ])('invariant 4: with a reserved argument: %j', async (schema) => {
+    expect(await findingsOf({ providers: [withSchema(schema)] })).toMatchObject([
+      { at: 'remote: remote__run', problem: expect.stringMatching(/^The argument "(tenant_id|actor)" has a reserved name\.$/) },
+    ]);
+  });
+
+  it('invariant 4: but one that declares all of it does', async () => {
+    const module = await start({ providers: [sourceOf(toolOf({ id: 'remote__run' }))] });
+    expect(module.get(ToolCatalog).describe('remote__run')).toMatchObject({ source: 'remote', trusted: false, perInstance: false });
+  });
+});

@@ -1,0 +1,166 @@
+import { describe, expect, it } from '@jest/globals';
+import type { JSONSchema7 } from 'json-schema';
+import { SchemaValidators } from '../../src/schema/schema.validators.js';
+
+const validators = new SchemaValidators();
+const closed = (properties: Record<string, JSONSchema7>, required: string[] = []): JSONSchema7 => ({
+  type: 'object',
+  properties,
+  required,
+  additionalProperties: false,
+});
+
+/** What is said about one value under one schema. */
+const messages = (schema: JSONSchema7, value: unknown): string[] =>
+  validators.validate(closed({ value: schema }), { value }).map(({ message }) => message);
+
+const withId = (type: 'string' | 'number'): JSONSchema7 => ({ $id: 'https://example.com/a', ...closed({ value: { type } }) });
+
+describe('SchemaValidators', () => {
+  it('fills defaults into the data, at every depth', () => {
+    const schema = closed({
+      limit: { type: 'integer', default: 10 },
+      page: { ...closed({ size: { type: 'integer', default: 5 } }), default: {} },
+    });
+    const data = {};
+    expect(validators.validate(schema, data)).toEqual([]);
+    expect(data).toEqual({ limit: 10, page: { size: 5 } });
+  });
+
+  it('gives each call a default of its own', () => {
+    const schema = closed({ tags: { type: 'array', items: { type: 'string' }, default: [] } });
+    const [one, other]: { tags?: unknown }[] = [{}, {}];
+    validators.validate(schema, one);
+    validators.validate(schema, other);
+    expect(one?.tags).not.toBe(other?.tags);
+  });
+
+  it('coerces nothing and removes nothing', () => {
+    const data = { limit: '10', other: 1 };
+    expect(validators.validate(closed({ limit: { type: 'integer' } }), data)).toHaveLength(2);
+    expect(data).toEqual({ limit: '10', other: 1 });
+  });
+
+  it.each<[JSONSchema7, unknown, string]>([
+    [{ type: 'integer' }, 1.5, 'must be an integer'],
+    [{ type: ['string', 'null'] }, 1, 'must be a string or null'],
+    [{ type: 'object' }, [], 'must be an object'],
+    [{ type: 'string', enum: ['a', 'b'] }, 'c', 'must be one of: a, b'],
+    [{ type: 'string', enum: ['a', 'b'] }, 1, 'must be one of: a, b'],
+    [
+      { enum: Array.from({ length: 30 }, (_, index) => index) },
+      'x',
+      `must be one of: ${Array.from({ length: 20 })
+        .map((_, i) => i)
+        .join(', ')}, …`,
+    ],
+    [{ const: 'x' }, 'y', 'must be x'],
+    [{ type: 'number', minimum: 1 }, 0, 'must be at least 1'],
+    [{ type: 'number', maximum: 1 }, 2, 'must be at most 1'],
+    [{ type: 'number', exclusiveMinimum: 0 }, 0, 'must be greater than 0'],
+    [{ type: 'number', exclusiveMaximum: 0 }, 0, 'must be less than 0'],
+    [{ type: 'number', multipleOf: 5 }, 3, 'must be a multiple of 5'],
+    [{ type: 'string', minLength: 1 }, '', 'must not be empty'],
+    [{ type: 'string', minLength: 3 }, 'ab', 'must be at least 3 characters long'],
+    [{ type: 'string', maxLength: 1 }, 'ab', 'must be at most 1 character long'],
+    [{ type: 'string', pattern: '^a' }, 'b', 'must match the pattern ^a'],
+    [{ type: 'string', format: 'date-time' }, 'soon', 'must be a date and time such as 2026-01-31T09:30:00Z'],
+    [{ type: 'string', format: 'uuid', pattern: '^1' }, 'x', 'must be a UUID such as 123e4567-e89b-42d3-a456-426614174000'],
+    [{ type: 'string', format: 'hostname' }, '-', 'must be a valid hostname'],
+    [{ type: 'array', minItems: 1 }, [], 'must have at least 1 item'],
+    [{ type: 'array', maxItems: 2 }, [1, 2, 3], 'must have at most 2 items'],
+    [{ type: 'array', uniqueItems: true }, ['a', 'a'], 'must not hold the same item twice: items 0 and 1 are equal'],
+    [{ type: 'object', minProperties: 1 }, {}, 'must have at least 1 property'],
+  ])('says of %j, given %j: %s', (schema, value, message) => {
+    expect(messages(schema, value)).toEqual([message]);
+  });
+
+  it('points to what is missing', () => {
+    const schema = closed({ 'a/b': closed({ city: { type: 'string' } }, ['city']) });
+    expect(validators.validate(schema, { 'a/b': {} })).toEqual([{ pointer: '/a~1b/city', message: 'is required' }]);
+  });
+
+  it('suggests the argument that was meant', () => {
+    const schema = closed({ customerName: {}, limit: {} });
+    expect(validators.validate(schema, { costumerName: 'x' })).toEqual([
+      { pointer: '/costumerName', message: 'unknown argument "costumerName"; did you mean "customerName"?' },
+    ]);
+    expect(validators.validate(schema, { foo: 1 })).toEqual([
+      { pointer: '/foo', message: 'unknown argument "foo"; known: customerName, limit' },
+    ]);
+    expect(validators.validate(closed({}), { foo: 1 })).toEqual([
+      { pointer: '/foo', message: 'unknown argument "foo"; there are none here' },
+    ]);
+  });
+
+  it('says at most ten things', () => {
+    const data = Object.fromEntries(Array.from({ length: 40 }, (_, index) => [`key${index}`, 1]));
+    expect(validators.validate(closed({}), data)).toHaveLength(10);
+  });
+
+  it.each(['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'prototype'])('takes the key %s for an unknown argument', (key) => {
+    const data = JSON.parse(`{ "${key}": { "polluted": true } }`) as object;
+    expect(validators.validate(closed({ name: { type: 'string' } }), data)).toEqual([
+      { pointer: `/${key}`, message: `unknown argument "${key}"; known: name` },
+    ]);
+    expect({}).not.toHaveProperty('polluted');
+  });
+
+  it('does not take what every object inherits for an argument', () => {
+    expect(validators.validate(closed(JSON.parse('{ "toString": {} }') as Record<string, JSONSchema7>, ['toString']), {})).toEqual([
+      { pointer: '/toString', message: 'is required' },
+    ]);
+  });
+
+  it('refuses a whole that is no object', () => {
+    expect(validators.validate(closed({}), null)).toEqual([{ pointer: '', message: 'must be an object' }]);
+  });
+
+  it('refuses a value nested deeper than the stack', () => {
+    const schema: JSONSchema7 = {
+      ...closed({ next: { $ref: '#/$defs/Node' } }),
+      $defs: { Node: closed({ next: { $ref: '#/$defs/Node' } }) },
+    };
+    let data: object = {};
+    for (let depth = 0; depth < 200_000; depth += 1) data = { next: data };
+    expect(validators.validate(schema, data)).toEqual([
+      { pointer: '', message: 'is nested deeper than 100 levels; send flatter arguments' },
+    ]);
+  });
+
+  it('refuses numbers JSON cannot hold', () => {
+    expect(messages({ type: 'number' }, JSON.parse('1e999'))).toEqual(['must be a number']);
+  });
+
+  it.each(['2026-01-31T09:30:00Z', '2026-01-31T09:30:00.5+02:00', '2024-02-29 00:00:00Z'])('reads %s as a date and time', (value) => {
+    expect(messages({ type: 'string', format: 'date-time' }, value)).toEqual([]);
+    expect(Number.isNaN(new Date(value).getTime())).toBe(false);
+  });
+
+  it.each(['2026-02-30T00:00:00Z', '2016-12-31T23:59:60Z', '2026-01-31', '2026-01-31T09:30:00', '2025-02-29T00:00:00Z'])(
+    'does not read %s',
+    (value) => {
+      expect(messages({ type: 'string', format: 'date-time' }, value)).toHaveLength(1);
+    },
+  );
+
+  it('runs patterns with the flag u only where they need it', () => {
+    expect(messages({ type: 'string', pattern: String.raw`^[\w-.]+$` }, 'a-b.c')).toEqual([]);
+    expect(messages({ type: 'string', pattern: String.raw`^\p{L}+$` }, 'é')).toEqual([]);
+  });
+
+  it('keeps apart two schemas with one $id', () => {
+    expect(validators.validate(withId('string'), { value: 'a' })).toEqual([]);
+    expect(validators.validate(withId('number'), { value: 1 })).toEqual([]);
+  });
+
+  it('puts up with keywords and formats it does not know', () => {
+    expect(messages({ type: 'string', format: 'x-sku', 'x-order': 1 } as JSONSchema7, 'a')).toEqual([]);
+  });
+
+  it('says what is wrong with a schema from outside', () => {
+    expect(validators.problemWith(closed({ a: { type: 'string' } }))).toBeUndefined();
+    expect(validators.problemWith(closed({ a: { type: 'text' } } as never))).toMatch(/type/);
+    expect(validators.problemWith(closed({ a: { $ref: '#/$defs/Missing' } }))).toMatch(/Missing/);
+  });
+});
