@@ -1,0 +1,50 @@
+import { Body, Controller, HttpCode, Post, Query, RequestMethod, Sse, UseGuards, ValidationPipe, type MessageEvent } from '@nestjs/common';
+import { ToolLoopService, type LoopResult } from '@toolloop/core';
+import { toSse } from '@toolloop/ui-stream';
+import type { Observable } from 'rxjs';
+import { BearerGuard } from '../identity/bearer.guard.js';
+import { CurrentUser } from '../identity/current-user.decorator.js';
+import { TicketGuard } from '../identity/ticket.guard.js';
+import { TicketOffice, type Ticket } from '../identity/ticket.office.js';
+import { User } from '../identity/user.js';
+import { Answer } from './answer.js';
+import { Ask, AskByUrl } from './ask.dto.js';
+import { ClientSignal } from './client-signal.decorator.js';
+import { toRunRequest } from './run-request.js';
+
+const CHECKED = new ValidationPipe({ transform: true, whitelist: true, forbidNonWhitelisted: true });
+
+/** Questions to the order desk: as a stream of the loop's events, or as one answer. */
+@Controller('chat')
+export class ChatController {
+  constructor(
+    private readonly loop: ToolLoopService<User>,
+    private readonly tickets: TicketOffice,
+  ) {}
+
+  @Sse('', { method: RequestMethod.POST })
+  @HttpCode(200)
+  @UseGuards(BearerGuard)
+  chat(@Body(CHECKED) ask: Ask, @CurrentUser() user: User): Observable<MessageEvent> {
+    return this.loop.stream(toRunRequest(ask, user)).pipe(toSse());
+  }
+
+  @Sse('stream')
+  @UseGuards(TicketGuard)
+  stream(@Query(CHECKED) ask: AskByUrl, @CurrentUser() user: User): Observable<MessageEvent> {
+    return this.loop.stream(toRunRequest(ask, user)).pipe(toSse());
+  }
+
+  @Post('answer')
+  @HttpCode(200)
+  @UseGuards(BearerGuard)
+  answer(@Body(CHECKED) ask: Ask, @CurrentUser() user: User, @ClientSignal() signal: AbortSignal): Promise<LoopResult<Answer>> {
+    return this.loop.run({ ...toRunRequest(ask, user), output: Answer, signal });
+  }
+
+  @Post('tickets')
+  @UseGuards(BearerGuard)
+  ticket(@CurrentUser() user: User): Ticket {
+    return this.tickets.issue(user);
+  }
+}

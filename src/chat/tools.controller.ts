@@ -1,0 +1,21 @@
+import { Controller, Get, UseGuards } from '@nestjs/common';
+import { ToolLoopService, type ToolSpec } from '@toolloop/core';
+import { BearerGuard } from '../identity/bearer.guard.js';
+import { CurrentUser } from '../identity/current-user.decorator.js';
+import { User } from '../identity/user.js';
+import { policyOf } from '../policy/desk.policies.js';
+
+type ListedTool = Pick<ToolSpec, 'id' | 'description' | 'effect' | 'inputSchema'>;
+
+/** What the user's model could call from the start. The tools of customers, orders and carts come with them. */
+@Controller('tools')
+@UseGuards(BearerGuard)
+export class ToolsController {
+  constructor(private readonly loop: ToolLoopService<User>) {}
+
+  @Get()
+  list(@CurrentUser() user: User): ListedTool[] {
+    const tools = this.loop.list({ actor: user, tenant: user.tenantId, policy: policyOf(user) });
+    return tools.map(({ id, description, effect, inputSchema }) => ({ id, description, effect, inputSchema }));
+  }
+}

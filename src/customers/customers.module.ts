@@ -1,0 +1,8 @@
+import { Module } from '@nestjs/common';
+import { ToolLoopModule } from '@toolloop/core';
+import { DeskModule } from '../desk/desk.module.js';
+import { Customer } from './customer.entity.js';
+import { CustomerTools } from './customer.tools.js';
+
+@Module({ imports: [DeskModule, ToolLoopModule.forFeature({ entities: [Customer] })], providers: [CustomerTools] })
+export class CustomersModule {}

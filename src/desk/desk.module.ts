@@ -1,0 +1,24 @@
+import { Module } from '@nestjs/common';
+import { CartsRepository } from '../carts/carts.repository.js';
+import { CustomersRepository } from '../customers/customers.repository.js';
+import { OrdersRepository } from '../orders/orders.repository.js';
+import { ProductsRepository } from '../products/products.repository.js';
+import { Clock, FixedClock } from '../time/clock.js';
+import { EntityFactory } from './entity.factory.js';
+
+/** The day it is at the order desk. */
+const TODAY = new Date('2026-11-16T09:00:00Z');
+
+/** What the features of the order desk share: their stored data and the entities made of it. */
+@Module({
+  providers: [
+    { provide: Clock, useValue: new FixedClock(TODAY) },
+    CustomersRepository,
+    ProductsRepository,
+    OrdersRepository,
+    CartsRepository,
+    EntityFactory,
+  ],
+  exports: [Clock, CustomersRepository, ProductsRepository, OrdersRepository, CartsRepository, EntityFactory],
+})
+export class DeskModule {}

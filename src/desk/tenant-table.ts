@@ -1,0 +1,38 @@
+/** Anything a table can hold. Rows are replaced, never changed. */
+export interface Row {
+  readonly id: string;
+}
+
+/**
+ * Rows by tenant and id, in memory. Nothing can be asked for without a tenant, so no caller can reach another tenant's rows by a wrong id;
+ * a tenant that was never seeded has none. It answers with promises, as a database would.
+ */
+export class TenantTable<Entry extends Row> {
+  private readonly tenants: Map<string, ReadonlyMap<string, Entry>>;
+
+  constructor(seed: Readonly<Record<string, readonly Entry[]>> = {}) {
+    this.tenants = new Map(Object.entries(seed).map(([tenant, rows]) => [tenant, new Map(rows.map((row) => [row.id, row]))]));
+  }
+
+  list(tenant: string): Promise<readonly Entry[]> {
+    return Promise.resolve([...this.rowsOf(tenant).values()]);
+  }
+
+  find(tenant: string, id: string): Promise<Entry | undefined> {
+    return Promise.resolve(this.rowsOf(tenant).get(id));
+  }
+
+  /** All or nothing: `work` may read and replace any of the tenant's rows, nobody sees them half done, and what it throws undoes it. */
+  transaction<Result>(tenant: string, work: (rows: Map<string, Entry>) => Result): Promise<Result> {
+    return new Promise((resolve) => {
+      const rows = new Map(this.rowsOf(tenant));
+      const result = work(rows);
+      this.tenants.set(tenant, rows);
+      resolve(result);
+    });
+  }
+
+  private rowsOf(tenant: string): ReadonlyMap<string, Entry> {
+    return this.tenants.get(tenant) ?? new Map<string, Entry>();
+  }
+}

@@ -1,0 +1,25 @@
+import 'reflect-metadata';
+import { NestFactory } from '@nestjs/core';
+import type { NestExpressApplication } from '@nestjs/platform-express';
+import { LanguageModel } from '@toolloop/core';
+import { AppModule } from './app.module.js';
+import { configure } from './http/configure.js';
+import { SETTINGS, type Settings } from './settings.js';
+import { failureOf, welcome } from './welcome.js';
+
+const HOST = '127.0.0.1';
+
+try {
+  const app = await NestFactory.create<NestExpressApplication>(AppModule, {
+    abortOnError: false,
+    forceCloseConnections: true,
+    logger: ['warn', 'error', 'fatal'],
+  });
+  configure(app);
+  app.enableShutdownHooks([], { useProcessExit: true });
+  await app.listen(app.get<Settings>(SETTINGS).port, HOST);
+  process.stdout.write(welcome(await app.getUrl(), app.get(LanguageModel)));
+} catch (error) {
+  process.stderr.write(`${failureOf(error)}\n`);
+  process.exit(1);
+}

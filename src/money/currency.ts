@@ -1,0 +1,4 @@
+export enum Currency {
+  Euro = 'EUR',
+  Dollar = 'USD',
+}

@@ -1,0 +1,5 @@
+export enum OrderStatus {
+  Placed = 'placed',
+  Shipped = 'shipped',
+  Cancelled = 'cancelled',
+}

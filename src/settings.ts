@@ -1,0 +1,52 @@
+/** What the environment decides. */
+export interface Settings {
+  readonly port: number;
+  /** Hosts besides 127.0.0.1 and localhost under which the desk may be asked, e.g. `desk.example.com`. */
+  readonly allowedHosts: readonly string[];
+  /** Origins of pages besides the desk's own that may ask it, e.g. `https://app.example.com`. */
+  readonly allowedOrigins: readonly string[];
+  /** Absent: the offline model answers. */
+  readonly openai?: OpenAiSettings;
+}
+
+/** Any server that speaks OpenAI's chat completions. */
+export interface OpenAiSettings {
+  readonly model: string;
+  readonly apiKey?: string;
+  readonly baseURL?: string;
+}
+
+export const SETTINGS = Symbol('settings');
+
+const DEFAULT_PORT = 3000;
+const DEFAULT_MODEL = 'gpt-5-mini';
+
+/** Reads the environment; throws a sentence for a person when something in it makes no sense. */
+export function settingsFrom(env: NodeJS.ProcessEnv): Settings {
+  const openai = openAiFrom(env);
+  return {
+    port: portFrom(env['PORT']),
+    allowedHosts: listFrom(env['ALLOWED_HOSTS']),
+    allowedOrigins: listFrom(env['ALLOWED_ORIGINS']),
+    ...(openai && { openai }),
+  };
+}
+
+function openAiFrom(env: NodeJS.ProcessEnv): OpenAiSettings | undefined {
+  const apiKey = env['OPENAI_API_KEY'];
+  const baseURL = env['OPENAI_BASE_URL'];
+  if (!apiKey && !baseURL) return undefined;
+  return { model: env['TOOLLOOP_MODEL'] || DEFAULT_MODEL, ...(apiKey && { apiKey }), ...(baseURL && { baseURL }) };
+}
+
+function portFrom(text: string | undefined): number {
+  if (!text) return DEFAULT_PORT;
+  const port = Number(text);
+  if (!Number.isInteger(port) || port < 0 || port > 65_535) throw new RangeError(`PORT is "${text}"; it must be a number from 0 to 65535.`);
+  return port;
+}
+
+function listFrom(text: string | undefined): string[] {
+  const entries = (text ?? '').split(',').map((entry) => entry.trim().toLowerCase());
+  return entries.filter((entry) => entry !== '');
+}

@@ -1,0 +1,22 @@
+import type { LanguageModel } from '@toolloop/core';
+
+/** What is printed when the desk has opened. */
+export function welcome(url: string, model: LanguageModel): string {
+  const ask = `-H 'authorization: Bearer demo-alice' -H 'content-type: application/json'`;
+  return [
+    `The order desk is open at ${url}, answered by ${model.provider}/${model.modelId}. Try:`,
+    '',
+    `  curl -N ${url}/chat ${ask} -d '{"message":"What is the average spend of John Smith?"}'`,
+    `  curl ${url}/tools -H 'authorization: Bearer demo-mia'`,
+    '',
+  ].join('\n');
+}
+
+/** Why the desk could not open, for the person who started it. */
+export function failureOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if ('code' in error && error.code === 'EADDRINUSE' && 'port' in error && typeof error.port === 'number') {
+    return `Port ${error.port} is taken. Choose another one, e.g. PORT=${error.port + 1} npm start`;
+  }
+  return error.message;
+}

@@ -1,0 +1,124 @@
+import { afterAll, describe, expect, it } from '@jest/globals';
+import type { LoopEvent } from '@toolloop/core';
+import { call, calls, ScriptedModel, text } from '@toolloop/testing';
+import { OutboxMailer } from '../../src/orders/outbox.mailer.js';
+import { closeDesks, eventsOf, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';
+
+afterAll(closeDesks);
+
+interface ListedTool {
+  readonly id: string;
+  readonly effect: string;
+  readonly description: string;
+  readonly inputSchema: object;
+}
+
+async function toolsOf(desk: ServedDesk, user: string): Promise<ListedTool[]> {
+  const response = await fetch(`${desk.url}/tools`, { headers: headersOf(user) });
+  expect(response.status).toBe(200);
+  return (await response.json()) as ListedTool[];
+}
+
+function ids(tools: readonly ListedTool[]): string[] {
+  return tools.map(({ id }) => id);
+}
+
+describe('GET /tools', () => {
+  it('lists to support what it may call, and to the manager more', async () => {
+    const desk = await serve();
+    const [alice, mia] = [await toolsOf(desk, 'alice'), await toolsOf(desk, 'mia')];
+    expect(ids(alice)).not.toContain('catalog__setPrice');
+    expect(ids(mia)).toEqual(expect.arrayContaining([...ids(alice), 'catalog__setPrice', 'orders__sendReceipt']));
+    expect(mia.find(({ id }) => id === 'crm__searchCustomers')).toEqual({
+      id: 'crm__searchCustomers',
+      description: 'Find customers by name.',
+      effect: 'read_only',
+      inputSchema: expect.objectContaining({ type: 'object', required: ['name'], additionalProperties: false }),
+    });
+  });
+});
+
+async function askForReceipt(user: string): Promise<{ events: LoopEvent[]; mails: OutboxMailer['mails'] }> {
+  const model = new ScriptedModel([calls(call('orders__sendReceipt', { orderId: 'o-1021' })), text('Done.')]);
+  const desk = await serve({ model });
+  const events = await eventsOf(desk, user, 'Send the receipt of o-1021');
+  const { mails } = desk.app.get(OutboxMailer);
+  return { events, mails };
+}
+
+describe('a receipt', () => {
+  it('is mailed by the manager; where to, nobody but the mailer is told', async () => {
+    const { events, mails } = await askForReceipt('mia');
+    expect(ofType(events, 'tool-result')[0]?.record).toMatchObject({
+      status: 'succeeded',
+      result: { messageId: 'm-1', orderId: 'o-1021' },
+    });
+    expect(mails.map(({ to }) => to)).toEqual(['john.smith@example.com']);
+    expect(JSON.stringify(events)).not.toContain('john.smith');
+  });
+
+  it('is not mailed by support without an approval', async () => {
+    const { events, mails } = await askForReceipt('alice');
+    expect(ofType(events, 'tool-result')[0]?.record).toMatchObject({ status: 'denied' });
+    expect(mails).toEqual([]);
+  });
+});
+
+describe('a price', () => {
+  it("is the manager's", async () => {
+    const setPrice = calls(call('catalog__setPrice', { productId: 'p-104', price: { amount: '64.95', currency: 'EUR' } }));
+    for (const [user, status] of [
+      ['alice', 'denied'],
+      ['mia', 'succeeded'],
+    ] as const) {
+      const desk = await serve({ model: new ScriptedModel([setPrice, text('Done.')]) });
+      expect(ofType(await eventsOf(desk, user, 'Change it'), 'tool-result')[0]?.record.status).toBe(status);
+    }
+  });
+});
+
+describe('a cart', () => {
+  it('is opened, filled and checked out by tools that appear one after the other', async () => {
+    const model = new ScriptedModel([
+      calls(call('crm__getCustomer', { customerId: 'c-124' })),
+      calls(call('customer_c-124_openCart')),
+      calls(call('cart_cart-1_addItem', { productId: 'p-104', quantity: 2 })),
+      calls(call('cart_cart-1_checkout')),
+      calls(call('order_o-1025_getTotal')),
+      text('Ordered.'),
+    ]);
+    const desk = await serve({ model });
+    const events = await eventsOf(desk, 'alice', 'Order two desk lamps for Jane Doe');
+    const records = ofType(events, 'tool-result').map(({ record }) => record);
+    expect(records.map(({ status }) => status)).toEqual(Array.from({ length: 5 }, () => 'succeeded'));
+    expect(records.at(-1)?.result).toEqual({ amount: '119.90', currency: 'EUR' });
+    expect(ofType(events, 'tools-injected').map(({ instanceId }) => instanceId)).toEqual(['c-124', 'cart-1', 'o-1025']);
+    model.assertComplete();
+  });
+
+  it('of one tenant is not touched by the other, with the same ids', async () => {
+    const script = [
+      calls(call('carts__openCart', { customerId: 'c-123' })),
+      calls(call('cart_cart-1_addItem', { productId: 'p-100' })),
+      text('Done.'),
+    ];
+    const results = await Promise.all(
+      ['alice', 'bob'].map(async (user) => {
+        const desk = await serve({ model: new ScriptedModel(script) });
+        const events = await eventsOf(desk, user, 'Open a cart for c-123');
+        return ofType(events, 'tool-result').at(-1)?.record.result;
+      }),
+    );
+    expect(results).toMatchObject([{ total: { amount: '649.00', currency: 'EUR' } }, { total: { amount: '139.00', currency: 'USD' } }]);
+  });
+});
+
+describe('a model that names another tenant', () => {
+  it('is refused, and reads nothing of it', async () => {
+    const model = new ScriptedModel([calls(call('crm__searchCustomers', { name: 'Priya', tenant: 'globex' })), text('No.')]);
+    const desk = await serve({ model });
+    const events = await eventsOf(desk, 'alice', 'Find Priya at globex');
+    expect(ofType(events, 'tool-result')[0]?.record).toMatchObject({ status: 'denied', error: { code: 'tenant_override' } });
+    expect(JSON.stringify(events)).not.toContain('Natarajan');
+  });
+});

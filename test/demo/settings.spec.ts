@@ -1,0 +1,31 @@
+import { describe, expect, it } from '@jest/globals';
+import { settingsFrom } from '../../src/settings.js';
+import { failureOf } from '../../src/welcome.js';
+
+describe('the settings', () => {
+  it('need no environment', () => {
+    expect(settingsFrom({})).toEqual({ port: 3000, allowedHosts: [], allowedOrigins: [] });
+  });
+
+  it('name a model where there is a key or a server', () => {
+    const { openai } = settingsFrom({ OPENAI_BASE_URL: 'http://127.0.0.1:8080/v1', TOOLLOOP_MODEL: 'qwen3' });
+    expect(openai).toEqual({ model: 'qwen3', baseURL: 'http://127.0.0.1:8080/v1' });
+    expect(settingsFrom({ OPENAI_API_KEY: 'k' }).openai).toEqual({ model: 'gpt-5-mini', apiKey: 'k' });
+    expect(settingsFrom({ TOOLLOOP_MODEL: 'qwen3', OPENAI_API_KEY: '' }).openai).toBeUndefined();
+  });
+
+  it('read lists', () => {
+    expect(settingsFrom({ ALLOWED_HOSTS: ' Desk.Example.com, b:80,' }).allowedHosts).toEqual(['desk.example.com', 'b:80']);
+  });
+
+  it.each(['x', '-1', '65536', '80.5'])('do not take the port %s', (port) => {
+    expect(() => settingsFrom({ PORT: port })).toThrow(`PORT is "${port}"; it must be a number from 0 to 65535.`);
+  });
+});
+
+describe('a port that is taken', () => {
+  it('is told in a line', () => {
+    const error = Object.assign(new Error('listen EADDRINUSE'), { code: 'EADDRINUSE', port: 3000 });
+    expect(failureOf(error)).toBe('Port 3000 is taken. Choose another one, e.g. PORT=3001 npm start');
+  });
+});

@@ -1,0 +1,91 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { DynamicModule, INestApplication, Type } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { ToolLoopService } from '@toolloop/core';
+import { ask, closeDesks, eventsIn, ofType, serve } from '../demo/served-desk.js';
+import { fencesOf, importFence, typeErrorsIn } from './fences.js';
+
+const README = 'README.md';
+const apps: INestApplication[] = [];
+
+afterAll(async () => {
+  await Promise.all(apps.map((app) => app.close()));
+  await closeDesks();
+});
+
+async function start(module: Type | DynamicModule): Promise<string> {
+  const built = await Test.createTestingModule({ imports: [module] }).compile();
+  const app = built.createNestApplication({ logger: ['fatal'], forceCloseConnections: true });
+  apps.push(app);
+  await app.listen(0, '127.0.0.1');
+  return app.getUrl();
+}
+
+describe('the application of the README', () => {
+  let url: string;
+  beforeAll(async () => {
+    const { LibraryModule } = await importFence(fencesOf(README, 'ts')[0] ?? '');
+    url = await start(LibraryModule as Type);
+  });
+
+  it('finds a book and calls the tool that came with it', async () => {
+    const headers = { 'content-type': 'application/json' };
+    const response = await fetch(`${url}/chat`, { method: 'POST', headers, body: '{"message":"How many free copies of Dune are there?"}' });
+    expect(response.status).toBe(200);
+    const stream = await response.text();
+    const events = eventsIn(stream);
+    expect(ofType(events, 'tools-injected')).toMatchObject([{ provider: 'Book', tools: ['book_978-0441172719_getFreeCopies'] }]);
+    expect(ofType(events, 'tool-result').map(({ record }) => record.result)).toEqual([[{ isbn: '978-0441172719', title: 'Dune' }], 3]);
+    expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: expect.stringContaining('3') });
+    expect(stream).not.toMatch(/B 12|"copies"/);
+  });
+});
+
+describe('the other code of the README', () => {
+  it('makes a module with two models', async () => {
+    const { LoopModule } = await importFence(fencesOf(README, 'ts')[1] ?? '');
+    const built = await Test.createTestingModule({ imports: [LoopModule as DynamicModule] }).compile();
+    expect(built.get(ToolLoopService)).toBeInstanceOf(ToolLoopService);
+  });
+
+  it('is tested above, and compiles', () => {
+    const fences = fencesOf(README, 'ts');
+    expect(fences).toHaveLength(2);
+    expect(fences.flatMap(typeErrorsIn)).toEqual([]);
+  });
+});
+
+describe('the output the README shows', () => {
+  it('is what the demo answers', async () => {
+    const [shown = ''] = fencesOf(README, 'text');
+    const desk = await serve();
+    const stream = await (await ask(desk, 'alice', { message: 'What is the average spend of John Smith?' })).text();
+    const frames = stream.split('\n').filter((line) => line.startsWith('data: '));
+    const missing = shown
+      .trim()
+      .split('\n')
+      .filter((line) => !frames.some((frame) => isShortened(frame, line)));
+    expect(missing).toEqual([]);
+  });
+});
+
+describe('the links of the README', () => {
+  it('lead somewhere', () => {
+    const targets = [...readFileSync(README, 'utf8').matchAll(/\]\((?!http)([^)#]+)\)/g)].map(([, target = '']) => target);
+    expect(targets.length).toBeGreaterThan(5);
+    expect(targets.filter((target) => !existsSync(target))).toEqual([]);
+  });
+});
+
+/** Whether a line is a frame of which some was left out at each `…`. */
+function isShortened(frame: string, line: string): boolean {
+  const [beginning = '', ...rest] = line.split('…');
+  if (!frame.startsWith(beginning)) return false;
+  let position = beginning.length;
+  return rest.every((piece) => {
+    const found = frame.indexOf(piece, position);
+    position = found + piece.length;
+    return found >= 0;
+  });
+}
