@@ -11,7 +11,7 @@ interface Faked {
  */
 export type ToolFake = Faked['fake'];
 
-/** The fakes of one testing module, by declared id: an interceptor that answers in the place of the tools it has fakes for. */
+/** The fakes of one testing module, by declared id: the innermost interceptor, which answers in the place of those tools. */
 export class FakedTools extends ToolInterceptor {
   private readonly fakes = new Map<string, ToolFake>();
 
@@ -23,8 +23,8 @@ export class FakedTools extends ToolInterceptor {
     this.fakes.set(declaredId, fake);
   }
 
-  override async intercept({ tool, input, context }: ToolInvocation, next: () => Promise<unknown>): Promise<unknown> {
+  override intercept({ tool, input, context }: ToolInvocation, next: () => Promise<unknown>): Promise<unknown> {
     const fake = this.fakes.get(tool.declaredId);
-    return fake ? fake(input, context) : next();
+    return fake ? Promise.resolve().then(() => fake(input, context)) : next();
   }
 }

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable, Module } from '@nestjs/common';
-import { LlmTool, ToolInput, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
-import type { LoopResult, Policy, ToolCallContext } from '@toolloop/core';
+import type { ModuleMetadata } from '@nestjs/common';
+import { LlmTool, ToolInput, ToolInterceptor, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
+import type { LoopResult, Policy, ToolCallContext, ToolInvocation } from '@toolloop/core';
 import { ScriptedModel, ToolLoopTestingModule, call, calls, expectDenied, expectTranscriptValid, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { IsString, MinLength } from 'class-validator';
@@ -33,8 +34,8 @@ class Customer {
 @ToolProvider({ namespace: 'crm' })
 class CustomerTools {
   @LlmTool({ description: 'Find customers by name.', effect: 'read_only', output: [Customer] })
-  searchCustomers(@ToolInput() _: SearchCustomers): Customer[] {
-    throw new Error('The database is not there in tests.');
+  searchCustomers(@ToolInput() input: SearchCustomers): Customer[] {
+    throw new Error(`The database is not there in tests: ${input.name}`);
   }
 
   @LlmTool({ description: 'Count customers.', effect: 'read_only', reveal: 'all' })
@@ -43,8 +44,27 @@ class CustomerTools {
   }
 }
 
+@Injectable()
+class Witness extends ToolInterceptor {
+  readonly results: unknown[] = [];
+
+  async intercept(_: ToolInvocation, next: () => Promise<unknown>): Promise<unknown> {
+    const result = await next();
+    this.results.push(result);
+    return result;
+  }
+}
+
 @Module({ imports: [ToolLoopModule.forFeature({ entities: [Customer] })], providers: [CustomerTools] })
 class CrmModule {}
+
+@Module({})
+class LateModule {}
+
+async function* counted(): AsyncGenerator<number> {
+  yield await Promise.resolve(1);
+  yield 2;
+}
 
 const EVERYTHING: Policy = { allow: ['crm__*', 'customer_*_*'] };
 
@@ -121,6 +141,31 @@ describe('an overridden tool', () => {
     );
     expectDenied(result, 'crm__searchCustomers');
     expect(seen).toEqual([]);
+  });
+
+  it.each<[string, (witness: Witness) => ModuleMetadata]>([
+    ['the root module', (witness) => ({ imports: [], providers: [{ provide: Witness, useValue: witness }] })],
+    [
+      'an imported module',
+      (witness) => ({ imports: [{ module: LateModule, global: true, providers: [{ provide: Witness, useValue: witness }] }] }),
+    ],
+  ])('stays behind the interceptors of %s', async (_, metadata) => {
+    const witness = new Witness();
+    const { imports = [], providers = [] } = metadata(witness);
+    const model = new ScriptedModel([SEARCH, text('Nobody.')]);
+    const forRoot = ToolLoopModule.forRoot({ model, policy: EVERYTHING });
+    await run(
+      ToolLoopTestingModule.create({ imports: [forRoot, CrmModule, ...imports], providers })
+        .override('crm__searchCustomers')
+        .with(() => []),
+    );
+    expect(witness.results).toEqual([[]]);
+  });
+
+  it('may stream, its last value being the result', async () => {
+    const model = new ScriptedModel([calls(call('crm__countCustomers')), text('2')]);
+    const result = await run(crm(model).override('crm__countCustomers').with(counted));
+    expect(result.toolCalls[0]).toMatchObject({ status: 'succeeded', result: 2 });
   });
 
   it('fails like the real one when the fake throws', async () => {
