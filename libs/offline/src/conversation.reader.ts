@@ -1,0 +1,105 @@
+import type { ContentPart, JsonObject, JsonValue, Message, ModelRequest, ToolCall, ToolMessage } from '@toolloop/core';
+import { canonicalJson, isJsonObject, parseJson } from './json.js';
+
+/** A call this model made, and what became of it. `open` has no result yet. */
+export interface MadeCall {
+  readonly toolCallId: string;
+  readonly name: string;
+  readonly args: JsonObject;
+  readonly status: 'succeeded' | 'failed' | 'open';
+  /** The result as JSON; plain text is a JSON string. */
+  readonly value: JsonValue;
+}
+
+/** What a transcript says about the question at hand. */
+export interface Conversation {
+  readonly question: string;
+  /** What the user wrote before the question, newest first. */
+  readonly earlierQuestions: readonly string[];
+  /** Calls made for the question, oldest first. */
+  readonly calls: readonly MadeCall[];
+  /** Calls made before the question was asked, oldest first. */
+  readonly earlierCalls: readonly MadeCall[];
+  readonly usedCallIds: ReadonlySet<string>;
+}
+
+const CORRECTION = /\b(?:json|schema|valid\w*|invalid|does not (?:match|satisfy|conform))\b/i;
+
+export function readConversation({ messages, answerFormat }: ModelRequest): Conversation {
+  const users = messages.flatMap((message, index) => (message.role === 'user' ? [index] : []));
+  const asked = answerFormat ? withoutCorrections(users, messages) : users;
+  const end = asked.at(-1) ?? -1;
+  let start = end;
+  while (messages[start - 1]?.role === 'user') start -= 1;
+  const results = resultsById(messages);
+  return {
+    question: messages
+      .slice(Math.max(start, 0), end + 1)
+      .map(textOf)
+      .join('\n'),
+    earlierQuestions: asked
+      .filter((index) => index < start)
+      .toReversed()
+      .map((index) => textOf(messages[index])),
+    calls: callsIn(messages.slice(end + 1), results),
+    earlierCalls: callsIn(messages.slice(0, Math.max(start, 0)), results),
+    usedCallIds: new Set(messages.flatMap(toolCallsOf).map(({ toolCallId }) => toolCallId)),
+  };
+}
+
+function withoutCorrections(users: readonly number[], messages: readonly Message[]): readonly number[] {
+  const last = users.at(-1);
+  return last !== undefined && users.length > 1 && isCorrection(messages, last) ? withoutCorrections(users.slice(0, -1), messages) : users;
+}
+
+/** A complaint about the JSON answer right before it; the question is then the one before that answer. */
+function isCorrection(messages: readonly Message[], index: number): boolean {
+  const before = messages[index - 1];
+  const answered = before?.role === 'assistant' && toolCallsOf(before).length === 0 && isJsonObject(parseJson(before.content));
+  return answered && CORRECTION.test(textOf(messages[index]));
+}
+
+function resultsById(messages: readonly Message[]): Map<string, ToolMessage> {
+  return new Map(messages.flatMap((message) => (message.role === 'tool' ? [[message.toolCallId, message]] : [])));
+}
+
+function toolCallsOf(message: Message): readonly ToolCall[] {
+  return message.role === 'assistant' ? (message.toolCalls ?? []) : [];
+}
+
+function callsIn(messages: readonly Message[], results: ReadonlyMap<string, ToolMessage>): MadeCall[] {
+  return messages.flatMap(toolCallsOf).map(({ toolCallId, name, arguments: text }) => {
+    const args = parseJson(text);
+    const { status, value } = outcomeOf(results.get(toolCallId));
+    return { toolCallId, name, args: isJsonObject(args) ? args : {}, status, value };
+  });
+}
+
+function outcomeOf(result: ToolMessage | undefined): Pick<MadeCall, 'status' | 'value'> {
+  if (!result) return { status: 'open', value: null };
+  const text = textOf(result);
+  const parsed = parseJson(text);
+  const value = parsed === undefined ? text : parsed;
+  const failed = result.isError === true || isErrorDocument(value);
+  return { status: failed ? 'failed' : 'succeeded', value: failed ? value : unwrapped(value) };
+}
+
+function isErrorDocument(value: JsonValue): boolean {
+  return isJsonObject(value) && (Array.isArray(value['errors']) ? Object.keys(value).length === 1 : value['ok'] === false);
+}
+
+/** Takes a result out of the envelope `{ ok, type, result, human_readable }`. */
+function unwrapped(value: JsonValue): JsonValue {
+  return isJsonObject(value) && value['ok'] === true && 'result' in value ? (value['result'] ?? null) : value;
+}
+
+export function textOf(message: Message | undefined): string {
+  const content: string | readonly ContentPart[] = message?.content ?? '';
+  if (typeof content === 'string') return content;
+  return content.map((part) => (part.type === 'text' ? part.text : '')).join('\n');
+}
+
+/** What makes two calls the same: the tool and its canonical arguments. */
+export function callKey(name: string, args: JsonObject): string {
+  return `${name} ${canonicalJson(args)}`;
+}

@@ -1,0 +1,230 @@
+import { describe, expect, it } from '@jest/globals';
+import * as domains from './domains.js';
+import { runLoop, type TestTool } from './loop.js';
+import { orderDesk } from './order-desk.js';
+
+/** `text` is the answer's beginning or a pattern in it. */
+type Case = readonly [prompt: string, tools: readonly TestTool[], calls: readonly string[], text: string | RegExp];
+
+const {
+  airline,
+  bank,
+  calculator,
+  calendar,
+  catalog,
+  clinic,
+  contacts,
+  geography,
+  helpDesk,
+  home,
+  kitchen,
+  library,
+  parcels,
+  school,
+  shop,
+  staff,
+  warehouse,
+  weather,
+} = domains;
+const flightSearch = 'flights__search {"origin":"Berlin","destination":"Rome","date":"2026-05-01"}';
+const trip = 'from Berlin to Rome on May 1, 2026';
+
+const cases: readonly Case[] = [
+  [
+    'Is the book "Dune" available?',
+    library,
+    ['library__findBooks {"title":"Dune"}', 'book_b9_getAvailability {}'],
+    "Dune's availability: yes.",
+  ],
+  ['find dune', library, ['library__findBooks {"title":"dune"}'], 'I found 1 book for dune:\n- Dune (b9): author Frank Herbert'],
+  [
+    'Reserve Dune for member m-7',
+    library,
+    ['library__findBooks {"title":"Dune"}', 'book_b9_reserve {"memberId":"m-7"}'],
+    /^Done: reserve Dune\./,
+  ],
+  [
+    'Register a member Ada Lovelace with ada@example.com',
+    library,
+    ['library__addMember {"name":"Ada Lovelace","email":"ada@example.com"}'],
+    /^Done: add member\. Result: id m-1/,
+  ],
+  [
+    "What is E42's vacation balance?",
+    staff,
+    ['hr__lookUpEmployee {"employeeId":"E42"}', 'employee_E42_getVacationBalance {}'],
+    "Ada Byron's vacation balance is 12 days.",
+  ],
+  ['Which department is E42 in?', staff, ['hr__lookUpEmployee {"employeeId":"E42"}'], "Ada Byron's department is Research."],
+  [
+    'Will it rain in Paris tomorrow?',
+    weather,
+    ['weather__forecast {"city":"Paris","day":"tomorrow"}'],
+    /condition rain, temperature 14\.$/,
+  ],
+  [
+    'Compare the weather in Paris and Berlin today',
+    weather,
+    ['weather__forecast {"city":"Paris","day":"today"}', 'weather__forecast {"city":"Berlin","day":"today"}'],
+    /^The forecast for Paris.*\nThe forecast for Berlin/,
+  ],
+  ['What is the weather in Paris?', weather, [], 'For “forecast” I need `day` (one of today, tomorrow). Please tell me.'],
+  ['What is 12 times 7?', calculator, ['calc__multiply {"a":12,"b":7}'], 'Multiply (12 and 7): 84.'],
+  ['what is 3 + 4.5', calculator, ['calc__add {"a":3,"b":4.5}'], 'Add (3 and 4.5): 7.5.'],
+  ['Divide 10 by 4', calculator, ['calc__divide {"a":10,"b":4}'], 'Divide (10 and 4): 2.5.'],
+  [
+    'Add 3 of product p-7 to cart c1',
+    shop,
+    ['carts__getCart {"cartId":"c1"}', 'cart_c1_addItem {"productId":"p-7","quantity":3}'],
+    /^Done: add item for cart c1\./,
+  ],
+  ['What is in cart c1?', shop, ['carts__getCart {"cartId":"c1"}', 'cart_c1_getContents {}'], /^I found 1 content for cart c1/],
+  ['Add p-7 to cart c1', shop, ['carts__getCart {"cartId":"c1"}'], 'To add a product to this cart I need `quantity`. Please tell me.'],
+  ['Turn off the light in the kitchen', home, ['home__setLight {"room":"kitchen","on":false}'], /^Done: set light/],
+  [
+    'Turn on the light in the hall with brightness 40',
+    home,
+    ['home__setLight {"room":"hall","on":true,"brightness":40}'],
+    /brightness 40\.$/,
+  ],
+  ['What is the temperature in the living room?', home, ['home__getTemperature {"room":"living_room"}'], /is 21\.5 °C\.$/],
+  [
+    'Create an event "Team lunch" on March 1, 2026 at 12:30 with bob@example.com and eve@example.org',
+    calendar,
+    ['calendar__createEvent {"title":"Team lunch","date":"2026-03-01","time":"12:30","attendees":["bob@example.com","eve@example.org"]}'],
+    /^Done: create event\./,
+  ],
+  [
+    'What events do I have between 2026-03-01 and 2026-03-31?',
+    calendar,
+    ['calendar__listEvents {"from":"2026-03-01","to":"2026-03-31"}'],
+    /^I found 1 event .*\n- Standup \(ev-1\): date 2026-03-02$/,
+  ],
+  ['Create an event called Review', calendar, [], 'To create an event I need `date`. Please tell me.'],
+  [
+    `Book flight LH123 ${trip} for 2 passengers in premium economy`,
+    airline,
+    [flightSearch, 'flight_LH123_book {"passengers":2,"cabin":"premium_economy"}'],
+    /^Done: book flight LH123\./,
+  ],
+  [`How many free seats does flight AZ7 ${trip} have?`, airline, [flightSearch, 'flight_AZ7_getSeats {}'], "Flight AZ7's seats are 42."],
+  [
+    `Book a flight ${trip} for 2 passengers`,
+    airline,
+    [flightSearch],
+    'To book seats on this flight I need to know which flight you mean: LH123 or AZ7?',
+  ],
+  [
+    'Close the issue "Printer on fire"',
+    helpDesk,
+    ['support__findIssues {"text":"Printer on fire"}', 'issue_h1_close {}'],
+    'Done: close Printer on fire.',
+  ],
+  [
+    'Please close the issue about the broken mouse because it is a duplicate',
+    helpDesk,
+    ['support__findIssues {"text":"broken mouse"}', 'issue_h2_close {"reason":"it is a duplicate"}'],
+    'Done: close Mouse broken.',
+  ],
+  [
+    'Which comments has the issue "Mouse broken"?',
+    helpDesk,
+    ['support__findIssues {"text":"Mouse broken"}', 'issue_h2_getComments {}'],
+    'I found no comments for Mouse broken.',
+  ],
+  [
+    "What is Maria Lopez's blood type?",
+    clinic,
+    ['clinic__findPatients {"lastName":"Lopez"}', 'patient_getBloodType {"id":"pt-1"}'],
+    'The blood type for Maria Lopez is A+.',
+  ],
+  [
+    'When is sunset in Paris?',
+    geography,
+    ['geo__locate {"place":"Paris"}', 'sky__getSunset {"latitude":48.8,"longitude":2.3}'],
+    'The sunset is 18:42.',
+  ],
+  [
+    'Find vegetarian recipes with tomatoes, onions and garlic',
+    kitchen,
+    ['kitchen__findRecipes {"ingredients":["tomatoes","onions","garlic"],"vegetarian":true}'],
+    /^I found 1 recipe .*\n- Soup: 20 minutes$/,
+  ],
+  [
+    'What can I cook with eggs and flour in at most 20 minutes?',
+    kitchen,
+    ['kitchen__findRecipes {"ingredients":["eggs","flour"],"maxMinutes":20}'],
+    /^I found 1 recipe/,
+  ],
+  [
+    'How much is an express parcel of 3.5 kg to Berlin 10115?',
+    parcels,
+    ['parcels__quote {"weightKg":3.5,"address":{"city":"Berlin","zip":"10115"},"express":true}'],
+    /is 9\.50 EUR\.$/,
+  ],
+  ['What is the balance of account 12345?', bank, ['bank__getBalance {"accountNumber":12345}'], 'The balance is 1234.50 USD.'],
+  [
+    'Transfer 50 EUR from account 111 to account 222',
+    bank,
+    ['bank__transfer {"fromAccount":111,"toAccount":222,"amount":50,"currency":"EUR"}'],
+    /^Done: transfer/,
+  ],
+  ['How many units of SKU-9 are in the warehouse?', warehouse, ['get_stock_level {"sku":"SKU-9"}'], 'The stock level for SKU-9 is 17.'],
+  ['reorder 20 units of SKU-9', warehouse, ['reorder_product {"sku":"SKU-9","units":20}'], /^Done: reorder product\./],
+  ["What is Ana's grade in class 7b?", school, ['school__listStudents {"classId":"7b"}', 'student_s2_getGrade {}'], "Ana's grade is A-s2."],
+  [
+    'Show the grades of all students of class 7b',
+    school,
+    ['school__listStudents {"classId":"7b"}', 'student_s1_getGrade {}', 'student_s2_getGrade {}', 'student_s3_getGrade {}'],
+    "Tim's grade is A-s1.\nAna's grade is A-s2.\nLee's grade is A-s3.",
+  ],
+  ['List all products', catalog, ['product__list {}'], 'I found 2 products:\n- Desk lamp (p-1): stock 4'],
+  ['Which products are in stock?', catalog, ['product__list {"inStock":true}'], 'I found 2 products'],
+  ['What does the desk lamp cost?', catalog, ['product__list {"search":"desk lamp"}'], "Desk lamp's price is 49.90 EUR."],
+  ['Set the stock of product p-1 to 12', catalog, ['product__update {"id":"p-1","stock":12}'], 'Done: update product.'],
+  ['Rename product p-1 to "Lamp"', catalog, ['product__update {"id":"p-1","name":"Lamp"}'], 'Done: update product.'],
+  ['Update product p-1', catalog, [], 'To update a product I need `stock or name`. Please tell me.'],
+  [
+    'delete the office chair',
+    catalog,
+    ['product__list {"search":"office chair"}', 'product__destroy {"id":"p-2"}'],
+    'Done: destroy product for Office chair.',
+  ],
+  [
+    'Add a note to Grace Hopper: prefers phone calls',
+    contacts,
+    ['contacts__search {"query":"Grace Hopper"}', 'person_a-1_addNote {"text":"prefers phone calls"}'],
+    'Done: add note for Grace Hopper.',
+  ],
+  [
+    'Send Grace Hopper an email saying "On its way"',
+    contacts,
+    ['contacts__search {"query":"Grace Hopper"}', 'person_a-1_sendMail {"body":"On its way"}'],
+    'Done: send mail for Grace Hopper.',
+  ],
+  [
+    'Where is Grace Hopper?',
+    contacts,
+    ['contacts__search {"query":"Grace Hopper"}', 'person_a-1_getLocation {}'],
+    "Grace Hopper's location is Yale.",
+  ],
+];
+
+describe('tools it has never seen', () => {
+  it.each(cases)('%s', async (prompt, tools, calls, text) => {
+    const run = await runLoop(prompt, tools);
+    expect(run.calls).toEqual(calls);
+    expect(run.text).toMatch(text);
+  });
+});
+
+describe('all domains at once', () => {
+  const everything = [...Object.values(domains).flat(), ...orderDesk];
+  const ambiguous = new Set(['find dune', 'List all products']);
+
+  it.each(cases.filter(([prompt]) => !ambiguous.has(prompt)))('%s', async (prompt, _tools, calls) => {
+    const run = await runLoop(prompt, everything);
+    expect(run.calls).toEqual(expect.arrayContaining([...calls]));
+    expect(run.calls.length).toBeLessThanOrEqual(calls.length + 3);
+  });
+});

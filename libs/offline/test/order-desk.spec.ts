@@ -1,0 +1,87 @@
+import { describe, expect, it } from '@jest/globals';
+import { runLoop } from './loop.js';
+import { orderDesk } from './order-desk.js';
+
+const spend = ['crm__searchCustomers {"name":"John Smith"}', 'customer_c-123_getAverageSpend {}'];
+
+describe('an order desk', () => {
+  it('finds the customer, then follows the tools that came with it', async () => {
+    const run = await runLoop("What is John Smith's average spend?", orderDesk);
+    expect(run.calls).toEqual(spend);
+    expect(run.text).toBe("John Smith's average spend is 450.00 EUR.");
+  });
+
+  it.each(['what is the average spend of john smith?', "what is john smith's average spend"])(
+    'knows a name in lower case: %s',
+    async (prompt) => {
+      const run = await runLoop(prompt, orderDesk);
+      expect(run.calls).toEqual(['crm__searchCustomers {"name":"john smith"}', 'customer_c-123_getAverageSpend {}']);
+      expect(run.text).toBe("John Smith's average spend is 450.00 EUR.");
+    },
+  );
+
+  it('asks about each of two people', async () => {
+    const run = await runLoop("What's the average spend of John Smith and Jane Doe?", orderDesk);
+    expect(run.text).toBe("John Smith's average spend is 450.00 EUR.\nJane Doe's average spend is 99.50 EUR.");
+    expect(run.steps).toBe(3);
+  });
+
+  it('answers from a field without another call', async () => {
+    const run = await runLoop('What is the email of Jane Doe?', orderDesk);
+    expect(run.calls).toEqual(['crm__searchCustomers {"name":"Jane Doe"}']);
+    expect(run.text).toBe("Jane Doe's email is jane@example.com.");
+  });
+
+  it('takes a number as a limit only where it counts what the tool lists', async () => {
+    const run = await runLoop('Show the last 3 orders of John Smith', orderDesk);
+    expect(run.calls).toEqual(['crm__searchCustomers {"name":"John Smith"}', 'customer_c-123_getRecentOrders {"limit":3}']);
+    expect(run.text).toContain('I found 2 recent orders for John Smith:\n- o-100: placed at 2026-01-02, status open');
+  });
+
+  it('goes two levels deep to the latest order', async () => {
+    const run = await runLoop("List the items of John Smith's last order", orderDesk);
+    expect(run.calls.at(-1)).toBe('order_o-101_getItems {}');
+    expect(run.text).toBe('I found 2 items for order o-101:\n- p-1: quantity 2\n- p-2: quantity 1');
+  });
+
+  it('reads each of all orders', async () => {
+    const run = await runLoop('Give me the items of all orders of John Smith', orderDesk);
+    expect(run.calls.slice(2)).toEqual(['order_o-100_getItems {}', 'order_o-101_getItems {}']);
+  });
+
+  it('cancels what it was told to', async () => {
+    const run = await runLoop('Cancel order o-100', orderDesk);
+    expect(run.calls).toEqual(['orders__getOrder {"orderId":"o-100"}', 'order_o-100_cancel {}']);
+    expect(run.text).toMatch(/^Done: cancel order o-100\. Result: .*status cancelled/);
+  });
+
+  it('cancels two orders that were both named', async () => {
+    const run = await runLoop('Cancel orders o-100 and o-101', orderDesk);
+    expect(run.calls.slice(2)).toEqual(['order_o-100_cancel {}', 'order_o-101_cancel {}']);
+  });
+
+  it('says that it found nobody', async () => {
+    const run = await runLoop('What is the average spend of Peter Pan?', orderDesk);
+    expect(run.calls).toEqual(['crm__searchCustomers {"name":"Peter Pan"}']);
+    expect(run.text).toContain('I found no customers for Peter Pan.');
+  });
+
+  it('says that it has no tool for an order', async () => {
+    const run = await runLoop('Delete order o-100', orderDesk);
+    expect(run.calls).toEqual(['orders__getOrder {"orderId":"o-100"}']);
+    expect(run.text).toContain('I found no tool to “delete”, so that was not done.');
+  });
+
+  it('knows who "her" is from the question before', async () => {
+    const { messages } = await runLoop('What is the email of Jane Doe?', orderDesk);
+    const run = await runLoop('And what is her average spend?', orderDesk, { messages });
+    expect(run.calls).toEqual(['crm__searchCustomers {"name":"Jane Doe"}', 'customer_c-124_getAverageSpend {}']);
+    expect(run.text).toBe("Jane Doe's average spend is 99.50 EUR.");
+  });
+
+  it('does not answer for another customer whose tools are still there', async () => {
+    const { messages, tools } = await runLoop("What is John Smith's average spend?", orderDesk);
+    const run = await runLoop("What is Jane Doe's average spend?", tools, { messages });
+    expect(run.calls).toEqual(['crm__searchCustomers {"name":"Jane Doe"}', 'customer_c-124_getAverageSpend {}']);
+  });
+});

@@ -1,0 +1,97 @@
+import { describe, expect, it } from '@jest/globals';
+import { dateOfWord } from '../src/dates.js';
+import { readQuestion } from '../src/question.reader.js';
+import { areSameAction, knows, stem, stemsOf, wordsOf } from '../src/words.js';
+import { runLoop, tool } from './loop.js';
+
+function read(text: string, vocabulary: readonly string[] = [], today?: string): string[] {
+  const options = { vocabulary: new Set(vocabulary.map(stem)), ...(today === undefined ? {} : { today }) };
+  return readQuestion(text, options)
+    .mentions.filter(({ kind }) => kind !== 'rest' && kind !== 'object')
+    .map(({ kind, value }) => `${kind} ${value}`);
+}
+
+describe('words', () => {
+  it('splits every case style', () => {
+    expect(wordsOf('getHTTPStatus_of-order2')).toEqual(['get', 'http', 'status', 'of', 'order2']);
+  });
+
+  it.each([
+    ['orders', 'order'],
+    ['cancelled', 'cancel'],
+    ['cancellation', 'cancel'],
+    ['translated', 'translation'],
+    ['prices', 'price'],
+    ['cities', 'city'],
+    ['spent', 'spend'],
+    ['monthly', 'month'],
+    ['calling', 'calls'],
+    ['availability', 'available'],
+    ['shipped', 'ships'],
+  ])('gives %s and %s one stem', (one, other) => {
+    expect(stem(one)).toBe(stem(other));
+  });
+
+  it('drops words without meaning and knows synonyms', () => {
+    expect(stemsOf('What are the latest orders of him?')).toEqual(['latest', 'order']);
+    expect(knows(new Set(stemsOf('recent orders')), stem('latest'))).toBe(0.7);
+    expect(areSameAction(stem('remove'), stem('delete'))).toBe(true);
+    expect(areSameAction(stem('sum'), stem('add'))).toBe(false);
+  });
+});
+
+describe('what a user wrote', () => {
+  it.each<[string, string[]]>([
+    ["What is John Smith's average spend?", ['name John Smith']],
+    ['Show Bank of America', ['name Bank of America']],
+    ["Is O'Brien, Jean-Luc or Ada here?", ["name O'Brien", 'name Jean-Luc', 'name Ada']],
+    ['say "it is \'fine\'" to c-123, E42 and #17', ["quoted it is 'fine'", 'id c-123', 'id E42', 'id 17']],
+    ['from 2026-03-01 to March 2, 2026, or 3 March 2026', ['date 2026-03-01', 'date 2026-03-02', 'date 2026-03-03']],
+    ['at 2026-03-01T10:30 or 5 pm or 14:05', ['date-time 2026-03-01T10:30:00Z', 'time 17:00', 'time 14:05']],
+    ['on 2026-02-30', ['id 2026-02-30']],
+    ['1,234.50 and -7 and three of 2kg', ['number 1234.50', 'number -7', 'number 3', 'number 2']],
+    ['mail bob.o@example.co.uk about https://example.com/a?b=1.', ['email bob.o@example.co.uk', 'url https://example.com/a?b=1']],
+    ['read /etc/hosts and report.pdf', ['id /etc/hosts', 'id report.pdf']],
+  ])('%s', (text, mentions) => {
+    expect(read(text)).toEqual(mentions);
+  });
+
+  it('takes no kind of thing for a name', () => {
+    expect(read('Show all Orders of Customer John Smith', ['order', 'customer'])).toEqual(['name John Smith']);
+    expect(read('show the orders of all customers', ['order', 'customer'])).toEqual([]);
+  });
+
+  it('knows that what is joined belongs together', () => {
+    const { mentions } = readQuestion('spend of John Smith, Jane Doe and Ada in Rome', { vocabulary: new Set() });
+    const groups = mentions.filter(({ kind }) => kind === 'name').map(({ group }) => group);
+    expect(groups.slice(0, 3)).toEqual([groups[0], groups[0], groups[0]]);
+    expect(groups[3]).not.toBe(groups[0]);
+  });
+});
+
+describe('days without a date', () => {
+  const date = { type: 'string' as const, format: 'date' };
+  const tools = [tool('tides__getTide', { description: 'Tide of a day.', properties: { date } }, (args) => args)];
+
+  it.each([
+    ['today', '2026-03-01'],
+    ['tomorrow', '2026-03-02'],
+    ['yesterday', '2026-02-28'],
+    ['friday', '2026-03-06'],
+    ['sunday', '2026-03-08'],
+  ])('%s is %s, seen from Sunday, 1 March 2026', (word, day) => {
+    expect(dateOfWord(word, '2026-03-01')).toBe(day);
+  });
+
+  it('takes the day from its options or from the instructions', async () => {
+    const prompt = 'What is the tide tomorrow?';
+    expect((await runLoop(prompt, tools, { model: { today: '2026-03-01' } })).calls).toEqual(['tides__getTide {"date":"2026-03-02"}']);
+    expect((await runLoop(prompt, tools, { instructions: 'Today is 2026-12-31.' })).calls).toEqual([
+      'tides__getTide {"date":"2027-01-01"}',
+    ]);
+  });
+
+  it('asks for the date when it knows no day', async () => {
+    expect((await runLoop('What is the tide tomorrow?', tools)).text).toContain('I need `date`');
+  });
+});
