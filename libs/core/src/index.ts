@@ -33,6 +33,7 @@ export type {
   ArgumentProblem,
   Audience,
   EntityReference,
+  InputReading,
   ResultProjector,
   Tool,
   ToolEffect,
@@ -73,3 +74,8 @@ export { ToolLoopModule } from './tool-loop.module.js';
 export type { ToolLoopExtras } from './tool-loop.module.js';
 export { ToolField } from './decorators/tool-field.decorator.js';
 export type { ToolFieldOptions } from './decorators/tool-field.decorator.js';
+export type { RawInput, RawToolClass, RawToolDeclaration, StandardInput } from './decorators/raw-tool.declaration.js';
+export { RawTool, rawTool, tool } from './decorators/raw-tool.js';
+export type { RawToolSettings } from './decorators/raw-tool.js';
+export { TOOL_CONTEXT_TYPE, ToolExecutionContext } from './discovery/tool-execution.context.js';
+export type { ToolLayers } from './protocol/tool-layers.js';

@@ -1,13 +1,12 @@
 import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
 import { ToolCatalog } from './catalog/tool.catalog.js';
 import type { CatalogEntry } from './catalog/tool.selection.js';
+import { contributedFindings, placeOf } from './discovery/contributed-tools.js';
 import { ToolExplorer, type Exploration } from './discovery/tool.explorer.js';
-import { SAFE_TOOL_ID } from './discovery/tool-names.js';
 import { DEFAULT_RESERVED_ARGUMENTS } from './loop/tool-loop.options.js';
 import { LoopSettings } from './loop/loop.settings.js';
-import { ConfigurationError, type Finding } from './protocol/errors.js';
-import type { Tool } from './protocol/tool.js';
-import { subsetProblems } from './schema/schema.subset.js';
+import { ConfigurationError } from './protocol/errors.js';
+import { SchemaValidators } from './schema/schema.validators.js';
 
 /** Fills the catalog when the application starts, and refuses to start, with every finding at once, when a declaration is wrong. */
 @Injectable()
@@ -18,15 +17,16 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     private readonly explorer: ToolExplorer,
     private readonly catalog: ToolCatalog,
     private readonly settings: LoopSettings,
+    private readonly validators: SchemaValidators,
   ) {}
 
   async onApplicationBootstrap(): Promise<void> {
-    const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS, actorClass, policy } = this.settings.options;
-    const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }) });
+    const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS, actorClass, policy, tools } = this.settings.options;
+    const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }) }, tools);
     const contributed = await contributedTools(exploration);
-    const entries: CatalogEntry[] = [...exploration.tools, ...contributed];
-    const collisions = this.catalog.load(entries, exploration.entities);
-    const findings = [...exploration.findings, ...contributed.flatMap(({ tool }) => contributedFindings(tool)), ...collisions];
+    const rules = { reservedArguments, validators: this.validators };
+    const collisions = this.catalog.load([...exploration.tools, ...contributed], exploration.entities);
+    const findings = [...exploration.findings, ...contributed.flatMap(({ tool }) => contributedFindings(tool, rules)), ...collisions];
     // A policy names tools; while tools are missing for a reason of their own, its findings would only repeat them.
     const all = findings.length > 0 ? findings : this.settings.findings();
     if (all.length > 0) throw new ConfigurationError(all);
@@ -39,19 +39,5 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
 
 async function contributedTools({ sources }: Exploration): Promise<CatalogEntry[]> {
   const lists = await Promise.all(sources.map(async (source) => source.tools()));
-  return lists.flat().map((tool) => ({ tool }));
-}
-
-function contributedFindings({ spec, origin }: Tool): Finding[] {
-  const at = `${origin.source}: ${spec.declaredId}`;
-  const problems = subsetProblems(spec.inputSchema).map(({ pointer, problem }) => ({
-    at,
-    problem: `${pointer}: ${problem}`,
-    remedy: 'Use the supported subset of JSON Schema 7.',
-  }));
-  if (SAFE_TOOL_ID.test(spec.id)) return problems;
-  return [
-    ...problems,
-    { at, problem: 'Its id is not accepted by every model provider.', remedy: 'Use letters, digits, - and _, 64 characters at most.' },
-  ];
+  return lists.flat().map((tool) => ({ tool, at: placeOf(tool) }));
 }

@@ -1,11 +1,18 @@
 import { ConfigurableModuleBuilder, Module, type DynamicModule, type ModuleMetadata, type Provider } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import { ToolCatalog } from './catalog/tool.catalog.js';
+import { toolMethodsOf } from './decorators/tool-metadata.accessor.js';
+import { hostClassOf } from './discovery/enhancer-metadata.accessor.js';
+import { MethodLayers } from './discovery/method.layers.js';
+import { NestLayerCompiler } from './discovery/nest.layers.js';
 import { ProviderInstances } from './discovery/provider.instances.js';
 import { ToolExplorer } from './discovery/tool.explorer.js';
 import { ToolFeature, type ToolFeatureOptions } from './discovery/tool-feature.js';
 import { ArgumentReader } from './execution/argument.reader.js';
+import { CallAdmission } from './execution/call.admission.js';
+import { CallContextFactory } from './execution/call.context.factory.js';
 import { CallLookup } from './execution/call.lookup.js';
+import { CallReader } from './execution/call.reader.js';
 import { EffectGuard } from './execution/effect.guard.js';
 import { MemoryCallJournal } from './execution/memory.call.journal.js';
 import { PolicyGate } from './execution/policy.gate.js';
@@ -54,10 +61,15 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopOption
 const OWN_PROVIDERS: readonly Provider[] = [
   SchemaValidators,
   ProviderInstances,
+  NestLayerCompiler,
+  MethodLayers,
   ToolExplorer,
   ToolCatalog,
   CallLookup,
   ArgumentReader,
+  CallReader,
+  CallContextFactory,
+  CallAdmission,
   PolicyGate,
   EffectGuard,
   ToolCallStorage,
@@ -91,7 +103,15 @@ const OWN_PROVIDERS: readonly Provider[] = [
 export class ToolLoopModule extends ConfigurableModuleClass {
   /** Names the entity classes of a feature whose instances bring tools. Classes reached through a tool's `output` need not be named. */
   static forFeature(options: ToolFeatureOptions): DynamicModule {
-    return { module: ToolFeatureModule, providers: [{ provide: Symbol('toolloop:feature'), useValue: new ToolFeature(options) }] };
+    const hosts = (options.entities ?? []).map((entity) => ({
+      provide: Symbol(`toolloop:host of ${entity.name}`),
+      useClass: hostClassOf(
+        entity,
+        toolMethodsOf(entity).map(({ property }) => property),
+      ),
+    }));
+    const feature = { provide: Symbol('toolloop:feature'), useValue: new ToolFeature(options) };
+    return { module: ToolFeatureModule, imports: [...(options.imports ?? [])], providers: [feature, ...hosts] };
   }
 }
 

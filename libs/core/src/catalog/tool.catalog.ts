@@ -1,12 +1,13 @@
 import { Injectable } from '@nestjs/common';
+import { isClassOrBelow } from '../discovery/provider-classes.js';
 import type { EntityRegistry } from '../discovery/entity.registry.js';
 import { InvalidRequestError, type Finding } from '../protocol/errors.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import type { PolicySubject } from '../protocol/policy.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import { closestTo } from './suggestion.js';
-import { isGlob } from './glob.js';
-import { selects, shortNameOf, type CatalogEntry } from './tool.selection.js';
+import { isGlob, matchesGlob } from './glob.js';
+import { isToolPredicate, selects, shortNameOf, type CatalogEntry } from './tool.selection.js';
 
 /** Which of the catalog's tools to take. */
 export interface ToolSelection {
@@ -35,10 +36,11 @@ export class ToolCatalog {
     const findings: Finding[] = [];
     for (const entry of entries) {
       const { declaredId } = entry.tool.spec;
-      if (byId.has(declaredId))
+      const taken = byId.get(declaredId);
+      if (taken)
         findings.push({
-          at: declaredId,
-          problem: 'Two tools have this id.',
+          at: entry.at,
+          problem: `Its id "${declaredId}" is that of ${taken.at} too.`,
           remedy: 'Give one another name or namespace, or provide its class in one module only.',
         });
       byId.set(declaredId, entry);
@@ -118,10 +120,22 @@ export class ToolCatalog {
     return { ...spec, ...origin, perInstance: false };
   }
 
+  /** A selector that names nothing is a mistake: of `exclude` it would let through what was to stay out. */
   private check(selector: ToolSelector): void {
-    if (typeof selector !== 'string' || isGlob(selector)) return;
-    if (this.declaredIds().includes(selector)) return;
-    this.resolve(selector);
+    if (typeof selector === 'string') {
+      const known = this.declaredIds();
+      if (selector === '*' || known.includes(selector)) return;
+      if (!isGlob(selector)) this.resolve(selector);
+      else if (!known.some((id) => matchesGlob(selector, id))) throw this.unknown(selector);
+      return;
+    }
+    if (isToolPredicate(selector)) return;
+    const types = [...[...this.filled().values()].map(({ type }) => type), ...this.entities.definitions.map(({ type }) => type)];
+    if (types.some((type) => isClassOrBelow(type, selector))) return;
+    throw new InvalidRequestError(
+      'unknown_tool',
+      `No tool is of the class ${selector.name}. Is it a @ToolProvider(), and in the providers of a module?`,
+    );
   }
 
   private declaredIds(): string[] {

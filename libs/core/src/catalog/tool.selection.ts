@@ -1,3 +1,4 @@
+import { isClassOrBelow } from '../discovery/provider-classes.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import type { Tool } from '../protocol/tool.js';
 import { isGlob, matchesGlob } from './glob.js';
@@ -6,15 +7,17 @@ import { isGlob, matchesGlob } from './glob.js';
 export interface CatalogEntry {
   readonly tool: Tool;
   readonly type?: object;
+  /** Where it is declared, for findings. */
+  readonly at: string;
 }
 
 /** Whether one selector names an entry. A class selects its subclasses' tools too. */
-export function selects(selector: ToolSelector, { tool, type }: CatalogEntry): boolean {
+export function selects(selector: ToolSelector, { tool, type }: Pick<CatalogEntry, 'tool' | 'type'>): boolean {
   const { declaredId } = tool.spec;
   if (typeof selector === 'string')
     return isGlob(selector) ? matchesGlob(selector, declaredId) : selector === declaredId || selector === shortNameOf(declaredId);
   if (isToolPredicate(selector)) return selector(tool.spec);
-  return type === selector || (typeof type === 'function' && type.prototype instanceof selector);
+  return isClassOrBelow(type, selector);
 }
 
 /** `crm__searchCustomers` → `searchCustomers`. */
@@ -25,7 +28,7 @@ export function shortNameOf(declaredId: string): string {
 
 type ToolPredicate = Extract<ToolSelector, (...args: never[]) => boolean>;
 
-/** A class has a prototype object; an arrow function and a method have none. */
-function isToolPredicate(selector: Exclude<ToolSelector, string>): selector is ToolPredicate {
+/** Told by the source text: a class and an old function both have a prototype. */
+export function isToolPredicate(selector: Exclude<ToolSelector, string>): selector is ToolPredicate {
   return !/^class\b/.test(Function.prototype.toString.call(selector));
 }

@@ -53,7 +53,8 @@ function isThunk(declaration: OutputDeclaration): declaration is () => OutputSha
 
 function methodNamesOf(prototype: object): string[] {
   const chain: object[] = [];
-  for (let level: object | null = prototype; level && level !== Object.prototype; level = Reflect.getPrototypeOf(level)) chain.unshift(level);
+  for (let level: object | null = prototype; level && level !== Object.prototype; level = Reflect.getPrototypeOf(level))
+    chain.unshift(level);
   const names = chain.flatMap((level) => Object.getOwnPropertyNames(level));
   return [...new Set(names)].filter((name) => name !== 'constructor');
 }

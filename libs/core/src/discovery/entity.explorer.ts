@@ -1,15 +1,25 @@
 import type { Type } from '@nestjs/common';
-import { providerOptionsOf, toolMethodsOf } from '../decorators/tool-metadata.accessor.js';
+import { providerOptionsOf, toolMethodsOf, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
 import type { Finding } from '../protocol/errors.js';
 import { exposedPropertiesOf } from '../schema/exposed-properties.accessor.js';
 import { EntityRegistry, type EntityDefinition, type EntityTool } from './entity.registry.js';
+import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
+import { handlerOf, hasEnhancers } from './enhancer-metadata.accessor.js';
+import type { MethodLayers } from './method.layers.js';
+import { misplacedFindings } from './misplaced-tools.js';
 import { SAFE_PREFIX, TOOL_ID_LENGTH, prefixOf } from './tool-names.js';
-import type { ToolTemplateCompiler } from './tool.template.js';
+import { placeOf, type ToolTemplateCompiler } from './tool.template.js';
 
 /** An id shorter than this would leave no room for a handle such as `h99`. */
 const MINIMAL_ID_LENGTH = 4;
 /** Ids longer than this become handles, as DESIGN.md section 3 says. */
 const MAXIMAL_ID_LENGTH = 24;
+
+/** What of the container entities need: they are no providers themselves. */
+export interface EntityContainer {
+  readonly layers: MethodLayers;
+  readonly hosts: ReadonlyMap<Type, InstanceWrapper<object>>;
+}
 
 /**
  * Finds every entity class the application can return: those named in `forFeature`, and those reached from an `output` class through its exposed
@@ -19,7 +29,10 @@ export class EntityExplorer {
   private readonly findings: Finding[] = [];
   private readonly definitions: EntityDefinition[] = [];
 
-  constructor(private readonly compiler: ToolTemplateCompiler) {}
+  constructor(
+    private readonly compiler: ToolTemplateCompiler,
+    private readonly container: EntityContainer,
+  ) {}
 
   explore(named: readonly Type[], returned: readonly Type[]): { readonly registry: EntityRegistry; readonly findings: readonly Finding[] } {
     for (const type of named) {
@@ -45,9 +58,9 @@ export class EntityExplorer {
   private define(type: Type): readonly Type[] {
     const options = providerOptionsOf(type) ?? {};
     const prefix = prefixOf(type, options);
-    const tools = this.compileTools(type, prefix);
-    this.findings.push(...entityFindings(type, prefix, options));
-    const longestName = Math.max(0, ...tools.map(({ name }) => name.length));
+    const { tools, returned } = this.compileTools(type, prefix);
+    this.findings.push(...misplacedFindings(type), ...entityFindings(type, prefix, options));
+    const longestName = Math.max(0, ...toolMethodsOf(type).map((method) => nameOf(method).length));
     const maxIdLength = Math.min(MAXIMAL_ID_LENGTH, TOOL_ID_LENGTH - prefix.length - longestName - 2);
     if (maxIdLength < MINIMAL_ID_LENGTH)
       this.findings.push({
@@ -56,25 +69,56 @@ export class EntityExplorer {
         remedy: 'Shorten the prefix or the name.',
       });
     this.definitions.push({ type, prefix, idProperty: options.instanceIdProperty ?? 'id', tools, maxIdLength });
-    return tools.flatMap(({ template }) => template.returns?.type ?? []);
+    return returned;
   }
 
-  private compileTools(type: Type, prefix: string): EntityTool[] {
+  private compileTools(type: Type, prefix: string): { readonly tools: readonly EntityTool[]; readonly returned: readonly Type[] } {
     const tools: EntityTool[] = [];
+    const returned: Type[] = [];
+    const places = new Map<string, string>();
     for (const method of toolMethodsOf(type)) {
-      const name = method.options?.name ?? method.property;
-      const { template, findings } = this.compiler.compile({ type, method, declaredId: `${prefix}_*_${name}` });
-      this.findings.push(...findings);
-      if (!/^[a-zA-Z0-9_-]+$/.test(name))
-        this.findings.push({
-          at: `${type.name}.${method.property}`,
-          problem: `"${name}" is no safe name for a tool.`,
-          remedy: 'Give a name of letters, digits, - and _: @LlmTool({ name }).',
-        });
-      if (template) tools.push({ name, template });
+      const name = nameOf(method);
+      const at = placeOf({ type, method });
+      const declaredId = `${prefix}_*_${name}`;
+      const { template, returns, findings } = this.compiler.compile({ type, method, declaredId });
+      this.findings.push(...findings, ...nameFindings(at, name), ...collisionFindings(at, declaredId, places.get(name)));
+      places.set(name, at);
+      if (returns) returned.push(returns.type);
+      const wrapper = this.container.hosts.get(type);
+      if (!wrapper && isGuarded(type, method)) this.findings.push(unhosted(at, type));
+      const layers = this.container.layers.of({ type, method, ...(wrapper && { wrapper }) });
+      if (template) tools.push({ name, template: { ...template, layers } });
     }
-    return tools;
+    return { tools, returned };
   }
+}
+
+function isGuarded(type: Type, { property }: ToolMethod): boolean {
+  const handler = handlerOf(type, property);
+  return hasEnhancers(type) || (handler !== undefined && hasEnhancers(handler));
+}
+
+/** Nest makes guards and the like for providers only, and would skip this class's silently. */
+function unhosted(at: string, type: Type): Finding {
+  return {
+    at,
+    problem: 'It has guards, pipes, interceptors or filters, and no module would make them.',
+    remedy: `List the class in the module that has what they need: ToolLoopModule.forFeature({ entities: [${type.name}], imports: [...] }).`,
+  };
+}
+
+function nameOf({ options, property }: ToolMethod): string {
+  return options?.name ?? property;
+}
+
+function nameFindings(at: string, name: string): Finding[] {
+  if (/^[a-zA-Z0-9_-]+$/.test(name)) return [];
+  return [{ at, problem: `"${name}" is no safe name for a tool.`, remedy: 'Give a name of letters, digits, - and _: @LlmTool({ name }).' }];
+}
+
+function collisionFindings(at: string, declaredId: string, taken: string | undefined): Finding[] {
+  if (taken === undefined) return [];
+  return [{ at, problem: `Its id "${declaredId}" is that of ${taken} too.`, remedy: 'Give one another name: @LlmTool({ name }).' }];
 }
 
 function entityFindings(type: Type, prefix: string, options: { readonly namespace?: string }): Finding[] {

@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { providerOptionsOf } from '../decorators/tool-metadata.accessor.js';
+import { classOf } from '../schema/exposed-properties.accessor.js';
 import type { ToolTemplate } from './tool.template.js';
 
 /** A class whose instances bring tools with them. */
@@ -37,7 +38,8 @@ export class EntityRegistry {
 
   /** Whether an object's class is marked `@ToolProvider()` and yet unknown here. */
   isUnknownProvider(instance: object): boolean {
-    return providerOptionsOf(instance.constructor) !== undefined && this.find(instance) === undefined;
+    const type = classOf(instance);
+    return type !== undefined && providerOptionsOf(type) !== undefined && this.find(instance) === undefined;
   }
 }
 
@@ -46,5 +48,5 @@ export function instanceIdOf(definition: EntityDefinition, instance: object): st
   const member: unknown = Reflect.get(instance, definition.idProperty);
   const value: unknown = typeof member === 'function' ? Reflect.apply(member, instance, []) : member;
   if (typeof value === 'string') return value === '' ? undefined : value;
-  return typeof value === 'number' || typeof value === 'bigint' ? String(value) : undefined;
+  return Number.isFinite(value) || typeof value === 'bigint' ? String(value) : undefined;
 }

@@ -3,6 +3,12 @@ import { ContextIdFactory, ModuleRef, type ContextId } from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 
+/** An instance that lives as long as a run. */
+export interface ScopedInstance {
+  readonly instance: object;
+  readonly contextId: ContextId;
+}
+
 /**
  * Finds the instance a service tool is called on. Request-scoped providers are resolved once per run, with the run's context as `REQUEST`, through
  * `ContextIdFactory`, so that durable providers work too.
@@ -14,17 +20,30 @@ export class ProviderInstances {
 
   resolve(wrapper: InstanceWrapper<object>, run: RunContext): object | Promise<object> {
     if (wrapper.isDependencyTreeStatic() && !wrapper.isTransient) return wrapper.instance;
-    return hostOf(wrapper).resolve<object>(wrapper.token, this.contextIdOf(run, hostOf(wrapper)), { strict: true });
+    return this.resolveScoped(wrapper, run).then(({ instance }) => instance);
+  }
+
+  /** The run's instance, and the context id it lives under. */
+  async resolveScoped(wrapper: InstanceWrapper<object>, run: RunContext): Promise<ScopedInstance> {
+    const moduleRef = hostOf(wrapper);
+    const contextId = this.contextIdOf(run, moduleRef);
+    return { contextId, instance: await moduleRef.resolve<object>(wrapper.token, contextId, { strict: true }) };
   }
 
   private contextIdOf(run: RunContext, moduleRef: ModuleRef): ContextId {
     const known = this.contextIds.get(run.state);
     if (known) return known;
-    const created = ContextIdFactory.getByRequest(run);
-    moduleRef.registerRequestByContextId(run, created);
+    const request = runContextOf(run);
+    const created = ContextIdFactory.getByRequest(request);
+    moduleRef.registerRequestByContextId(request, created);
     this.contextIds.set(run.state, created);
     return created;
   }
+}
+
+/** Of a call's context only what holds for the whole run: the instance outlives the call. */
+function runContextOf({ runId, actor, tenant, context, state }: RunContext): RunContext {
+  return { runId, actor, tenant, context, state };
 }
 
 function hostOf(wrapper: InstanceWrapper<object>): ModuleRef {

@@ -1,4 +1,5 @@
-import type { Type } from '@nestjs/common';
+import type { ModuleMetadata, Type } from '@nestjs/common';
+import type { RawTool } from '../decorators/raw-tool.js';
 
 /** What `forFeature` of one module contributes; found among the providers at bootstrap. */
 export class ToolFeature {
@@ -9,4 +10,8 @@ export class ToolFeature {
 export interface ToolFeatureOptions {
   /** Classes marked `@ToolProvider()` whose instances bring tools. Classes reached through an `output` need not be named. */
   readonly entities?: readonly Type[];
+  /** Modules that the entities' guards, pipes, interceptors and filters need. */
+  readonly imports?: NonNullable<ModuleMetadata['imports']>;
+  /** Tools that are no methods of providers: functions and classes of any origin. */
+  readonly tools?: readonly RawTool[];
 }

@@ -4,13 +4,20 @@ import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js'
 import { providerOptionsOf, toolMethodsOf, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
 import type { Finding } from '../protocol/errors.js';
 import { ToolSource, type Tool, type ToolOrigin } from '../protocol/tool.js';
+import type { RawTool } from '../decorators/raw-tool.js';
 import { ProjectionCompiler } from '../schema/result.projection.js';
+import { SchemaValidators } from '../schema/schema.validators.js';
 import { EntityExplorer } from './entity.explorer.js';
 import { EntityRegistry } from './entity.registry.js';
+import { misplacedFindings } from './misplaced-tools.js';
+import { classOfProvider, isClass, isSingleton } from './provider-classes.js';
+import { entityOfHost } from './enhancer-metadata.accessor.js';
+import { MethodLayers } from './method.layers.js';
 import { ProviderInstances } from './provider.instances.js';
+import { controllerFinding, portFindings } from './unheard-providers.js';
 import { ToolFeature } from './tool-feature.js';
 import { SAFE_TOOL_ID, namespaceOf } from './tool-names.js';
-import { ToolTemplateCompiler, type DeclarationRules, type ToolTemplate } from './tool.template.js';
+import { ToolTemplateCompiler, placeOf, type DeclarationRules, type ToolTemplate } from './tool.template.js';
 
 /** Tools of the application's own classes. */
 export const DISCOVERED: ToolOrigin = { source: 'discovery', trusted: true };
@@ -23,10 +30,19 @@ export interface Exploration {
   readonly findings: readonly Finding[];
 }
 
-/** A tool of a Nest provider, with the class that selects it. */
+/** A tool of a Nest provider, or a raw one, with the class that selects it. */
 export interface ServiceTool {
-  readonly type: Type;
+  readonly type?: Type;
   readonly tool: Tool;
+  /** Class and method, for findings. */
+  readonly at: string;
+}
+
+interface FoundTools {
+  readonly tools: readonly ServiceTool[];
+  /** Result classes, of tools with findings too. */
+  readonly returned: readonly Type[];
+  readonly findings: readonly Finding[];
 }
 
 interface Provider {
@@ -40,31 +56,58 @@ export class ToolExplorer {
   constructor(
     private readonly discovery: DiscoveryService,
     private readonly instances: ProviderInstances,
+    private readonly validators: SchemaValidators,
+    private readonly layers: MethodLayers,
   ) {}
 
-  explore(rules: DeclarationRules): Exploration {
-    const compiler = new ToolTemplateCompiler(new ProjectionCompiler(), rules);
+  /** `raw` are the tools of `forRoot`; those of features are found among the providers. */
+  explore(rules: DeclarationRules, raw: readonly RawTool[] = []): Exploration {
+    const compiler = new ToolTemplateCompiler(new ProjectionCompiler(), rules, this.validators);
     const providers = this.providers();
-    const findings: Finding[] = [];
-    const tools = providers.flatMap((provider) => this.toolsOf(provider, compiler, findings));
-    const returned = tools.flatMap(({ template }) => template.returns?.type ?? []);
-    const entities = new EntityExplorer(compiler).explore(this.namedEntities(), returned);
+    const features = this.instancesOf(ToolFeature).flatMap(({ options }) => options.tools ?? []);
+    const found = [
+      ...providers.map((provider) => this.toolsOf(provider, compiler)),
+      ...[...raw, ...features].map((one) => rawToolOf(one, compiler)),
+    ];
+    const findings = found.flatMap((one) => one.findings);
+    const returned = found.flatMap((one) => one.returned);
+    const tools = found.flatMap((one) => one.tools);
+    const entities = new EntityExplorer(compiler, { layers: this.layers, hosts: this.entityHosts() }).explore(
+      this.namedEntities(),
+      returned,
+    );
     const namespaces = new Map(providers.map(({ type }) => [namespaceOf(type, providerOptionsOf(type) ?? {}), type]));
     return {
       tools,
       entities: entities.registry,
       sources: this.instancesOf(ToolSource),
-      findings: [...findings, ...entities.findings, ...sharedNames(entities.registry, namespaces)],
+      findings: [...findings, ...entities.findings, ...sharedNames(entities.registry, namespaces), ...this.unheard()],
     };
   }
 
-  /** Every provider that is an instance of a class, in the order of the modules. */
+  /** Every provider that is an instance of a class, in the order of the modules. Singletons only: there is no request to make others for. */
   instancesOf<Instance>(type: abstract new (...args: never[]) => Instance): Instance[] {
     const found = this.discovery.getProviders().flatMap((wrapper) => {
-      const instance: unknown = wrapper.isAlias || !wrapper.isDependencyTreeStatic() ? undefined : wrapper.instance;
+      const instance: unknown = wrapper.isAlias || !isSingleton(wrapper) ? undefined : wrapper.instance;
       return instance instanceof type ? [instance] : [];
     });
     return [...new Set(found)];
+  }
+
+  /** Controllers with tools, and ports that are no singletons: nobody would ever ask them. */
+  private unheard(): Finding[] {
+    const controllers = this.discovery.getControllers().flatMap(({ metatype }) => (isClass(metatype) ? [metatype] : []));
+    return [...controllers.filter(declaresTools).map(controllerFinding), ...this.discovery.getProviders().flatMap(portFindings)];
+  }
+
+  /** The stand-ins of the entity classes that features name. */
+  private entityHosts(): ReadonlyMap<Type, InstanceWrapper<object>> {
+    const hosts = new Map<Type, InstanceWrapper<object>>();
+    this.discovery.getProviders().forEach((wrapper: InstanceWrapper<object>) => {
+      const entity = wrapper.metatype ? entityOfHost(wrapper.metatype) : undefined;
+      if (entity && !hosts.has(entity)) hosts.set(entity, wrapper);
+    });
+    return hosts;
   }
 
   private namedEntities(): Type[] {
@@ -73,32 +116,32 @@ export class ToolExplorer {
 
   private providers(): Provider[] {
     return this.discovery.getProviders().flatMap((wrapper: InstanceWrapper<object>) => {
-      const type = wrapper.isAlias ? undefined : classOf(wrapper);
-      return type && toolMethodsOf(type).length + (providerOptionsOf(type) ? 1 : 0) > 0 ? [{ type, wrapper }] : [];
+      const type = wrapper.isAlias ? undefined : classOfProvider(wrapper);
+      return type && declaresTools(type) ? [{ type, wrapper }] : [];
     });
   }
 
-  private toolsOf(
-    provider: Provider,
-    compiler: ToolTemplateCompiler,
-    findings: Finding[],
-  ): (ServiceTool & { readonly template: ToolTemplate })[] {
-    const options = providerOptionsOf(provider.type);
-    const methods = toolMethodsOf(provider.type);
-    findings.push(...providerFindings(provider.type, methods));
-    if (!options) return [];
-    const namespace = namespaceOf(provider.type, options);
-    return methods.flatMap((method) => {
+  private toolsOf(provider: Provider, compiler: ToolTemplateCompiler): FoundTools {
+    const { type } = provider;
+    const options = providerOptionsOf(type);
+    const methods = toolMethodsOf(type);
+    const findings = [...misplacedFindings(type), ...providerFindings(type, methods)];
+    if (!options) return { tools: [], returned: [], findings };
+    const namespace = namespaceOf(type, options);
+    const tools: ServiceTool[] = [];
+    const returned: Type[] = [];
+    for (const method of methods) {
+      const at = placeOf({ type, method });
       const declaredId = `${namespace}__${method.options?.name ?? method.property}`;
-      const compiled = compiler.compile({ type: provider.type, method, declaredId });
-      findings.push(...compiled.findings, ...idFindings(`${provider.type.name}.${method.property}`, declaredId));
-      return compiled.template
-        ? [{ type: provider.type, template: compiled.template, tool: this.toTool(provider, compiled.template) }]
-        : [];
-    });
+      const compiled = compiler.compile({ type, method, declaredId });
+      findings.push(...compiled.findings, ...idFindings(at, declaredId));
+      if (compiled.returns) returned.push(compiled.returns.type);
+      if (compiled.template) tools.push({ type, at, tool: this.toTool(provider, method, compiled.template) });
+    }
+    return { tools, returned, findings };
   }
 
-  private toTool({ wrapper }: Provider, template: ToolTemplate): Tool {
+  private toTool({ type, wrapper }: Provider, method: ToolMethod, template: ToolTemplate): Tool {
     const { spec, input, output, when, timeoutMs } = template;
     return {
       spec,
@@ -107,6 +150,7 @@ export class ToolExplorer {
       output,
       ...(when && { when }),
       ...(timeoutMs !== undefined && { timeoutMs }),
+      layers: this.layers.of({ type, method, wrapper }),
       invoke: (built, context) => {
         const target = this.instances.resolve(wrapper, context);
         return target instanceof Promise
@@ -117,19 +161,23 @@ export class ToolExplorer {
   }
 }
 
-function classOf(wrapper: InstanceWrapper<object>): Type | undefined {
-  const { metatype } = wrapper;
-  const isFactoryOrValue = wrapper.isFactory || wrapper.isNotMetatype;
-  const type: unknown = isFactoryOrValue ? wrapper.isDependencyTreeStatic() && constructorOf(wrapper.instance) : metatype;
-  return isClass(type) ? type : undefined;
+function rawToolOf(raw: RawTool, compiler: ToolTemplateCompiler): FoundTools {
+  const { at, type } = raw;
+  const compiled = compiler.compileRaw(raw);
+  const findings = [...compiled.findings, ...idFindings(at, raw.declaration.id ?? '')];
+  const returned = compiled.returns ? [compiled.returns.type] : [];
+  const { template } = compiled;
+  if (!template) return { tools: [], returned, findings };
+  const { call, returns: _returns, ...rest } = template;
+  const tool: Tool = { ...rest, origin: DISCOVERED, invoke: (input, context) => call(NOTHING, input, context) };
+  return { tools: [{ ...(type && { type }), at, tool }], returned, findings };
 }
 
-function constructorOf(instance: unknown): unknown {
-  return typeof instance === 'object' && instance !== null ? instance.constructor : undefined;
-}
+/** What a raw tool is called on: it brings what it needs. */
+const NOTHING = Object.freeze({});
 
-function isClass(value: unknown): value is Type {
-  return typeof value === 'function' && typeof value.prototype === 'object' && value !== Object;
+function declaresTools(type: Type): boolean {
+  return providerOptionsOf(type) !== undefined || toolMethodsOf(type).length > 0 || misplacedFindings(type).length > 0;
 }
 
 function providerFindings(type: Type, methods: readonly ToolMethod[]): Finding[] {

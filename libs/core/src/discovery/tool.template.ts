@@ -1,16 +1,20 @@
 import type { Type } from '@nestjs/common';
 import { resolveOutput, type ResolvedOutput, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
 import type { LlmToolOptions } from '../decorators/llm-tool.decorator.js';
+import type { RawTool } from '../decorators/raw-tool.js';
 import type { Finding } from '../protocol/errors.js';
 import type { RunContext, ToolCallContext } from '../protocol/tool-call-context.js';
-import { TOOL_EFFECTS, type ResultProjector, type ToolInputCodec, type ToolLabels, type ToolSpec } from '../protocol/tool.js';
+import { TOOL_EFFECTS, type ResultProjector, type Tool, type ToolInputCodec, type ToolLabels, type ToolSpec } from '../protocol/tool.js';
 import { canonicalJson, sha256 } from '../schema/canonical-json.js';
 import { toJson } from '../schema/from-value.js';
 import { outputSchemaOf } from '../schema/output.schema.js';
 import type { ProjectionCompiler } from '../schema/result.projection.js';
 import { compileReveal } from '../schema/revealed.projection.js';
-import { subsetProblems } from '../schema/schema.subset.js';
-import { argumentsOf, compileToolInput } from '../schema/tool.input.js';
+import { isReserved, subsetProblems } from '../schema/schema.subset.js';
+import { compileRawInput } from '../schema/raw.input.js';
+import type { SchemaValidators } from '../schema/schema.validators.js';
+import { argumentsOf, compileToolInput, type CompiledInput } from '../schema/tool.input.js';
+import { isClassOrBelow } from './provider-classes.js';
 
 /** What all tools of one (class, method) share; compiled once, whatever the number of instances. */
 export interface ToolTemplate {
@@ -22,7 +26,8 @@ export interface ToolTemplate {
   readonly returns: ResolvedOutput | undefined;
   readonly when?: (context: RunContext) => boolean;
   readonly timeoutMs?: number;
-  call(target: object, input: unknown, context: ToolCallContext): unknown;
+  readonly layers?: NonNullable<Tool['layers']>;
+  readonly call: (target: object, input: unknown, context: ToolCallContext) => unknown;
 }
 
 /** A decorated method on its way to a template. */
@@ -44,48 +49,82 @@ export class ToolTemplateCompiler {
   constructor(
     private readonly projections: ProjectionCompiler,
     private readonly rules: DeclarationRules,
+    private readonly validators: SchemaValidators,
   ) {}
 
-  compile(declaration: ToolDeclaration): { readonly template?: ToolTemplate; readonly findings: readonly Finding[] } {
-    const at = `${declaration.type.name}.${declaration.method.property}`;
-    const { options } = declaration.method;
-    if (!options) return { findings: [parametersWithoutTool(at)] };
-    const findings = [...basicFindings(at, options), ...this.actorFindings(at, declaration.method)];
-    const { input, findings: inputFindings } = compileToolInput({ at, method: declaration.method, reserved: this.reservedFor(options) });
-    const output = this.compileOutput(at, options);
-    findings.push(...inputFindings, ...output.findings, ...schemaFindings(at, input));
-    if (findings.length > 0) return { findings };
-    return { template: toTemplate(declaration, options, { input, ...output }), findings };
+  /** A decorated method. */
+  compile(declaration: ToolDeclaration): CompiledTool {
+    const at = placeOf(declaration);
+    const { method, declaredId } = declaration;
+    const { options } = method;
+    if (!options) return { returns: undefined, findings: [parametersWithoutTool(at)] };
+    const input = compileToolInput({ at, method, reserved: this.rules.reservedArguments });
+    const call: ToolTemplate['call'] = (target, built, context) => callByName(target, method, { input: built, context });
+    const compiled = this.assemble({ at, declaredId, options, input, call });
+    const findings = this.actorFindings(at, method);
+    return findings.length > 0 ? { returns: compiled.returns, findings: [...findings, ...compiled.findings] } : compiled;
   }
 
-  private reservedFor(options: LlmToolOptions): readonly string[] {
+  /** A tool that is no method; it is called on nothing. */
+  compileRaw({ declaration, at, source }: RawTool): CompiledTool {
+    const { id = '', input: declared, description = '', effect, ...options } = declaration;
     const allowed = options.allowReserved?.arguments ?? [];
-    return this.rules.reservedArguments.filter((name) => !allowed.includes(name));
+    const reserved = this.rules.reservedArguments.filter((name) => !isReserved(name, allowed));
+    const input = compileRawInput({ at, reserved, input: declared }, this.validators);
+    const call: ToolTemplate['call'] = (_target, built, context) => source.execute(built, context);
+    return this.assemble({ at, declaredId: id, options: { ...options, description, effect }, input, call });
+  }
+
+  private assemble(parts: ToolParts): CompiledTool {
+    const { at, options, input } = parts;
+    const output = this.compileOutput(at, options);
+    const { returns } = output;
+    const findings = [
+      ...basicFindings(at, options),
+      ...optionFindings(at, options),
+      ...input.findings,
+      ...output.findings,
+      ...schemaFindings(at, input.input),
+    ];
+    return findings.length > 0 ? { returns, findings } : { template: toTemplate(parts, options, output), returns, findings };
   }
 
   private actorFindings(at: string, method: ToolMethod): Finding[] {
     const { actorClass } = this.rules;
     if (!actorClass) return [];
     const contexts = new Set(method.parameters.filter(({ kind }) => kind === 'context').map(({ index }) => index));
-    const typed = method.designTypes.some((type, index) => type === actorClass && !contexts.has(index));
-    if (!typed) return [];
+    const designTypes = method.designTypes.filter((_, index) => !contexts.has(index));
+    const namedTypes = method.parameters.map((parameter) => (parameter.kind === 'input' ? parameter.type : undefined));
+    if (![...designTypes, ...namedTypes].some((type) => isClassOrBelow(type, actorClass))) return [];
     const problem = `A parameter has the type of the actor, ${actorClass.name}; a model must never choose who acts.`;
     return [{ at, problem, remedy: 'Take the actor from the @ToolContext() parameter.' }];
   }
 
-  private compileOutput(at: string, options: LlmToolOptions): CompiledOutput {
-    if (options.reveal !== undefined) {
-      const { reveal } = options;
+  private compileOutput(at: string, options: DeclaredOptions): CompiledOutput {
+    const { reveal, output } = options;
+    if (reveal !== undefined && output !== undefined) return nothingLeaves(saidTwice(at));
+    if (isReveal(reveal))
       return { projector: compileReveal(reveal), redaction: { kind: 'reveal', fields: reveal }, returns: undefined, findings: [] };
-    }
-    const returns = options.output === undefined ? undefined : resolveOutput(options.output);
-    if (!returns)
-      return { projector: compileReveal([]), redaction: { kind: 'reveal', fields: [] }, returns: undefined, findings: [noRedaction(at)] };
+    const returns = output === undefined ? undefined : resolveOutput(output);
+    if (!returns) return nothingLeaves(noRedaction(at));
     const projector = this.projections.compile(returns);
     const { type, list, nullable } = returns;
     const findings = projector.findings.map((finding) => ({ at, ...finding }));
     return { projector, redaction: { kind: 'output', type: type.name, list, nullable }, returns, findings };
   }
+}
+
+/** A compiled declaration; with findings there is no template. */
+export interface CompiledTool {
+  readonly template?: ToolTemplate;
+  /** The declared result class, findings or not: what it leads to has findings of its own. */
+  readonly returns: ResolvedOutput | undefined;
+  readonly findings: readonly Finding[];
+}
+
+/** Where a method stands, for findings: class and method. */
+export function placeOf({ type, method }: Pick<ToolDeclaration, 'type' | 'method'>): string {
+  return `${type.name}.${method.property}`;
 }
 
 interface CompiledOutput {
@@ -95,37 +134,44 @@ interface CompiledOutput {
   readonly findings: readonly Finding[];
 }
 
-function toTemplate(
-  declaration: ToolDeclaration,
-  options: LlmToolOptions,
-  parts: CompiledOutput & { readonly input: ToolInputCodec },
-): ToolTemplate {
-  const { method } = declaration;
-  const outputSchema = parts.returns && outputSchemaOf(parts.returns);
-  const semantics = { description: options.description, inputSchema: parts.input.schema, ...(outputSchema && { outputSchema }) };
+/** What every declaration says, however it is written; the effect may be missing until its finding was told. */
+type DeclaredOptions = Omit<LlmToolOptions, 'name' | 'effect'> & { readonly effect?: LlmToolOptions['effect'] | undefined };
+
+interface ToolParts {
+  readonly at: string;
+  readonly declaredId: string;
+  readonly options: DeclaredOptions;
+  readonly input: CompiledInput;
+  readonly call: ToolTemplate['call'];
+}
+
+function toTemplate({ declaredId, input: { input }, call }: ToolParts, options: DeclaredOptions, output: CompiledOutput): ToolTemplate {
+  const { effect = 'external_side_effect' } = options;
+  const outputSchema = output.returns && outputSchemaOf(output.returns);
+  const semantics = { description: options.description, inputSchema: input.schema, ...(outputSchema && { outputSchema }) };
   const labels: ToolLabels = {
     returns: 'untrusted',
     reads: 'private',
-    egress: options.effect === 'external_side_effect',
+    egress: effect === 'external_side_effect',
     ...options.labels,
   };
   const spec = Object.freeze<ToolSpec>({
-    id: declaration.declaredId,
-    declaredId: declaration.declaredId,
+    id: declaredId,
+    declaredId,
     ...semantics,
-    effect: options.effect,
+    effect,
     labels,
-    redaction: parts.redaction,
+    redaction: output.redaction,
     schemaHash: sha256(canonicalJson(toJson(semantics))),
   });
   return {
     spec,
-    input: parts.input,
-    output: parts.projector,
-    returns: parts.returns,
+    input,
+    output: output.projector,
+    returns: output.returns,
     ...(options.when && { when: options.when }),
     ...(options.timeoutMs !== undefined && { timeoutMs: options.timeoutMs }),
-    call: (target, input, context) => callByName(target, method, { input, context }),
+    call,
   };
 }
 
@@ -136,14 +182,35 @@ function callByName(target: object, method: ToolMethod, call: { readonly input: 
   return Reflect.apply(found, target, argumentsOf(method, call.input, call.context));
 }
 
-function basicFindings(at: string, options: LlmToolOptions): Finding[] {
+/** What every tool says of itself, whoever declares it. */
+export function basicFindings(at: string, options: Pick<DeclaredOptions, 'effect'> & { readonly description?: string }): Finding[] {
   const findings: Finding[] = [];
   if (!options.description?.trim())
     findings.push({ at, problem: 'The tool has no description.', remedy: 'Say in @LlmTool({ description }) what it does.' });
-  if (!TOOL_EFFECTS.includes(options.effect)) {
-    findings.push({ at, problem: `The tool declares no effect.`, remedy: `Add @LlmTool({ effect }): one of ${TOOL_EFFECTS.join(', ')}.` });
-  }
+  if (!TOOL_EFFECTS.some((effect) => effect === options.effect))
+    findings.push({ at, problem: 'The tool declares no effect.', remedy: `Add @LlmTool({ effect }): one of ${TOOL_EFFECTS.join(', ')}.` });
   return findings;
+}
+
+function optionFindings(at: string, { timeoutMs = 1, allowReserved }: DeclaredOptions): Finding[] {
+  const findings: Finding[] = [];
+  if (!(timeoutMs > 0))
+    findings.push({ at, problem: `Its timeoutMs is ${timeoutMs}.`, remedy: 'Give milliseconds, more than 0, or leave it out.' });
+  if (allowReserved && !allowReserved.reason.trim())
+    findings.push({
+      at,
+      problem: 'It allows itself reserved arguments and gives no reason.',
+      remedy: 'Say why in @LlmTool({ allowReserved: { arguments, reason } }): the reason is kept for whoever asks later.',
+    });
+  return findings;
+}
+
+function isReveal(reveal: LlmToolOptions['reveal']): reveal is 'all' | readonly string[] {
+  return reveal === 'all' || Array.isArray(reveal);
+}
+
+function nothingLeaves(finding: Finding): CompiledOutput {
+  return { projector: compileReveal([]), redaction: { kind: 'reveal', fields: [] }, returns: undefined, findings: [finding] };
 }
 
 function schemaFindings(at: string, input: ToolInputCodec): Finding[] {
@@ -160,6 +227,10 @@ function parametersWithoutTool(at: string): Finding {
     problem: 'Its parameters are decorated, but the method is not.',
     remedy: 'Add @LlmTool({ description, effect, output }) to the method.',
   };
+}
+
+function saidTwice(at: string): Finding {
+  return { at, problem: 'The tool says twice what may leave it.', remedy: 'Keep `output` for classes, or `reveal` for everything else.' };
 }
 
 function noRedaction(at: string): Finding {

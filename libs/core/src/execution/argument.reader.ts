@@ -1,44 +1,47 @@
 import { Injectable } from '@nestjs/common';
 import type { JsonObject, JsonValue } from '../protocol/json.js';
-import type { Limits } from '../protocol/limits.js';
 import type { ToolCall } from '../protocol/message.js';
 import type { Tool } from '../protocol/tool.js';
 import { canonicalJson } from '../schema/canonical-json.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import { reservedNamesIn } from '../schema/schema.subset.js';
 import { CallFailure } from './call.failure.js';
-import { parseJson } from './from-arguments.js';
+import type { ExecutionScope } from './execution.scope.js';
+import { fromCanonical, parseJson } from './from-arguments.js';
+import { untilAborted } from './interruption.js';
 
 /** Arguments that passed every check. */
 export interface ReadArguments {
-  /** Canonical JSON, defaults filled in: what is hashed, approved and stored. */
+  /** Canonical JSON, optional nulls left out and defaults filled in: what is hashed, approved and stored. */
   readonly canonical: string;
   readonly args: JsonObject;
   /** What the tool's method receives, built from the canonical JSON. */
   readonly built: unknown;
 }
 
-/** Stages 2 and 3: size, JSON, reserved names, schema, DTO. Nothing is repaired. */
+/** Stages 2 and 3: size, JSON, reserved names, optional nulls, schema, DTO. Nothing is repaired. */
 @Injectable()
 export class ArgumentReader {
   constructor(private readonly validators: SchemaValidators) {}
 
   /** Throws `invalid_json`, `tenant_override` or `invalid_args`. */
-  async read(tool: Tool, call: ToolCall, limits: Limits): Promise<ReadArguments> {
-    const args = parseArguments(call, limits.argumentBytes);
-    const reserved = reservedNamesIn(args, tool.input.reserved);
+  async read(tool: Tool, call: ToolCall, { limits, signal }: Pick<ExecutionScope, 'limits' | 'signal'>): Promise<ReadArguments> {
+    const sent = parseArguments(call, limits.argumentBytes);
+    if (isTooDeep(sent)) throw CallFailure.of('invalid_args', 'The arguments are nested too deeply; send flatter ones.');
+    const reserved = reservedNamesIn(sent, tool.input.reserved);
     if (reserved !== undefined)
       throw CallFailure.of(
         'tenant_override',
         `The argument at "${reserved}" is set by the application and never by a caller. Leave it out.`,
       );
+    const args = tool.input.normalize(sent);
     const problems = this.validators.validate(tool.input.schema, args);
     if (problems.length > 0) throw CallFailure.of('invalid_args', 'The arguments do not fit the schema.', problems);
-    const canonical = canonicalJson(args);
-    const built = tool.input.build(args);
-    const more = tool.input.check ? await tool.input.check(built) : [];
-    if (more.length > 0) throw CallFailure.of('invalid_args', 'The arguments are not valid.', more);
-    return { canonical, args, built };
+    const canonical = canonicalOf(args);
+    const pending = tool.input.read(fromCanonical(canonical)); // of a copy: what a tool does to its input changes no record
+    const reading = pending instanceof Promise ? await untilAborted(pending, signal) : pending;
+    if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
+    return { canonical, args, built: reading.value };
   }
 }
 
@@ -54,6 +57,31 @@ function parseArguments({ arguments: text }: ToolCall, mostBytes: number): JsonO
     'invalid_args',
     `The arguments must be one JSON object, not ${Array.isArray(value) ? 'a list' : `a ${typeof value}`}.`,
   );
+}
+
+/** Deeper than any arguments worth sending, and far from the end of the stack for all who walk through them later. */
+const MOST_LEVELS = 64;
+
+function isTooDeep(args: JsonObject): boolean {
+  let level: readonly unknown[] = [args];
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth > MOST_LEVELS) return true;
+    level = level.flatMap(childrenOf);
+  }
+  return false;
+}
+
+function childrenOf(value: unknown): unknown[] {
+  return typeof value === 'object' && value !== null ? Object.values(value) : [];
+}
+
+/** `1e999` is JSON, and read as infinity it is none any more. */
+function canonicalOf(args: JsonObject): string {
+  try {
+    return canonicalJson(args);
+  } catch {
+    throw CallFailure.of('invalid_args', 'The arguments hold a number that is too large.');
+  }
 }
 
 function isObject(value: JsonValue): value is JsonObject {

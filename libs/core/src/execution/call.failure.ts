@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { HttpException } from '@nestjs/common';
 import type { ArgumentProblem } from '../protocol/tool.js';
 import { ToolError, type JsonApiError, type ToolErrorCode, type ToolFailure } from '../protocol/tool-error.js';
+import { Interruption } from './interruption.js';
 
 /** Thrown by a stage of the pipeline; the runner turns it into the call's result. */
 export class CallFailure extends Error {
@@ -22,8 +23,15 @@ export class CallFailure extends Error {
 /** What the model is told of an exception: a tool's own words where it chose them, else a fixed text and an id that is in the log too. */
 export function failureOf(error: unknown): ToolFailure {
   if (error instanceof CallFailure) return error.failure;
-  if (error instanceof ToolError) return { code: 'execution_failed', safeMessage: error.safeMessage, retryable: error.retryable };
+  if (error instanceof Interruption) return interruptionFailure(error);
+  if (error instanceof ToolError)
+    return { code: 'execution_failed', safeMessage: shortened(error.safeMessage), retryable: error.retryable };
   if (error instanceof HttpException) return httpFailure(error);
+  return unexplained();
+}
+
+/** A failure of which the model learns nothing but where to look it up. */
+export function unexplained(): ToolFailure {
   return {
     code: 'execution_failed',
     safeMessage: 'The tool failed for a reason of its own. Do not repeat the call with the same arguments.',
@@ -31,11 +39,28 @@ export function failureOf(error: unknown): ToolFailure {
   };
 }
 
+/** Throws when the signal is aborted already: what has not begun does not begin. */
+export function refuseWhenAborted(signal: AbortSignal): void {
+  if (signal.aborted) throw new CallFailure(interruptionFailure(Interruption.from(signal)));
+}
+
+/** Of a call that had not begun, or that only reads. */
+export function interruptionFailure({ kind, message }: Interruption): ToolFailure {
+  return { code: kind === 'timeout' ? 'timeout' : 'aborted', safeMessage: message };
+}
+
+/** A text of an exception is as long as whoever threw it likes, and the model reads all of it. */
+const MOST_CHARACTERS = 2_000;
+
+function shortened(text: string): string {
+  return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS)}…` : text;
+}
+
 /** A Nest exception's message is shown for 4xx only: a 5xx may speak of the inside. */
 function httpFailure(error: HttpException): ToolFailure {
   const status = error.getStatus();
-  if (status === 401 || status === 403) return { code: 'forbidden', safeMessage: error.message };
-  if (status < 500) return { code: 'execution_failed', safeMessage: error.message };
+  if (status === 401 || status === 403) return { code: 'forbidden', safeMessage: shortened(error.message) };
+  if (status >= 400 && status < 500) return { code: 'execution_failed', safeMessage: shortened(error.message) };
   return { code: 'execution_failed', safeMessage: 'The tool failed for a reason of its own.', correlationId: randomUUID() };
 }
 

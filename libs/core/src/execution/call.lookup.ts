@@ -4,7 +4,7 @@ import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { decide } from '../policy/compiled.policy.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure } from './call.failure.js';
-import type { CallProgress } from './execution.scope.js';
+import type { CallProgress, ExecutionScope } from './execution.scope.js';
 
 /** Stage 1: the tool behind a name, from this run's toolset only. */
 @Injectable()
@@ -19,10 +19,7 @@ export class CallLookup {
     if (tool) return tool;
     const howToGetBack = scope.toolset.removalOf(name);
     if (howToGetBack !== undefined) throw CallFailure.of('tool_gone', `The tool "${name}" is no longer available. ${howToGetBack}`);
-    const message = unknownToolMessage(
-      name,
-      scope.toolset.specs.map(({ id }) => id),
-    );
+    const message = unknownToolMessage(name, scope);
     const listed = this.catalog.find(name);
     const decision = listed && decide(scope.policies, { ...listed.spec, origin: listed.origin });
     if (decision?.kind !== 'deny') throw CallFailure.of('unknown_tool', message);
@@ -32,8 +29,16 @@ export class CallLookup {
 }
 
 /** The text a model reads for a name that is none of its tools: the closest of those it may use. */
-export function unknownToolMessage(name: string, permitted: readonly string[]): string {
-  const closest = closestTo(name, permitted);
+export function unknownToolMessage(name: string, scope: ExecutionScope): string {
+  const closest = closestTo(name, permittedIds(scope));
   const hint = closest.length > 0 ? `Did you mean ${closest.map((id) => `"${id}"`).join(' or ')}?` : 'Use one of the tools you were given.';
   return `No tool is named ${JSON.stringify(name.slice(0, 64))}. ${hint}`;
+}
+
+function permittedIds({ toolset, policies }: ExecutionScope): string[] {
+  const permitted = toolset.specs.filter(({ id }) => {
+    const tool = toolset.find(id);
+    return tool && decide(policies, { ...tool.spec, origin: tool.origin }).kind !== 'deny';
+  });
+  return permitted.map(({ id }) => id);
 }

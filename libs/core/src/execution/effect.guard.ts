@@ -1,8 +1,9 @@
 import { Injectable, Logger } from '@nestjs/common';
-import { CallJournal, type JournalKey, type JournalOutcome } from '../protocol/call-journal.js';
+import { CallJournal, type JournalClaim, type JournalKey, type JournalOutcome, type JournalStart } from '../protocol/call-journal.js';
 import type { Tool } from '../protocol/tool.js';
-import { CallFailure } from './call.failure.js';
+import { CallFailure, interruptionFailure } from './call.failure.js';
 import type { CallProgress } from './execution.scope.js';
+import { Interruption, untilAborted } from './interruption.js';
 
 /** Stage 5: takes the idempotency key of a mutating call before its effect, so that the effect happens at most once. */
 @Injectable()
@@ -16,13 +17,8 @@ export class EffectGuard {
     if (tool.spec.effect === 'read_only') return undefined;
     const { run } = progress.scope;
     const instance = tool.entity && { instanceId: tool.entity.instanceId };
-    const claim = await this.journal.begin({
-      ...keyOf(progress),
-      runId: run.runId,
-      declaredId: tool.spec.declaredId,
-      ...instance,
-      args: canonicalArgs,
-    });
+    const start = { ...keyOf(progress), runId: run.runId, declaredId: tool.spec.declaredId, ...instance, args: canonicalArgs };
+    const claim = await this.begin(tool, start, progress);
     switch (claim.status) {
       case 'started':
         return undefined;
@@ -35,6 +31,20 @@ export class EffectGuard {
         );
       case 'conflict':
         throw CallFailure.of('execution_failed', 'This request was already used for another call, so the call was not made.');
+    }
+  }
+
+  /** Does not wait for the journal once the run is aborted; a key that is taken all the same is given the outcome that nothing happened. */
+  private async begin(tool: Tool, start: JournalStart, progress: CallProgress): Promise<JournalClaim> {
+    const claiming = this.journal.begin(start);
+    try {
+      return await untilAborted(claiming, progress.scope.signal);
+    } catch (error) {
+      if (!(error instanceof Interruption)) throw error;
+      const outcome = { status: 'failed', failure: interruptionFailure(error) } as const;
+      const release = ({ status }: JournalClaim) => (status === 'started' ? this.finish(tool, outcome, progress) : undefined);
+      claiming.then(release).catch(() => undefined); // nobody waits for it any more
+      throw error;
     }
   }
 

@@ -1,4 +1,4 @@
-import type { JsonValue } from '../protocol/json.js';
+import type { JsonObject, JsonValue } from '../protocol/json.js';
 
 /** The JSON a text holds; undefined when it holds none. An empty text is an empty object: some models send that for no arguments. */
 export function parseJson(text: string): JsonValue | undefined {
@@ -8,4 +8,9 @@ export function parseJson(text: string): JsonValue | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** The object that canonical JSON stands for. */
+export function fromCanonical(canonical: string): JsonObject {
+  return JSON.parse(canonical) as JsonObject;
 }

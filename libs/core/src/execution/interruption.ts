@@ -24,11 +24,17 @@ export interface LinkedSignal {
   release(): void;
 }
 
+/** Node fires a timer beyond this at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 /** Links a signal to a parent and a time limit. Unlike `AbortSignal.any` with `timeout` it leaves no timer behind once released. */
 export function linkSignal(parent: AbortSignal | undefined, timeLimit?: { readonly ms: number; readonly message: string }): LinkedSignal {
   const controller = new AbortController();
   const follow = (): void => controller.abort(parent && Interruption.from(parent));
-  const timer = timeLimit && setTimeout(() => controller.abort(new Interruption('timeout', timeLimit.message)), timeLimit.ms);
+  const timer =
+    timeLimit && timeLimit.ms <= LONGEST_TIMER_MS
+      ? setTimeout(() => controller.abort(new Interruption('timeout', timeLimit.message)), timeLimit.ms)
+      : undefined;
   if (parent?.aborted) follow();
   else parent?.addEventListener('abort', follow, { once: true });
   return {

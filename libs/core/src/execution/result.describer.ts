@@ -28,7 +28,7 @@ export class ResultDescriber {
     const problems = tool.spec.outputSchema ? this.validators.validate(tool.spec.outputSchema, model) : [];
     if (problems.length > 0)
       throw this.invalid(tool, problems.map(({ pointer, message }) => `${pointer || 'result'} ${message}`).join('; '));
-    const text = textOf(tool, model);
+    const text = textOf(tool, live, model);
     const ui = this.project(tool, live, 'ui');
     const bytes = Buffer.byteLength(text);
     const uiText = JSON.stringify(ui);
@@ -55,10 +55,10 @@ export class ResultDescriber {
   }
 }
 
-/** A method that returns nothing says so in a way a model understands. */
-function textOf(tool: Tool, model: JsonValue): string {
+/** A method that returns nothing, or of which nothing is shown, says so in a way a model understands; `null` is an answer. */
+function textOf({ spec: { redaction } }: Tool, live: unknown, model: JsonValue): string {
   if (typeof model === 'string') return model;
-  const isVoid = model === null && tool.spec.redaction.kind === 'reveal';
+  const isVoid = redaction.kind === 'reveal' && (live === undefined || redaction.fields.length === 0);
   return isVoid ? '{"ok":true}' : JSON.stringify(model);
 }
 
@@ -66,7 +66,12 @@ function textOf(tool: Tool, model: JsonValue): string {
 function cut(text: string, bytes: number, mostBytes: number): string {
   if (bytes <= mostBytes) return text;
   const note = `\n[… ${bytes} bytes in all; the middle was left out. Ask for less at a time. …]\n`;
-  const room = Math.max(0, mostBytes - Buffer.byteLength(note));
+  if (Buffer.byteLength(note) > mostBytes)
+    return Buffer.from(note)
+      .subarray(0, mostBytes)
+      .toString('utf8')
+      .replace(/\uFFFD+$/, '');
+  const room = mostBytes - Buffer.byteLength(note);
   const buffer = Buffer.from(text);
   const head = buffer
     .subarray(0, Math.ceil(room * 0.75))

@@ -19,8 +19,8 @@ export class ResultRunner {
 
   async run(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ToolOutcome> {
     try {
-      const live = await this.invoker.invoke(tool, input.built, progress);
-      const result = this.describer.describe(tool, live, progress.scope.limits.resultBytes);
+      const { live, result: shown } = await this.invoker.invoke(tool, input.built, progress);
+      const result = this.describer.describe(tool, shown, progress.scope.limits.resultBytes);
       await this.effects.finish(tool, { status: 'succeeded', content: result.content, ui: result.ui }, progress);
       return succeeded(progress, live, result);
     } catch (error) {

@@ -1,14 +1,13 @@
 import { Injectable, Logger } from '@nestjs/common';
 import type { Tool } from '../protocol/tool.js';
-import { ArgumentReader, type ReadArguments } from './argument.reader.js';
-import { CallFailure, failureOf } from './call.failure.js';
-import { CallLookup } from './call.lookup.js';
+import { CallFailure, failureOf, refuseWhenAborted, unexplained } from './call.failure.js';
+import { CallAdmission } from './call.admission.js';
+import { CallReader } from './call.reader.js';
 import { EffectGuard } from './effect.guard.js';
 import type { CallProgress, CallRequest, ExecutionScope, ToolOutcome } from './execution.scope.js';
-import { Interruption } from './interruption.js';
 import { PolicyGate } from './policy.gate.js';
 import { ResultRunner } from './result.runner.js';
-import { failed, replayed, shownArguments } from './tool.outcome.js';
+import { failed, replayed } from './tool.outcome.js';
 
 /** The only way a tool is executed, whoever asks. */
 @Injectable()
@@ -16,25 +15,29 @@ export class ToolRunner {
   private readonly logger = new Logger(ToolRunner.name);
 
   constructor(
-    private readonly lookup: CallLookup,
-    private readonly reader: ArgumentReader,
+    private readonly reader: CallReader,
     private readonly policy: PolicyGate,
+    private readonly admission: CallAdmission,
     private readonly effects: EffectGuard,
     private readonly results: ResultRunner,
   ) {}
 
   /** Runs one call through every stage. Never throws: whatever happens, the call has exactly one outcome. */
   async exec(request: CallRequest, scope: ExecutionScope): Promise<ToolOutcome> {
-    const progress: CallProgress = { request, scope, startedAt: new Date() };
-    const outcome = await this.attempt(progress).catch((error: unknown) => this.toFailure(progress, error));
-    await scope.emit({ type: 'tool-result', step: request.step, record: outcome.record });
+    const progress: CallProgress = { request, scope: this.shielded(scope), startedAt: new Date() };
+    const outcome = await this.attempt(progress)
+      .catch((error: unknown) => this.toFailure(progress, error))
+      .catch(() => failed(progress, unexplained())); // thrown was something that cannot even be looked at
+    await progress.scope.emit({ type: 'tool-result', step: request.step, record: outcome.record });
     return outcome;
   }
 
   private async attempt(progress: CallProgress): Promise<ToolOutcome> {
-    const { tool, input } = await this.read(progress);
+    const { tool, input: sent } = await this.reader.read(progress);
     if (progress.request.refusal) throw new CallFailure(progress.request.refusal);
-    this.policy.authorise(tool, progress);
+    const input = await this.admission.admit(tool, sent, progress);
+    progress.args = input.args;
+    this.policy.authorise(progress);
     refuseWhenAborted(progress.scope.signal);
     const performed = await this.effects.claim(tool, input.canonical, progress);
     if (performed) return replayed(progress, performed);
@@ -42,21 +45,17 @@ export class ToolRunner {
     return this.results.run(tool, input, progress);
   }
 
-  /** Stages 1 to 3; the call is announced with its arguments as soon as they are known, and without them where they never are. */
-  private async read(progress: CallProgress): Promise<{ readonly tool: Tool; readonly input: ReadArguments }> {
-    const { request, scope } = progress;
-    const announcement = { type: 'tool-call', step: request.step, toolCallId: request.call.toolCallId, tool: request.call.name } as const;
-    try {
-      const tool = this.lookup.resolve(progress);
-      progress.tool = tool;
-      const input = await this.reader.read(tool, request.call, scope.limits);
-      progress.args = input.args;
-      await scope.emit({ ...announcement, args: shownArguments(input.args, tool.input.hidden) });
-      return { tool, input };
-    } catch (error) {
-      await scope.emit(announcement);
-      throw error;
-    }
+  /** Events are for whoever watches: when they cannot be shown, that is logged and changes nothing about the call. */
+  private shielded(scope: ExecutionScope): ExecutionScope {
+    const report = (error: unknown): void => this.logger.error(`An event of run ${scope.run.runId} could not be shown.`, error);
+    const emit: ExecutionScope['emit'] = (event) => {
+      try {
+        return scope.emit(event)?.catch(report);
+      } catch (error) {
+        report(error);
+      }
+    };
+    return { ...scope, emit };
   }
 
   private toFailure(progress: CallProgress, error: unknown): ToolOutcome {
@@ -83,10 +82,4 @@ async function announceStart(tool: Tool, { request, scope, decision }: CallProgr
     effect: tool.spec.effect,
     decision,
   });
-}
-
-function refuseWhenAborted(signal: AbortSignal): void {
-  if (!signal.aborted) return;
-  const { kind, message } = Interruption.from(signal);
-  throw CallFailure.of(kind === 'timeout' ? 'timeout' : 'aborted', message);
 }

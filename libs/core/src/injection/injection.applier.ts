@@ -28,29 +28,30 @@ export function applyInjection(
   toolset: Toolset,
   injection: ToolInjection,
   rules: InjectionRules,
-  place: { readonly step: number; readonly strategy: string; readonly injectedBefore: number },
+  place: { readonly step: number; readonly strategy: string; readonly injected: readonly ToolSpec[] },
 ): AppliedInjection {
   const { step, strategy } = place;
   const warnings = (injection.warnings ?? []).map(({ code, message }): LoopEventBody => ({ type: 'warning', step, code, message }));
   const removal = toolset.without(injection.remove ?? [], `It was removed by ${strategy}; call the tool that gave it again.`);
-  const permitted = (injection.add ?? []).filter((tool) => isPermitted(tool, rules) && !isTaken(tool, toolset));
-  const groups = [...groupByInstance(permitted)];
+  const permitted = (injection.add ?? []).filter((tool) => isPermitted(tool, rules));
   const events: LoopEventBody[] = [...warnings];
   if (removal.removed.length > 0) events.push({ type: 'tools-removed', step, tools: removal.removed, reason: strategy });
+  const room = rules.limits.injectedTools - place.injected.filter((spec) => removal.toolset.find(spec.id)?.spec === spec).length;
   let current = removal.toolset;
   const added: ToolSpec[] = [];
-  for (const group of groups) {
-    const isNew = group.some(({ spec }) => !current.find(spec.id));
-    const injected = place.injectedBefore + added.length;
-    if (isNew && injected + group.length > rules.limits.injectedTools) {
-      events.push(capWarning(group, step, rules.limits.injectedTools));
+  const leftOut: Tool[][] = [];
+  for (const group of groupByInstance(permitted)) {
+    const change = current.with(group.filter((tool) => !isTaken(tool, current)));
+    if (change.added.length > 0 && added.length + change.added.length > room) {
+      leftOut.push(group);
       continue;
     }
-    const change = current.with(group);
     current = change.toolset;
     added.push(...change.added);
     if (change.added.length > 0) events.push(injectedEvent(group, change.added, step, strategy));
   }
+  const [first, ...others] = leftOut;
+  if (first) events.push(capWarning(first, others.length, step, rules.limits.injectedTools));
   return { toolset: current, added, events };
 }
 
@@ -58,7 +59,7 @@ export function applyInjection(
 function groupByInstance(tools: readonly Tool[]): Iterable<Tool[]> {
   const groups = new Map<string, Tool[]>();
   for (const tool of tools) {
-    const key = tool.entity ? `${tool.entity.provider} ${tool.entity.instanceId}` : tool.spec.id;
+    const key = tool.entity ? `${tool.entity.provider} ${tool.entity.instanceId}` : `${tool.spec.id} ${tool.spec.declaredId}`;
     groups.set(key, [...(groups.get(key) ?? []), tool]);
   }
   return groups.values();
@@ -82,9 +83,11 @@ function injectedEvent(group: readonly Tool[], added: readonly ToolSpec[], step:
   return { type: 'tools-injected', step, provider: entity?.provider ?? strategy, ...(entity && { instanceId: entity.instanceId }), tools };
 }
 
-function capWarning(group: readonly Tool[], step: number, most: number): LoopEventBody {
+/** One for all that was left out: a long list must not flood the events. */
+function capWarning(group: readonly Tool[], others: number, step: number, most: number): LoopEventBody {
   const entity = group[0]?.entity;
-  const whose = entity ? `${entity.provider} ${JSON.stringify(entity.instanceId)}` : (group[0]?.spec.id ?? 'a tool');
+  const first = entity ? `${entity.provider} ${JSON.stringify(entity.instanceId)}` : (group[0]?.spec.id ?? 'a tool');
+  const whose = others === 0 ? first : `${first} and of ${others} more`;
   return {
     type: 'warning',
     step,

@@ -1,48 +1,84 @@
 import type { Type } from '@nestjs/common';
 import { classOf, exposedPropertiesOf, isVisibleTo } from '../schema/exposed-properties.accessor.js';
 
-/** Deeper than any result worth showing; the projection refuses such a result anyway. */
-const MOST_LEVELS = 32;
+/** As deep as a projection goes: a deeper result is never shown. */
+const MOST_LEVELS = 64;
 /** So many objects are looked at in one result; the cap of injected tools is reached long before. */
 const MOST_OBJECTS = 10_000;
 
+/** A value on the way, with the class its field or tool declares. */
+interface Found {
+  readonly value: unknown;
+  readonly declared: Type | undefined;
+  readonly level: number;
+}
+
+/** What a class shows the model. */
+interface ShownClass {
+  readonly exposesAnything: boolean;
+  readonly properties: readonly { readonly property: string; readonly declared: Type | undefined }[];
+}
+
 /** Walks through what a result shows the model. Fields that are not exposed are never looked into. */
 export class ProviderWalk {
-  private readonly exposed = new WeakMap<Type, readonly string[]>();
+  private readonly classes = new WeakMap<Type, ShownClass>();
 
   /**
    * Every object a result shows, in the order in which it shows them: the value itself, elements of lists, sets and maps, values of plain objects, and
-   * the exposed fields of class instances.
+   * the exposed fields of class instances. Where a class is declared, it says what is exposed, of instances of subclasses and of plain objects too.
    */
-  *objectsIn(result: unknown): Generator<object> {
+  *objectsIn(result: unknown, returns?: Type): Generator<object> {
     const seen = new Set<object>();
-    const open: { readonly value: unknown; readonly level: number }[] = [{ value: result, level: 0 }];
+    const open: Found[] = [{ value: result, declared: returns, level: 0 }];
     for (let next = open.pop(); next; next = open.pop()) {
-      const { value, level } = next;
+      const { value, declared, level } = next;
       if (!isObject(value) || seen.has(value) || seen.size >= MOST_OBJECTS) continue;
       seen.add(value);
       yield value;
       if (level >= MOST_LEVELS) continue;
-      for (const child of this.childrenOf(value).toReversed()) open.push({ value: child, level: level + 1 });
+      for (const child of this.childrenOf(value, declared).toReversed()) open.push({ ...child, level: level + 1 });
     }
   }
 
-  private childrenOf(value: object): unknown[] {
-    if (value instanceof Map) return [...value.values()];
-    const type = classOf(value);
-    if (!type || type === Object) return Object.values(value);
-    if (isIterable(value)) return [...value];
-    return this.exposedBy(type).map((property): unknown => Reflect.get(value, property));
+  /** The objects that stand in a result, or in a list that is one, and nothing within them. */
+  listedIn(result: unknown): readonly object[] {
+    const items: readonly unknown[] = Array.isArray(result) ? result.flat(MOST_LEVELS) : [result];
+    return items.slice(0, MOST_OBJECTS).filter(isObject);
   }
 
-  private exposedBy(type: Type): readonly string[] {
-    const known = this.exposed.get(type);
-    if (known) return known;
-    const visible = exposedPropertiesOf(type).filter((property) => !property.method && isVisibleTo(property, 'model'));
-    const names = visible.map(({ property }) => property);
-    this.exposed.set(type, names);
-    return names;
+  private childrenOf(value: object, declared: Type | undefined): Pick<Found, 'value' | 'declared'>[] {
+    if (value instanceof Map) return [...value.values()].map((item: unknown) => ({ value: item, declared }));
+    const shown = this.shownAs(value, declared);
+    if (shown) return shown.properties.map((one) => ({ value: Reflect.get(value, one.property) as unknown, declared: one.declared }));
+    if (isIterable(value)) return [...value].map((item) => ({ value: item, declared }));
+    return isPlain(value) ? Object.values(value).map((item: unknown) => ({ value: item, declared: undefined })) : [];
   }
+
+  /** The class whose exposures say what is shown of an object; undefined for lists and for objects that no class speaks for. */
+  private shownAs(value: object, declared: Type | undefined): ShownClass | undefined {
+    const type = classOf(value);
+    const own = type && this.shownBy(type);
+    const speaksForItself = own?.exposesAnything === true;
+    if (isIterable(value) && !speaksForItself) return undefined;
+    if (declared && (!speaksForItself || value instanceof declared)) return this.shownBy(declared);
+    return speaksForItself ? own : undefined;
+  }
+
+  private shownBy(type: Type): ShownClass {
+    const known = this.classes.get(type);
+    if (known) return known;
+    const exposed = exposedPropertiesOf(type);
+    const visible = exposed.filter((property) => !property.method && isVisibleTo(property, 'model'));
+    const properties = visible.map((property) => ({ property: property.property, declared: property.nested() }));
+    const shown = { exposesAnything: exposed.length > 0, properties };
+    this.classes.set(type, shown);
+    return shown;
+  }
+}
+
+function isPlain(value: object): boolean {
+  const type = classOf(value);
+  return type === undefined || type === Object;
 }
 
 function isObject(value: unknown): value is object {

@@ -3,8 +3,9 @@ import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { DISCOVERED } from '../discovery/tool.explorer.js';
 import { instanceIdOf, type EntityDefinition, type EntityTool } from '../discovery/entity.registry.js';
 import type { EntityReference, Tool } from '../protocol/tool.js';
-import type { EntityHandles, ToolInjection } from '../protocol/tool-injection.js';
+import type { EntityHandles, InjectionResult, ToolInjection } from '../protocol/tool-injection.js';
 import type { WarningCode } from '../protocol/loop-event.js';
+import { classOf } from '../schema/exposed-properties.accessor.js';
 import { ProviderWalk } from './provider.walk.js';
 
 /** Where an instance was found. */
@@ -13,6 +14,9 @@ export interface ExtractionContext {
   /** Of the tools that will be made; 1 for what a service tool returned. */
   readonly depth: number;
 }
+
+/** What a tool returned, with what its declaration lets the model see of it. */
+export type ShownResult = Pick<InjectionResult, 'live' | 'returns' | 'tool'>;
 
 interface Warning {
   readonly code: WarningCode;
@@ -26,33 +30,46 @@ export class ToolProviderExtractor {
 
   constructor(private readonly catalog: ToolCatalog) {}
 
-  extract(result: unknown, context: ExtractionContext): Required<Pick<ToolInjection, 'add' | 'warnings'>> {
+  extract(result: ShownResult, context: ExtractionContext): Required<Pick<ToolInjection, 'add' | 'warnings'>> {
     const add: Tool[] = [];
     const warnings = new Map<string, Warning>();
-    for (const instance of this.walk.objectsIn(result)) {
+    for (const instance of this.objectsIn(result)) {
       const definition = this.catalog.entities.find(instance);
-      const instanceId = definition && instanceIdOf(definition, instance);
+      const instanceId = definition && idOf(definition, instance);
       if (definition && instanceId !== undefined) add.push(...bindTools(definition, instance, instanceId, context));
-      const warning = this.warningFor(instance, definition, instanceId);
+      const warning = instanceId === undefined && this.warningFor(instance, definition);
       if (warning) warnings.set(warning.message, warning);
     }
     return { add, warnings: [...warnings.values()] };
   }
 
-  private warningFor(instance: object, definition: EntityDefinition | undefined, instanceId: string | undefined): Warning | undefined {
-    const name = instance.constructor?.name ?? 'object';
-    if (definition && instanceId === undefined) {
+  /** Of what `reveal` picks fields from, only the objects themselves can be entities: a picked field is plain JSON. */
+  private objectsIn({ live, tool: { redaction }, returns }: ShownResult): Iterable<object> {
+    if (redaction.kind !== 'reveal' || redaction.fields === 'all') return this.walk.objectsIn(live, returns);
+    return redaction.fields.length === 0 ? [] : this.walk.listedIn(live);
+  }
+
+  private warningFor(instance: object, definition: EntityDefinition | undefined): Warning | undefined {
+    const name = classOf(instance)?.name ?? 'object';
+    if (definition) {
       return {
         code: 'injection_failed',
         message: `A ${name} has no "${definition.idProperty}" that could identify it, so its tools were not added. See @ToolProvider({ instanceIdProperty }).`,
       };
     }
-    if (!definition && this.catalog.entities.isUnknownProvider(instance)) {
-      return {
-        code: 'unknown_provider',
-        message: `${name} is marked @ToolProvider() but not known, so its tools were not added. List it in ToolLoopModule.forFeature({ entities: [${name}] }).`,
-      };
-    }
+    if (!this.catalog.entities.isUnknownProvider(instance)) return undefined;
+    return {
+      code: 'unknown_provider',
+      message: `${name} is marked @ToolProvider() but not known, so its tools were not added. List it in ToolLoopModule.forFeature({ entities: [${name}] }).`,
+    };
+  }
+}
+
+/** An instance whose id cannot be read has none; the others of the result are not to suffer for it. */
+function idOf(definition: EntityDefinition, instance: object): string | undefined {
+  try {
+    return instanceIdOf(definition, instance);
+  } catch {
     return undefined;
   }
 }
@@ -82,6 +99,7 @@ function bindTool(
     entity,
     ...(template.when && { when: template.when }),
     ...(template.timeoutMs !== undefined && { timeoutMs: template.timeoutMs }),
+    ...(template.layers && { layers: template.layers }),
     invoke: (input, context) => template.call(instance, input, context),
   };
 }

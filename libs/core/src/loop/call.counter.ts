@@ -25,7 +25,7 @@ export class CallCounter {
   /** Counts a call; answers with the limit it goes beyond. */
   admit(call: ToolCall, declaredId: string): LimitReached | undefined {
     const calls = countIn(this.perTool, declaredId);
-    const same = countIn(this.identical, `${call.name} ${canonicalArguments(call.arguments)}`);
+    const same = countIn(this.identical, `${call.name} ${this.canonical(call.arguments)}`);
     if (same > this.limits.identicalCalls) {
       return limit('no_progress', `This very call was made ${this.limits.identicalCalls} times already. Its result will not change.`);
     }
@@ -38,9 +38,21 @@ export class CallCounter {
   refusalLimit(records: readonly ToolInvocationRecord[]): FinishReason | undefined {
     for (const { error } of records) {
       this.refusals = error && REFUSED.has(error.code) ? this.refusals + 1 : 0;
-      if (error && this.refusals >= this.limits.refusalsInARow) return error.code === 'unknown_tool' ? 'no_progress' : 'forbidden';
+      if (error && this.refusals > 0 && this.refusals >= this.limits.refusalsInARow)
+        return error.code === 'unknown_tool' ? 'no_progress' : 'forbidden';
     }
     return undefined;
+  }
+
+  /** Arguments too large to be taken, or too deep to be walked, are compared as they stand. */
+  private canonical(text: string): string {
+    if (text.length > this.limits.argumentBytes) return text;
+    try {
+      const value = parseJson(text);
+      return value === undefined ? text : canonicalJson(value);
+    } catch {
+      return text;
+    }
   }
 }
 
@@ -52,9 +64,4 @@ function countIn(counts: Map<string, number>, key: string): number {
   const count = (counts.get(key) ?? 0) + 1;
   counts.set(key, count);
   return count;
-}
-
-function canonicalArguments(text: string): string {
-  const value = parseJson(text);
-  return value === undefined ? text : canonicalJson(value);
 }

@@ -1,4 +1,5 @@
 import { Logger } from '@nestjs/common';
+import { linkSignal, untilAborted } from '../execution/interruption.js';
 import type { LoopEvent, LoopEventBody, LoopEventSink } from '../protocol/loop-event.js';
 
 /** Whoever reads a run's events. */
@@ -8,14 +9,19 @@ export interface EventReader {
   end(): void;
 }
 
+/** A critical sink that has not taken an event by then fails, and is not asked again: it must not keep a run from ending. */
+const LONGEST_WRITE_MS = 10_000;
+
 /** Stamps a run's events and hands them to the sinks and the reader, in order. Never throws: what fails is kept and told to `onFailure`. */
 export class EventOutlet {
   private readonly logger = new Logger(EventOutlet.name);
-  private readonly critical: readonly LoopEventSink[];
+  private critical: readonly LoopEventSink[];
   private readonly others: readonly LoopEventSink[];
   private sequence = 0;
   private queue: Promise<void> = Promise.resolve();
   private reader: EventReader | undefined;
+  /** Shown before the next event, so that the sequence is never out of order and nothing follows the `run-end`. */
+  private warning: LoopEventBody | undefined;
   private hasWarned = false;
 
   constructor(
@@ -36,6 +42,17 @@ export class EventOutlet {
   }
 
   emit(body: LoopEventBody): void | Promise<void> {
+    const { warning } = this;
+    this.warning = undefined;
+    if (warning) void this.send(warning);
+    return this.send(body);
+  }
+
+  end(): void {
+    this.reader?.end();
+  }
+
+  private send(body: LoopEventBody): void | Promise<void> {
     this.sequence += 1;
     const event: LoopEvent = { ...body, runId: this.runId, sequence: this.sequence, timestamp: new Date().toISOString() };
     if (this.critical.length === 0) return this.show(event);
@@ -43,17 +60,23 @@ export class EventOutlet {
     return this.queue;
   }
 
-  end(): void {
-    this.reader?.end();
+  private async keepThenShow(event: LoopEvent): Promise<void> {
+    for (const sink of this.critical) await this.keep(sink, event);
+    await this.show(event);
   }
 
-  private async keepThenShow(event: LoopEvent): Promise<void> {
+  private async keep(sink: LoopEventSink, event: LoopEvent): Promise<void> {
+    const link = linkSignal(undefined, { ms: LONGEST_WRITE_MS, message: `It took longer than ${LONGEST_WRITE_MS} ms.` });
     try {
-      for (const sink of this.critical) await sink.write(event);
+      const written = sink.write(event);
+      if (written) await untilAborted(Promise.resolve(written), link.signal);
     } catch (error) {
+      if (link.signal.aborted) this.critical = this.critical.filter((other) => other !== sink);
+      this.logger.error(`${sink.constructor.name} did not take event ${event.sequence}, ${event.type}, of run ${this.runId}.`, error);
       this.onFailure(error);
+    } finally {
+      link.release();
     }
-    await this.show(event);
   }
 
   private show(event: LoopEvent): void | Promise<void> {
@@ -64,7 +87,7 @@ export class EventOutlet {
   private offer(sink: LoopEventSink, event: LoopEvent): void {
     try {
       const written = sink.write(event);
-      if (written) written.catch((error: unknown) => this.warn(sink, error));
+      if (written) void Promise.resolve(written).catch((error: unknown) => this.warn(sink, error));
     } catch (error) {
       this.warn(sink, error);
     }
@@ -75,6 +98,6 @@ export class EventOutlet {
     this.logger.warn(`${name} did not take an event of run ${this.runId}.`, error);
     if (this.hasWarned) return;
     this.hasWarned = true;
-    void this.emit({ type: 'warning', code: 'sink_failed', message: `${name} does not take this run's events.` });
+    this.warning = { type: 'warning', code: 'sink_failed', message: `${name} does not take this run's events.` };
   }
 }

@@ -14,8 +14,7 @@ export class FinalAnswer {
   constructor(private readonly structured: StructuredAnswers) {}
 
   async conclude(state: LoopState, answer: ModelAnswer, live: LiveRun): Promise<LoopState> {
-    const messages = answer.text === '' ? state.messages : [...state.messages, assistantMessage(answer)];
-    const next = { ...state, messages, text: answer.text };
+    const next = withAnswer(state, answer);
     switch (answer.finishReason) {
       case 'length':
       case 'content_filter':
@@ -29,12 +28,12 @@ export class FinalAnswer {
   }
 
   private async accept(state: LoopState, live: LiveRun): Promise<LoopState> {
-    if (state.text === '') return retryEmpty(state, live);
-    if (live.hasInputs()) return state;
+    if (isBlank(state.text)) return retryEmpty(state, live);
+    if (!live.inputs.isEmpty) return state;
     const { answer } = live.plan;
     if (!answer) return { ...state, finish: { reason: 'stop' } };
     const reading = await this.structured.read(answer, state.text);
-    if ('output' in reading) return { ...state, output: reading.output, finish: { reason: 'stop' } };
+    if ('output' in reading) return { ...state, output: reading, finish: { reason: 'stop' } };
     if (state.corrections >= MOST_CORRECTIONS) return { ...state, finish: INVALID_OUTPUT };
     const correction: Message = { role: 'user', content: correctionFor(reading.problems) };
     return { ...state, corrections: state.corrections + 1, messages: [...state.messages, correction] };
@@ -59,6 +58,16 @@ export function assistantMessage({ text, reasoning, calls, providerData }: Model
     ...(calls.length > 0 && { toolCalls: calls }),
     ...(providerData && { providerData }),
   };
+}
+
+/** The state with an answer's text in its transcript, in which nothing blank may stand: some providers refuse it. */
+export function withAnswer(state: LoopState, answer: ModelAnswer): LoopState {
+  const messages = isBlank(answer.text) ? state.messages : [...state.messages, assistantMessage(answer)];
+  return { ...state, messages, text: answer.text };
+}
+
+function isBlank(text: string): boolean {
+  return text.trim() === '';
 }
 
 async function retryEmpty(state: LoopState, live: LiveRun): Promise<LoopState> {

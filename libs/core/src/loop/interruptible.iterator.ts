@@ -25,6 +25,10 @@ export class InterruptibleIterator<Value> {
   /** Tells the source that nobody reads on. Not awaited: a source that hangs may hang here too. */
   close(): void {
     this.signal.removeEventListener('abort', this.interrupt);
-    this.iterator.return?.().catch(() => undefined);
+    void this.leave().catch(() => undefined);
+  }
+
+  private async leave(): Promise<void> {
+    await this.iterator.return?.();
   }
 }

@@ -1,12 +1,14 @@
 import { Logger } from '@nestjs/common';
 import type { Toolset } from '../catalog/toolset.js';
 import type { ExecutionScope } from '../execution/execution.scope.js';
+import { untilAborted } from '../execution/interruption.js';
 import { RunEntityHandles } from '../injection/entity.handles.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
 import type { LoopHooks } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
 import { CallCounter } from './call.counter.js';
 import { CallIds } from './call.ids.js';
+import type { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
 
 /** What a hook is called with, by its name. */
@@ -17,7 +19,7 @@ export interface RunStart {
   readonly instructions: string | undefined;
   readonly history: readonly Message[];
   /** Filled by `RunHandle.addInput` while the run goes on. */
-  readonly inputs: Message[];
+  readonly inputs: RunInputs;
 }
 
 /** Everything of a run that changes beside its `LoopState`. One per run, so that two runs never meet. */
@@ -42,22 +44,19 @@ export class LiveRun {
     return { ...this.plan.execution, toolset, signal: this.signal, emit: this.emit };
   }
 
-  /** What the user added since the last answer; taken once. */
-  takeInputs(): readonly Message[] {
-    return this.start.inputs.splice(0);
+  /** What the user adds while the run goes on. */
+  get inputs(): RunInputs {
+    return this.start.inputs;
   }
 
-  hasInputs(): boolean {
-    return this.start.inputs.length > 0;
-  }
-
-  /** A hook observes: what it throws is logged, and nothing else. */
+  /** A hook observes: what it throws is logged, and nothing else. The run waits for it, but not longer than it lives. */
   async notify(call: HookCall): Promise<void> {
     const { hooks } = this.plan.options;
     if (!hooks) return;
     try {
-      await call(hooks);
+      await untilAborted(Promise.resolve(call(hooks)), this.signal);
     } catch (error) {
+      if (this.signal.aborted) return;
       this.logger.warn(`A hook of run ${this.plan.execution.run.runId} failed.`, error);
     }
   }

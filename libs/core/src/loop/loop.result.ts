@@ -14,6 +14,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   readonly usage: LoopResult['usage'];
   readonly error?: NonNullable<LoopResult['error']>;
   readonly #messages: readonly Message[];
+  readonly #json: JsonValue | undefined;
 
   constructor(
     readonly runId: string,
@@ -28,6 +29,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     this.usage = state.usage;
     if (state.finish?.error) this.error = state.finish.error;
     this.#messages = state.messages;
+    this.#json = state.output?.json;
   }
 
   get messages(): readonly Message[] {
@@ -35,10 +37,10 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   }
 
   toJSON(): JsonValue {
-    const { runId, output, text, finishReason, steps, toolCalls, usage, error } = this;
+    const { runId, text, finishReason, steps, toolCalls, usage, error } = this;
     return toJson({
       runId,
-      output,
+      output: this.#json,
       text,
       finishReason,
       steps,

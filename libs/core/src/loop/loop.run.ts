@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import { Observable } from 'rxjs';
 import { Interruption, linkSignal, untilAborted, type LinkedSignal } from '../execution/interruption.js';
-import type { ConversationStore } from '../protocol/conversation-store.js';
+import type { ConversationKey, ConversationStore } from '../protocol/conversation-store.js';
 import { InvalidRequestError, RunError } from '../protocol/errors.js';
 import type { LoopEvent, LoopEventBody, LoopEventSink } from '../protocol/loop-event.js';
 import type { LoopResult } from '../protocol/loop-result.js';
@@ -10,13 +10,16 @@ import type { Message } from '../protocol/message.js';
 import type { RunHandle } from '../protocol/run-handle.js';
 import { NO_USAGE } from '../protocol/usage.js';
 import { EventOutlet, type EventReader } from './event.outlet.js';
-import { toJson } from '../schema/from-value.js';
 import { LiveRun } from './live.run.js';
 import { FinishedRun } from './loop.result.js';
 import type { LoopState } from './loop.state.js';
 import { PullQueue } from './pull.queue.js';
+import { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
 import type { ToolLoop } from './tool.loop.js';
+
+/** A store that has not kept a conversation by then fails: it must not keep a run from ending. */
+const LONGEST_APPEND_MS = 10_000;
 
 /** What a run works with. */
 export interface RunServices {
@@ -31,7 +34,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   readonly events$: Observable<LoopEvent>;
   private readonly logger = new Logger(LoopRun.name);
   private readonly outlet: EventOutlet;
-  private readonly inputs: Message[] = [];
+  private readonly inputs = new RunInputs();
   private readonly interruption = new AbortController();
   private running: Promise<LoopResult<Output>> | undefined;
   private hasEnded = false;
@@ -62,7 +65,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     return {
       next: () => queue.pull(),
       return: () => {
-        queue.release();
+        queue.leave();
         this.abandon();
         return Promise.resolve({ done: true, value: undefined });
       },
@@ -70,9 +73,9 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   addInput(message: string): void {
-    if (this.hasEnded) throw new InvalidRequestError('invalid_request', `The run ${this.runId} has ended; start another.`);
+    if (this.inputs.isClosed) throw new InvalidRequestError('invalid_request', `The run ${this.runId} has ended; start another.`);
     if (message.trim() === '') throw new InvalidRequestError('invalid_request', 'The message is empty.');
-    this.inputs.push({ role: 'user', content: message });
+    this.inputs.add(message);
   }
 
   cancel(reason = 'The run was cancelled.'): void {
@@ -130,17 +133,31 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const state = await this.services.loop.drive({ ...first, messages: history }, live);
     const added = state.messages.slice(past.length);
     const hasAnswer = added.some(({ role }) => role === 'assistant');
-    if (conversation && hasAnswer) await this.services.conversations.append(conversation, added);
-    return state;
+    return conversation && hasAnswer ? this.keep(conversation, added, state) : state;
+  }
+
+  /** A conversation that cannot be kept makes the run an error; the transcript stays with the result. */
+  private async keep(conversation: ConversationKey, added: readonly Message[], state: LoopState): Promise<LoopState> {
+    const link = linkSignal(undefined, { ms: LONGEST_APPEND_MS, message: `It took longer than ${LONGEST_APPEND_MS} ms.` });
+    try {
+      await untilAborted(this.services.conversations.append(conversation, added), link.signal);
+      return state;
+    } catch (error) {
+      return this.failed(state, new Error('The conversation could not be kept.', { cause: error }));
+    } finally {
+      link.release();
+    }
   }
 
   private async end(state: LoopState, outer: LinkedSignal): Promise<LoopResult<Output>> {
     outer.release();
+    this.inputs.close();
     const { answer } = this.plan;
-    const output = answer && state.output instanceof answer.type ? state.output : undefined;
+    const instance = state.output?.output;
+    const output = answer && instance instanceof answer.type ? instance : undefined;
     const result = new FinishedRun<Output>(this.runId, state, output);
     const { finishReason, text, steps, usage, error } = result;
-    const shown = state.output !== undefined && { output: toJson({ output: state.output }) };
+    const shown = state.output && { output: state.output.json };
     await this.emit({ type: 'run-end', finishReason, text, ...shown, steps, usage, ...(error && { error }) });
     this.hasEnded = true;
     this.outlet.end();

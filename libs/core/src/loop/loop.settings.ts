@@ -32,14 +32,17 @@ export class LoopSettings {
   policiesFor(own: Policy | undefined): readonly CompiledPolicy[] {
     const { policy } = this.options;
     if (!policy) return [];
-    return own ? [this.compile(policy), this.compile(own)] : [this.compile(policy)];
+    // The run's own comes first: where both allow, the record names the narrower one.
+    return own ? [this.compile(own), this.compile(policy)] : [this.compile(policy)];
   }
 
   /** Throws `ConfigurationError` for a limit that is no number, or that does not exist. */
   limitsFor(own: Partial<Limits> = {}): Limits {
     const findings = limitFindings(own, 'limits');
     if (findings.length > 0) throw new ConfigurationError(findings);
-    return { ...DEFAULT_LIMITS, ...this.options.limits, ...own };
+    const limits = { ...DEFAULT_LIMITS, ...this.options.limits, ...own };
+    const { runMs, modelIdleMs, toolCallMs } = limits;
+    return { ...limits, runMs: timerMs(runMs), modelIdleMs: timerMs(modelIdleMs), toolCallMs: timerMs(toolCallMs) };
   }
 
   /** Throws `InvalidRequestError` (`unknown_model`) for a name that names none. */
@@ -55,9 +58,9 @@ export class LoopSettings {
   /** What identifies an actor; undefined where nothing does. */
   actorIdOf(actor: unknown): string | undefined {
     const { actorId } = this.options;
-    if (actorId) return actorId(actor);
-    const id: unknown = typeof actor === 'object' && actor !== null && 'id' in actor ? actor.id : undefined;
-    return typeof id === 'string' || typeof id === 'number' ? String(id) : undefined;
+    const own: unknown = typeof actor === 'object' && actor !== null && 'id' in actor ? actor.id : undefined;
+    const id: unknown = actorId ? actorId(actor) : own;
+    return (typeof id === 'string' && id !== '') || typeof id === 'number' ? String(id) : undefined;
   }
 
   private compile(policy: Policy): CompiledPolicy {
@@ -73,6 +76,11 @@ export class LoopSettings {
   private policyFindings(policy: Policy, at: string): Finding[] {
     return policyFindings(policy, at, { subjects: this.catalog.subjects(), validators: this.validators });
   }
+}
+
+/** Node's timers know no longer time: a larger number, `Infinity` included, would be taken for 1 ms. */
+function timerMs(ms: number): number {
+  return Math.min(ms, 2 ** 31 - 1);
 }
 
 function limitFindings(limits: Partial<Limits>, at: string): Finding[] {

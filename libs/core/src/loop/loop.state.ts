@@ -4,6 +4,7 @@ import type { Message } from '../protocol/message.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ToolSpec } from '../protocol/tool.js';
 import type { Usage } from '../protocol/usage.js';
+import type { StructuredOutput } from './structured.answer.js';
 
 /** Why a run is over. */
 export interface Finish {
@@ -23,7 +24,7 @@ export interface LoopState {
   readonly injected: readonly ToolSpec[];
   /** Of the last answer. */
   readonly text: string;
-  readonly output?: unknown;
+  readonly output?: StructuredOutput;
   /** Answers that were not what `output` asks for. */
   readonly corrections: number;
   readonly emptyAnswers: number;

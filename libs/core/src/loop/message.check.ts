@@ -64,8 +64,9 @@ class TranscriptCheck {
       throw invalid(`Message ${index}: a tool call needs toolCallId, name and arguments, all text.`);
     const toolCallId = this.callId(call['toolCallId'], index);
     if (this.seen.has(toolCallId)) throw invalid(`Message ${index}: the call id ${JSON.stringify(toolCallId)} was used before.`);
-    if (Buffer.byteLength(call['arguments']) > this.limits.argumentBytes)
-      throw invalid(`Message ${index}: the arguments of ${JSON.stringify(toolCallId)} are larger than ${this.limits.argumentBytes} bytes.`);
+    // They are not executed any more, and a call that was refused for its size is part of the transcript it was made in.
+    if (call['arguments'].length > MOST_CHARACTERS)
+      throw invalid(`Message ${index}: the arguments of ${JSON.stringify(toolCallId)} have more than ${MOST_CHARACTERS} characters.`);
     this.seen.add(toolCallId);
     this.open.set(toolCallId, index);
     return { toolCallId, name: call['name'], arguments: call['arguments'] };

@@ -40,7 +40,7 @@ async function readAll(events: InterruptibleIterator<ModelEvent>, assembler: Ans
 
 /** Interrupts a model that stays silent for too long. The time in which the reader of the events makes the run wait does not count. */
 class SilenceWatch {
-  private readonly timer: NodeJS.Timeout;
+  private timer: NodeJS.Timeout;
   private isListening = false;
   private since = 0;
 
@@ -52,7 +52,7 @@ class SilenceWatch {
   }
 
   listen(): void {
-    this.since = Date.now();
+    this.since = performance.now();
     this.isListening = true;
   }
 
@@ -65,9 +65,9 @@ class SilenceWatch {
   }
 
   private check(): void {
-    const silentFor = this.isListening ? Date.now() - this.since : 0;
-    if (silentFor >= this.ms) this.link.abort(new Interruption('timeout', `The model was silent for ${this.ms} ms.`));
-    else this.timer.refresh();
+    const silentFor = this.isListening ? performance.now() - this.since : 0;
+    if (this.isListening && silentFor >= this.ms) this.link.abort(new Interruption('timeout', `The model was silent for ${this.ms} ms.`));
+    else this.timer = setTimeout(() => this.check(), this.ms - silentFor);
   }
 }
 

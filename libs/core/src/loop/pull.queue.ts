@@ -1,42 +1,50 @@
 import type { LoopEvent } from '../protocol/loop-event.js';
 import type { EventReader } from './event.outlet.js';
 
+type Pulled = IteratorResult<LoopEvent, undefined>;
+
+const END: Pulled = { done: true, value: undefined };
+
 /** Hands events to an iteration: whoever emits waits until the reader asks for more, so a slow reader slows the run down to its source. */
 export class PullQueue implements EventReader {
   private readonly events: LoopEvent[] = [];
-  private demand: ((result: IteratorResult<LoopEvent, undefined>) => void) | undefined;
+  private readonly demands: ((pulled: Pulled) => void)[] = [];
   private resume: (() => void)[] = [];
   private hasEnded = false;
   private isReleased = false;
 
   next(event: LoopEvent): void | Promise<void> {
-    const { demand } = this;
-    this.demand = undefined;
+    const demand = this.demands.shift();
     if (demand) demand({ done: false, value: event });
     else this.events.push(event);
-    if (this.isReleased) return undefined;
+    // A reader that has the run-end need not ask once more, and the run must not wait for it.
+    if (this.isReleased || this.demands.length > 0 || event.type === 'run-end') return undefined;
     return new Promise((resolve) => this.resume.push(resolve));
   }
 
   end(): void {
     this.hasEnded = true;
-    this.demand?.({ done: true, value: undefined });
-    this.demand = undefined;
+    for (const demand of this.demands.splice(0)) demand(END);
   }
 
-  /** Lets whoever emits go on without waiting: nobody reads any more, or the run must end now. */
+  /** Lets whoever emits go on without waiting: the run must end now. */
   release(): void {
     this.isReleased = true;
     this.wake();
   }
 
-  pull(): Promise<IteratorResult<LoopEvent, undefined>> {
+  /** Nobody reads any more: what is left is forgotten. */
+  leave(): void {
+    this.events.length = 0;
+    this.end();
+    this.release();
+  }
+
+  pull(): Promise<Pulled> {
     const event = this.events.shift();
     if (event) return Promise.resolve({ done: false, value: event });
-    if (this.hasEnded) return Promise.resolve({ done: true, value: undefined });
-    const waiting = new Promise<IteratorResult<LoopEvent, undefined>>((resolve) => {
-      this.demand = resolve;
-    });
+    if (this.hasEnded) return Promise.resolve(END);
+    const waiting = new Promise<Pulled>((resolve) => this.demands.push(resolve));
     this.wake();
     return waiting;
   }

@@ -7,7 +7,7 @@ import { decide, type CompiledPolicy } from '../policy/compiled.policy.js';
 import type { ConversationKey } from '../protocol/conversation-store.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import type { Limits } from '../protocol/limits.js';
-import type { LoopRequest } from '../protocol/loop-request.js';
+import type { LoopRequest, ToolSelector } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import { LoopSettings } from './loop.settings.js';
@@ -29,6 +29,8 @@ export class RunPreparation {
   prepare<Output, Actor>(request: LoopRequest<Output, Actor>): RunPlan<Output> {
     if (typeof request.tenant !== 'string' || request.tenant === '')
       throw invalid('A run needs a tenant: pass the id of whose data it is about; a single-tenant application passes a constant.');
+    if (request.actor === undefined || request.actor === null)
+      throw invalid('A run needs an actor: pass whom it acts for; an application without users passes a constant.');
     const limits = this.settings.limitsFor(request.limits);
     const policies = this.settings.policiesFor(request.policy);
     const run: RunContext<Actor> = {
@@ -47,7 +49,7 @@ export class RunPreparation {
       conversation,
       toolset: this.toolsetFor(request, run, policies),
       execution: { run, requestId: request.requestId ?? run.runId, actorId: this.settings.actorIdOf(request.actor), policies, limits },
-      injection: { exclude: request.exclude ?? [], strategies: this.strategiesFor(request) },
+      injection: { exclude: this.excludedFor(request.exclude ?? []), strategies: this.strategiesFor(request) },
       answer: output && { type: output, ...this.answers.shapeOf(output) },
       options: request,
     };
@@ -62,6 +64,12 @@ export class RunPreparation {
     return Toolset.of(
       selected.filter(({ spec, origin, when }) => decide(policies, { ...spec, origin }).kind !== 'deny' && (when?.(run) ?? true)),
     );
+  }
+
+  /** The class of an entity stands for the tools of its instances, which know their declared ids only. */
+  private excludedFor(exclude: readonly ToolSelector[]): readonly ToolSelector[] {
+    const ofClasses = this.catalog.entities.definitions.filter(({ type }) => exclude.some((selector) => isOrInherits(type, selector)));
+    return [...exclude, ...ofClasses.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId))];
   }
 
   private strategiesFor({ injection }: Pick<LoopRequest, 'injection'>): RunPlan['injection']['strategies'] {
@@ -98,6 +106,11 @@ function messagesOf(
   if (!checked.some(({ role }) => role === 'user')) throw invalid('There is no user message: pass `prompt`, or `messages` with one.');
   if (!hasConversation) return checked;
   return checked.filter(({ role }) => role === 'user').slice(-1);
+}
+
+function isOrInherits(type: object, selector: ToolSelector): boolean {
+  for (let level: object | null = type; level; level = Reflect.getPrototypeOf(level)) if (level === selector) return true;
+  return false;
 }
 
 function invalid(message: string): InvalidRequestError {

@@ -1,6 +1,7 @@
 import { Injectable, type Type } from '@nestjs/common';
 import { parseJson } from '../execution/from-arguments.js';
 import { ConfigurationError } from '../protocol/errors.js';
+import type { JsonValue } from '../protocol/json.js';
 import type { AnswerFormat } from '../protocol/language-model.js';
 import type { ArgumentProblem, ToolInputCodec } from '../protocol/tool.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
@@ -12,8 +13,14 @@ export interface AnswerShape {
   readonly codec: ToolInputCodec;
 }
 
+/** A valid answer: the instance for the application, and the JSON for everybody else. */
+export interface StructuredOutput {
+  readonly output: unknown;
+  readonly json: JsonValue;
+}
+
 /** What the model's text came to. */
-export type AnswerReading = { readonly output: unknown } | { readonly problems: readonly ArgumentProblem[] };
+export type AnswerReading = StructuredOutput | { readonly problems: readonly ArgumentProblem[] };
 
 /** Reads the answers of runs that ask for an `output` class, by the same schema and checks that a tool's input has. */
 @Injectable()
@@ -28,20 +35,31 @@ export class StructuredAnswers {
     if (known) return known;
     const { input: codec, findings } = compileDtoInput({ at: type.name, type, reserved: [] });
     if (findings.length > 0) throw new ConfigurationError(findings);
-    const shape = { codec, format: { name: type.name.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64), schema: codec.schema } };
+    const name = type.name.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || 'answer';
+    const shape = { codec, format: { name, schema: codec.schema } };
     this.shapes.set(type, shape);
     return shape;
   }
 
   async read({ format, codec }: AnswerShape, text: string): Promise<AnswerReading> {
-    const value = parseJson(withoutFence(text));
-    if (value === undefined || typeof value !== 'object' || value === null || Array.isArray(value))
+    const sent = parseJson(withoutFence(text));
+    if (sent === undefined || typeof sent !== 'object' || sent === null || Array.isArray(sent))
       return { problems: [{ pointer: '', message: 'must be one JSON object and nothing else' }] };
-    const problems = this.validators.validate(format.schema, value);
+    const args = codec.normalize(Object.fromEntries(Object.entries(sent)));
+    const problems = this.validators.validate(format.schema, args);
     if (problems.length > 0) return { problems };
-    const output = codec.build(Object.fromEntries(Object.entries(value)));
-    const more = codec.check ? await codec.check(output) : [];
-    return more.length > 0 ? { problems: more } : { output };
+    const reading = await codec.read(args);
+    return 'problems' in reading ? reading : { output: reading.value, json: jsonOf(reading.value, args) };
+  }
+}
+
+/** The instance's JSON; what the model sent, where the instance has none, as with a bigint in it. */
+function jsonOf(output: unknown, sent: JsonValue): JsonValue {
+  try {
+    const text: string | undefined = JSON.stringify(output);
+    return (text === undefined ? undefined : parseJson(text)) ?? sent;
+  } catch {
+    return sent;
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Type } from '@nestjs/common';
+import type { RawTool } from '../decorators/raw-tool.js';
 import type { LanguageModel } from '../protocol/language-model.js';
 import type { Limits } from '../protocol/limits.js';
 import type { Policy } from '../protocol/policy.js';
@@ -19,6 +20,8 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   /** @default nothing is allowed, so no tool is listed */
   readonly policy?: Policy;
   readonly limits?: Partial<Limits>;
+  /** Tools that are no methods of providers, made by `tool()` or `rawTool()`. */
+  readonly tools?: readonly RawTool[];
   /** Strategies that follow the entity tools' own, in every run. */
   readonly injection?: readonly ToolInjectionStrategy[];
   /** @default tenant, tenantId, actor, actorId; compared without regard to case, `_` and `-` */

@@ -5,7 +5,7 @@ import { Interruption } from '../execution/interruption.js';
 import type { ModelFinishReason } from '../protocol/language-model.js';
 import { addUsage } from '../protocol/usage.js';
 import type { ModelAnswer } from './answer.assembler.js';
-import { FinalAnswer, assistantMessage } from './final.answer.js';
+import { FinalAnswer, assistantMessage, withAnswer } from './final.answer.js';
 import type { LiveRun } from './live.run.js';
 import type { Finish, LoopState } from './loop.state.js';
 import { ModelStep } from './model.step.js';
@@ -25,7 +25,7 @@ export class ToolLoop {
   /** The last state; it always has a `finish`. Never rejects. */
   drive(first: LoopState, live: LiveRun): Promise<LoopState> {
     return lastValueFrom(
-      of(first).pipe(
+      of({ ...first, ...finishWhenLimited(first, live) }).pipe(
         expand((state) => (state.finish ? EMPTY : from(this.step(state, live)))),
         last(),
       ),
@@ -33,13 +33,13 @@ export class ToolLoop {
   }
 
   private async step(state: LoopState, live: LiveRun): Promise<LoopState> {
-    const begun = { ...state, step: state.step + 1, messages: [...state.messages, ...live.takeInputs()] };
+    const begun = { ...state, step: state.step + 1, messages: [...state.messages, ...live.inputs.take()] };
     try {
       await live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });
       const next = await this.answerAndCalls(begun, live);
-      return next.finish ? next : { ...next, ...finishWhenLimited(next, live) };
+      return settle(next, live);
     } catch (error) {
-      return { ...begun, finish: this.finishFor(error, live) };
+      return settle({ ...begun, finish: this.finishFor(error, 'internal', live) }, live);
     }
   }
 
@@ -47,13 +47,14 @@ export class ToolLoop {
     const answer = await this.model.ask(state, state.step, live);
     const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
     await live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage });
-    if (answer.failure !== undefined) return { ...withPartialText(asked, answer), finish: this.finishFor(answer.failure, live) };
+    if (answer.failure !== undefined) {
+      const partial = answer.text === '' ? asked : withAnswer(asked, withoutCalls(answer));
+      return { ...partial, finish: this.finishFor(answer.failure, 'model_error', live) };
+    }
     const isRunnable = answer.calls.length > 0 && RUNNABLE.has(answer.finishReason);
-    const next = isRunnable
-      ? await this.runCalls(asked, answer, live)
-      : await this.finalAnswer.conclude(asked, { ...answer, calls: [] }, live);
+    const next = isRunnable ? await this.runCalls(asked, answer, live) : await this.finalAnswer.conclude(asked, withoutCalls(answer), live);
     await this.endStep(next, answer, live);
-    return live.signal.aborted ? { ...next, finish: this.finishFor(Interruption.from(live.signal), live) } : next;
+    return live.signal.aborted ? { ...next, finish: this.finishFor(Interruption.from(live.signal), 'internal', live) } : next;
   }
 
   /** Appends the answer and the results of its calls as one unit, so that no call ever stands without its result. */
@@ -86,12 +87,12 @@ export class ToolLoop {
     );
   }
 
-  private finishFor(error: unknown, live: LiveRun): Finish {
+  private finishFor(error: unknown, code: 'internal' | 'model_error', live: LiveRun): Finish {
     if (error instanceof Interruption && error.kind !== 'failed') return { reason: error.kind, cause: error };
     const correlationId = randomUUID();
     const { runId } = live.plan.execution.run;
     this.logger.error(`Run ${runId} failed (reference ${correlationId}).`, error);
-    const isOurs = error instanceof Interruption;
+    const isOurs = code === 'internal' || error instanceof Interruption;
     const failure = isOurs
       ? ({ code: 'internal', message: 'The run failed.' } as const)
       : ({ code: 'model_error', message: 'The model could not answer.' } as const);
@@ -102,9 +103,17 @@ export class ToolLoop {
 /** A model that was cut off, or filtered, may have made half a call: nothing of it is run. */
 const RUNNABLE = new Set<ModelFinishReason>(['stop', 'tool_calls']);
 
-function withPartialText(state: LoopState, answer: ModelAnswer): LoopState {
-  if (answer.text === '') return state;
-  return { ...state, text: answer.text, messages: [...state.messages, assistantMessage({ ...answer, calls: [] })] };
+/** What is opaque may speak of the calls, so it goes with them. */
+function withoutCalls(answer: ModelAnswer): ModelAnswer {
+  return answer.calls.length === 0 ? answer : { ...answer, calls: [], providerData: undefined };
+}
+
+/** The last word on a step: an input overtakes a final answer, a limit ends what goes on, and a run that is over takes no more inputs. */
+function settle(state: LoopState, live: LiveRun): LoopState {
+  const isOvertaken = state.finish?.reason === 'stop' && !live.inputs.isEmpty;
+  const next = isOvertaken ? { ...state, finish: undefined, output: undefined } : state;
+  const settled = next.finish ? next : { ...next, ...finishWhenLimited(next, live) };
+  return settled.finish ? { ...settled, messages: [...settled.messages, ...live.inputs.close()] } : settled;
 }
 
 function finishWhenLimited(state: LoopState, live: LiveRun): { readonly finish?: Finish } {

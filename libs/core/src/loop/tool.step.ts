@@ -2,11 +2,12 @@ import { Injectable, Logger } from '@nestjs/common';
 import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import type { CallRequest, ToolOutcome } from '../execution/execution.scope.js';
+import { untilAborted } from '../execution/interruption.js';
 import { ToolRunner } from '../execution/tool.runner.js';
-import { applyInjection } from '../injection/injection.applier.js';
+import { applyInjection, type AppliedInjection } from '../injection/injection.applier.js';
 import type { FinishReason } from '../protocol/loop-result.js';
 import type { Message, ToolCall, ToolMessage } from '../protocol/message.js';
-import type { ToolInjection, ToolInjectionStrategy } from '../protocol/tool-injection.js';
+import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ToolSpec } from '../protocol/tool.js';
 import type { LiveRun } from './live.run.js';
@@ -55,7 +56,7 @@ export class ToolStep {
     const { live, toolset } = context;
     const reads = planned.filter((request) => !isWrite(request, toolset));
     const together = from(reads).pipe(
-      mergeMap((request) => this.executeOne(request, context), live.plan.execution.limits.parallelReads),
+      mergeMap((request) => this.executeOne(request, context), Math.max(1, live.plan.execution.limits.parallelReads)),
       toArray(),
     );
     const outcomes = await lastValueFrom(together);
@@ -84,14 +85,11 @@ export class ToolStep {
   }
 
   private async inject(outcomes: readonly ToolOutcome[], context: ToolStepContext): Promise<Pick<ToolStepResult, 'toolset' | 'injected'>> {
-    const { live, step } = context;
-    const { strategies, exclude } = live.plan.injection;
+    const { live } = context;
     let { toolset, injected } = context;
     for (const outcome of outcomes) {
-      for (const strategy of outcome.live === undefined ? [] : strategies) {
-        const injection = await this.evaluate(strategy, outcome, { ...context, toolset });
-        const rules = { ...live.plan.execution, exclude };
-        const applied = applyInjection(toolset, injection, rules, { step, strategy: strategy.name, injectedBefore: injected.length });
+      for (const strategy of live.plan.injection.strategies) {
+        const applied = await this.applied(strategy, outcome, { ...context, toolset, injected });
         toolset = applied.toolset;
         injected = applied.added.length > 0 ? [...injected, ...applied.added] : injected;
         for (const event of applied.events) await live.emit(event);
@@ -100,16 +98,27 @@ export class ToolStep {
     return { toolset, injected };
   }
 
-  private async evaluate(strategy: ToolInjectionStrategy, outcome: ToolOutcome, context: ToolStepContext): Promise<ToolInjection> {
-    const { live, step, history, toolset } = context;
-    if (!outcome.tool) return {};
-    const { run, limits } = live.plan.execution;
-    const last = { record: outcome.record, tool: outcome.tool.spec, live: outcome.live, depth: outcome.tool.entity?.depth ?? 0 };
+  /** A strategy that fails, or hands over what cannot be applied, changes nothing. */
+  private async applied(
+    strategy: ToolInjectionStrategy,
+    { tool, record, live: result }: ToolOutcome,
+    context: ToolStepContext,
+  ): Promise<AppliedInjection> {
+    const { live, step, history, toolset, injected } = context;
+    const { execution, injection } = live.plan;
+    if (!tool) return { toolset, added: [], events: [] };
     try {
-      return await strategy.evaluate({ run, history, toolset: toolset.specs, last, step, limits, handles: live.handles });
+      const { declared } = tool.output;
+      const last = { record, tool: tool.spec, live: result, ...(declared && { returns: declared }), depth: tool.entity?.depth ?? 0 };
+      const { run, limits } = execution;
+      const found = strategy.evaluate({ run, history, toolset: toolset.specs, last, step, limits, handles: live.handles });
+      const proposed = await untilAborted(Promise.resolve(found), live.signal);
+      return applyInjection(toolset, proposed, { ...execution, exclude: injection.exclude }, { step, strategy: strategy.name, injected });
     } catch (error) {
-      this.logger.error(`The injection strategy ${strategy.name} failed (run ${run.runId}).`, error);
-      return { warnings: [{ code: 'injection_failed', message: `The injection strategy ${strategy.name} failed.` }] };
+      if (live.signal.aborted) return { toolset, added: [], events: [] };
+      this.logger.error(`The injection strategy ${strategy.name} failed (run ${execution.run.runId}).`, error);
+      const message = `The injection strategy ${strategy.name} failed.`;
+      return { toolset, added: [], events: [{ type: 'warning', step, code: 'injection_failed', message }] };
     }
   }
 }

@@ -6,15 +6,17 @@ import { toJson } from '../schema/from-value.js';
 /** A policy ready to decide. Compiled once; a decision costs a look-up. */
 export class CompiledPolicy {
   readonly version: string;
+  private readonly policy: Policy;
   private readonly decisions = new Map<string, Decision>();
 
-  constructor(private readonly policy: Policy) {
+  constructor(policy: Policy) {
+    this.policy = structuredClone(policy); // what is changed afterwards has another version, or none
     this.version = policy.version ?? `sha256:${sha256(canonicalJson(toJson(policy))).slice(0, 16)}`;
   }
 
   /** The one answer that listing and execution both ask for. */
   decide(subject: PolicySubject): Decision {
-    const key = `${subject.origin.source} ${subject.origin.trusted ? 'trusted' : 'untrusted'} ${subject.effect} ${subject.declaredId}`;
+    const key = `${subject.origin.trusted ? 'trusted' : 'untrusted'} ${subject.effect} ${subject.declaredId}`;
     const known = this.decisions.get(key);
     if (known) return known;
     const decision = { ...this.rule(subject), policyVersion: this.version };
@@ -44,10 +46,10 @@ export class CompiledPolicy {
   }
 }
 
-/** A glob never lets an untrusted source's tool in; to keep one out it works as for any other. */
+/** A glob never lets an untrusted source's tool in, even one that is called like the glob; to keep one out it works as for any other. */
 function matches(pattern: string, { declaredId, origin }: PolicySubject, purpose: 'allow' | 'deny'): boolean {
-  if (pattern === declaredId) return true;
-  return isGlob(pattern) && (origin.trusted || purpose === 'deny') && matchesGlob(pattern, declaredId);
+  if (!isGlob(pattern)) return pattern === declaredId;
+  return (origin.trusted || purpose === 'deny') && matchesGlob(pattern, declaredId);
 }
 
 const SEVERITY = { deny: 2, require_approval: 1, allow: 0 } as const;

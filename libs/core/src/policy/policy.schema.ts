@@ -29,7 +29,7 @@ export function policyFindings(
   at: string,
   known: { readonly subjects: readonly PolicySubject[]; readonly validators: SchemaValidators },
 ): Finding[] {
-  const problems = known.validators.validate(POLICY_SCHEMA, structuredClone(policy));
+  const problems = known.validators.validate(POLICY_SCHEMA, policy);
   if (problems.length > 0)
     return problems.map(({ pointer, message }) => ({
       at: `${at}${pointer}`,
@@ -37,7 +37,24 @@ export function policyFindings(
       remedy: 'See the type Policy for the fields and their values.',
     }));
   const ids = known.subjects.map(({ declaredId }) => declaredId);
-  return [...policy.allow, ...(policy.deny ?? [])].flatMap((pattern) => patternFindings(pattern, at, ids));
+  return [
+    ...[...policy.allow, ...(policy.deny ?? [])].flatMap((pattern) => patternFindings(pattern, at, ids)),
+    ...policy.allow.flatMap((pattern) => untrustedFindings(pattern, at, known.subjects)),
+  ];
+}
+
+/** A glob that would have to let untrusted tools in lets nothing in, which nobody means. */
+function untrustedFindings(pattern: string, at: string, subjects: readonly PolicySubject[]): Finding[] {
+  if (pattern === '*' || !isGlob(pattern)) return [];
+  const matching = subjects.filter(({ declaredId }) => matchesGlob(pattern, declaredId));
+  if (matching.length === 0 || matching.some(({ origin }) => origin.trusted)) return [];
+  return [
+    {
+      at,
+      problem: `The policy allows "${pattern}", which only tools of untrusted sources match, and those no glob allows.`,
+      remedy: `Name each exactly: ${matching.map(({ declaredId }) => `"${declaredId}"`).join(', ')}.`,
+    },
+  ];
 }
 
 function patternFindings(pattern: string, at: string, ids: readonly string[]): Finding[] {

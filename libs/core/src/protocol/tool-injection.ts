@@ -1,3 +1,4 @@
+import type { Type } from '@nestjs/common';
 import type { Message } from './message.js';
 import type { Tool, ToolSpec } from './tool.js';
 import type { RunContext } from './tool-call-context.js';
@@ -8,8 +9,10 @@ import type { WarningCode } from './loop-event.js';
 export interface InjectionResult {
   readonly record: ToolInvocationRecord;
   readonly tool: ToolSpec;
-  /** What the tool's method returned, before any projection. */
+  /** What the tool's method returned, before any projection; undefined where it failed. */
   readonly live: unknown;
+  /** The class the tool declares as its result, whose exposed properties are what the model sees of `live`. */
+  readonly returns?: Type;
   /** Depth of the tool that returned it: 0 for the application's own. */
   readonly depth: number;
 }

@@ -1,6 +1,8 @@
+import type { Type } from '@nestjs/common';
 import type { JSONSchema7 } from 'json-schema';
 import type { JsonObject, JsonValue } from './json.js';
 import type { RunContext, ToolCallContext } from './tool-call-context.js';
+import type { ToolLayers } from './tool-layers.js';
 
 /** What a tool does to the world. Policy, scheduling and retries read it. */
 export type ToolEffect = 'read_only' | 'state_change' | 'external_side_effect';
@@ -66,21 +68,26 @@ export interface ArgumentProblem {
   readonly message: string;
 }
 
-/** The way from canonical JSON arguments to what a tool's method receives. */
+/** What a tool's method receives, or what a model has to mend. */
+export type InputReading = { readonly value: unknown } | { readonly problems: readonly ArgumentProblem[] };
+
+/** The way from JSON arguments to what a tool's method receives: {@link normalize}, the schema, {@link read}. */
 export interface ToolInputCodec {
   readonly schema: JSONSchema7;
   /** Names of top-level arguments that the ui and the audit may not see. */
   readonly hidden: readonly string[];
   /** Argument names at any depth that no model may send; see {@link ToolLoopOptions.reservedArguments}. */
   readonly reserved: readonly string[];
-  /** Builds what {@link Tool.invoke} receives; the JSON is never changed. */
-  build(args: JsonObject): unknown;
-  /** Checks what the schema cannot express; empty when all is well. Absent when the schema says everything. */
-  check?(built: unknown): Promise<readonly ArgumentProblem[]>;
+  /** Leaves out the nulls that mean "not given", so that defaults apply; what it is handed is never changed. */
+  normalize(args: JsonObject): JsonObject;
+  /** Makes what {@link Tool.invoke} receives of arguments that fit the schema, and checks what a schema cannot say. The JSON is never changed. */
+  read(args: JsonObject): InputReading | Promise<InputReading>;
 }
 
 /** Turns a tool's live result into the JSON one audience may see. Throws when the result is not what the tool declared. */
 export interface ResultProjector {
+  /** The class whose exposed properties are all that leaves; absent where no class is declared. */
+  readonly declared?: Type;
   project(value: unknown, audience: Audience): JsonValue;
 }
 
@@ -98,6 +105,8 @@ export interface Tool {
   readonly when?: (context: RunContext) => boolean;
   /** Overrides `limits.toolCallMs` for this tool, in milliseconds. */
   readonly timeoutMs?: number;
+  /** Nest's own layers round the method, where there are any; of a request-scoped provider, those of the run. */
+  readonly layers?: (run: RunContext) => ToolLayers | undefined | Promise<ToolLayers | undefined>;
   /** Calls the user's code. May return a value, a Promise, an Observable or an AsyncIterable. */
   invoke(input: unknown, context: ToolCallContext): unknown;
 }

@@ -53,9 +53,10 @@ function valueSchema(options: ToolParamOptions, designType: unknown): JSONSchema
   const types = options.type ? [options.type] : ((items && (['array'] as const)) ?? typesOfValues(options) ?? typesOfDesign(designType));
   if (!types) return undefined;
   const isList = types.some((type) => type === 'array');
+  const nullable = options.nullable ?? given === null;
   return {
     description: describe(options),
-    ...scalarSchema(types, isList ? { ...options, enum: undefined } : options),
+    ...scalarSchema(types, { ...options, nullable, enum: isList ? undefined : options.enum }),
     ...(isList && { items: itemSchema({ enum: options.enum, ...items }) }),
     ...(isJson(given) && { default: given }),
   };

@@ -59,8 +59,9 @@ export function propertySchema(property: DtoProperty, nested: NestedSchema): Pro
   const { rules, input, field } = property;
   const conditional = rules.some(({ kind }) => kind === 'conditional');
   const optional = conditional || rules.some(({ kind }) => kind === 'optional');
-  const { schema, exact, problems } = valueSchema({ property, conditional, nullable: optional }, nested);
-  const given = defaultFor(schema, property.default);
+  const nullable = conditional || field.nullable === true;
+  const { schema, exact, problems } = valueSchema({ property, conditional, nullable }, nested);
+  const given = nullable || acceptsNull(schema) ? property.default : unlessNull(property.default);
   return {
     schema: { ...schema, ...describe(schema, field), ...(given?.json !== undefined && { default: given.json }) },
     required: !optional && given === undefined,
@@ -69,9 +70,9 @@ export function propertySchema(property: DtoProperty, nested: NestedSchema): Pro
   };
 }
 
-/** An initial `null` where null is not allowed is a property that waits to be given. */
-function defaultFor(schema: JSONSchema7, given: PropertyDefault | undefined): PropertyDefault | undefined {
-  return given?.json === null && !acceptsNull(schema) ? undefined : given;
+/** An initial `null` where null is no value is a property that waits to be given. */
+function unlessNull(given: PropertyDefault | undefined): PropertyDefault | undefined {
+  return given?.json === null ? undefined : given;
 }
 
 interface Value {

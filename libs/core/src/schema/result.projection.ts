@@ -71,6 +71,7 @@ export class ProjectionCompiler {
   compile(output: ResolvedOutput): CompiledProjection {
     const plan = this.planOf(output.type);
     return {
+      declared: output.type,
       findings: exposureFindings(output.type),
       project: (value, audience) => {
         const walk = new ProjectionWalk(output.type.name, audience);

@@ -23,8 +23,8 @@ const FORBIDDEN = [
 ];
 
 /** Keywords whose value is one schema, and keywords whose value is schemas by name. Values such as `default` and `enum` are data, never looked into. */
-const ONE_SCHEMA = ['items', 'additionalProperties', 'propertyNames'];
-const NAMED_SCHEMAS = ['properties', '$defs', 'definitions'];
+export const ONE_SCHEMA = ['items', 'additionalProperties', 'propertyNames'];
+export const NAMED_SCHEMAS = ['properties', '$defs', 'definitions'];
 
 /** What a schema may not say, since providers disagree about it: everything outside plain objects, arrays, enums, bounds and local `$defs`. */
 export function subsetProblems(schema: JSONSchema7): readonly SubsetProblem[] {
@@ -111,16 +111,21 @@ function problemsAt({ schema, pointer }: Place, definitions: object): SubsetProb
 function referenceProblem(reference: unknown, definitions: object): string | undefined {
   if (reference === undefined) return undefined;
   if (typeof reference !== 'string') return '"$ref" must be text';
-  const [, name] = /^#\/\$defs\/([^/]+)$/.exec(reference) ?? [];
+  const name = definitionNamed(reference);
   if (name === undefined) return `"${reference}" is not supported; only "#/$defs/Name" is`;
-  const key = name.replaceAll('~1', '/').replaceAll('~0', '~');
-  return Object.hasOwn(definitions, key) ? undefined : `"${reference}" names nothing in $defs`;
+  return Object.hasOwn(definitions, name) ? undefined : `"${reference}" names nothing in $defs`;
+}
+
+/** The name in `$defs` that a `$ref` stands for; undefined for any other reference. */
+export function definitionNamed(reference: string): string | undefined {
+  return /^#\/\$defs\/([^/]+)$/.exec(reference)?.[1]?.replaceAll('~1', '/').replaceAll('~0', '~');
 }
 
 function childrenOf(value: unknown): [string, unknown][] {
   return typeof value === 'object' && value !== null ? Object.entries(value) : [];
 }
 
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+/** Whether a value is what JSON calls an object. */
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -8,6 +8,7 @@ import type { ToolInputCodec } from '../protocol/tool.js';
 import { instanceProblems } from './class-validator.check.js';
 import { dtoSchema } from './dto.schema.js';
 import { instanceBuilder } from './instance.builder.js';
+import { optionalNullRemoval } from './optional.nulls.js';
 import { parameterSchema, type NamedParameter } from './parameter.schema.js';
 import { isReserved, propertyNamesOf } from './schema.subset.js';
 
@@ -18,14 +19,14 @@ export interface CompiledInput {
 }
 
 /** Where a declaration stands, and which argument names no model may send. */
-interface Declaration {
+export interface Declaration {
   readonly at: string;
   readonly reserved: readonly string[];
 }
 
 type InputParameter = Extract<ToolParameter, { readonly kind: 'input' }>;
 
-const NOTHING: JSONSchema7 = { type: 'object', properties: {}, additionalProperties: false };
+export const NO_ARGUMENTS: JSONSchema7 = { type: 'object', properties: {}, additionalProperties: false };
 
 /** The input of a decorated method: its DTO, or its named parameters, or nothing. Names the tool was allowed by `allowReserved` are not reserved. */
 export function compileToolInput(declaration: Declaration & { readonly method: ToolMethod }): CompiledInput {
@@ -43,15 +44,8 @@ export function compileToolInput(declaration: Declaration & { readonly method: T
 /** The input of a tool that takes a DTO class; it receives an instance. */
 export function compileDtoInput({ at, reserved, type }: Declaration & { readonly type: Type }): CompiledInput {
   const { schema, hidden, needsClassValidator, findings } = dtoSchema(type);
-  const check = needsClassValidator ? { check: instanceProblems } : {};
   return {
-    input: {
-      schema,
-      hidden,
-      reserved,
-      build: instanceBuilder(type),
-      ...check,
-    },
+    input: { schema, hidden, reserved, normalize: optionalNullRemoval(schema), read: dtoReader(type, { needsClassValidator }) },
     findings: [
       ...findings.map(({ path, problem, remedy }) => ({ at, problem: `${path} ${problem}.`, remedy })),
       ...reservedFindings(at, schema, reserved),
@@ -59,9 +53,34 @@ export function compileDtoInput({ at, reserved, type }: Declaration & { readonly
   };
 }
 
-/** The input of a tool that brings its own schema; it receives the plain arguments. */
-export function compileSchemaInput({ at, reserved, schema }: Declaration & { readonly schema: JSONSchema7 }): CompiledInput {
-  return { input: { schema, hidden: [], reserved, build: (args) => args }, findings: reservedFindings(at, schema, reserved) };
+/** Answers at once unless class-validator has to be asked, which takes longer than the rest of the pipeline. */
+function dtoReader(type: Type, { needsClassValidator }: { readonly needsClassValidator: boolean }): ToolInputCodec['read'] {
+  const build = instanceBuilder(type);
+  if (!needsClassValidator) return (args) => ({ value: build(args) });
+  return async (args) => {
+    const value = build(args);
+    const problems = await instanceProblems(value);
+    return problems.length > 0 ? { problems } : { value };
+  };
+}
+
+interface SchemaDeclaration extends Declaration {
+  readonly schema: JSONSchema7;
+  readonly read?: ToolInputCodec['read'];
+}
+
+/** The input of a tool that brings its own schema. Unless it says how to read them, it receives the plain arguments. */
+export function compileSchemaInput({ at, reserved, schema, read = (args) => ({ value: args }) }: SchemaDeclaration): CompiledInput {
+  return {
+    input: { schema, hidden: [], reserved, normalize: optionalNullRemoval(schema), read },
+    findings: reservedFindings(at, schema, reserved),
+  };
+}
+
+/** What stands in for an input that cannot be used; its findings keep the application from starting. */
+export function unusableInput({ at, reserved }: Declaration, ...findings: readonly Omit<Finding, 'at'>[]): CompiledInput {
+  const { input } = compileSchemaInput({ at, reserved, schema: NO_ARGUMENTS });
+  return { input, findings: findings.map(({ problem, remedy }) => ({ at, problem, remedy })) };
 }
 
 /** The positional arguments for the method: the instance, the named values, the context. Gaps, and arguments the model left out, are undefined. */
@@ -85,13 +104,14 @@ function compileInputParameter(declaration: Declaration, type: unknown): Compile
   if (isDtoClass(type)) return compileDtoInput({ ...declaration, type });
   const problem = 'The class of the @ToolInput() parameter is not known at run time.';
   const remedy = 'Give the class: @ToolInput(SearchCustomers), and import it as a value, not by "import type".';
-  return { ...compileSchemaInput({ ...declaration, schema: NOTHING }), findings: [{ at: declaration.at, problem, remedy }] };
+  return unusableInput(declaration, { problem, remedy });
 }
 
 const NO_DTO = new Set<unknown>([String, Number, Boolean, Symbol, BigInt, Array, Object, Function, Promise, Map, Set, Date]);
 
-function isDtoClass(type: unknown): type is Type {
-  return typeof type === 'function' && !NO_DTO.has(type);
+/** An arrow function has no prototype. */
+export function isDtoClass(type: unknown): type is Type {
+  return typeof type === 'function' && type.prototype !== undefined && !NO_DTO.has(type);
 }
 
 function compileParameters({ at, reserved }: Declaration, method: ToolMethod): CompiledInput {

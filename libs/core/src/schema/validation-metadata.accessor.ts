@@ -1,6 +1,7 @@
 import type { Type } from '@nestjs/common';
 import { getMetadataStorage, IS_OPTIONAL, ValidationTypes } from 'class-validator';
 import type { ValidationMetadata } from 'class-validator/types/metadata/ValidationMetadata.js';
+import { isNotNull } from '../decorators/tool-field.decorator.js';
 
 /** One class-validator decorator on one property. */
 export interface ValidationRule {
@@ -50,9 +51,10 @@ function holdsOf({ validateIf, groups }: ValidationMetadata): ValidationRule['ho
   return (groups ?? []).length > 0 ? 'in groups' : 'always';
 }
 
-function kindOf({ type, name }: ValidationMetadata): ValidationRule['kind'] {
+function kindOf({ type, name, constraints }: ValidationMetadata): ValidationRule['kind'] {
   switch (type) {
     case ValidationTypes.CONDITIONAL_VALIDATION:
+      if (constraints.includes(isNotNull)) return 'allowed'; // the schema says it by its type
       return name === IS_OPTIONAL ? 'optional' : 'conditional';
     case ValidationTypes.NESTED_VALIDATION:
       return 'nested';

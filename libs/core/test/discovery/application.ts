@@ -34,6 +34,10 @@ export class RecordingLogger implements LoggerService {
     this.lines.push({ level: 'error', message, details });
   }
 
+  warnings(): readonly LogLine[] {
+    return this.lines.filter(({ level }) => level === 'warn');
+  }
+
   errors(): readonly LogLine[] {
     return this.lines.filter(({ level }) => level === 'error');
   }

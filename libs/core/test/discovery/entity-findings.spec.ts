@@ -1,25 +1,22 @@
 import { describe, expect, it } from '@jest/globals';
-import { Expose, Type } from 'class-transformer';
+import type { Type } from '@nestjs/common';
+import { Expose, Type as TypeOf } from 'class-transformer';
 import { LlmTool, ToolLoopModule, ToolProvider, type ToolProviderOptions } from '@toolloop/core';
 import { findingsOf, start } from './application.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
 
 /** An entity class of that name with one tool. */
-function entity(name: string, options: ToolProviderOptions = {}, tool = 'getIt'): new () => object {
-  const classes = {
-    [name]: class {
-      @Expose() id = '1';
-      getIt(): number {
-        return 1;
-      }
-    },
-  };
-  const type = classes[name];
-  if (!type) throw new Error('no class');
-  LlmTool({ ...fine, name: tool })(type.prototype, 'getIt', {});
-  ToolProvider(options)(type);
-  return type;
+function entity(name: string, options: ToolProviderOptions = {}, tool = 'getIt'): Type {
+  @ToolProvider(options)
+  class Entity {
+    @Expose() id = '1';
+    @LlmTool({ ...fine, name: tool }) getIt(): number {
+      return 1;
+    }
+  }
+  Object.defineProperty(Entity, 'name', { value: name });
+  return Entity;
 }
 
 describe('invariant 4: an entity class does not start the application', () => {
@@ -61,7 +58,9 @@ describe('invariant 4: an entity class does not start the application', () => {
   });
 
   it('invariant 4: that is in forFeature and not marked', async () => {
-    class Plain {}
+    class Plain {
+      id = '1';
+    }
     expect(await findingsOf({ imports: [ToolLoopModule.forFeature({ entities: [Plain] })] })).toEqual([
       {
         at: 'Plain',
@@ -133,7 +132,7 @@ describe('invariant 4: the findings of an entity class', () => {
       @LlmTool({ description: 'x', reveal: 'all' }) price(): void {}
     }
     class Order {
-      @Expose() @Type(() => Line) lines: Line[] = [];
+      @Expose() @TypeOf(() => Line) lines: Line[] = [];
     }
     @ToolProvider({ namespace: 'desk' })
     class DeskTools {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Injectable } from '@nestjs/common';
+import { Injectable, Module } from '@nestjs/common';
 import { Expose, Type } from 'class-transformer';
 import { IsString, ValidateNested } from 'class-validator';
 import { ConfigurationError, LlmTool, ToolContext, ToolInput, ToolParam, ToolProvider, type ToolCallContext } from '@toolloop/core';
@@ -120,6 +120,7 @@ describe('invariant 4: a tool does not start the application', () => {
     class SharedTools {
       @LlmTool(fine) run(): void {}
     }
+    @Module({})
     class OtherModule {}
     const imports = [{ module: OtherModule, providers: [SharedTools] }];
     expect(await findingsOf({ providers: [SharedTools], imports })).toMatchObject([

@@ -3,6 +3,7 @@ import type { Type as Class } from '@nestjs/common';
 import { Type } from 'class-transformer';
 import * as cv from 'class-validator';
 import type { JSONSchema7 } from 'json-schema';
+import { ToolField } from '../../src/decorators/tool-field.decorator.js';
 import { constraintSchema } from '../../src/schema/constraint.schemas.js';
 import { dtoSchema, type DtoSchema } from '../../src/schema/dto.schema.js';
 
@@ -10,6 +11,8 @@ enum Status {
   Open = 'open',
   Closed = 'closed',
 }
+
+const NULLABLE = ToolField({ nullable: true });
 
 enum Level {
   Low,
@@ -113,10 +116,17 @@ describe('constraints a schema says in full', () => {
     ['IsDate', [cv.IsDate(), Type(() => Date)], { type: 'string', format: 'date-time' }],
     ['Type of a scalar', [cv.IsNotEmpty(), Type(() => Number)], { type: 'number' }],
     ['IsObject', [cv.IsObject()], { type: 'object', additionalProperties: true }],
-    ['IsOptional', [cv.IsString(), cv.IsOptional()], { type: ['string', 'null'] }],
-    ['IsOptional with an enum', [cv.IsIn(['a']), cv.IsOptional()], { type: ['string', 'null'], enum: ['a', null] }],
-    ['IsOptional with a list', [cv.IsString({ each: true }), cv.IsOptional()], { type: ['array', 'null'], items: { type: 'string' } }],
-    ['IsOptional with a date', [cv.IsDate(), Type(() => Date), cv.IsOptional()], { type: ['string', 'null'], format: 'date-time' }],
+    ['IsOptional', [cv.IsString(), cv.IsOptional()], { type: 'string' }],
+    [
+      'IsOptional with a list of values that has null',
+      [cv.IsIn(['a', null]), cv.IsOptional()],
+      { type: ['string', 'null'], enum: ['a', null] },
+    ],
+    ['nullable', [cv.IsString(), NULLABLE], { type: ['string', 'null'] }],
+    ['nullable and IsOptional', [cv.IsString(), cv.IsOptional(), NULLABLE], { type: ['string', 'null'] }],
+    ['nullable with an enum', [cv.IsIn(['a']), NULLABLE], { type: ['string', 'null'], enum: ['a', null] }],
+    ['nullable with a list', [cv.IsString({ each: true }), NULLABLE], { type: ['array', 'null'], items: { type: 'string' } }],
+    ['nullable with a date', [cv.IsDate(), Type(() => Date), NULLABLE], { type: ['string', 'null'], format: 'date-time' }],
   ])('%s', (_, decorators, expected) => {
     const compiled = schemaWith(...decorators);
     expect(compiled.findings).toEqual([]);

@@ -13,6 +13,7 @@ import {
   MaxLength,
   Min,
   MinLength,
+  validate,
   Validate,
   ValidateNested,
   ValidatorConstraint,
@@ -39,10 +40,16 @@ class Address {
 
 const ADDRESS: JSONSchema7 = {
   type: 'object',
-  properties: { city: { type: 'string' }, street: { type: ['string', 'null'] } },
+  properties: { city: { type: 'string' }, street: { type: 'string' } },
   required: ['city'],
   additionalProperties: false,
 };
+
+class Other {
+  @IsInt() value!: number;
+}
+
+const OTHER: JSONSchema7 = { type: 'object', properties: { value: { type: 'integer' } }, required: ['value'], additionalProperties: false };
 
 class TreeNode {
   @IsString() name!: string;
@@ -67,13 +74,14 @@ describe('nested classes', () => {
     });
   });
 
-  it('are nullable where they are optional', () => {
+  it('are nullable where they say so, and not where they are optional', () => {
     class Customer {
       @IsOptional() @ValidateNested() @Type(() => Address) home?: Address;
+      @ToolField({ nullable: true }) @ValidateNested() @Type(() => Other) work: Other | null = null;
     }
     expect(dtoSchema(Customer).schema).toEqual({
       type: 'object',
-      properties: { home: { ...ADDRESS, type: ['object', 'null'] } },
+      properties: { home: ADDRESS, work: { ...OTHER, type: ['object', 'null'], default: null } },
       additionalProperties: false,
     });
   });
@@ -92,14 +100,16 @@ describe('nested classes', () => {
   it('are in $defs when they are used twice', () => {
     class Customer {
       @ValidateNested() @Type(() => Address) home!: Address;
-      @IsOptional() @ValidateNested() @Type(() => Address) work?: Address;
+      @IsOptional() @ValidateNested() @Type(() => Address) holiday?: Address;
+      @ToolField({ nullable: true }) @ValidateNested() @Type(() => Address) work: Address | null = null;
       @ValidateNested({ each: true }) @Type(() => Address) others!: Address[];
     }
     expect(dtoSchema(Customer).schema).toEqual({
       type: 'object',
       properties: {
         home: { $ref: '#/$defs/Address' },
-        work: { $ref: '#/$defs/AddressOrNull' },
+        holiday: { $ref: '#/$defs/Address' },
+        work: { $ref: '#/$defs/AddressOrNull', default: null },
         others: { type: 'array', items: { $ref: '#/$defs/Address' } },
       },
       required: ['home', 'others'],
@@ -114,14 +124,14 @@ describe('nested classes', () => {
       type: 'object',
       properties: {
         name: { type: 'string' },
-        children: { type: ['array', 'null'], items: { $ref: '#/$defs/TreeNode' } },
-        parent: { $ref: '#/$defs/TreeNodeOrNull' },
+        children: { type: 'array', items: { $ref: '#/$defs/TreeNode' } },
+        parent: { $ref: '#/$defs/TreeNode' },
       },
       required: ['name'],
       additionalProperties: false,
     };
     expect(findings).toEqual([]);
-    expect(schema).toEqual({ ...node, $defs: { TreeNode: node, TreeNodeOrNull: { ...node, type: ['object', 'null'] } } });
+    expect(schema).toEqual({ ...node, $defs: { TreeNode: node } });
     expect(subsetProblems(schema)).toEqual([]);
   });
 
@@ -215,7 +225,8 @@ describe('defaults', () => {
   class Search {
     @IsInt() limit = 10;
     @IsString({ each: true }) tags: string[] = ['a'];
-    @IsOptional() @IsString() note: string | null = null;
+    @ToolField({ nullable: true }) @IsString() note: string | null = null;
+    @IsOptional() @IsString() comment: string | null = null;
     @IsString() name: string | null = null;
     @IsObject() filter = { open: true };
     @IsString() id = randomUUID();
@@ -264,7 +275,7 @@ describe('what the compiler recorded', () => {
     }
     expect(properties(dtoSchema(Search).schema)).toEqual({
       name: { type: 'string', minLength: 1 },
-      limit: { type: ['number', 'null'] },
+      limit: { type: 'number' },
       more: { type: 'boolean', description: 'Whether to go on' },
       priority: { type: 'string', minLength: 1 },
     });
@@ -283,10 +294,10 @@ describe('what the compiler recorded', () => {
     expect(findings).toEqual([]);
     expect(properties(schema)).toEqual({
       priority: { type: 'string', enum: ['low', 'high'] },
-      other: { type: ['string', 'null'], enum: ['low', 'high', null] },
+      other: { type: 'string', enum: ['low', 'high'] },
       name: { type: 'string' },
       tags: { type: 'array', items: { type: 'string' } },
-      note: { type: ['string', 'null'] },
+      note: { type: 'string' },
       homes: { type: 'array', items: ADDRESS },
     });
   });
@@ -331,6 +342,22 @@ describe('ToolField', () => {
       name: { type: 'string', description: 'Whom to look for.', examples: ['Jo'] },
       level: { type: 'number', enum: [1, 2], description: 'How bad. 1 = Low, 2 = High.' },
     });
+  });
+
+  it('makes null a value, which class-validator takes too', async () => {
+    class Search {
+      @ToolField({ nullable: true }) @IsString() @MinLength(2) name!: string | null;
+      @ToolField({ nullable: true }) @IsOptional() @IsEnum(Priority) priority?: Priority | null;
+    }
+    const { schema, needsClassValidator } = dtoSchema(Search);
+    expect(schema).toMatchObject({
+      properties: { name: { type: ['string', 'null'], minLength: 2 }, priority: { type: ['string', 'null'], enum: ['low', 'high', null] } },
+      required: ['name'],
+    });
+    expect(needsClassValidator).toBe(false);
+    expect(await validate(Object.assign(new Search(), { name: null, priority: null }))).toEqual([]);
+    expect(await validate(Object.assign(new Search(), { name: 'a' }))).toHaveLength(1);
+    expect(await validate(new Search())).toHaveLength(1);
   });
 
   it('is inherited', () => {

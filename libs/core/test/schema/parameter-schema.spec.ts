@@ -54,6 +54,8 @@ describe('parameterSchema', () => {
     ['a list of mixed values', { enum: ['a', 1] }, Object, { type: ['string', 'number'], enum: ['a', 1] }],
     ['null', { nullable: true }, String, { type: ['string', 'null'] }],
     ['null in an enum', { nullable: true, enum: ['a'] }, undefined, { type: ['string', 'null'], enum: ['a', null] }],
+    ['null by default', { default: null }, String, { type: ['string', 'null'], default: null }],
+    ['an optional value, which null is not', { required: false }, String, { type: 'string' }],
     ['an array of strings', { type: 'array' }, Array, { type: 'array', items: { type: 'string' } }],
     [
       'an array of what is said',

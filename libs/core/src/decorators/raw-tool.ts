@@ -1,0 +1,51 @@
+import type { Type } from '@nestjs/common';
+import type { ToolCallContext } from '../protocol/tool-call-context.js';
+import type { RawToolClass, RawToolDeclaration } from './raw-tool.declaration.js';
+
+/** Code that a raw tool runs. */
+interface Executable<Input> {
+  execute(input: Input, context: ToolCallContext): unknown;
+}
+
+/** A tool that is no method of a provider. It only records; it is compiled, and its mistakes are found, when the application starts. */
+export class RawTool {
+  constructor(
+    readonly declaration: Partial<RawToolDeclaration>,
+    /** Shown in findings. */
+    readonly at: string,
+    readonly source: Executable<unknown>,
+    /** The class it was made of, by which it can be selected. */
+    readonly type?: Type,
+  ) {}
+}
+
+/** A tool made of a function: for `ToolLoopModule.forRoot({ tools })` and `forFeature({ tools })`. */
+export function tool<Input>(declaration: RawToolDeclaration<Input> & Executable<Input>): RawTool {
+  return new RawTool(declaration, `tool ${declaration.id}`, declaration);
+}
+
+/** How a class becomes a tool; what is given here wins over the class's static `tool`. */
+export type RawToolSettings<Options> = Partial<Omit<RawToolDeclaration, 'id'>> & {
+  /** The tool's id. @default the `id` in the class's static `tool` */
+  readonly as?: string;
+  /** Handed to the class's constructor. */
+  readonly options?: Options;
+};
+
+/** A tool made of a class that needs nothing of ours: a method `call` is all it has to have. */
+export function rawTool<Options>(type: RawToolClass<Options>, { as, options, ...own }: RawToolSettings<NoInfer<Options>> = {}): RawTool {
+  const id = as ?? type.tool?.id;
+  const declaration = { ...type.tool, ...own, ...(id !== undefined && { id }) };
+  return new RawTool(declaration, type.name, executableOf(type, options), type);
+}
+
+/** One instance serves every call: it is made when the application starts, so that a missing option is found then. */
+function executableOf<Options>(type: RawToolClass<Options>, options: Options | undefined): Executable<unknown> {
+  const instance: unknown = Reflect.construct(type, options === undefined ? [] : [options]);
+  if (!isCallable(instance)) throw new TypeError(`${type.name} has no method "call", which is what a raw tool is called by.`);
+  return { execute: (input, context) => instance.call(input, context) };
+}
+
+function isCallable(value: unknown): value is { call(input: unknown, context: ToolCallContext): unknown } {
+  return typeof value === 'object' && value !== null && 'call' in value && typeof value.call === 'function';
+}

@@ -1,0 +1,90 @@
+import { HttpException, Injectable } from '@nestjs/common';
+import type { JsonObject } from '../protocol/json.js';
+import type { ToolFailure } from '../protocol/tool-error.js';
+import type { ToolLayers } from '../protocol/tool-layers.js';
+import type { Tool } from '../protocol/tool.js';
+import { canonicalJson } from '../schema/canonical-json.js';
+import { compileReveal } from '../schema/revealed.projection.js';
+import type { ReadArguments } from './argument.reader.js';
+import { CallContextFactory } from './call.context.factory.js';
+import { CallFailure, failureOf, unexplained } from './call.failure.js';
+import type { CallProgress } from './execution.scope.js';
+import { explained } from './explained.error.js';
+import { fromCanonical } from './from-arguments.js';
+import { Interruption, untilAborted } from './interruption.js';
+import { ToolCallStorage } from './tool-call.storage.js';
+
+/** The first half of stage 4: Nest's guards and pipes, where a tool has any. What they do not clearly let in stays out. */
+@Injectable()
+export class CallAdmission {
+  private readonly json = compileReveal('all');
+
+  constructor(
+    private readonly contexts: CallContextFactory,
+    private readonly storage: ToolCallStorage,
+  ) {}
+
+  /** The input as the pipes made it, rebuilt from its canonical JSON. Throws `forbidden` or `invalid_args`. */
+  async admit(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ReadArguments> {
+    if (!tool.layers) return input;
+    const layers = await tool.layers(progress.scope.run);
+    if (!layers) return input;
+    const piped = await this.throughLayers(layers, tool, { input, progress });
+    return piped === input.built ? input : this.rebuilt(tool, piped);
+  }
+
+  private async throughLayers(
+    layers: ToolLayers,
+    tool: Tool,
+    { input, progress }: { readonly input: ReadArguments; readonly progress: CallProgress },
+  ): Promise<unknown> {
+    const { context, close } = this.contexts.open(tool, progress);
+    try {
+      const admitted = this.storage.run(context, () => layers.admit(input.built, context));
+      return await untilAborted(admitted, context.signal);
+    } catch (error) {
+      if (context.signal.aborted) throw Interruption.from(context.signal);
+      const known = await explained(layers, error, { input: input.built, context });
+      throw new CallFailure(refusalOf(error, known), { cause: error });
+    } finally {
+      close();
+    }
+  }
+
+  /** What was approved and stored is what runs: the method receives what the JSON of the pipes' result gives. */
+  private async rebuilt(tool: Tool, piped: unknown): Promise<ReadArguments> {
+    const canonical = canonicalJson(this.json.project({ ...asRecord(piped) }, 'audit'));
+    const args: JsonObject = fromCanonical(canonical);
+    const reading = await tool.input.read(args);
+    if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
+    return { canonical, args, built: reading.value };
+  }
+}
+
+function asRecord(value: unknown): object {
+  return typeof value === 'object' && value !== null ? value : {};
+}
+
+/** A guard that throws anything but a bad request did not let the call in, whatever it meant. */
+function refusalOf(error: unknown, known: ToolFailure | undefined): ToolFailure {
+  const failure = known ?? failureOf(error);
+  if (error instanceof HttpException) {
+    const status = error.getStatus();
+    if (status === 400 || status === 422) return { ...failure, code: 'invalid_args', ...problemsOf(error) };
+    if (status === 429) return { ...failure, code: 'budget_exceeded', retryable: true };
+  }
+  return { ...(failure.code === 'execution_failed' && !known ? unexplainedRefusal(error) : failure), code: 'forbidden' };
+}
+
+function unexplainedRefusal(error: unknown): ToolFailure {
+  if (error instanceof HttpException && error.getStatus() < 500) return failureOf(error);
+  return { ...unexplained(), safeMessage: 'The call was not let in.' };
+}
+
+/** Nest's validation pipe says everything in a list. */
+function problemsOf(error: HttpException): Pick<ToolFailure, 'problems'> {
+  const response = error.getResponse();
+  const messages: unknown = typeof response === 'object' && 'message' in response ? response.message : undefined;
+  if (!Array.isArray(messages)) return {};
+  return { problems: messages.slice(0, 10).map((message) => ({ pointer: '', message: String(message) })) };
+}

@@ -1,0 +1,65 @@
+import { Injectable, Logger, Optional } from '@nestjs/common';
+import { ConnectionBroker, type ToolCallContext } from '../protocol/tool-call-context.js';
+import type { Tool } from '../protocol/tool.js';
+import { compileReveal } from '../schema/revealed.projection.js';
+import { idempotencyKeyOf } from './effect.guard.js';
+import type { CallProgress } from './execution.scope.js';
+import { linkSignal } from './interruption.js';
+import { ProgressReport } from './progress.report.js';
+
+/** A call's context while code of the application runs in it. Close it when that code is done, or out of time. */
+export interface OpenContext {
+  readonly context: ToolCallContext;
+  readonly report: ProgressReport;
+  readonly close: () => void;
+}
+
+/** Makes what a tool, its guards and its interceptors know of the call they belong to. */
+@Injectable()
+export class CallContextFactory {
+  private readonly logger = new Logger('ToolCall');
+  private readonly anything = compileReveal('all');
+
+  constructor(@Optional() private readonly broker?: ConnectionBroker) {}
+
+  /** The signal is aborted with the run, or when the tool's time is up. */
+  open(tool: Tool, progress: CallProgress): OpenContext {
+    const { request, scope } = progress;
+    const ms = tool.timeoutMs ?? scope.limits.toolCallMs;
+    const link = linkSignal(scope.signal, { ms, message: `The tool did not answer within ${ms} ms.` });
+    const report = new ProgressReport(progress, this.logger);
+    const context: ToolCallContext = {
+      ...scope.run,
+      step: request.step,
+      toolCallId: request.call.toolCallId,
+      signal: link.signal,
+      deadline: deadlineIn(ms),
+      idempotencyKey: idempotencyKeyOf(progress),
+      logger: this.logger,
+      progress: (value) => void report.show(value, this.anything),
+      connection: async (id) => {
+        report.assertRunning();
+        return this.brokerFor(id).resolve(id, context);
+      },
+    };
+    const close = (): void => {
+      report.end();
+      link.release();
+    };
+    return { context, report, close };
+  }
+
+  private brokerFor(id: string): ConnectionBroker {
+    if (this.broker) return this.broker;
+    throw new Error(
+      `The tool asked for the connection "${id}" and no ConnectionBroker is provided. Provide one in ToolLoopModule.forRoot({ providers }).`,
+    );
+  }
+}
+
+/** The last moment that a Date can tell. */
+const END_OF_TIME = 8.64e15;
+
+function deadlineIn(ms: number): Date {
+  return new Date(Math.min(Date.now() + ms, END_OF_TIME));
+}

@@ -1,0 +1,35 @@
+import { Injectable } from '@nestjs/common';
+import type { Tool } from '../protocol/tool.js';
+import { ArgumentReader, type ReadArguments } from './argument.reader.js';
+import { CallLookup } from './call.lookup.js';
+import type { CallProgress } from './execution.scope.js';
+import { PolicyGate } from './policy.gate.js';
+import { shownArguments } from './tool.outcome.js';
+
+/** Stages 1 to 3: which tool is meant, and with which arguments. */
+@Injectable()
+export class CallReader {
+  constructor(
+    private readonly lookup: CallLookup,
+    private readonly policy: PolicyGate,
+    private readonly argumentReader: ArgumentReader,
+  ) {}
+
+  /** The call is announced with its arguments as soon as they are known, and without them where they never are. */
+  async read(progress: CallProgress): Promise<{ readonly tool: Tool; readonly input: ReadArguments }> {
+    const { request, scope } = progress;
+    const announcement = { type: 'tool-call', step: request.step, toolCallId: request.call.toolCallId, tool: request.call.name } as const;
+    try {
+      const tool = this.lookup.resolve(progress);
+      progress.tool = tool;
+      this.policy.admit(tool, progress);
+      const input = await this.argumentReader.read(tool, request.call, scope);
+      progress.args = input.args;
+      await scope.emit({ ...announcement, args: shownArguments(input.args, tool.input.hidden) });
+      return { tool, input };
+    } catch (error) {
+      await scope.emit(announcement);
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,34 @@
+import type { Logger } from '@nestjs/common';
+import type { ResultProjector } from '../protocol/tool.js';
+import type { CallProgress } from './execution.scope.js';
+
+/** What a running tool lets others see before it has answered. Once the call is over it says nothing more, however long the tool goes on. */
+export class ProgressReport {
+  private isOver = false;
+
+  constructor(
+    private readonly progress: CallProgress,
+    private readonly logger: Logger,
+  ) {}
+
+  /** A value that may not be shown is logged and left out: it is no reason to fail a call that goes on. */
+  show(value: unknown, projector: ResultProjector): void | Promise<void> {
+    if (this.isOver) return;
+    const { request, scope } = this.progress;
+    const { toolCallId, name } = request.call;
+    try {
+      return scope.emit({ type: 'tool-progress', step: request.step, toolCallId, tool: name, value: projector.project(value, 'ui') });
+    } catch (error) {
+      this.logger.warn(`A progress value of ${name} cannot be shown (run ${scope.run.runId}).`, error);
+    }
+  }
+
+  end(): void {
+    this.isOver = true;
+  }
+
+  /** For what a tool may do only while it runs. */
+  assertRunning(): void {
+    if (this.isOver) throw new Error(`The call ${this.progress.request.call.toolCallId} is over.`);
+  }
+}

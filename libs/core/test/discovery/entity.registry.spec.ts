@@ -1,0 +1,71 @@
+import { describe, expect, it } from '@jest/globals';
+import { Expose } from 'class-transformer';
+import { LlmTool, ToolCatalog, ToolLoopModule, ToolProvider } from '@toolloop/core';
+import { instanceIdOf, type EntityRegistry } from '../../src/discovery/entity.registry.js';
+import { start } from './application.js';
+
+const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
+
+@ToolProvider({ prefix: 'customer', instanceIdProperty: 'number' })
+class Customer {
+  @Expose() number: unknown = 1;
+  @LlmTool(fine) spend(): number {
+    return 1;
+  }
+}
+
+class VipCustomer extends Customer {}
+
+@ToolProvider()
+class Stranger {
+  @Expose() id = '1';
+  @LlmTool(fine) run(): void {}
+}
+
+async function registry(): Promise<EntityRegistry> {
+  const module = await start({ imports: [ToolLoopModule.forFeature({ entities: [Customer] })] });
+  return module.get(ToolCatalog).entities;
+}
+
+describe('EntityRegistry', () => {
+  it('finds the definition of a class, and of a class below it', async () => {
+    const entities = await registry();
+    expect(entities.find(new Customer())?.type).toBe(Customer);
+    expect(entities.find(new VipCustomer())?.type).toBe(Customer);
+  });
+
+  it.each([{}, [], new Map(), Object.create(null) as object, { constructor: Customer }])('finds nothing for %p', async (value) => {
+    const entities = await registry();
+    expect(entities.find(value)).toBeUndefined();
+    expect(entities.isUnknownProvider(value)).toBe(false);
+  });
+
+  it('tells a marked class that nobody named from one that is known', async () => {
+    const entities = await registry();
+    expect(entities.isUnknownProvider(new Stranger())).toBe(true);
+    expect(entities.isUnknownProvider(new VipCustomer())).toBe(false);
+  });
+
+  it('knows how long an id may be, so that every tool of the entity stays within 64 characters', async () => {
+    const [definition] = (await registry()).definitions;
+    expect(definition?.maxIdLength).toBe(24);
+  });
+});
+
+describe('instanceIdOf', () => {
+  it.each<[string, unknown, string | undefined]>([
+    ['text', 'c-1', 'c-1'],
+    ['a number', 7, '7'],
+    ['a bigint', 9007199254740993n, '9007199254740993'],
+    ['a method', () => 'from a method', 'from a method'],
+    ['an empty text', '', undefined],
+    ['NaN', Number.NaN, undefined],
+    ['null', null, undefined],
+    ['an object', { id: 1 }, undefined],
+    ['a promise', Promise.resolve('1'), undefined],
+  ])('reads %s', async (_, number, id) => {
+    const [definition] = (await registry()).definitions;
+    if (!definition) throw new Error('no definition');
+    expect(instanceIdOf(definition, Object.assign(new Customer(), { number }))).toBe(id);
+  });
+});

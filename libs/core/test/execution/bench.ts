@@ -1,0 +1,105 @@
+import type { ModuleMetadata, Provider } from '@nestjs/common';
+import type { TestingModule } from '@nestjs/testing';
+import {
+  DEFAULT_LIMITS,
+  ToolCatalog,
+  ToolRunner,
+  type Limits,
+  type LoopEventBody,
+  type Policy,
+  type Tool,
+  type ToolLoopOptions,
+} from '@toolloop/core';
+import { Toolset } from '../../src/catalog/toolset.js';
+import type { CallRequest, ExecutionScope, ToolOutcome } from '../../src/execution/execution.scope.js';
+import { CompiledPolicy } from '../../src/policy/compiled.policy.js';
+import { RecordingLogger, start } from '../discovery/application.js';
+
+export interface BenchOptions extends ModuleMetadata {
+  readonly options?: Partial<ToolLoopOptions>;
+  readonly ports?: readonly Provider[];
+}
+
+/** Whose run it is, and how; every field has a value that does not matter. */
+export interface RunOptions {
+  readonly runId?: string;
+  readonly requestId?: string;
+  readonly tenant?: string;
+  readonly actorId?: string | undefined;
+  readonly tools?: readonly Tool[];
+  readonly toolset?: Toolset;
+  readonly policies?: readonly Policy[];
+  readonly limits?: Partial<Limits>;
+  readonly signal?: AbortSignal;
+  readonly emit?: ExecutionScope['emit'];
+  readonly context?: Readonly<Record<string, unknown>>;
+}
+
+export interface RunOfCalls {
+  readonly events: readonly LoopEventBody[];
+  readonly scope: ExecutionScope;
+  /** Runs a call; arguments that are no text are sent as JSON. */
+  exec(name: string, args?: unknown, place?: Partial<Pick<CallRequest, 'step' | 'index' | 'refusal'>>): Promise<ToolOutcome>;
+}
+
+/** A started application whose `ToolRunner` is called directly, as the loop would. */
+export class Bench {
+  private constructor(
+    readonly module: TestingModule,
+    readonly logger: RecordingLogger,
+  ) {}
+
+  static async start(options: BenchOptions = {}): Promise<Bench> {
+    const logger = new RecordingLogger();
+    return new Bench(await start({ ...options, logger }), logger);
+  }
+
+  get catalog(): ToolCatalog {
+    return this.module.get(ToolCatalog);
+  }
+
+  run(options: RunOptions = {}): RunOfCalls {
+    const events: LoopEventBody[] = [];
+    const scope = this.scopeOf(options, options.emit ?? ((event) => void events.push(event)));
+    const runner = this.module.get(ToolRunner);
+    let calls = 0;
+    return {
+      events,
+      scope,
+      exec: (name, args = {}, place = {}) => {
+        calls += 1;
+        const text = typeof args === 'string' ? args : JSON.stringify(args);
+        const call = { toolCallId: `call_${calls}`, name, arguments: text };
+        return runner.exec({ call, step: 1, index: calls - 1, ...place }, scope);
+      },
+    };
+  }
+
+  private scopeOf(options: RunOptions, emit: ExecutionScope['emit']): ExecutionScope {
+    const { runId = 'run_1', requestId = runId, tenant = 'acme', context = {}, policies = [{ allow: ['*'] }], limits } = options;
+    const { tools = this.catalog.build({}), toolset = Toolset.of(tools), signal = new AbortController().signal } = options;
+    return {
+      run: { runId, actor: { id: 'ada' }, tenant, context, state: new Map() },
+      requestId,
+      actorId: 'actorId' in options ? options.actorId : 'ada',
+      toolset,
+      policies: policies.map((policy) => new CompiledPolicy(policy)),
+      limits: { ...DEFAULT_LIMITS, ...limits },
+      signal,
+      emit,
+    };
+  }
+}
+
+/** The JSON:API errors a model reads. */
+export function errorsOf({ content }: ToolOutcome): readonly { readonly code: string; readonly detail: string; readonly status: string }[] {
+  const { errors } = JSON.parse(content) as { errors: { code: string; detail: string; status: string }[] };
+  return errors;
+}
+
+/** The one error a model reads. */
+export function errorOf(outcome: ToolOutcome): { readonly code: string; readonly detail: string; readonly status: string } {
+  const [error, ...more] = errorsOf(outcome);
+  if (!error || more.length > 0) throw new Error(`one error is due: ${outcome.content}`);
+  return error;
+}

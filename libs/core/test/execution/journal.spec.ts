@@ -1,0 +1,275 @@
+import { EventEmitter, once } from 'node:events';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { setTimeout as wait } from 'node:timers/promises';
+import {
+  CallJournal,
+  MemoryCallJournal,
+  ToolError,
+  type JournalClaim,
+  type JournalOutcome,
+  type JournalStart,
+  type Tool,
+} from '@toolloop/core';
+import { toolOf } from '../discovery/tools.js';
+import { Bench, errorOf, type RunOptions } from './bench.js';
+
+const effects: unknown[] = [];
+const seen: string[] = [];
+
+const pay = toolOf({
+  id: 'pay',
+  effect: 'external_side_effect',
+  invoke: (input) => {
+    effects.push(input);
+    return { receipt: effects.length };
+  },
+});
+const order = toolOf({ id: 'order', effect: 'state_change', invoke: (input) => effects.push(input) });
+const look = toolOf({ id: 'look', invoke: (input) => effects.push(input) });
+const broken = toolOf({
+  id: 'broken',
+  effect: 'state_change',
+  invoke: () => {
+    effects.push('broken');
+    throw new ToolError('No money.', { retryable: true });
+  },
+});
+const slow = toolOf({
+  id: 'slow',
+  effect: 'state_change',
+  invoke: async () => {
+    effects.push('slow');
+    await wait(60_000, undefined, { ref: false });
+  },
+});
+const payOf = (instanceId: string): Tool => ({ ...pay, entity: { provider: 'Customer', instanceId, depth: 1 } });
+const tools: Tool[] = [pay, order, look, broken, slow];
+const policies = [{ allow: ['pay', 'order', 'look', 'broken', 'slow'] }];
+const first = { step: 1, index: 0 };
+
+let bench: Bench;
+beforeEach(async () => {
+  effects.length = 0;
+  seen.length = 0;
+  bench = await Bench.start();
+});
+
+const run = (options: RunOptions = {}) => bench.run({ tools, policies, ...options });
+
+describe('invariant 13: a call that changes things', () => {
+  it('invariant 13: has its effect once for one request, and the second asking gets the same answer', async () => {
+    const one = await run({ runId: 'r1', requestId: 'key' }).exec('pay', { amount: 5 }, first);
+    const other = await run({ runId: 'r2', requestId: 'key' }).exec('pay', { amount: 5 }, first);
+    expect(effects).toEqual([{ amount: 5 }]);
+    expect(other.content).toBe(one.content);
+    expect(other.record).toMatchObject({ status: 'succeeded', result: { receipt: 1 } });
+    expect(other).not.toHaveProperty('live');
+  });
+
+  it('invariant 13: has it again for another request, another step and another place', async () => {
+    await run({ requestId: 'a' }).exec('pay', {}, first);
+    await run({ requestId: 'b' }).exec('pay', {}, first);
+    await run({ requestId: 'a' }).exec('pay', {}, { step: 2, index: 0 });
+    await run({ requestId: 'a' }).exec('pay', {}, { step: 1, index: 1 });
+    expect(effects).toHaveLength(4);
+  });
+
+  it('invariant 13: is the same call whatever the order of its arguments', async () => {
+    await run({ requestId: 'key' }).exec('pay', '{"a":1,"b":2}', first);
+    await run({ requestId: 'key' }).exec('pay', '{"b":2,"a":1}', first);
+    expect(effects).toHaveLength(1);
+  });
+
+  it.each<[string, string, unknown]>([
+    ['other arguments', 'pay', { amount: 6 }],
+    ['another tool', 'order', { amount: 5 }],
+  ])('invariant 13: is refused under a key that belongs to %s', async (_, name, args) => {
+    await run({ requestId: 'key' }).exec('pay', { amount: 5 }, first);
+    const outcome = await run({ requestId: 'key' }).exec(name, args, first);
+    expect(effects).toEqual([{ amount: 5 }]);
+    expect(errorOf(outcome).detail).toBe('This request was already used for another call, so the call was not made.');
+    expect(outcome.record.status).toBe('failed');
+  });
+
+  it('invariant 13: is refused under a key that belongs to another instance of the entity', async () => {
+    await run({ requestId: 'key', tools: [payOf('c-1')] }).exec('pay', {}, first);
+    const outcome = await run({ requestId: 'key', tools: [payOf('c-2')] }).exec('pay', {}, first);
+    expect(effects).toHaveLength(1);
+    expect(outcome.record.status).toBe('failed');
+  });
+
+  it.each<[string, RunOptions]>([
+    ['tenant', { tenant: 'globex' }],
+    ['actor', { actorId: 'bob' }],
+    ['actor, who has no id', { actorId: undefined }],
+  ])('invariant 13: never answers another %s with its outcome', async (_, other) => {
+    await run({ requestId: 'key' }).exec('pay', {}, first);
+    const outcome = await run({ requestId: 'key', ...other }).exec('pay', {}, first);
+    expect(outcome.record.result).toEqual({ receipt: 2 });
+  });
+
+  it('invariant 13: is not confused by what a client puts into its key', async () => {
+    await run({ requestId: 'key', actorId: 'ada' }).exec('pay', {}, first);
+    await run({ requestId: '","key', actorId: 'ada' }).exec('pay', {}, first);
+    await run({ requestId: 'x"],["key', actorId: 'ada","key' }).exec('pay', {}, first);
+    expect(effects).toHaveLength(3);
+  });
+
+  it('invariant 13: that failed is answered with the same failure', async () => {
+    const [one, other] = [
+      await run({ requestId: 'key' }).exec('broken', {}, first),
+      await run({ requestId: 'key' }).exec('broken', {}, first),
+    ];
+    expect(effects).toEqual(['broken']);
+    expect(other.content).toBe(one.content);
+    expect(other.record.error).toEqual({ code: 'execution_failed', safeMessage: 'No money.', retryable: true });
+  });
+
+  it('invariant 13: that is still under way elsewhere has an unknown outcome here', async () => {
+    const controller = new AbortController();
+    const pending = run({ requestId: 'key', signal: controller.signal }).exec('slow', {}, first);
+    await wait(5);
+    const outcome = await run({ requestId: 'key' }).exec('slow', {}, first);
+    expect(errorOf(outcome)).toMatchObject({
+      code: 'unknown_outcome',
+      detail: expect.stringContaining('nobody knows whether its effect took place'),
+    });
+    controller.abort();
+    await pending;
+    expect(effects).toEqual(['slow']);
+  });
+
+  it('invariant 13: whose outcome is unknown stays so, and is never tried again', async () => {
+    await run({ requestId: 'key', limits: { toolCallMs: 10 } }).exec('slow', {}, first);
+    const outcome = await run({ requestId: 'key' }).exec('slow', {}, first);
+    expect([effects, outcome.record.error?.code]).toEqual([['slow'], 'unknown_outcome']);
+  });
+
+  it('invariant 13: asked for twice at the same time has its effect once', async () => {
+    const outcomes = await Promise.all([1, 2, 3].map(() => run({ requestId: 'key' }).exec('pay', {}, first)));
+    expect(effects).toHaveLength(1);
+    expect(outcomes.map(({ record }) => record.error?.code ?? 'succeeded').toSorted()).toEqual([
+      'succeeded',
+      'unknown_outcome',
+      'unknown_outcome',
+    ]);
+  });
+
+  it('invariant 13: leaves reads alone: they are done each time', async () => {
+    await run({ requestId: 'key' }).exec('look', {}, first);
+    await run({ requestId: 'key' }).exec('look', { other: true }, first);
+    expect(effects).toHaveLength(2);
+  });
+});
+
+/** Tells what it is asked, and does as the spec wants. */
+class SpyJournal extends CallJournal {
+  private readonly memory = new MemoryCallJournal();
+  onBegin: () => Promise<unknown> = () => Promise.resolve();
+  onFinish: () => Promise<unknown> = () => Promise.resolve();
+
+  override async begin(start: JournalStart): Promise<JournalClaim> {
+    seen.push(`begin ${start.declaredId} ${start.args}`);
+    await this.onBegin();
+    return this.memory.begin(start);
+  }
+
+  override async finish(key: JournalStart, outcome: JournalOutcome): Promise<void> {
+    seen.push(`finish ${outcome.status}`);
+    await this.onFinish();
+    return this.memory.finish(key, outcome);
+  }
+}
+
+describe('the journal', () => {
+  let journal: SpyJournal;
+  beforeEach(async () => {
+    journal = new SpyJournal();
+    bench = await Bench.start({ ports: [{ provide: CallJournal, useValue: journal }] });
+  });
+
+  it('is told before the effect, with canonical arguments, and after it', async () => {
+    const traced = { ...pay, invoke: () => seen.push('effect') };
+    await run({ tools: [traced] }).exec('pay', '{"b":1,"a":2}');
+    expect(seen).toEqual(['begin pay {"a":2,"b":1}', 'effect', 'finish succeeded']);
+  });
+
+  it('is not asked for reads, nor for calls that are refused', async () => {
+    await run().exec('look');
+    await run({ policies: [{ allow: ['*'] }] }).exec('pay');
+    await run({ policies: [{ ...policies[0], allow: ['pay'], requireApproval: { effects: ['external_side_effect'] } }] }).exec('pay');
+    await run().exec('pay', 'no json');
+    await run().exec('pay', {}, { refusal: { code: 'budget_exceeded', safeMessage: 'x' } });
+    await run({ signal: AbortSignal.abort() }).exec('pay');
+    expect([seen, effects]).toEqual([[], [{}]]);
+  });
+
+  it('is told nothing of a call whose outcome is unknown, so that nobody takes it for finished', async () => {
+    await run({ limits: { toolCallMs: 10 } }).exec('slow');
+    expect(seen).toEqual(['begin slow {}']);
+  });
+
+  it('that cannot take the key keeps the call from being made', async () => {
+    journal.onBegin = () => Promise.reject(new Error('connection refused to 10.0.0.7'));
+    const outcome = await run().exec('pay');
+    expect(effects).toEqual([]);
+    expect(outcome.record).toMatchObject({ status: 'failed', error: { code: 'execution_failed' } });
+    expect(outcome.content).not.toContain('10.0.0.7');
+  });
+
+  it('that cannot keep the outcome leaves the key taken, and the answer stands', async () => {
+    journal.onFinish = () => Promise.reject(new Error('disk full'));
+    const outcome = await run({ requestId: 'lost' }).exec('pay', {}, first);
+    const again = await run({ requestId: 'lost' }).exec('pay', {}, first);
+    expect(outcome.record.status).toBe('succeeded');
+    expect([effects.length, again.record.error?.code]).toEqual([1, 'unknown_outcome']);
+    expect(bench.logger.errors().map(({ message }) => message)).toEqual(['The outcome of pay could not be kept (run run_1).']);
+  });
+
+  it('that hangs does not keep an aborted run waiting, and the call is not made when it comes round', async () => {
+    const round = new EventEmitter();
+    journal.onBegin = () => once(round, 'come');
+    const controller = new AbortController();
+    const pending = run({ requestId: 'late', signal: controller.signal }).exec('pay', {}, first);
+    await wait(5);
+    controller.abort();
+    expect((await pending).record.error?.code).toBe('aborted');
+    round.emit('come');
+    await wait(5);
+    expect([effects, seen]).toEqual([[], ['begin pay {}', 'finish failed']]);
+  });
+
+  it('that is overtaken by an abort remembers that nothing was done', async () => {
+    const controller = new AbortController();
+    journal.onBegin = () => {
+      controller.abort();
+      return Promise.resolve();
+    };
+    const outcome = await run({ signal: controller.signal }).exec('pay');
+    await wait(5);
+    expect([outcome.record.error?.code, effects, seen]).toEqual(['aborted', [], ['begin pay {}', 'finish failed']]);
+  });
+});
+
+const start = (key: string): JournalStart => ({ tenant: 't', idempotencyKey: key, runId: 'r', declaredId: 'd', args: '{}' });
+const done: JournalOutcome = { status: 'succeeded', content: 'ok', ui: null };
+
+describe('MemoryCallJournal', () => {
+  it('forgets the oldest finished call beyond ten thousand, and never one that is open', async () => {
+    const memory = new MemoryCallJournal();
+    await memory.begin(start('open'));
+    for (let index = 0; index <= 10_000; index += 1) {
+      await memory.begin(start(`${index}`));
+      await memory.finish(start(`${index}`), done);
+    }
+    expect(await memory.begin(start('0'))).toEqual({ status: 'started' });
+    expect(await memory.begin(start('1'))).toEqual({ status: 'finished', outcome: done });
+    expect(await memory.begin(start('open'))).toEqual({ status: 'in_progress' });
+  });
+
+  it('ignores the end of a call it knows nothing of', async () => {
+    const memory = new MemoryCallJournal();
+    await memory.finish(start('never'), done);
+    expect(await memory.begin(start('never'))).toEqual({ status: 'started' });
+  });
+});

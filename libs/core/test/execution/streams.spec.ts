@@ -1,0 +1,250 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { setTimeout as wait } from 'node:timers/promises';
+import { ToolError, type LoopEventBody, type ToolCallContext } from '@toolloop/core';
+import { Expose } from 'class-transformer';
+import { EMPTY, NEVER, Observable, concat, of, throwError, timer } from 'rxjs';
+import { ProjectionCompiler } from '../../src/schema/result.projection.js';
+import { toolOf, type RawTool } from '../discovery/tools.js';
+import { Bench, errorOf, type RunOptions } from './bench.js';
+
+let bench: Bench;
+beforeEach(async () => {
+  bench = await Bench.start();
+});
+
+/** A rejection that nobody handles, and an exception that nobody catches, fail a test: they are given the time to. */
+afterEach(async () => {
+  await wait(20);
+});
+
+function runOf(invoke: NonNullable<RawTool['invoke']>, options: RunOptions = {}) {
+  return bench.run({ tools: [toolOf({ id: 'tool', invoke })], policies: [{ allow: ['tool'] }], ...options });
+}
+
+function progressIn(events: readonly LoopEventBody[]): unknown[] {
+  return events.flatMap((event) => (event.type === 'tool-progress' ? [event.value] : []));
+}
+
+/** Yields each value a little later, and throws what is an error. */
+async function* generate(...values: unknown[]): AsyncGenerator {
+  for (const value of values) {
+    await wait(1);
+    if (value instanceof Error) throw value;
+    yield value;
+  }
+}
+
+const count = (): AsyncGenerator => generate(1, 2, 3);
+
+class Customer {
+  @Expose() name = 'Ada';
+  secret = 'hidden';
+}
+
+function tellsOnItsWay(_: unknown, context: ToolCallContext): string {
+  context.progress({ percent: 50 });
+  context.progress(new Customer());
+  context.progress(undefined);
+  return 'done';
+}
+
+function refuseProgress({ type }: LoopEventBody): Promise<void> | void {
+  if (type === 'tool-progress') return Promise.reject(new Error('the reader is gone'));
+}
+
+async function* begunBy(begin: () => void): AsyncGenerator {
+  begin();
+  yield* generate(1);
+}
+
+const streams: [string, () => unknown][] = [
+  ['an async generator', count],
+  ['an Observable', () => of(1, 2, 3)],
+  [
+    'an Observable that takes its time',
+    () => new Observable((reader) => void emitSlowly(reader.next.bind(reader), () => reader.complete())),
+  ],
+  ['a promise of an async generator', async () => wait(1, count())],
+  ['a promise of an Observable', async () => wait(1, of(1, 2, 3))],
+];
+
+async function emitSlowly(next: (value: number) => void, complete: () => void): Promise<void> {
+  for (const value of [1, 2, 3]) {
+    await wait(1);
+    next(value);
+  }
+  complete();
+}
+
+describe('a result that streams', () => {
+  it.each(streams)('is progress, and its last value the result: %s', async (_, invoke) => {
+    const run = runOf(invoke);
+    const outcome = await run.exec('tool');
+    expect(progressIn(run.events)).toEqual([1, 2]);
+    expect([outcome.content, outcome.live]).toEqual(['3', 3]);
+  });
+
+  it.each<[string, () => unknown]>([
+    ['an Observable', () => EMPTY],
+    ['an async generator', () => generate()],
+  ])('and holds nothing is like a method that returns nothing: %s', async (_, invoke) => {
+    const run = runOf(invoke);
+    expect((await run.exec('tool')).content).toBe('{"ok":true}');
+    expect(progressIn(run.events)).toEqual([]);
+  });
+
+  it.each<[string, () => unknown]>([
+    [
+      'an Observable',
+      () =>
+        concat(
+          of(1),
+          throwError(() => new ToolError('Paper jam.')),
+        ),
+    ],
+    ['an async generator', () => generate(1, new ToolError('Paper jam.'))],
+  ])('and fails has failed: %s', async (_, invoke) => {
+    expect(errorOf(await runOf(invoke).exec('tool')).detail).toBe('Paper jam.');
+  });
+
+  it('is read no faster than its progress is shown', async () => {
+    const order: string[] = [];
+    const invoke = async function* lines(): AsyncGenerator<number> {
+      for (const value of [1, 2, 3]) {
+        await wait(0);
+        order.push(`made ${value}`);
+        yield value;
+      }
+    };
+    const emit = async ({ type }: LoopEventBody): Promise<void> => {
+      await wait(2);
+      if (type === 'tool-progress') order.push('shown');
+    };
+    await runOf(invoke, { emit }).exec('tool');
+    expect(order).toEqual(['made 1', 'made 2', 'shown', 'made 3', 'shown']);
+  });
+});
+
+describe('progress', () => {
+  it('is projected like the result', async () => {
+    const tool = toolOf({ id: 'tool', invoke: () => of(new Customer(), { name: 'Eve', secret: 'x' }, new Customer()) });
+    const output = new ProjectionCompiler().compile({ type: Customer, list: false, nullable: false });
+    const run = runOf(count, { tools: [{ ...tool, output }] });
+    const outcome = await run.exec('tool');
+    expect(progressIn(run.events)).toEqual([{ name: 'Ada' }, { name: 'Eve' }]);
+    expect(outcome.content).toBe('{"name":"Ada"}');
+  });
+
+  it.each<[string, () => unknown]>([
+    ['an Observable', () => of(1, new Customer(), 3)],
+    ['an async generator', () => generate(1, new Customer(), 3)],
+  ])('that may not be shown is left out and told to the developer, and the call goes on: %s', async (_, invoke) => {
+    const run = runOf(invoke);
+    expect((await run.exec('tool')).content).toBe('3');
+    expect(progressIn(run.events)).toEqual([1]);
+    expect(bench.logger.warnings().map(({ message }) => message)).toEqual(['A progress value of tool cannot be shown (run run_1).']);
+  });
+
+  it('may be told through the context as well', async () => {
+    const run = runOf(tellsOnItsWay);
+    expect((await run.exec('tool')).content).toBe('done');
+    expect(progressIn(run.events)).toEqual([{ percent: 50 }, null]);
+  });
+
+  it.each<[string, () => unknown]>([
+    ['an Observable', () => of(1, 2, 3)],
+    ['an async generator', count],
+  ])('that nobody can show is no failure of the call: %s', async (_, invoke) => {
+    expect((await runOf(invoke, { emit: refuseProgress }).exec('tool')).content).toBe('3');
+  });
+});
+
+describe('invariant 11: an interrupted stream', () => {
+  it('invariant 11: is unsubscribed from', async () => {
+    const controller = new AbortController();
+    let isOpen = false;
+    const source = new Observable<number>((reader) => {
+      isOpen = true;
+      reader.next(1);
+      return () => (isOpen = false);
+    });
+    const pending = runOf(() => source, { signal: controller.signal }).exec('tool');
+    await wait(5);
+    expect(isOpen).toBe(true);
+    controller.abort();
+    expect((await pending).record.error?.code).toBe('aborted');
+    expect(isOpen).toBe(false);
+  });
+
+  it('invariant 11: is unsubscribed from when its time is up', async () => {
+    let closed = 0;
+    const source = new Observable<number>(() => () => (closed += 1));
+    const outcome = await runOf(() => source, { limits: { toolCallMs: 10 } }).exec('tool');
+    expect([outcome.record.error?.code, closed]).toEqual(['timeout', 1]);
+  });
+
+  it('invariant 11: is closed, if it is a generator, at its next step', async () => {
+    const controller = new AbortController();
+    const steps: string[] = [];
+    const invoke = async function* lines(): AsyncGenerator<number> {
+      try {
+        for (let value = 1; ; value += 1) {
+          await wait(2);
+          steps.push('made');
+          yield value;
+        }
+      } finally {
+        steps.push('closed');
+      }
+    };
+    const pending = runOf(invoke, { signal: controller.signal }).exec('tool');
+    await wait(7);
+    controller.abort();
+    await pending;
+    await wait(10);
+    expect(steps.at(-1)).toBe('closed');
+  });
+
+  it('invariant 11: is told at once, while it waits for its next value', async () => {
+    const controller = new AbortController();
+    let returned = 0;
+    const source: AsyncIterable<never> = {
+      [Symbol.asyncIterator]: () => ({
+        next: () => new Promise(() => undefined),
+        return: () => {
+          returned += 1;
+          return Promise.reject(new Error('cannot close'));
+        },
+      }),
+    };
+    const pending = runOf(() => source, { signal: controller.signal }).exec('tool');
+    await wait(5);
+    controller.abort();
+    await pending;
+    expect(returned).toBe(1);
+  });
+
+  it.each<[string, (begin: () => void) => unknown]>([
+    ['an Observable', (begin) => new Observable(() => begin())],
+    ['an async generator', (begin) => begunBy(begin)],
+  ])('invariant 11: is not begun when it comes too late: %s', async (_, streamOf) => {
+    let begun = 0;
+    const invoke = async (): Promise<unknown> => {
+      await wait(15);
+      return streamOf(() => (begun += 1));
+    };
+    const outcome = await runOf(invoke, { limits: { toolCallMs: 5 } }).exec('tool');
+    await wait(25);
+    expect([outcome.record.error?.code, begun]).toEqual(['timeout', 0]);
+  });
+
+  it.each<[string, () => unknown]>([
+    ['that never ends', () => concat(of(1, 2), NEVER)],
+    ['that says something now and then', () => timer(0, 3)],
+  ])('invariant 11: says nothing after the call has its outcome: an Observable %s', async (_, invoke) => {
+    const run = runOf(invoke, { limits: { toolCallMs: 10 } });
+    await run.exec('tool');
+    await wait(15);
+    expect(run.events.at(-1)?.type).toBe('tool-result');
+  });
+});

@@ -1,0 +1,223 @@
+import { describe, expect, it, jest } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import { LoopEventSink, RunError, type LoopEvent } from '@toolloop/core';
+import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text } from '@toolloop/testing';
+import { play, resultOf, type PlayedRun } from '../fixtures/played-run.js';
+import { ask, openShop } from '../fixtures/shop.module.js';
+
+type Write = (event: LoopEvent) => void | Promise<void>;
+
+/** A sink that keeps what it is given, and does what the test says. */
+class NotedSink extends LoopEventSink {
+  readonly events: LoopEvent[] = [];
+
+  constructor(
+    private readonly writing: Write,
+    override readonly critical = false,
+  ) {
+    super();
+  }
+
+  override write(event: LoopEvent): void | Promise<void> {
+    this.events.push(event);
+    return this.writing(event);
+  }
+}
+
+const later = () => new Promise<void>((resolve) => setTimeout(resolve, 1));
+const nothing: Write = () => undefined;
+
+async function playWith(...sinks: readonly LoopEventSink[]): Promise<PlayedRun> {
+  const model = new ScriptedModel([calls(call('probe__customer', { key: 'a' }), call('probe__write', { key: 'b' })), text('Done.')]);
+  const loop = await openShop(model, { providers: sinks.map((sink, index) => ({ provide: `sink ${index}`, useValue: sink })) });
+  return play(loop, ask({ context: { act: (key: string) => (key === 'a' ? null : key) } }));
+}
+
+/** From the first event of the run above to its last. */
+const EVERY_EVENT = Array.from({ length: 23 }, (_, index) => index + 1);
+
+describe('a sink', () => {
+  it('is tried below at every event of the run', async () => {
+    const { events } = await playWith();
+    expect(events.map(({ sequence }) => sequence)).toEqual(EVERY_EVENT);
+  });
+
+  it('is given every event of a run, in order, whether it is slow or not', async () => {
+    const sinks = [new NotedSink(nothing), new NotedSink(later), new NotedSink(later, true)];
+    const { events } = await playWith(...sinks);
+    for (const sink of sinks) expect(sink.events).toEqual(events);
+  });
+
+  it('that is found among the providers of any module, by its class', async () => {
+    const written: string[] = [];
+    @Injectable()
+    class Journal extends LoopEventSink {
+      override write({ type }: LoopEvent): void {
+        written.push(type);
+      }
+    }
+    await play(await openShop(new ScriptedModel([text('Done.')]), { providers: [Journal] }), ask());
+    expect(written.at(-1)).toBe('run-end');
+  });
+
+  it('that is critical has every event before anybody sees it', async () => {
+    const sink = new NotedSink(later, true);
+    const loop = await openShop(new ScriptedModel([calls(call('probe__read', { key: 'a' })), text('Done.')]), {
+      providers: [{ provide: 'sink', useValue: sink }],
+    });
+    const early: string[] = [];
+    for await (const event of loop.open(ask())) if (sink.events.at(-1) !== event) early.push(event.type);
+    expect(early).toEqual([]);
+  });
+});
+
+describe('invariant 5: a sink that is not critical', () => {
+  it.each<[string, Write]>([
+    [
+      'throws',
+      () => {
+        throw new Error('full');
+      },
+    ],
+    ['rejects', () => Promise.reject(new Error('full'))],
+    ['rejects late', () => later().then(() => Promise.reject(new Error('full')))],
+    ['hangs', () => new Promise(() => undefined)],
+    ['returns no promise', () => 'ok' as unknown as undefined],
+  ])('and %s does not touch the run', async (_, write) => {
+    const { result } = await playWith(new NotedSink(write));
+    expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.' });
+  });
+
+  it('and throws is told of once, in the right place of the sequence', async () => {
+    const sink = new NotedSink(() => {
+      throw new Error('full');
+    });
+    const { events } = await playWith(sink);
+    expect(eventsOf(events, 'warning')).toMatchObject([{ code: 'sink_failed', sequence: 2 }]);
+  });
+
+  it.each(EVERY_EVENT)('and throws at event %i leaves the run-end last', async (sequence) => {
+    const sink = new NotedSink((event) => {
+      if (event.sequence === sequence) throw new Error('full');
+    });
+    const { events } = await playWith(sink, new NotedSink(nothing, sequence % 2 === 0));
+    expectRunEndsOnce(sink.events);
+    expect(sink.events).toEqual(events);
+  });
+
+  it('and fails at the run-end itself has no warning after it', async () => {
+    const sink = new NotedSink((event) => {
+      if (event.type === 'run-end') throw new Error('full');
+    });
+    const { events } = await playWith(sink);
+    expect(eventsOf(events, 'warning')).toEqual([]);
+  });
+
+  it('and rejects when the run is over says nothing to a reader that iterates', async () => {
+    const sink = new NotedSink(() => later().then(() => Promise.reject(new Error('full'))));
+    const loop = await openShop(new ScriptedModel([text('Done.')]), { providers: [{ provide: 'sink', useValue: sink }] });
+    const handle = loop.open(ask());
+    const iterator = handle[Symbol.asyncIterator]();
+    const seen: string[] = [];
+    for (let next = await iterator.next(); !next.done; next = await iterator.next()) {
+      seen.push(next.value.type);
+      await later();
+    }
+    expect(seen.at(-1)).toBe('run-end');
+    expect(await iterator.next()).toEqual({ done: true, value: undefined });
+  });
+});
+
+describe('invariant 5: a critical sink that fails', () => {
+  it.each(EVERY_EVENT)('at event %i ends the run there, with everything every run has', async (sequence) => {
+    const sink = new NotedSink((event) => {
+      if (event.sequence === sequence) throw new Error('disk full');
+    }, true);
+    const { events, result } = await playWith(sink);
+    const isOver = events.at(-1)?.sequence === sequence;
+    expect(result).toMatchObject(isOver ? { finishReason: 'stop' } : { finishReason: 'error', error: { code: 'internal' } });
+    expect(sink.events).toEqual(events);
+    expect(JSON.stringify(events)).not.toContain('disk');
+  });
+
+  it('at every event ends the run at once, and the model is not asked', async () => {
+    const model = new ScriptedModel([]);
+    const sink = new NotedSink(() => Promise.reject(new Error('disk full')), true);
+    const loop = await openShop(model, { providers: [{ provide: 'sink', useValue: sink }] });
+    const { events } = await play(loop, ask());
+    expect(events.map(({ type }) => type)).toEqual(['run-start', 'run-end']);
+    expect(model.requests).toEqual([]);
+  });
+
+  it('has its error in the rejection of `run()`, as the cause', async () => {
+    const failure = new Error('disk full');
+    const sink = new NotedSink(() => Promise.reject(failure), true);
+    const loop = await openShop(new ScriptedModel([]), { providers: [{ provide: 'sink', useValue: sink }] });
+    const error: unknown = await loop.run(ask()).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(RunError);
+    expect((error as RunError).cause).toMatchObject({ cause: failure });
+  });
+
+  it('to answer is given up after 10 seconds, and the run ends', async () => {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
+    try {
+      const sink = new NotedSink((event) => (event.type === 'step-start' ? new Promise(() => undefined) : undefined), true);
+      const loop = await openShop(new ScriptedModel([text('Done.')]), { providers: [{ provide: 'sink', useValue: sink }] });
+      const handle = loop.open(ask());
+      const reading = collect(handle.events$);
+      await jest.advanceTimersByTimeAsync(10_001);
+      expectRunEndsOnce(await reading);
+      expect(await resultOf(handle)).toMatchObject({ finishReason: 'error', error: { code: 'internal' } });
+      expect(jest.getTimerCount()).toBe(0);
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+});
+
+const boom = () => {
+  throw new Error('hook');
+};
+
+describe('invariant 5: a hook', () => {
+  it.each([
+    ['throws', boom],
+    ['rejects', () => Promise.reject(new Error('hook'))],
+  ])('that %s changes nothing', async (_, hook) => {
+    const model = new ScriptedModel([calls(call('probe__read', { key: 'a' })), text('Done.')]);
+    const hooks = { onToolStart: hook, onToolEnd: hook, onIteration: hook };
+    const { result, events } = await play(await openShop(model), ask({ hooks }));
+    expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded' }] });
+    expect(JSON.stringify(events)).not.toContain('hook');
+  });
+
+  it.each(['onToolStart', 'onToolEnd', 'onIteration'] as const)('that hangs in %s does not outlive the run', async (name) => {
+    const model = new ScriptedModel([calls(call('probe__write', { key: 'a' }))]);
+    const hooks = { [name]: () => new Promise(() => undefined) };
+    const { result } = await play(await openShop(model), ask({ hooks, limits: { runMs: 30 } }));
+    expect(result.finishReason).toBe('timeout');
+    expect(result.toolCalls).toHaveLength(1);
+  });
+
+  it('is told of every call and of every step, in order', async () => {
+    const told: unknown[] = [];
+    const model = new ScriptedModel([calls(call('probe__read', { key: 'a' }), call('probe__raed', {})), text('Done.')]);
+    await play(
+      await openShop(model),
+      ask({
+        hooks: {
+          onToolStart: ({ toolCallId }, { id }) => void told.push(['start', toolCallId, id]),
+          onToolEnd: ({ toolCallId, status }) => void told.push(['end', toolCallId, status]),
+          onIteration: ({ step, toolCalls, usage }) => void told.push(['step', step, toolCalls.length, usage.inputTokens]),
+        },
+      }),
+    );
+    expect(told).toEqual([
+      ['start', 'call_1', 'probe__read'],
+      ['end', 'call_2', 'failed'],
+      ['end', 'call_1', 'succeeded'],
+      ['step', 1, 2, 10],
+      ['step', 2, 0, 20],
+    ]);
+  });
+});

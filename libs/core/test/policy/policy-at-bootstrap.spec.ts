@@ -1,0 +1,102 @@
+import { describe, expect, it } from '@jest/globals';
+import { Expose } from 'class-transformer';
+import { LlmTool, ToolLoopModule, ToolProvider, ToolSource, type Policy, type Tool } from '@toolloop/core';
+import { findingsOf, start, RecordingLogger } from '../discovery/application.js';
+import { toolOf } from '../discovery/tools.js';
+
+const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
+
+@ToolProvider({ namespace: 'crm' })
+class CrmTools {
+  @LlmTool(fine) searchCustomers(): void {}
+}
+
+@ToolProvider()
+class Customer {
+  @Expose() id = '1';
+  @LlmTool(fine) getSpend(): number {
+    return 1;
+  }
+}
+
+class Remote extends ToolSource {
+  readonly origin = { source: 'remote', trusted: false };
+
+  override tools(): readonly Tool[] {
+    return [toolOf({ id: 'remote__run' })];
+  }
+}
+
+const declared = { providers: [CrmTools], ports: [Remote], imports: [ToolLoopModule.forFeature({ entities: [Customer] })] };
+const withPolicy = (policy: Policy) => ({ ...declared, options: { policy } });
+
+describe('invariant 3: a policy does not start the application', () => {
+  it.each<[string, string]>([
+    ['crm__serchCustomers', 'Did you mean "crm__searchCustomers"?'],
+    ['crn__*', 'Name a tool of the catalog, or remove it.'],
+    ['customer_*_getSpent', 'Did you mean "customer_*_getSpend"?'],
+    ['customer_c1_getSpend', 'Did you mean "customer_*_getSpend"?'],
+    ['searchCustomers', 'Did you mean "crm__searchCustomers"?'],
+  ])('invariant 3: when it names %s', async (wrong, remedy) => {
+    const finding = { at: 'ToolLoopModule policy', problem: `The policy names "${wrong}", and no tool has such an id.`, remedy };
+    expect(await findingsOf(withPolicy({ allow: ['crm__*', wrong] }))).toEqual([finding]);
+    expect(await findingsOf(withPolicy({ allow: [], deny: [wrong] }))).toEqual([finding]);
+  });
+
+  it.each<[string, unknown, string, string]>([
+    ['an unknown field', { allow: [], denny: [] }, 'ToolLoopModule policy/denny', 'did you mean "deny"?'],
+    [
+      'a field within approval',
+      { allow: [], requireApproval: { effect: [] } },
+      'ToolLoopModule policy/requireApproval/effect',
+      '"effects"?',
+    ],
+    ['a wrong effect', { allow: [], effects: ['readonly'] }, 'ToolLoopModule policy/effects/0', 'must be one of: read_only, state_change'],
+    ['nothing to allow', { deny: [] }, 'ToolLoopModule policy/allow', 'is required'],
+    ['a text for a list', { allow: '*' }, 'ToolLoopModule policy/allow', 'must be an array'],
+    ['an empty pattern', { allow: [''] }, 'ToolLoopModule policy/allow/0', 'must not be empty'],
+    ['a function', { allow: [], when: () => true }, 'ToolLoopModule policy/when', 'unknown argument "when"'],
+    ['no object', 'allow-all', 'ToolLoopModule policy', 'must be an object'],
+  ])('invariant 3: with %s', async (_, policy, at, problem) => {
+    expect(await findingsOf(withPolicy(policy as Policy))).toEqual([
+      { at, problem: expect.stringContaining(problem), remedy: 'See the type Policy for the fields and their values.' },
+    ]);
+  });
+
+  it('invariant 3: when a glob allows only tools that a glob cannot allow', async () => {
+    expect(await findingsOf(withPolicy({ allow: ['crm__*', 'remote__*'] }))).toEqual([
+      {
+        at: 'ToolLoopModule policy',
+        problem: 'The policy allows "remote__*", which only tools of untrusted sources match, and those no glob allows.',
+        remedy: 'Name each exactly: "remote__run".',
+      },
+    ]);
+  });
+
+  it('invariant 3: all findings of it at once', async () => {
+    const findings = await findingsOf(withPolicy({ allow: ['crm__x'], deny: ['weather'] }));
+    expect(findings.map(({ problem }) => problem)).toEqual([
+      'The policy names "crm__x", and no tool has such an id.',
+      'The policy names "weather", and no tool has such an id.',
+    ]);
+  });
+
+  it.each<Policy>([
+    { allow: ['*'] },
+    { allow: [] },
+    { allow: ['crm__searchCustomers', 'customer_*_getSpend', 'remote__run'], deny: ['remote__*'] },
+    { allow: ['customer_*_*'], effects: ['read_only'], requireApproval: {} },
+  ])('invariant 3: but %j does', async (policy) => {
+    await expect(start(withPolicy(policy))).resolves.toBeDefined();
+  });
+});
+
+describe('an application without a policy', () => {
+  it('starts, and says that nothing can be called', async () => {
+    const logger = new RecordingLogger();
+    await start({ ...declared, options: { policy: undefined }, logger });
+    expect(logger.warnings().map(({ message }) => message)).toEqual([
+      'No policy: no tool is listed and none can be called. Give one: ToolLoopModule.forRoot({ policy: { allow: [...] } }).',
+    ]);
+  });
+});

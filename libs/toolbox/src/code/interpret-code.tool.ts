@@ -1,0 +1,74 @@
+import { ToolError, ToolField, type RawToolDeclaration } from '@toolloop/core';
+import { Expose } from 'class-transformer';
+import { IsString, MaxLength, MinLength } from 'class-validator';
+import type { CallContext } from '../call-context.js';
+import { withinTime } from '../within-time.js';
+import type { CodeInterpreter } from './code.interpreter.js';
+
+/** What `code__interpret` takes. */
+export class InterpretCodeInput {
+  @ToolField({ description: 'The whole program. Only what it prints is shown.' })
+  @IsString()
+  @MinLength(1)
+  @MaxLength(50_000)
+  readonly code!: string;
+
+  @ToolField({ description: 'The language it is written in.', example: 'python' })
+  @IsString()
+  @MinLength(1)
+  @MaxLength(40)
+  readonly language!: string;
+}
+
+/** What a program printed, and how it ended. */
+export class CodeResult {
+  @Expose() readonly stdout!: string;
+  @Expose() readonly stderr!: string;
+  /** 0 where all went well. */
+  @Expose() readonly exitCode!: number;
+  /** Whether it printed more. */
+  @Expose() readonly truncated!: boolean;
+
+  constructor(result: CodeResult) {
+    Object.assign(this, result);
+  }
+}
+
+export interface InterpretCodeOptions {
+  /** Where the code runs. */
+  readonly interpreter: CodeInterpreter;
+  /** The languages it knows. @default any; the interpreter decides */
+  readonly languages?: readonly string[];
+  /** Characters shown of each output. @default 10_000 */
+  readonly maxCharacters?: number;
+  /** Milliseconds for one program. @default 25_000 */
+  readonly timeoutMs?: number;
+}
+
+/** Lets a model run code wherever the application says. It is an external side effect: nobody can tell what the code does. */
+export class InterpretCode {
+  static readonly shortName: string = 'code_interpreter';
+  static readonly tool: RawToolDeclaration<InterpretCodeInput> = {
+    id: 'code__interpret',
+    description: 'Runs a program and shows what it prints.',
+    effect: 'external_side_effect',
+    labels: { reads: 'private', returns: 'untrusted', egress: true },
+    input: InterpretCodeInput,
+    output: CodeResult,
+  };
+
+  constructor(private readonly options: InterpretCodeOptions) {}
+
+  /** Throws a `ToolError` for a language that is not known or when the time is up, or the reason of an aborted signal. */
+  async call({ code, language }: InterpretCodeInput, context: CallContext = {}): Promise<CodeResult> {
+    const { interpreter, languages, maxCharacters = 10_000, timeoutMs = 25_000 } = this.options;
+    if (languages && !languages.includes(language))
+      throw new ToolError(`This language cannot be run. Use one of: ${languages.join(', ')}.`);
+    const timeUp = 'The program took too long and was stopped. Make it do less.';
+    const { stdout, stderr, exitCode } = await withinTime({ ms: timeoutMs, signal: context.signal, timeUp, retryable: false }, (signal) =>
+      interpreter.run(code, language, signal),
+    );
+    const truncated = stdout.length > maxCharacters || stderr.length > maxCharacters;
+    return new CodeResult({ stdout: stdout.slice(0, maxCharacters), stderr: stderr.slice(0, maxCharacters), exitCode, truncated });
+  }
+}
