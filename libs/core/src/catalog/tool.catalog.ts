@@ -43,6 +43,7 @@ export class ToolCatalog {
           problem: `Its id "${declaredId}" is that of ${taken.at} too.`,
           remedy: 'Give one another name or namespace, or provide its class in one module only.',
         });
+      findings.push(...prefixFindings(entry, entities));
       byId.set(declaredId, entry);
     }
     this.entries = byId;
@@ -152,6 +153,20 @@ export class ToolCatalog {
     if (!this.entries) throw notReady();
     return this.entries;
   }
+}
+
+/** A glob over an entity's tools, such as `order_*_*`, would match `order_desk__cancel` as well and allow what nobody meant. */
+function prefixFindings({ tool, at }: CatalogEntry, { definitions }: EntityRegistry): Finding[] {
+  const { declaredId } = tool.spec;
+  const taken = definitions.find(({ prefix }) => declaredId.startsWith(`${prefix}_`) && !declaredId.startsWith(`${prefix}__`));
+  if (!taken) return [];
+  return [
+    {
+      at,
+      problem: `Its id "${declaredId}" begins like those of the entity ${taken.type.name}, whose prefix is "${taken.prefix}": a policy for one would match the other.`,
+      remedy: 'Give one another name: @ToolProvider({ namespace }) or @ToolProvider({ prefix }).',
+    },
+  ];
 }
 
 function notReady(): Error {

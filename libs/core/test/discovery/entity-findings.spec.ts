@@ -46,6 +46,22 @@ describe('invariant 4: an entity class does not start the application', () => {
     ]);
   });
 
+  it('invariant 4: with a prefix that a namespace begins with, since a policy for one would match the other', async () => {
+    @ToolProvider({ namespace: 'order_desk' })
+    class OrderDesk {
+      @LlmTool(fine) cancel(): void {}
+    }
+    const imports = [ToolLoopModule.forFeature({ entities: [entity('Order')] })];
+    expect(await findingsOf({ imports, providers: [OrderDesk] })).toEqual([
+      {
+        at: 'OrderDesk.cancel',
+        problem:
+          'Its id "order_desk__cancel" begins like those of the entity Order, whose prefix is "order": a policy for one would match the other.',
+        remedy: 'Give one another name: @ToolProvider({ namespace }) or @ToolProvider({ prefix }).',
+      },
+    ]);
+  });
+
   it.each(['my_customer', 'my-customer', '1customer', ''])('invariant 4: with the prefix %j', async (prefix) => {
     const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', { prefix })] })];
     expect(await findingsOf({ imports })).toEqual([
