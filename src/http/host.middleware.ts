@@ -26,7 +26,9 @@ export class HostMiddleware implements NestMiddleware {
   }
 
   private isOwnHost(host: string, port: number | undefined): boolean {
-    return host === `127.0.0.1:${port}` || host === `localhost:${port}` || this.settings.allowedHosts.includes(host);
+    // Clients leave the port out where it is the protocol's own.
+    const suffix = port === 80 && !host.includes(':') ? '' : `:${port}`;
+    return host === `127.0.0.1${suffix}` || host === `localhost${suffix}` || this.settings.allowedHosts.includes(host);
   }
 
   private isOwnOrigin(origin: string, host: string): boolean {

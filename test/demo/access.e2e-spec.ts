@@ -103,6 +103,14 @@ describe('a reconnecting EventSource', () => {
   });
 });
 
+describe('a HEAD request', () => {
+  it('runs nothing, where Express would answer it by the handler for GET', async () => {
+    const headers = { authorization: 'Bearer demo-mia' };
+    const response = await fetch(`${desk.url}/chat/stream?message=hi`, { method: 'HEAD', headers });
+    expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET']);
+  });
+});
+
 async function allowedOriginFor(origin: string): Promise<string | null> {
   const preflight = { origin, 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' };
   const response = await fetch(`${desk.url}/chat`, { method: 'OPTIONS', headers: preflight });

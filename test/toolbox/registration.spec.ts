@@ -1,3 +1,4 @@
+import { basename } from 'node:path';
 import { expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
 import { ToolCatalog, ToolLoopModule, ToolLoopService, rawTool } from '@toolloop/core';
@@ -15,7 +16,10 @@ const tools = [
 
 it('the toolbox registers as it stands, and its tools run through the pipeline', async () => {
   const model = new ScriptedModel([
-    calls(call('core__get_current_time', { timeZone: 'Europe/Dublin' }), call('files__read', { path: 'registration.spec.ts', limit: 1 })),
+    calls(
+      call('core__get_current_time', { timeZone: 'Europe/Dublin' }),
+      call('files__read', { path: basename(import.meta.filename), limit: 1 }),
+    ),
     calls(call('web__fetch_page', { url: 'http://127.0.0.1/' })),
     text('done'),
   ]);

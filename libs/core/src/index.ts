@@ -6,6 +6,8 @@ export type { ConversationKey } from './protocol/conversation-store.js';
 export type { DirectiveRequest } from './protocol/directive.js';
 export { ConfigurationError, InvalidRequestError, ModelError, RunError } from './protocol/errors.js';
 export type { Finding } from './protocol/errors.js';
+export { DEFAULT_EXECUTION } from './protocol/execution-options.js';
+export type { ExecutionOptions, ToolExecutionOptions } from './protocol/execution-options.js';
 export type { JsonObject, JsonValue } from './protocol/json.js';
 export { LanguageModel } from './protocol/language-model.js';
 export type { AnswerFormat, ModelEvent, ModelFinishReason, ModelOptions, ModelRequest, ToolChoice } from './protocol/language-model.js';

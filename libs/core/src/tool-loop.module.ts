@@ -1,4 +1,4 @@
-import { ConfigurableModuleBuilder, Module, type DynamicModule, type ModuleMetadata, type Provider } from '@nestjs/common';
+import { ConfigurableModuleBuilder, Module, type DynamicModule, type ModuleMetadata, type Provider, type Type } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import { ToolCatalog } from './catalog/tool.catalog.js';
 import { toolMethodsOf } from './decorators/tool-metadata.accessor.js';
@@ -14,6 +14,7 @@ import { CallContextFactory } from './execution/call.context.factory.js';
 import { CallLookup } from './execution/call.lookup.js';
 import { CallReader } from './execution/call.reader.js';
 import { EffectGuard } from './execution/effect.guard.js';
+import { ExecutionRules } from './execution/execution.rules.js';
 import { MemoryCallJournal } from './execution/memory.call.journal.js';
 import { PolicyGate } from './execution/policy.gate.js';
 import { ResultDescriber } from './execution/result.describer.js';
@@ -88,6 +89,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   RunPreparation,
   ToolLoopService,
   ToolLoopBootstrap,
+  { provide: ExecutionRules, inject: [TOOL_LOOP_OPTIONS], useFactory: ({ execution }: ToolLoopOptions) => new ExecutionRules(execution) },
   { provide: CallJournal, useClass: MemoryCallJournal },
   { provide: ConversationStore, useClass: MemoryConversationStore },
 ];
@@ -103,7 +105,9 @@ const OWN_PROVIDERS: readonly Provider[] = [
 export class ToolLoopModule extends ConfigurableModuleClass {
   /** Names the entity classes of a feature whose instances bring tools. Classes reached through a tool's `output` need not be named. */
   static forFeature(options: ToolFeatureOptions): DynamicModule {
-    const hosts = (options.entities ?? []).map((entity) => ({
+    // An entity may be undefined where modules import each other in a circle; that is a finding at the start.
+    const entities = (options.entities ?? []).filter((entity: Type | undefined) => entity !== undefined);
+    const hosts = entities.map((entity) => ({
       provide: Symbol(`toolloop:host of ${entity.name}`),
       useClass: hostClassOf(
         entity,

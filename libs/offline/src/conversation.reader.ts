@@ -14,14 +14,17 @@ export interface MadeCall {
 /** What a transcript says about the question at hand. */
 export interface Conversation {
   readonly question: string;
-  /** What the user wrote before the question, newest first. */
+  /** What the user wrote before the question, newest first; the last eight. */
   readonly earlierQuestions: readonly string[];
   /** Calls made for the question, oldest first. */
   readonly calls: readonly MadeCall[];
-  /** Calls made before the question was asked, oldest first. */
+  /** Calls made before the question was asked, oldest first; the last eight. */
   readonly earlierCalls: readonly MadeCall[];
   readonly usedCallIds: ReadonlySet<string>;
 }
+
+/** What lies further back resolves no pronoun, and reading it would make every answer slower than the one before. */
+const MOST_EARLIER = 8;
 
 const CORRECTION = /\b(?:json|schema|valid\w*|invalid|does not (?:match|satisfy|conform))\b/i;
 
@@ -39,10 +42,11 @@ export function readConversation({ messages, answerFormat }: ModelRequest): Conv
       .join('\n'),
     earlierQuestions: asked
       .filter((index) => index < start)
+      .slice(-MOST_EARLIER)
       .toReversed()
       .map((index) => textOf(messages[index])),
     calls: callsIn(messages.slice(end + 1), results),
-    earlierCalls: callsIn(messages.slice(0, Math.max(start, 0)), results),
+    earlierCalls: callsIn(messages.slice(0, Math.max(start, 0)), results).slice(-MOST_EARLIER),
     usedCallIds: new Set(messages.flatMap(toolCallsOf).map(({ toolCallId }) => toolCallId)),
   };
 }

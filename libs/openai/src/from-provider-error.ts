@@ -50,6 +50,12 @@ export function fromRequestError(error: unknown, apiKey: string): ModelError {
   return new ModelError(`The request could not be sent: ${message}`, { retryable: false, cause: error });
 }
 
+/** The error without the key in its text: a provider may echo what it was sent, and errors end up in logs. */
+export function withoutKey(error: ModelError, apiKey: string): ModelError {
+  if (!error.message.includes(apiKey)) return error;
+  return new ModelError(error.message.replaceAll(apiKey, '[api key]'), error.options);
+}
+
 /** A connection that broke while the answer was being read. */
 export function fromReadError(error: unknown): ModelError {
   return new ModelError(`The connection broke in the middle of an answer: ${rootOf(error)}`, { retryable: true, cause: error });

@@ -39,6 +39,8 @@ export function toClient(model: string, options: OpenAiModelOptions): { readonly
     project: options.project,
     defaultHeaders: options.headers,
     fetch: options.fetch,
+    // A redirect would carry the conversation to another host.
+    fetchOptions: { redirect: 'error' },
     timeout: options.timeoutMs,
     maxRetries: options.maxRetries,
     // OPENAI_LOG=debug would write whole conversations to the log.

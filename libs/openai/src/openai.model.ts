@@ -1,6 +1,6 @@
 import { LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
 import { ChatDecoder } from './chat.decoder.js';
-import { fromRequestError } from './from-provider-error.js';
+import { fromRequestError, withoutKey } from './from-provider-error.js';
 import { toClient, type OpenAiModelOptions } from './openai-model.options.js';
 import { ResponseBody } from './response-body.js';
 import { toChatRequest, type ChatTarget } from './to-chat-request.js';
@@ -40,12 +40,13 @@ export class OpenAiModel extends LanguageModel {
   /** One batch per network read: what is waited for is the network, not each event. */
   private async *decode(body: ResponseBody): AsyncGenerator<readonly ModelEvent[], void, undefined> {
     const decoder = new ChatDecoder(this.modelId);
+    const { apiKey } = this.#connection;
     try {
       while (!decoder.done) {
         const bytes = await body.read();
         yield bytes === undefined ? decoder.end() : decoder.read(bytes);
       }
-      if (decoder.failure !== undefined) throw decoder.failure;
+      if (decoder.failure !== undefined) throw withoutKey(decoder.failure, apiKey);
       await body.drain();
     } finally {
       body.close();

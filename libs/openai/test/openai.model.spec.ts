@@ -189,6 +189,18 @@ describe('a failure', () => {
     expect(failure.cause).toBeUndefined();
   });
 
+  it('that the provider puts into its stream never repeats the key', async () => {
+    const failure = await failureOf(await model(streams(`data: {"error":{"message":"Wrong key ${KEY}."}}\n\n`)));
+    expect(failure.message).toContain('Wrong key [api key].');
+    expect(failure.message).not.toContain(KEY);
+  });
+
+  it('is a redirect, which would carry the conversation elsewhere', async () => {
+    const subject = await model(answers(307, '', { location: 'http://127.0.0.1:9/v1/chat/completions' }), { maxRetries: 0 });
+    expect(await failureOf(subject)).toMatchObject({ name: 'ModelError' });
+    expect(provider?.requests).toHaveLength(1);
+  });
+
   it('that passes is tried again', async () => {
     const busy = answers(429, '{"error":{"message":"Busy."}}', { 'retry-after-ms': '1' });
     const subject = await model([busy, busy, streams(HELLO)], { maxRetries: 2 });

@@ -1,5 +1,7 @@
 import 'reflect-metadata';
 import type { Type } from '@nestjs/common';
+import type { ToolExecutionOptions } from '../protocol/execution-options.js';
+import type { JsonValue } from '../protocol/json.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolEffect, ToolLabels } from '../protocol/tool.js';
 
@@ -23,6 +25,10 @@ interface ToolBasics {
   readonly when?: (context: RunContext) => boolean;
   /** Milliseconds one call may take. @default the `toolCallMs` limit */
   readonly timeoutMs?: number;
+  /** Validation, logging and result format of this tool; wins over its provider's and the application's. */
+  readonly execution?: ToolExecutionOptions;
+  /** A result in a sentence, for `resultFormat: 'envelope'`. It is handed what the model may see. */
+  readonly humanReadable?: (result: JsonValue) => string;
   /** A reserved argument name this tool may have all the same, and why; the reason is kept with the declaration. */
   readonly allowReserved?: { readonly arguments: readonly string[]; readonly reason: string };
 }

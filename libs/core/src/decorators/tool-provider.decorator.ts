@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import type { ToolExecutionOptions } from '../protocol/execution-options.js';
 
 /** Options of a class whose methods are tools. A Nest provider has a namespace; an entity has a prefix and an id. */
 export interface ToolProviderOptions {
@@ -8,6 +9,8 @@ export interface ToolProviderOptions {
   readonly prefix?: string;
   /** The property or method of an entity that identifies an instance. @default 'id' */
   readonly instanceIdProperty?: string;
+  /** Validation, logging and result format of its tools; wins over the application's. */
+  readonly execution?: ToolExecutionOptions;
 }
 
 export const TOOL_PROVIDER_METADATA = 'toolloop:tool-provider';

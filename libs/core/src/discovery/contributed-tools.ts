@@ -2,6 +2,7 @@ import type { Finding } from '../protocol/errors.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import { isReserved, propertyNamesOf, subsetProblems } from '../schema/schema.subset.js';
 import type { SchemaValidators } from '../schema/schema.validators.js';
+import { toolExecutionFindings } from './execution.findings.js';
 import { SAFE_TOOL_ID } from './tool-names.js';
 import { basicFindings } from './tool.template.js';
 
@@ -20,7 +21,13 @@ export function placeOf({ spec, origin }: Tool): string {
 export function contributedFindings(tool: Tool, rules: ContributionRules): Finding[] {
   const at = placeOf(tool);
   const { spec } = tool;
-  return [...basicFindings(at, spec), ...redactionFindings(at, spec), ...idFindings(at, tool), ...schemaFindings(at, spec, rules)];
+  return [
+    ...basicFindings(at, spec),
+    ...redactionFindings(at, spec),
+    ...idFindings(at, tool),
+    ...schemaFindings(at, spec, rules),
+    ...toolExecutionFindings(at, tool.execution),
+  ];
 }
 
 /** The compiler makes sure of it, but a source may be written without one. */

@@ -5,6 +5,7 @@ import { exposedPropertiesOf } from '../schema/exposed-properties.accessor.js';
 import { EntityRegistry, type EntityDefinition, type EntityTool } from './entity.registry.js';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { handlerOf, hasEnhancers } from './enhancer-metadata.accessor.js';
+import { toolExecutionFindings } from './execution.findings.js';
 import type { MethodLayers } from './method.layers.js';
 import { misplacedFindings } from './misplaced-tools.js';
 import { SAFE_PREFIX, TOOL_ID_LENGTH, prefixOf } from './tool-names.js';
@@ -35,7 +36,9 @@ export class EntityExplorer {
   ) {}
 
   explore(named: readonly Type[], returned: readonly Type[]): { readonly registry: EntityRegistry; readonly findings: readonly Finding[] } {
-    for (const type of named) {
+    const present = named.filter((type: Type | undefined) => type !== undefined);
+    if (present.length < named.length) this.findings.push(CIRCULAR);
+    for (const type of present) {
       if (!providerOptionsOf(type))
         this.findings.push({
           at: type.name,
@@ -44,7 +47,7 @@ export class EntityExplorer {
         });
     }
     const seen = new Set<Type>();
-    const open = [...named, ...returned];
+    const open = [...present, ...returned];
     for (let type = open.shift(); type; type = open.shift()) {
       if (seen.has(type)) continue;
       seen.add(type);
@@ -59,7 +62,11 @@ export class EntityExplorer {
     const options = providerOptionsOf(type) ?? {};
     const prefix = prefixOf(type, options);
     const { tools, returned } = this.compileTools(type, prefix);
-    this.findings.push(...misplacedFindings(type), ...entityFindings(type, prefix, options));
+    this.findings.push(
+      ...misplacedFindings(type),
+      ...entityFindings(type, prefix, options),
+      ...toolExecutionFindings(type.name, options.execution),
+    );
     const longestName = Math.max(0, ...toolMethodsOf(type).map((method) => nameOf(method).length));
     const maxIdLength = Math.min(MAXIMAL_ID_LENGTH, TOOL_ID_LENGTH - prefix.length - longestName - 2);
     if (maxIdLength < MINIMAL_ID_LENGTH)
@@ -92,6 +99,13 @@ export class EntityExplorer {
     return { tools, returned };
   }
 }
+
+const CIRCULAR: Finding = {
+  at: 'ToolLoopModule.forFeature({ entities })',
+  problem: 'One of the entities is undefined, most likely because files import each other in a circle.',
+  remedy:
+    'Break the circle: import the type alone where only the type is needed, and write `output: () => X` where entities name each other.',
+};
 
 function isGuarded(type: Type, { property }: ToolMethod): boolean {
   const handler = handlerOf(type, property);

@@ -9,6 +9,7 @@ import { ProjectionCompiler } from '../schema/result.projection.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import { EntityExplorer } from './entity.explorer.js';
 import { EntityRegistry } from './entity.registry.js';
+import { toolExecutionFindings } from './execution.findings.js';
 import { misplacedFindings } from './misplaced-tools.js';
 import { classOfProvider, isClass, isSingleton } from './provider-classes.js';
 import { entityOfHost } from './enhancer-metadata.accessor.js';
@@ -125,7 +126,11 @@ export class ToolExplorer {
     const { type } = provider;
     const options = providerOptionsOf(type);
     const methods = toolMethodsOf(type);
-    const findings = [...misplacedFindings(type), ...providerFindings(type, methods)];
+    const findings = [
+      ...misplacedFindings(type),
+      ...providerFindings(type, methods),
+      ...toolExecutionFindings(type.name, options?.execution),
+    ];
     if (!options) return { tools: [], returned: [], findings };
     const namespace = namespaceOf(type, options);
     const tools: ServiceTool[] = [];
@@ -142,7 +147,7 @@ export class ToolExplorer {
   }
 
   private toTool({ type, wrapper }: Provider, method: ToolMethod, template: ToolTemplate): Tool {
-    const { spec, input, output, when, timeoutMs } = template;
+    const { spec, input, output, when, timeoutMs, execution, humanReadable } = template;
     return {
       spec,
       origin: DISCOVERED,
@@ -150,6 +155,8 @@ export class ToolExplorer {
       output,
       ...(when && { when }),
       ...(timeoutMs !== undefined && { timeoutMs }),
+      ...(execution && { execution }),
+      ...(humanReadable && { humanReadable }),
       layers: this.layers.of({ type, method, wrapper }),
       invoke: (built, context) => {
         const target = this.instances.resolve(wrapper, context);

@@ -1,8 +1,9 @@
 import type { Type } from '@nestjs/common';
-import { resolveOutput, type ResolvedOutput, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
+import { providerOptionsOf, resolveOutput, type ResolvedOutput, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
 import type { LlmToolOptions } from '../decorators/llm-tool.decorator.js';
 import type { RawTool } from '../decorators/raw-tool.js';
 import type { Finding } from '../protocol/errors.js';
+import { givenOptions, type ToolExecutionOptions } from '../protocol/execution-options.js';
 import type { RunContext, ToolCallContext } from '../protocol/tool-call-context.js';
 import { TOOL_EFFECTS, type ResultProjector, type Tool, type ToolInputCodec, type ToolLabels, type ToolSpec } from '../protocol/tool.js';
 import { canonicalJson, sha256 } from '../schema/canonical-json.js';
@@ -14,6 +15,7 @@ import { isReserved, subsetProblems } from '../schema/schema.subset.js';
 import { compileRawInput } from '../schema/raw.input.js';
 import type { SchemaValidators } from '../schema/schema.validators.js';
 import { argumentsOf, compileToolInput, type CompiledInput } from '../schema/tool.input.js';
+import { toolExecutionFindings } from './execution.findings.js';
 import { isClassOrBelow } from './provider-classes.js';
 
 /** What all tools of one (class, method) share; compiled once, whatever the number of instances. */
@@ -26,6 +28,8 @@ export interface ToolTemplate {
   readonly returns: ResolvedOutput | undefined;
   readonly when?: (context: RunContext) => boolean;
   readonly timeoutMs?: number;
+  readonly execution?: ToolExecutionOptions;
+  readonly humanReadable?: NonNullable<Tool['humanReadable']>;
   readonly layers?: NonNullable<Tool['layers']>;
   readonly call: (target: object, input: unknown, context: ToolCallContext) => unknown;
 }
@@ -60,7 +64,8 @@ export class ToolTemplateCompiler {
     if (!options) return { returns: undefined, findings: [parametersWithoutTool(at)] };
     const input = compileToolInput({ at, method, reserved: this.rules.reservedArguments });
     const call: ToolTemplate['call'] = (target, built, context) => callByName(target, method, { input: built, context });
-    const compiled = this.assemble({ at, declaredId, options, input, call });
+    const inherited = providerOptionsOf(declaration.type)?.execution;
+    const compiled = this.assemble({ at, declaredId, options, input, call, ...(inherited && { inherited }) });
     const findings = this.actorFindings(at, method);
     return findings.length > 0 ? { returns: compiled.returns, findings: [...findings, ...compiled.findings] } : compiled;
   }
@@ -82,6 +87,7 @@ export class ToolTemplateCompiler {
     const findings = [
       ...basicFindings(at, options),
       ...optionFindings(at, options),
+      ...toolExecutionFindings(at, options.execution),
       ...input.findings,
       ...output.findings,
       ...schemaFindings(at, input.input),
@@ -143,9 +149,15 @@ interface ToolParts {
   readonly options: DeclaredOptions;
   readonly input: CompiledInput;
   readonly call: ToolTemplate['call'];
+  /** Execution options of the provider. */
+  readonly inherited?: ToolExecutionOptions;
 }
 
-function toTemplate({ declaredId, input: { input }, call }: ToolParts, options: DeclaredOptions, output: CompiledOutput): ToolTemplate {
+function toTemplate(
+  { declaredId, input: { input }, call, inherited }: ToolParts,
+  options: DeclaredOptions,
+  output: CompiledOutput,
+): ToolTemplate {
   const { effect = 'external_side_effect' } = options;
   const outputSchema = output.returns && outputSchemaOf(output.returns);
   const semantics = { description: options.description, inputSchema: input.schema, ...(outputSchema && { outputSchema }) };
@@ -171,6 +183,8 @@ function toTemplate({ declaredId, input: { input }, call }: ToolParts, options: 
     returns: output.returns,
     ...(options.when && { when: options.when }),
     ...(options.timeoutMs !== undefined && { timeoutMs: options.timeoutMs }),
+    ...((inherited ?? options.execution) && { execution: { ...givenOptions(inherited), ...givenOptions(options.execution) } }),
+    ...(options.humanReadable && { humanReadable: options.humanReadable }),
     call,
   };
 }
@@ -188,7 +202,11 @@ export function basicFindings(at: string, options: Pick<DeclaredOptions, 'effect
   if (!options.description?.trim())
     findings.push({ at, problem: 'The tool has no description.', remedy: 'Say in @LlmTool({ description }) what it does.' });
   if (!TOOL_EFFECTS.some((effect) => effect === options.effect))
-    findings.push({ at, problem: 'The tool declares no effect.', remedy: `Add @LlmTool({ effect }): one of ${TOOL_EFFECTS.join(', ')}.` });
+    findings.push({
+      at,
+      problem: options.effect === undefined ? 'The tool declares no effect.' : `"${options.effect}" is no effect.`,
+      remedy: `Add @LlmTool({ effect }): one of ${TOOL_EFFECTS.join(', ')}.`,
+    });
   return findings;
 }
 

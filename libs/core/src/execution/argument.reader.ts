@@ -1,12 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import type { JsonObject, JsonValue } from '../protocol/json.js';
 import type { ToolCall } from '../protocol/message.js';
-import type { Tool } from '../protocol/tool.js';
+import type { InputReading, Tool, ToolInputCodec } from '../protocol/tool.js';
 import { canonicalJson } from '../schema/canonical-json.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import { reservedNamesIn } from '../schema/schema.subset.js';
 import { CallFailure } from './call.failure.js';
-import type { ExecutionScope } from './execution.scope.js';
+import type { CallProgress } from './execution.scope.js';
 import { fromCanonical, parseJson } from './from-arguments.js';
 import { untilAborted } from './interruption.js';
 
@@ -25,8 +25,8 @@ export class ArgumentReader {
   constructor(private readonly validators: SchemaValidators) {}
 
   /** Throws `invalid_json`, `tenant_override` or `invalid_args`. */
-  async read(tool: Tool, call: ToolCall, { limits, signal }: Pick<ExecutionScope, 'limits' | 'signal'>): Promise<ReadArguments> {
-    const sent = parseArguments(call, limits.argumentBytes);
+  async read(tool: Tool, { request, scope, options }: CallProgress): Promise<ReadArguments> {
+    const sent = parseArguments(request.call, scope.limits.argumentBytes);
     if (isTooDeep(sent)) throw CallFailure.of('invalid_args', 'The arguments are nested too deeply; send flatter ones.');
     const reserved = reservedNamesIn(sent, tool.input.reserved);
     if (reserved !== undefined)
@@ -35,14 +35,23 @@ export class ArgumentReader {
         `The argument at "${reserved}" is set by the application and never by a caller. Leave it out.`,
       );
     const args = tool.input.normalize(sent);
-    const problems = this.validators.validate(tool.input.schema, args);
-    if (problems.length > 0) throw CallFailure.of('invalid_args', 'The arguments do not fit the schema.', problems);
+    const problems = this.validators.validate(tool.input.schema, args); // which fills in the defaults
+    if (options.validation && problems.length > 0) throw CallFailure.of('invalid_args', 'The arguments do not fit the schema.', problems);
     const canonical = canonicalOf(args);
-    const pending = tool.input.read(fromCanonical(canonical)); // of a copy: what a tool does to its input changes no record
-    const reading = pending instanceof Promise ? await untilAborted(pending, signal) : pending;
+    const pending = readInput(tool.input, fromCanonical(canonical), options); // of a copy: what a tool does to its input changes no record
+    const reading = pending instanceof Promise ? await untilAborted(pending, scope.signal) : pending;
     if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
     return { canonical, args, built: reading.value };
   }
+}
+
+/** What the method receives; unchecked where the tool checks for itself. */
+export function readInput(
+  input: ToolInputCodec,
+  args: JsonObject,
+  { validation }: CallProgress['options'],
+): InputReading | Promise<InputReading> {
+  return validation || !input.build ? input.read(args) : { value: input.build(args) };
 }
 
 function parseArguments({ arguments: text }: ToolCall, mostBytes: number): JsonObject {

@@ -5,7 +5,7 @@ import type { ToolLayers } from '../protocol/tool-layers.js';
 import type { Tool } from '../protocol/tool.js';
 import { canonicalJson } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/revealed.projection.js';
-import type { ReadArguments } from './argument.reader.js';
+import { readInput, type ReadArguments } from './argument.reader.js';
 import { CallContextFactory } from './call.context.factory.js';
 import { CallFailure, failureOf, unexplained } from './call.failure.js';
 import type { CallProgress } from './execution.scope.js';
@@ -27,20 +27,19 @@ export class CallAdmission {
   /** The input as the pipes made it, rebuilt from its canonical JSON. Throws `forbidden` or `invalid_args`. */
   async admit(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ReadArguments> {
     if (!tool.layers) return input;
-    const layers = await tool.layers(progress.scope.run);
-    if (!layers) return input;
-    const piped = await this.throughLayers(layers, tool, { input, progress });
-    return piped === input.built ? input : this.rebuilt(tool, piped);
+    const piped = await this.throughLayers(tool, input, progress);
+    return piped === input.built ? input : this.rebuilt(tool, piped, progress);
   }
 
-  private async throughLayers(
-    layers: ToolLayers,
-    tool: Tool,
-    { input, progress }: { readonly input: ReadArguments; readonly progress: CallProgress },
-  ): Promise<unknown> {
+  /** Within the tool's time limit, like everything that is the application's own code. */
+  private async throughLayers(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<unknown> {
     const { context, close } = this.contexts.open(tool, progress);
+    let layers: ToolLayers | undefined;
     try {
-      const admitted = this.storage.run(context, () => layers.admit(input.built, context));
+      layers = tool.layers && (await untilAborted(Promise.resolve(tool.layers(progress.scope.run)), context.signal));
+      if (!layers) return input.built;
+      const { admit } = layers;
+      const admitted = this.storage.run(context, () => admit(input.built, context));
       return await untilAborted(admitted, context.signal);
     } catch (error) {
       if (context.signal.aborted) throw Interruption.from(context.signal);
@@ -52,10 +51,10 @@ export class CallAdmission {
   }
 
   /** What was approved and stored is what runs: the method receives what the JSON of the pipes' result gives. */
-  private async rebuilt(tool: Tool, piped: unknown): Promise<ReadArguments> {
+  private async rebuilt(tool: Tool, piped: unknown, { options }: CallProgress): Promise<ReadArguments> {
     const canonical = canonicalJson(this.json.project({ ...asRecord(piped) }, 'audit'));
     const args: JsonObject = fromCanonical(canonical);
-    const reading = await tool.input.read(args);
+    const reading = await readInput(tool.input, args, options);
     if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
     return { canonical, args, built: reading.value };
   }

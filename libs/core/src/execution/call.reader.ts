@@ -2,7 +2,8 @@ import { Injectable } from '@nestjs/common';
 import type { Tool } from '../protocol/tool.js';
 import { ArgumentReader, type ReadArguments } from './argument.reader.js';
 import { CallLookup } from './call.lookup.js';
-import type { CallProgress } from './execution.scope.js';
+import { ExecutionRules } from './execution.rules.js';
+import type { CallProgress, CallRequest, ExecutionScope } from './execution.scope.js';
 import { PolicyGate } from './policy.gate.js';
 import { shownArguments } from './tool.outcome.js';
 
@@ -13,7 +14,13 @@ export class CallReader {
     private readonly lookup: CallLookup,
     private readonly policy: PolicyGate,
     private readonly argumentReader: ArgumentReader,
+    private readonly rules: ExecutionRules,
   ) {}
+
+  /** A call of which nothing is known yet. */
+  open(request: CallRequest, scope: ExecutionScope): CallProgress {
+    return { request, scope, startedAt: new Date(), options: this.rules.optionsFor(undefined, scope.options) };
+  }
 
   /** The call is announced with its arguments as soon as they are known, and without them where they never are. */
   async read(progress: CallProgress): Promise<{ readonly tool: Tool; readonly input: ReadArguments }> {
@@ -23,7 +30,8 @@ export class CallReader {
       const tool = this.lookup.resolve(progress);
       progress.tool = tool;
       this.policy.admit(tool, progress);
-      const input = await this.argumentReader.read(tool, request.call, scope);
+      progress.options = this.rules.optionsFor(tool, scope.options);
+      const input = await this.argumentReader.read(tool, progress);
       progress.args = input.args;
       await scope.emit({ ...announcement, args: shownArguments(input.args, tool.input.hidden) });
       return { tool, input };

@@ -1,5 +1,6 @@
 import type { Toolset } from '../catalog/toolset.js';
 import type { CompiledPolicy } from '../policy/compiled.policy.js';
+import type { ExecutionOptions } from '../protocol/execution-options.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { Limits } from '../protocol/limits.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
@@ -19,6 +20,10 @@ export interface ExecutionScope {
   readonly toolset: Toolset;
   readonly policies: readonly CompiledPolicy[];
   readonly limits: Limits;
+  /** What the run says of how its calls are executed. */
+  readonly options?: Partial<ExecutionOptions>;
+  /** Who calls, in the metadata of results. */
+  readonly agentName?: string;
   readonly signal: AbortSignal;
   /** May return a promise when the reader of the events is slow. Never throws. */
   emit(event: LoopEventBody): void | Promise<void>;
@@ -40,6 +45,8 @@ export interface CallProgress {
   readonly request: CallRequest;
   readonly scope: ExecutionScope;
   readonly startedAt: Date;
+  /** The tool's own are in it once the call is known to be permitted: until then it must read like one of no tool. */
+  options: ExecutionOptions;
   tool?: Tool;
   args?: JsonObject;
   decision?: Decision;

@@ -3,7 +3,7 @@ import type { ToolCallContext } from '../protocol/tool-call-context.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { ToolLayers } from '../protocol/tool-layers.js';
 import { CallFailure, failureOf } from './call.failure.js';
-import { Interruption } from './interruption.js';
+import { Interruption, untilAborted } from './interruption.js';
 
 const logger = new Logger('ToolFilters');
 const MOST_CHARACTERS = 2_000;
@@ -19,7 +19,7 @@ export async function explained(
 ): Promise<ToolFailure | undefined> {
   if (!layers || error instanceof CallFailure || error instanceof Interruption) return undefined;
   try {
-    const detail: unknown = await layers.explain(error, input, context);
+    const detail: unknown = await untilAborted(layers.explain(error, input, context), context.signal);
     if (detail === undefined || detail === null) return undefined;
     const text = typeof detail === 'string' ? detail : JSON.stringify(detail);
     const { correlationId: _unneeded, ...failure } = failureOf(error);

@@ -4,6 +4,8 @@ import type { Audience, Tool } from '../protocol/tool.js';
 import { ProjectionError } from '../schema/projection.error.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import { CallFailure } from './call.failure.js';
+import type { CallProgress } from './execution.scope.js';
+import { metadataOf, resultText, withMetadata } from './result.format.js';
 
 /** A result as its two readers see it. */
 export interface DescribedResult {
@@ -23,13 +25,16 @@ export class ResultDescriber {
   constructor(private readonly validators: SchemaValidators) {}
 
   /** Throws `invalid_output`; what is wrong with the result is in the log, for the developer. */
-  describe(tool: Tool, live: unknown, mostBytes: number): DescribedResult {
+  describe(tool: Tool, live: unknown, progress: CallProgress): DescribedResult {
+    const mostBytes = progress.scope.limits.resultBytes;
     const model = this.project(tool, live, 'model');
     const problems = tool.spec.outputSchema ? this.validators.validate(tool.spec.outputSchema, model) : [];
     if (problems.length > 0)
       throw this.invalid(tool, problems.map(({ pointer, message }) => `${pointer || 'result'} ${message}`).join('; '));
-    const text = textOf(tool, live, model);
-    const ui = this.project(tool, live, 'ui');
+    const metadata = metadataOf(tool, progress);
+    const ui = withMetadata(this.project(tool, live, 'ui'), metadata);
+    const sentence = this.sentenceFor(tool, model, progress);
+    const text = resultText(tool, { live, value: withMetadata(model, metadata), sentence }, progress);
     const bytes = Buffer.byteLength(text);
     const uiText = JSON.stringify(ui);
     return {
@@ -38,6 +43,17 @@ export class ResultDescriber {
       bytes,
       truncated: bytes > mostBytes,
     };
+  }
+
+  /** The tool has done its work: that it cannot word it is no failure of the call. */
+  private sentenceFor(tool: Tool, model: JsonValue, { options, scope }: CallProgress): string | undefined {
+    if (options.resultFormat === 'value') return undefined;
+    try {
+      return tool.humanReadable?.(model);
+    } catch (error) {
+      this.logger.warn(`The result of ${tool.spec.declaredId} could not be worded (run ${scope.run.runId}).`, error);
+      return undefined;
+    }
   }
 
   private project(tool: Tool, live: unknown, audience: Audience): JsonValue {
@@ -53,13 +69,6 @@ export class ResultDescriber {
     const effect = tool.spec.effect === 'read_only' ? '' : ' Its effect took place: do not repeat the call.';
     return new CallFailure({ code: 'invalid_output', safeMessage: `The tool ran, but its result cannot be shown.${effect}` }, { cause });
   }
-}
-
-/** A method that returns nothing, or of which nothing is shown, says so in a way a model understands; `null` is an answer. */
-function textOf({ spec: { redaction } }: Tool, live: unknown, model: JsonValue): string {
-  if (typeof model === 'string') return model;
-  const isVoid = redaction.kind === 'reveal' && (live === undefined || redaction.fields.length === 0);
-  return isVoid ? '{"ok":true}' : JSON.stringify(model);
 }
 
 /** The head and the tail of a text that is too long, with a note between them, all within the budget. */

@@ -20,7 +20,7 @@ export class ResultRunner {
   async run(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ToolOutcome> {
     try {
       const { live, result: shown } = await this.invoker.invoke(tool, input.built, progress);
-      const result = this.describer.describe(tool, shown, progress.scope.limits.resultBytes);
+      const result = this.describer.describe(tool, shown, progress);
       await this.effects.finish(tool, { status: 'succeeded', content: result.content, ui: result.ui }, progress);
       return succeeded(progress, live, result);
     } catch (error) {

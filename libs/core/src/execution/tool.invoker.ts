@@ -36,11 +36,13 @@ export class ToolInvoker {
    */
   async invoke(tool: Tool, built: unknown, progress: CallProgress): Promise<InvokedResult> {
     refuseWhenAborted(progress.scope.signal);
-    const layers = await tool.layers?.(progress.scope.run);
     const { context, report, close } = this.contexts.open(tool, progress);
+    let layers: ToolLayers | undefined;
     const onProgress = (value: unknown): void | Promise<void> => report.show(value, tool.output);
     const method = new ToolMethod(tool, { input: built, context }, (result) => drain(result, onProgress, context.signal));
     try {
+      // Within the time limit: of a request-scoped provider the layers are made with it.
+      layers = tool.layers && (await untilAborted(Promise.resolve(tool.layers(progress.scope.run)), context.signal));
       const running = this.storage.run(context, () => drain(this.intercepted(method, layers), onProgress, context.signal));
       const result: unknown = running instanceof Promise ? await untilAborted(running, context.signal) : running;
       return { live: method.wasAnswered ? method.answer : result, result };

@@ -2,9 +2,9 @@ import type { JournalOutcome } from '../protocol/call-journal.js';
 import type { JsonObject, JsonValue } from '../protocol/json.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
-import { toJsonApi } from './call.failure.js';
 import type { CallProgress, ToolOutcome } from './execution.scope.js';
 import type { DescribedResult } from './result.describer.js';
+import { failureText } from './result.format.js';
 
 /** A call that succeeded just now. */
 export function succeeded(progress: CallProgress, live: unknown, result: DescribedResult): ToolOutcome {
@@ -34,8 +34,7 @@ const DENIED = new Set<ToolFailure['code']>(['forbidden', 'policy_denied', 'appr
 /** A call that was refused or failed. A tool that policy denies reads like one that does not exist. */
 export function failed(progress: CallProgress, failure: ToolFailure): ToolOutcome {
   const status = DENIED.has(failure.code) ? 'denied' : 'failed';
-  const shownAs = failure.code === 'policy_denied' ? 'unknown_tool' : failure.code;
-  const content = JSON.stringify(toJsonApi(failure, shownAs));
+  const content = failureText(progress, failure);
   return { record: { ...basicRecord(progress), status, error: failure }, content, ...(progress.tool && { tool: progress.tool }) };
 }
 

@@ -2,6 +2,7 @@ import { Injectable, Logger } from '@nestjs/common';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure, failureOf, refuseWhenAborted, unexplained } from './call.failure.js';
 import { CallAdmission } from './call.admission.js';
+import { CallLog } from './call.log.js';
 import { CallReader } from './call.reader.js';
 import { EffectGuard } from './effect.guard.js';
 import type { CallProgress, CallRequest, ExecutionScope, ToolOutcome } from './execution.scope.js';
@@ -9,10 +10,23 @@ import { PolicyGate } from './policy.gate.js';
 import { ResultRunner } from './result.runner.js';
 import { failed, replayed } from './tool.outcome.js';
 
-/** The only way a tool is executed, whoever asks. */
+/**
+ * The only way a tool is executed, whoever asks. The stages, in their order:
+ *
+ * 1. lookup in the run's toolset, and policy's denial
+ * 2. size and JSON of the arguments
+ * 3. reserved names, schema, DTO
+ * 4. Nest's guards and pipes, then approval
+ * 5. the journal, where the tool changes things
+ * 6. interceptors, time budget, cancellation
+ * 7. the method, inside AsyncLocalStorage
+ * 8. the result: checked, projected, cut
+ * 9. the record and its event
+ */
 @Injectable()
 export class ToolRunner {
   private readonly logger = new Logger(ToolRunner.name);
+  private readonly log = new CallLog();
 
   constructor(
     private readonly reader: CallReader,
@@ -24,10 +38,11 @@ export class ToolRunner {
 
   /** Runs one call through every stage. Never throws: whatever happens, the call has exactly one outcome. */
   async exec(request: CallRequest, scope: ExecutionScope): Promise<ToolOutcome> {
-    const progress: CallProgress = { request, scope: this.shielded(scope), startedAt: new Date() };
+    const progress = this.reader.open(request, this.shielded(scope));
     const outcome = await this.attempt(progress)
       .catch((error: unknown) => this.toFailure(progress, error))
       .catch(() => failed(progress, unexplained())); // thrown was something that cannot even be looked at
+    this.log.ended(progress, outcome.record);
     await progress.scope.emit({ type: 'tool-result', step: request.step, record: outcome.record });
     return outcome;
   }
@@ -41,6 +56,7 @@ export class ToolRunner {
     refuseWhenAborted(progress.scope.signal);
     const performed = await this.effects.claim(tool, input.canonical, progress);
     if (performed) return replayed(progress, performed);
+    this.log.started(tool, progress);
     await announceStart(tool, progress);
     return this.results.run(tool, input, progress);
   }

@@ -40,7 +40,19 @@ export class ToolProviderExtractor {
       const warning = instanceId === undefined && this.warningFor(instance, definition);
       if (warning) warnings.set(warning.message, warning);
     }
-    return { add, warnings: [...warnings.values()] };
+    const plain = add.length === 0 && warnings.size === 0 ? this.plainWarning(result) : undefined;
+    return { add, warnings: plain ? [plain] : [...warnings.values()] };
+  }
+
+  /** Rows of an ORM are shown well enough, and bring no tools: whoever declared an entity expects them. */
+  private plainWarning({ live, returns }: ShownResult): Warning | undefined {
+    const definition = returns && this.catalog.entities.definitions.find(({ type }) => type === returns);
+    if (!definition || this.walk.listedIn(live).length === 0) return undefined;
+    const { name } = definition.type;
+    return {
+      code: 'injection_failed',
+      message: `The result is declared as ${name} and holds no instance of it, so no tools were added. Return instances: new ${name}(row).`,
+    };
   }
 
   /** Of what `reveal` picks fields from, only the objects themselves can be entities: a picked field is plain JSON. */
@@ -99,6 +111,8 @@ function bindTool(
     entity,
     ...(template.when && { when: template.when }),
     ...(template.timeoutMs !== undefined && { timeoutMs: template.timeoutMs }),
+    ...(template.execution && { execution: template.execution }),
+    ...(template.humanReadable && { humanReadable: template.humanReadable }),
     ...(template.layers && { layers: template.layers }),
     invoke: (input, context) => template.call(instance, input, context),
   };

@@ -16,6 +16,9 @@ export interface ModelAnswer {
   readonly failure?: unknown;
 }
 
+/** No tool has a longer name; what a model makes up goes into events and records. */
+const MOST_NAME_CHARACTERS = 128;
+
 /** Puts a model's events together, and shows them while they come. */
 export class AnswerAssembler {
   private text = '';
@@ -74,7 +77,12 @@ export class AnswerAssembler {
   private addCall({ toolCallId: providerId, name, arguments: text }: Extract<ModelEvent, { readonly type: 'tool-call' }>): void {
     const toolCallId = this.idOf(providerId);
     this.begun.delete(providerId);
-    this.calls.push({ toolCallId, name, arguments: text, ...(toolCallId !== providerId && { providerCallId: providerId }) });
+    this.calls.push({
+      toolCallId,
+      name: name.slice(0, MOST_NAME_CHARACTERS),
+      arguments: text,
+      ...(toolCallId !== providerId && { providerCallId: providerId }),
+    });
   }
 
   private idOf(providerId: string): string {

@@ -1,12 +1,15 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
+import { executionFindings } from '../discovery/execution.findings.js';
 import { CompiledPolicy } from '../policy/compiled.policy.js';
 import { policyFindings } from '../policy/policy.schema.js';
 import { ConfigurationError, InvalidRequestError, type Finding } from '../protocol/errors.js';
-import type { LanguageModel } from '../protocol/language-model.js';
+import type { ExecutionOptions } from '../protocol/execution-options.js';
+import { LanguageModel } from '../protocol/language-model.js';
 import { DEFAULT_LIMITS, type Limits } from '../protocol/limits.js';
 import type { Policy } from '../protocol/policy.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
+import type { ExecutionScope } from '../execution/execution.scope.js';
 import { closestTo } from '../catalog/suggestion.js';
 import { TOOL_LOOP_OPTIONS } from './tool-loop.tokens.js';
 import type { ToolLoopOptions } from './tool-loop.options.js';
@@ -24,8 +27,13 @@ export class LoopSettings {
 
   /** What is wrong with the options; asked once the catalog is filled. */
   findings(): Finding[] {
-    const { policy, limits = {} } = this.options;
-    return [...(policy ? this.policyFindings(policy, 'ToolLoopModule policy') : []), ...limitFindings(limits, 'ToolLoopModule limits')];
+    const { model, policy, limits = {}, execution } = this.options;
+    return [
+      ...(model instanceof LanguageModel ? [] : [WITHOUT_MODEL]),
+      ...(policy ? this.policyFindings(policy, 'ToolLoopModule policy') : []),
+      ...limitFindings(limits, 'ToolLoopModule limits'),
+      ...executionFindings('ToolLoopModule execution', execution),
+    ];
   }
 
   /** The application's policy and the run's own; both must allow. Throws `ConfigurationError` for a policy that is wrong. */
@@ -43,6 +51,14 @@ export class LoopSettings {
     const limits = { ...DEFAULT_LIMITS, ...this.options.limits, ...own };
     const { runMs, modelIdleMs, toolCallMs } = limits;
     return { ...limits, runMs: timerMs(runMs), modelIdleMs: timerMs(modelIdleMs), toolCallMs: timerMs(toolCallMs) };
+  }
+
+  /** What a run says of its calls and of who makes them. Throws `ConfigurationError` for an option that does not exist or a value it does not take. */
+  executionFor(own: Partial<ExecutionOptions> | undefined, { modelId }: LanguageModel): Pick<ExecutionScope, 'options' | 'agentName'> {
+    const findings = executionFindings('execution', own);
+    if (findings.length > 0) throw new ConfigurationError(findings);
+    const agentName = this.options.agentName ?? modelId;
+    return { ...(own && { options: own }), ...(agentName && { agentName }) };
   }
 
   /** Throws `InvalidRequestError` (`unknown_model`) for a name that names none. */
@@ -82,6 +98,12 @@ export class LoopSettings {
 function timerMs(ms: number): number {
   return Math.min(ms, 2 ** 31 - 1);
 }
+
+const WITHOUT_MODEL: Finding = {
+  at: 'ToolLoopModule model',
+  problem: 'There is no model, or it is no LanguageModel.',
+  remedy: 'Pass one: ToolLoopModule.forRoot({ model }). A factory that returns none has the same effect.',
+};
 
 function limitFindings(limits: Partial<Limits>, at: string): Finding[] {
   const known = Object.keys(DEFAULT_LIMITS);

@@ -18,7 +18,7 @@ export interface RunPlan<Output = unknown> {
   readonly messages: readonly Message[];
   readonly conversation: ConversationKey | undefined;
   readonly toolset: Toolset;
-  readonly execution: Pick<ExecutionScope, 'run' | 'requestId' | 'actorId' | 'policies' | 'limits'>;
+  readonly execution: Pick<ExecutionScope, 'run' | 'requestId' | 'actorId' | 'policies' | 'limits' | 'options' | 'agentName'>;
   readonly injection: Pick<InjectionRules, 'exclude'> & { readonly strategies: readonly ToolInjectionStrategy[] };
   readonly answer: (AnswerShape & { readonly type: Type<Output> }) | undefined;
   readonly options: Pick<LoopRequest, 'onToolError' | 'onForbidden' | 'hooks' | 'toolChoice' | 'modelOptions' | 'signal'>;

@@ -42,13 +42,22 @@ export class RunPreparation {
     };
     const conversation = this.conversationOf(request);
     const { instructions = this.settings.options.instructions, output } = request;
+    const model = this.settings.modelFor(request.model);
+    const { actor, requestId = run.runId } = request;
     return {
-      model: this.settings.modelFor(request.model),
+      model,
       instructions: () => (typeof instructions === 'function' ? instructions(run) : instructions),
       messages: messagesOf(request, conversation !== undefined, limits),
       conversation,
       toolset: this.toolsetFor(request, run, policies),
-      execution: { run, requestId: request.requestId ?? run.runId, actorId: this.settings.actorIdOf(request.actor), policies, limits },
+      execution: {
+        run,
+        requestId,
+        actorId: this.settings.actorIdOf(actor),
+        policies,
+        limits,
+        ...this.settings.executionFor(request.execution, model),
+      },
       injection: { exclude: this.excludedFor(request.exclude ?? []), strategies: this.strategiesFor(request) },
       answer: output && { type: output, ...this.answers.shapeOf(output) },
       options: request,

@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import type { RawTool } from '../decorators/raw-tool.js';
+import type { ExecutionOptions } from '../protocol/execution-options.js';
 import type { LanguageModel } from '../protocol/language-model.js';
 import type { Limits } from '../protocol/limits.js';
 import type { Policy } from '../protocol/policy.js';
@@ -20,6 +21,10 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   /** @default nothing is allowed, so no tool is listed */
   readonly policy?: Policy;
   readonly limits?: Partial<Limits>;
+  /** How calls are executed, unless a provider, a tool or a run says otherwise. */
+  readonly execution?: Partial<ExecutionOptions>;
+  /** Who calls, in the metadata of results. @default the model's id */
+  readonly agentName?: string;
   /** Tools that are no methods of providers, made by `tool()` or `rawTool()`. */
   readonly tools?: readonly RawTool[];
   /** Strategies that follow the entity tools' own, in every run. */

@@ -1,4 +1,5 @@
 import type { Type } from '@nestjs/common';
+import type { ExecutionOptions } from './execution-options.js';
 import type { LanguageModel, ModelOptions, ToolChoice } from './language-model.js';
 import type { Limits } from './limits.js';
 import type { Message } from './message.js';
@@ -57,6 +58,8 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   /** Narrows the module's policy for this run; it can never widen it. */
   readonly policy?: Policy;
   readonly limits?: Partial<Limits>;
+  /** How the calls of this run are executed; wins over what the application and the tools say. */
+  readonly execution?: Partial<ExecutionOptions>;
   /** Strategies that follow the entity tools' own; `false` turns injection off. */
   readonly injection?: readonly ToolInjectionStrategy[] | false;
   /** A class the final answer must be; its class-validator decorators give the schema. */

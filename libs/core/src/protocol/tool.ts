@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import type { JSONSchema7 } from 'json-schema';
+import type { ToolExecutionOptions } from './execution-options.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { RunContext, ToolCallContext } from './tool-call-context.js';
 import type { ToolLayers } from './tool-layers.js';
@@ -82,6 +83,8 @@ export interface ToolInputCodec {
   normalize(args: JsonObject): JsonObject;
   /** Makes what {@link Tool.invoke} receives of arguments that fit the schema, and checks what a schema cannot say. The JSON is never changed. */
   read(args: JsonObject): InputReading | Promise<InputReading>;
+  /** Makes the same without a check, for tools that check for themselves; absent where making and checking are one. */
+  build?(args: JsonObject): unknown;
 }
 
 /** Turns a tool's live result into the JSON one audience may see. Throws when the result is not what the tool declared. */
@@ -105,6 +108,10 @@ export interface Tool {
   readonly when?: (context: RunContext) => boolean;
   /** Overrides `limits.toolCallMs` for this tool, in milliseconds. */
   readonly timeoutMs?: number;
+  /** What the tool, or its provider, says of how it is executed. The same object for every instance of an entity. */
+  readonly execution?: ToolExecutionOptions;
+  /** A result in a sentence, for the envelope. It is handed what the model may see. */
+  readonly humanReadable?: (result: JsonValue) => string;
   /** Nest's own layers round the method, where there are any; of a request-scoped provider, those of the run. */
   readonly layers?: (run: RunContext) => ToolLayers | undefined | Promise<ToolLayers | undefined>;
   /** Calls the user's code. May return a value, a Promise, an Observable or an AsyncIterable. */

@@ -44,8 +44,9 @@ export function compileToolInput(declaration: Declaration & { readonly method: T
 /** The input of a tool that takes a DTO class; it receives an instance. */
 export function compileDtoInput({ at, reserved, type }: Declaration & { readonly type: Type }): CompiledInput {
   const { schema, hidden, needsClassValidator, findings } = dtoSchema(type);
+  const build = instanceBuilder(type);
   return {
-    input: { schema, hidden, reserved, normalize: optionalNullRemoval(schema), read: dtoReader(type, { needsClassValidator }) },
+    input: { schema, hidden, reserved, normalize: optionalNullRemoval(schema), read: dtoReader(build, { needsClassValidator }), build },
     findings: [
       ...findings.map(({ path, problem, remedy }) => ({ at, problem: `${path} ${problem}.`, remedy })),
       ...reservedFindings(at, schema, reserved),
@@ -54,8 +55,10 @@ export function compileDtoInput({ at, reserved, type }: Declaration & { readonly
 }
 
 /** Answers at once unless class-validator has to be asked, which takes longer than the rest of the pipeline. */
-function dtoReader(type: Type, { needsClassValidator }: { readonly needsClassValidator: boolean }): ToolInputCodec['read'] {
-  const build = instanceBuilder(type);
+function dtoReader(
+  build: (args: unknown) => unknown,
+  { needsClassValidator }: { readonly needsClassValidator: boolean },
+): ToolInputCodec['read'] {
   if (!needsClassValidator) return (args) => ({ value: build(args) });
   return async (args) => {
     const value = build(args);

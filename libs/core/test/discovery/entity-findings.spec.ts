@@ -62,6 +62,13 @@ describe('invariant 4: an entity class does not start the application', () => {
     ]);
   });
 
+  it('invariant 4: that is undefined, as where files import each other in a circle', async () => {
+    const entities: Type[] = [entity('Customer')];
+    Reflect.set(entities, 1, undefined);
+    const findings = await findingsOf({ imports: [ToolLoopModule.forFeature({ entities })] });
+    expect(findings).toEqual([expect.objectContaining({ problem: expect.stringContaining('is undefined') })]);
+  });
+
   it.each(['my_customer', 'my-customer', '1customer', ''])('invariant 4: with the prefix %j', async (prefix) => {
     const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', { prefix })] })];
     expect(await findingsOf({ imports })).toEqual([

@@ -48,7 +48,7 @@ describe('invariant 4: a tool does not start the application', () => {
       @LlmTool({ ...fine, effect: 'readonly' }) run(): void {}
     }
     expect(await findingsOf({ providers: [OddTools] })).toEqual([
-      { at: 'OddTools.run', problem: 'The tool declares no effect.', remedy: expect.stringContaining('read_only') },
+      { at: 'OddTools.run', problem: '"readonly" is no effect.', remedy: expect.stringContaining('read_only') },
     ]);
   });
 

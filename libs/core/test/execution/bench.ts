@@ -4,6 +4,7 @@ import {
   DEFAULT_LIMITS,
   ToolCatalog,
   ToolRunner,
+  type ExecutionOptions,
   type Limits,
   type LoopEventBody,
   type Policy,
@@ -30,6 +31,8 @@ export interface RunOptions {
   readonly toolset?: Toolset;
   readonly policies?: readonly Policy[];
   readonly limits?: Partial<Limits>;
+  readonly execution?: Partial<ExecutionOptions>;
+  readonly agentName?: string;
   readonly signal?: AbortSignal;
   readonly emit?: ExecutionScope['emit'];
   readonly context?: Readonly<Record<string, unknown>>;
@@ -77,6 +80,7 @@ export class Bench {
 
   private scopeOf(options: RunOptions, emit: ExecutionScope['emit']): ExecutionScope {
     const { runId = 'run_1', requestId = runId, tenant = 'acme', context = {}, policies = [{ allow: ['*'] }], limits } = options;
+    const { execution, agentName } = options;
     const { tools = this.catalog.build({}), toolset = Toolset.of(tools), signal = new AbortController().signal } = options;
     return {
       run: { runId, actor: { id: 'ada' }, tenant, context, state: new Map() },
@@ -85,6 +89,8 @@ export class Bench {
       toolset,
       policies: policies.map((policy) => new CompiledPolicy(policy)),
       limits: { ...DEFAULT_LIMITS, ...limits },
+      options: execution,
+      agentName,
       signal,
       emit,
     };

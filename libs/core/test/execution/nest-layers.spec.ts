@@ -3,6 +3,7 @@ import {
   BadRequestException,
   Catch,
   ClassSerializerInterceptor,
+  Inject,
   Injectable,
   Logger,
   Module,
@@ -313,6 +314,50 @@ describe('an exception filter', () => {
 
     const error = last(await outcome([['bank__fail', { kind: 'other' }]], 'x', [{ provide: APP_FILTER, useClass: HttpFilter }]));
     expect(error).toMatchObject({ code: 'execution_failed' });
+  });
+});
+
+describe('a layer that never answers', () => {
+  const HANG = { description: 'Hangs.', effect: 'read_only', reveal: 'all', timeoutMs: 50 } as const;
+
+  it('is stopped by the time limit where it is an exception filter', async () => {
+    @Catch()
+    class SilentFilter implements ExceptionFilter {
+      catch(): Promise<never> {
+        return new Promise(() => undefined);
+      }
+    }
+
+    @Injectable()
+    @ToolProvider({ namespace: 'hang' })
+    class HangingTools {
+      @UseFilters(SilentFilter)
+      @LlmTool(HANG)
+      run(): string {
+        throw new Error('secret');
+      }
+    }
+
+    const result = await outcome([['hang__run', {}]], 'x', [HangingTools]);
+    expect(last(result)).toMatchObject({ code: 'execution_failed' });
+    expect(result.finishReason).toBe('stop');
+  });
+
+  it('is stopped by the time limit where it is a request-scoped dependency', async () => {
+    @Injectable({ scope: Scope.REQUEST })
+    @ToolProvider({ namespace: 'hang' })
+    class HangingTools {
+      constructor(@Inject('never') readonly never: unknown) {}
+
+      @LlmTool(HANG)
+      run(): string {
+        return 'never';
+      }
+    }
+
+    const never = { provide: 'never', scope: Scope.REQUEST, useFactory: () => new Promise(() => undefined) };
+    const result = await outcome([['hang__run', {}]], 'x', [HangingTools, never]);
+    expect(last(result)).toMatchObject({ code: 'timeout' });
   });
 });
 

@@ -199,7 +199,7 @@ describe('invariant 5: a strategy that', () => {
   it('hangs does not outlive the run', async () => {
     const model = new ScriptedModel([read()]);
     const loop = await openShop(model);
-    const { result } = await play(loop, ask({ injection: [new Told(() => new Promise(() => undefined))], limits: { runMs: 30 } }));
+    const { result } = await play(loop, ask({ injection: [new Told(() => new Promise(() => undefined))], limits: { runMs: 150 } }));
     expect(result).toMatchObject({ finishReason: 'timeout', toolCalls: [{ status: 'succeeded' }] });
   });
 

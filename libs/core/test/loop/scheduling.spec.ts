@@ -14,19 +14,37 @@ interface Played extends PlayedRun {
   readonly mostAtOnce: number;
 }
 
-/** One step; a call takes as many ms as its key says behind a colon. */
+/** Lets calls end in the order of the numbers behind their colons, whatever the clock says. */
+class Turns {
+  private readonly waiting: { readonly turn: number; readonly go: () => void }[] = [];
+
+  wait(turn: number): Promise<void> {
+    return new Promise((go) => {
+      this.waiting.push({ turn, go });
+      setImmediate(() => this.next());
+    });
+  }
+
+  private next(): void {
+    this.waiting.sort((one, other) => one.turn - other.turn);
+    this.waiting.shift()?.go();
+  }
+}
+
+/** One step; of calls that run together, the one with the smallest number ends first. */
 async function playStep(wanted: readonly ScriptedCall[], limits: LoopRequest['limits'] = {}): Promise<Played> {
   const log: string[] = [];
+  const turns = new Turns();
   let running = 0;
   let mostAtOnce = 0;
-  const act = async (key: string, { signal }: ToolCallContext) => {
+  const act = async (key: string) => {
     log.push(`+${key}`);
     running += 1;
     mostAtOnce = Math.max(mostAtOnce, running);
-    await new Promise((resolve) => setTimeout(resolve, Number(key.split(':')[1] ?? 1)));
+    await turns.wait(Number(key.split(':')[1] ?? 1));
     running -= 1;
     log.push(`-${key}`);
-    return signal.aborted ? 'aborted' : key;
+    return key;
   };
   const model = new ScriptedModel([calls(...wanted), text('Done.')]);
   const played = await play(await openShop(model), ask({ context: { act }, limits }));

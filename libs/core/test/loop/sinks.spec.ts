@@ -194,7 +194,7 @@ describe('invariant 5: a hook', () => {
   it.each(['onToolStart', 'onToolEnd', 'onIteration'] as const)('that hangs in %s does not outlive the run', async (name) => {
     const model = new ScriptedModel([calls(call('probe__write', { key: 'a' }))]);
     const hooks = { [name]: () => new Promise(() => undefined) };
-    const { result } = await play(await openShop(model), ask({ hooks, limits: { runMs: 30 } }));
+    const { result } = await play(await openShop(model), ask({ hooks, limits: { runMs: 150 } }));
     expect(result.finishReason).toBe('timeout');
     expect(result.toolCalls).toHaveLength(1);
   });

@@ -1,0 +1,55 @@
+import { closest, distance } from 'fastest-levenshtein';
+import type { ExecutionOptions, ToolExecutionOptions } from '../protocol/execution-options.js';
+import type { Finding } from '../protocol/errors.js';
+
+/** The values an option takes, in words and as a test. */
+interface Values {
+  readonly wanted: string;
+  accept(value: unknown): boolean;
+}
+
+const BOOLEAN: Values = { wanted: 'true or false', accept: (value) => typeof value === 'boolean' };
+
+const OPTIONS: Readonly<Record<keyof ExecutionOptions, Values>> = {
+  validation: BOOLEAN,
+  logging: BOOLEAN,
+  logArguments: BOOLEAN,
+  truncateLogs: { wanted: 'a number that is not negative', accept: (value) => typeof value === 'number' && value >= 0 },
+  metadata: oneOf('none', 'inline'),
+  resultFormat: oneOf('value', 'envelope'),
+};
+const TOOL_OPTIONS: Readonly<Record<keyof ToolExecutionOptions, Values>> = { ...OPTIONS, selfManaged: BOOLEAN };
+
+/** What is wrong with the execution options of a tool or a provider. */
+export function toolExecutionFindings(at: string, options: ToolExecutionOptions | undefined): Finding[] {
+  return optionFindings(at, options, new Map(Object.entries(TOOL_OPTIONS)));
+}
+
+/** What is wrong with the execution options of the application or of a run: they cannot say that a tool manages itself. */
+export function executionFindings(at: string, options: Partial<ExecutionOptions> | undefined): Finding[] {
+  return optionFindings(at, options, new Map(Object.entries(OPTIONS)));
+}
+
+function optionFindings(at: string, options: object = {}, known: ReadonlyMap<string, Values>): Finding[] {
+  return Object.entries(options).flatMap(([name, value]: [string, unknown]) => {
+    const values = known.get(name);
+    if (!values) return [unknownOption(at, name, [...known.keys()])];
+    if (value === undefined || values.accept(value)) return [];
+    return [{ at, problem: `The execution option "${name}" is ${JSON.stringify(value)}.`, remedy: `Give ${values.wanted}.` }];
+  });
+}
+
+function unknownOption(at: string, name: string, known: readonly string[]): Finding {
+  const problem = `There is no execution option "${name}" here.`;
+  if (name in TOOL_OPTIONS) return { at, problem, remedy: 'Say it where the tool is declared: on the tool or its provider.' };
+  const nearest = closest(name, known);
+  const isNear = distance(name, nearest) <= nearest.length * 0.6;
+  return { at, problem, remedy: isNear ? `Did you mean "${nearest}"?` : `There are: ${known.join(', ')}.` };
+}
+
+function oneOf(...values: readonly string[]): Values {
+  return {
+    wanted: values.map((value) => `'${value}'`).join(' or '),
+    accept: (value) => typeof value === 'string' && values.includes(value),
+  };
+}

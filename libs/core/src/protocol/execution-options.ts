@@ -1,0 +1,42 @@
+/**
+ * How a call is executed and told. Said for the application, a provider, a tool or a run, each of which leaves out what it does not care about; the
+ * later wins, in that order.
+ */
+export interface ExecutionOptions {
+  /**
+   * Checks the arguments against their schema and by class-validator. `false` is for tools that check for themselves: they receive whatever JSON object
+   * the model sent, with the schema's defaults filled in. Size, JSON, reserved names, guards and pipes, and the check of the result stay.
+   * @default true
+   */
+  readonly validation: boolean;
+  /** Logs one line when a call is let in and one when it has ended: ids, duration, status and error code, never a result. @default true */
+  readonly logging: boolean;
+  /** Adds the arguments to the line of the start, as the ui may see them. @default false */
+  readonly logArguments: boolean;
+  /** Characters of each argument that are logged. @default 100 */
+  readonly truncateLogs: number;
+  /** `inline` adds `_execution_metadata` to results that are JSON objects, for the model and the ui. @default 'none' */
+  readonly metadata: 'none' | 'inline';
+  /** `envelope` lets the model read `{ ok, type, result, human_readable? }`, or `{ ok, type, errors }`; the ui reads the plain value. @default 'value' */
+  readonly resultFormat: 'value' | 'envelope';
+}
+
+/** What a provider or a tool may say. */
+export interface ToolExecutionOptions extends Partial<ExecutionOptions> {
+  /** The tool checks, logs and words its results itself: none of it is done for it, whatever the application or the run says. @default false */
+  readonly selfManaged?: boolean;
+}
+
+export const DEFAULT_EXECUTION: ExecutionOptions = {
+  validation: true,
+  logging: true,
+  logArguments: false,
+  truncateLogs: 100,
+  metadata: 'none',
+  resultFormat: 'value',
+};
+
+/** The options that are said: one that is `undefined` is not. */
+export function givenOptions(options: ToolExecutionOptions = {}): ToolExecutionOptions {
+  return Object.fromEntries(Object.entries(options).filter(([, value]: [string, unknown]) => value !== undefined));
+}
