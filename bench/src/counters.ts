@@ -1,0 +1,53 @@
+import { createHook } from 'node:async_hooks';
+import crypto from 'node:crypto';
+import { syncBuiltinESMExports } from 'node:module';
+
+/** Work that can be counted, whatever the speed of the machine. */
+export interface Counts {
+  parses: number;
+  stringifies: number;
+  charactersStringified: number;
+  hashes: number;
+  promises: number;
+}
+
+/** Counts what is done while `work` runs. It slows everything down, so nothing is timed meanwhile. */
+export async function count(work: () => Promise<unknown>): Promise<Readonly<Counts>> {
+  const counts: Counts = { parses: 0, stringifies: 0, charactersStringified: 0, hashes: 0, promises: 0 };
+  const { parse, stringify } = JSON;
+  const { createHash } = crypto;
+  const hook = createHook({ init: (_id, type) => void (counts.promises += type === 'PROMISE' ? 1 : 0) });
+  Object.assign(JSON, counting(counts, { parse, stringify }));
+  Object.assign(crypto, {
+    createHash: (...args: Parameters<typeof createHash>) => {
+      counts.hashes += 1;
+      return createHash(...args);
+    },
+  });
+  syncBuiltinESMExports();
+  hook.enable();
+  try {
+    await work();
+  } finally {
+    hook.disable();
+    Object.assign(JSON, { parse, stringify });
+    Object.assign(crypto, { createHash });
+    syncBuiltinESMExports();
+  }
+  return counts;
+}
+
+function counting(counts: Counts, { parse, stringify }: Pick<typeof JSON, 'parse' | 'stringify'>): object {
+  return {
+    parse: (...args: Parameters<typeof parse>): unknown => {
+      counts.parses += 1;
+      return parse(...args);
+    },
+    stringify: (...args: unknown[]): unknown => {
+      const text: unknown = Reflect.apply(stringify, JSON, args);
+      counts.stringifies += 1;
+      counts.charactersStringified += typeof text === 'string' ? text.length : 0;
+      return text;
+    },
+  };
+}

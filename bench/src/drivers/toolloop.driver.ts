@@ -1,0 +1,72 @@
+import { Injectable } from '@nestjs/common';
+import { LlmTool, ToolInput, ToolProvider, type LanguageModel, type LoopEvent, type RunHandle } from '@toolloop/core';
+import { openai } from '@toolloop/openai';
+import { IsBoolean, IsInt, IsString, MaxLength, Min } from 'class-validator';
+import { WHO, start } from '../application.js';
+import { INSTRUCTIONS, MODEL, PROMPT, rowsOf, type Outcome, type TaskArguments, type TaskTool } from '../task.js';
+import type { Driver } from './driver.js';
+
+class SearchInput implements TaskArguments {
+  @IsString() @MaxLength(80) query!: string;
+  @IsInt() @Min(0) page!: number;
+  @IsBoolean() open!: boolean;
+}
+
+@Injectable()
+@ToolProvider({ namespace: 'bench' })
+export class TaskTools {
+  @LlmTool({ description: 'Finds customers by name or city.', effect: 'read_only', reveal: 'all' })
+  customers(@ToolInput() input: SearchInput): Promise<object> {
+    return Promise.resolve(rowsOf('customer', input));
+  }
+
+  @LlmTool({ description: 'Finds orders by customer or city.', effect: 'read_only', reveal: 'all' })
+  orders(@ToolInput() input: SearchInput): Promise<object> {
+    return Promise.resolve(rowsOf('order', input));
+  }
+
+  @LlmTool({ description: 'Finds invoices by customer or city.', effect: 'read_only', reveal: 'all' })
+  invoices(@ToolInput() input: SearchInput): Promise<object> {
+    return Promise.resolve(rowsOf('invoice', input));
+  }
+}
+
+/** How the events of a run are read. */
+type Reading = 'events$' | 'iteration' | 'run()';
+
+const READ: Readonly<Record<Reading, (handle: RunHandle, onEvent: (event: LoopEvent) => void) => Promise<void>>> = {
+  events$: (handle, onEvent) =>
+    new Promise((resolve, reject) => handle.events$.subscribe({ next: onEvent, error: reject, complete: resolve })),
+  iteration: async (handle, onEvent) => {
+    for await (const event of handle) onEvent(event);
+  },
+  'run()': () => Promise.resolve(),
+};
+
+/** Toolloop over its OpenAI wire, read in each of its ways, and the tools as the other drivers get them: with the very same schemas. */
+export async function toolloopDrivers(): Promise<{ readonly drivers: readonly Driver[]; readonly tools: readonly TaskTool[] }> {
+  const app = await start(openai(MODEL, { apiKey: 'none' }), [TaskTools]);
+  const models = new Map<string, LanguageModel>();
+  const run = async (baseURL: string, reading: Reading): Promise<Outcome> => {
+    const model = models.get(baseURL) ?? openai(MODEL, { apiKey: 'none', baseURL });
+    models.set(baseURL, model);
+    const handle = app.loop.open({ prompt: PROMPT, instructions: INSTRUCTIONS, model, ...WHO });
+    let shown = '';
+    await READ[reading](handle, (event) => {
+      if (event.type === 'text-delta') shown += event.text;
+    });
+    const { text, toolCalls } = await handle.result;
+    return { text: reading === 'run()' ? text : shown, toolCalls: toolCalls.length };
+  };
+  const drivers = (['events$', 'iteration', 'run()'] as const).map((reading) => ({
+    name: `toolloop, ${reading}`,
+    speed: 1,
+    run: (_task: unknown, baseURL: string) => run(baseURL, reading),
+    close: () => (reading === 'events$' ? app.close() : undefined),
+  }));
+  const tools = app.loop.list(WHO).map(({ id, description, inputSchema }): TaskTool => {
+    const kind = id.replace(/^bench__/, '').slice(0, -1);
+    return { name: id, description, parameters: inputSchema, execute: (args) => rowsOf(kind, args) };
+  });
+  return { drivers, tools };
+}

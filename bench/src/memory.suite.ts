@@ -1,0 +1,139 @@
+import { Injectable } from '@nestjs/common';
+import { LlmTool, ToolParam, ToolProvider, type ToolSpec } from '@toolloop/core';
+import { Expose } from 'class-transformer';
+import { InProcessModel, callOf, hold, start, untilCancelled, type BenchApplication } from './application.js';
+import type { Section, Suite } from './report.js';
+import { median } from './sampling.js';
+
+const INSTANCES = 1000;
+const TOOLS_EACH = 3;
+const ROUNDS = 3;
+
+@ToolProvider({ prefix: 'item' })
+class Item {
+  @Expose() readonly id: string;
+  @Expose() readonly name: string;
+
+  constructor(index: number) {
+    this.id = `i-${index}`;
+    this.name = `Item ${index}`;
+  }
+
+  @LlmTool({ description: 'What it is about.', effect: 'read_only', reveal: 'all' })
+  describe(): string {
+    return this.name;
+  }
+
+  @LlmTool({ description: 'What it cost lately.', effect: 'read_only', reveal: 'all' })
+  getPrices(@ToolParam('limit', { description: 'How many', default: 10, minimum: 1, maximum: 50 }) limit: number): number[] {
+    return [limit];
+  }
+
+  @LlmTool({ description: 'Takes it off the list.', effect: 'state_change', reveal: [] })
+  archive(): void {}
+}
+
+@Injectable()
+@ToolProvider({ namespace: 'bench' })
+class ItemTools {
+  @LlmTool({ description: 'Finds items.', effect: 'read_only', output: [Item] })
+  find(@ToolParam('count', { description: 'How many' }) count: number): Item[] {
+    return Array.from({ length: count }, (_, index) => new Item(index));
+  }
+}
+
+interface Held {
+  readonly bytes: number;
+  readonly ms: number;
+  readonly injected: readonly ToolSpec[];
+}
+
+/** What injected entity tools weigh. */
+export const memorySuite: Suite = {
+  name: 'memory',
+  async run(): Promise<Section> {
+    const { gc } = globalThis;
+    if (!gc) return { ...describe(), tables: [], targets: [], skipped: [{ what: 'everything', why: 'needs node --expose-gc' }] };
+    const rows = [];
+    for (const instances of [100, INSTANCES]) rows.push(await rowOf(instances, gc));
+    return {
+      ...describe(),
+      tables: [
+        {
+          title: `${TOOLS_EACH} tools per instance`,
+          columns: [
+            { key: 'instances', title: 'instances', digits: 0 },
+            { key: 'tools', title: 'tools', digits: 0 },
+            { key: 'perInstance', title: 'bytes per instance', digits: 0 },
+            { key: 'perTool', title: 'per tool', digits: 0 },
+            { key: 'ms', title: 'ms to find and add', digits: 0 },
+            { key: 'microseconds', title: 'µs per instance', digits: 0 },
+            { key: 'schemas', title: 'distinct schemas', digits: 0 },
+          ],
+          rows,
+        },
+      ],
+      targets: [
+        {
+          what: 'compiled inputs per (class, method)',
+          value: Math.max(...rows.map(({ schemas }) => schemas)) / TOOLS_EACH,
+          unit: '',
+          atMost: 1,
+        },
+      ],
+      skipped: [],
+    };
+  },
+};
+
+function describe(): Pick<Section, 'title' | 'method'> {
+  return {
+    title: 'memory of injected entity tools',
+    method: [
+      'A run whose first call returns so many entities, held open at its second step; heap after a full collection, with injection less without it; medians of',
+      `${ROUNDS} rounds. The time is this thread's on a CPU, of the first step, with injection less without it. Schemas are told apart by identity: one per (class, method).`,
+    ],
+  };
+}
+
+async function rowOf(instances: number, gc: NodeJS.GCFunction) {
+  const model = new InProcessModel((step, signal) =>
+    step === 1 ? callOf('bench__find', { count: instances }, 'first') : untilCancelled(signal),
+  );
+  const app = await start(model, [ItemTools]);
+  const [bytes, ms]: [number[], number[]] = [[], []];
+  let tools: readonly ToolSpec[] = [];
+  for (let round = -1; round < ROUNDS; round += 1) {
+    const [without, withTools] = [await held(app, false, gc), await held(app, undefined, gc)];
+    tools = withTools.injected;
+    if (round < 0) continue;
+    bytes.push(withTools.bytes - without.bytes);
+    ms.push(withTools.ms - without.ms);
+  }
+  await app.close();
+  if (tools.length !== instances * TOOLS_EACH) throw new Error(`${tools.length} tools were injected.`);
+  const schemas = new Set(tools.map(({ inputSchema }) => inputSchema)).size;
+  const took = median(ms);
+  const weight = median(bytes) / instances;
+  return {
+    instances,
+    tools: tools.length,
+    perInstance: weight,
+    perTool: weight / TOOLS_EACH,
+    ms: took,
+    microseconds: (took * 1000) / instances,
+    schemas,
+  };
+}
+
+async function held(app: BenchApplication, injection: false | undefined, gc: NodeJS.GCFunction): Promise<Held> {
+  gc();
+  const before = process.memoryUsage().heapUsed;
+  const began = process.threadCpuUsage();
+  const run = await hold(app, injection === false ? { injection } : {});
+  const { user, system } = process.threadCpuUsage(began);
+  const ms = (user + system) / 1000;
+  gc();
+  const bytes = process.memoryUsage().heapUsed - before;
+  return { bytes, ms, injected: await run.end() };
+}
