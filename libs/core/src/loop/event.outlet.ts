@@ -18,6 +18,7 @@ export class EventOutlet {
   private critical: readonly LoopEventSink[];
   private readonly others: readonly LoopEventSink[];
   private sequence = 0;
+  private stamped = { at: -1, text: '' };
   private queue: Promise<void> = Promise.resolve();
   private reader: EventReader | undefined;
   /** Shown before the next event, so that the sequence is never out of order and nothing follows the `run-end`. */
@@ -54,10 +55,17 @@ export class EventOutlet {
 
   private send(body: LoopEventBody): void | Promise<void> {
     this.sequence += 1;
-    const event: LoopEvent = { ...body, runId: this.runId, sequence: this.sequence, timestamp: new Date().toISOString() };
+    const event: LoopEvent = { ...body, runId: this.runId, sequence: this.sequence, timestamp: this.timestamp() };
     if (this.critical.length === 0) return this.show(event);
     this.queue = this.queue.then(() => this.keepThenShow(event));
     return this.queue;
+  }
+
+  /** Many events come within one millisecond, and writing a date out is most of what a stamp costs. */
+  private timestamp(): string {
+    const now = Date.now();
+    if (now !== this.stamped.at) this.stamped = { at: now, text: new Date(now).toISOString() };
+    return this.stamped.text;
   }
 
   private async keepThenShow(event: LoopEvent): Promise<void> {
