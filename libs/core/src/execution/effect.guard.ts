@@ -3,7 +3,10 @@ import { CallJournal, type JournalClaim, type JournalKey, type JournalOutcome, t
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure, interruptionFailure } from './call.failure.js';
 import type { CallProgress } from './execution.scope.js';
-import { Interruption, untilAborted } from './interruption.js';
+import { Interruption, linkSignal, untilAborted } from './interruption.js';
+
+/** A journal that has not answered by then must not keep the run from ending. */
+const LONGEST_FINISH_MS = 10_000;
 
 /** Stage 5: takes the idempotency key of a mutating call before its effect, so that the effect happens at most once. */
 @Injectable()
@@ -51,10 +54,13 @@ export class EffectGuard {
   /** Keeps what the call came to. When that fails the key stays taken, which errs on the side of no second effect. */
   async finish(tool: Tool, outcome: JournalOutcome, progress: CallProgress): Promise<void> {
     if (tool.spec.effect === 'read_only') return;
+    const link = linkSignal(undefined, { ms: LONGEST_FINISH_MS, message: `It took longer than ${LONGEST_FINISH_MS} ms.` });
     try {
-      await this.journal.finish(keyOf(progress), outcome);
+      await untilAborted(this.journal.finish(keyOf(progress), outcome), link.signal);
     } catch (error) {
       this.logger.error(`The outcome of ${tool.spec.declaredId} could not be kept (run ${progress.scope.run.runId}).`, error);
+    } finally {
+      link.release();
     }
   }
 }

@@ -1,5 +1,5 @@
 import { EventEmitter, once } from 'node:events';
-import { beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { setTimeout as wait } from 'node:timers/promises';
 import {
   CallJournal,
@@ -224,6 +224,18 @@ describe('the journal', () => {
     expect(outcome.record.status).toBe('succeeded');
     expect([effects.length, again.record.error?.code]).toEqual([1, 'unknown_outcome']);
     expect(bench.logger.errors().map(({ message }) => message)).toEqual(['The outcome of pay could not be kept (run run_1).']);
+  });
+
+  it('that never answers for the outcome does not keep the run from ending', async () => {
+    jest.useFakeTimers();
+    try {
+      journal.onFinish = () => new Promise(() => undefined);
+      const pending = run().exec('pay');
+      await jest.advanceTimersByTimeAsync(10_000);
+      expect((await pending).record.status).toBe('succeeded');
+    } finally {
+      jest.useRealTimers();
+    }
   });
 
   it('that hangs does not keep an aborted run waiting, and the call is not made when it comes round', async () => {
