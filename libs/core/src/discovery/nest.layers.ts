@@ -80,11 +80,13 @@ export class NestLayerCompiler {
 
 /** Hands pipes the DTO, or the argument a parameter is named for. */
 const ARGUMENTS = {
-  exchangeKeyForValue: (_type: number, data: unknown, args: readonly unknown[]): unknown => {
-    const [input] = args;
-    return typeof data === 'string' && isObject(input) ? Reflect.get(input, data) : input;
-  },
+  exchangeKeyForValue: (_type: number, data: unknown, [input]: readonly unknown[]): unknown =>
+    typeof data === 'string' ? argumentOf(input, data) : input,
 };
+
+function argumentOf(input: unknown, name: string): unknown {
+  return isObject(input) ? Reflect.get(input, name) : undefined;
+}
 
 function recordPipedParameters({ instance, method }: LayerHost): void {
   const entries = pipedParameters(method).map((parameter) => {
@@ -95,22 +97,17 @@ function recordPipedParameters({ instance, method }: LayerHost): void {
   Reflect.defineMetadata(PIPED_PARAMETERS, Object.fromEntries(entries), instance.constructor, method.property);
 }
 
-/** What the pipes made of the input, in the form the method's arguments are made of. */
+/** What the pipes made of the input, in the form the method's arguments are made of; the input itself where they changed nothing. */
 function inputFrom(method: ToolMethod, input: unknown, piped: unknown): unknown {
   const values: readonly unknown[] = Array.isArray(piped) ? piped : [];
   const parameters = pipedParameters(method);
   const dto = parameters.find(({ kind }) => kind === 'input');
   if (dto) return values[dto.index];
-  if (
-    parameters.every(
-      (parameter) =>
-        parameter.kind === 'param' && values[parameter.index] === ARGUMENTS.exchangeKeyForValue(PARAM, parameter.name, [input]),
-    )
-  )
-    return input;
-  return Object.fromEntries(
-    parameters.flatMap((parameter) => (parameter.kind === 'param' ? [[parameter.name, values[parameter.index]]] : [])),
+  const named = parameters.flatMap((parameter) =>
+    parameter.kind === 'param' ? [{ name: parameter.name, value: values[parameter.index] }] : [],
   );
+  if (named.every(({ name, value }) => value === argumentOf(input, name))) return input;
+  return Object.fromEntries(named.map(({ name, value }) => [name, value]));
 }
 
 function pipedParameters(method: ToolMethod): PipedParameter[] {

@@ -7,7 +7,7 @@ import { canonicalJson } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/revealed.projection.js';
 import { readInput, type ReadArguments } from './argument.reader.js';
 import { CallContextFactory } from './call.context.factory.js';
-import { CallFailure, failureOf, unexplained } from './call.failure.js';
+import { CallFailure, failureOf } from './call.failure.js';
 import type { CallProgress } from './execution.scope.js';
 import { explained } from './explained.error.js';
 import { fromCanonical } from './from-arguments.js';
@@ -65,19 +65,14 @@ function asRecord(value: unknown): object {
 }
 
 /** A guard that throws anything but a bad request did not let the call in, whatever it meant. */
-function refusalOf(error: unknown, known: ToolFailure | undefined): ToolFailure {
-  const failure = known ?? failureOf(error);
-  if (error instanceof HttpException) {
-    const status = error.getStatus();
-    if (status === 400 || status === 422) return { ...failure, code: 'invalid_args', ...problemsOf(error) };
-    if (status === 429) return { ...failure, code: 'budget_exceeded', retryable: true };
-  }
-  return { ...(failure.code === 'execution_failed' && !known ? unexplainedRefusal(error) : failure), code: 'forbidden' };
-}
-
-function unexplainedRefusal(error: unknown): ToolFailure {
-  if (error instanceof HttpException && error.getStatus() < 500) return failureOf(error);
-  return { ...unexplained(), safeMessage: 'The call was not let in.' };
+function refusalOf(error: unknown, explanation: ToolFailure | undefined): ToolFailure {
+  const failure = explanation ?? failureOf(error);
+  const status = error instanceof HttpException ? error.getStatus() : undefined;
+  if (error instanceof HttpException && (status === 400 || status === 422))
+    return { ...failure, code: 'invalid_args', ...problemsOf(error) };
+  if (status === 429) return { ...failure, code: 'budget_exceeded', retryable: true };
+  const isTold = explanation !== undefined || failure.correlationId === undefined;
+  return isTold ? { ...failure, code: 'forbidden' } : { ...failure, code: 'forbidden', safeMessage: 'The call was not let in.' };
 }
 
 /** Nest's validation pipe says everything in a list. */
