@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import { Observable } from 'rxjs';
 import { Interruption, linkSignal, untilAborted, type LinkedSignal } from '../execution/interruption.js';
@@ -14,6 +13,7 @@ import { LiveRun } from './live.run.js';
 import { FinishedRun } from './loop.result.js';
 import type { LoopState } from './loop.state.js';
 import { PullQueue } from './pull.queue.js';
+import { finishFor } from './run.failure.js';
 import { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
 import type { ToolLoop } from './tool.loop.js';
@@ -166,10 +166,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   private failed(state: LoopState, error: unknown): LoopState {
-    if (error instanceof Interruption && error.kind !== 'failed') return { ...state, finish: { reason: error.kind, cause: error } };
-    const correlationId = randomUUID();
-    this.logger.error(`Run ${this.runId} failed (reference ${correlationId}).`, error);
-    return { ...state, finish: { reason: 'error', error: { code: 'internal', message: 'The run failed.', correlationId }, cause: error } };
+    return { ...state, finish: finishFor(error, 'internal', { runId: this.runId, logger: this.logger }) };
   }
 
   private emit(event: LoopEventBody): void | Promise<void> {

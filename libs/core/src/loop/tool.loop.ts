@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { Injectable, Logger } from '@nestjs/common';
 import { EMPTY, expand, from, last, lastValueFrom, of } from 'rxjs';
 import { Interruption } from '../execution/interruption.js';
@@ -9,6 +8,7 @@ import { FinalAnswer, assistantMessage, withAnswer } from './final.answer.js';
 import type { LiveRun } from './live.run.js';
 import type { Finish, LoopState } from './loop.state.js';
 import { ModelStep } from './model.step.js';
+import { finishFor, type FailedRun } from './run.failure.js';
 import { ToolStep } from './tool.step.js';
 
 /** The loop: ask the model, run its calls, again, until a finish reason holds. There is no other. */
@@ -39,7 +39,7 @@ export class ToolLoop {
       const next = await this.answerAndCalls(begun, live);
       return settle(next, live);
     } catch (error) {
-      return settle({ ...begun, finish: this.finishFor(error, 'internal', live) }, live);
+      return settle({ ...begun, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
     }
   }
 
@@ -49,12 +49,12 @@ export class ToolLoop {
     await live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage });
     if (answer.failure !== undefined) {
       const partial = answer.text === '' ? asked : withAnswer(asked, withoutCalls(answer));
-      return { ...partial, finish: this.finishFor(answer.failure, 'model_error', live) };
+      return { ...partial, finish: finishFor(answer.failure, 'model_error', this.failedRun(live)) };
     }
     const isRunnable = answer.calls.length > 0 && RUNNABLE.has(answer.finishReason);
     const next = isRunnable ? await this.runCalls(asked, answer, live) : await this.finalAnswer.conclude(asked, withoutCalls(answer), live);
     await this.endStep(next, answer, live);
-    return live.signal.aborted ? { ...next, finish: this.finishFor(Interruption.from(live.signal), 'internal', live) } : next;
+    return live.signal.aborted ? { ...next, finish: finishFor(Interruption.from(live.signal), 'internal', this.failedRun(live)) } : next;
   }
 
   /** Appends the answer and the results of its calls as one unit, so that no call ever stands without its result. */
@@ -87,16 +87,8 @@ export class ToolLoop {
     );
   }
 
-  private finishFor(error: unknown, code: 'internal' | 'model_error', live: LiveRun): Finish {
-    if (error instanceof Interruption && error.kind !== 'failed') return { reason: error.kind, cause: error };
-    const correlationId = randomUUID();
-    const { runId } = live.plan.execution.run;
-    this.logger.error(`Run ${runId} failed (reference ${correlationId}).`, error);
-    const isOurs = code === 'internal' || error instanceof Interruption;
-    const failure = isOurs
-      ? ({ code: 'internal', message: 'The run failed.' } as const)
-      : ({ code: 'model_error', message: 'The model could not answer.' } as const);
-    return { reason: 'error', error: { ...failure, correlationId }, cause: error };
+  private failedRun(live: LiveRun): FailedRun {
+    return { runId: live.plan.execution.run.runId, logger: this.logger };
   }
 }
 

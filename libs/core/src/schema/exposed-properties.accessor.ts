@@ -1,13 +1,9 @@
 import 'reflect-metadata';
 import type { Type } from '@nestjs/common';
 import { TransformationType } from 'class-transformer';
-// @ts-expect-error class-transformer ships no types beside this file; it is the instance its decorators write to.
-import { defaultMetadataStorage } from 'class-transformer/cjs/storage.js';
-import type { MetadataStorage } from 'class-transformer/types/MetadataStorage.js';
 import { distance } from 'fastest-levenshtein';
 import type { Audience } from '../protocol/tool.js';
-
-const storage = defaultMetadataStorage as MetadataStorage;
+import { transformMetadata as storage } from './transform-metadata.accessor.js';
 
 export const AUDIENCES: readonly Audience[] = ['model', 'ui', 'audit'];
 

@@ -1,13 +1,9 @@
 import 'reflect-metadata';
 import type { Type } from '@nestjs/common';
 import { TransformationType } from 'class-transformer';
-// @ts-expect-error class-transformer ships no types beside this file; it is the instance its decorators write to.
-import { defaultMetadataStorage } from 'class-transformer/cjs/storage.js';
 import type { TypeMetadata } from 'class-transformer/types/interfaces/index.js';
-import type { MetadataStorage } from 'class-transformer/types/MetadataStorage.js';
 import type { Audience } from '../protocol/tool.js';
-
-const storage = defaultMetadataStorage as MetadataStorage;
+import { transformMetadata as storage } from './transform-metadata.accessor.js';
 
 /** `plainToInstance` is told all of these, so that groups hide a property from somebody but never from the tool. */
 export const INPUT_GROUPS: readonly Audience[] = ['model', 'ui', 'audit'];

@@ -1,0 +1,25 @@
+import { randomUUID } from 'node:crypto';
+import type { Logger } from '@nestjs/common';
+import { Interruption } from '../execution/interruption.js';
+import type { RunFailure } from '../protocol/loop-result.js';
+import type { Finish } from './loop.state.js';
+
+/** Whom a failure is logged for. */
+export interface FailedRun {
+  readonly runId: string;
+  readonly logger: Logger;
+}
+
+const MESSAGES = { internal: 'The run failed.', model_error: 'The model could not answer.' } as const satisfies Partial<
+  Record<RunFailure['code'], string>
+>;
+
+/** How a run ends for an error: interrupted, or failed with a fixed text and a reference under which the log has the cause. */
+export function finishFor(error: unknown, code: keyof typeof MESSAGES, { runId, logger }: FailedRun): Finish {
+  if (error instanceof Interruption && error.kind !== 'failed') return { reason: error.kind, cause: error };
+  const correlationId = randomUUID();
+  logger.error(`Run ${runId} failed (reference ${correlationId}).`, error);
+  // A run that was interrupted for a failure of ours, such as a critical sink's, is no fault of the model's.
+  const told = error instanceof Interruption ? 'internal' : code;
+  return { reason: 'error', error: { code: told, message: MESSAGES[told], correlationId }, cause: error };
+}
