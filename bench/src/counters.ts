@@ -15,13 +15,17 @@ export interface Counts {
 export async function count(work: () => Promise<unknown>): Promise<Readonly<Counts>> {
   const counts: Counts = { parses: 0, stringifies: 0, charactersStringified: 0, hashes: 0, promises: 0 };
   const { parse, stringify } = JSON;
-  const { createHash } = crypto;
+  const { createHash, hash } = crypto;
   const hook = createHook({ init: (_id, type) => void (counts.promises += type === 'PROMISE' ? 1 : 0) });
   Object.assign(JSON, counting(counts, { parse, stringify }));
   Object.assign(crypto, {
     createHash: (...args: Parameters<typeof createHash>) => {
       counts.hashes += 1;
       return createHash(...args);
+    },
+    hash: (...args: unknown[]): unknown => {
+      counts.hashes += 1;
+      return Reflect.apply(hash, crypto, args);
     },
   });
   syncBuiltinESMExports();
@@ -31,7 +35,7 @@ export async function count(work: () => Promise<unknown>): Promise<Readonly<Coun
   } finally {
     hook.disable();
     Object.assign(JSON, { parse, stringify });
-    Object.assign(crypto, { createHash });
+    Object.assign(crypto, { createHash, hash });
     syncBuiltinESMExports();
   }
   return counts;

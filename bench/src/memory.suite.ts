@@ -80,6 +80,7 @@ export const memorySuite: Suite = {
           unit: '',
           atMost: 1,
         },
+        { what: `finding and adding the tools of ${INSTANCES} instances`, value: rows.at(-1)?.ms ?? Number.NaN, unit: 'ms', atMost: 20 },
       ],
       skipped: [],
     };

@@ -49,9 +49,17 @@ describe('the other code of the README', () => {
     expect(built.get(ToolLoopService)).toBeInstanceOf(ToolLoopService);
   });
 
+  it('answers from a loop of its own', async () => {
+    const [, root = '', feature = ''] = fencesOf(README, 'ts');
+    const [{ LoopModule }, { SupportModule }] = await Promise.all([importFence(root), importFence(feature)]);
+    const url = await start({ module: SupportModule as Type, imports: [LoopModule as DynamicModule] });
+    const response = await fetch(`${url}/support?message=Hello`);
+    expect([response.status, await response.text()]).toEqual([200, expect.stringMatching(/\w/)]);
+  });
+
   it('is tested above, and compiles', () => {
     const fences = fencesOf(README, 'ts');
-    expect(fences).toHaveLength(2);
+    expect(fences).toHaveLength(3);
     expect(fences.flatMap(typeErrorsIn)).toEqual([]);
   });
 });

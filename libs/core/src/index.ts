@@ -1,4 +1,8 @@
 export type { ApprovalDecision, ApprovalRequest } from './protocol/approval.js';
+export { AttachedResult, attach } from './protocol/attachment.js';
+export type { Attachment, AttachmentDigest, MediaPart, RecordedAttachment } from './protocol/attachment.js';
+export { AuditError, AuditStore } from './protocol/audit.js';
+export type { AuditEntry, AuditEvent, AuditEvidence, AuditHead, AuditStamp, AuditSubject, SignedAuditHead } from './protocol/audit.js';
 export { CallJournal } from './protocol/call-journal.js';
 export type { JournalClaim, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
 export { ConversationStore } from './protocol/conversation-store.js';
@@ -8,6 +12,8 @@ export { ConfigurationError, InvalidRequestError, ModelError, RunError } from '.
 export type { Finding } from './protocol/errors.js';
 export { DEFAULT_EXECUTION } from './protocol/execution-options.js';
 export type { ExecutionOptions, ToolExecutionOptions } from './protocol/execution-options.js';
+export { HistoryPolicy, TokenCounter } from './protocol/history.js';
+export type { HistoryContext, HistoryCut } from './protocol/history.js';
 export type { JsonObject, JsonValue } from './protocol/json.js';
 export { LanguageModel } from './protocol/language-model.js';
 export type { AnswerFormat, ModelEvent, ModelFinishReason, ModelOptions, ModelRequest, ToolChoice } from './protocol/language-model.js';
@@ -15,6 +21,7 @@ export { DEFAULT_LIMITS } from './protocol/limits.js';
 export type { Limits } from './protocol/limits.js';
 export { LoopEventSink } from './protocol/loop-event.js';
 export type { EventStamp, LoopEvent, LoopEventBody, LoopEventOf, WarningCode } from './protocol/loop-event.js';
+export type { LoopProfile } from './protocol/loop-profile.js';
 export type { LoopHooks, LoopIteration, LoopRequest, ToolSelector } from './protocol/loop-request.js';
 export type { FinishReason, LoopResult, RunFailure } from './protocol/loop-result.js';
 export type {
@@ -27,9 +34,12 @@ export type {
   ToolMessage,
   UserMessage,
 } from './protocol/message.js';
+export { assemble } from './protocol/model-answer.js';
+export type { ModelAnswer } from './protocol/model-answer.js';
 export type { Decision, Policy, PolicySubject } from './protocol/policy.js';
 export type { Register, RegisteredActor } from './protocol/register.js';
 export type { RunHandle } from './protocol/run-handle.js';
+export type { PrepareStep, StepChange, UpcomingStep } from './protocol/step-preparation.js';
 export { TOOL_EFFECTS, ToolSource } from './protocol/tool.js';
 export type {
   ArgumentProblem,
@@ -48,7 +58,7 @@ export type {
 export { ConnectionBroker } from './protocol/tool-call-context.js';
 export type { Credential, RunContext, ToolCallContext } from './protocol/tool-call-context.js';
 export { ToolError } from './protocol/tool-error.js';
-export type { JsonApiError, ToolErrorCode, ToolFailure } from './protocol/tool-error.js';
+export type { JsonApiError, ToolErrorCode, ToolErrorOptions, ToolFailure } from './protocol/tool-error.js';
 export { ToolInjectionStrategy } from './protocol/tool-injection.js';
 export type { EntityHandles, InjectionResult, ToolInjection, ToolInjectionContext } from './protocol/tool-injection.js';
 export type { ToolInvocationRecord } from './protocol/tool-invocation-record.js';
@@ -62,12 +72,28 @@ export { ToolProvider } from './decorators/tool-provider.decorator.js';
 export type { ToolProviderOptions } from './decorators/tool-provider.decorator.js';
 export { ToolInterceptor } from './protocol/tool-interceptor.js';
 export type { ToolInvocation } from './protocol/tool-interceptor.js';
+export type { AuditKey, AuditKeys, AuditOptions } from './audit/audit.options.js';
+export { AuditTrail } from './audit/audit.trail.js';
+export type { AuditDraft, AuditedArguments } from './audit/audit.trail.js';
+export { verifyAudit } from './audit/audit-verification.js';
+export type { AuditVerification, AuditVerificationOptions } from './audit/audit-verification.js';
+export type { AuditBreak } from './audit/chain.walk.js';
+export { MemoryAuditStore } from './audit/memory.audit.store.js';
 export { ToolCatalog } from './catalog/tool.catalog.js';
 export type { ToolDescription, ToolSelection } from './catalog/tool.catalog.js';
+export { ToolRegistry } from './catalog/tool.registry.js';
+export type { BuildStats, RegistryStats } from './catalog/tool.registry.js';
 export type { ToolFeatureOptions } from './discovery/tool-feature.js';
 export { ToolCallStorage } from './execution/tool-call.storage.js';
 export { ToolRunner } from './execution/tool.runner.js';
 export { MemoryCallJournal } from './execution/memory.call.journal.js';
+export { InjectToolLoop, toolLoopToken } from './loop/inject-tool-loop.decorator.js';
+export type { MessageExtent, TokenExtent } from './loop/history/history-extent.js';
+export { keepEverything } from './loop/history/keep-everything.js';
+export { slidingWindow } from './loop/history/sliding-window.js';
+export { summarised } from './loop/history/summarised.js';
+export type { SummaryOptions } from './loop/history/summarised.js';
+export { tokenBudget } from './loop/history/token-budget.js';
 export { MemoryConversationStore } from './loop/memory.conversation.store.js';
 export type { ToolLoopOptions } from './loop/tool-loop.options.js';
 export { ToolLoopService } from './loop/tool-loop.service.js';

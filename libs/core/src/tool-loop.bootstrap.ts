@@ -3,9 +3,10 @@ import { ToolCatalog } from './catalog/tool.catalog.js';
 import type { CatalogEntry } from './catalog/tool.selection.js';
 import { contributedFindings, placeOf } from './discovery/contributed-tools.js';
 import { ToolExplorer, type Exploration } from './discovery/tool.explorer.js';
+import { ToolFeature } from './discovery/tool-feature.js';
 import { DEFAULT_RESERVED_ARGUMENTS } from './loop/tool-loop.options.js';
 import { LoopSettings } from './loop/loop.settings.js';
-import { ConfigurationError } from './protocol/errors.js';
+import { ConfigurationError, type Finding } from './protocol/errors.js';
 import { SchemaValidators } from './schema/schema.validators.js';
 
 /** Fills the catalog when the application starts, and refuses to start, with every finding at once, when a declaration is wrong. */
@@ -22,18 +23,34 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
 
   async onApplicationBootstrap(): Promise<void> {
     const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS, actorClass, policy, tools } = this.settings.options;
-    const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }) }, tools);
+    const raw = [...(tools ?? []), ...this.catalog.registry.take()];
+    const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }) }, raw);
     const contributed = await contributedTools(exploration);
     const rules = { reservedArguments, validators: this.validators };
     const collisions = this.catalog.load([...exploration.tools, ...contributed], exploration.entities);
     const findings = [...exploration.findings, ...contributed.flatMap(({ tool }) => contributedFindings(tool, rules)), ...collisions];
     // A policy names tools; while tools are missing for a reason of their own, its findings would only repeat them.
-    const all = findings.length > 0 ? findings : this.settings.findings();
+    const all = findings.length > 0 ? findings : [...this.settings.findings(), ...this.loopFindings()];
     if (all.length > 0) throw new ConfigurationError(all);
     if (!policy)
       this.logger.warn(
         'No policy: no tool is listed and none can be called. Give one: ToolLoopModule.forRoot({ policy: { allow: [...] } }).',
       );
+  }
+
+  /** A name of two loops would be injected by chance. */
+  private loopFindings(): Finding[] {
+    const loops = this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.entries(options.loops ?? {}));
+    const names = loops.map(([name]) => name);
+    const shared = new Set(names.filter((name, index) => names.indexOf(name) !== index));
+    return [
+      ...[...shared].map((name) => ({
+        at: `loop "${name}"`,
+        problem: 'Several features declare a loop of this name.',
+        remedy: 'Give one another name, or declare it in one module only: it can be injected in all of them.',
+      })),
+      ...loops.flatMap(([name, profile]) => this.settings.profileFindings(name, profile)),
+    ];
   }
 }
 

@@ -1,6 +1,8 @@
-import { ConfigurableModuleBuilder, Module, type DynamicModule, type ModuleMetadata, type Provider, type Type } from '@nestjs/common';
+import { ConfigurableModuleBuilder, Module } from '@nestjs/common';
+import type { DynamicModule, FactoryProvider, InjectionToken, ModuleMetadata, Provider, Type } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import { ToolCatalog } from './catalog/tool.catalog.js';
+import { ToolRegistry } from './catalog/tool.registry.js';
 import { toolMethodsOf } from './decorators/tool-metadata.accessor.js';
 import { hostClassOf } from './discovery/enhancer-metadata.accessor.js';
 import { MethodLayers } from './discovery/method.layers.js';
@@ -25,10 +27,14 @@ import { ToolRunner } from './execution/tool.runner.js';
 import { ToolProviderExtractor } from './injection/tool-provider.extractor.js';
 import { ToolProviderStrategy } from './injection/tool-provider.strategy.js';
 import { FinalAnswer } from './loop/final.answer.js';
+import { HistoryStep } from './loop/history/history.step.js';
+import { toolLoopToken } from './loop/inject-tool-loop.decorator.js';
 import { LoopSettings } from './loop/loop.settings.js';
 import { MemoryConversationStore } from './loop/memory.conversation.store.js';
 import { ModelStep } from './loop/model.step.js';
+import { RunOpener } from './loop/run.opener.js';
 import { RunPreparation } from './loop/run.preparation.js';
+import { StepPreparation } from './loop/step.preparation.js';
 import { StructuredAnswers } from './loop/structured.answer.js';
 import { ToolLoop } from './loop/tool.loop.js';
 import type { ToolLoopOptions } from './loop/tool-loop.options.js';
@@ -37,6 +43,7 @@ import { TOOL_LOOP_OPTIONS } from './loop/tool-loop.tokens.js';
 import { ToolStep } from './loop/tool.step.js';
 import { CallJournal } from './protocol/call-journal.js';
 import { ConversationStore } from './protocol/conversation-store.js';
+import type { LoopProfile } from './protocol/loop-profile.js';
 import { SchemaValidators } from './schema/schema.validators.js';
 import { ToolLoopBootstrap } from './tool-loop.bootstrap.js';
 
@@ -65,6 +72,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   NestLayerCompiler,
   MethodLayers,
   ToolExplorer,
+  ToolRegistry,
   ToolCatalog,
   CallLookup,
   ArgumentReader,
@@ -82,13 +90,16 @@ const OWN_PROVIDERS: readonly Provider[] = [
   ToolProviderStrategy,
   LoopSettings,
   StructuredAnswers,
+  HistoryStep,
+  StepPreparation,
   ModelStep,
   ToolStep,
   FinalAnswer,
   ToolLoop,
   RunPreparation,
-  ToolLoopService,
+  RunOpener,
   ToolLoopBootstrap,
+  loopProvider(ToolLoopService, {}),
   { provide: ExecutionRules, inject: [TOOL_LOOP_OPTIONS], useFactory: ({ execution }: ToolLoopOptions) => new ExecutionRules(execution) },
   { provide: CallJournal, useClass: MemoryCallJournal },
   { provide: ConversationStore, useClass: MemoryConversationStore },
@@ -100,25 +111,41 @@ const OWN_PROVIDERS: readonly Provider[] = [
  */
 @Module({
   imports: [DiscoveryModule],
-  exports: [ToolLoopService, ToolCatalog, ToolRunner, ToolCallStorage, SchemaValidators],
+  exports: [ToolLoopService, RunOpener, ToolCatalog, ToolRegistry, ToolRunner, ToolCallStorage, SchemaValidators],
 })
 export class ToolLoopModule extends ConfigurableModuleClass {
-  /** Names the entity classes of a feature whose instances bring tools. Classes reached through a tool's `output` need not be named. */
+  /**
+   * Names what a feature adds: raw tools, named loops, and the entity classes whose instances bring tools. Classes reached through a tool's `output` need not be
+   * named.
+   */
   static forFeature(options: ToolFeatureOptions): DynamicModule {
-    // An entity may be undefined where modules import each other in a circle; that is a finding at the start.
-    const entities = (options.entities ?? []).filter((entity: Type | undefined) => entity !== undefined);
-    const hosts = entities.map((entity) => ({
-      provide: Symbol(`toolloop:host of ${entity.name}`),
-      useClass: hostClassOf(
-        entity,
-        toolMethodsOf(entity).map(({ property }) => property),
-      ),
-    }));
-    const feature = { provide: Symbol('toolloop:feature'), useValue: new ToolFeature(options) };
-    return { module: ToolFeatureModule, imports: [...(options.imports ?? [])], providers: [feature, ...hosts] };
+    const loops = Object.entries(options.loops ?? {}).map(([name, profile]) => loopProvider(toolLoopToken(name), profile));
+    return {
+      module: ToolFeatureModule,
+      global: true, // so that every module can inject the loops
+      imports: [...(options.imports ?? [])],
+      providers: [{ provide: Symbol('toolloop:feature'), useValue: new ToolFeature(options) }, ...hostsOf(options), ...loops],
+      exports: loops.map(({ provide }) => provide),
+    };
   }
 }
 
 /** Carries what one `forFeature` contributes. */
 @Module({})
 class ToolFeatureModule {}
+
+function loopProvider(provide: InjectionToken, profile: LoopProfile): FactoryProvider {
+  return { provide, inject: [RunOpener], useFactory: (runs: RunOpener) => new ToolLoopService(runs, profile) };
+}
+
+function hostsOf({ entities = [] }: ToolFeatureOptions): Provider[] {
+  // An entity may be undefined where modules import each other in a circle; that is a finding at the start.
+  const named = entities.filter((entity: Type | undefined) => entity !== undefined);
+  return named.map((entity) => ({
+    provide: Symbol(`toolloop:host of ${entity.name}`),
+    useClass: hostClassOf(
+      entity,
+      toolMethodsOf(entity).map(({ property }) => property),
+    ),
+  }));
+}

@@ -1,13 +1,14 @@
 import { Injectable } from '@nestjs/common';
 import { isClassOrBelow } from '../discovery/provider-classes.js';
 import type { EntityRegistry } from '../discovery/entity.registry.js';
-import { InvalidRequestError, type Finding } from '../protocol/errors.js';
+import type { ToolTemplate } from '../discovery/tool.template.js';
+import type { Finding } from '../protocol/errors.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import type { PolicySubject } from '../protocol/policy.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
-import { closestTo } from './suggestion.js';
-import { isGlob, matchesGlob } from './glob.js';
-import { isToolPredicate, selects, shortNameOf, type CatalogEntry } from './tool.selection.js';
+import { isGlob } from './glob.js';
+import { notReady, ToolRegistry, unknownTool, type Problem } from './tool.registry.js';
+import { isToolPredicate, selects, type CatalogEntry } from './tool.selection.js';
 
 /** Which of the catalog's tools to take. */
 export interface ToolSelection {
@@ -24,19 +25,26 @@ export interface ToolDescription extends ToolSpec {
   readonly perInstance: boolean;
 }
 
+interface Filling {
+  readonly entries: ReadonlyMap<string, CatalogEntry>;
+  readonly entities: EntityRegistry;
+}
+
 /** All tools of the application by id, fixed at bootstrap. Collisions never get this far: they are findings. */
 @Injectable()
 export class ToolCatalog {
-  private entries: ReadonlyMap<string, CatalogEntry> | undefined;
-  private registry: EntityRegistry | undefined;
+  private filling: Filling | undefined;
+
+  /** `registry` knows the tools by name, and takes those that providers register while the application starts. */
+  constructor(readonly registry: ToolRegistry) {}
 
   /** Fills the catalog, once; answers with the ids that two tools share. */
-  load(entries: readonly CatalogEntry[], entities: EntityRegistry): readonly Finding[] {
-    const byId = new Map<string, CatalogEntry>();
+  load(tools: readonly CatalogEntry[], entities: EntityRegistry): readonly Finding[] {
+    const entries = new Map<string, CatalogEntry>();
     const findings: Finding[] = [];
-    for (const entry of entries) {
+    for (const entry of tools) {
       const { declaredId } = entry.tool.spec;
-      const taken = byId.get(declaredId);
+      const taken = entries.get(declaredId);
       if (taken)
         findings.push({
           at: entry.at,
@@ -44,115 +52,106 @@ export class ToolCatalog {
           remedy: 'Give one another name or namespace, or provide its class in one module only.',
         });
       findings.push(...prefixFindings(entry, entities));
-      byId.set(declaredId, entry);
+      entries.set(declaredId, entry);
     }
-    this.entries = byId;
-    this.registry = entities;
+    this.filling = { entries, entities };
+    this.registry.load(
+      entries,
+      entityTemplates(entities).map(({ spec }) => spec.declaredId),
+    );
     return findings;
   }
 
   /** The tools that are there from the start, in the order of declaration. */
   list(): readonly ToolSpec[] {
-    return [...this.filled().values()].map(({ tool }) => tool.spec);
+    return this.all().map(({ tool }) => tool.spec);
   }
 
   /** The entity classes, whose tools appear when a tool returns an instance. */
   get entities(): EntityRegistry {
-    if (!this.registry) throw notReady();
-    return this.registry;
+    return this.filled.entities;
   }
 
   /** What policy may be asked about: every declared id, entity tools included. */
   subjects(): readonly PolicySubject[] {
-    const own = [...this.filled().values()].map(({ tool: { spec, origin } }) => ({
+    const own = this.all().map(({ tool: { spec, origin } }) => ({
       declaredId: spec.declaredId,
       effect: spec.effect,
       origin,
     }));
-    const entities = this.entities.definitions.flatMap(({ tools }) =>
-      tools.map(({ template: { spec } }) => ({
-        declaredId: spec.declaredId,
-        effect: spec.effect,
-        origin: { source: 'discovery', trusted: true },
-      })),
-    );
+    const entities = entityTemplates(this.entities).map(({ spec }) => ({
+      declaredId: spec.declaredId,
+      effect: spec.effect,
+      origin: { source: 'discovery', trusted: true },
+    }));
     return [...own, ...entities];
   }
 
   find(declaredId: string): Tool | undefined {
-    return this.filled().get(declaredId)?.tool;
+    return this.filled.entries.get(declaredId)?.tool;
   }
 
   /** A tool by its declared id or by a short name that only one tool has. Throws `InvalidRequestError` with the closest names. */
   resolve(name: string): Tool {
-    const exact = this.find(name);
-    if (exact) return exact;
-    const short = [...this.filled().values()].filter(({ tool }) => shortNameOf(tool.spec.declaredId) === name);
-    if (short.length === 1 && short[0]) return short[0].tool;
-    if (short.length > 1)
-      throw new InvalidRequestError(
-        'unknown_tool',
-        `"${name}" is short for ${short.map(({ tool }) => tool.spec.id).join(' and ')}; use the whole id.`,
-      );
-    throw this.unknown(name);
+    return this.registry.resolve(name);
   }
 
-  /** The tools a selection names, in the order of the catalog. Throws `InvalidRequestError` for a name that names nothing. */
-  build({ tools, exclude = [] }: ToolSelection): readonly Tool[] {
-    for (const selector of [...(tools ?? []), ...exclude]) this.check(selector);
-    return [...this.filled().values()]
-      .filter((entry) => tools === undefined || tools.some((selector) => selects(selector, entry)))
-      .filter((entry) => !exclude.some((selector) => selects(selector, entry)))
+  /** The tools that every selection names, in the order of the catalog. Throws `InvalidRequestError` for a name that names nothing. */
+  build(...selections: readonly ToolSelection[]): readonly Tool[] {
+    const [problem] = selections.flatMap((selection) => this.problemsWith(selection));
+    if (problem) throw unknownTool(problem);
+    return this.all()
+      .filter((entry) => selections.every((selection) => this.isSelected(entry, selection)))
       .map(({ tool }) => tool);
+  }
+
+  /** What is wrong with a selection. A selector that names nothing is a mistake: of `exclude` it would let through what was to stay out. */
+  problemsWith({ tools = [], exclude = [] }: ToolSelection): readonly Problem[] {
+    return [...tools, ...exclude].flatMap((selector) => this.problemWith(selector) ?? []);
   }
 
   /** The declared ids closest to a wrong one, at most three. */
   suggest(name: string): string[] {
-    return closestTo(name, this.declaredIds());
+    return this.registry.suggest(name);
   }
 
   /** All about one tool, service or entity, by its declared id. Throws `InvalidRequestError` with the closest names. */
   describe(declaredId: string): ToolDescription {
-    const template = this.entities.definitions
-      .flatMap(({ tools }) => tools)
-      .find((tool) => tool.template.spec.declaredId === declaredId)?.template;
+    const template = entityTemplates(this.entities).find(({ spec }) => spec.declaredId === declaredId);
     if (template) return { ...template.spec, source: 'discovery', trusted: true, perInstance: true };
     const { spec, origin } = this.resolve(declaredId);
     return { ...spec, ...origin, perInstance: false };
   }
 
-  /** A selector that names nothing is a mistake: of `exclude` it would let through what was to stay out. */
-  private check(selector: ToolSelector): void {
-    if (typeof selector === 'string') {
-      const known = this.declaredIds();
-      if (selector === '*' || known.includes(selector)) return;
-      if (!isGlob(selector)) this.resolve(selector);
-      else if (!known.some((id) => matchesGlob(selector, id))) throw this.unknown(selector);
-      return;
-    }
-    if (isToolPredicate(selector)) return;
-    const types = [...[...this.filled().values()].map(({ type }) => type), ...this.entities.definitions.map(({ type }) => type)];
-    if (types.some((type) => isClassOrBelow(type, selector))) return;
-    throw new InvalidRequestError(
-      'unknown_tool',
-      `No tool is of the class ${selector.name}. Is it a @ToolProvider(), and in the providers of a module?`,
-    );
+  private isSelected(entry: CatalogEntry, { tools, exclude = [] }: ToolSelection): boolean {
+    const isNamedBy = (selector: ToolSelector): boolean =>
+      typeof selector === 'string' && !isGlob(selector) ? this.registry.entryOf(selector) === entry : selects(selector, entry);
+    return (tools === undefined || tools.some(isNamedBy)) && !exclude.some(isNamedBy);
   }
 
-  private declaredIds(): string[] {
-    return this.subjects().map(({ declaredId }) => declaredId);
+  private problemWith(selector: ToolSelector): Problem | undefined {
+    if (typeof selector === 'string') return this.registry.isKnown(selector) ? undefined : this.registry.problemWith(selector);
+    if (isToolPredicate(selector)) return undefined;
+    const types = [...this.all().map(({ type }) => type), ...this.entities.definitions.map(({ type }) => type)];
+    if (types.some((type) => isClassOrBelow(type, selector))) return undefined;
+    return {
+      problem: `No tool is of the class ${selector.name}.`,
+      remedy: 'Is it a @ToolProvider(), and in the providers of a module?',
+    };
   }
 
-  private unknown(name: string): InvalidRequestError {
-    const closest = this.suggest(name);
-    const hint = closest.length > 0 ? `Did you mean ${closest.map((id) => `"${id}"`).join(' or ')}?` : 'The catalog lists what there is.';
-    return new InvalidRequestError('unknown_tool', `No tool is named "${name}". ${hint}`);
+  private all(): readonly CatalogEntry[] {
+    return [...this.filled.entries.values()];
   }
 
-  private filled(): ReadonlyMap<string, CatalogEntry> {
-    if (!this.entries) throw notReady();
-    return this.entries;
+  private get filled(): Filling {
+    if (!this.filling) throw notReady();
+    return this.filling;
   }
+}
+
+function entityTemplates({ definitions }: EntityRegistry): readonly ToolTemplate[] {
+  return definitions.flatMap(({ tools }) => tools.map(({ template }) => template));
 }
 
 /** A glob over an entity's tools, such as `order_*_*`, would match `order_desk__cancel` as well and allow what nobody meant. */
@@ -167,8 +166,4 @@ function prefixFindings({ tool, at }: CatalogEntry, { definitions }: EntityRegis
       remedy: 'Give one another name: @ToolProvider({ namespace }) or @ToolProvider({ prefix }).',
     },
   ];
-}
-
-function notReady(): Error {
-  return new Error('The tool catalog is filled when the application has started: call app.init() or app.listen() first.');
 }

@@ -9,6 +9,8 @@ export interface CatalogEntry {
   readonly type?: object;
   /** Where it is declared, for findings. */
   readonly at: string;
+  /** How long it took to make; unknown of what comes from outside. */
+  readonly buildMs?: number;
 }
 
 /** Whether one selector names an entry. A class selects its subclasses' tools too. */
@@ -24,6 +26,12 @@ export function selects(selector: ToolSelector, { tool, type }: Pick<CatalogEntr
 export function shortNameOf(declaredId: string): string {
   const separator = declaredId.indexOf('__');
   return separator < 0 ? declaredId : declaredId.slice(separator + 2);
+}
+
+/** `crm__searchCustomers` → `crm`; undefined where there is none. */
+export function namespaceIn(declaredId: string): string | undefined {
+  const separator = declaredId.indexOf('__');
+  return separator < 0 ? undefined : declaredId.slice(0, separator);
 }
 
 type ToolPredicate = Extract<ToolSelector, (...args: never[]) => boolean>;

@@ -37,6 +37,7 @@ export class Toolset {
 
   /** Adds tools at the end. A tool whose id is there already keeps its spec and its place and gets the new instance. */
   with(tools: readonly Tool[]): ToolsetChange {
+    if (tools.length === 0) return { toolset: this, added: [] };
     const next = new Map(this.tools);
     const removals = new Map(this.removals);
     const added: ToolSpec[] = [];
@@ -48,6 +49,12 @@ export class Toolset {
     }
     const specs = added.length > 0 ? [...this.specs, ...added] : this.specs;
     return { toolset: new Toolset(next, removals, specs), added };
+  }
+
+  /** The toolset with some of its specs alone. The very array is kept, so that whoever narrows alike twice can hand over the same. */
+  only(specs: readonly ToolSpec[]): Toolset {
+    const tools = specs.flatMap(({ id }) => this.tools.get(id) ?? []);
+    return new Toolset(new Map(tools.map((tool) => [tool.spec.id, tool])), this.removals, specs);
   }
 
   /** Takes tools away and remembers how to get them back. Ids that are not there are ignored. */

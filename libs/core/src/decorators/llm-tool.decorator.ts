@@ -23,8 +23,21 @@ interface ToolBasics {
   readonly labels?: Partial<ToolLabels>;
   /** Lists the tool only where it makes sense. */
   readonly when?: (context: RunContext) => boolean;
-  /** Milliseconds one call may take. @default the `toolCallMs` limit */
+  /** Milliseconds one attempt of a call may take. @default the `toolCallMs` limit */
   readonly timeoutMs?: number;
+  /**
+   * For a tool that changes things: what makes two calls the same effect, e.g. `({ orderId }: Refund) => orderId`. Within a tenant, a tool and an
+   * instance the effect of a key happens once: the same call again, in another step or run or by another actor, is answered with the outcome that was
+   * kept, and other arguments under the same key are refused. So put into it whatever distinguishes those who must not share an outcome. It is asked on
+   * checked input, when everything has let the call in; 1 to 512 characters. What a method can hand on is `context.idempotencyKey`.
+   * @default the place of the call in its request
+   */
+  idempotencyKey?(this: void, input: unknown, context: RunContext): string;
+  /**
+   * How many calls of the tool run at once in the process, over all runs and tenants. Others wait in their order, within their time. A method that goes
+   * on when its time is up is not waited for. @default as many as are made
+   */
+  readonly concurrency?: number;
   /** Validation, logging and result format of this tool; wins over its provider's and the application's. */
   readonly execution?: ToolExecutionOptions;
   /** A result in a sentence, for `resultFormat: 'envelope'`. It is handed what the model may see. */

@@ -1,7 +1,7 @@
 import type { Type } from '@nestjs/common';
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec';
 import type { JSONSchema7 } from 'json-schema';
-import type { ToolCallContext } from '../protocol/tool-call-context.js';
+import type { RunContext, ToolCallContext } from '../protocol/tool-call-context.js';
 import type { LlmToolOptions } from './llm-tool.decorator.js';
 
 /** A schema of a library that follows Standard Schema and can say itself as JSON Schema, e.g. Zod 4 (https://standardschema.dev). */
@@ -11,11 +11,13 @@ export type StandardInput<Input = unknown> = StandardSchemaV1<unknown, Input> & 
 export type RawInput<Input = unknown> = Type<Input> | StandardInput<Input> | JSONSchema7;
 
 /** What a tool says of itself when it is no method of a provider. */
-export type RawToolDeclaration<Input = unknown> = Omit<LlmToolOptions, 'name' | 'output' | 'reveal'> & {
+export type RawToolDeclaration<Input = unknown> = Omit<LlmToolOptions, 'name' | 'output' | 'reveal' | 'idempotencyKey'> & {
   /** The tool's id, with its namespace: `web__fetch_page`. */
   readonly id: string;
   /** @default no arguments */
   readonly input?: RawInput<Input>;
+  /** As in `@LlmTool()`. */
+  idempotencyKey?(this: void, input: Input, context: RunContext): string;
 } & Pick<LlmToolOptions, 'output' | 'reveal'>;
 
 /** What a class needs to be a raw tool: a method `call`, and perhaps a static `tool` that describes it. */

@@ -2,7 +2,7 @@ import type { Finding } from '../protocol/errors.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import { isReserved, propertyNamesOf, subsetProblems } from '../schema/schema.subset.js';
 import type { SchemaValidators } from '../schema/schema.validators.js';
-import { toolExecutionFindings } from './execution.findings.js';
+import { callFindings, toolExecutionFindings } from './execution.findings.js';
 import { SAFE_TOOL_ID } from './tool-names.js';
 import { basicFindings } from './tool.template.js';
 
@@ -26,6 +26,7 @@ export function contributedFindings(tool: Tool, rules: ContributionRules): Findi
     ...redactionFindings(at, spec),
     ...idFindings(at, tool),
     ...schemaFindings(at, spec, rules),
+    ...callFindings(at, { ...tool, effect: spec.effect }),
     ...toolExecutionFindings(at, tool.execution),
   ];
 }

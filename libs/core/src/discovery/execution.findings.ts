@@ -1,6 +1,14 @@
 import { closest, distance } from 'fastest-levenshtein';
 import type { ExecutionOptions, ToolExecutionOptions } from '../protocol/execution-options.js';
 import type { Finding } from '../protocol/errors.js';
+import type { ToolEffect } from '../protocol/tool.js';
+
+/** What a tool says of all its calls together. */
+interface CallOptions {
+  readonly concurrency?: number;
+  readonly idempotencyKey?: unknown;
+  readonly effect?: ToolEffect | undefined;
+}
 
 /** The values an option takes, in words and as a test. */
 interface Values {
@@ -19,6 +27,18 @@ const OPTIONS: Readonly<Record<keyof ExecutionOptions, Values>> = {
   resultFormat: oneOf('value', 'envelope'),
 };
 const TOOL_OPTIONS: Readonly<Record<keyof ToolExecutionOptions, Values>> = { ...OPTIONS, selfManaged: BOOLEAN };
+
+/** What is wrong with how often, and how many at once, a tool may be called. */
+export function callFindings(at: string, { concurrency = 1, idempotencyKey, effect }: CallOptions): Finding[] {
+  const findings: Finding[] = [];
+  if (!Number.isSafeInteger(concurrency) || concurrency < 1)
+    findings.push({ at, problem: `Its concurrency is ${concurrency}.`, remedy: 'Give a whole number, 1 or more, or leave it out.' });
+  if (idempotencyKey !== undefined && typeof idempotencyKey !== 'function')
+    findings.push({ at, problem: 'Its idempotencyKey is no function.', remedy: 'Give (input, context) => text, or leave it out.' });
+  if (idempotencyKey !== undefined && effect === 'read_only')
+    findings.push({ at, problem: 'It only reads and has an idempotencyKey, which nothing asks for.', remedy: 'Leave it out.' });
+  return findings;
+}
 
 /** What is wrong with the execution options of a tool or a provider. */
 export function toolExecutionFindings(at: string, options: ToolExecutionOptions | undefined): Finding[] {

@@ -1,5 +1,6 @@
 import type { ModuleMetadata, Type } from '@nestjs/common';
 import type { RawTool } from '../decorators/raw-tool.js';
+import type { LoopProfile } from '../protocol/loop-profile.js';
 
 /** What `forFeature` of one module contributes; found among the providers at bootstrap. */
 export class ToolFeature {
@@ -14,4 +15,6 @@ export interface ToolFeatureOptions {
   readonly imports?: NonNullable<ModuleMetadata['imports']>;
   /** Tools that are no methods of providers: functions and classes of any origin. */
   readonly tools?: readonly RawTool[];
+  /** Named loops: what their runs have in common. `@InjectToolLoop('support')` injects one, in any module. */
+  readonly loops?: Readonly<Record<string, LoopProfile>>;
 }

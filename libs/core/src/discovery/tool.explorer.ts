@@ -37,6 +37,7 @@ export interface ServiceTool {
   readonly tool: Tool;
   /** Class and method, for findings. */
   readonly at: string;
+  readonly buildMs: number;
 }
 
 interface FoundTools {
@@ -61,7 +62,7 @@ export class ToolExplorer {
     private readonly layers: MethodLayers,
   ) {}
 
-  /** `raw` are the tools of `forRoot`; those of features are found among the providers. */
+  /** `raw` are the tools of `forRoot` and those that were registered; those of features are found among the providers. */
   explore(rules: DeclarationRules, raw: readonly RawTool[] = []): Exploration {
     const compiler = new ToolTemplateCompiler(new ProjectionCompiler(), rules, this.validators);
     const providers = this.providers();
@@ -138,16 +139,20 @@ export class ToolExplorer {
     for (const method of methods) {
       const at = placeOf({ type, method });
       const declaredId = `${namespace}__${method.options?.name ?? method.property}`;
+      const startedAt = performance.now();
       const compiled = compiler.compile({ type, method, declaredId });
       findings.push(...compiled.findings, ...idFindings(at, declaredId));
       if (compiled.returns) returned.push(compiled.returns.type);
-      if (compiled.template) tools.push({ type, at, tool: this.toTool(provider, method, compiled.template) });
+      if (compiled.template) {
+        const tool = this.toTool(provider, method, compiled.template);
+        tools.push({ type, at, tool, buildMs: performance.now() - startedAt });
+      }
     }
     return { tools, returned, findings };
   }
 
   private toTool({ type, wrapper }: Provider, method: ToolMethod, template: ToolTemplate): Tool {
-    const { spec, input, output, when, timeoutMs, execution, humanReadable } = template;
+    const { spec, input, output, when, timeoutMs, idempotencyKey, concurrency, execution, humanReadable } = template;
     return {
       spec,
       origin: DISCOVERED,
@@ -155,6 +160,8 @@ export class ToolExplorer {
       output,
       ...(when && { when }),
       ...(timeoutMs !== undefined && { timeoutMs }),
+      ...(idempotencyKey && { idempotencyKey }),
+      ...(concurrency !== undefined && { concurrency }),
       ...(execution && { execution }),
       ...(humanReadable && { humanReadable }),
       layers: this.layers.of({ type, method, wrapper }),
@@ -170,6 +177,7 @@ export class ToolExplorer {
 
 function rawToolOf(raw: RawTool, compiler: ToolTemplateCompiler): FoundTools {
   const { at, type } = raw;
+  const startedAt = performance.now();
   const compiled = compiler.compileRaw(raw);
   const findings = [...compiled.findings, ...idFindings(at, raw.declaration.id ?? '')];
   const returned = compiled.returns ? [compiled.returns.type] : [];
@@ -177,7 +185,7 @@ function rawToolOf(raw: RawTool, compiler: ToolTemplateCompiler): FoundTools {
   if (!template) return { tools: [], returned, findings };
   const { call, returns: _returns, ...rest } = template;
   const tool: Tool = { ...rest, origin: DISCOVERED, invoke: (input, context) => call(NOTHING, input, context) };
-  return { tools: [{ ...(type && { type }), at, tool }], returned, findings };
+  return { tools: [{ ...(type && { type }), at, tool, buildMs: performance.now() - startedAt }], returned, findings };
 }
 
 /** What a raw tool is called on: it brings what it needs. */

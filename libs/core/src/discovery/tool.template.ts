@@ -1,4 +1,5 @@
 import type { Type } from '@nestjs/common';
+import type { JSONSchema7 } from 'json-schema';
 import { providerOptionsOf, resolveOutput, type ResolvedOutput, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
 import type { LlmToolOptions } from '../decorators/llm-tool.decorator.js';
 import type { RawTool } from '../decorators/raw-tool.js';
@@ -6,16 +7,14 @@ import type { Finding } from '../protocol/errors.js';
 import { givenOptions, type ToolExecutionOptions } from '../protocol/execution-options.js';
 import type { RunContext, ToolCallContext } from '../protocol/tool-call-context.js';
 import { TOOL_EFFECTS, type ResultProjector, type Tool, type ToolInputCodec, type ToolLabels, type ToolSpec } from '../protocol/tool.js';
-import { canonicalJson, sha256 } from '../schema/canonical-json.js';
-import { toJson } from '../schema/from-value.js';
-import { outputSchemaOf } from '../schema/output.schema.js';
+import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { ProjectionCompiler } from '../schema/result.projection.js';
 import { compileReveal } from '../schema/revealed.projection.js';
-import { isReserved, subsetProblems } from '../schema/schema.subset.js';
+import { subsetProblems } from '../schema/schema.subset.js';
 import { compileRawInput } from '../schema/raw.input.js';
 import type { SchemaValidators } from '../schema/schema.validators.js';
-import { argumentsOf, compileToolInput, type CompiledInput } from '../schema/tool.input.js';
-import { toolExecutionFindings } from './execution.findings.js';
+import { argumentsOf, compileToolInput, withoutAllowed, type CompiledInput } from '../schema/tool.input.js';
+import { callFindings, toolExecutionFindings } from './execution.findings.js';
 import { isClassOrBelow } from './provider-classes.js';
 
 /** What all tools of one (class, method) share; compiled once, whatever the number of instances. */
@@ -28,6 +27,8 @@ export interface ToolTemplate {
   readonly returns: ResolvedOutput | undefined;
   readonly when?: (context: RunContext) => boolean;
   readonly timeoutMs?: number;
+  readonly idempotencyKey?: NonNullable<Tool['idempotencyKey']>;
+  readonly concurrency?: number;
   readonly execution?: ToolExecutionOptions;
   readonly humanReadable?: NonNullable<Tool['humanReadable']>;
   readonly layers?: NonNullable<Tool['layers']>;
@@ -73,8 +74,7 @@ export class ToolTemplateCompiler {
   /** A tool that is no method; it is called on nothing. */
   compileRaw({ declaration, at, source }: RawTool): CompiledTool {
     const { id = '', input: declared, description = '', effect, ...options } = declaration;
-    const allowed = options.allowReserved?.arguments ?? [];
-    const reserved = this.rules.reservedArguments.filter((name) => !isReserved(name, allowed));
+    const reserved = withoutAllowed(this.rules.reservedArguments, options.allowReserved?.arguments);
     const input = compileRawInput({ at, reserved, input: declared }, this.validators);
     const call: ToolTemplate['call'] = (_target, built, context) => source.execute(built, context);
     return this.assemble({ at, declaredId: id, options: { ...options, description, effect }, input, call });
@@ -87,6 +87,7 @@ export class ToolTemplateCompiler {
     const findings = [
       ...basicFindings(at, options),
       ...optionFindings(at, options),
+      ...callFindings(at, options),
       ...toolExecutionFindings(at, options.execution),
       ...input.findings,
       ...output.findings,
@@ -116,7 +117,7 @@ export class ToolTemplateCompiler {
     const projector = this.projections.compile(returns);
     const { type, list, nullable } = returns;
     const findings = projector.findings.map((finding) => ({ at, ...finding }));
-    return { projector, redaction: { kind: 'output', type: type.name, list, nullable }, returns, findings };
+    return { projector, redaction: { kind: 'output', type: type.name, list, nullable }, returns, schema: projector.schema, findings };
   }
 }
 
@@ -137,6 +138,7 @@ interface CompiledOutput {
   readonly projector: ResultProjector;
   readonly redaction: ToolSpec['redaction'];
   readonly returns: ResolvedOutput | undefined;
+  readonly schema?: JSONSchema7;
   readonly findings: readonly Finding[];
 }
 
@@ -159,8 +161,7 @@ function toTemplate(
   output: CompiledOutput,
 ): ToolTemplate {
   const { effect = 'external_side_effect' } = options;
-  const outputSchema = output.returns && outputSchemaOf(output.returns);
-  const semantics = { description: options.description, inputSchema: input.schema, ...(outputSchema && { outputSchema }) };
+  const semantics = { description: options.description, inputSchema: input.schema, ...(output.schema && { outputSchema: output.schema }) };
   const labels: ToolLabels = {
     returns: 'untrusted',
     reads: 'private',
@@ -174,7 +175,7 @@ function toTemplate(
     effect,
     labels,
     redaction: output.redaction,
-    schemaHash: sha256(canonicalJson(toJson(semantics))),
+    schemaHash: sha256(canonicalDeclaration(semantics)),
   });
   return {
     spec,
@@ -182,10 +183,23 @@ function toTemplate(
     output: output.projector,
     returns: output.returns,
     ...(options.when && { when: options.when }),
-    ...(options.timeoutMs !== undefined && { timeoutMs: options.timeoutMs }),
+    ...callOptionsOf(options),
     ...((inherited ?? options.execution) && { execution: { ...givenOptions(inherited), ...givenOptions(options.execution) } }),
     ...(options.humanReadable && { humanReadable: options.humanReadable }),
     call,
+  };
+}
+
+/** What holds for all calls of the tool together. */
+function callOptionsOf({
+  timeoutMs,
+  idempotencyKey,
+  concurrency,
+}: DeclaredOptions): Pick<ToolTemplate, 'timeoutMs' | 'idempotencyKey' | 'concurrency'> {
+  return {
+    ...(timeoutMs !== undefined && { timeoutMs }),
+    ...(idempotencyKey && { idempotencyKey }),
+    ...(concurrency !== undefined && { concurrency }),
   };
 }
 

@@ -2,8 +2,8 @@ import { Injectable, Logger, Optional } from '@nestjs/common';
 import { ConnectionBroker, type ToolCallContext } from '../protocol/tool-call-context.js';
 import type { Tool } from '../protocol/tool.js';
 import { compileReveal } from '../schema/revealed.projection.js';
-import { idempotencyKeyOf } from './effect.guard.js';
 import type { CallProgress } from './execution.scope.js';
+import { idempotencyKeyOf } from './idempotency-key.js';
 import { linkSignal } from './interruption.js';
 import { ProgressReport } from './progress.report.js';
 

@@ -16,6 +16,7 @@ export class CallLookup {
     const { request, scope } = progress;
     const { name } = request.call;
     const tool = scope.toolset.find(name);
+    this.catalog.registry.count(tool !== undefined);
     if (tool) return tool;
     const howToGetBack = scope.toolset.removalOf(name);
     if (howToGetBack !== undefined) throw CallFailure.of('tool_gone', `The tool "${name}" is no longer available. ${howToGetBack}`);

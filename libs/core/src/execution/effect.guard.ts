@@ -1,8 +1,11 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { CallJournal, type JournalClaim, type JournalKey, type JournalOutcome, type JournalStart } from '../protocol/call-journal.js';
+import type { ToolFailure } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
-import { CallFailure, interruptionFailure } from './call.failure.js';
+import type { ReadArguments } from './argument.reader.js';
+import { CallFailure } from './call.failure.js';
 import type { CallProgress } from './execution.scope.js';
+import { declaredKeyOf, idempotencyKeyOf } from './idempotency-key.js';
 import { Interruption, linkSignal, untilAborted } from './interruption.js';
 
 /** A journal that has not answered by then must not keep the run from ending. */
@@ -16,11 +19,12 @@ export class EffectGuard {
   constructor(private readonly journal: CallJournal) {}
 
   /** The outcome of a call that was already performed; undefined when it is this caller's to perform. Throws `unknown_outcome`. */
-  async claim(tool: Tool, canonicalArgs: string, progress: CallProgress): Promise<JournalOutcome | undefined> {
+  async claim(tool: Tool, { built, canonical }: ReadArguments, progress: CallProgress): Promise<JournalOutcome | undefined> {
     if (tool.spec.effect === 'read_only') return undefined;
+    progress.idempotencyKey = declaredKeyOf(tool, built, progress);
     const { run } = progress.scope;
     const instance = tool.entity && { instanceId: tool.entity.instanceId };
-    const start = { ...keyOf(progress), runId: run.runId, declaredId: tool.spec.declaredId, ...instance, args: canonicalArgs };
+    const start = { ...keyOf(progress), runId: run.runId, declaredId: tool.spec.declaredId, ...instance, args: canonical };
     const claim = await this.begin(tool, start, progress);
     switch (claim.status) {
       case 'started':
@@ -33,41 +37,58 @@ export class EffectGuard {
           'This call was begun before and nobody knows whether its effect took place. Do not repeat it; check first.',
         );
       case 'conflict':
-        throw CallFailure.of('execution_failed', 'This request was already used for another call, so the call was not made.');
+        throw CallFailure.of('execution_failed', conflictText(progress));
     }
   }
 
-  /** Does not wait for the journal once the run is aborted; a key that is taken all the same is given the outcome that nothing happened. */
+  /** Does not wait for the journal once the run is aborted; a key that is taken all the same is given back. */
   private async begin(tool: Tool, start: JournalStart, progress: CallProgress): Promise<JournalClaim> {
     const claiming = this.journal.begin(start);
     try {
       return await untilAborted(claiming, progress.scope.signal);
     } catch (error) {
       if (!(error instanceof Interruption)) throw error;
-      const outcome = { status: 'failed', failure: interruptionFailure(error) } as const;
-      const release = ({ status }: JournalClaim) => (status === 'started' ? this.finish(tool, outcome, progress) : undefined);
+      const release = ({ status }: JournalClaim) =>
+        status === 'started' ? this.settle(tool, progress, () => this.journal.release(start)) : undefined;
       claiming.then(release).catch(() => undefined); // nobody waits for it any more
       throw error;
     }
   }
 
-  /** Keeps what the call came to. When that fails the key stays taken, which errs on the side of no second effect. */
-  async finish(tool: Tool, outcome: JournalOutcome, progress: CallProgress): Promise<void> {
+  /** Keeps what the call came to. */
+  async succeed(tool: Tool, outcome: JournalOutcome, progress: CallProgress): Promise<void> {
     if (tool.spec.effect === 'read_only') return;
+    await this.settle(tool, progress, () => this.journal.finish(keyOf(progress), outcome));
+  }
+
+  /** Keeps a failure, but for two: a call that was interrupted before it began may be made yet, and one of which nobody knows stays begun for ever. */
+  async fail(tool: Tool, failure: ToolFailure, progress: CallProgress): Promise<void> {
+    if (tool.spec.effect === 'read_only' || failure.code === 'unknown_outcome') return;
+    const key = keyOf(progress);
+    const hasNotBegun = failure.code === 'timeout' || failure.code === 'aborted';
+    await this.settle(tool, progress, () =>
+      hasNotBegun ? this.journal.release(key) : this.journal.finish(key, { status: 'failed', failure }),
+    );
+  }
+
+  /** When the journal fails the key stays taken, which errs on the side of no second effect. */
+  private async settle(tool: Tool, { scope }: CallProgress, tell: () => Promise<void>): Promise<void> {
     const link = linkSignal(undefined, { ms: LONGEST_FINISH_MS, message: `It took longer than ${LONGEST_FINISH_MS} ms.` });
     try {
-      await untilAborted(this.journal.finish(keyOf(progress), outcome), link.signal);
+      await untilAborted(tell(), link.signal);
     } catch (error) {
-      this.logger.error(`The outcome of ${tool.spec.declaredId} could not be kept (run ${progress.scope.run.runId}).`, error);
+      this.logger.error(`The outcome of ${tool.spec.declaredId} could not be kept (run ${scope.run.runId}).`, error);
     } finally {
       link.release();
     }
   }
 }
 
-/** The same for every attempt of a call, and for every run of one request. */
-export function idempotencyKeyOf({ request, scope }: CallProgress): string {
-  return JSON.stringify([scope.actorId ?? null, scope.requestId, request.step, request.index]);
+/** Without a key of its own a call conflicts only where a client used a request's id for another request. */
+function conflictText({ idempotencyKey }: CallProgress): string {
+  return idempotencyKey === undefined
+    ? 'This request was already used for another call, so the call was not made.'
+    : 'This was already done with other arguments, so the call was not made. Check what was done before.';
 }
 
 function keyOf(progress: CallProgress): JournalKey {

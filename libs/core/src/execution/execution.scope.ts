@@ -4,7 +4,7 @@ import type { ExecutionOptions } from '../protocol/execution-options.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { Limits } from '../protocol/limits.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
-import type { ToolCall } from '../protocol/message.js';
+import type { ToolCall, ToolMessage } from '../protocol/message.js';
 import type { Decision } from '../protocol/policy.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
@@ -24,6 +24,8 @@ export interface ExecutionScope {
   readonly options?: Partial<ExecutionOptions>;
   /** Who calls, in the metadata of results. */
   readonly agentName?: string;
+  /** Attempts reads, and writes with a key of their own, again when that may help. @default false */
+  readonly retry?: boolean;
   readonly signal: AbortSignal;
   /** May return a promise when the reader of the events is slow. Never throws. */
   emit(event: LoopEventBody): void | Promise<void>;
@@ -50,13 +52,17 @@ export interface CallProgress {
   tool?: Tool;
   args?: JsonObject;
   decision?: Decision;
+  /** Of a call whose tool declares one, once it is known. */
+  idempotencyKey?: string;
+  /** From 1. @default 1 */
+  attempt?: number;
 }
 
 /** What became of a call. */
 export interface ToolOutcome {
   readonly record: ToolInvocationRecord;
-  /** The model's projection, as text. */
-  readonly content: string;
+  /** The model's projection: text, and behind it what is attached. */
+  readonly content: ToolMessage['content'];
   readonly tool?: Tool;
   /** What the tool's method returned, before any projection. Absent when it failed or was answered from the journal. */
   readonly live?: unknown;

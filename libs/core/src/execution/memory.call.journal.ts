@@ -2,17 +2,24 @@ import { Injectable } from '@nestjs/common';
 import { CallJournal, type JournalClaim, type JournalKey, type JournalOutcome, type JournalStart } from '../protocol/call-journal.js';
 
 const MOST_FINISHED = 10_000;
+const MOST_ATTACHED_CHARACTERS = 64 * 1024 * 1024;
 
 interface Entry {
   readonly start: JournalStart;
   outcome?: JournalOutcome;
 }
 
-/** Keeps keys for as long as the process lives; the oldest finished ones go when there are more than 10,000. */
+/**
+ * Keeps keys for as long as the process lives; the oldest finished ones go when there are more than 10,000. Of attachments it keeps the newest 64 MB:
+ * an older call is answered without them, and never made again.
+ */
 @Injectable()
 export class MemoryCallJournal extends CallJournal {
   private readonly open = new Map<string, Entry>();
   private readonly finished = new Map<string, Entry>();
+  /** Those of the finished that have attachments. */
+  private readonly attached = new Set<Entry>();
+  private attachedCharacters = 0;
 
   override begin(start: JournalStart): Promise<JournalClaim> {
     const key = textOf(start);
@@ -27,19 +34,45 @@ export class MemoryCallJournal extends CallJournal {
 
   override finish(key: JournalKey, outcome: JournalOutcome): Promise<void> {
     const text = textOf(key);
-    const entry = this.open.get(text);
-    if (entry) {
-      this.open.delete(text);
-      this.finished.set(text, { ...entry, outcome });
-      this.forgetOldest();
-    }
+    const known = this.open.get(text);
+    if (!known) return Promise.resolve();
+    const entry = { ...known, outcome };
+    this.open.delete(text);
+    this.finished.set(text, entry);
+    this.attachedCharacters += attachedTo(entry);
+    if (attachedTo(entry) > 0) this.attached.add(entry);
+    this.forgetOldest();
+    return Promise.resolve();
+  }
+
+  override release(key: JournalKey): Promise<void> {
+    this.open.delete(textOf(key));
     return Promise.resolve();
   }
 
   private forgetOldest(): void {
-    const [oldest] = this.finished.keys();
-    if (this.finished.size > MOST_FINISHED && oldest !== undefined) this.finished.delete(oldest);
+    for (const entry of this.attached) {
+      if (this.attachedCharacters <= MOST_ATTACHED_CHARACTERS) break;
+      this.detach(entry);
+    }
+    const [oldest] = this.finished;
+    if (this.finished.size <= MOST_FINISHED || !oldest) return;
+    const [text, entry] = oldest;
+    this.finished.delete(text);
+    this.detach(entry);
   }
+
+  private detach(entry: Entry): void {
+    if (!this.attached.delete(entry) || entry.outcome?.status !== 'succeeded') return;
+    this.attachedCharacters -= attachedTo(entry);
+    const { attachments: _attachments, ...outcome } = entry.outcome;
+    entry.outcome = { ...outcome, content: `${outcome.content}\n[The attachments of this result are not kept any more.]` };
+  }
+}
+
+function attachedTo({ outcome }: Entry): number {
+  const attachments = outcome?.status === 'succeeded' ? (outcome.attachments ?? []) : [];
+  return attachments.reduce((sum, { url }) => sum + url.length, 0);
 }
 
 function textOf({ tenant, idempotencyKey }: JournalKey): string {

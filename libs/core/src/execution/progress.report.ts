@@ -1,4 +1,5 @@
 import type { Logger } from '@nestjs/common';
+import { withoutAttachments } from '../protocol/attachment.js';
 import type { ResultProjector } from '../protocol/tool.js';
 import type { CallProgress } from './execution.scope.js';
 
@@ -17,7 +18,8 @@ export class ProgressReport {
     const { request, scope } = this.progress;
     const { toolCallId, name } = request.call;
     try {
-      return scope.emit({ type: 'tool-progress', step: request.step, toolCallId, tool: name, value: projector.project(value, 'ui') });
+      const shown = projector.project(withoutAttachments(value), 'ui');
+      return scope.emit({ type: 'tool-progress', step: request.step, toolCallId, tool: name, value: shown });
     } catch (error) {
       this.logger.warn(`A progress value of ${name} cannot be shown (run ${scope.run.runId}).`, error);
     }

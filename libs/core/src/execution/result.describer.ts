@@ -1,11 +1,14 @@
 import { Injectable, Logger } from '@nestjs/common';
+import type { Attachment, RecordedAttachment } from '../protocol/attachment.js';
 import type { JsonValue } from '../protocol/json.js';
 import type { Audience, Tool } from '../protocol/tool.js';
 import { ProjectionError } from '../schema/projection.error.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
+import { readAttachments, type ReadAttachments } from './attached-media.js';
 import { CallFailure } from './call.failure.js';
 import type { CallProgress } from './execution.scope.js';
 import { metadataOf, resultText, withMetadata } from './result.format.js';
+import type { InvokedResult } from './tool.invoker.js';
 
 /** A result as its two readers see it. */
 export interface DescribedResult {
@@ -15,6 +18,8 @@ export interface DescribedResult {
   /** Bytes of the model's projection before it was cut. */
   readonly bytes: number;
   readonly truncated: boolean;
+  /** Absent where there are none. */
+  readonly attachments?: readonly RecordedAttachment[];
 }
 
 /** Stage 8: checks a result against what the tool declares, projects it for model and ui, and cuts it to its byte budget. */
@@ -25,7 +30,7 @@ export class ResultDescriber {
   constructor(private readonly validators: SchemaValidators) {}
 
   /** Throws `invalid_output`; what is wrong with the result is in the log, for the developer. */
-  describe(tool: Tool, live: unknown, progress: CallProgress): DescribedResult {
+  describe(tool: Tool, { result: live, attachments }: InvokedResult, progress: CallProgress): DescribedResult {
     const mostBytes = progress.scope.limits.resultBytes;
     const model = this.project(tool, live, 'model');
     const problems = tool.spec.outputSchema ? this.validators.validate(tool.spec.outputSchema, model) : [];
@@ -34,7 +39,9 @@ export class ResultDescriber {
     const metadata = metadataOf(tool, progress);
     const ui = withMetadata(this.project(tool, live, 'ui'), metadata);
     const sentence = this.sentenceFor(tool, model, progress);
-    const text = resultText(tool, { live, value: withMetadata(model, metadata), sentence }, progress);
+    const attached = attachments.length > 0 ? this.attached(tool, attachments, progress) : undefined;
+    const worded = resultText(tool, { live, value: withMetadata(model, metadata), sentence }, progress);
+    const text = attached?.note === undefined ? worded : `${worded}\n${attached.note}`;
     const bytes = Buffer.byteLength(text);
     const uiText = JSON.stringify(ui);
     return {
@@ -42,7 +49,14 @@ export class ResultDescriber {
       ui: Buffer.byteLength(uiText) > mostBytes ? cut(uiText, Buffer.byteLength(uiText), mostBytes) : ui,
       bytes,
       truncated: bytes > mostBytes,
+      ...(attached && { attachments: attached.kept }),
     };
+  }
+
+  private attached(tool: Tool, attachments: readonly Attachment[], { scope }: CallProgress): ReadAttachments {
+    const attached = readAttachments(attachments, scope.limits.attachmentBytes);
+    if (attached.note !== undefined) this.logger.warn(`${tool.spec.declaredId} (run ${scope.run.runId}): ${attached.note}`);
+    return attached;
   }
 
   /** The tool has done its work: that it cannot word it is no failure of the call. */

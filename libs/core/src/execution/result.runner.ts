@@ -1,16 +1,20 @@
 import { Injectable } from '@nestjs/common';
+import type { JournalOutcome } from '../protocol/call-journal.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ReadArguments } from './argument.reader.js';
+import { CallAttempts } from './call.attempts.js';
 import { CallFailure, failureOf } from './call.failure.js';
 import { EffectGuard } from './effect.guard.js';
 import type { CallProgress, ToolOutcome } from './execution.scope.js';
-import { ResultDescriber } from './result.describer.js';
-import { ToolInvoker } from './tool.invoker.js';
+import { ResultDescriber, type DescribedResult } from './result.describer.js';
+import { ToolInvoker, type InvokedResult } from './tool.invoker.js';
 import { succeeded } from './tool.outcome.js';
 
 /** Stages 6 to 9: the method, its result, and the journal's last word. */
 @Injectable()
 export class ResultRunner {
+  private readonly attempts = new CallAttempts();
+
   constructor(
     private readonly invoker: ToolInvoker,
     private readonly describer: ResultDescriber,
@@ -19,15 +23,23 @@ export class ResultRunner {
 
   async run(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ToolOutcome> {
     try {
-      const { live, result: shown } = await this.invoker.invoke(tool, input.built, progress);
-      const result = this.describer.describe(tool, shown, progress);
-      await this.effects.finish(tool, { status: 'succeeded', content: result.content, ui: result.ui }, progress);
-      return succeeded(progress, live, result);
+      const invoked = await this.invoke(tool, input, progress);
+      const result = this.describer.describe(tool, invoked, progress);
+      await this.effects.succeed(tool, toOutcome(result), progress);
+      return succeeded(progress, invoked.live, result);
     } catch (error) {
       const failure = failureOf(error);
-      // An unknown outcome stays open in the journal: nobody may perform the call again.
-      if (failure.code !== 'unknown_outcome') await this.effects.finish(tool, { status: 'failed', failure }, progress);
+      await this.effects.fail(tool, failure, progress);
       throw error instanceof CallFailure ? error : new CallFailure(failure, { cause: error });
     }
   }
+
+  private invoke(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<InvokedResult> {
+    if (!this.attempts.apply(tool, progress)) return this.invoker.invoke(tool, input.built, progress);
+    return this.attempts.run(tool, input, progress, (built) => this.invoker.invoke(tool, built, progress));
+  }
+}
+
+function toOutcome({ content, ui, attachments }: DescribedResult): JournalOutcome {
+  return { status: 'succeeded', content, ui, ...(attachments && { attachments }) };
 }

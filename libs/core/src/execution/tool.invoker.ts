@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { ToolExplorer } from '../discovery/tool.explorer.js';
+import { AttachedResult, withoutAttachments } from '../protocol/attachment.js';
 import { ToolInterceptor } from '../protocol/tool-interceptor.js';
 import type { ToolLayers } from '../protocol/tool-layers.js';
 import type { Tool } from '../protocol/tool.js';
@@ -10,19 +11,19 @@ import { explained } from './explained.error.js';
 import { Interruption, untilAborted } from './interruption.js';
 import { drain } from './result.drain.js';
 import { ToolCallStorage } from './tool-call.storage.js';
-import { ToolMethod } from './tool.method.js';
+import { ToolMethod, type MethodAnswer } from './tool.method.js';
+import { ToolPlaces, type Leave } from './tool.places.js';
 
 /** A result, before and after the interceptors. */
-export interface InvokedResult {
-  /** What the method returned: no serializer hides an entity. */
-  readonly live: unknown;
+export interface InvokedResult extends MethodAnswer {
   /** What the interceptors made of it. */
   readonly result: unknown;
 }
 
-/** Stages 6 and 7: interceptors, time budget and cancellation round the tool's method, which runs inside AsyncLocalStorage. */
+/** Stages 6 and 7: a place, interceptors, time budget and cancellation round the tool's method, which runs inside AsyncLocalStorage. */
 @Injectable()
 export class ToolInvoker {
+  private readonly places = new ToolPlaces();
   private found: readonly ToolInterceptor[] | undefined;
 
   constructor(
@@ -38,20 +39,23 @@ export class ToolInvoker {
     refuseWhenAborted(progress.scope.signal);
     const { context, report, close } = this.contexts.open(tool, progress);
     let layers: ToolLayers | undefined;
+    let leave: Leave | undefined;
     const onProgress = (value: unknown): void | Promise<void> => report.show(value, tool.output);
     const method = new ToolMethod(tool, { input: built, context }, (result) => drain(result, onProgress, context.signal));
     try {
+      if (tool.concurrency !== undefined) leave = await this.places.enter(tool.spec.declaredId, tool.concurrency, context.signal);
       // Within the time limit: of a request-scoped provider the layers are made with it.
       layers = tool.layers && (await untilAborted(Promise.resolve(tool.layers(progress.scope.run)), context.signal));
       const running = this.storage.run(context, () => drain(this.intercepted(method, layers), onProgress, context.signal));
       const result: unknown = running instanceof Promise ? await untilAborted(running, context.signal) : running;
-      return { live: method.wasAnswered ? method.answer : result, result };
+      return toInvoked(result, method);
     } catch (error) {
       if (context.signal.aborted) throw interrupted(method, Interruption.from(context.signal), error);
       const failure = await explained(layers, error, { input: built, context });
       throw failure ? new CallFailure(failure, { cause: error }) : error;
     } finally {
       close();
+      leave?.();
     }
   }
 
@@ -67,6 +71,13 @@ export class ToolInvoker {
       innermost,
     )();
   }
+}
+
+/** What the method returned is the live result, so that no serializer hides an entity; attachments of an interceptor replace the method's. */
+function toInvoked(returned: unknown, { answer }: ToolMethod): InvokedResult {
+  const result = withoutAttachments(returned);
+  const attachments = returned instanceof AttachedResult ? returned.attachments : (answer?.attachments ?? []);
+  return { live: answer ? answer.live : result, result, attachments };
 }
 
 /** A tool that changes things may have changed them before it was interrupted. */

@@ -1,12 +1,19 @@
+import { AttachedResult, type Attachment } from '../protocol/attachment.js';
 import type { ToolCallContext } from '../protocol/tool-call-context.js';
 import type { ToolInvocation } from '../protocol/tool-interceptor.js';
 import type { Tool } from '../protocol/tool.js';
 import { Interruption } from './interruption.js';
 
+/** What a method returned. */
+export interface MethodAnswer {
+  readonly live: unknown;
+  readonly attachments: readonly Attachment[];
+}
+
 /** A tool's method and what it is about to receive. It is called when the interceptors let it, in time, and where it changes things once. */
 export class ToolMethod {
   private wasCalled = false;
-  private answered: { readonly live: unknown } | undefined;
+  private answered: MethodAnswer | undefined;
   readonly invocation: ToolInvocation;
 
   constructor(
@@ -18,14 +25,9 @@ export class ToolMethod {
     this.invocation = { tool: tool.spec, input, context };
   }
 
-  /** Whether the method has answered; an interceptor may have answered in its place. */
-  get wasAnswered(): boolean {
-    return this.answered !== undefined;
-  }
-
-  /** What the method returned, before any interceptor saw it. */
-  get answer(): unknown {
-    return this.answered?.live;
+  /** What the method returned, before any interceptor saw it; undefined while it has not answered. An interceptor may have answered in its place. */
+  get answer(): MethodAnswer | undefined {
+    return this.answered;
   }
 
   get mayHaveChangedThings(): boolean {
@@ -42,8 +44,14 @@ export class ToolMethod {
     return result instanceof Promise ? result.then((live: unknown) => this.keep(live)) : this.keep(result);
   }
 
-  private keep(live: unknown): unknown {
-    this.answered = { live };
-    return live;
+  /** Interceptors see the plain value: they need not know of attachments, and none is lost in them. */
+  private keep(returned: unknown): unknown {
+    this.answered =
+      returned instanceof AttachedResult
+        ? { live: returned.value, attachments: returned.attachments }
+        : { live: returned, attachments: NONE };
+    return this.answered.live;
   }
 }
+
+const NONE: readonly Attachment[] = [];

@@ -1,32 +1,40 @@
+import type { RecordedAttachment } from '../protocol/attachment.js';
 import type { JournalOutcome } from '../protocol/call-journal.js';
 import type { JsonObject, JsonValue } from '../protocol/json.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
+import { toMediaPart } from './attached-media.js';
 import type { CallProgress, ToolOutcome } from './execution.scope.js';
 import type { DescribedResult } from './result.describer.js';
 import { failureText } from './result.format.js';
 
 /** A call that succeeded just now. */
 export function succeeded(progress: CallProgress, live: unknown, result: DescribedResult): ToolOutcome {
-  const { ui, bytes, truncated } = result;
+  const { content, ui, bytes, truncated, attachments } = result;
   const record: ToolInvocationRecord = {
     ...basicRecord(progress),
     status: 'succeeded',
     result: ui,
+    ...(attachments && { attachments }),
     resultBytes: bytes,
     ...(truncated && { truncated }),
   };
-  return { record, content: result.content, live, ...(progress.tool && { tool: progress.tool }) };
+  return { record, content: withParts(content, attachments), live, ...(progress.tool && { tool: progress.tool }) };
 }
 
 /** A call that had been performed before; its effect did not happen again. */
 export function replayed(progress: CallProgress, outcome: JournalOutcome): ToolOutcome {
   if (outcome.status === 'failed') return failed(progress, outcome.failure);
+  const { content, ui, attachments } = outcome;
   return {
-    record: { ...basicRecord(progress), status: 'succeeded', result: outcome.ui },
-    content: outcome.content,
+    record: { ...basicRecord(progress), status: 'succeeded', result: ui, ...(attachments && { attachments }) },
+    content: withParts(content, attachments),
     ...(progress.tool && { tool: progress.tool }),
   };
+}
+
+function withParts(text: string, attachments: readonly RecordedAttachment[] = []): ToolOutcome['content'] {
+  return attachments.length === 0 ? text : [{ type: 'text', text }, ...attachments.map(toMediaPart)];
 }
 
 const DENIED = new Set<ToolFailure['code']>(['forbidden', 'policy_denied', 'approval_denied', 'tenant_override']);
@@ -45,7 +53,7 @@ export function shownArguments(args: JsonObject, hidden: readonly string[]): Jso
   return Object.fromEntries(entries);
 }
 
-function basicRecord({ request, startedAt, tool, args, decision }: CallProgress): Omit<ToolInvocationRecord, 'status'> {
+function basicRecord({ request, startedAt, tool, args, decision, attempt = 1 }: CallProgress): Omit<ToolInvocationRecord, 'status'> {
   const endedAt = new Date();
   return {
     toolCallId: request.call.toolCallId,
@@ -56,7 +64,7 @@ function basicRecord({ request, startedAt, tool, args, decision }: CallProgress)
     index: request.index,
     ...(tool && args && { args: shownArguments(args, tool.input.hidden) }),
     ...(decision && { decision }),
-    attempt: 1,
+    attempt,
     startedAt,
     endedAt,
     durationMs: endedAt.getTime() - startedAt.getTime(),

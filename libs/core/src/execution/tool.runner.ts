@@ -18,7 +18,7 @@ import { failed, replayed } from './tool.outcome.js';
  * 3. reserved names, schema, DTO
  * 4. Nest's guards and pipes, then approval
  * 5. the journal, where the tool changes things
- * 6. interceptors, time budget, cancellation
+ * 6. a place, interceptors, time budget, cancellation; this and the next once more where a run tries again
  * 7. the method, inside AsyncLocalStorage
  * 8. the result: checked, projected, cut
  * 9. the record and its event
@@ -54,7 +54,7 @@ export class ToolRunner {
     progress.args = input.args;
     this.policy.authorise(progress);
     refuseWhenAborted(progress.scope.signal);
-    const performed = await this.effects.claim(tool, input.canonical, progress);
+    const performed = await this.effects.claim(tool, input, progress);
     if (performed) return replayed(progress, performed);
     this.log.started(tool, progress);
     await announceStart(tool, progress);

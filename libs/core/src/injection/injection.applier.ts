@@ -34,25 +34,49 @@ export function applyInjection(
   const warnings = (injection.warnings ?? []).map(({ code, message }): LoopEventBody => ({ type: 'warning', step, code, message }));
   const removal = toolset.without(injection.remove ?? [], `It was removed by ${strategy}; call the tool that gave it again.`);
   const permitted = (injection.add ?? []).filter((tool) => isPermitted(tool, rules));
+  const room = rules.limits.injectedTools - place.injected.filter((spec) => removal.toolset.find(spec.id)?.spec === spec).length;
+  const { tools, injected, leftOut } = chooseGroups(groupByInstance(permitted), removal.toolset, room);
+  const { toolset: changed, added } = removal.toolset.with(tools);
   const events: LoopEventBody[] = [...warnings];
   if (removal.removed.length > 0) events.push({ type: 'tools-removed', step, tools: removal.removed, reason: strategy });
-  const room = rules.limits.injectedTools - place.injected.filter((spec) => removal.toolset.find(spec.id)?.spec === spec).length;
-  let current = removal.toolset;
-  const added: ToolSpec[] = [];
-  const leftOut: Tool[][] = [];
-  for (const group of groupByInstance(permitted)) {
-    const change = current.with(group.filter((tool) => !isTaken(tool, current)));
-    if (change.added.length > 0 && added.length + change.added.length > room) {
+  for (const group of injected) events.push(injectedEvent(group, step, strategy));
+  const [first, ...others] = leftOut;
+  if (first) events.push(capWarning(first, others.length, step, rules.limits.injectedTools));
+  return { toolset: changed, added, events };
+}
+
+/** What of the proposed tools goes into the toolset. */
+interface ChosenGroups {
+  /** New tools, and newer instances of tools that are there. */
+  readonly tools: readonly Tool[];
+  /** Of each group that brings something new, the new tools. */
+  readonly injected: readonly (readonly Tool[])[];
+  readonly leftOut: readonly (readonly Tool[])[];
+}
+
+/** Decides group by group, as if each were added before the next: so many are added in one change, as every change copies the toolset. */
+function chooseGroups(groups: Iterable<readonly Tool[]>, toolset: Toolset, room: number): ChosenGroups {
+  const [tools, injected, leftOut]: [Tool[], (readonly Tool[])[], (readonly Tool[])[]] = [[], [], []];
+  const coming = new Map<string, Tool>();
+  for (const group of groups) {
+    const free = group.filter((tool) => !isTaken(tool, coming.get(tool.spec.id) ?? toolset.find(tool.spec.id)));
+    const fresh = newOf(free, (id) => coming.has(id) || toolset.find(id) !== undefined);
+    if (fresh.length > 0 && coming.size + fresh.length > room) {
       leftOut.push(group);
       continue;
     }
-    current = change.toolset;
-    added.push(...change.added);
-    if (change.added.length > 0) events.push(injectedEvent(group, change.added, step, strategy));
+    tools.push(...free);
+    for (const tool of fresh) coming.set(tool.spec.id, tool);
+    if (fresh.length > 0) injected.push(fresh);
   }
-  const [first, ...others] = leftOut;
-  if (first) events.push(capWarning(first, others.length, step, rules.limits.injectedTools));
-  return { toolset: current, added, events };
+  return { tools, injected, leftOut };
+}
+
+/** The tools that are not known yet, the first of each id. */
+function newOf(tools: readonly Tool[], isKnown: (id: string) => boolean): readonly Tool[] {
+  const fresh = new Map<string, Tool>();
+  for (const tool of tools) if (!fresh.has(tool.spec.id) && !isKnown(tool.spec.id)) fresh.set(tool.spec.id, tool);
+  return [...fresh.values()];
 }
 
 /** The tools of an entity come or stay away together; those without an entity each stand alone. */
@@ -60,26 +84,28 @@ function groupByInstance(tools: readonly Tool[]): Iterable<Tool[]> {
   const groups = new Map<string, Tool[]>();
   for (const tool of tools) {
     const key = tool.entity ? `${tool.entity.provider} ${tool.entity.instanceId}` : `${tool.spec.id} ${tool.spec.declaredId}`;
-    groups.set(key, [...(groups.get(key) ?? []), tool]);
+    const group = groups.get(key);
+    if (group) group.push(tool);
+    else groups.set(key, [tool]);
   }
   return groups.values();
 }
 
 function isPermitted(tool: Tool, { run, policies, exclude }: InjectionRules): boolean {
-  if (decide(policies, { ...tool.spec, origin: tool.origin }).kind === 'deny') return false;
+  const { declaredId, effect } = tool.spec;
+  if (decide(policies, { declaredId, effect, origin: tool.origin }).kind === 'deny') return false;
   if (exclude.some((selector) => selects(selector, { tool }))) return false;
   return tool.when?.(run) ?? true;
 }
 
 /** An id that stands for another declaration is never overwritten. */
-function isTaken(tool: Tool, toolset: Toolset): boolean {
-  const known = toolset.find(tool.spec.id);
+function isTaken(tool: Tool, known: Tool | undefined): boolean {
   return known !== undefined && (known.spec.declaredId !== tool.spec.declaredId || known.entity?.instanceId !== tool.entity?.instanceId);
 }
 
-function injectedEvent(group: readonly Tool[], added: readonly ToolSpec[], step: number, strategy: string): LoopEventBody {
+function injectedEvent(group: readonly Tool[], step: number, strategy: string): LoopEventBody {
   const entity = group[0]?.entity;
-  const tools = added.map(({ id }) => id);
+  const tools = group.map(({ spec }) => spec.id);
   return { type: 'tools-injected', step, provider: entity?.provider ?? strategy, ...(entity && { instanceId: entity.instanceId }), tools };
 }
 

@@ -6,10 +6,14 @@ const MOST_LEVELS = 64;
 /** So many objects are looked at in one result; the cap of injected tools is reached long before. */
 const MOST_OBJECTS = 10_000;
 
-/** A value on the way, with the class its field or tool declares. */
+/** An object, with the class its field or tool declares. */
 interface Found {
-  readonly value: unknown;
+  readonly value: object;
   readonly declared: Type | undefined;
+}
+
+/** How deep it was found. */
+interface Placed extends Found {
   readonly level: number;
 }
 
@@ -29,10 +33,10 @@ export class ProviderWalk {
    */
   *objectsIn(result: unknown, returns?: Type): Generator<object> {
     const seen = new Set<object>();
-    const open: Found[] = [{ value: result, declared: returns, level: 0 }];
-    for (let next = open.pop(); next; next = open.pop()) {
+    const open: Placed[] = isObject(result) ? [{ value: result, declared: returns, level: 0 }] : [];
+    for (let next = open.pop(); next && seen.size < MOST_OBJECTS; next = open.pop()) {
       const { value, declared, level } = next;
-      if (!isObject(value) || seen.has(value) || seen.size >= MOST_OBJECTS) continue;
+      if (seen.has(value)) continue;
       seen.add(value);
       yield value;
       if (level >= MOST_LEVELS) continue;
@@ -46,12 +50,16 @@ export class ProviderWalk {
     return items.slice(0, MOST_OBJECTS).filter(isObject);
   }
 
-  private childrenOf(value: object, declared: Type | undefined): Pick<Found, 'value' | 'declared'>[] {
-    if (value instanceof Map) return [...value.values()].map((item: unknown) => ({ value: item, declared }));
-    const shown = this.shownAs(value, declared);
-    if (shown) return shown.properties.map((one) => ({ value: Reflect.get(value, one.property) as unknown, declared: one.declared }));
-    if (isIterable(value)) return [...value].map((item) => ({ value: item, declared }));
-    return isPlain(value) ? Object.values(value).map((item: unknown) => ({ value: item, declared: undefined })) : [];
+  /** Scalars lead nowhere and are left out. */
+  private childrenOf(value: object, declared: Type | undefined): Found[] {
+    const shown = value instanceof Map ? undefined : this.shownAs(value, declared);
+    const children: Found[] = [];
+    const add = (child: unknown, type: Type | undefined): void => {
+      if (isObject(child)) children.push({ value: child, declared: type });
+    };
+    if (shown) for (const one of shown.properties) add(Reflect.get(value, one.property), one.declared);
+    else for (const item of itemsOf(value)) add(item, isIterable(value) ? declared : undefined);
+    return children;
   }
 
   /** The class whose exposures say what is shown of an object; undefined for lists and for objects that no class speaks for. */
@@ -74,6 +82,14 @@ export class ProviderWalk {
     this.classes.set(type, shown);
     return shown;
   }
+}
+
+/** Of a list, set or map its elements; of a plain object its values. */
+function itemsOf(value: object): Iterable<unknown> {
+  if (value instanceof Map) return value.values();
+  if (isIterable(value)) return value;
+  const values: unknown[] = isPlain(value) ? Object.values(value) : [];
+  return values;
 }
 
 function isPlain(value: object): boolean {

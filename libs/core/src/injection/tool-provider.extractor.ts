@@ -111,6 +111,8 @@ function bindTool(
     entity,
     ...(template.when && { when: template.when }),
     ...(template.timeoutMs !== undefined && { timeoutMs: template.timeoutMs }),
+    ...(template.idempotencyKey && { idempotencyKey: template.idempotencyKey }),
+    ...(template.concurrency !== undefined && { concurrency: template.concurrency }),
     ...(template.execution && { execution: template.execution }),
     ...(template.humanReadable && { humanReadable: template.humanReadable }),
     ...(template.layers && { layers: template.layers }),

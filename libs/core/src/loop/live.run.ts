@@ -10,6 +10,7 @@ import { CallCounter } from './call.counter.js';
 import { CallIds } from './call.ids.js';
 import type { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
+import { ToolsetNarrowing } from './toolset.narrowing.js';
 
 /** What a hook is called with, by its name. */
 type HookCall = (hooks: LoopHooks) => void | Promise<void>;
@@ -25,6 +26,7 @@ export interface RunStart {
 /** Everything of a run that changes beside its `LoopState`. One per run, so that two runs never meet. */
 export class LiveRun {
   readonly handles = new RunEntityHandles();
+  readonly narrowing = new ToolsetNarrowing();
   readonly counter: CallCounter;
   readonly callIds: CallIds;
   private readonly logger = new Logger(LiveRun.name);
@@ -41,7 +43,7 @@ export class LiveRun {
   }
 
   scope(toolset: Toolset): ExecutionScope {
-    return { ...this.plan.execution, toolset, signal: this.signal, emit: this.emit };
+    return { ...this.plan.execution, retry: this.plan.options.onToolError === 'retry', toolset, signal: this.signal, emit: this.emit };
   }
 
   /** What the user adds while the run goes on. */

@@ -7,6 +7,7 @@ import { ConfigurationError, InvalidRequestError, type Finding } from '../protoc
 import type { ExecutionOptions } from '../protocol/execution-options.js';
 import { LanguageModel } from '../protocol/language-model.js';
 import { DEFAULT_LIMITS, type Limits } from '../protocol/limits.js';
+import { SAID_BY_THE_RUN, type LoopProfile } from '../protocol/loop-profile.js';
 import type { Policy } from '../protocol/policy.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import type { ExecutionScope } from '../execution/execution.scope.js';
@@ -36,12 +37,33 @@ export class LoopSettings {
     ];
   }
 
-  /** The application's policy and the run's own; both must allow. Throws `ConfigurationError` for a policy that is wrong. */
-  policiesFor(own: Policy | undefined): readonly CompiledPolicy[] {
-    const { policy } = this.options;
-    if (!policy) return [];
-    // The run's own comes first: where both allow, the record names the narrower one.
-    return own ? [this.compile(own), this.compile(policy)] : [this.compile(policy)];
+  /** What is wrong with a named loop; asked once the catalog is filled. */
+  profileFindings(name: string, profile: LoopProfile): Finding[] {
+    const at = `loop "${name}"`;
+    const { model, policy, limits = {}, execution } = profile;
+    return [
+      ...SAID_BY_THE_RUN.filter((option) => option in profile).map((option) => ({
+        at,
+        problem: `It says "${option}", which only a run can say.`,
+        remedy: 'Give it in the request.',
+      })),
+      ...(model === undefined ? [] : this.modelFindings(model, at)),
+      ...(policy ? this.policyFindings(policy, `${at} policy`) : []),
+      ...limitFindings(limits, `${at} limits`),
+      ...executionFindings(`${at} execution`, execution),
+      ...this.catalog.problemsWith(profile).map(({ problem, remedy }) => ({ at, problem, remedy })),
+    ];
+  }
+
+  /**
+   * The policies of a run and its loop, narrowest first, and the application's behind them; all must allow. Throws `ConfigurationError` for a policy that
+   * is wrong.
+   */
+  policiesFor(narrower: readonly (Policy | undefined)[]): readonly CompiledPolicy[] {
+    const { policy: application } = this.options;
+    if (!application) return [];
+    // The narrower come first: where all allow, the record names the narrowest.
+    return [...narrower, application].flatMap((policy) => (policy ? [this.compile(policy)] : []));
   }
 
   /** Throws `ConfigurationError` for a limit that is no number, or that does not exist. */
@@ -65,10 +87,9 @@ export class LoopSettings {
   modelFor(own: LanguageModel | string | undefined): LanguageModel {
     if (own === undefined) return this.options.model;
     if (typeof own !== 'string') return own;
-    const { models = {} } = this.options;
-    const named = Object.hasOwn(models, own) ? models[own] : undefined;
+    const named = this.modelNamed(own);
     if (named) return named;
-    throw new InvalidRequestError('unknown_model', `No model is named "${own}". Known: ${Object.keys(models).join(', ') || 'none'}.`);
+    throw new InvalidRequestError('unknown_model', `No model is named "${own}". ${this.knownModels()}`);
   }
 
   /** What identifies an actor; undefined where nothing does. */
@@ -77,6 +98,25 @@ export class LoopSettings {
     const own: unknown = typeof actor === 'object' && actor !== null && 'id' in actor ? actor.id : undefined;
     const id: unknown = actorId ? actorId(actor) : own;
     return (typeof id === 'string' && id !== '') || typeof id === 'number' ? String(id) : undefined;
+  }
+
+  private modelNamed(name: string): LanguageModel | undefined {
+    const { models = {} } = this.options;
+    return Object.hasOwn(models, name) ? models[name] : undefined;
+  }
+
+  private knownModels(): string {
+    return `Known: ${Object.keys(this.options.models ?? {}).join(', ') || 'none'}.`;
+  }
+
+  private modelFindings(model: LanguageModel | string, at: string): Finding[] {
+    if (typeof model !== 'string')
+      return model instanceof LanguageModel
+        ? []
+        : [{ at, problem: 'Its model is no LanguageModel.', remedy: 'Pass one, or the name of one.' }];
+    if (this.modelNamed(model)) return [];
+    const remedy = `Name one of ToolLoopModule.forRoot({ models }). ${this.knownModels()}`;
+    return [{ at, problem: `No model is named "${model}".`, remedy }];
   }
 
   private compile(policy: Policy): CompiledPolicy {

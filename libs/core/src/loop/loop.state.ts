@@ -4,6 +4,7 @@ import type { Message } from '../protocol/message.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ToolSpec } from '../protocol/tool.js';
 import type { Usage } from '../protocol/usage.js';
+import type { AppliedCut } from './history/sent-history.js';
 import type { StructuredOutput } from './structured.answer.js';
 
 /** Why a run is over. */
@@ -18,6 +19,8 @@ export interface Finish {
 export interface LoopState {
   readonly step: number;
   readonly messages: readonly Message[];
+  /** What of the messages is sent. @default all */
+  readonly cut?: AppliedCut;
   readonly toolset: Toolset;
   readonly usage: Usage;
   readonly records: readonly ToolInvocationRecord[];

@@ -1,3 +1,4 @@
+import { readMedia } from '../execution/attached-media.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import type { Limits } from '../protocol/limits.js';
 import type { AssistantMessage, ContentPart, Message, ToolCall, ToolMessage, UserMessage } from '../protocol/message.js';
@@ -30,7 +31,7 @@ class TranscriptCheck {
     switch (message['role']) {
       case 'system':
       case 'user':
-        return userMessage(message, index);
+        return { role: 'user', content: this.content(message['content'], index) };
       case 'assistant':
         return this.assistantMessage(message, index);
       case 'tool':
@@ -76,8 +77,8 @@ class TranscriptCheck {
     const toolCallId = this.callId(message['toolCallId'], index);
     if (!this.open.delete(toolCallId))
       throw invalid(`Message ${index}: there is no open call ${JSON.stringify(toolCallId)} that this could be the result of.`);
-    const content = textOf(message['content'], index);
-    if (Buffer.byteLength(content) > this.limits.resultBytes)
+    const content = this.content(message['content'], index);
+    if (Buffer.byteLength(plainTextOf(content)) > this.limits.resultBytes)
       throw invalid(`Message ${index}: the result of ${JSON.stringify(toolCallId)} is larger than ${this.limits.resultBytes} bytes.`);
     const toolName = typeof message['toolName'] === 'string' ? message['toolName'] : 'unknown';
     return {
@@ -90,22 +91,28 @@ class TranscriptCheck {
     };
   }
 
+  /** Text, or parts of which the images and files together keep to the limit of one result. */
+  private content(content: unknown, index: number): UserMessage['content'] {
+    if (!Array.isArray(content)) return textOf(content, index);
+    let room = this.limits.attachmentBytes;
+    return content.map((part: unknown): ContentPart => {
+      if (isRecord(part) && part['type'] === 'text') return { type: 'text', text: textOf(part['text'], index) };
+      const media = readMedia(part, room);
+      if (typeof media === 'string')
+        throw invalid(`Message ${index}: a part of the content must be text, an image or a file that can be taken; ${media}`);
+      room -= media.content.byteLength;
+      return media.part;
+    });
+  }
+
   private callId(value: unknown, index: number): string {
     if (typeof value === 'string' && value !== '' && value.length <= this.limits.toolCallIdLength) return value;
     throw invalid(`Message ${index}: toolCallId must be a text of 1 to ${this.limits.toolCallIdLength} characters.`);
   }
 }
 
-function userMessage(message: Record<string, unknown>, index: number): UserMessage {
-  const { content } = message;
-  if (!Array.isArray(content)) return { role: 'user', content: textOf(content, index) };
-  return { role: 'user', content: content.map((part: unknown) => contentPart(part, index)) };
-}
-
-function contentPart(part: unknown, index: number): ContentPart {
-  if (isRecord(part) && part['type'] === 'text') return { type: 'text', text: textOf(part['text'], index) };
-  if (isRecord(part) && part['type'] === 'image' && typeof part['url'] === 'string') return { type: 'image', url: part['url'] };
-  throw invalid(`Message ${index}: a part of the content must be { type: "text", text } or { type: "image", url }.`);
+function plainTextOf(content: UserMessage['content']): string {
+  return typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : '')).join('');
 }
 
 function textOf(value: unknown, index: number): string {

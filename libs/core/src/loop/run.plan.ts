@@ -3,9 +3,11 @@ import type { Toolset } from '../catalog/toolset.js';
 import type { ExecutionScope } from '../execution/execution.scope.js';
 import type { InjectionRules } from '../injection/injection.applier.js';
 import type { ConversationKey } from '../protocol/conversation-store.js';
+import type { HistoryPolicy } from '../protocol/history.js';
 import type { LanguageModel } from '../protocol/language-model.js';
 import type { LoopRequest } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
+import type { PrepareStep, UpcomingStep } from '../protocol/step-preparation.js';
 import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { AnswerShape } from './structured.answer.js';
 
@@ -20,6 +22,9 @@ export interface RunPlan<Output = unknown> {
   readonly toolset: Toolset;
   readonly execution: Pick<ExecutionScope, 'run' | 'requestId' | 'actorId' | 'policies' | 'limits' | 'options' | 'agentName'>;
   readonly injection: Pick<InjectionRules, 'exclude'> & { readonly strategies: readonly ToolInjectionStrategy[] };
+  readonly history: HistoryPolicy | undefined;
+  /** Knows the run already. */
+  readonly prepareStep: ((step: Omit<UpcomingStep, 'run'>) => ReturnType<PrepareStep>) | undefined;
   readonly answer: (AnswerShape & { readonly type: Type<Output> }) | undefined;
   readonly options: Pick<LoopRequest, 'onToolError' | 'onForbidden' | 'hooks' | 'toolChoice' | 'modelOptions' | 'signal'>;
 }

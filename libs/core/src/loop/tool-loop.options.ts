@@ -1,10 +1,12 @@
 import type { Type } from '@nestjs/common';
 import type { RawTool } from '../decorators/raw-tool.js';
 import type { ExecutionOptions } from '../protocol/execution-options.js';
+import type { HistoryPolicy } from '../protocol/history.js';
 import type { LanguageModel } from '../protocol/language-model.js';
 import type { Limits } from '../protocol/limits.js';
 import type { Policy } from '../protocol/policy.js';
 import type { RegisteredActor } from '../protocol/register.js';
+import type { PrepareStep } from '../protocol/step-preparation.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
 
@@ -23,6 +25,10 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly limits?: Partial<Limits>;
   /** How calls are executed, unless a provider, a tool or a run says otherwise. */
   readonly execution?: Partial<ExecutionOptions>;
+  /** How much of a conversation the model is sent. @default `keepEverything()` */
+  readonly history?: HistoryPolicy;
+  /** Looks at every step before its model call, and may change it. */
+  readonly prepareStep?: PrepareStep<Actor>;
   /** Who calls, in the metadata of results. @default the model's id */
   readonly agentName?: string;
   /** Tools that are no methods of providers, made by `tool()` or `rawTool()`. */

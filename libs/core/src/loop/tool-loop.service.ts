@@ -1,39 +1,26 @@
-import { Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
-import { ToolExplorer } from '../discovery/tool.explorer.js';
-import { ConversationStore } from '../protocol/conversation-store.js';
-import { LoopEventSink, type LoopEvent } from '../protocol/loop-event.js';
+import type { LoopEvent } from '../protocol/loop-event.js';
+import type { LoopProfile } from '../protocol/loop-profile.js';
 import type { LoopRequest } from '../protocol/loop-request.js';
 import type { LoopResult } from '../protocol/loop-result.js';
 import type { RegisteredActor } from '../protocol/register.js';
 import type { RunHandle } from '../protocol/run-handle.js';
 import type { ToolSpec } from '../protocol/tool.js';
-import { LoopRun } from './loop.run.js';
-import { LoopSettings } from './loop.settings.js';
-import { RunPreparation } from './run.preparation.js';
-import { ToolLoop } from './tool.loop.js';
+import type { ListingRequest, RunOpener } from './run.opener.js';
 
 /**
  * Runs the loop: hand it a prompt, and whom it acts for. A request that cannot be run is refused at once, by an `InvalidRequestError` or a
- * `ConfigurationError`.
+ * `ConfigurationError`. `@InjectToolLoop('support')` gives the one of a named loop, whose runs have its profile's options.
  */
-@Injectable()
 export class ToolLoopService<Actor = RegisteredActor> {
-  private sinks: readonly LoopEventSink[] | undefined;
-
   constructor(
-    private readonly preparation: RunPreparation,
-    private readonly settings: LoopSettings,
-    private readonly loop: ToolLoop,
-    private readonly conversations: ConversationStore,
-    private readonly explorer: ToolExplorer,
+    private readonly runs: RunOpener,
+    private readonly profile: LoopProfile,
   ) {}
 
   /** A run that starts when it is first read. */
   open<Output = unknown>(request: LoopRequest<Output, Actor>): RunHandle<Output> {
-    this.sinks ??= this.explorer.instancesOf(LoopEventSink);
-    const plan = this.preparation.prepare(request);
-    return new LoopRun<Output>(plan, { loop: this.loop, conversations: this.conversations, sinks: this.sinks });
+    return this.runs.open(request, this.profile);
   }
 
   /** Runs to the end. Rejects with a `RunError`, which carries the partial result, for `error` and `aborted`. */
@@ -47,9 +34,7 @@ export class ToolLoopService<Actor = RegisteredActor> {
   }
 
   /** The tools a run of this actor would start with. */
-  list(request: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'context' | 'policy' | 'tools' | 'exclude'>): readonly ToolSpec[] {
-    const { policy, context = {}, actor, tenant } = request;
-    const run = { runId: 'listing', actor, tenant, context, state: new Map<string, unknown>() };
-    return this.preparation.toolsetFor(request, run, this.settings.policiesFor(policy)).specs;
+  list(request: ListingRequest<Actor>): readonly ToolSpec[] {
+    return this.runs.list(request, this.profile);
   }
 }

@@ -1,5 +1,6 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { EMPTY, expand, from, last, lastValueFrom, of } from 'rxjs';
+import type { Toolset } from '../catalog/toolset.js';
 import { Interruption } from '../execution/interruption.js';
 import type { ModelFinishReason } from '../protocol/language-model.js';
 import { addUsage } from '../protocol/usage.js';
@@ -7,9 +8,17 @@ import type { ModelAnswer } from './answer.assembler.js';
 import { FinalAnswer, assistantMessage, withAnswer } from './final.answer.js';
 import type { LiveRun } from './live.run.js';
 import type { Finish, LoopState } from './loop.state.js';
+import { HistoryStep } from './history/history.step.js';
 import { ModelStep } from './model.step.js';
 import { finishFor, type FailedRun } from './run.failure.js';
+import { StepPreparation, type PreparedStep } from './step.preparation.js';
 import { ToolStep } from './tool.step.js';
+
+/** A model's answer, and the tools it was given for it. */
+interface AnsweredStep {
+  readonly answer: ModelAnswer;
+  readonly offered: Toolset;
+}
 
 /** The loop: ask the model, run its calls, again, until a finish reason holds. There is no other. */
 @Injectable()
@@ -17,6 +26,8 @@ export class ToolLoop {
   private readonly logger = new Logger(ToolLoop.name);
 
   constructor(
+    private readonly history: HistoryStep,
+    private readonly preparation: StepPreparation,
     private readonly model: ModelStep,
     private readonly tools: ToolStep,
     private readonly finalAnswer: FinalAnswer,
@@ -33,18 +44,20 @@ export class ToolLoop {
   }
 
   private async step(state: LoopState, live: LiveRun): Promise<LoopState> {
-    const begun = { ...state, step: state.step + 1, messages: [...state.messages, ...live.inputs.take()] };
+    let begun: LoopState = { ...state, step: state.step + 1, messages: [...state.messages, ...live.inputs.take()] };
     try {
       await live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });
-      const next = await this.answerAndCalls(begun, live);
-      return settle(next, live);
+      begun = await this.history.apply(begun, live);
+      if (begun.finish) return settle(begun, live);
+      const prepared = await this.preparation.prepare(begun, live);
+      return settle(await this.answerAndCalls(begun, prepared, live), live);
     } catch (error) {
       return settle({ ...begun, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
     }
   }
 
-  private async answerAndCalls(state: LoopState, live: LiveRun): Promise<LoopState> {
-    const answer = await this.model.ask(state, state.step, live);
+  private async answerAndCalls(state: LoopState, prepared: PreparedStep, live: LiveRun): Promise<LoopState> {
+    const answer = await this.model.ask(prepared, live);
     const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
     await live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage });
     if (answer.failure !== undefined) {
@@ -52,17 +65,21 @@ export class ToolLoop {
       return { ...partial, finish: finishFor(answer.failure, 'model_error', this.failedRun(live)) };
     }
     const isRunnable = answer.calls.length > 0 && RUNNABLE.has(answer.finishReason);
-    const next = isRunnable ? await this.runCalls(asked, answer, live) : await this.finalAnswer.conclude(asked, withoutCalls(answer), live);
-    await this.endStep(next, answer, live);
+    const { toolset: offered } = prepared;
+    const next = isRunnable
+      ? await this.runCalls(asked, { answer, offered }, live)
+      : await this.finalAnswer.conclude(asked, withoutCalls(answer), live);
+    await this.endStep(next, { answer, offered }, live);
     return live.signal.aborted ? { ...next, finish: finishFor(Interruption.from(live.signal), 'internal', this.failedRun(live)) } : next;
   }
 
   /** Appends the answer and the results of its calls as one unit, so that no call ever stands without its result. */
-  private async runCalls(state: LoopState, answer: ModelAnswer, live: LiveRun): Promise<LoopState> {
+  private async runCalls(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): Promise<LoopState> {
     const history = [...state.messages, assistantMessage(answer)];
     const { messages, records, toolset, injected, finish } = await this.tools.run(answer.calls, {
       step: state.step,
       toolset: state.toolset,
+      offered,
       history,
       injected: state.injected,
       live,
@@ -78,12 +95,12 @@ export class ToolLoop {
     };
   }
 
-  private async endStep(state: LoopState, answer: ModelAnswer, live: LiveRun): Promise<void> {
+  private async endStep(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): Promise<void> {
     const toolCalls = state.records.filter(({ step }) => step === state.step);
     await live.emit({ type: 'step-end', step: state.step, modelFinishReason: answer.finishReason, toolCalls: toolCalls.length });
     const { runId } = live.plan.execution.run;
     await live.notify((hooks) =>
-      hooks.onIteration?.({ runId, step: state.step, toolCalls, tools: state.toolset.specs.map(({ id }) => id), usage: state.usage }),
+      hooks.onIteration?.({ runId, step: state.step, toolCalls, tools: offered.specs.map(({ id }) => id), usage: state.usage }),
     );
   }
 

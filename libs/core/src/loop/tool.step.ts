@@ -15,7 +15,10 @@ import type { LiveRun } from './live.run.js';
 /** Where the calls of a step stand. */
 export interface ToolStepContext {
   readonly step: number;
+  /** The run's, which injection changes. */
   readonly toolset: Toolset;
+  /** What of it the model was offered in this step: nothing else is called. */
+  readonly offered: Toolset;
   /** The transcript up to and including the answer that made the calls. */
   readonly history: readonly Message[];
   readonly injected: readonly ToolSpec[];
@@ -53,14 +56,14 @@ export class ToolStep {
   }
 
   private async execute(planned: readonly PlannedCall[], context: ToolStepContext): Promise<ToolOutcome[]> {
-    const { live, toolset } = context;
-    const reads = planned.filter((request) => !isWrite(request, toolset));
+    const { live, offered } = context;
+    const reads = planned.filter((request) => !isWrite(request, offered));
     const together = from(reads).pipe(
       mergeMap((request) => this.executeOne(request, context), Math.max(1, live.plan.execution.limits.parallelReads)),
       toArray(),
     );
     const outcomes = await lastValueFrom(together);
-    for (const request of planned.filter((one) => isWrite(one, toolset))) {
+    for (const request of planned.filter((one) => isWrite(one, offered))) {
       const isHalted =
         haltFor(
           outcomes.map(({ record }) => record),
@@ -76,10 +79,10 @@ export class ToolStep {
     return outcomes.toSorted((a, b) => a.record.index - b.record.index);
   }
 
-  private async executeOne(request: PlannedCall, { toolset, live }: ToolStepContext): Promise<ToolOutcome> {
-    const tool = toolset.find(request.call.name);
+  private async executeOne(request: PlannedCall, { offered, live }: ToolStepContext): Promise<ToolOutcome> {
+    const tool = offered.find(request.call.name);
     if (tool) await live.notify((hooks) => hooks.onToolStart?.(request.call, tool.spec));
-    const outcome = await this.runner.exec(request, live.scope(toolset));
+    const outcome = await this.runner.exec(request, live.scope(offered));
     await live.notify((hooks) => hooks.onToolEnd?.(outcome.record));
     return outcome;
   }
@@ -123,15 +126,15 @@ export class ToolStep {
   }
 }
 
-function plan(call: ToolCall, index: number, { step, toolset, live }: ToolStepContext): PlannedCall {
-  const declaredId = toolset.find(call.name)?.spec.declaredId ?? call.name;
+function plan(call: ToolCall, index: number, { step, offered, live }: ToolStepContext): PlannedCall {
+  const declaredId = offered.find(call.name)?.spec.declaredId ?? call.name;
   const limit = live.counter.admit(call, declaredId);
   return { call, step, index, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
 }
 
 /** An unknown tool counts as a read: it does nothing. */
-function isWrite({ call }: CallRequest, toolset: Toolset): boolean {
-  const effect = toolset.find(call.name)?.spec.effect ?? 'read_only';
+function isWrite({ call }: CallRequest, offered: Toolset): boolean {
+  const effect = offered.find(call.name)?.spec.effect ?? 'read_only';
   return effect !== 'read_only';
 }
 

@@ -11,6 +11,10 @@ export interface Limits {
   readonly argumentBytes: number;
   /** Bytes of a result that the model sees. */
   readonly resultBytes: number;
+  /** Bytes of the images and files of one result, or of one message from outside. */
+  readonly attachmentBytes: number;
+  /** How often a call is attempted under `onToolError: 'retry'`, the first attempt included. */
+  readonly attempts: number;
   readonly toolCallIdLength: number;
   /** Entity tools a run may hold. */
   readonly injectedTools: number;
@@ -32,6 +36,8 @@ export const DEFAULT_LIMITS: Limits = {
   toolCallMs: 30_000,
   argumentBytes: 8 * 1024,
   resultBytes: 32 * 1024,
+  attachmentBytes: 4 * 1024 * 1024,
+  attempts: 3,
   toolCallIdLength: 128,
   injectedTools: 24,
   injectionDepth: 3,

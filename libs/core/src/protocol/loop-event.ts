@@ -17,7 +17,8 @@ export interface EventStamp {
   readonly timestamp: string;
 }
 
-export type WarningCode = 'injection_cap' | 'injection_depth' | 'injection_failed' | 'unknown_provider' | 'empty_answer' | 'sink_failed';
+export type WarningCode =
+  'injection_cap' | 'injection_depth' | 'injection_failed' | 'unknown_provider' | 'empty_answer' | 'history_failed' | 'sink_failed';
 
 /** One thing that happened in a run, before it is stamped. Values are the ui projection; the model's is in the transcript only. */
 export type LoopEventBody =
@@ -28,6 +29,7 @@ export type LoopEventBody =
       readonly model: string;
       readonly tools: readonly string[];
     }
+  /** `tools`: how many the run has; `prepareStep` may leave the model fewer. */
   | { readonly type: 'step-start'; readonly step: number; readonly tools: number }
   | { readonly type: 'reasoning-delta'; readonly step: number; readonly text: string }
   | { readonly type: 'text-delta'; readonly step: number; readonly text: string }
@@ -65,6 +67,7 @@ export type LoopEventBody =
   | { readonly type: 'directive-request'; readonly step: number; readonly directive: DirectiveRequest }
   /** An event of a run within this one; `path` holds the run ids from the outer to the inner. */
   | { readonly type: 'sub-run'; readonly path: readonly string[]; readonly event: LoopEvent }
+  /** Of one model call: the step's own, or one that its history policy made before it. */
   | { readonly type: 'usage'; readonly step: number; readonly usage: Usage; readonly total: Usage }
   | { readonly type: 'warning'; readonly step?: number; readonly code: WarningCode; readonly message: string }
   | { readonly type: 'step-end'; readonly step: number; readonly modelFinishReason: ModelFinishReason; readonly toolCalls: number }

@@ -1,10 +1,12 @@
 import type { Type } from '@nestjs/common';
 import type { ExecutionOptions } from './execution-options.js';
+import type { HistoryPolicy } from './history.js';
 import type { LanguageModel, ModelOptions, ToolChoice } from './language-model.js';
 import type { Limits } from './limits.js';
 import type { Message } from './message.js';
 import type { Policy } from './policy.js';
 import type { RegisteredActor } from './register.js';
+import type { PrepareStep } from './step-preparation.js';
 import type { RunContext } from './tool-call-context.js';
 import type { ToolInjectionStrategy } from './tool-injection.js';
 import type { ToolInvocationRecord } from './tool-invocation-record.js';
@@ -64,10 +66,17 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   readonly injection?: readonly ToolInjectionStrategy[] | false;
   /** A class the final answer must be; its class-validator decorators give the schema. */
   readonly output?: Type<Output>;
-  /** What a failed tool does to the run. @default 'continue' */
-  readonly onToolError?: 'continue' | 'halt';
+  /**
+   * What a failed tool does to the run. `retry` goes on as well, but reads, and tools with an `idempotencyKey`, are attempted up to `limits.attempts` times:
+   * after a timeout, an exception that nobody knows, a `ToolError` that says `retryable`, or Nest's 408, 429 and 5xx. @default 'continue'
+   */
+  readonly onToolError?: 'continue' | 'halt' | 'retry';
   /** What a refused call does to the run. @default 'continue' */
   readonly onForbidden?: 'continue' | 'halt';
+  /** How much of the conversation the model is sent. @default the module's, else all of it */
+  readonly history?: HistoryPolicy;
+  /** Looks at every step before its model call, and may change it. @default the module's */
+  readonly prepareStep?: PrepareStep<Actor>;
   readonly hooks?: LoopHooks;
   /** Over HTTP the `Idempotency-Key`. @default the run's id */
   readonly requestId?: string;

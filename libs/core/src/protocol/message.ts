@@ -12,9 +12,11 @@ export interface ToolCall {
   readonly providerCallId?: string;
 }
 
-/** Text or an image in a message. `url` may be a `data:` URL. */
+/** Text, an image or a file in a message. `url` is an `https:` or a `data:` URL. */
 export type ContentPart =
-  { readonly type: 'text'; readonly text: string } | { readonly type: 'image'; readonly url: string; readonly mediaType?: string };
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image'; readonly url: string; readonly mediaType?: string }
+  | { readonly type: 'file'; readonly url: string; readonly mediaType: string; readonly name?: string };
 
 /** What a message's content is worth; it stays with the message through conversations, resumes and sub-runs. */
 export type MessageLabels = Pick<ToolLabels, 'returns' | 'reads'>;

@@ -37,18 +37,29 @@ export interface JsonApiError {
   readonly source?: { readonly pointer: string };
 }
 
+/** What a `ToolError` says beside its message. */
+export interface ToolErrorOptions {
+  /** Whether the same call may succeed later. @default true where `retryAfterMs` is given, else false */
+  readonly retryable?: boolean;
+  /** Milliseconds to wait before another attempt; more than 5,000 are not waited. @default exponential back-off with jitter */
+  readonly retryAfterMs?: number;
+  readonly cause?: unknown;
+}
+
 /**
  * Thrown by a tool that wants to tell the model something: the message reaches the model as it stands, so write it for the model.
  */
 export class ToolError extends Error {
   override readonly name = 'ToolError';
   readonly retryable: boolean;
+  readonly retryAfterMs: number | undefined;
 
   constructor(
     readonly safeMessage: string,
-    options: { readonly retryable?: boolean; readonly cause?: unknown } = {},
+    { retryAfterMs, retryable = retryAfterMs !== undefined, cause }: ToolErrorOptions = {},
   ) {
-    super(safeMessage, { cause: options.cause });
-    this.retryable = options.retryable ?? false;
+    super(safeMessage, { cause });
+    this.retryable = retryable;
+    this.retryAfterMs = retryAfterMs;
   }
 }

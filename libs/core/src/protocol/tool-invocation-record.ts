@@ -1,3 +1,4 @@
+import type { RecordedAttachment } from './attachment.js';
 import type { Decision } from './policy.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { EntityReference, ToolEffect } from './tool.js';
@@ -22,9 +23,11 @@ export interface ToolInvocationRecord {
   readonly args?: JsonObject;
   readonly status: 'succeeded' | 'failed' | 'denied';
   readonly result?: JsonValue;
+  /** Images and files of the result, which the model is shown too. */
+  readonly attachments?: readonly RecordedAttachment[];
   readonly error?: ToolFailure;
   readonly decision?: Decision;
-  /** From 1. */
+  /** Which attempt this became of, from 1; there are several under `onToolError: 'retry'` only. */
   readonly attempt: number;
   readonly startedAt: Date;
   readonly endedAt: Date;

@@ -108,6 +108,12 @@ export interface Tool {
   readonly when?: (context: RunContext) => boolean;
   /** Overrides `limits.toolCallMs` for this tool, in milliseconds. */
   readonly timeoutMs?: number;
+  /**
+   * What makes two calls of a tenant one effect; see `idempotencyKey` of `@LlmTool()`. It is handed what {@link invoke} receives.
+   */
+  readonly idempotencyKey?: (input: unknown, context: RunContext) => string;
+  /** Calls of this declared id that run at once in the process, whoever makes them. @default as many as are made */
+  readonly concurrency?: number;
   /** What the tool, or its provider, says of how it is executed. The same object for every instance of an entity. */
   readonly execution?: ToolExecutionOptions;
   /** A result in a sentence, for the envelope. It is handed what the model may see. */

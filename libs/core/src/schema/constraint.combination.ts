@@ -75,6 +75,7 @@ const TIGHTEST: Readonly<Record<string, (one: number, other: number) => number>>
 
 /** A keyword can be said once: two bounds become the tighter one, two lists what they share, and of two patterns the second is told in words. */
 function joinKeywords(one: JSONSchema7, other: JSONSchema7): { readonly keywords: JSONSchema7; readonly clash: readonly string[] } {
+  if (Object.keys(other).length === 0) return { keywords: one, clash: [] }; // as most: they say a type and no more
   const keywords = new Map<string, unknown>(Object.entries(one));
   const clash: string[] = [];
   for (const [keyword, value] of Object.entries(other)) {
@@ -102,8 +103,8 @@ const KEYWORDS_OF: Readonly<Record<string, readonly string[]>> = {
 
 /** A schema of these types with the keywords that mean something for them. An `enum` of other types is left out of the list. */
 export function typedSchema(types: readonly JSONSchema7TypeName[], keywords: JSONSchema7): JSONSchema7 {
-  const meaningful = new Set(['enum', ...types.flatMap((type) => KEYWORDS_OF[type] ?? [])]);
-  const kept: JSONSchema7 = Object.fromEntries(Object.entries(keywords).filter(([keyword]) => meaningful.has(keyword)));
+  const isMeaningful = (keyword: string): boolean => keyword === 'enum' || types.some((type) => KEYWORDS_OF[type]?.includes(keyword));
+  const kept: JSONSchema7 = Object.fromEntries(Object.entries(keywords).filter(([keyword]) => isMeaningful(keyword)));
   const [only] = types;
   const values = kept.enum?.filter((value) => types.some((type) => hasType(value, type)));
   return { type: types.length === 1 ? only : [...types], ...kept, ...(values && { enum: values }) };

@@ -1,10 +1,7 @@
 import type { Type } from '@nestjs/common';
 import type { JSONSchema7 } from 'json-schema';
-import { toolFieldOf } from '../decorators/tool-field.decorator.js';
-import { inputPropertyOf } from './input-properties.accessor.js';
-import { propertyDefaultsOf } from './property.defaults.js';
+import { DtoClasses } from './dto.classes.js';
 import { propertySchema, type DtoProperty, type PropertyProblem, type PropertySchema } from './property.schema.js';
-import { validationRulesOf } from './validation-metadata.accessor.js';
 
 /** What a DTO class says about its JSON. */
 export interface DtoSchema {
@@ -25,25 +22,21 @@ export interface DtoFinding extends PropertyProblem {
  * The JSON Schema of a DTO class, from class-validator's and class-transformer's metadata. A nested class stands where it is used, unless it is used twice or within
  * itself: then it is in `$defs`. The same class always gives the same schema.
  */
-export function dtoSchema(type: Type): DtoSchema {
-  return new DtoCompilation(type).result();
-}
-
-interface DtoClass {
-  readonly type: Type;
-  readonly properties: readonly DtoProperty[];
-  readonly problems: readonly PropertyProblem[];
+export function dtoSchema(type: Type, classes = new DtoClasses()): DtoSchema {
+  return new DtoCompilation(type, classes).result();
 }
 
 class DtoCompilation {
-  private readonly classes = new Map<Type, DtoClass>();
   private readonly uses = new Map<Type, number>();
   private readonly definitions = new Map<string, JSONSchema7>();
   private readonly names = new Map<Type, { plain?: string; nullable?: string }>();
   private readonly findings = new Map<string, DtoFinding>();
   private exact = true;
 
-  constructor(private readonly root: Type) {
+  constructor(
+    private readonly root: Type,
+    private readonly classes: DtoClasses,
+  ) {
     this.visit(root);
   }
 
@@ -53,8 +46,9 @@ class DtoCompilation {
     return {
       schema: { ...schema, ...definitions },
       needsClassValidator: !this.exact,
-      hidden: this.propertiesOf(this.root)
-        .filter((property) => this.hides(property, new Set()))
+      hidden: this.classes
+        .of(this.root)
+        .properties.filter((property) => this.hides(property, new Set()))
         .map(({ name }) => name),
       findings: [...this.findings.values()],
     };
@@ -62,20 +56,16 @@ class DtoCompilation {
 
   /** Counts in how many places a class stands; the root stands in one from the start. */
   private visit(type: Type): void {
-    this.uses.set(type, (this.uses.get(type) ?? 0) + 1);
-    if (this.classes.has(type)) return;
-    const described = describeClass(type);
-    this.classes.set(type, described);
-    for (const { input } of described.properties) if (input.valueType.kind === 'class') this.visit(input.valueType.type);
-    for (const problem of described.problems) this.report(type.name, problem);
-  }
-
-  private propertiesOf(type: Type): readonly DtoProperty[] {
-    return this.classes.get(type)?.properties ?? [];
+    const uses = this.uses.get(type) ?? 0;
+    this.uses.set(type, uses + 1);
+    if (uses > 0) return;
+    const { properties, problems } = this.classes.of(type);
+    for (const { input } of properties) if (input.valueType.kind === 'class') this.visit(input.valueType.type);
+    for (const problem of problems) this.report(type.name, problem);
   }
 
   private objectSchema(type: Type, nullable: boolean): JSONSchema7 {
-    const properties = this.propertiesOf(type).map((property) => [property.name, this.propertySchema(type, property)] as const);
+    const properties = this.classes.of(type).properties.map((property) => [property.name, this.propertySchema(type, property)] as const);
     const required = properties.filter(([, compiled]) => compiled.required).map(([name]) => name);
     return {
       type: nullable ? ['object', 'null'] : 'object',
@@ -118,41 +108,10 @@ class DtoCompilation {
     if (hidden) return true;
     if (valueType.kind !== 'class' || seen.has(valueType.type)) return false;
     seen.add(valueType.type);
-    return this.propertiesOf(valueType.type).some((property) => this.hides(property, seen));
+    return this.classes.of(valueType.type).properties.some((property) => this.hides(property, seen));
   }
 
   private report(path: string, { problem, remedy }: PropertyProblem): void {
     this.findings.set(`${path} ${problem}`, { path, problem, remedy });
   }
-}
-
-/** A property is one that class-validator or `@ToolField()` names; the order is that of declaration, base classes first. */
-function describeClass(type: Type): DtoClass {
-  const rules = validationRulesOf(type);
-  const defaults = propertyDefaultsOf(type);
-  const names = [...new Set(rules.map(({ property }) => property))];
-  const properties = names.map((name) => ({
-    name,
-    rules: rules.filter(({ property }) => property === name),
-    input: inputPropertyOf(type, name),
-    field: toolFieldOf(type, name),
-    default: defaults?.get(name),
-  }));
-  return { type, properties, problems: classProblems(properties.length, defaults !== undefined) };
-}
-
-function classProblems(properties: number, constructible: boolean): PropertyProblem[] {
-  const problems: PropertyProblem[] = [];
-  if (properties === 0) {
-    const remedy =
-      'Decorate its properties with class-validator, e.g. @IsString(), or with @ToolField(). A tool without arguments needs no @ToolInput().';
-    problems.push({ problem: 'has no decorated property, so nothing is known about its arguments', remedy });
-  }
-  if (!constructible) {
-    problems.push({
-      problem: 'cannot be made without arguments, as class-transformer makes it',
-      remedy: 'Let its constructor take none and throw nothing.',
-    });
-  }
-  return problems;
 }

@@ -33,36 +33,47 @@ export interface InputProperty {
   readonly transformed: boolean;
 }
 
-/** How a property gets from JSON into an instance, and who may see it afterwards. */
-export function inputPropertyOf(type: Type, property: string): InputProperty {
-  const prototype = type.prototype as object;
-  const exposure = storage.findExposeMetadata(type, property)?.options;
-  const design: unknown = Reflect.getMetadata('design:type', prototype, property);
-  const groups = exposure?.groups;
-  const audiences = INPUT_GROUPS.filter((audience) => !groups || groups.includes(audience));
-  return {
-    valueType: valueTypeOf(type, property, design),
-    designType: designTypeOf(design),
-    settable: audiences.length > 0 && passes(type, property, TransformationType.PLAIN_TO_CLASS),
-    renamed: exposure?.toPlainOnly === true ? undefined : exposure?.name,
-    hidden: !audiences.includes('ui') || !audiences.includes('audit') || !passes(type, property, TransformationType.CLASS_TO_PLAIN),
-    transformed: isTransformed(type, property),
+/** How a property gets from JSON into an instance, and who may see it afterwards. What is said of a class as a whole is read once, for all its properties. */
+export function inputPropertiesOf(type: Type): (property: string) => InputProperty {
+  const arrives = passageOf(type, TransformationType.PLAIN_TO_CLASS);
+  const leaves = passageOf(type, TransformationType.CLASS_TO_PLAIN);
+  return (property) => {
+    const exposure = storage.findExposeMetadata(type, property)?.options;
+    const design: unknown = Reflect.getMetadata('design:type', type.prototype as object, property);
+    const audiences = audiencesIn(exposure?.groups);
+    const typed = storage.findTypeMetadata(type, property);
+    return {
+      valueType: valueTypeOf(property, design, typed),
+      designType: designTypeOf(design),
+      settable: audiences.length > 0 && arrives(property),
+      renamed: exposure?.toPlainOnly === true ? undefined : exposure?.name,
+      hidden: !audiences.includes('ui') || !audiences.includes('audit') || !leaves(property),
+      transformed: looksAtObject(typed) || isTransformed(type, property),
+    };
   };
 }
 
+function audiencesIn(groups: readonly string[] | undefined): readonly Audience[] {
+  return groups ? INPUT_GROUPS.filter((audience) => groups.includes(audience)) : INPUT_GROUPS;
+}
+
+function looksAtObject(typed: TypeMetadata | undefined): boolean {
+  return (typed?.typeFunction?.length ?? 0) > 0;
+}
+
 function isTransformed(type: Type, property: string): boolean {
-  const transforms = storage.findTransformMetadatas(type, property, TransformationType.PLAIN_TO_CLASS);
-  return transforms.length > 0 || (storage.findTypeMetadata(type, property)?.typeFunction?.length ?? 0) > 0;
+  return storage.findTransformMetadatas(type, property, TransformationType.PLAIN_TO_CLASS).length > 0;
 }
 
 /** Whether `@Exclude()` and `@Expose()`, on the property and on the class, let a value pass in one direction. */
-function passes(type: Type, property: string, direction: TransformationType): boolean {
-  if (storage.getExcludedProperties(type, direction).includes(property)) return false;
-  return storage.getStrategy(type) !== 'excludeAll' || storage.getExposedProperties(type, direction).includes(property);
+function passageOf(type: Type, direction: TransformationType): (property: string) => boolean {
+  const excluded = storage.getExcludedProperties(type, direction);
+  if (storage.getStrategy(type) !== 'excludeAll') return (property) => !excluded.includes(property);
+  const exposed = storage.getExposedProperties(type, direction);
+  return (property) => exposed.includes(property) && !excluded.includes(property);
 }
 
-function valueTypeOf(type: Type, property: string, design: unknown): ValueType {
-  const metadata = storage.findTypeMetadata(type, property);
+function valueTypeOf(property: string, design: unknown, metadata: TypeMetadata | undefined): ValueType {
   if ([design, metadata?.reflectedType].some((declared) => declared === Map || declared === Set)) {
     return { kind: 'unsupported', problem: 'is a Map or a Set, which JSON has not', remedy: 'Use an array or a DTO class.' };
   }

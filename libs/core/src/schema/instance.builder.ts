@@ -1,9 +1,12 @@
 import type { Type } from '@nestjs/common';
 import { plainToInstance, type ClassTransformOptions } from 'class-transformer';
-import { INPUT_GROUPS, inputPropertyOf, type ValueType } from './input-properties.accessor.js';
-import { validationRulesOf } from './validation-metadata.accessor.js';
+import { DtoClasses } from './dto.classes.js';
+import { INPUT_GROUPS, type ValueType } from './input-properties.accessor.js';
 
 type Convert = (value: unknown) => unknown;
+
+/** By class, then by property. */
+type Converters = Map<Type, ReadonlyMap<string, Convert>>;
 
 /** `exposeDefaultValues`, or an absent `@Expose()` property would lose its initial value. */
 const OPTIONS: ClassTransformOptions = {
@@ -17,32 +20,30 @@ const OPTIONS: ClassTransformOptions = {
  * Makes instances of a DTO as `plainToInstance` would, from metadata that is read once: `plainToInstance` reads it for every call, which costs more than the
  * whole pipeline may. A DTO with a `@Transform()` is left to it all the same. Properties nobody declared are not taken over.
  */
-export function instanceBuilder(type: Type): Convert {
-  const classes = new Map<Type, ReadonlyMap<string, Convert>>();
-  if (collect(type, classes)) return (args) => instanceOf(type, classes, args);
+export function instanceBuilder(type: Type, classes = new DtoClasses()): Convert {
+  const converters: Converters = new Map();
+  if (collect(type, classes, converters)) return (args) => instanceOf(type, converters, args);
   return (args) => {
     const instance: unknown = plainToInstance(type, plainCopy(args), OPTIONS);
     return instance;
   };
 }
 
-/** Reads the metadata of a class and of all it holds; false when only class-transformer can make it. */
-function collect(type: Type, classes: Map<Type, ReadonlyMap<string, Convert>>): boolean {
-  const converters = new Map<string, Convert>();
-  classes.set(type, converters);
-  const names = new Set(validationRulesOf(type).map(({ property }) => property));
-  return [...names].every((name) => {
-    const { valueType, transformed } = inputPropertyOf(type, name);
-    converters.set(name, converterFor(valueType, classes));
-    const nested = valueType.kind === 'class' && !classes.has(valueType.type) ? collect(valueType.type, classes) : true;
+/** Makes the converters of a class and of all it holds; false when only class-transformer can make it. */
+function collect(type: Type, classes: DtoClasses, converters: Converters): boolean {
+  const own = new Map<string, Convert>();
+  converters.set(type, own);
+  return classes.of(type).properties.every(({ name, input: { valueType, transformed } }) => {
+    own.set(name, converterFor(valueType, converters));
+    const nested = valueType.kind === 'class' && !converters.has(valueType.type) ? collect(valueType.type, classes, converters) : true;
     return nested && !transformed;
   });
 }
 
-function converterFor(valueType: ValueType, classes: ReadonlyMap<Type, ReadonlyMap<string, Convert>>): Convert {
+function converterFor(valueType: ValueType, converters: Converters): Convert {
   switch (valueType.kind) {
     case 'class':
-      return eachOf((value) => instanceOf(valueType.type, classes, value));
+      return eachOf((value) => instanceOf(valueType.type, converters, value));
     case 'date':
       return eachOf((value) => new Date(typeof value === 'number' ? value : String(value)));
     case 'scalar':
@@ -63,13 +64,13 @@ function eachOf(convert: Convert): Convert {
   };
 }
 
-function instanceOf(type: Type, classes: ReadonlyMap<Type, ReadonlyMap<string, Convert>>, value: unknown): unknown {
+function instanceOf(type: Type, converters: Converters, value: unknown): unknown {
   if (typeof value !== 'object' || value === null) return value;
   const instance: unknown = new type();
   if (typeof instance !== 'object' || instance === null) return instance;
-  const converters = classes.get(type);
+  const own = converters.get(type);
   for (const [key, child] of Object.entries(value)) {
-    const convert = converters?.get(key);
+    const convert = own?.get(key);
     if (convert) Reflect.set(instance, key, convert(child));
   }
   return instance;

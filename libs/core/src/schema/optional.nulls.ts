@@ -59,7 +59,7 @@ class PlanCompilation {
 
   private planOf(definition: Definition): Plan | undefined {
     const schema = this.resolve(definition);
-    if (!schema) return undefined;
+    if (!schema || isScalar(schema)) return undefined;
     const known = this.plans.get(schema);
     if (known) return known;
     const { properties = {}, additionalProperties, items } = schema;
@@ -85,14 +85,21 @@ class PlanCompilation {
 
   /** The schema behind a reference, or behind several. */
   private resolve(definition: Definition): JSONSchema7 | undefined {
+    if (typeof definition !== 'object') return undefined;
+    if (definition.$ref === undefined) return definition;
     const seen = new Set<Definition>();
-    let found = definition;
+    let found: Definition = definition;
     while (typeof found === 'object' && found.$ref !== undefined && !seen.has(found)) {
       seen.add(found);
       found = this.definitions[definitionNamed(found.$ref) ?? ''];
     }
     return typeof found === 'object' ? found : undefined;
   }
+}
+
+/** Nothing is within it, and most schemas are such. */
+function isScalar({ properties, additionalProperties, items }: JSONSchema7): boolean {
+  return properties === undefined && additionalProperties === undefined && items === undefined;
 }
 
 /** So that nothing is copied where there is nothing to leave out. */

@@ -1,5 +1,6 @@
 import { types } from 'node:util';
 import type { Type } from '@nestjs/common';
+import type { JSONSchema7 } from 'json-schema';
 import type { ResolvedOutput } from '../decorators/tool-metadata.accessor.js';
 import type { Finding } from '../protocol/errors.js';
 import type { JsonValue } from '../protocol/json.js';
@@ -15,7 +16,7 @@ import {
   type PropertyShape,
   type PropertyTransform,
 } from './exposed-properties.accessor.js';
-import { toDeclaredScalar } from './output.schema.js';
+import { outputSchemaOf, toDeclaredScalar } from './output.schema.js';
 import { ProjectionWalk, type ProjectionKey } from './projection.error.js';
 import {
   JsonCopy,
@@ -33,6 +34,8 @@ import {
 
 /** A projector for one declared output, and what is wrong with its class and the classes below it. */
 export interface CompiledProjection extends ResultProjector {
+  /** What the model is shown fits it. One object per declared output, since a validator is known by its schema's identity. */
+  readonly schema: JSONSchema7;
   readonly findings: readonly Omit<Finding, 'at'>[];
 }
 
@@ -62,16 +65,27 @@ interface ClassPlan {
  *   which must give a scalar.
  * - What no rule covers is a `ProjectionError`: nothing leaves.
  *
- * Create one per application: every class is compiled once.
+ * Create one per application: every class, and every declared output, is compiled once.
  */
 export class ProjectionCompiler {
   private readonly plans = new WeakMap<Type, ClassPlan>();
+  private readonly projections = new WeakMap<Type, Map<string, CompiledProjection>>();
   private readonly json = new JsonCopy((instance, key, walk) => this.instance(instance, key, walk));
 
   compile(output: ResolvedOutput): CompiledProjection {
+    const ofType = this.projections.get(output.type) ?? new Map<string, CompiledProjection>();
+    this.projections.set(output.type, ofType);
+    const form = `${output.list} ${output.nullable}`;
+    const projection = ofType.get(form) ?? this.projection(output);
+    ofType.set(form, projection);
+    return projection;
+  }
+
+  private projection(output: ResolvedOutput): CompiledProjection {
     const plan = this.planOf(output.type);
     return {
       declared: output.type,
+      schema: outputSchemaOf(output),
       findings: exposureFindings(output.type),
       project: (value, audience) => {
         const walk = new ProjectionWalk(output.type.name, audience);

@@ -15,12 +15,18 @@ interface Place {
   readonly pointer: string;
 }
 
-const FORBIDDEN = [
+/** What stands where a subschema may stand: it may be no object at all. */
+interface Candidate {
+  readonly schema: unknown;
+  readonly pointer: string;
+}
+
+const FORBIDDEN = new Set([
   ...'oneOf anyOf allOf not if then else patternProperties dependencies dependentSchemas dependentRequired unevaluatedProperties'.split(
     ' ',
   ),
   ...'contains additionalItems prefixItems unevaluatedItems $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor'.split(' '),
-];
+]);
 
 /** Keywords whose value is one schema, and keywords whose value is schemas by name. Values such as `default` and `enum` are data, never looked into. */
 export const ONE_SCHEMA = ['items', 'additionalProperties', 'propertyNames'];
@@ -57,26 +63,28 @@ export function reservedNamesIn(value: JsonValue, reserved: readonly string[]): 
 
 /** Whether an argument's name is one that no model may send. */
 export function isReserved(name: string, reserved: readonly string[]): boolean {
-  return reserved.some((other) => comparable(other) === comparable(name));
+  return comparableSet(reserved).has(comparable(name));
 }
 
 const comparableSets = new WeakMap<readonly string[], ReadonlySet<string>>();
 
-/** Asked for every call, and always about the same few lists. */
+/** Asked for every argument of every tool and for every call, and always about the same few lists. */
 function comparableSet(names: readonly string[]): ReadonlySet<string> {
   const known = comparableSets.get(names) ?? new Set(names.map(comparable));
   comparableSets.set(names, known);
   return known;
 }
 
+const SEPARATORS = /[_-]/g;
+
 function comparable(name: string): string {
-  return name.toLowerCase().replaceAll(/[_-]/g, '');
+  return name.toLowerCase().replaceAll(SEPARATORS, '');
 }
 
 /** Iterative: a schema or a value from outside may be nested deeper than the stack. */
 function placesOf(root: JSONSchema7): Place[] {
   const places: Place[] = [];
-  const pending: { readonly schema: unknown; readonly pointer: string }[] = [{ schema: root, pointer: '' }];
+  const pending: Candidate[] = [{ schema: root, pointer: '' }];
   for (let next = pending.pop(); next; next = pending.pop()) {
     if (!isRecord(next.schema)) continue;
     const place = { schema: next.schema, pointer: next.pointer };
@@ -86,19 +94,21 @@ function placesOf(root: JSONSchema7): Place[] {
   return places;
 }
 
-function subschemasOf({ schema, pointer }: Place): { readonly schema: unknown; readonly pointer: string }[] {
-  const single = ONE_SCHEMA.map((keyword) => ({ schema: schema[keyword], pointer: `${pointer}/${keyword}` }));
-  const named = NAMED_SCHEMAS.flatMap((keyword) =>
-    childrenOf(schema[keyword]).map(([name, child]) => ({ schema: child, pointer: `${pointer}/${keyword}${pointerSegment(name)}` })),
-  );
-  return [...named, ...single];
+function subschemasOf({ schema, pointer }: Place): Candidate[] {
+  const found: Candidate[] = [];
+  for (const keyword of NAMED_SCHEMAS) {
+    const children = childrenOf(schema[keyword]);
+    for (const [name, child] of children) found.push({ schema: child, pointer: `${pointer}/${keyword}${pointerSegment(name)}` });
+  }
+  for (const keyword of ONE_SCHEMA)
+    if (isRecord(schema[keyword])) found.push({ schema: schema[keyword], pointer: `${pointer}/${keyword}` });
+  return found;
 }
 
 function problemsAt({ schema, pointer }: Place, definitions: object): SubsetProblem[] {
-  const problems = FORBIDDEN.filter((keyword) => Object.hasOwn(schema, keyword)).map((keyword) => ({
-    pointer: `${pointer}/${keyword}`,
-    problem: `"${keyword}" is not supported`,
-  }));
+  const problems = Object.keys(schema)
+    .filter((keyword) => FORBIDDEN.has(keyword))
+    .map((keyword) => ({ pointer: `${pointer}/${keyword}`, problem: `"${keyword}" is not supported` }));
   if (Array.isArray(schema['items']))
     problems.push({ pointer: `${pointer}/items`, problem: 'items that differ by position are not supported' });
   if (pointer !== '' && Object.hasOwn(schema, '$id'))
@@ -121,9 +131,11 @@ export function definitionNamed(reference: string): string | undefined {
   return /^#\/\$defs\/([^/]+)$/.exec(reference)?.[1]?.replaceAll('~1', '/').replaceAll('~0', '~');
 }
 
-function childrenOf(value: unknown): [string, unknown][] {
-  return typeof value === 'object' && value !== null ? Object.entries(value) : [];
+function childrenOf(value: unknown): readonly (readonly [string, unknown])[] {
+  return typeof value === 'object' && value !== null ? Object.entries(value) : NO_CHILDREN;
 }
+
+const NO_CHILDREN: readonly (readonly [string, unknown])[] = [];
 
 /** Whether a value is what JSON calls an object. */
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

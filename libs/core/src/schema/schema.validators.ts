@@ -34,6 +34,7 @@ export class SchemaValidators {
   /** Why a schema from outside cannot be used, for a finding at bootstrap; undefined when it can. */
   problemWith(schema: JSONSchema7): string | undefined {
     try {
+      void this.engine().validateSchema(schema, true);
       this.compile(schema);
       return undefined;
     } catch (error) {
@@ -42,17 +43,23 @@ export class SchemaValidators {
   }
 
   private compile(schema: JSONSchema7): ValidateFunction {
-    this.ajv ??= createAjv();
-    const validator = this.ajv.compile(schema);
-    this.ajv.removeSchema(schema); // or Ajv would hold on to it for ever
+    const ajv = this.engine();
+    const validator = ajv.compile(schema);
+    ajv.removeSchema(schema); // or Ajv would hold on to it for ever
     this.compiled.set(schema, validator);
     return validator;
+  }
+
+  private engine(): Ajv {
+    this.ajv ??= createAjv();
+    return this.ajv;
   }
 }
 
 /**
  * `ownProperties`: a key such as `constructor` is an argument like any other, never the prototype's. `strictSchema: false`: a schema from an MCP server may
- * hold keywords and formats we do not know. `addUsedSchema: false`: two schemas may have the same `$id`.
+ * hold keywords and formats we do not know. `addUsedSchema: false`: two schemas may have the same `$id`. `validateSchema: false`: to compile the schema
+ * of schemas takes longer than all else an application starts with; only a schema from outside is held against it.
  */
 function createAjv(): Ajv {
   const ajv = new Ajv({
@@ -63,6 +70,7 @@ function createAjv(): Ajv {
     strict: false,
     strictNumbers: true,
     addUsedSchema: false,
+    validateSchema: false,
     code: { regExp: patternEngine },
     logger: false,
   });

@@ -6,6 +6,7 @@ import type { Finding } from '../protocol/errors.js';
 import type { ToolCallContext } from '../protocol/tool-call-context.js';
 import type { ToolInputCodec } from '../protocol/tool.js';
 import { instanceProblems } from './class-validator.check.js';
+import { DtoClasses } from './dto.classes.js';
 import { dtoSchema } from './dto.schema.js';
 import { instanceBuilder } from './instance.builder.js';
 import { optionalNullRemoval } from './optional.nulls.js';
@@ -31,8 +32,7 @@ export const NO_ARGUMENTS: JSONSchema7 = { type: 'object', properties: {}, addit
 /** The input of a decorated method: its DTO, or its named parameters, or nothing. Names the tool was allowed by `allowReserved` are not reserved. */
 export function compileToolInput(declaration: Declaration & { readonly method: ToolMethod }): CompiledInput {
   const { at, method } = declaration;
-  const allowed = method.options?.allowReserved?.arguments ?? [];
-  const reserved = declaration.reserved.filter((name) => !isReserved(name, allowed));
+  const reserved = withoutAllowed(declaration.reserved, method.options?.allowReserved?.arguments);
   const misuse = [...roleFindings(at, method), ...undecoratedFindings(at, method)];
   const dto = method.parameters.find((parameter): parameter is InputParameter => parameter.kind === 'input');
   const compiled = dto
@@ -41,10 +41,16 @@ export function compileToolInput(declaration: Declaration & { readonly method: T
   return { input: compiled.input, findings: [...misuse, ...compiled.findings] };
 }
 
+/** The reserved names less those a tool may use. Most may use none, and share the list, which is prepared for comparison once. */
+export function withoutAllowed(reserved: readonly string[], allowed: readonly string[] = []): readonly string[] {
+  return allowed.length === 0 ? reserved : reserved.filter((name) => !isReserved(name, allowed));
+}
+
 /** The input of a tool that takes a DTO class; it receives an instance. */
 export function compileDtoInput({ at, reserved, type }: Declaration & { readonly type: Type }): CompiledInput {
-  const { schema, hidden, needsClassValidator, findings } = dtoSchema(type);
-  const build = instanceBuilder(type);
+  const classes = new DtoClasses();
+  const { schema, hidden, needsClassValidator, findings } = dtoSchema(type, classes);
+  const build = instanceBuilder(type, classes);
   return {
     input: { schema, hidden, reserved, normalize: optionalNullRemoval(schema), read: dtoReader(build, { needsClassValidator }), build },
     findings: [

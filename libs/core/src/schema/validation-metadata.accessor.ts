@@ -1,5 +1,5 @@
 import type { Type } from '@nestjs/common';
-import { getMetadataStorage, IS_OPTIONAL, ValidationTypes } from 'class-validator';
+import { getMetadataStorage, IS_OPTIONAL, MetadataStorage, ValidationTypes } from 'class-validator';
 import type { ValidationMetadata } from 'class-validator/types/metadata/ValidationMetadata.js';
 import { isNotNull } from '../decorators/tool-field.decorator.js';
 
@@ -23,8 +23,25 @@ export interface ValidationRule {
  * in which modules were loaded makes no difference.
  */
 export function validationRulesOf(type: Type): ValidationRule[] {
-  const metadata = getMetadataStorage().getTargetValidationMetadatas(type, '', false, false);
-  return metadata.toSorted((one, other) => depthOf(type, other) - depthOf(type, one)).map(toRule);
+  const metadata = lineageStorage(type).getTargetValidationMetadatas(type, '', false, false);
+  const inherits = metadata.some(({ target }) => target !== type);
+  const ordered = inherits ? metadata.toSorted((one, other) => depthOf(type, other) - depthOf(type, one)) : metadata;
+  return ordered.map(toRule);
+}
+
+/**
+ * A storage with a class and those it extends: `getTargetValidationMetadatas` goes through every class it knows, so that asking for each of a thousand
+ * DTOs would take a million steps. Where class-validator keeps its metadata elsewhere, its own storage has to do.
+ */
+function lineageStorage(type: Type): MetadataStorage {
+  const whole = getMetadataStorage();
+  const byTarget: unknown = Reflect.get(whole, 'validationMetadatas');
+  if (!(byTarget instanceof Map)) return whole;
+  const lineage = new MetadataStorage();
+  for (let level: object | null = type.prototype as object; level; level = Reflect.getPrototypeOf(level)) {
+    for (const metadata of (byTarget.get(level.constructor) ?? []) as ValidationMetadata[]) lineage.addValidationMetadata(metadata);
+  }
+  return lineage;
 }
 
 /** How many classes lie between a class and the one that declares a rule. */

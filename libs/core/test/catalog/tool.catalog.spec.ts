@@ -102,7 +102,7 @@ describe('ToolCatalog.build', () => {
       'No tool is named "crm__serchCustomers". Did you mean "crm__searchCustomers" or "vip__searchCustomers" or "crm__deleteCustomer"?',
     ],
     ['weather', 'No tool is named "weather". The catalog lists what there is.'],
-    ['cancel', '"cancel" is short for vip__cancel and orders__cancel; use the whole id.'],
+    ['cancel', '"cancel" is short for vip__cancel and orders__cancel. Use the whole id.'],
     ['order__*', 'No tool is named "order__*". The catalog lists what there is.'],
     [Unrelated, 'No tool is of the class Unrelated. Is it a @ToolProvider(), and in the providers of a module?'],
   ])('refuses %p', async (selector, message) => {

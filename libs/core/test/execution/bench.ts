@@ -33,16 +33,21 @@ export interface RunOptions {
   readonly limits?: Partial<Limits>;
   readonly execution?: Partial<ExecutionOptions>;
   readonly agentName?: string;
+  /** As under `onToolError: 'retry'`. */
+  readonly retry?: boolean;
   readonly signal?: AbortSignal;
   readonly emit?: ExecutionScope['emit'];
   readonly context?: Readonly<Record<string, unknown>>;
 }
 
+/** What the model reads is text, unless the tool attaches something. */
+export type TextOutcome = ToolOutcome & { readonly content: string };
+
 export interface RunOfCalls {
   readonly events: readonly LoopEventBody[];
   readonly scope: ExecutionScope;
   /** Runs a call; arguments that are no text are sent as JSON. */
-  exec(name: string, args?: unknown, place?: Partial<Pick<CallRequest, 'step' | 'index' | 'refusal'>>): Promise<ToolOutcome>;
+  exec(name: string, args?: unknown, place?: Partial<Pick<CallRequest, 'step' | 'index' | 'refusal'>>): Promise<TextOutcome>;
 }
 
 /** A started application whose `ToolRunner` is called directly, as the loop would. */
@@ -73,14 +78,14 @@ export class Bench {
         calls += 1;
         const text = typeof args === 'string' ? args : JSON.stringify(args);
         const call = { toolCallId: `call_${calls}`, name, arguments: text };
-        return runner.exec({ call, step: 1, index: calls - 1, ...place }, scope);
+        return runner.exec({ call, step: 1, index: calls - 1, ...place }, scope) as Promise<TextOutcome>;
       },
     };
   }
 
   private scopeOf(options: RunOptions, emit: ExecutionScope['emit']): ExecutionScope {
     const { runId = 'run_1', requestId = runId, tenant = 'acme', context = {}, policies = [{ allow: ['*'] }], limits } = options;
-    const { execution, agentName } = options;
+    const { execution, agentName, retry } = options;
     const { tools = this.catalog.build({}), toolset = Toolset.of(tools), signal = new AbortController().signal } = options;
     return {
       run: { runId, actor: { id: 'ada' }, tenant, context, state: new Map() },
@@ -91,6 +96,7 @@ export class Bench {
       limits: { ...DEFAULT_LIMITS, ...limits },
       options: execution,
       agentName,
+      retry,
       signal,
       emit,
     };
@@ -98,13 +104,13 @@ export class Bench {
 }
 
 /** The JSON:API errors a model reads. */
-export function errorsOf({ content }: ToolOutcome): readonly { readonly code: string; readonly detail: string; readonly status: string }[] {
+export function errorsOf({ content }: TextOutcome): readonly { readonly code: string; readonly detail: string; readonly status: string }[] {
   const { errors } = JSON.parse(content) as { errors: { code: string; detail: string; status: string }[] };
   return errors;
 }
 
 /** The one error a model reads. */
-export function errorOf(outcome: ToolOutcome): { readonly code: string; readonly detail: string; readonly status: string } {
+export function errorOf(outcome: TextOutcome): { readonly code: string; readonly detail: string; readonly status: string } {
   const [error, ...more] = errorsOf(outcome);
   if (!error || more.length > 0) throw new Error(`one error is due: ${outcome.content}`);
   return error;

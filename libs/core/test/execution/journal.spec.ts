@@ -6,6 +6,7 @@ import {
   MemoryCallJournal,
   ToolError,
   type JournalClaim,
+  type JournalKey,
   type JournalOutcome,
   type JournalStart,
   type Tool,
@@ -174,10 +175,15 @@ class SpyJournal extends CallJournal {
     return this.memory.begin(start);
   }
 
-  override async finish(key: JournalStart, outcome: JournalOutcome): Promise<void> {
+  override async finish(key: JournalKey, outcome: JournalOutcome): Promise<void> {
     seen.push(`finish ${outcome.status}`);
     await this.onFinish();
     return this.memory.finish(key, outcome);
+  }
+
+  override release(key: JournalKey): Promise<void> {
+    seen.push('release');
+    return this.memory.release(key);
   }
 }
 
@@ -248,10 +254,10 @@ describe('the journal', () => {
     expect((await pending).record.error?.code).toBe('aborted');
     round.emit('come');
     await wait(5);
-    expect([effects, seen]).toEqual([[], ['begin pay {}', 'finish failed']]);
+    expect([effects, seen]).toEqual([[], ['begin pay {}', 'release']]);
   });
 
-  it('that is overtaken by an abort remembers that nothing was done', async () => {
+  it('that is overtaken by an abort is given the key back', async () => {
     const controller = new AbortController();
     journal.onBegin = () => {
       controller.abort();
@@ -259,7 +265,7 @@ describe('the journal', () => {
     };
     const outcome = await run({ signal: controller.signal }).exec('pay');
     await wait(5);
-    expect([outcome.record.error?.code, effects, seen]).toEqual(['aborted', [], ['begin pay {}', 'finish failed']]);
+    expect([outcome.record.error?.code, effects, seen]).toEqual(['aborted', [], ['begin pay {}', 'release']]);
   });
 });
 

@@ -3,8 +3,7 @@ import { LlmTool, ToolProvider, type Limits, type ToolEffect } from '@toolloop/c
 import { Expose } from 'class-transformer';
 import * as fc from 'fast-check';
 import { toolOf } from '../discovery/tools.js';
-import { Bench, errorOf } from './bench.js';
-import type { ToolOutcome } from '../../src/execution/execution.scope.js';
+import { Bench, errorOf, type TextOutcome } from './bench.js';
 
 class Customer {
   @Expose() id: string;
@@ -49,13 +48,13 @@ beforeEach(async () => {
 function outcomeOf(
   value: unknown,
   options: { reveal?: 'all' | string[]; limits?: Partial<Limits>; effect?: ToolEffect } = {},
-): Promise<ToolOutcome> {
+): Promise<TextOutcome> {
   const { limits = {}, reveal = 'all', effect = 'read_only' } = options;
   const tool = toolOf({ id: 'tool', reveal, effect, invoke: () => value });
   return bench.run({ tools: [tool], policies: [{ allow: ['tool'] }], limits }).exec('tool');
 }
 
-async function crm(name: string, value: unknown): Promise<ToolOutcome> {
+async function crm(name: string, value: unknown): Promise<TextOutcome> {
   result = value;
   return bench.run().exec(`crm__${name}`);
 }

@@ -1,0 +1,27 @@
+import type { Tool } from '../protocol/tool.js';
+import { CallFailure, unexplained } from './call.failure.js';
+import type { CallProgress } from './execution.scope.js';
+
+const MOST_CHARACTERS = 512;
+
+/** The same for every attempt of a call: what its tool declares, else its place in the request, which is the same in every run of one request. */
+export function idempotencyKeyOf({ request, scope, idempotencyKey }: CallProgress): string {
+  return idempotencyKey ?? JSON.stringify([scope.actorId ?? null, scope.requestId, request.step, request.index]);
+}
+
+/**
+ * The key of the tool's own for this input; undefined where it declares none. Whom it is handed to may serve many tools and tenants, so both are in it.
+ * Throws `execution_failed` when there is no telling two calls apart.
+ */
+export function declaredKeyOf({ spec, entity, idempotencyKey }: Tool, input: unknown, { scope }: CallProgress): string | undefined {
+  if (!idempotencyKey) return undefined;
+  try {
+    const key: unknown = idempotencyKey(input, scope.run);
+    if (key instanceof Promise) key.catch(() => undefined); // a rejection that nobody handles would end the process
+    if (typeof key !== 'string' || key === '' || key.length > MOST_CHARACTERS)
+      throw new TypeError(`The idempotencyKey of ${spec.declaredId} gave no text of 1 to ${MOST_CHARACTERS} characters.`);
+    return JSON.stringify([scope.run.tenant, spec.declaredId, entity?.instanceId ?? null, key]);
+  } catch (error) {
+    throw new CallFailure(unexplained(), { cause: error });
+  }
+}

@@ -1,0 +1,116 @@
+import { Injectable } from '@nestjs/common';
+import { ToolCatalog } from '../catalog/tool.catalog.js';
+import { isToolPredicate, selects } from '../catalog/tool.selection.js';
+import type { Toolset } from '../catalog/toolset.js';
+import { isClassOrBelow } from '../discovery/provider-classes.js';
+import { untilAborted } from '../execution/interruption.js';
+import { InvalidRequestError } from '../protocol/errors.js';
+import type { LanguageModel, ModelRequest, ToolChoice } from '../protocol/language-model.js';
+import type { ToolSelector } from '../protocol/loop-request.js';
+import type { Message } from '../protocol/message.js';
+import type { StepChange } from '../protocol/step-preparation.js';
+import type { ToolSpec } from '../protocol/tool.js';
+import { sentMessages } from './history/sent-history.js';
+import type { LiveRun } from './live.run.js';
+import { LoopSettings } from './loop.settings.js';
+import type { LoopState } from './loop.state.js';
+import { checkMessages } from './message.check.js';
+
+/** One question to one model, and the tools its answer may call. */
+export interface PreparedStep {
+  readonly step: number;
+  readonly model: LanguageModel;
+  readonly toolset: Toolset;
+  readonly request: ModelRequest;
+}
+
+/** Makes the request of a step from the run's state and from what `prepareStep` changes in it. */
+@Injectable()
+export class StepPreparation {
+  constructor(
+    private readonly settings: LoopSettings,
+    private readonly catalog: ToolCatalog,
+  ) {}
+
+  /** Throws what `prepareStep` throws, `InvalidRequestError` for a change that cannot be made, and the interruption of a run that ends meanwhile. */
+  async prepare(state: LoopState, live: LiveRun): Promise<PreparedStep> {
+    const sent = sentMessages(state.messages, state.cut);
+    const change = await changeOf(state, sent, live);
+    const { messages = sent } = change;
+    if (messages !== sent) checkSent(messages, live);
+    const toolset = change.tools ? live.narrowing.narrow(state.toolset, this.choiceOf(change.tools, state.toolset)) : state.toolset;
+    const toolChoice = toolChoiceOf(change, toolset, state.step, live);
+    const model = change.model === undefined ? live.plan.model : this.settings.modelFor(change.model);
+    return {
+      step: state.step,
+      model,
+      toolset,
+      request: { ...requestOf(change, live), messages, tools: toolset.specs, ...(toolChoice !== undefined && { toolChoice }) },
+    };
+  }
+
+  private choiceOf(selectors: readonly ToolSelector[], toolset: Toolset): (spec: ToolSpec) => boolean {
+    const choices = selectors.map((selector) => this.oneChoiceOf(selector, toolset));
+    return (spec) => choices.some((isChosen) => isChosen(spec));
+  }
+
+  /** A selector that names nothing is a mistake, as in a request; the tools of an entity come and go, so theirs may be missing. */
+  private oneChoiceOf(selector: ToolSelector, toolset: Toolset): (spec: ToolSpec) => boolean {
+    if (typeof selector === 'string') {
+      if (!toolset.find(selector) && !this.isOfEntity(selector)) this.catalog.build({ tools: [selector] });
+      return (spec) => spec.id === selector || isSelected(selector, spec, toolset);
+    }
+    if (isToolPredicate(selector)) return selector;
+    const ofEntity = this.catalog.entities.definitions.filter(({ type }) => isClassOrBelow(type, selector));
+    const ids = new Set([
+      ...this.catalog.build({ tools: [selector] }).map(({ spec }) => spec.declaredId),
+      ...ofEntity.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId)),
+    ]);
+    return ({ declaredId }) => ids.has(declaredId);
+  }
+
+  private isOfEntity(id: string): boolean {
+    return this.catalog.entities.definitions.some(({ prefix }) => id.startsWith(`${prefix}_`));
+  }
+}
+
+/** What a request says beside its messages and its tools. */
+function requestOf(change: StepChange, { plan, start }: LiveRun): Partial<ModelRequest> {
+  const { instructions = start.instructions, modelOptions: options = plan.options.modelOptions } = change;
+  return {
+    ...(instructions !== undefined && { instructions }),
+    ...(plan.answer && { answerFormat: plan.answer.format }),
+    ...(options && { options }),
+  };
+}
+
+async function changeOf(state: LoopState, messages: readonly Message[], live: LiveRun): Promise<StepChange> {
+  const { prepareStep } = live.plan;
+  if (!prepareStep) return {};
+  const { step, toolset, usage, records } = state;
+  const changing = prepareStep({ step, messages, tools: toolset.specs, usage, toolCalls: records, signal: live.signal });
+  return (await untilAborted(Promise.resolve(changing), live.signal)) ?? {};
+}
+
+function isSelected(selector: string, { id }: ToolSpec, toolset: Toolset): boolean {
+  const tool = toolset.find(id);
+  return tool !== undefined && selects(selector, { tool });
+}
+
+/** The rules for messages from outside, but for their sizes and what they take away: these come from the application. */
+function checkSent(messages: readonly Message[], { plan: { execution } }: LiveRun): void {
+  const structure = messages.map((message) => (message.role === 'tool' ? { ...message, content: '' } : message));
+  const checked = checkMessages(structure, { ...execution.limits, toolCallIdLength: Infinity, attachmentBytes: Infinity });
+  if (checked.some(({ role }) => role === 'user')) return;
+  throw new InvalidRequestError('invalid_messages', 'prepareStep returned messages without one of the user.');
+}
+
+/** A forced tool would be forced again after its own result: the request's choice holds for the first step only. */
+function toolChoiceOf(change: StepChange, toolset: Toolset, step: number, live: LiveRun): ToolChoice | undefined {
+  const { toolChoice = step === 1 ? live.plan.options.toolChoice : undefined } = change;
+  if (typeof toolChoice !== 'object' || toolset.find(toolChoice.tool)) return toolChoice;
+  throw new InvalidRequestError(
+    'unknown_tool',
+    `toolChoice forces "${toolChoice.tool}", which is not among the tools of step ${step}: ${toolset.specs.map(({ id }) => id).join(', ') || 'none'}.`,
+  );
+}
