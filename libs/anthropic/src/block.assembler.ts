@@ -1,0 +1,137 @@
+import { randomUUID } from 'node:crypto';
+import type { CallName, EventBatch } from './event-batch.js';
+import { isWireObject, parseWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
+
+/** A content block in the making. */
+interface ContentBlock {
+  /** As it began, with what deltas added to it; a text's words are not kept, they have been said. */
+  readonly fields: Record<string, unknown>;
+  readonly citations: unknown[];
+  /** Characters of a text. */
+  length: number;
+  /** The pieces of its `input`, joined. */
+  json: string;
+  /** Set for the tools of ours; the same object for the call's whole life, so that a batch can tell calls apart by identity. */
+  readonly call: CallName | undefined;
+  hasEnded: boolean;
+}
+
+/** What deltas add to the blocks that are kept whole: thinking with its signature, and the summary of a compacted conversation. */
+const ADDED_FIELDS = ['thinking', 'signature', 'content', 'encrypted_content'] as const;
+
+/** Puts content blocks together from their deltas. Only `tool_use` is a call of ours: the provider runs its own tools itself. */
+export class BlockAssembler {
+  private readonly blocks: ContentBlock[] = [];
+  private readonly open = new Map<unknown, ContentBlock>();
+  private readonly callIds = new Set<string>();
+  private said = '';
+
+  constructor(private readonly batch: EventBatch) {}
+
+  /** All texts so far. */
+  get text(): string {
+    return this.said;
+  }
+
+  get hasCalls(): boolean {
+    return this.callIds.size > 0;
+  }
+
+  /** Whether a call was begun and not ended, or has no name. */
+  get hasBrokenCall(): boolean {
+    return this.blocks.some(({ call, hasEnded }) => call !== undefined && (!hasEnded || call.name === ''));
+  }
+
+  /** A block may begin with its content: a server that does not stream it sends it so. */
+  begin(index: unknown, start: WireObject): void {
+    const { type, text, thinking, citations } = start;
+    const block: ContentBlock = {
+      fields: { ...start },
+      citations: [...wireObjectsIn(citations)],
+      length: 0,
+      json: '',
+      call: type === 'tool_use' ? this.name(start) : undefined,
+      hasEnded: false,
+    };
+    this.blocks.push(block);
+    this.open.set(index, block);
+    if (type === 'text' && typeof text === 'string') this.say(block, text);
+    if (type === 'thinking' && typeof thinking === 'string') this.batch.append('reasoning-delta', thinking);
+  }
+
+  /** False when no block is open there: its beginning was lost. Kinds of delta that are not known yet are left out. */
+  add(index: unknown, delta: WireObject): boolean {
+    const block = this.open.get(index);
+    if (block === undefined) return false;
+    const { text, thinking, partial_json: json, citation } = delta;
+    if (typeof text === 'string') this.say(block, text);
+    if (typeof thinking === 'string') this.batch.append('reasoning-delta', thinking);
+    if (typeof json === 'string') this.addJson(block, json);
+    if (citation !== undefined) block.citations.push(citation);
+    for (const field of ADDED_FIELDS) addField(block.fields, field, delta[field]);
+    return true;
+  }
+
+  end(index: unknown): void {
+    const block = this.open.get(index);
+    if (block === undefined) return;
+    this.open.delete(index);
+    block.hasEnded = true;
+    const { call, json, fields } = block;
+    if (call !== undefined) this.handOut(call, json.trim() === '' ? toArguments(fields.input) : json);
+    else if (json.trim() !== '') fields.input = parseWireObject(json) ?? fields.input;
+  }
+
+  /** The blocks in order, as `ProviderData` keeps them. One without its end is left out, but for a text, whose words have been said. */
+  finish(): readonly WireObject[] {
+    return this.blocks.filter(({ fields, hasEnded }) => hasEnded || fields.type === 'text').map(toKept);
+  }
+
+  private say(block: ContentBlock, text: string): void {
+    block.length += text.length;
+    this.said += text;
+    this.batch.append('text-delta', text);
+  }
+
+  private handOut(call: CallName, text: string): void {
+    if (call.name !== '') this.batch.push({ type: 'tool-call', ...call, arguments: text });
+  }
+
+  private addJson(block: ContentBlock, piece: string): void {
+    block.json += piece;
+    if (block.call !== undefined && block.call.name !== '') this.batch.append(block.call, piece);
+  }
+
+  /** An id is made only where the provider has none, and where it used one twice in one answer: a result must find its call. */
+  private name({ id, name }: WireObject): CallName {
+    const isUsable = typeof id === 'string' && id !== '' && !this.callIds.has(id);
+    const toolCallId = isUsable ? id : `toolu_${randomUUID().replaceAll('-', '')}`;
+    this.callIds.add(toolCallId);
+    return { toolCallId, name: typeof name === 'string' ? name : '' };
+  }
+}
+
+function addField(fields: Record<string, unknown>, name: string, piece: unknown): void {
+  if (typeof piece !== 'string') return;
+  const before = fields[name];
+  fields[name] = typeof before === 'string' ? before + piece : piece;
+}
+
+/** An input that came with the beginning counts where no pieces followed. */
+function toArguments(input: unknown): string {
+  if (typeof input === 'string' && input.trim() !== '') return input;
+  return isWireObject(input) || Array.isArray(input) ? JSON.stringify(input) : '{}';
+}
+
+function toKept({ fields, citations, length, call }: ContentBlock): WireObject {
+  if (fields.type === 'text') return { type: 'text', length, ...(citations.length > 0 && { citations }) };
+  if (call === undefined) return fields;
+  const { caller, toolset_name: toolset } = fields;
+  const isIndirect = isWireObject(caller) && caller.type !== 'direct';
+  return {
+    type: 'tool_use',
+    id: call.toolCallId,
+    ...(isIndirect && { caller }),
+    ...(typeof toolset === 'string' && { toolset_name: toolset }),
+  };
+}

@@ -1,0 +1,165 @@
+import { addUsage, ModelError, type AssistantMessage, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
+import { BlockAssembler } from './block.assembler.js';
+import { EventBatch } from './event-batch.js';
+import { fromMessagesUsage, laterCounts } from './from-messages-usage.js';
+import { fromProviderError } from './from-provider-error.js';
+import { fromStopReason } from './from-stop-reason.js';
+import { isPlain, toProviderData } from './provider-data.js';
+import { isWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
+
+/** One answer to `POST /v1/messages` in the making: payloads in, events out (https://platform.claude.com/docs/en/build-with-claude/streaming). */
+export class MessagesAnswer {
+  private readonly batch = new EventBatch();
+  private readonly blocks = new BlockAssembler(this.batch);
+  private stopReason: string | undefined;
+  private refusal: WireObject | undefined;
+  private container: string | undefined;
+  private counts: WireObject = {};
+  /** Of the parts before a pause. */
+  private usageBefore: Usage | undefined;
+  private hasBegun = false;
+  private hasLost = false;
+  private isOver = false;
+  private error: ModelError | undefined;
+
+  /** `pausesLeft` is how often whoever reads can go on asking where the provider pauses its turn. */
+  constructor(
+    private readonly model: string,
+    private pausesLeft = 0,
+  ) {}
+
+  /** The first failure; it ends the answer. */
+  get failure(): ModelError | undefined {
+    return this.error;
+  }
+
+  /** Whether the answer has said that it is over. */
+  get hasEnded(): boolean {
+    return this.isOver;
+  }
+
+  /** What is to be sent back for the provider to go on with its turn; undefined where it has ended it. */
+  get paused(): AssistantMessage | undefined {
+    return this.isPaused() ? { role: 'assistant', content: this.blocks.text, providerData: this.providerData() } : undefined;
+  }
+
+  /** The next part of a turn that was paused begins. */
+  resume(): void {
+    this.pausesLeft -= 1;
+    this.usageBefore = this.usage();
+    this.counts = {};
+    this.stopReason = undefined;
+    this.hasBegun = false;
+    this.isOver = false;
+  }
+
+  /** What was said before is still handed out. */
+  fail(error: ModelError): void {
+    this.error ??= error;
+  }
+
+  /** A payload that could not be read: whatever comes after, the answer is not whole. */
+  lose(): void {
+    this.hasLost = true;
+  }
+
+  takeEvents(): ModelEvent[] {
+    return this.batch.take();
+  }
+
+  /** A payload of an event stream. `ping` and kinds that are not known yet say nothing. */
+  takeEvent(event: WireObject): void {
+    switch (event.type) {
+      case 'message_start':
+        return this.begin(event.message);
+      case 'content_block_start':
+      case 'content_block_delta':
+      case 'content_block_stop':
+        return this.takeBlock(event);
+      case 'message_delta':
+        return this.takeDelta(event);
+      case 'message_stop':
+        this.isOver = true;
+        return undefined;
+      case 'error':
+        return this.fail(fromProviderError(event));
+      default:
+        return undefined;
+    }
+  }
+
+  /** Whether a JSON body is an answer, or an error instead of one. */
+  recognises(body: WireObject): boolean {
+    return body.type === 'message' || body.type === 'error' || isWireObject(body.error);
+  }
+
+  /** A whole answer, from a server that does not stream. */
+  takeWhole(body: WireObject): void {
+    if (body.type === 'message') this.begin(body);
+    else this.fail(fromProviderError(body));
+  }
+
+  /** Nothing more will come. Called once, unless the answer failed. */
+  finish(): void {
+    if (this.isPaused()) return;
+    const usage = this.usage();
+    if (usage !== undefined) this.batch.push({ type: 'usage', usage });
+    const data = this.providerData();
+    this.batch.push({ type: 'finish', reason: this.reason(), ...(data !== undefined && { providerData: data }) });
+  }
+
+  private begin(message: unknown): void {
+    if (this.hasBegun) this.fail(new ModelError('The provider began a second message in one answer.', { retryable: true }));
+    this.hasBegun = true;
+    if (!isWireObject(message) || this.error !== undefined) return;
+    wireObjectsIn(message.content).forEach((block, index) => {
+      this.blocks.begin(index, block);
+      this.blocks.end(index);
+    });
+    this.takeEnding(message);
+    this.counts = laterCounts(this.counts, message.usage);
+  }
+
+  private takeBlock({ type, index, content_block: start, delta }: WireObject): void {
+    if (type === 'content_block_stop') this.blocks.end(index);
+    if (type === 'content_block_start' && isWireObject(start)) this.blocks.begin(index, start);
+    if (type === 'content_block_delta' && isWireObject(delta) && !this.blocks.add(index, delta)) this.lose();
+  }
+
+  private takeDelta({ delta, usage }: WireObject): void {
+    if (isWireObject(delta)) this.takeEnding(delta);
+    this.counts = laterCounts(this.counts, usage);
+  }
+
+  private takeEnding({ stop_reason: reason, stop_details: details, container }: WireObject): void {
+    if (typeof reason === 'string' && reason !== '') this.stopReason = reason;
+    if (isWireObject(details)) this.refusal = details;
+    if (isWireObject(container) && typeof container.id === 'string') this.container = container.id;
+  }
+
+  private isPaused(): boolean {
+    const isWhole = this.error === undefined && !this.hasLost && !this.blocks.hasCalls;
+    return this.pausesLeft > 0 && this.stopReason === 'pause_turn' && isWhole;
+  }
+
+  private providerData(): AssistantMessage['providerData'] {
+    const { model, container, refusal } = this;
+    const blocks = this.blocks.finish();
+    return toProviderData({
+      model,
+      ...(!isPlain(blocks) && { blocks }),
+      ...(container !== undefined && { container }),
+      ...(refusal !== undefined && { refusal }),
+    });
+  }
+
+  private usage(): Usage | undefined {
+    const usage = fromMessagesUsage(this.counts);
+    return this.usageBefore !== undefined && usage !== undefined ? addUsage(this.usageBefore, usage) : (usage ?? this.usageBefore);
+  }
+
+  private reason(): ModelFinishReason {
+    if (this.stopReason === undefined || this.hasLost || this.blocks.hasBrokenCall) return 'incomplete';
+    return fromStopReason(this.stopReason, this.blocks.hasCalls);
+  }
+}
