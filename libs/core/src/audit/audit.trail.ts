@@ -1,0 +1,117 @@
+import {
+  AuditError,
+  type AuditEvent,
+  type AuditEvidence,
+  type AuditStore,
+  type AuditSubject,
+  type SignedAuditHead,
+} from '../protocol/audit.js';
+import { ConfigurationError } from '../protocol/errors.js';
+import { genesisOf, sealed, signedHead } from './audit-chain.js';
+import { toAuditLine } from './audit-lines.js';
+import { AuditKeyring } from './audit.keyring.js';
+import { auditFindings, type AuditOptions } from './audit.options.js';
+import { shownArguments } from './from-audit-json.js';
+import { TenantTurns } from './tenant.turns.js';
+
+/** A call's arguments as they are handed to the audit. */
+export interface AuditedArguments {
+  /** Canonical JSON, or what the model sent where the call was refused before that was read. */
+  readonly text: string;
+  /** Names of those that may not be kept. Absent where the text is not canonical JSON: then only its hash is. */
+  readonly hidden?: readonly string[];
+}
+
+/** What is to be recorded. */
+export interface AuditDraft {
+  readonly tenant: string;
+  readonly subject: AuditSubject;
+  readonly event: AuditEvent;
+  readonly arguments?: AuditedArguments;
+  /** The text of a result, of which bytes and hash are kept. */
+  readonly result?: string;
+}
+
+/** The time a store has for an entry. */
+const LONGEST_APPEND_MS = 10_000;
+const MOST_OF_A_NAME = 64;
+const PAGE = 500;
+
+/** Records what was decided and done, in a chain per tenant. The caller awaits it before it goes on. */
+export class AuditTrail {
+  private readonly keyring: AuditKeyring;
+  private readonly keepsArguments: boolean;
+  private readonly turns = new TenantTurns();
+
+  /** Throws `ConfigurationError` for options that are wrong. */
+  constructor(
+    private readonly store: AuditStore,
+    options: AuditOptions,
+  ) {
+    const findings = auditFindings(options, 'audit');
+    if (findings.length > 0) throw new ConfigurationError(findings);
+    this.keyring = new AuditKeyring(options.key);
+    this.keepsArguments = options.arguments === 'redacted';
+  }
+
+  /**
+   * Resolves once the entry is kept. Rejects with `AuditError` when it is not, or not within ten seconds, though a slow store may
+   * still keep it: then what it is about must not happen.
+   */
+  async record(draft: AuditDraft): Promise<void> {
+    const { tenant } = draft;
+    const at = new Date().toISOString();
+    try {
+      const content = this.contentOf(draft);
+      const build = (head = genesisOf(tenant)) => sealed(content, at, head, this.keyring);
+      await this.turns.take(tenant, () => inTime(this.store.append(tenant, build)));
+    } catch (cause) {
+      const { kind } = draft.event;
+      throw new AuditError(`The audit could not keep an entry (${kind}, run ${draft.subject.runId}).`, { cause });
+    }
+  }
+
+  /** Where the tenant's chain stands, signed. Kept elsewhere, it shows later that entries were cut from the end. */
+  async exportHead(tenant: string): Promise<SignedAuditHead> {
+    return signedHead((await this.store.head(tenant)) ?? genesisOf(tenant), new Date().toISOString(), this.keyring);
+  }
+
+  /** The tenant's whole chain as JSON Lines, each with its line break. */
+  async *exportLines(tenant: string): AsyncGenerator<string> {
+    for (let from = 1; ;) {
+      const entries = await this.store.read(tenant, { from, limit: PAGE });
+      for (const entry of entries) yield toAuditLine(entry);
+      if (entries.length === 0) return;
+      from += entries.length;
+    }
+  }
+
+  private contentOf({ tenant, subject, event, arguments: args, result }: AuditDraft): object {
+    const { calledId } = subject;
+    return {
+      ...subject,
+      ...(calledId !== undefined && { calledId: calledId.slice(0, MOST_OF_A_NAME) }),
+      ...event,
+      ...(args && this.argumentEvidence(tenant, args)),
+      ...(result !== undefined && this.resultEvidence(tenant, result)),
+    };
+  }
+
+  private argumentEvidence(tenant: string, { text, hidden }: AuditedArguments): AuditEvidence {
+    const argsHash = this.keyring.sign(`arguments:${JSON.stringify(tenant)}${text}`);
+    return this.keepsArguments && hidden ? { argsHash, args: shownArguments(text, hidden) } : { argsHash };
+  }
+
+  private resultEvidence(tenant: string, text: string): AuditEvidence {
+    return { resultBytes: Buffer.byteLength(text), resultHash: this.keyring.sign(`result:${JSON.stringify(tenant)}${text}`) };
+  }
+}
+
+/** A store that never answers must not hold up a tenant for ever. */
+function inTime(kept: Promise<void>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const giveUp = (): void => reject(new Error(`The store took longer than ${LONGEST_APPEND_MS} ms.`));
+    const timer = setTimeout(giveUp, LONGEST_APPEND_MS);
+    void kept.finally(() => clearTimeout(timer)).then(resolve, reject);
+  });
+}

@@ -1,0 +1,324 @@
+import { createHash } from 'node:crypto';
+import { inspect } from 'node:util';
+import { describe, expect, it, jest } from '@jest/globals';
+import {
+  AuditError,
+  AuditStore,
+  AuditTrail,
+  ConfigurationError,
+  MemoryAuditStore,
+  type AuditEntry,
+  type AuditHead,
+  type AuditKeys,
+  type AuditOptions,
+} from '@toolloop/core';
+import * as fc from 'fast-check';
+import { KEY, chain, check, copies, draft, grown, type Chain } from './chains.js';
+
+/** What the last entry says. */
+async function last(made: Chain, tenant = 'acme'): Promise<AuditEntry | undefined> {
+  return (await copies(made, tenant)).at(-1);
+}
+
+/** Answers late and in no order, as a database does; one tenant's appends must not overlap. */
+class SlowStore extends MemoryAuditStore {
+  overlaps = 0;
+  private readonly busy = new Set<string>();
+
+  override async append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void> {
+    if (this.busy.has(tenant)) this.overlaps += 1;
+    this.busy.add(tenant);
+    await new Promise((resolve) => setTimeout(resolve, Math.random() * 3));
+    await super.append(tenant, build);
+    this.busy.delete(tenant);
+  }
+}
+
+/** A store that does with an append what a test says. */
+class OddStore extends MemoryAuditStore {
+  answer: (() => Promise<void>) | undefined;
+
+  override append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void> {
+    return this.answer ? this.answer() : super.append(tenant, build);
+  }
+}
+
+describe('an entry', () => {
+  it('says what happened, for whom, and where it stands', async () => {
+    const made = chain();
+    await made.trail.record({ ...draft('acme'), result: 'héllo' });
+    expect(await last(made)).toEqual({
+      version: 1,
+      tenant: 'acme',
+      sequence: 1,
+      at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+      keyId: '1',
+      previousHash: expect.stringMatching(/^[0-9a-f]{64}$/),
+      hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+      actorId: 'ada',
+      runId: 'run_1',
+      toolCallId: 'call_1',
+      step: 1,
+      declaredId: 'crm__search',
+      kind: 'decision',
+      decision: { kind: 'allow', rule: 'allow: crm__*', reason: 'The policy allows this tool.', policyVersion: 'v1' },
+      argsHash: expect.stringMatching(/^[0-9a-f]{64}$/),
+      resultBytes: 6,
+      resultHash: expect.stringMatching(/^[0-9a-f]{64}$/),
+    });
+  });
+
+  it('names the entry before it, and the first of a tenant what only that tenant begins with', async () => {
+    const made = await grown('acme', 2);
+    await made.trail.record(draft('globex'));
+    const [[first, second], [other]] = [await copies(made, 'acme'), await copies(made, 'globex')];
+    expect(second?.previousHash).toBe(first?.hash);
+    expect(other?.previousHash).not.toBe(first?.previousHash);
+  });
+
+  it('is frozen to its depths, and shares nothing with what it was made of', async () => {
+    const made = chain();
+    const decision = { kind: 'deny', rule: 'default', reason: 'No.', policyVersion: 'v1' } as const;
+    await made.trail.record(draft('acme', { kind: 'decision', decision, shadow: [decision] }));
+    const [entry] = await made.store.read('acme', { from: 1, limit: 1 });
+    expect(entry?.kind === 'decision' && [entry, entry.decision, entry.shadow].every(Object.isFrozen)).toBe(true);
+    expect(Object.isFrozen(decision)).toBe(false);
+  });
+
+  it('cannot be told by a draft where it stands', async () => {
+    const made = chain();
+    const { subject, ...rest } = draft('acme');
+    const lies = { tenant: 'globex', sequence: 7, keyId: 'x', previousHash: 'x', hash: 'x', version: 2 };
+    await made.trail.record({ ...rest, subject: { ...subject, ...lies } });
+    expect(await check(await copies(made, 'acme'))).toEqual({ valid: true, tenant: 'acme', entries: 1 });
+  });
+
+  it('keeps a name that a model made up only as far as it is worth it', async () => {
+    const made = chain();
+    const { subject, ...rest } = draft('acme', { kind: 'denied', code: 'unknown_tool' });
+    await made.trail.record({ ...rest, subject: { ...subject, calledId: 'x'.repeat(10_000) } });
+    expect((await last(made))?.calledId).toBe('x'.repeat(64));
+  });
+
+  it('that is larger than any needs to be is refused', async () => {
+    const made = chain();
+    const huge = draft('acme', { kind: 'opt-out', names: [], reason: 'x'.repeat(300_000) });
+    await expect(made.trail.record(huge)).rejects.toThrow(AuditError);
+    expect(await last(made)).toBeUndefined();
+  });
+});
+
+/** The entry of a call with these arguments. */
+async function withArguments(options: Partial<AuditOptions>, text: string, hidden?: readonly string[]): Promise<AuditEntry | undefined> {
+  const made = chain(options);
+  await made.trail.record({ ...draft('acme'), arguments: { text, ...(hidden && { hidden }) } });
+  return last(made);
+}
+
+describe('the arguments of a call', () => {
+  const secret = fc.stringMatching(/^[a-z0-9]{12,20}$/);
+  it('appear in no entry, nor a hash that could be guessed', async () => {
+    await fc.assert(
+      fc.asyncProperty(secret, async (password) => {
+        const args = JSON.stringify({ password });
+        const kept = JSON.stringify(await withArguments({}, args, []));
+        expect(kept).not.toContain(password);
+        expect(kept).not.toContain(createHash('sha256').update(args).digest('hex'));
+      }),
+    );
+  });
+
+  it('are kept on demand, but for the hidden ones', async () => {
+    await fc.assert(
+      fc.asyncProperty(secret, async (password) => {
+        const entry = await withArguments({ arguments: 'redacted' }, JSON.stringify({ password, user: 'ada' }), ['password']);
+        expect(entry?.args).toEqual({ password: '[redacted]', user: 'ada' });
+        expect(JSON.stringify(entry)).not.toContain(password);
+      }),
+    );
+  });
+
+  it('that nobody has read are hashed only', async () => {
+    const entry = await withArguments({ arguments: 'redacted' }, '{"tenant": s3cret', undefined);
+    expect(entry).toHaveProperty('argsHash');
+    expect(JSON.stringify(entry)).not.toContain('s3cret');
+  });
+
+  it('have one hash within a tenant and another in the next', async () => {
+    const made = chain();
+    for (const tenant of ['acme', 'acme', 'globex']) await made.trail.record(draft(tenant));
+    const [[one, two], [other]] = [await copies(made, 'acme'), await copies(made, 'globex')];
+    expect(two?.argsHash).toBe(one?.argsHash);
+    expect(other?.argsHash).not.toBe(one?.argsHash);
+  });
+});
+
+describe('recording', () => {
+  it('keeps the chains of two tenants whole when both record at once', async () => {
+    const store = new SlowStore();
+    const made = chain({}, store);
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.constantFrom('acme', 'globex'), { maxLength: 20 }), async (tenants) => {
+        await Promise.all(tenants.map((tenant) => made.trail.record(draft(tenant))));
+        expect(await check(await copies(made, 'acme'), { tenant: 'acme' })).toMatchObject({ valid: true });
+        expect(await check(await copies(made, 'globex'), { tenant: 'globex' })).toMatchObject({ valid: true });
+      }),
+      { numRuns: 15 },
+    );
+    expect(store.overlaps).toBe(0);
+  });
+
+  it('keeps the order in which it was asked', async () => {
+    const made = chain({}, new SlowStore());
+    const numbers = Array.from({ length: 20 }, (_, durationMs) => durationMs);
+    const outcomes = numbers.map((durationMs) => draft('acme', { kind: 'outcome', status: 'succeeded', durationMs }));
+    await Promise.all(outcomes.map((outcome) => made.trail.record(outcome)));
+    expect(await copies(made, 'acme')).toMatchObject(numbers.map((durationMs) => ({ durationMs })));
+  });
+
+  it('is refused where the store refuses, without a word of the arguments, and goes on after', async () => {
+    const store = new OddStore();
+    const made = chain({}, store);
+    store.answer = () => Promise.reject(new Error('disk full'));
+    const refused = made.trail.record({ ...draft('acme'), arguments: { text: '{"password":"s3cret"}' } });
+    await expect(refused).rejects.toMatchObject({
+      name: 'AuditError',
+      message: 'The audit could not keep an entry (decision, run run_1).',
+      cause: new Error('disk full'),
+    });
+    store.answer = undefined;
+    await made.trail.record(draft('acme'));
+    expect(await check(await copies(made, 'acme'))).toMatchObject({ valid: true, entries: 1 });
+  });
+
+  it('holds up neither another tenant nor, for ever, its own where the store never answers', async () => {
+    jest.useFakeTimers();
+    try {
+      const store = new OddStore();
+      const made = chain({}, store);
+      store.answer = () => new Promise(() => {});
+      const stuck = made.trail.record(draft('acme')).catch((error: unknown) => error);
+      store.answer = undefined;
+      const waiting = made.trail.record(draft('acme'));
+      await made.trail.record(draft('globex'));
+      await jest.advanceTimersByTimeAsync(10_000);
+      await waiting;
+      expect(await stuck).toBeInstanceOf(AuditError);
+      expect(await copies(made, 'acme')).toHaveLength(1);
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+
+  it('leaves no timer behind', async () => {
+    jest.useFakeTimers();
+    try {
+      await grown('acme', 3);
+      expect(jest.getTimerCount()).toBe(0);
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+});
+
+describe('a head', () => {
+  it('of a tenant of whom nothing is recorded is signed as well', async () => {
+    const made = chain();
+    const head = await made.trail.exportHead('acme');
+    expect(head).toMatchObject({ tenant: 'acme', sequence: 0 });
+    expect(await check([], { head })).toEqual({ valid: true, tenant: 'acme', entries: 0 });
+  });
+
+  it('says nothing against entries that came after it', async () => {
+    const made = await grown('acme', 2);
+    const head = await made.trail.exportHead('acme');
+    await made.trail.record(draft('acme'));
+    expect(await check(await copies(made, 'acme'), { head })).toMatchObject({ valid: true, entries: 3 });
+  });
+});
+
+describe('the key', () => {
+  const newer = { id: '2', secret: Buffer.alloc(32, 7) };
+  const both: AuditKeys = [newer, { id: '1', secret: KEY }];
+
+  it('can be rotated: what either signed verifies with both', async () => {
+    const made = await grown('acme', 2);
+    const renewed = chain({ key: both }, made.store);
+    await renewed.trail.record(draft('acme'));
+    const entries = await copies(made, 'acme');
+    expect(entries.map(({ keyId }) => keyId)).toEqual(['1', '1', '2']);
+    const head = await renewed.trail.exportHead('acme');
+    expect(await check(entries, { keys: both, head })).toMatchObject({ valid: true, entries: 3 });
+    expect(await check(entries, { keys: KEY })).toMatchObject({ valid: false, sequence: 3, reason: 'unknown_key' });
+    expect(await check(entries, { keys: [newer] })).toMatchObject({ valid: false, sequence: 1, reason: 'unknown_key' });
+  });
+
+  it('under a known id that is another verifies nothing', async () => {
+    const entries = await copies(await grown('acme', 2), 'acme');
+    expect(await check(entries, { keys: 'x'.repeat(32) })).toMatchObject({ valid: false, sequence: 1, reason: 'changed' });
+  });
+
+  it('may be given as base64', async () => {
+    const entries = await copies(await grown('acme', 1, `base64:${Buffer.from(KEY).toString('base64')}`), 'acme');
+    expect(await check(entries)).toMatchObject({ valid: true });
+  });
+
+  it.each<[string, unknown, string]>([
+    ['that is missing', undefined, 'There is no key.'],
+    ['list that is empty', [], 'There is no key.'],
+    ['that is too short', 'k'.repeat(31), 'The key "1" has fewer than 32 bytes.'],
+    ['that is too short as bytes', new Uint8Array(31), 'The key "1" has fewer than 32 bytes.'],
+    ['that is too short behind base64', `base64:${'A'.repeat(40)}`, 'The key "1" has fewer than 32 bytes.'],
+    ['without an id', [{ id: '', secret: KEY }], 'Key 1 has no id.'],
+    ['whose id is taken', [newer, { id: '2', secret: KEY }], 'Two keys have the id "2".'],
+  ])('%s is a finding', (_, key, problem) => {
+    const open = () => new AuditTrail(new MemoryAuditStore(), { key: key as AuditKeys });
+    expect(open).toThrow(ConfigurationError);
+    expect(open).toThrow(expect.objectContaining({ findings: [expect.objectContaining({ at: 'audit key', problem })] }));
+  });
+
+  it('is never in what a finding says', () => {
+    expect(() => chain({ key: 's3cret' })).toThrow(expect.objectContaining({ message: expect.not.stringContaining('s3cret') }));
+  });
+
+  it('is printed neither with the trail nor with its store', async () => {
+    const made = await grown('acme', 1);
+    expect(inspect(made, { depth: 20, showHidden: true })).not.toContain(KEY);
+    expect(JSON.stringify(made)).not.toContain(KEY);
+  });
+
+  it('is not the only option that is checked', () => {
+    const wrong = { arguments: 'all' } as unknown as Partial<AuditOptions>;
+    expect(() => chain(wrong)).toThrow(expect.objectContaining({ findings: [expect.objectContaining({ at: 'audit arguments' })] }));
+  });
+});
+
+describe('the store in memory', () => {
+  it('gives its entries page by page', async () => {
+    const { store } = await grown('acme', 5);
+    const page = async (from: number, limit: number) => (await store.read('acme', { from, limit })).map(({ sequence }) => sequence);
+    expect([await page(1, 2), await page(3, 2), await page(5, 2), await page(6, 2)]).toEqual([[1, 2], [3, 4], [5], []]);
+    expect(await store.read('globex', { from: 1, limit: 2 })).toEqual([]);
+    expect(await store.head('globex')).toBeUndefined();
+  });
+
+  it('forgets nothing when it is full: it takes no more of that tenant', async () => {
+    const made = chain({}, new MemoryAuditStore({ mostEntries: 2 }));
+    for (const tenant of ['acme', 'acme', 'globex']) await made.trail.record(draft(tenant));
+    await expect(made.trail.record(draft('acme'))).rejects.toThrow(AuditError);
+    await made.trail.record(draft('globex'));
+    expect([await copies(made, 'acme'), await copies(made, 'globex')].map(({ length }) => length)).toEqual([2, 2]);
+  });
+
+  it('cannot be changed through what it hands out', async () => {
+    const made = await grown('acme', 2);
+    const page = (await made.store.read('acme', { from: 1, limit: 2 })) as AuditEntry[];
+    page.length = 0;
+    expect(await made.store.read('acme', { from: 1, limit: 2 })).toHaveLength(2);
+  });
+
+  it('is a port that only grows', () => {
+    expect(Object.getOwnPropertyNames(MemoryAuditStore.prototype)).not.toContainEqual(expect.stringMatching(/update|delete|remove|clear/));
+    expect(new MemoryAuditStore()).toBeInstanceOf(AuditStore);
+  });
+});
