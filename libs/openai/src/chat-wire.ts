@@ -1,23 +1,8 @@
-/** Anything a provider sends: nothing about it is certain before it has been looked at. */
-export type WireObject = Readonly<Record<string, unknown>>;
-
-export function isWireObject(value: unknown): value is WireObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** The object a JSON text stands for; undefined when it is malformed or something else than an object. */
-export function parseWireObject(text: string): WireObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isWireObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 /** A part of a message's content. */
 export type ChatPart =
-  { readonly type: 'text'; readonly text: string } | { readonly type: 'image_url'; readonly image_url: { readonly url: string } };
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image_url'; readonly image_url: { readonly url: string } }
+  | { readonly type: 'file'; readonly file: { readonly filename: string; readonly file_data: string } };
 
 /** A call as it is sent back to the model that made it. */
 export interface ChatToolCall {
@@ -48,5 +33,5 @@ export type ChatMessage =
 /** A tool as the model is told of it. */
 export interface ChatTool {
   readonly type: 'function';
-  readonly function: { readonly name: string; readonly description: string; readonly parameters: object };
+  readonly function: { readonly name: string; readonly description: string; readonly parameters: object; readonly strict?: true };
 }

@@ -1,5 +1,5 @@
 import type { Usage } from '@toolloop/core';
-import { isWireObject } from './chat-wire.js';
+import { isWireObject } from './wire-object.js';
 
 /** What a provider counted; undefined when the value counts nothing. */
 export function fromChatUsage(value: unknown): Usage | undefined {
@@ -8,8 +8,8 @@ export function fromChatUsage(value: unknown): Usage | undefined {
   const output = toCount(value.completion_tokens);
   if (input === undefined && output === undefined) return undefined;
   const cached =
-    detail(value.prompt_tokens_details, 'cached_tokens') ?? toCount(value.prompt_cache_hit_tokens) ?? toCount(value.cached_tokens);
-  const reasoning = detail(value.completion_tokens_details, 'reasoning_tokens');
+    detailIn(value.prompt_tokens_details, 'cached_tokens') ?? toCount(value.prompt_cache_hit_tokens) ?? toCount(value.cached_tokens);
+  const reasoning = detailIn(value.completion_tokens_details, 'reasoning_tokens');
   return {
     inputTokens: input ?? 0,
     outputTokens: output ?? 0,
@@ -18,10 +18,10 @@ export function fromChatUsage(value: unknown): Usage | undefined {
   };
 }
 
-function detail(details: unknown, key: string): number | undefined {
+export function detailIn(details: unknown, key: string): number | undefined {
   return isWireObject(details) ? toCount(details[key]) : undefined;
 }
 
-function toCount(value: unknown): number | undefined {
+export function toCount(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
 }

@@ -7,6 +7,7 @@ import type { ModelFinishReason } from '@toolloop/core';
 const UNFINISHED = new Map<string, ModelFinishReason>([
   ['length', 'length'],
   ['max_tokens', 'length'],
+  ['max_output_tokens', 'length'],
   ['model_length', 'length'],
   ['content_filter', 'content_filter'],
   ['sensitive', 'content_filter'],
@@ -19,4 +20,9 @@ const UNFINISHED = new Map<string, ModelFinishReason>([
 /** Everything else ends an answer well: `stop`, `eos`, `tool_calls`, and words not known yet. OpenAI says `stop` for a call it was forced to make. */
 export function fromFinishReason(reason: string, hasCalls: boolean): ModelFinishReason {
   return UNFINISHED.get(reason) ?? (hasCalls ? 'tool_calls' : 'stop');
+}
+
+/** Why a response that calls itself incomplete is: `incomplete_details.reason`. */
+export function fromIncompleteReason(reason: unknown): ModelFinishReason {
+  return (typeof reason === 'string' ? UNFINISHED.get(reason) : undefined) ?? 'incomplete';
 }

@@ -1,6 +1,6 @@
 import { ModelError } from '@toolloop/core';
 import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai';
-import { isWireObject, parseWireObject } from './chat-wire.js';
+import { isWireObject, parseWireObject } from './wire-object.js';
 
 /** Kinds of error that pass, as providers name them where they give no status. */
 const TRANSIENT = new Set([
@@ -17,7 +17,7 @@ const TRANSIENT = new Set([
 const MESSAGE_CHARACTERS = 500;
 
 /** The `error` of a chunk or of a JSON body, or the payload of an `event: error`. */
-export function fromChatError(error: unknown): ModelError {
+export function fromProviderError(error: unknown): ModelError {
   const fields = isWireObject(error) ? error : { message: error };
   const status = toStatus(fields.status) ?? toStatus(fields.status_code) ?? toStatus(fields.code);
   const isTransient = TRANSIENT.has(String(fields.type)) || TRANSIENT.has(String(fields.code));
@@ -30,7 +30,7 @@ export function fromChatError(error: unknown): ModelError {
 
 export function fromErrorPayload(payload: string): ModelError {
   const body = parseWireObject(payload);
-  return fromChatError(body?.error ?? body ?? payload);
+  return fromProviderError(body?.error ?? body ?? payload);
 }
 
 /**
@@ -51,8 +51,8 @@ export function fromRequestError(error: unknown, apiKey: string): ModelError {
 }
 
 /** The error without the key in its text: a provider may echo what it was sent, and errors end up in logs. */
-export function withoutKey(error: ModelError, apiKey: string): ModelError {
-  if (!error.message.includes(apiKey)) return error;
+export function withoutKey(error: ModelError, apiKey = ''): ModelError {
+  if (apiKey === '' || !error.message.includes(apiKey)) return error;
   return new ModelError(error.message.replaceAll(apiKey, '[api key]'), error.options);
 }
 

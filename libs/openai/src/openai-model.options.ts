@@ -1,8 +1,15 @@
 import { ConfigurationError } from '@toolloop/core';
-import { OpenAI, type ClientOptions } from 'openai';
+import { OpenAI } from 'openai';
+import { defaultFetch } from './default-fetch.js';
+import type { Fetch } from './http.fetch.js';
 
-/** Where the model is and how to reach it. What is left out comes from the environment, as with the `openai` SDK. */
+/** Where the model is, how to reach it and how to ask it. What is left out comes from the environment, as with the `openai` SDK. */
 export interface OpenAiModelOptions {
+  /**
+   * Which of OpenAI's APIs to speak: `chat` (`/chat/completions`), which every compatible server knows, or `responses` (`/responses`), in which
+   * OpenAI's own models keep their reasoning from step to step. @default 'chat'
+   */
+  readonly api?: 'chat' | 'responses';
   /** @default process.env.OPENAI_API_KEY; with a base URL and no key at all, a placeholder, which local servers ignore */
   readonly apiKey?: string;
   /** Up to and including the version, e.g. `http://127.0.0.1:11434/v1`. @default process.env.OPENAI_BASE_URL, else OpenAI itself */
@@ -13,13 +20,26 @@ export interface OpenAiModelOptions {
   readonly project?: string;
   /** Sent with every request, beside the SDK's own. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Replaces the global `fetch`: for a proxy, a recording, a test. */
-  readonly fetch?: NonNullable<ClientOptions['fetch']>;
+  /**
+   * Sends the requests: for a proxy, a recording, a test. @default {@link httpFetch}; the global `fetch` where that was replaced, given a dispatcher or
+   * told to use a proxy
+   */
+  readonly fetch?: Fetch;
   /** How long the answer may take to begin, in milliseconds. The answer itself is bounded by `limits.modelIdleMs`. @default 600_000 */
   readonly timeoutMs?: number;
   /** Further attempts after 408, 409, 429, 5xx or a failed connection, before anything was answered. @default 2 */
   readonly maxRetries?: number;
-  /** What `maxOutputTokens` is called: older compatible servers know `max_tokens` only. @default 'max_completion_tokens' */
+  /** Holds the model to the schemas of those tools whose schemas allow it; `false` for a server that refuses `strict`. @default true */
+  readonly strictTools?: boolean;
+  /** Whether an answer may hold several calls. @default what the provider does by itself */
+  readonly parallelToolCalls?: boolean;
+  /** How long a reasoning model thinks. @default what the provider does by itself */
+  readonly reasoningEffort?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh';
+  /** Whether `responses` shows a summary of the model's reasoning. @default none */
+  readonly reasoningSummary?: 'auto' | 'concise' | 'detailed';
+  /** Tools that the provider of `responses` runs itself, as it declares them: `{ type: 'web_search' }`. No policy of ours sees their calls. @default none */
+  readonly builtInTools?: readonly object[];
+  /** What `maxOutputTokens` is called in `chat`: older compatible servers know `max_tokens` only. @default 'max_completion_tokens' */
   readonly maxTokensField?: 'max_completion_tokens' | 'max_tokens';
 }
 
@@ -38,7 +58,7 @@ export function toClient(model: string, options: OpenAiModelOptions): { readonly
     organization: options.organization,
     project: options.project,
     defaultHeaders: options.headers,
-    fetch: options.fetch,
+    fetch: options.fetch ?? defaultFetch(),
     // A redirect would carry the conversation to another host.
     fetchOptions: { redirect: 'error' },
     timeout: options.timeoutMs,

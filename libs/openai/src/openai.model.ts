@@ -1,14 +1,17 @@
 import { LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
-import { ChatDecoder } from './chat.decoder.js';
-import { fromRequestError, withoutKey } from './from-provider-error.js';
+import { readAnswer } from './decode-answer.js';
+import { fromRequestError } from './from-provider-error.js';
+import { bytesOf } from './http.fetch.js';
 import { toClient, type OpenAiModelOptions } from './openai-model.options.js';
 import { ResponseBody } from './response-body.js';
-import { toChatRequest, type ChatTarget } from './to-chat-request.js';
+import { toWireTarget, type WireTarget } from './wire-target.js';
+import { WIRES, type Wire } from './wire.js';
 
-/** A model behind OpenAI's chat completions, at OpenAI or at any server that speaks the same. */
+/** A model at OpenAI, or at any server that speaks one of its APIs. */
 export class OpenAiModel extends LanguageModel {
   readonly provider = 'openai';
-  readonly #target: ChatTarget;
+  readonly #target: WireTarget;
+  readonly #wire: Wire;
   /** Out of reach of `console.log` and `JSON.stringify`, for it holds the key. */
   readonly #connection: ReturnType<typeof toClient>;
 
@@ -18,7 +21,8 @@ export class OpenAiModel extends LanguageModel {
     options: OpenAiModelOptions = {},
   ) {
     super();
-    this.#target = { model: modelId, maxTokensField: options.maxTokensField ?? 'max_completion_tokens' };
+    this.#wire = WIRES[options.api ?? 'chat'];
+    this.#target = toWireTarget(modelId, options);
     this.#connection = toClient(modelId, options);
   }
 
@@ -26,40 +30,20 @@ export class OpenAiModel extends LanguageModel {
    * Reads from the socket no faster than it is iterated. An aborted `signal` ends the iteration without an error and without `finish`. Throws a
    * `ModelError` when the request is refused, the answer holds an error, or the connection breaks.
    */
-  async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
-    const response = await this.post(request, signal);
-    if (response === undefined) return;
-    for await (const batch of this.decode(new ResponseBody(response.body, signal))) {
-      for (const event of batch) {
-        if (signal.aborted) return;
-        yield event;
-      }
-    }
-  }
-
-  /** One batch per network read: what is waited for is the network, not each event. */
-  private async *decode(body: ResponseBody): AsyncGenerator<readonly ModelEvent[], void, undefined> {
-    const decoder = new ChatDecoder(this.modelId);
-    const { apiKey } = this.#connection;
-    try {
-      while (!decoder.done) {
-        const bytes = await body.read();
-        yield bytes === undefined ? decoder.end() : decoder.read(bytes);
-      }
-      if (decoder.failure !== undefined) throw withoutKey(decoder.failure, apiKey);
-      await body.drain();
-    } finally {
-      body.close();
-    }
+  stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+    const open = (): Promise<ResponseBody | undefined> => this.post(request, signal);
+    return readAnswer(this.#wire.answerOf(this.modelId), { open, secret: this.#connection.apiKey });
   }
 
   /** Undefined when the signal was aborted before an answer came. */
-  private async post(request: ModelRequest, signal: AbortSignal): Promise<Response | undefined> {
+  private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
     const { client, apiKey } = this.#connection;
+    const { path } = this.#wire;
     try {
-      const body = toChatRequest(request, this.#target);
+      const body = this.#wire.toRequest(request, this.#target);
       // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
-      return await client.post('/chat/completions', { body, headers: { 'content-type': 'application/json' }, signal }).asResponse();
+      const response = await client.post(path, { body, headers: { 'content-type': 'application/json' }, signal }).asResponse();
+      return new ResponseBody(bytesOf(response), signal);
     } catch (error) {
       if (signal.aborted) return undefined;
       throw fromRequestError(error, apiKey);
@@ -67,7 +51,10 @@ export class OpenAiModel extends LanguageModel {
   }
 }
 
-/** A model at OpenAI or at any server that speaks OpenAI's chat completions: `openai('gpt-5-mini')`, `openai('qwen3', { baseURL })`. */
+/**
+ * A model at OpenAI or at any server that speaks the same: `openai('gpt-5-mini')`, `openai('gpt-5', { api: 'responses' })`,
+ * `openai('qwen3', { baseURL })`.
+ */
 export function openai(model: string, options?: OpenAiModelOptions): OpenAiModel {
   return new OpenAiModel(model, options);
 }

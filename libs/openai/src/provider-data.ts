@@ -1,6 +1,6 @@
 import type { AssistantMessage } from '@toolloop/core';
-import { isWireObject, type WireObject } from './chat-wire.js';
 import type { AssembledCall } from './tool-call.assembler.js';
+import { isWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
 
 /**
  * What one model wants to see again. DeepSeek and Kimi refuse a tool result without the `reasoning_content` that led to the call, Gemini one without
@@ -14,6 +14,8 @@ export interface ProviderData {
   readonly reasoningDetails?: readonly unknown[];
   /** By the call's id as the provider knows it. */
   readonly extraContent?: WireObject;
+  /** The output items of a response as they came: encrypted reasoning, citations, calls of the provider's own tools. */
+  readonly output?: readonly WireObject[];
 }
 
 /** The provider data of a message, where it came from this model. A transcript can come from anywhere, so every field is looked at. */
@@ -26,6 +28,7 @@ export function providerDataOf(message: AssistantMessage, model: string): Provid
     reasoningContent: typeof data.reasoningContent === 'string' ? data.reasoningContent : undefined,
     reasoningDetails: Array.isArray(data.reasoningDetails) ? data.reasoningDetails : undefined,
     extraContent: isWireObject(data.extraContent) ? data.extraContent : undefined,
+    output: Array.isArray(data.output) ? wireObjectsIn(data.output) : undefined,
   };
 }
 
@@ -65,4 +68,18 @@ export class ProviderDataCollector {
       begun[key] = isText ? before + value : (value ?? before);
     }
   }
+}
+
+/** The output items of a response, where a message's text and calls do not say all of them; else undefined, which keeps transcripts small. */
+export function outputToKeep(items: readonly WireObject[]): readonly WireObject[] | undefined {
+  return items.every(isPlain) ? undefined : items;
+}
+
+/** What a message of the transcript can say of a call. */
+const CALL_FIELDS = new Set(['type', 'id', 'call_id', 'name', 'arguments', 'status']);
+
+function isPlain(item: WireObject): boolean {
+  if (item.type === 'function_call') return Object.entries(item).every(([field, value]) => CALL_FIELDS.has(field) || value === null);
+  if (item.type !== 'message' || (item.phase ?? null) !== null) return false;
+  return wireObjectsIn(item.content).every(({ type, annotations }) => type === 'output_text' && wireObjectsIn(annotations).length === 0);
 }

@@ -1,70 +1,45 @@
 import type { AssistantMessage, ContentPart, Message, ToolCall, ToolMessage, UserMessage } from '@toolloop/core';
-import { parseWireObject, type ChatMessage, type ChatPart, type ChatToolCall } from './chat-wire.js';
+import type { ChatMessage, ChatPart, ChatToolCall } from './chat-wire.js';
+import { EncodedOnce } from './encoded-once.js';
+import { fileName } from './file-name.js';
 import { providerDataOf, type ProviderData } from './provider-data.js';
+import { toWireArguments, toWireName, wireIdsOf } from './wire-calls.js';
 
-interface EncodedMessage {
-  /** What the text depends on beside the message itself. */
-  readonly key: string;
-  readonly text: string;
-}
+const NOUNS = { image: 'An image', file: 'A file' };
 
-/** Messages are immutable and stay the same objects from step to step, so each is encoded once, however long the run. */
-const encoded = new WeakMap<Message, EncodedMessage>();
+const encoded = new EncodedOnce<Message>();
 
-/** The images of a tool message, as parts of the user message that has to carry them. */
-const encodedImages = new WeakMap<ToolMessage, string>();
+/** The images and files of a tool message, as parts of the user message that has to carry them. */
+const encodedAttachments = new EncodedOnce<ToolMessage>();
 
 /** The `messages` of a request, as JSON text. */
 export function toChatMessages(instructions: string | undefined, messages: readonly Message[], model: string): string {
   const texts: string[] = instructions === undefined ? [] : [toJson({ role: 'system', content: instructions })];
   let wireIds: ReadonlyMap<string, string> = new Map();
-  let images: string[] = [];
+  let attachments: string[] = [];
   for (const message of messages) {
     if (message.role !== 'tool') {
-      texts.push(...carrierOf(images));
-      images = [];
+      texts.push(...carrierOf(attachments));
+      attachments = [];
     }
-    if (message.role === 'assistant') wireIds = wireIdsOf(message.toolCalls ?? []);
+    if (message.role === 'assistant') wireIds = wireIdsOf(message.toolCalls);
     texts.push(toText(message, wireIds, model));
-    if (message.role === 'tool' && hasImage(message.content)) images.push(toImageParts(message));
+    if (message.role === 'tool' && hasAttachment(message.content)) attachments.push(toAttachmentParts(message));
   }
-  texts.push(...carrierOf(images));
+  texts.push(...carrierOf(attachments));
   return `[${texts.join(',')}]`;
-}
-
-/**
- * The ids a provider knows its calls by. Where it gave two calls of one message the same id, the second goes by ours: a result has to find its
- * call.
- */
-function wireIdsOf(calls: readonly ToolCall[]): ReadonlyMap<string, string> {
-  const ids = new Map<string, string>();
-  const taken = new Set<string>();
-  for (const { toolCallId, providerCallId } of calls) {
-    const id = providerCallId === undefined || taken.has(providerCallId) ? toolCallId : providerCallId;
-    taken.add(id);
-    ids.set(toolCallId, id);
-  }
-  return ids;
 }
 
 function toText(message: Message, wireIds: ReadonlyMap<string, string>, model: string): string {
   if (message.role === 'assistant') {
     const data = providerDataOf(message, model);
-    return once(message, data?.model ?? '', () => toAssistant(message, wireIds, data));
+    return encoded.text(message, data?.model ?? '', () => toJson(toAssistant(message, wireIds, data)));
   }
   if (message.role === 'tool') {
     const id = wireIds.get(message.toolCallId) ?? message.toolCallId;
-    return once(message, id, () => ({ role: 'tool', tool_call_id: id, content: toToolContent(message.content) }));
+    return encoded.text(message, id, () => toJson({ role: 'tool', tool_call_id: id, content: toToolContent(message.content) }));
   }
-  return once(message, '', () => ({ role: message.role, content: toContent(message.content) }));
-}
-
-function once(message: Message, key: string, encode: () => ChatMessage): string {
-  const known = encoded.get(message);
-  if (known?.key === key) return known.text;
-  const text = toJson(encode());
-  encoded.set(message, { key, text });
-  return text;
+  return encoded.text(message, '', () => toJson({ role: message.role, content: toContent(message.content) }));
 }
 
 function toJson(message: ChatMessage): string {
@@ -76,7 +51,17 @@ function toContent(content: UserMessage['content']): string | readonly ChatPart[
 }
 
 function toPart(part: ContentPart): ChatPart {
-  return part.type === 'text' ? { type: 'text', text: part.text } : { type: 'image_url', image_url: { url: part.url } };
+  switch (part.type) {
+    case 'text':
+      return { type: 'text', text: part.text };
+    case 'image':
+      return { type: 'image_url', image_url: { url: part.url } };
+    case 'file':
+      // This API takes a file's bytes only, and refuses the whole request where it finds a URL.
+      if (!part.url.startsWith('data:'))
+        return { type: 'text', text: `[The file ${fileName(part)}, which could not be sent from its URL.]` };
+      return { type: 'file', file: { filename: fileName(part), file_data: part.url } };
+  }
 }
 
 function toAssistant(message: AssistantMessage, wireIds: ReadonlyMap<string, string>, data: ProviderData | undefined): ChatMessage {
@@ -101,38 +86,27 @@ function toToolCall(call: ToolCall, wireIds: ReadonlyMap<string, string>, data: 
   };
 }
 
-/** A model may have invented a name that its provider refuses to read again; the refusal in the transcript says what was wrong. */
-function toWireName(name: string): string {
-  return name.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || '_';
-}
-
-/** Providers refuse a transcript with arguments that are not a JSON object; the error result in the transcript explains what they were. */
-function toWireArguments(text: string): string {
-  return parseWireObject(text) === undefined ? '{}' : text;
-}
-
-/** A tool message holds text only, so its images follow in a message of the user's. */
+/** A tool message holds text only, so its images and files follow in a message of the user's. */
 function toToolContent(content: ToolMessage['content']): string {
   if (typeof content === 'string') return content;
-  const texts = content.map((part) => (part.type === 'text' ? part.text : '[An image; it follows in the next user message.]'));
-  return texts.join('\n');
+  return content
+    .map((part) => (part.type === 'text' ? part.text : `[${NOUNS[part.type]}; it follows in the next user message.]`))
+    .join('\n');
 }
 
-function hasImage(content: ToolMessage['content']): boolean {
-  return typeof content !== 'string' && content.some((part) => part.type === 'image');
+function hasAttachment(content: ToolMessage['content']): boolean {
+  return typeof content !== 'string' && content.some((part) => part.type !== 'text');
 }
 
-function toImageParts(message: ToolMessage): string {
-  const known = encodedImages.get(message);
-  if (known !== undefined) return known;
-  const images = typeof message.content === 'string' ? [] : message.content.filter((part) => part.type === 'image');
-  const intro: ChatPart = { type: 'text', text: `Images in the result of ${message.toolName}:` };
-  const text = [intro, ...images.map(toPart)].map((part) => JSON.stringify(part)).join(',');
-  encodedImages.set(message, text);
-  return text;
+function toAttachmentParts(message: ToolMessage): string {
+  return encodedAttachments.text(message, '', () => {
+    const attachments = typeof message.content === 'string' ? [] : message.content.filter((part) => part.type !== 'text');
+    const intro: ChatPart = { type: 'text', text: `From the result of ${message.toolName}:` };
+    return [intro, ...attachments.map(toPart)].map((part) => JSON.stringify(part)).join(',');
+  });
 }
 
-/** All tool messages of a step have to follow their assistant message directly, so the images of all of them come behind the last. */
-function carrierOf(images: readonly string[]): readonly string[] {
-  return images.length === 0 ? [] : [`{"role":"user","content":[${images.join(',')}]}`];
+/** All tool messages of a step have to follow their assistant message directly, so what all of them carry comes behind the last. */
+function carrierOf(attachments: readonly string[]): readonly string[] {
+  return attachments.length === 0 ? [] : [`{"role":"user","content":[${attachments.join(',')}]}`];
 }

@@ -1,73 +1,47 @@
-import type { ModelOptions, ModelRequest, ToolChoice, ToolSpec } from '@toolloop/core';
+import type { ModelRequest, ToolChoice, ToolSpec } from '@toolloop/core';
 import type { ChatTool } from './chat-wire.js';
+import { isStrictSchema, toJsonSchemaFormat } from './json-schema-format.js';
+import { RequestBody } from './request-body.js';
 import { toChatMessages } from './to-chat-messages.js';
-import { toResponseFormat } from './to-response-format.js';
+import { ToolEncoder } from './tool.encoder.js';
+import type { WireTarget } from './wire-target.js';
 
-/** What a request is written for. */
-export interface ChatTarget {
-  readonly model: string;
-  readonly maxTokensField: 'max_completion_tokens' | 'max_tokens';
-}
+const strictTools = new ToolEncoder((spec) => toTool(spec, isStrictSchema(spec.inputSchema)));
+const looseTools = new ToolEncoder((spec) => toTool(spec, false));
 
-const encodedTools = new WeakMap<ToolSpec, string>();
-const encodedToolsets = new WeakMap<readonly ToolSpec[], string>();
-
-/**
- * The body of `POST /chat/completions`, put together from parts that are encoded once and known by identity: an unchanged tool or message costs
- * no work in the next step and gives the same bytes, which the provider's prompt cache needs.
- */
-export function toChatRequest(request: ModelRequest, target: ChatTarget): string {
+/** The body of `POST /chat/completions`, put together from parts that are encoded once and known by identity. */
+export function toChatRequest(request: ModelRequest, target: WireTarget): string {
   const { instructions, messages, tools, toolChoice, answerFormat, options = {} } = request;
-  const fields = new Map([
-    ['model', JSON.stringify(target.model)],
-    ['messages', toChatMessages(instructions, messages, target.model)],
-    ['stream', 'true'],
-    ['stream_options', '{"include_usage":true}'],
-  ]);
-  // Providers refuse an empty list, and a choice without one.
+  const body = new RequestBody();
+  body.setAll({ model: target.model });
+  body.setJson('messages', toChatMessages(instructions, messages, target.model));
+  body.setJson('stream', 'true');
+  body.setJson('stream_options', '{"include_usage":true}');
+  // Providers refuse an empty list, and what is said of one.
   if (tools.length > 0) {
-    fields.set('tools', toTools(tools));
-    if (toolChoice !== undefined) fields.set('tool_choice', toToolChoice(toolChoice));
+    body.setJson('tools', `[${(target.strictTools ? strictTools : looseTools).toJson(tools)}]`);
+    body.setAll({ tool_choice: toolChoice && toToolChoice(toolChoice), parallel_tool_calls: target.parallelToolCalls });
   }
-  if (answerFormat !== undefined) fields.set('response_format', toResponseFormat(answerFormat));
-  setOptions(fields, options, target);
-  return `{${Array.from(fields, ([name, text]) => `${JSON.stringify(name)}:${text}`).join(',')}}`;
-}
-
-function toTools(tools: readonly ToolSpec[]): string {
-  const known = encodedToolsets.get(tools);
-  if (known !== undefined) return known;
-  const text = `[${tools.map(toTool).join(',')}]`;
-  encodedToolsets.set(tools, text);
-  return text;
-}
-
-/** Labels, effect and the like are ours: the model is told what the tool does and what it takes. */
-function toTool(spec: ToolSpec): string {
-  const known = encodedTools.get(spec);
-  if (known !== undefined) return known;
-  const tool: ChatTool = { type: 'function', function: { name: spec.id, description: spec.description, parameters: spec.inputSchema } };
-  const text = JSON.stringify(tool);
-  encodedTools.set(spec, text);
-  return text;
-}
-
-function toToolChoice(choice: ToolChoice): string {
-  return JSON.stringify(typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.tool } });
-}
-
-function setOptions(fields: Map<string, string>, options: ModelOptions, target: ChatTarget): void {
-  const known = {
+  if (answerFormat !== undefined) {
+    body.setJson('response_format', `{"type":"json_schema","json_schema":${toJsonSchemaFormat(answerFormat)}}`);
+  }
+  body.setAll({
+    reasoning_effort: target.reasoningEffort,
     temperature: options.temperature,
     top_p: options.topP,
     [target.maxTokensField]: options.maxOutputTokens,
     seed: options.seed,
     stop: options.stopSequences,
-  };
-  for (const [name, value] of Object.entries(known)) if (value !== undefined) fields.set(name, JSON.stringify(value));
-  // `undefined` takes a field away, for servers that refuse one of ours.
-  for (const [name, value] of Object.entries(options.provider ?? {})) {
-    if (value === undefined) fields.delete(name);
-    else fields.set(name, JSON.stringify(value));
-  }
+  });
+  body.merge(options.provider);
+  return body.toJson();
+}
+
+function toTool(spec: ToolSpec, isStrict: boolean): ChatTool {
+  const { id: name, description, inputSchema: parameters } = spec;
+  return { type: 'function', function: { name, description, parameters, ...(isStrict && { strict: true }) } };
+}
+
+function toToolChoice(choice: ToolChoice): unknown {
+  return typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.tool } };
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { isWireObject, type WireObject } from './chat-wire.js';
+import { isWireObject, type WireObject } from './wire-object.js';
 import type { CallName, EventBatch } from './event-batch.js';
 
 interface PartialCall {
@@ -36,6 +36,14 @@ export class ToolCallAssembler {
     for (const delta of deltas) if (isWireObject(delta)) this.add(delta);
   }
 
+  /** The call at an index, as the provider repeats it when it is done: its arguments win over the deltas. */
+  complete(index: number, { call_id: id, name, arguments: text }: WireObject): void {
+    const call = this.identify(index, id, name);
+    const whole = toArgumentText(text);
+    this.extend(call, call.arguments === '' ? whole : '');
+    if (whole !== '') call.arguments = whole;
+  }
+
   /** Every call with a name, in the model's order; one whose name never came is not among them. */
   finish(): readonly AssembledCall[] {
     const calls = this.ordered().filter((call) => call.name !== '');
@@ -51,12 +59,21 @@ export class ToolCallAssembler {
 
   private add(delta: WireObject): void {
     const { name, arguments: text } = isWireObject(delta.function) ? delta.function : { name: '', arguments: '' };
-    const id = typeof delta.id === 'string' ? delta.id : '';
-    const call = this.slot(delta.index, id, typeof name === 'string' ? name : '');
-    call.id ||= id;
-    call.name ||= typeof name === 'string' ? name : '';
+    const call = this.identify(delta.index, delta.id, name);
     call.extraContent = delta.extra_content ?? call.extraContent;
-    const piece = toArgumentText(text);
+    this.extend(call, toArgumentText(text));
+  }
+
+  private identify(index: unknown, sentId: unknown, sentName: unknown): PartialCall {
+    const id = typeof sentId === 'string' ? sentId : '';
+    const name = typeof sentName === 'string' ? sentName : '';
+    const call = this.slot(index, id, name);
+    call.id ||= id;
+    call.name ||= name;
+    return call;
+  }
+
+  private extend(call: PartialCall, piece: string): void {
     call.arguments += piece;
     call.held += piece;
     if (call.id !== '' && call.name !== '') this.emit(call);

@@ -1,5 +1,6 @@
 import { ModelError, type ModelEvent } from '@toolloop/core';
-import { ChatDecoder } from '../src/chat.decoder.js';
+import { AnswerDecoder } from '../src/answer.decoder.js';
+import { WIRES } from '../src/wire.js';
 
 export interface Decoded {
   readonly events: readonly ModelEvent[];
@@ -7,8 +8,8 @@ export interface Decoded {
 }
 
 /** Feeds the reads to a fresh decoder the way the model does. */
-export function decode(reads: readonly (string | Uint8Array)[], model = 'test-model'): Decoded {
-  const decoder = new ChatDecoder(model);
+export function decode(reads: readonly (string | Uint8Array)[], api: keyof typeof WIRES = 'chat'): Decoded {
+  const decoder = new AnswerDecoder(WIRES[api].answerOf('test-model'));
   const events: ModelEvent[] = [];
   for (const read of reads) {
     if (decoder.done) break;

@@ -18,9 +18,15 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   'openai/chat-gpt-3-5-turbo-text': 'its request asked for n = 3 answers, ours ask for one',
 };
 
+/** What the folder calls an API, and what we do. */
+const APIS = { 'chat.completions': 'chat', responses: 'responses' } as const;
+
+/** The fewest fixtures of each that there have to be. */
+const FEWEST = { 'chat.completions': 70, responses: 29 } as const;
+
 interface Fixture {
   readonly id: string;
-  readonly api: string;
+  readonly api: keyof typeof APIS;
   readonly file: string;
   readonly expected: string;
 }
@@ -31,6 +37,7 @@ interface Expected {
   readonly toolCalls: readonly { id: string; name: string; arguments: unknown; argumentsRaw: string; argumentsValid: boolean }[];
   readonly finishReason: string | null;
   readonly usage: { readonly input: number; readonly output: number } | null;
+  readonly refusal?: string | null;
   readonly error: object | null;
   readonly executable: readonly string[];
 }
@@ -67,9 +74,11 @@ function wanted(expected: Expected): ReturnType<typeof summaryOf> {
 }
 
 /** The expected files keep the provider's own word. */
-function reasonOf({ finishReason, toolCalls }: Expected): ModelFinishReason {
+function reasonOf({ finishReason, toolCalls, refusal }: Expected): ModelFinishReason {
   if (finishReason === null) return 'incomplete';
   if (finishReason === 'length' || finishReason === 'content_filter') return finishReason;
+  if (finishReason === 'incomplete:max_output_tokens') return 'length';
+  if (refusal) return 'content_filter';
   return toolCalls.length > 0 ? 'tool_calls' : 'stop';
 }
 
@@ -100,22 +109,22 @@ function read(file: string): string {
 }
 
 function isOurs({ id, api }: Fixture): boolean {
-  return api === 'chat.completions' && !(id in LEFT_OUT);
+  return api in APIS && !(id in LEFT_OUT);
 }
 
 const describeIfThere = isThere ? describe : describe.skip;
 
-describeIfThere(`recorded chat completions${isThere ? '' : ' (left out: ../shared/wire-fixtures is not there)'}`, () => {
-  it('are there', () => {
-    expect(fixtures.length).toBeGreaterThan(70);
+describeIfThere(`recorded answers${isThere ? '' : ' (left out: ../shared/wire-fixtures is not there)'}`, () => {
+  it.each(['chat.completions', 'responses'] as const)('of %s are there', (api) => {
+    expect(fixtures.filter((fixture) => fixture.api === api).length).toBeGreaterThanOrEqual(FEWEST[api]);
   });
 
-  for (const { id, file, expected: path } of fixtures) {
+  for (const { id, api, file, expected: path } of fixtures) {
     it(`${id} is understood, its bytes cut in ${MODES.length} ways`, () => {
       const { expected } = JSON.parse(read(path)) as { readonly expected: Expected };
       const text = read(file);
       for (const mode of MODES) {
-        const actual = summaryOf(decode(chunksFor?.(text, mode).chunks ?? []));
+        const actual = summaryOf(decode(chunksFor?.(text, mode).chunks ?? [], APIS[api]));
         expect({ mode, ...actual }).toEqual({ mode, ...wanted(expected) });
       }
     });

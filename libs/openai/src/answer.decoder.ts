@@ -1,8 +1,8 @@
 import { ModelError, type ModelEvent } from '@toolloop/core';
 import { createParser, type EventSourceParser } from 'eventsource-parser';
-import { ChatAnswer } from './chat-answer.js';
-import { parseWireObject, type WireObject } from './chat-wire.js';
 import { fromErrorPayload } from './from-provider-error.js';
+import type { WireAnswer } from './wire-answer.js';
+import { parseWireObject, type WireObject } from './wire-object.js';
 
 /** Characters of one event, or of a JSON body, after which the decoder gives up: no answer is that long, and memory is finite. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
@@ -10,13 +10,12 @@ const MAX_CHARACTERS = 16 * 1024 * 1024;
 const STREAM = { stream: true };
 
 /**
- * The bytes of an answer to `POST /chat/completions`, turned into model events, one batch per network read. It accepts an event stream
+ * The bytes of an answer, turned into model events, one batch per network read. It accepts an event stream
  * (https://html.spec.whatwg.org/multipage/server-sent-events.html), however its bytes are cut, and the plain JSON of a server that does not stream.
  */
-export class ChatDecoder {
+export class AnswerDecoder {
   /** Strips a byte order mark, and keeps the bytes of a character that is not complete yet. */
   private readonly utf8 = new TextDecoder();
-  private readonly answer: ChatAnswer;
   private readonly parser: EventSourceParser;
   /** What came before the format was known, or the whole of a JSON body. */
   private body: string[] = [];
@@ -26,8 +25,7 @@ export class ChatDecoder {
   private hasOtherLines = false;
   private hasEnded = false;
 
-  constructor(model: string) {
-    this.answer = new ChatAnswer(model);
+  constructor(private readonly answer: WireAnswer) {
     this.parser = createParser({
       maxBufferSize: MAX_CHARACTERS,
       onEvent: ({ event, data }) => this.takePayload(event, data),
@@ -59,7 +57,7 @@ export class ChatDecoder {
     this.take(this.utf8.decode());
     if (this.format === 'json') this.takeBody(this.body.join(''));
     else if (this.failure === undefined) this.parser.feed('\n\n');
-    if (this.hasOtherLines && !this.hasEvents) this.answer.fail(notAnAnswer('text'));
+    if (this.hasOtherLines && !this.hasEvents) this.answer.fail(this.notAnAnswer('text'));
     this.finish();
     return this.answer.takeEvents();
   }
@@ -79,7 +77,7 @@ export class ChatDecoder {
   private recognise(start: string): void {
     const first = start.trimStart().charAt(0);
     if (first === '<') {
-      this.answer.fail(notAnAnswer('HTML'));
+      this.answer.fail(this.notAnAnswer('HTML'));
       return;
     }
     this.format = first === '{' || first === '[' ? 'json' : 'events';
@@ -91,6 +89,7 @@ export class ChatDecoder {
   private takePayload(event: string | undefined, payload: string): void {
     if (this.done || payload === '') return;
     this.hasEvents = true;
+    if (event !== undefined && this.answer.redundant.has(event)) return;
     if (event === 'error') {
       this.answer.fail(fromErrorPayload(payload));
       return;
@@ -104,19 +103,25 @@ export class ChatDecoder {
     const chunk = parseWireObject(payload);
     if (chunk === undefined) this.answer.lose();
     else this.answer.takeChunk(chunk);
+    if (this.answer.hasEnded) this.finish();
   }
 
   private takeBody(text: string): void {
     const body = parseWireObject(text) ?? firstOf(text);
     if (body === undefined) this.answer.fail(new ModelError('The provider sent a JSON body that is not valid.', { retryable: true }));
-    else if ('choices' in body || 'error' in body) this.answer.takeCompletion(body);
-    else this.answer.fail(notAnAnswer('other JSON'));
+    else if (this.answer.recognises(body)) this.answer.takeWhole(body);
+    else this.answer.fail(this.notAnAnswer('other JSON'));
   }
 
   private finish(): void {
-    if (this.hasEnded) return;
+    if (this.hasEnded || this.failure !== undefined) return;
     this.hasEnded = true;
     this.answer.finish();
+  }
+
+  private notAnAnswer(what: string): ModelError {
+    const problem = `The server answered with ${what} instead of a ${this.answer.kind}.`;
+    return new ModelError(`${problem} Does the baseURL end in the API's path, such as /v1?`, { retryable: false });
   }
 }
 
@@ -128,13 +133,4 @@ function firstOf(text: string): WireObject | undefined {
 
 function tooLong(): ModelError {
   return new ModelError(`The provider sent an event of more than ${MAX_CHARACTERS} characters.`, { retryable: false });
-}
-
-function notAnAnswer(what: string): ModelError {
-  return new ModelError(
-    `The server answered with ${what} instead of a chat completion. Does the baseURL end in the API's path, such as /v1?`,
-    {
-      retryable: false,
-    },
-  );
 }

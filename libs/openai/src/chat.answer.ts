@@ -1,14 +1,21 @@
 import { ModelError, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
-import { isWireObject, type WireObject } from './chat-wire.js';
 import { EventBatch } from './event-batch.js';
-import { fromChatError } from './from-provider-error.js';
+import { fromProviderError } from './from-provider-error.js';
 import { fromChatUsage } from './from-chat-usage.js';
 import { fromFinishReason } from './from-finish-reason.js';
 import { ProviderDataCollector } from './provider-data.js';
 import { ToolCallAssembler, type AssembledCall } from './tool-call.assembler.js';
+import type { WireAnswer } from './wire-answer.js';
+import { isWireObject, type WireObject } from './wire-object.js';
 
-/** One answer in the making: chunks in, events out. */
-export class ChatAnswer {
+const NONE_REDUNDANT: ReadonlySet<string> = new Set();
+
+/** An answer to `POST /chat/completions`. */
+export class ChatAnswer implements WireAnswer {
+  readonly kind = 'chat completion';
+  readonly redundant = NONE_REDUNDANT;
+  /** Usage may follow the finish reason, so only the stream's own end is the end. */
+  readonly hasEnded = false;
   private readonly batch = new EventBatch();
   private readonly calls = new ToolCallAssembler(this.batch);
   private readonly collector = new ProviderDataCollector();
@@ -24,12 +31,10 @@ export class ChatAnswer {
     return this.error;
   }
 
-  /** The first failure ends the answer; what was said before is still handed out. */
   fail(error: ModelError): void {
     this.error ??= error;
   }
 
-  /** A payload that could not be read: whatever comes after, the answer is not whole. */
   lose(): void {
     this.hasLost = true;
   }
@@ -43,13 +48,15 @@ export class ChatAnswer {
     this.take(chunk, 'delta');
   }
 
-  /** A whole answer, from a server that does not stream. */
-  takeCompletion(completion: WireObject): void {
+  recognises(body: WireObject): boolean {
+    return 'choices' in body || 'error' in body;
+  }
+
+  takeWhole(completion: WireObject): void {
     this.take(completion, 'message');
   }
 
   finish(): void {
-    if (this.error !== undefined) return;
     const calls = this.calls.finish();
     const reason = this.reasonFor(calls);
     if ((reason === 'stop' || reason === 'tool_calls') && this.calls.hasNameless) {
@@ -70,7 +77,7 @@ export class ChatAnswer {
     if (isWireObject(choice)) this.takeChoice(choice, choice[content]);
     this.usage = fromChatUsage(chunk.usage) ?? this.usage;
     if (isWireObject(chunk.x_groq)) this.groqUsage = fromChatUsage(chunk.x_groq.usage) ?? this.groqUsage;
-    if (chunk.error !== undefined && chunk.error !== null) this.fail(fromChatError(chunk.error));
+    if (chunk.error !== undefined && chunk.error !== null) this.fail(fromProviderError(chunk.error));
   }
 
   private takeChoice(choice: WireObject, delta: unknown): void {

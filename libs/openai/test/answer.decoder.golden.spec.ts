@@ -5,13 +5,24 @@ import { goldenFor, readGolden } from './golden.js';
 /** Between two network reads of a `.chunks.txt`. */
 const READ = '=== read ===\n';
 
-const CASES = (
+const CHAT_CASES = (
   'text single-tool parallel-tools interleaved-tools arguments-in-many-deltas arguments-empty-null-object missing-index missing-index-and-id ' +
   'index-from-one-with-gap new-id-on-same-index same-id-twice late-id no-id-at-all id-and-name-repeated legacy-function-call error-event ' +
   'error-in-chunk cut-in-arguments no-finish-reason length unterminated-last-event eos-in-text-chunk usage-details usage-in-every-chunk ' +
   'usage-of-groq crlf multi-line-data reasoning-content reasoning-and-details reasoning-parts thought-signature refusal azure-filter-first ' +
   'message-beside-delta whole-completion'
 ).split(' ');
+
+const RESPONSES_CASES = (
+  'text reasoning-and-call reasoning-text parallel-calls interleaved-calls done-wins-over-deltas nothing-streamed ' +
+  'output-in-the-last-event-only no-output-index call-without-id refusal incomplete-length incomplete-filter failed error-event ' +
+  'error-without-event-name cut no-event-lines web-search-and-citation calls-that-are-not-ours phase-of-a-message ' +
+  'queued-and-unknown-events whole-response whole-error'
+)
+  .split(' ')
+  .map((name) => `responses-${name}`);
+
+const CASES = [...CHAT_CASES.map((name) => ['chat', name] as const), ...RESPONSES_CASES.map((name) => ['responses', name] as const)];
 
 /** One event a line; a failure comes last. Ids that were made are counted, for they are random. */
 function toLines({ events, failure }: Decoded): string {
@@ -26,16 +37,18 @@ function toLines({ events, failure }: Decoded): string {
 }
 
 describe('a recorded answer', () => {
-  it.each(CASES)('%s gives the events kept beside it', (name) => {
+  it.each(CASES)('of %s, %s, gives the events kept beside it', (api, name) => {
     const reads = readGolden(`${name}.chunks.txt`).split(READ);
-    const actual = toLines(decode(reads));
+    const actual = toLines(decode(reads, api));
     expect(actual).toBe(goldenFor(`${name}.events.jsonl`, actual));
   });
 
-  it.each(CASES)('%s gives the same when every byte comes alone', (name) => {
+  it.each(CASES)('of %s, %s, gives the same when every byte comes alone', (api, name) => {
     const reads = readGolden(`${name}.chunks.txt`).split(READ);
     const bytes = Array.from(Buffer.from(reads.join('')), (byte) => Uint8Array.of(byte));
-    const [whole, single] = [decode(reads), decode(bytes)].map((decoded) => toLines({ ...decoded, events: joined(decoded.events) }));
+    const [whole, single] = [decode(reads, api), decode(bytes, api)].map((decoded) =>
+      toLines({ ...decoded, events: joined(decoded.events) }),
+    );
     expect(single).toBe(whole);
   });
 });

@@ -1,0 +1,65 @@
+import type { AnswerFormat } from '@toolloop/core';
+import { EncodedOnce } from './encoded-once.js';
+import { isWireObject, type WireObject } from './wire-object.js';
+
+/**
+ * Keywords strict mode knows (https://platform.openai.com/docs/guides/structured-outputs#supported-schemas). One it does not know fails the whole
+ * request, so such a schema is sent without strictness: the loop checks what comes anyway.
+ */
+const STRICT_KEYWORDS = new Set(
+  (
+    'type title description enum const properties required additionalProperties items anyOf $ref $defs definitions pattern format ' +
+    'multipleOf minimum maximum exclusiveMinimum exclusiveMaximum minItems maxItems'
+  ).split(' '),
+);
+
+const STRICT_FORMATS = new Set(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'ipv4', 'ipv6', 'uuid']);
+
+/** Levels of nesting strict mode accepts. */
+const STRICT_DEPTH = 10;
+
+const encoded = new EncodedOnce<AnswerFormat>();
+
+/** What an answer has to look like, as the JSON text that both APIs have in common. */
+export function toJsonSchemaFormat(format: AnswerFormat): string {
+  const { name, schema } = format;
+  return encoded.text(format, '', () => JSON.stringify({ name, schema, strict: isStrictSchema(schema) }));
+}
+
+/** Whether the provider can hold the model to a schema to the letter. It cannot where a property is optional or an object open. */
+export function isStrictSchema(schema: AnswerFormat['schema']): boolean {
+  return schema.type === 'object' && isStrict(schema, STRICT_DEPTH);
+}
+
+function isStrict(schema: unknown, depth: number): boolean {
+  if (!isWireObject(schema) || depth === 0 || !isExpressible(schema)) return false;
+  return isClosed(schema) && subschemasOf(schema).every((subschema) => isStrict(subschema, depth - 1));
+}
+
+/** Strict mode wants to know every type, and no look-around in a pattern; a reference stands alone. */
+function isExpressible(schema: WireObject): boolean {
+  const { type, $ref, anyOf, enum: values, const: constant, items, format, pattern } = schema;
+  const keywords = Object.keys(schema);
+  if (!keywords.every((keyword) => STRICT_KEYWORDS.has(keyword))) return false;
+  if ($ref !== undefined) return keywords.length === 1;
+  if ([type, anyOf, values, constant].every((value) => value === undefined)) return false;
+  if (isOf(type, 'array') && items === undefined) return false;
+  return (typeof format !== 'string' || STRICT_FORMATS.has(format)) && (typeof pattern !== 'string' || !pattern.includes('(?'));
+}
+
+function isOf(type: unknown, name: string): boolean {
+  return type === name || (Array.isArray(type) && type.includes(name));
+}
+
+/** Every object names all its properties, requires all of them and allows no other. */
+function isClosed({ type, properties, required, additionalProperties }: WireObject): boolean {
+  if (!isOf(type, 'object') && properties === undefined) return true;
+  const names = isWireObject(properties) ? Object.keys(properties) : [];
+  return additionalProperties === false && names.every((name) => Array.isArray(required) && required.includes(name));
+}
+
+function subschemasOf({ properties, items, anyOf, $defs, definitions }: WireObject): readonly unknown[] {
+  const alternatives: readonly unknown[] = Array.isArray(anyOf) ? anyOf : [];
+  const named = [properties, $defs, definitions].filter(isWireObject).flatMap((schemas) => Object.values(schemas));
+  return [...named, ...alternatives, ...(items === undefined ? [] : [items])];
+}

@@ -1,0 +1,112 @@
+import { ModelError, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
+import { EventBatch } from './event-batch.js';
+import { fromIncompleteReason } from './from-finish-reason.js';
+import { fromProviderError } from './from-provider-error.js';
+import { fromResponsesUsage } from './from-responses-usage.js';
+import { outputToKeep, type ProviderData } from './provider-data.js';
+import { ResponsesOutput } from './responses.output.js';
+import type { WireAnswer } from './wire-answer.js';
+import { isWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
+
+/** They announce, or repeat, what other events say; the first three carry the whole request with every tool in it. */
+const REDUNDANT: ReadonlySet<string> = new Set(
+  (
+    'created in_progress queued content_part.added content_part.done output_text.done output_text.annotation.added refusal.done ' +
+    'reasoning_text.done reasoning_summary_part.added reasoning_summary_part.done reasoning_summary_text.done'
+  )
+    .split(' ')
+    .map((name) => `response.${name}`),
+);
+
+/** An answer to `POST /responses`. Events that are not known say nothing. */
+export class ResponsesAnswer implements WireAnswer {
+  readonly kind = 'response';
+  readonly redundant = REDUNDANT;
+  private readonly batch = new EventBatch();
+  private readonly output = new ResponsesOutput(this.batch);
+  private usage: Usage | undefined;
+  private hasLost = false;
+  private error: ModelError | undefined;
+  /** Set by the event that says how the answer ended. */
+  private end: { readonly status: unknown; readonly reason: unknown } | undefined;
+
+  constructor(private readonly model: string) {}
+
+  get failure(): ModelError | undefined {
+    return this.error;
+  }
+
+  get hasEnded(): boolean {
+    return this.end !== undefined;
+  }
+
+  fail(error: ModelError): void {
+    this.error ??= error;
+  }
+
+  lose(): void {
+    this.hasLost = true;
+  }
+
+  takeEvents(): ModelEvent[] {
+    return this.batch.take();
+  }
+
+  takeChunk(event: WireObject): void {
+    switch (event.type) {
+      case 'response.completed':
+      case 'response.incomplete':
+      case 'response.failed':
+      case 'response.cancelled':
+        if (isWireObject(event.response)) this.takeWhole(event.response);
+        return;
+      case 'error':
+        this.fail(fromProviderError(event.error ?? event));
+        return;
+      case undefined:
+        if (isWireObject(event.error)) this.fail(fromProviderError(event.error));
+        return;
+      default:
+        this.output.take(event);
+    }
+  }
+
+  recognises(body: WireObject): boolean {
+    return 'output' in body || isWireObject(body.error);
+  }
+
+  /** The response in full, as the last event repeats it. */
+  takeWhole(response: WireObject): void {
+    const { status, error, incomplete_details: details } = response;
+    if (status === 'failed' || isWireObject(error)) {
+      this.fail(fromProviderError(error ?? 'it says no more'));
+      return;
+    }
+    for (const [index, item] of wireObjectsIn(response.output).entries()) this.output.takeMissing(index, item);
+    this.usage = fromResponsesUsage(response.usage);
+    this.end = { status, reason: isWireObject(details) ? details.reason : undefined };
+  }
+
+  finish(): void {
+    const { items, calls, refusal, hasNameless } = this.output.finish();
+    const reason = this.reasonFor(calls.length > 0, refusal !== '');
+    if (hasNameless && (reason === 'stop' || reason === 'tool_calls')) {
+      this.fail(new ModelError('The provider sent a tool call without a name.', { retryable: true }));
+      return;
+    }
+    for (const { toolCallId, name, arguments: text } of calls) this.batch.push({ type: 'tool-call', toolCallId, name, arguments: text });
+    if (this.usage !== undefined) this.batch.push({ type: 'usage', usage: this.usage });
+    const output = outputToKeep(items);
+    const data: ProviderData = { model: this.model, ...(refusal !== '' && { refusal }), ...(output && { output }) };
+    this.batch.push({ type: 'finish', reason, ...((refusal !== '' || output) && { providerData: { openai: data } }) });
+  }
+
+  private reasonFor(hasCalls: boolean, hasRefused: boolean): ModelFinishReason {
+    if (this.end === undefined || this.hasLost) return 'incomplete';
+    const { status, reason } = this.end;
+    if (status === 'incomplete') return fromIncompleteReason(reason);
+    if (status === 'cancelled' || status === 'in_progress' || status === 'queued') return 'incomplete';
+    if (hasCalls) return 'tool_calls';
+    return hasRefused ? 'content_filter' : 'stop';
+  }
+}

@@ -1,0 +1,130 @@
+import type { EventBatch } from './event-batch.js';
+import { ToolCallAssembler, type AssembledCall } from './tool-call.assembler.js';
+import { isWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
+
+/** What the deltas of a message and of reasoning are. */
+const SHOWN: ReadonlyMap<unknown, 'text-delta' | 'reasoning-delta' | 'refusal'> = new Map([
+  ['response.output_text.delta', 'text-delta'],
+  ['response.reasoning_summary_text.delta', 'reasoning-delta'],
+  ['response.reasoning_text.delta', 'reasoning-delta'],
+  ['response.refusal.delta', 'refusal'],
+] as const);
+
+/** What is known of one output item while it streams. */
+interface PartialItem {
+  /** The type of the first delta it came in; undefined for an item that did not stream. */
+  streamed: unknown;
+  /** As the provider repeats it when it is done. */
+  whole: WireObject | undefined;
+}
+
+/** The output of a response in full. */
+export interface FinishedOutput {
+  /** Every item that was finished, as it came, in the model's order. */
+  readonly items: readonly WireObject[];
+  readonly calls: readonly AssembledCall[];
+  readonly refusal: string;
+  readonly hasNameless: boolean;
+}
+
+/**
+ * The output items of a response: messages, reasoning, calls of our tools, and calls of the provider's own, which are kept but never are a tool call
+ * of ours. What an item says when it is done wins over its deltas; what was not streamed is shown then.
+ */
+export class ResponsesOutput {
+  private readonly calls: ToolCallAssembler;
+  private readonly items = new Map<number, PartialItem>();
+  /** For servers that leave `output_index` out. */
+  private readonly indexes = new Map<unknown, number>();
+  private refusal = '';
+
+  constructor(private readonly batch: EventBatch) {
+    this.calls = new ToolCallAssembler(batch);
+  }
+
+  take(event: WireObject): void {
+    switch (event.type) {
+      case 'response.output_item.added':
+        this.open(this.indexOf(event), event.item);
+        return;
+      case 'response.output_item.done':
+        if (isWireObject(event.item)) this.close(this.indexOf(event), event.item);
+        return;
+      case 'response.function_call_arguments.done':
+        this.calls.complete(this.indexOf(event), { arguments: event.arguments });
+        return;
+      case 'response.function_call_arguments.delta':
+        this.calls.take([{ index: this.indexOf(event), function: { arguments: event.delta } }]);
+        return;
+      default:
+        if (typeof event.delta === 'string') this.takeDelta(event, event.delta);
+    }
+  }
+
+  /** An item of the response in full, where the stream did not finish it. */
+  takeMissing(index: number, item: WireObject): void {
+    if (this.items.get(index)?.whole === undefined) this.close(index, item);
+  }
+
+  finish(): FinishedOutput {
+    const ordered = [...this.items].toSorted(([one], [other]) => one - other).map(([, { whole }]) => whole);
+    const items = ordered.filter((item) => item !== undefined);
+    return { items, calls: this.calls.finish(), refusal: this.refusal, hasNameless: this.calls.hasNameless };
+  }
+
+  /** Reasoning that comes both as summary and as text is shown as what came first. */
+  private takeDelta(event: WireObject, delta: string): void {
+    const shown = SHOWN.get(event.type);
+    if (shown === undefined) return;
+    const item = this.itemAt(this.indexOf(event));
+    item.streamed ??= event.type;
+    if (shown === 'refusal') this.refusal += delta;
+    else if (shown === 'text-delta' || item.streamed === event.type) this.batch.append(shown, delta);
+  }
+
+  private open(index: number, item: unknown): void {
+    this.itemAt(index);
+    if (isWireObject(item) && item.type === 'function_call') this.calls.take([{ index, id: item.call_id, function: { name: item.name } }]);
+  }
+
+  private close(index: number, item: WireObject): void {
+    const known = this.itemAt(index);
+    known.whole = item;
+    if (item.type === 'function_call') this.calls.complete(index, item);
+    else if (known.streamed === undefined && item.type === 'message') this.showMessage(item);
+    else if (known.streamed === undefined && item.type === 'reasoning') this.showReasoning(item);
+  }
+
+  private showMessage({ content }: WireObject): void {
+    for (const { type, text, refusal } of wireObjectsIn(content)) {
+      if (type === 'output_text' && typeof text === 'string') this.batch.append('text-delta', text);
+      if (type === 'refusal' && typeof refusal === 'string') this.refusal += refusal;
+    }
+  }
+
+  private showReasoning({ summary, content }: WireObject): void {
+    const summaries = wireObjectsIn(summary);
+    for (const { text } of summaries.length > 0 ? summaries : wireObjectsIn(content)) {
+      if (typeof text === 'string') this.batch.append('reasoning-delta', text);
+    }
+  }
+
+  private itemAt(index: number): PartialItem {
+    const known = this.items.get(index);
+    if (known !== undefined) return known;
+    const item = { streamed: undefined, whole: undefined };
+    this.items.set(index, item);
+    return item;
+  }
+
+  /** By the index; else by the item's id; an event with neither belongs to the newest item. */
+  private indexOf(event: WireObject): number {
+    const { type, output_index: index, item } = event;
+    if (typeof index === 'number') return index;
+    const id = isWireObject(item) ? item.id : event.item_id;
+    const isNew = type === 'response.output_item.added' || this.items.size === 0;
+    const found = isNew ? this.items.size : (this.indexes.get(id) ?? this.items.size - 1);
+    this.indexes.set(id, found);
+    return found;
+  }
+}
