@@ -15,7 +15,7 @@ export const SUPPORT_POLICY: Policy = {
   version: 'desk-support-1',
   allow: DESK_POLICY.allow,
   deny: ['catalog__setPrice'],
-  requireApproval: { effects: ['external_side_effect'] },
+  requireApproval: [{ effects: ['external_side_effect'] }],
 };
 
 const POLICY_OF_ROLE: Readonly<Record<Role, Policy>> = { manager: DESK_POLICY, support: SUPPORT_POLICY };

@@ -59,7 +59,11 @@ describe('a receipt', () => {
 
   it('is not mailed by support without an approval', async () => {
     const { events, mails } = await askForReceipt('alice');
-    expect(ofType(events, 'tool-result')[0]?.record).toMatchObject({ status: 'denied' });
+    expect(ofType(events, 'approval-request')[0]?.approval).toMatchObject({
+      declaredId: 'orders__sendReceipt',
+      args: { orderId: 'o-1021' },
+    });
+    expect(ofType(events, 'run-end')[0]?.finishReason).toBe('waiting');
     expect(mails).toEqual([]);
   });
 });

@@ -1,4 +1,20 @@
-export type { ApprovalDecision, ApprovalRequest } from './protocol/approval.js';
+export { ApprovalStore } from './protocol/approval.js';
+export type {
+  ApprovalAmendment,
+  ApprovalAnswer,
+  ApprovalBinding,
+  ApprovalDecision,
+  ApprovalQuery,
+  ApprovalRecord,
+  ApprovalRequest,
+  PreviewChange,
+  ToolPreview,
+} from './protocol/approval.js';
+export { ApprovalError } from './approval/approval.error.js';
+export { ApprovalService } from './approval/approval.service.js';
+export type { ApprovalFilter, Approver } from './approval/approval.service.js';
+export { MemoryApprovalStore } from './approval/memory.approval.store.js';
+export { DataPolicyEngine } from './policy/data.policy.engine.js';
 export { AttachedResult, attach } from './protocol/attachment.js';
 export type { Attachment, AttachmentDigest, MediaPart, RecordedAttachment } from './protocol/attachment.js';
 export { AuditError, AuditStore } from './protocol/audit.js';
@@ -34,11 +50,29 @@ export type {
   ToolMessage,
   UserMessage,
 } from './protocol/message.js';
-export { assemble } from './protocol/model-answer.js';
-export type { ModelAnswer } from './protocol/model-answer.js';
-export type { Decision, Policy, PolicySubject } from './protocol/policy.js';
+export { PolicyEngine } from './protocol/policy.js';
+export type {
+  ApprovalRule,
+  ApprovalTerms,
+  CallBudget,
+  ConnectionRule,
+  Decision,
+  FlowLevel,
+  InformationFlow,
+  Policy,
+  PolicyActor,
+  PolicyCall,
+  PolicyGrants,
+  PolicySubject,
+  PolicyTool,
+  RunBudget,
+  RunSpending,
+} from './protocol/policy.js';
 export type { Register, RegisteredActor } from './protocol/register.js';
 export type { RunHandle } from './protocol/run-handle.js';
+export { Secret } from './protocol/secret.js';
+export { assemble } from './protocol/model-answer.js';
+export type { ModelAnswer } from './protocol/model-answer.js';
 export type { PrepareStep, StepChange, UpcomingStep } from './protocol/step-preparation.js';
 export { TOOL_EFFECTS, ToolSource } from './protocol/tool.js';
 export type {

@@ -10,10 +10,20 @@ import { NestLayerCompiler } from './discovery/nest.layers.js';
 import { ProviderInstances } from './discovery/provider.instances.js';
 import { ToolExplorer } from './discovery/tool.explorer.js';
 import { ToolFeature, type ToolFeatureOptions } from './discovery/tool-feature.js';
+import { ApprovalService } from './approval/approval.service.js';
+import { MemoryApprovalStore } from './approval/memory.approval.store.js';
+import { auditFindings } from './audit/audit.options.js';
+import { AuditTrail } from './audit/audit.trail.js';
+import { MemoryAuditStore } from './audit/memory.audit.store.js';
+import { ApprovalGate } from './execution/approval.gate.js';
+import { ApprovedEdit } from './execution/approved.edit.js';
 import { ArgumentReader } from './execution/argument.reader.js';
 import { CallAdmission } from './execution/call.admission.js';
+import { CallAudit } from './execution/call.audit.js';
 import { CallContextFactory } from './execution/call.context.factory.js';
+import { CallIntake } from './execution/call.intake.js';
 import { CallLookup } from './execution/call.lookup.js';
+import { CallPreview } from './execution/call.preview.js';
 import { CallReader } from './execution/call.reader.js';
 import { EffectGuard } from './execution/effect.guard.js';
 import { ExecutionRules } from './execution/execution.rules.js';
@@ -31,19 +41,27 @@ import { HistoryStep } from './loop/history/history.step.js';
 import { toolLoopToken } from './loop/inject-tool-loop.decorator.js';
 import { LoopSettings } from './loop/loop.settings.js';
 import { MemoryConversationStore } from './loop/memory.conversation.store.js';
+import { MemorySuspendedRunStore } from './loop/memory.suspended.run.store.js';
 import { ModelStep } from './loop/model.step.js';
 import { RunOpener } from './loop/run.opener.js';
 import { RunPreparation } from './loop/run.preparation.js';
 import { StepPreparation } from './loop/step.preparation.js';
 import { StructuredAnswers } from './loop/structured.answer.js';
+import { SuspendedRuns } from './loop/suspended.runs.js';
 import { ToolLoop } from './loop/tool.loop.js';
 import type { ToolLoopOptions } from './loop/tool-loop.options.js';
 import { ToolLoopService } from './loop/tool-loop.service.js';
 import { TOOL_LOOP_OPTIONS } from './loop/tool-loop.tokens.js';
 import { ToolStep } from './loop/tool.step.js';
+import { ActorIdentity } from './policy/actor.identity.js';
+import { DataPolicyEngine, listOf } from './policy/data.policy.engine.js';
+import { ApprovalStore } from './protocol/approval.js';
+import { AuditStore } from './protocol/audit.js';
 import { CallJournal } from './protocol/call-journal.js';
 import { ConversationStore } from './protocol/conversation-store.js';
 import type { LoopProfile } from './protocol/loop-profile.js';
+import { PolicyEngine } from './protocol/policy.js';
+import { SuspendedRunStore } from './protocol/suspended-run.js';
 import { SchemaValidators } from './schema/schema.validators.js';
 import { ToolLoopBootstrap } from './tool-loop.bootstrap.js';
 
@@ -80,6 +98,12 @@ const OWN_PROVIDERS: readonly Provider[] = [
   CallContextFactory,
   CallAdmission,
   PolicyGate,
+  CallPreview,
+  CallAudit,
+  ApprovedEdit,
+  ApprovalGate,
+  CallIntake,
+  ApprovalService,
   EffectGuard,
   ToolCallStorage,
   ToolInvoker,
@@ -96,12 +120,31 @@ const OWN_PROVIDERS: readonly Provider[] = [
   ToolStep,
   FinalAnswer,
   ToolLoop,
+  SuspendedRuns,
   RunPreparation,
   RunOpener,
   ToolLoopBootstrap,
   loopProvider(ToolLoopService, {}),
   { provide: ExecutionRules, inject: [TOOL_LOOP_OPTIONS], useFactory: ({ execution }: ToolLoopOptions) => new ExecutionRules(execution) },
+  { provide: ActorIdentity, inject: [TOOL_LOOP_OPTIONS], useFactory: (options: ToolLoopOptions) => new ActorIdentity(options) },
+  {
+    provide: DataPolicyEngine,
+    inject: [TOOL_LOOP_OPTIONS, ToolCatalog, SchemaValidators],
+    useFactory: ({ policy }: ToolLoopOptions, catalog: ToolCatalog, validators: SchemaValidators) =>
+      new DataPolicyEngine(listOf(policy), catalog, validators),
+  },
+  { provide: PolicyEngine, useExisting: DataPolicyEngine },
+  { provide: ApprovalStore, useClass: MemoryApprovalStore },
+  { provide: SuspendedRunStore, useClass: MemorySuspendedRunStore },
   { provide: CallJournal, useClass: MemoryCallJournal },
+  { provide: AuditStore, useClass: MemoryAuditStore },
+  {
+    provide: AuditTrail,
+    inject: [TOOL_LOOP_OPTIONS, AuditStore],
+    useFactory: ({ audit }: ToolLoopOptions, store: AuditStore) =>
+      // What is wrong with the options is a finding, like everything else that is.
+      audit && auditFindings(audit, 'audit').length === 0 ? new AuditTrail(store, audit) : undefined,
+  },
   { provide: ConversationStore, useClass: MemoryConversationStore },
 ];
 
@@ -111,7 +154,18 @@ const OWN_PROVIDERS: readonly Provider[] = [
  */
 @Module({
   imports: [DiscoveryModule],
-  exports: [ToolLoopService, RunOpener, ToolCatalog, ToolRegistry, ToolRunner, ToolCallStorage, SchemaValidators],
+  exports: [
+    ApprovalService,
+    AuditTrail,
+    DataPolicyEngine,
+    ToolLoopService,
+    RunOpener,
+    ToolCatalog,
+    ToolRegistry,
+    ToolRunner,
+    ToolCallStorage,
+    SchemaValidators,
+  ],
 })
 export class ToolLoopModule extends ConfigurableModuleClass {
   /**

@@ -4,8 +4,8 @@ import type { EntityRegistry } from '../discovery/entity.registry.js';
 import type { ToolTemplate } from '../discovery/tool.template.js';
 import type { Finding } from '../protocol/errors.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
-import type { PolicySubject } from '../protocol/policy.js';
-import type { Tool, ToolSpec } from '../protocol/tool.js';
+import type { PolicyTool } from '../protocol/policy.js';
+import type { Tool, ToolOrigin, ToolSpec } from '../protocol/tool.js';
 import { isGlob } from './glob.js';
 import { notReady, ToolRegistry, unknownTool, type Problem } from './tool.registry.js';
 import { isToolPredicate, selects, type CatalogEntry } from './tool.selection.js';
@@ -73,17 +73,9 @@ export class ToolCatalog {
   }
 
   /** What policy may be asked about: every declared id, entity tools included. */
-  subjects(): readonly PolicySubject[] {
-    const own = this.all().map(({ tool: { spec, origin } }) => ({
-      declaredId: spec.declaredId,
-      effect: spec.effect,
-      origin,
-    }));
-    const entities = entityTemplates(this.entities).map(({ spec }) => ({
-      declaredId: spec.declaredId,
-      effect: spec.effect,
-      origin: { source: 'discovery', trusted: true },
-    }));
+  subjects(): readonly PolicyTool[] {
+    const own = this.all().map(({ tool: { spec, origin } }) => policyTool(spec, origin));
+    const entities = entityTemplates(this.entities).map(({ spec }) => policyTool(spec, { source: 'discovery', trusted: true }));
     return [...own, ...entities];
   }
 
@@ -166,4 +158,8 @@ function prefixFindings({ tool, at }: CatalogEntry, { definitions }: EntityRegis
       remedy: 'Give one another name: @ToolProvider({ namespace }) or @ToolProvider({ prefix }).',
     },
   ];
+}
+
+function policyTool({ declaredId, effect, labels, inputSchema }: ToolSpec, origin: ToolOrigin): PolicyTool {
+  return { declaredId, effect, labels, inputSchema, origin };
 }

@@ -6,6 +6,7 @@ import { canonicalJson } from '../schema/canonical-json.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import { reservedNamesIn } from '../schema/schema.subset.js';
 import { CallFailure } from './call.failure.js';
+import { limitsOf } from './call-limits.js';
 import type { CallProgress } from './execution.scope.js';
 import { fromCanonical, parseJson } from './from-arguments.js';
 import { untilAborted } from './interruption.js';
@@ -25,8 +26,9 @@ export class ArgumentReader {
   constructor(private readonly validators: SchemaValidators) {}
 
   /** Throws `invalid_json`, `tenant_override` or `invalid_args`. */
-  async read(tool: Tool, { request, scope, options }: CallProgress): Promise<ReadArguments> {
-    const sent = parseArguments(request.call, scope.limits.argumentBytes);
+  async read(tool: Tool, progress: CallProgress): Promise<ReadArguments> {
+    const { request, scope, options } = progress;
+    const sent = parseArguments(request.call, limitsOf(progress).argumentBytes);
     if (isTooDeep(sent)) throw CallFailure.of('invalid_args', 'The arguments are nested too deeply; send flatter ones.');
     const reserved = reservedNamesIn(sent, tool.input.reserved);
     if (reserved !== undefined)

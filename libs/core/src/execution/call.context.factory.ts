@@ -4,7 +4,9 @@ import type { Tool } from '../protocol/tool.js';
 import { compileReveal } from '../schema/revealed.projection.js';
 import type { CallProgress } from './execution.scope.js';
 import { idempotencyKeyOf } from './idempotency-key.js';
+import { limitsOf } from './call-limits.js';
 import { linkSignal } from './interruption.js';
+import { PolicyGate } from './policy.gate.js';
 import { ProgressReport } from './progress.report.js';
 
 /** A call's context while code of the application runs in it. Close it when that code is done, or out of time. */
@@ -20,12 +22,15 @@ export class CallContextFactory {
   private readonly logger = new Logger('ToolCall');
   private readonly anything = compileReveal('all');
 
-  constructor(@Optional() private readonly broker?: ConnectionBroker) {}
+  constructor(
+    private readonly policy: PolicyGate,
+    @Optional() private readonly broker?: ConnectionBroker,
+  ) {}
 
   /** The signal is aborted with the run, or when the tool's time is up. */
   open(tool: Tool, progress: CallProgress): OpenContext {
     const { request, scope } = progress;
-    const ms = tool.timeoutMs ?? scope.limits.toolCallMs;
+    const { toolCallMs: ms } = limitsOf(progress);
     const link = linkSignal(scope.signal, { ms, message: `The tool did not answer within ${ms} ms.` });
     const report = new ProgressReport(progress, this.logger);
     const context: ToolCallContext = {
@@ -39,6 +44,7 @@ export class CallContextFactory {
       progress: (value) => void report.show(value, this.anything),
       connection: async (id) => {
         report.assertRunning();
+        this.policy.assertConnection(tool, id, scope);
         return this.brokerFor(id).resolve(id, context);
       },
     };

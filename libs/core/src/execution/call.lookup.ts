@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { closestTo } from '../catalog/suggestion.js';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
-import { decide } from '../policy/compiled.policy.js';
+import { subjectOf } from '../policy/policy-subject.js';
+import { decide } from '../policy/strictest-decision.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure } from './call.failure.js';
 import type { CallProgress, ExecutionScope } from './execution.scope.js';
@@ -22,7 +23,7 @@ export class CallLookup {
     if (howToGetBack !== undefined) throw CallFailure.of('tool_gone', `The tool "${name}" is no longer available. ${howToGetBack}`);
     const message = unknownToolMessage(name, scope);
     const listed = this.catalog.find(name);
-    const decision = listed && decide(scope.policies, { ...listed.spec, origin: listed.origin });
+    const decision = listed && decide(scope.policies, subjectOf(listed, scope.actor));
     if (decision?.kind !== 'deny') throw CallFailure.of('unknown_tool', message);
     progress.decision = decision;
     throw CallFailure.of('policy_denied', message);
@@ -36,10 +37,10 @@ export function unknownToolMessage(name: string, scope: ExecutionScope): string 
   return `No tool is named ${JSON.stringify(name.slice(0, 64))}. ${hint}`;
 }
 
-function permittedIds({ toolset, policies }: ExecutionScope): string[] {
+function permittedIds({ toolset, policies, actor }: ExecutionScope): string[] {
   const permitted = toolset.specs.filter(({ id }) => {
     const tool = toolset.find(id);
-    return tool && decide(policies, { ...tool.spec, origin: tool.origin }).kind !== 'deny';
+    return tool && decide(policies, subjectOf(tool, actor)).kind !== 'deny';
   });
   return permitted.map(({ id }) => id);
 }

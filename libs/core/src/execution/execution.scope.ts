@@ -1,15 +1,16 @@
 import type { Toolset } from '../catalog/toolset.js';
-import type { CompiledPolicy } from '../policy/compiled.policy.js';
+import type { SpendingLedger } from '../policy/spending.ledger.js';
 import type { ExecutionOptions } from '../protocol/execution-options.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { Limits } from '../protocol/limits.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
 import type { ToolCall, ToolMessage } from '../protocol/message.js';
-import type { Decision } from '../protocol/policy.js';
+import type { Decision, InformationFlow, PolicyActor, PolicyEngine } from '../protocol/policy.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
+import type { RunApprovals } from './run.approvals.js';
 
 /** Where a call is executed: whose run, which tools, under which policies and limits. */
 export interface ExecutionScope {
@@ -18,7 +19,13 @@ export interface ExecutionScope {
   /** Part of the idempotency key, so that one actor's key never answers another. */
   readonly actorId: string | undefined;
   readonly toolset: Toolset;
-  readonly policies: readonly CompiledPolicy[];
+  /** For whom policies decide. */
+  readonly actor: PolicyActor;
+  readonly policies: readonly PolicyEngine[];
+  /** What the model had read when it made the call. */
+  readonly flow: InformationFlow;
+  readonly spending: SpendingLedger;
+  readonly approvals: RunApprovals;
   readonly limits: Limits;
   /** What the run says of how its calls are executed. */
   readonly options?: Partial<ExecutionOptions>;
@@ -40,6 +47,8 @@ export interface CallRequest {
   readonly index: number;
   /** Set where the loop does not let the call happen, e.g. for a limit; the pipeline answers it with this. */
   readonly refusal?: ToolFailure;
+  /** Set where an earlier call of the step waits for a decision: the call may ask for one as well, and is not made. */
+  readonly isHeld?: boolean;
 }
 
 /** What the pipeline has found out about a call so far; the record is made from it, however far the call came. */
@@ -66,4 +75,6 @@ export interface ToolOutcome {
   readonly tool?: Tool;
   /** What the tool's method returned, before any projection. Absent when it failed or was answered from the journal. */
   readonly live?: unknown;
+  /** Set where the call was not made yet, for want of a decision. */
+  readonly isPending?: true;
 }

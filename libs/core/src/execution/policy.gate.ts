@@ -1,24 +1,43 @@
 import { Injectable } from '@nestjs/common';
-import { decide } from '../policy/compiled.policy.js';
+import { subjectOf } from '../policy/policy-subject.js';
+import { decide } from '../policy/strictest-decision.js';
+import type { JsonObject } from '../protocol/json.js';
+import type { Decision } from '../protocol/policy.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure } from './call.failure.js';
 import { unknownToolMessage } from './call.lookup.js';
-import type { CallProgress } from './execution.scope.js';
+import type { CallProgress, ExecutionScope } from './execution.scope.js';
 
-/** The same decision that listed the tool, asked again before it runs: admission with stage 1, approval as stage 4. */
+/** The same decision that listed the tool, asked again before it runs: without the arguments at stage 1, with them at stage 4. */
 @Injectable()
 export class PolicyGate {
   /** Throws `policy_denied`, before the arguments are looked at: what is wrong with them would tell that the tool exists. */
   admit(tool: Tool, progress: CallProgress): void {
     const { scope } = progress;
-    const decision = decide(scope.policies, { ...tool.spec, origin: tool.origin });
-    progress.decision = decision;
-    if (decision.kind === 'deny') throw CallFailure.of('policy_denied', unknownToolMessage(tool.spec.id, scope));
+    progress.decision = decide(scope.policies, subjectOf(tool, scope.actor));
+    if (progress.decision.kind === 'deny') throw CallFailure.of('policy_denied', unknownToolMessage(tool.spec.id, scope));
   }
 
-  /** Throws `approval_denied` where a person's yes is needed and nobody can give it. */
-  authorise({ decision }: CallProgress): void {
-    if (decision?.kind === 'require_approval')
-      throw CallFailure.of('approval_denied', `${decision.reason} Nobody can give it in this run, so the call was not made.`);
+  /** Whether this very call may happen, or needs a person's yes. Throws `policy_denied` or `budget_exceeded`. */
+  judge(tool: Tool, args: JsonObject, progress: CallProgress): Decision {
+    const { scope } = progress;
+    const { flow, spending: spent } = scope;
+    const instance = tool.entity && { instanceId: tool.entity.instanceId };
+    const decision = decide(scope.policies, { ...subjectOf(tool, scope.actor), call: { args, flow, spent, ...instance } });
+    progress.decision = decision;
+    if (decision.kind !== 'deny') return decision;
+    if (decision.isOverBudget) throw CallFailure.of('budget_exceeded', decision.reason);
+    throw CallFailure.of('policy_denied', unknownToolMessage(tool.spec.id, scope));
+  }
+
+  /** Counts a call that is let in. */
+  charge({ spec, origin }: Tool, args: JsonObject, { spending }: ExecutionScope): void {
+    spending.calls.push({ declaredId: spec.declaredId, trusted: origin.trusted, args });
+  }
+
+  /** Throws where no rule lets the tool use the connection. */
+  assertConnection(tool: Tool, connection: string, scope: ExecutionScope): void {
+    const { kind, reason } = decide(scope.policies, { ...subjectOf(tool, scope.actor), connection });
+    if (kind === 'deny') throw CallFailure.of('forbidden', reason);
   }
 }

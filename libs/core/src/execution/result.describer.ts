@@ -6,6 +6,7 @@ import { ProjectionError } from '../schema/projection.error.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import { readAttachments, type ReadAttachments } from './attached-media.js';
 import { CallFailure } from './call.failure.js';
+import { limitsOf } from './call-limits.js';
 import type { CallProgress } from './execution.scope.js';
 import { metadataOf, resultText, withMetadata } from './result.format.js';
 import type { InvokedResult } from './tool.invoker.js';
@@ -31,7 +32,7 @@ export class ResultDescriber {
 
   /** Throws `invalid_output`; what is wrong with the result is in the log, for the developer. */
   describe(tool: Tool, { result: live, attachments }: InvokedResult, progress: CallProgress): DescribedResult {
-    const mostBytes = progress.scope.limits.resultBytes;
+    const { resultBytes: mostBytes } = limitsOf(progress);
     const model = this.project(tool, live, 'model');
     const problems = tool.spec.outputSchema ? this.validators.validate(tool.spec.outputSchema, model) : [];
     if (problems.length > 0)

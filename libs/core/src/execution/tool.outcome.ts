@@ -39,6 +39,12 @@ function withParts(text: string, attachments: readonly RecordedAttachment[] = []
 
 const DENIED = new Set<ToolFailure['code']>(['forbidden', 'policy_denied', 'approval_denied', 'tenant_override']);
 
+/** A call that was not made yet. Of it nothing is told but that it waits; its outcome follows when the run goes on. */
+export function pending(progress: CallProgress): ToolOutcome {
+  const record: ToolInvocationRecord = { ...basicRecord(progress), status: 'waiting' };
+  return { record, content: '', isPending: true, ...(progress.tool && { tool: progress.tool }) };
+}
+
 /** A call that was refused or failed. A tool that policy denies reads like one that does not exist. */
 export function failed(progress: CallProgress, failure: ToolFailure): ToolOutcome {
   const status = DENIED.has(failure.code) ? 'denied' : 'failed';

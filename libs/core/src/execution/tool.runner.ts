@@ -1,14 +1,15 @@
 import { Injectable, Logger } from '@nestjs/common';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure, failureOf, refuseWhenAborted, unexplained } from './call.failure.js';
-import { CallAdmission } from './call.admission.js';
+import { CallAudit } from './call.audit.js';
+import { CallIntake } from './call.intake.js';
 import { CallLog } from './call.log.js';
+import { CallPending } from './call.pending.js';
 import { CallReader } from './call.reader.js';
 import { EffectGuard } from './effect.guard.js';
 import type { CallProgress, CallRequest, ExecutionScope, ToolOutcome } from './execution.scope.js';
-import { PolicyGate } from './policy.gate.js';
 import { ResultRunner } from './result.runner.js';
-import { failed, replayed } from './tool.outcome.js';
+import { failed, pending, replayed } from './tool.outcome.js';
 
 /**
  * The only way a tool is executed, whoever asks. The stages, in their order:
@@ -16,7 +17,7 @@ import { failed, replayed } from './tool.outcome.js';
  * 1. lookup in the run's toolset, and policy's denial
  * 2. size and JSON of the arguments
  * 3. reserved names, schema, DTO
- * 4. Nest's guards and pipes, then approval
+ * 4. Nest's guards and pipes, then policy's word on the arguments, and approval
  * 5. the journal, where the tool changes things
  * 6. a place, interceptors, time budget, cancellation; this and the next once more where a run tries again
  * 7. the method, inside AsyncLocalStorage
@@ -30,29 +31,27 @@ export class ToolRunner {
 
   constructor(
     private readonly reader: CallReader,
-    private readonly policy: PolicyGate,
-    private readonly admission: CallAdmission,
+    private readonly intake: CallIntake,
     private readonly effects: EffectGuard,
     private readonly results: ResultRunner,
+    private readonly audit: CallAudit,
   ) {}
 
-  /** Runs one call through every stage. Never throws: whatever happens, the call has exactly one outcome. */
+  /** Runs one call through every stage. Never throws: whatever happens, the call has exactly one outcome, or is pending. */
   async exec(request: CallRequest, scope: ExecutionScope): Promise<ToolOutcome> {
     const progress = this.reader.open(request, this.shielded(scope));
     const outcome = await this.attempt(progress)
       .catch((error: unknown) => this.toFailure(progress, error))
       .catch(() => failed(progress, unexplained())); // thrown was something that cannot even be looked at
+    if (outcome.isPending) return outcome;
     this.log.ended(progress, outcome.record);
+    await this.audit.ended(progress, outcome);
     await progress.scope.emit({ type: 'tool-result', step: request.step, record: outcome.record });
     return outcome;
   }
 
   private async attempt(progress: CallProgress): Promise<ToolOutcome> {
-    const { tool, input: sent } = await this.reader.read(progress);
-    if (progress.request.refusal) throw new CallFailure(progress.request.refusal);
-    const input = await this.admission.admit(tool, sent, progress);
-    progress.args = input.args;
-    this.policy.authorise(progress);
+    const { tool, input } = await this.intake.take(progress);
     refuseWhenAborted(progress.scope.signal);
     const performed = await this.effects.claim(tool, input, progress);
     if (performed) return replayed(progress, performed);
@@ -75,6 +74,7 @@ export class ToolRunner {
   }
 
   private toFailure(progress: CallProgress, error: unknown): ToolOutcome {
+    if (error instanceof CallPending) return pending(progress);
     const failure = failureOf(error);
     if (failure.correlationId !== undefined) {
       const { request, scope } = progress;

@@ -1,9 +1,11 @@
 import { selects } from '../catalog/tool.selection.js';
 import type { Toolset } from '../catalog/toolset.js';
-import { decide, type CompiledPolicy } from '../policy/compiled.policy.js';
+import { subjectOf } from '../policy/policy-subject.js';
+import { decide } from '../policy/strictest-decision.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import type { Limits } from '../protocol/limits.js';
+import type { PolicyActor, PolicyEngine } from '../protocol/policy.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import type { ToolInjection } from '../protocol/tool-injection.js';
@@ -11,7 +13,8 @@ import type { ToolInjection } from '../protocol/tool-injection.js';
 /** What injected tools obey. */
 export interface InjectionRules {
   readonly run: RunContext;
-  readonly policies: readonly CompiledPolicy[];
+  readonly actor: PolicyActor;
+  readonly policies: readonly PolicyEngine[];
   readonly exclude: readonly ToolSelector[];
   readonly limits: Limits;
 }
@@ -91,9 +94,8 @@ function groupByInstance(tools: readonly Tool[]): Iterable<Tool[]> {
   return groups.values();
 }
 
-function isPermitted(tool: Tool, { run, policies, exclude }: InjectionRules): boolean {
-  const { declaredId, effect } = tool.spec;
-  if (decide(policies, { declaredId, effect, origin: tool.origin }).kind === 'deny') return false;
+function isPermitted(tool: Tool, { run, actor, policies, exclude }: InjectionRules): boolean {
+  if (decide(policies, subjectOf(tool, actor)).kind === 'deny') return false;
   if (exclude.some((selector) => selects(selector, { tool }))) return false;
   return tool.when?.(run) ?? true;
 }

@@ -12,15 +12,33 @@ export interface LimitReached {
   readonly reason: FinishReason;
 }
 
+/** JSON. */
+export interface SavedCounts {
+  readonly perTool: readonly (readonly [string, number])[];
+  readonly identical: readonly (readonly [string, number])[];
+  readonly refusals: number;
+}
+
 const REFUSED = new Set<ToolErrorCode>(['unknown_tool', 'policy_denied', 'forbidden', 'approval_denied', 'tenant_override']);
 
 /** Counts one run's calls against its limits. */
 export class CallCounter {
-  private readonly perTool = new Map<string, number>();
-  private readonly identical = new Map<string, number>();
-  private refusals = 0;
+  private readonly perTool: Map<string, number>;
+  private readonly identical: Map<string, number>;
+  private refusals: number;
 
-  constructor(private readonly limits: Limits) {}
+  constructor(
+    private readonly limits: Limits,
+    saved: SavedCounts = { perTool: [], identical: [], refusals: 0 },
+  ) {
+    this.perTool = new Map(saved.perTool);
+    this.identical = new Map(saved.identical);
+    this.refusals = saved.refusals;
+  }
+
+  save(): SavedCounts {
+    return { perTool: [...this.perTool], identical: [...this.identical], refusals: this.refusals };
+  }
 
   /** Counts a call; answers with the limit it goes beyond. */
   admit(call: ToolCall, declaredId: string): LimitReached | undefined {

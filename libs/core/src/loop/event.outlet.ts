@@ -17,7 +17,7 @@ export class EventOutlet {
   private readonly logger = new Logger(EventOutlet.name);
   private critical: readonly LoopEventSink[];
   private readonly others: readonly LoopEventSink[];
-  private sequence = 0;
+  private sequence: number;
   private stamped = { at: -1, text: '' };
   private queue: Promise<void> = Promise.resolve();
   private reader: EventReader | undefined;
@@ -29,9 +29,16 @@ export class EventOutlet {
     private readonly runId: string,
     sinks: readonly LoopEventSink[],
     private readonly onFailure: (error: unknown) => void,
+    /** The sequence of the last event of the part of the run before. */
+    after = 0,
   ) {
+    this.sequence = after;
     this.critical = sinks.filter(({ critical }) => critical);
     this.others = sinks.filter(({ critical }) => !critical);
+  }
+
+  get lastSequence(): number {
+    return this.sequence;
   }
 
   attach(reader: EventReader): void {

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import type { AssistantMessage, Message } from '../protocol/message.js';
+import type { Message } from '../protocol/message.js';
+import { assistantMessage } from './assistant-message.js';
 import type { ModelAnswer } from './answer.assembler.js';
 import type { LiveRun } from './live.run.js';
 import type { Finish, LoopState } from './loop.state.js';
@@ -48,17 +49,6 @@ const INVALID_OUTPUT: Finish = {
   reason: 'error',
   error: { code: 'invalid_output', message: 'The model did not give the answer in the form that was asked for.' },
 };
-
-/** An answer as it stands in the transcript. */
-export function assistantMessage({ text, reasoning, calls, providerData }: ModelAnswer): AssistantMessage {
-  return {
-    role: 'assistant',
-    content: text,
-    ...(reasoning && { reasoning }),
-    ...(calls.length > 0 && { toolCalls: calls }),
-    ...(providerData && { providerData }),
-  };
-}
 
 /** The state with an answer's text in its transcript, in which nothing blank may stand: some providers refuse it. */
 export function withAnswer(state: LoopState, answer: ModelAnswer): LoopState {

@@ -2,14 +2,19 @@ import { Logger } from '@nestjs/common';
 import type { Toolset } from '../catalog/toolset.js';
 import type { ExecutionScope } from '../execution/execution.scope.js';
 import { untilAborted } from '../execution/interruption.js';
+import { RunApprovals } from '../execution/run.approvals.js';
 import { RunEntityHandles } from '../injection/entity.handles.js';
+import { MessageFlow } from '../policy/message.flow.js';
+import { SpendingLedger } from '../policy/spending.ledger.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
 import type { LoopHooks } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
 import { CallCounter } from './call.counter.js';
 import { CallIds } from './call.ids.js';
+import { assistantMessage } from './assistant-message.js';
 import type { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
+import type { ResumedRun } from './suspended.runs.js';
 import { ToolsetNarrowing } from './toolset.narrowing.js';
 
 /** What a hook is called with, by its name. */
@@ -21,14 +26,19 @@ export interface RunStart {
   readonly history: readonly Message[];
   /** Filled by `RunHandle.addInput` while the run goes on. */
   readonly inputs: RunInputs;
+  /** Set where the run goes on after it waited. */
+  readonly resumed?: ResumedRun;
 }
 
 /** Everything of a run that changes beside its `LoopState`. One per run, so that two runs never meet. */
 export class LiveRun {
-  readonly handles = new RunEntityHandles();
+  readonly handles: RunEntityHandles;
   readonly narrowing = new ToolsetNarrowing();
   readonly counter: CallCounter;
   readonly callIds: CallIds;
+  readonly approvals: RunApprovals;
+  readonly spending: SpendingLedger;
+  private flow = MessageFlow.of([]);
   private readonly logger = new Logger(LiveRun.name);
 
   constructor(
@@ -38,12 +48,20 @@ export class LiveRun {
     readonly emit: (event: LoopEventBody) => void | Promise<void>,
   ) {
     const { limits } = plan.execution;
-    this.counter = new CallCounter(limits);
-    this.callIds = new CallIds(start.history, limits.toolCallIdLength);
+    const { remains, saved } = start.resumed ?? {};
+    this.handles = remains?.handles ?? new RunEntityHandles();
+    this.counter = new CallCounter(limits, saved?.counts);
+    const asked = saved ? [assistantMessage(saved.pending.answer)] : [];
+    this.callIds = new CallIds([...start.history, ...asked], limits.toolCallIdLength);
+    this.approvals = new RunApprovals(plan.options.approvals ?? 'suspend', saved?.approvals);
+    this.spending = new SpendingLedger(saved?.spent);
   }
 
-  scope(toolset: Toolset): ExecutionScope {
-    return { ...this.plan.execution, retry: this.plan.options.onToolError === 'retry', toolset, signal: this.signal, emit: this.emit };
+  /** Where a call is executed whose model had read these messages. */
+  scope(toolset: Toolset, read: readonly Message[]): ExecutionScope {
+    const { plan, approvals, spending, signal, emit } = this;
+    this.flow = this.flow.at(read);
+    return { ...plan.execution, retry: plan.options.onToolError === 'retry', toolset, flow: this.flow, approvals, spending, signal, emit };
   }
 
   /** What the user adds while the run goes on. */

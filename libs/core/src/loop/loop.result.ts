@@ -24,7 +24,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     this.text = state.text;
     this.finishReason = state.finish?.reason ?? 'error';
     this.steps = state.step;
-    this.toolCalls = state.records;
+    this.toolCalls = state.pending ? [...state.records, ...state.pending.outcomes.map(({ record }) => record)] : state.records;
     this.injectedTools = state.injected;
     this.usage = state.usage;
     if (state.finish?.error) this.error = state.finish.error;

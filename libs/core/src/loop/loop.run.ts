@@ -7,15 +7,17 @@ import type { LoopEvent, LoopEventBody, LoopEventSink } from '../protocol/loop-e
 import type { LoopResult } from '../protocol/loop-result.js';
 import type { Message } from '../protocol/message.js';
 import type { RunHandle } from '../protocol/run-handle.js';
-import { NO_USAGE } from '../protocol/usage.js';
 import { EventOutlet, type EventReader } from './event.outlet.js';
 import { LiveRun } from './live.run.js';
 import { FinishedRun } from './loop.result.js';
-import type { LoopState } from './loop.state.js';
+import { firstState, type LoopState } from './loop.state.js';
+import type { PendingStep } from './pending.step.js';
 import { PullQueue } from './pull.queue.js';
 import { finishFor } from './run.failure.js';
 import { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
+import { remainsOf, resumedState, savedRun } from './saved-run.js';
+import type { ResumedRun, SuspendedRuns } from './suspended.runs.js';
 import type { ToolLoop } from './tool.loop.js';
 
 /** A store that has not kept a conversation by then fails: it must not keep a run from ending. */
@@ -26,9 +28,15 @@ export interface RunServices {
   readonly loop: ToolLoop;
   readonly conversations: ConversationStore;
   readonly sinks: readonly LoopEventSink[];
+  readonly suspended: SuspendedRuns;
 }
 
-/** One run, from its first reader to its `run-end`. */
+interface SuspendedAt {
+  readonly past: number;
+  readonly live: LiveRun;
+}
+
+/** One run, from its first reader to its `run-end`; or a part of it, where it waits for decisions and goes on later. */
 export class LoopRun<Output> implements RunHandle<Output> {
   readonly runId: string;
   readonly events$: Observable<LoopEvent>;
@@ -43,11 +51,11 @@ export class LoopRun<Output> implements RunHandle<Output> {
   constructor(
     private readonly plan: RunPlan<Output>,
     private readonly services: RunServices,
+    private readonly resumed?: ResumedRun,
   ) {
     this.runId = plan.execution.run.runId;
-    this.outlet = new EventOutlet(this.runId, services.sinks, (cause) =>
-      this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause })),
-    );
+    const onFailure = (cause: unknown): void => this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
+    this.outlet = new EventOutlet(this.runId, services.sinks, onFailure, resumed?.saved.sequence);
     this.events$ = new Observable((subscriber) => {
       this.read({ next: (event) => subscriber.next(event), end: () => subscriber.complete() });
       return () => this.abandon();
@@ -117,7 +125,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const follow = (): void => this.interrupt(Interruption.from(outer.signal));
     if (outer.signal.aborted) follow();
     outer.signal.addEventListener('abort', follow, { once: true });
-    const first = this.firstState([]);
+    const first = this.firstState();
     await this.emit(this.startEvent());
     const state = await this.drive(first).catch((error: unknown) => this.failed(first, error));
     return this.end(state, outer);
@@ -125,15 +133,39 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   private async drive(first: LoopState): Promise<LoopState> {
     const { signal } = this.interruption;
-    const { conversation } = this.plan;
-    const past = conversation ? await untilAborted(this.services.conversations.load(conversation), signal) : [];
-    const instructions = await untilAborted(Promise.resolve(this.plan.instructions()), signal);
-    const history = [...past, ...this.plan.messages];
-    const live = new LiveRun(this.plan, { instructions, history, inputs: this.inputs }, signal, (event) => this.emit(event));
+    const { resumed, plan } = this;
+    const instructions = await untilAborted(Promise.resolve(plan.instructions()), signal);
+    const { past, history } = resumed ? { past: resumed.saved.past, history: resumed.saved.state.messages } : await this.loaded();
+    const start = { instructions, history, inputs: this.inputs, ...(resumed && { resumed }) };
+    const live = new LiveRun(plan, start, signal, (event) => this.emit(event));
     const state = await this.services.loop.drive({ ...first, messages: history }, live);
-    const added = state.messages.slice(past.length);
+    if (state.pending && state.finish?.reason === 'waiting') return this.suspend(state, state.pending, { past, live });
+    const added = state.messages.slice(past);
     const hasAnswer = added.some(({ role }) => role === 'assistant');
-    return conversation && hasAnswer ? this.keep(conversation, added, state) : state;
+    return plan.conversation && hasAnswer ? this.keep(plan.conversation, added, state) : state;
+  }
+
+  private async loaded(): Promise<{ readonly past: number; readonly history: readonly Message[] }> {
+    const { conversation, messages } = this.plan;
+    if (!conversation) return { past: 0, history: messages };
+    const earlier = await untilAborted(this.services.conversations.load(conversation), this.interruption.signal);
+    return { past: earlier.length, history: [...earlier, ...messages] };
+  }
+
+  /** A run that cannot be kept until somebody decides is an error: it would wait for ever. */
+  private async suspend(state: LoopState, pending: PendingStep, { past, live }: SuspendedAt): Promise<LoopState> {
+    const { execution, conversation } = this.plan;
+    const { run, requestId, actorId } = execution;
+    const owner = { runId: run.runId, tenant: run.tenant, ...(actorId !== undefined && { actorId }) };
+    const about = { requestId, ...(conversation && { conversationId: conversation.conversationId }), past };
+    // The run-end follows, and is the last event of this part of the run.
+    const saved = savedRun(state, pending, live, { ...about, sequence: this.outlet.lastSequence + 1 });
+    try {
+      await this.services.suspended.keep(owner, saved, remainsOf(state, pending, live));
+      return state;
+    } catch (error) {
+      return this.failed(state, new Error('The run could not be kept until it is decided.', { cause: error }));
+    }
   }
 
   /** A conversation that cannot be kept makes the run an error; the transcript stays with the result. */
@@ -173,18 +205,9 @@ export class LoopRun<Output> implements RunHandle<Output> {
     return this.outlet.emit(event);
   }
 
-  private firstState(messages: readonly Message[]): LoopState {
-    return {
-      step: 0,
-      messages,
-      toolset: this.plan.toolset,
-      usage: NO_USAGE,
-      records: [],
-      injected: [],
-      text: '',
-      corrections: 0,
-      emptyAnswers: 0,
-    };
+  private firstState(): LoopState {
+    const { toolset } = this.plan;
+    return this.resumed ? resumedState(this.resumed, toolset) : firstState(toolset);
   }
 
   private startEvent(): LoopEventBody {

@@ -1,14 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
+import { auditFindings } from '../audit/audit.options.js';
 import { executionFindings } from '../discovery/execution.findings.js';
 import { CompiledPolicy } from '../policy/compiled.policy.js';
-import { policyFindings } from '../policy/policy.schema.js';
+import { DataPolicyEngine, listOf } from '../policy/data.policy.engine.js';
+import { policyFindings } from '../policy/policy-findings.js';
 import { ConfigurationError, InvalidRequestError, type Finding } from '../protocol/errors.js';
 import type { ExecutionOptions } from '../protocol/execution-options.js';
 import { LanguageModel } from '../protocol/language-model.js';
 import { DEFAULT_LIMITS, type Limits } from '../protocol/limits.js';
 import { SAID_BY_THE_RUN, type LoopProfile } from '../protocol/loop-profile.js';
-import type { Policy } from '../protocol/policy.js';
+import { PolicyEngine, type Policy } from '../protocol/policy.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import type { ExecutionScope } from '../execution/execution.scope.js';
 import { closestTo } from '../catalog/suggestion.js';
@@ -24,14 +26,16 @@ export class LoopSettings {
     @Inject(TOOL_LOOP_OPTIONS) readonly options: ToolLoopOptions,
     private readonly catalog: ToolCatalog,
     private readonly validators: SchemaValidators,
+    private readonly engine: PolicyEngine,
   ) {}
 
   /** What is wrong with the options; asked once the catalog is filled. */
   findings(): Finding[] {
-    const { model, policy, limits = {}, execution } = this.options;
+    const { model, policy, audit, limits = {}, execution } = this.options;
     return [
       ...(model instanceof LanguageModel ? [] : [WITHOUT_MODEL]),
-      ...(policy ? this.policyFindings(policy, 'ToolLoopModule policy') : []),
+      ...this.applicationPolicyFindings(listOf(policy)),
+      ...(audit ? auditFindings(audit, 'ToolLoopModule audit') : []),
       ...limitFindings(limits, 'ToolLoopModule limits'),
       ...executionFindings('ToolLoopModule execution', execution),
     ];
@@ -59,11 +63,9 @@ export class LoopSettings {
    * The policies of a run and its loop, narrowest first, and the application's behind them; all must allow. Throws `ConfigurationError` for a policy that
    * is wrong.
    */
-  policiesFor(narrower: readonly (Policy | undefined)[]): readonly CompiledPolicy[] {
-    const { policy: application } = this.options;
-    if (!application) return [];
+  policiesFor(narrower: readonly (Policy | undefined)[]): readonly PolicyEngine[] {
     // The narrower come first: where all allow, the record names the narrowest.
-    return [...narrower, application].flatMap((policy) => (policy ? [this.compile(policy)] : []));
+    return [...narrower.flatMap((policy) => (policy ? [this.compile(policy)] : [])), this.engine];
   }
 
   /** Throws `ConfigurationError` for a limit that is no number, or that does not exist. */
@@ -92,14 +94,6 @@ export class LoopSettings {
     throw new InvalidRequestError('unknown_model', `No model is named "${own}". ${this.knownModels()}`);
   }
 
-  /** What identifies an actor; undefined where nothing does. */
-  actorIdOf(actor: unknown): string | undefined {
-    const { actorId } = this.options;
-    const own: unknown = typeof actor === 'object' && actor !== null && 'id' in actor ? actor.id : undefined;
-    const id: unknown = actorId ? actorId(actor) : own;
-    return (typeof id === 'string' && id !== '') || typeof id === 'number' ? String(id) : undefined;
-  }
-
   private modelNamed(name: string): LanguageModel | undefined {
     const { models = {} } = this.options;
     return Object.hasOwn(models, name) ? models[name] : undefined;
@@ -124,13 +118,23 @@ export class LoopSettings {
     if (known) return known;
     const findings = this.policyFindings(policy, 'policy');
     if (findings.length > 0) throw new ConfigurationError(findings);
-    const compiled = new CompiledPolicy(policy);
+    const compiled = new CompiledPolicy(policy, this.validators);
     this.compiled.set(policy, compiled);
     return compiled;
   }
 
   private policyFindings(policy: Policy, at: string): Finding[] {
-    return policyFindings(policy, at, { subjects: this.catalog.subjects(), validators: this.validators });
+    return policyFindings(policy, at, { tools: this.catalog.subjects(), validators: this.validators });
+  }
+
+  /** One is named without its number; policies that nobody reads are a mistake. */
+  private applicationPolicyFindings(policies: readonly Policy[]): Finding[] {
+    const at = 'ToolLoopModule policy';
+    if (policies.length > 0 && !(this.engine instanceof DataPolicyEngine))
+      return [{ at, problem: 'The application has a PolicyEngine of its own, which does not read it.', remedy: 'Give one or the other.' }];
+    const findings = policies.flatMap((policy, index) => this.policyFindings(policy, policies.length > 1 ? `${at} ${index + 1}` : at));
+    if (policies.length === 0 || policies.some(({ shadow }) => !shadow)) return findings;
+    return [...findings, { at, problem: 'Every policy is in shadow, so nothing is allowed.', remedy: 'Add one that decides.' }];
   }
 }
 

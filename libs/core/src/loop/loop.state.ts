@@ -3,8 +3,9 @@ import type { FinishReason, RunFailure } from '../protocol/loop-result.js';
 import type { Message } from '../protocol/message.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ToolSpec } from '../protocol/tool.js';
-import type { Usage } from '../protocol/usage.js';
+import { NO_USAGE, type Usage } from '../protocol/usage.js';
 import type { AppliedCut } from './history/sent-history.js';
+import type { PendingStep } from './pending.step.js';
 import type { StructuredOutput } from './structured.answer.js';
 
 /** Why a run is over. */
@@ -32,4 +33,11 @@ export interface LoopState {
   readonly corrections: number;
   readonly emptyAnswers: number;
   readonly finish?: Finish;
+  /** The step that waits for decisions, where the run does. */
+  readonly pending?: PendingStep;
+}
+
+/** A run before its first step. */
+export function firstState(toolset: Toolset): LoopState {
+  return { step: 0, messages: [], toolset, usage: NO_USAGE, records: [], injected: [], text: '', corrections: 0, emptyAnswers: 0 };
 }

@@ -1,17 +1,16 @@
 import { Injectable } from '@nestjs/common';
 import { ToolExplorer } from '../discovery/tool.explorer.js';
+import { InvalidRequestError } from '../protocol/errors.js';
 import { ConversationStore } from '../protocol/conversation-store.js';
 import { LoopEventSink } from '../protocol/loop-event.js';
 import type { LoopProfile } from '../protocol/loop-profile.js';
-import type { LoopRequest } from '../protocol/loop-request.js';
+import type { LoopRequest, ResumeRequest } from '../protocol/loop-request.js';
 import type { RunHandle } from '../protocol/run-handle.js';
 import type { ToolSpec } from '../protocol/tool.js';
-import { LoopRun } from './loop.run.js';
-import { RunPreparation } from './run.preparation.js';
+import { LoopRun, type RunServices } from './loop.run.js';
+import { RunPreparation, type ListingRequest } from './run.preparation.js';
+import { SuspendedRuns } from './suspended.runs.js';
 import { ToolLoop } from './tool.loop.js';
-
-/** What decides on the tools of a run, and for whom. */
-export type ListingRequest<Actor> = Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'context' | 'policy' | 'tools' | 'exclude'>;
 
 /** Opens the runs of every loop, named or not. */
 @Injectable()
@@ -23,18 +22,28 @@ export class RunOpener {
     private readonly loop: ToolLoop,
     private readonly conversations: ConversationStore,
     private readonly explorer: ToolExplorer,
+    private readonly suspended: SuspendedRuns,
   ) {}
 
   open<Output, Actor>(request: LoopRequest<Output, Actor>, profile: LoopProfile): RunHandle<Output> {
+    return new LoopRun<Output>(this.preparation.prepare(request, profile), this.services());
+  }
+
+  /** Throws `InvalidRequestError` (`unknown_run`) for a run that does not wait, or not for this actor. */
+  async resume<Output, Actor>(runId: string, request: ResumeRequest<Output, Actor>, profile: LoopProfile): Promise<RunHandle<Output>> {
+    const resumed = await this.suspended.find(runId, request);
+    const plan = this.preparation.prepare(request, profile, resumed); // before the run is taken: what is wrong with the request must not lose it
+    if (await this.suspended.take(runId)) return new LoopRun<Output>(plan, this.services(), resumed);
+    throw new InvalidRequestError('unknown_run', `Somebody else goes on with the run ${runId} already.`);
+  }
+
+  private services(): RunServices {
     this.sinks ??= this.explorer.instancesOf(LoopEventSink);
-    const plan = this.preparation.prepare(request, profile);
-    return new LoopRun<Output>(plan, { loop: this.loop, conversations: this.conversations, sinks: this.sinks });
+    return { loop: this.loop, conversations: this.conversations, sinks: this.sinks, suspended: this.suspended };
   }
 
   /** The tools such a run would start with. */
   list<Actor>(request: ListingRequest<Actor>, profile: LoopProfile): readonly ToolSpec[] {
-    const { context = {}, actor, tenant } = request;
-    const run = { runId: 'listing', actor, tenant, context, state: new Map<string, unknown>() };
-    return this.preparation.toolsetFor([request, profile], run).specs;
+    return this.preparation.listed(request, profile).specs;
   }
 }

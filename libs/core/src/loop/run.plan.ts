@@ -20,11 +20,11 @@ export interface RunPlan<Output = unknown> {
   readonly messages: readonly Message[];
   readonly conversation: ConversationKey | undefined;
   readonly toolset: Toolset;
-  readonly execution: Pick<ExecutionScope, 'run' | 'requestId' | 'actorId' | 'policies' | 'limits' | 'options' | 'agentName'>;
+  readonly execution: Pick<ExecutionScope, 'run' | 'requestId' | 'actorId' | 'actor' | 'policies' | 'limits' | 'options' | 'agentName'>;
   readonly injection: Pick<InjectionRules, 'exclude'> & { readonly strategies: readonly ToolInjectionStrategy[] };
   readonly history: HistoryPolicy | undefined;
   /** Knows the run already. */
   readonly prepareStep: ((step: Omit<UpcomingStep, 'run'>) => ReturnType<PrepareStep>) | undefined;
   readonly answer: (AnswerShape & { readonly type: Type<Output> }) | undefined;
-  readonly options: Pick<LoopRequest, 'onToolError' | 'onForbidden' | 'hooks' | 'toolChoice' | 'modelOptions' | 'signal'>;
+  readonly options: Pick<LoopRequest, 'onToolError' | 'onForbidden' | 'approvals' | 'hooks' | 'toolChoice' | 'modelOptions' | 'signal'>;
 }

@@ -3,7 +3,9 @@ import { Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { Toolset } from '../catalog/toolset.js';
 import { ToolProviderStrategy } from '../injection/tool-provider.strategy.js';
-import { decide, type CompiledPolicy } from '../policy/compiled.policy.js';
+import { ActorIdentity } from '../policy/actor.identity.js';
+import { subjectOf } from '../policy/policy-subject.js';
+import { decide } from '../policy/strictest-decision.js';
 import type { ConversationKey } from '../protocol/conversation-store.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import type { Limits } from '../protocol/limits.js';
@@ -15,7 +17,11 @@ import { LoopSettings } from './loop.settings.js';
 import { checkMessages } from './message.check.js';
 import { withProfile } from './named-loop.js';
 import type { RunPlan } from './run.plan.js';
+import type { ResumedRun } from './suspended.runs.js';
 import { StructuredAnswers } from './structured.answer.js';
+
+/** What decides on the tools of a run, and for whom. */
+export type ListingRequest<Actor> = Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'context' | 'policy' | 'tools' | 'exclude'>;
 
 /** What a run and its loop each say of the tools; neither can let in what the other keeps out. */
 type Narrowing = Pick<LoopRequest, 'policy' | 'tools' | 'exclude' | 'injection'>;
@@ -28,43 +34,26 @@ export class RunPreparation {
     private readonly catalog: ToolCatalog,
     private readonly entities: ToolProviderStrategy,
     private readonly answers: StructuredAnswers,
+    private readonly identity: ActorIdentity,
   ) {}
 
   /** Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the application wrote. */
-  prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile): RunPlan<Output> {
-    if (typeof own.tenant !== 'string' || own.tenant === '')
-      throw invalid('A run needs a tenant: pass the id of whose data it is about; a single-tenant application passes a constant.');
-    if (own.actor === undefined || own.actor === null)
-      throw invalid('A run needs an actor: pass whom it acts for; an application without users passes a constant.');
+  prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, resumed?: ResumedRun): RunPlan<Output> {
+    assertIdentified(own);
     const request = withProfile(profile, own);
     const levels = [own, profile];
-    const limits = this.settings.limitsFor(request.limits);
-    const policies = this.policiesOf(levels);
-    const run: RunContext<Actor> = {
-      runId: randomUUID(),
-      actor: request.actor,
-      tenant: request.tenant,
-      context: request.context ?? {},
-      state: new Map(),
-    };
-    const conversation = this.conversationOf(request);
+    const run = runOf(request, resumed);
     const { instructions = this.settings.options.instructions, output } = request;
     const model = this.settings.modelFor(request.model);
-    const { actor, requestId = run.runId } = request;
+    const execution = { ...this.scopeOf(levels, request, run), ...this.settings.executionFor(request.execution, model) };
+    const conversation = this.conversationOf(request, resumed);
     return {
       model,
       instructions: () => (typeof instructions === 'function' ? instructions(run) : instructions),
-      messages: messagesOf(request, conversation !== undefined, limits),
+      messages: resumed ? [] : messagesOf(request, conversation !== undefined, execution.limits),
       conversation,
-      toolset: this.toolsetFor(levels, run, policies),
-      execution: {
-        run,
-        requestId,
-        actorId: this.settings.actorIdOf(actor),
-        policies,
-        limits,
-        ...this.settings.executionFor(request.execution, model),
-      },
+      toolset: this.toolsetFor(levels, execution),
+      execution: { ...execution, requestId: resumed?.saved.requestId ?? request.requestId ?? run.runId },
       injection: { exclude: this.excludedFor(levels), strategies: this.strategiesFor(levels) },
       ...this.stepsOf(request, run),
       answer: output && { type: output, ...this.answers.shapeOf(output) },
@@ -72,16 +61,35 @@ export class RunPreparation {
     };
   }
 
-  /** The tools a run starts with: selected and permitted at every level, and sensible for this run. */
-  toolsetFor(levels: readonly Narrowing[], run: RunContext, policies = this.policiesOf(levels)): Toolset {
-    const selected = this.catalog.build(...levels);
-    return Toolset.of(
-      selected.filter(({ spec, origin, when }) => decide(policies, { ...spec, origin }).kind !== 'deny' && (when?.(run) ?? true)),
-    );
+  /** The tools such a run would start with. */
+  listed<Actor>(request: ListingRequest<Actor>, profile: LoopProfile): Toolset {
+    assertIdentified(request);
+    const levels = [request, profile];
+    return this.toolsetFor(levels, this.scopeOf(levels, request, runOf(request)));
   }
 
-  private policiesOf(levels: readonly Narrowing[]): readonly CompiledPolicy[] {
-    return this.settings.policiesFor(levels.map(({ policy }) => policy));
+  /** Selected and permitted at every level, and sensible for this run. */
+  private toolsetFor(
+    levels: readonly Narrowing[],
+    { run, actor, policies }: Pick<RunPlan['execution'], 'run' | 'actor' | 'policies'>,
+  ): Toolset {
+    const selected = this.catalog.build(...levels);
+    return Toolset.of(selected.filter((tool) => decide(policies, subjectOf(tool, actor)).kind !== 'deny' && (tool.when?.(run) ?? true)));
+  }
+
+  /** For whom the run's calls are made, under which policies and limits. */
+  private scopeOf<Actor>(
+    levels: readonly Narrowing[],
+    { actor, tenant, limits }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'limits'>,
+    run: RunContext<Actor>,
+  ): Pick<RunPlan['execution'], 'run' | 'actorId' | 'actor' | 'policies' | 'limits'> {
+    return {
+      run,
+      actorId: this.identity.idOf(actor),
+      actor: { tenant, roles: this.identity.rolesOf(actor) },
+      policies: this.settings.policiesFor(levels.map(({ policy }) => policy)),
+      limits: this.settings.limitsFor(limits),
+    };
   }
 
   /** The class of an entity stands for the tools of its instances, which know their declared ids only. */
@@ -104,18 +112,32 @@ export class RunPreparation {
     return { history, prepareStep: prepareStep && ((step) => prepareStep({ ...step, run })) };
   }
 
-  private conversationOf({
-    conversationId,
-    tenant,
-    actor,
-  }: Pick<LoopRequest, 'conversationId' | 'tenant' | 'actor'>): ConversationKey | undefined {
+  private conversationOf<Actor>(
+    { tenant, actor, ...request }: Pick<LoopRequest<unknown, Actor>, 'conversationId' | 'tenant' | 'actor'>,
+    resumed: ResumedRun | undefined,
+  ): ConversationKey | undefined {
+    const conversationId = resumed ? resumed.saved.conversationId : request.conversationId;
     if (conversationId === undefined) return undefined;
-    const actorId = this.settings.actorIdOf(actor);
+    const actorId = this.identity.idOf(actor);
     if (actorId !== undefined) return { tenant, actorId, conversationId };
     throw invalid(
       'A conversation belongs to an actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).',
     );
   }
+}
+
+function assertIdentified<Actor>({ tenant, actor }: Pick<LoopRequest<unknown, Actor>, 'tenant' | 'actor'>): void {
+  if (typeof tenant !== 'string' || tenant === '')
+    throw invalid('A run needs a tenant: pass the id of whose data it is about; a single-tenant application passes a constant.');
+  if (actor === undefined || actor === null)
+    throw invalid('A run needs an actor: pass whom it acts for; an application without users passes a constant.');
+}
+
+function runOf<Actor>(
+  { actor, tenant, context = {} }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'context'>,
+  resumed?: ResumedRun,
+): RunContext<Actor> {
+  return { runId: resumed?.runId ?? randomUUID(), actor, tenant, context, state: resumed?.remains?.state ?? new Map<string, unknown>() };
 }
 
 /** What a request says. Of a conversation the server knows the past, so only the newest user message is taken. */

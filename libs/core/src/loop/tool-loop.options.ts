@@ -1,4 +1,5 @@
 import type { Type } from '@nestjs/common';
+import type { AuditOptions } from '../audit/audit.options.js';
 import type { RawTool } from '../decorators/raw-tool.js';
 import type { ExecutionOptions } from '../protocol/execution-options.js';
 import type { HistoryPolicy } from '../protocol/history.js';
@@ -21,7 +22,7 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   /** What the model is told before everything else. */
   readonly instructions?: string | ((context: RunContext<Actor>) => string | Promise<string>);
   /** @default nothing is allowed, so no tool is listed */
-  readonly policy?: Policy;
+  readonly policy?: Policy | readonly Policy[];
   readonly limits?: Partial<Limits>;
   /** How calls are executed, unless a provider, a tool or a run says otherwise. */
   readonly execution?: Partial<ExecutionOptions>;
@@ -41,4 +42,8 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly actorClass?: Type;
   /** What identifies an actor, for conversations, idempotency keys and the audit. @default its `id`, where that is a string or a number */
   readonly actorId?: (actor: Actor) => string;
+  /** What an actor may be called by in policies and approvals. @default its `roles`, where those are strings */
+  readonly actorRoles?: (actor: Actor) => readonly string[];
+  /** Keeps an audit, chained by an HMAC with this key. @default no audit is kept */
+  readonly audit?: AuditOptions;
 }

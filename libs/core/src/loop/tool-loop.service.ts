@@ -1,12 +1,13 @@
 import type { Observable } from 'rxjs';
 import type { LoopEvent } from '../protocol/loop-event.js';
 import type { LoopProfile } from '../protocol/loop-profile.js';
-import type { LoopRequest } from '../protocol/loop-request.js';
+import type { LoopRequest, ResumeRequest } from '../protocol/loop-request.js';
 import type { LoopResult } from '../protocol/loop-result.js';
 import type { RegisteredActor } from '../protocol/register.js';
 import type { RunHandle } from '../protocol/run-handle.js';
 import type { ToolSpec } from '../protocol/tool.js';
-import type { ListingRequest, RunOpener } from './run.opener.js';
+import type { RunOpener } from './run.opener.js';
+import type { ListingRequest } from './run.preparation.js';
 
 /**
  * Runs the loop: hand it a prompt, and whom it acts for. A request that cannot be run is refused at once, by an `InvalidRequestError` or a
@@ -31,6 +32,14 @@ export class ToolLoopService<Actor = RegisteredActor> {
   /** The events of a run, which starts with its one subscription. Unsubscribing aborts it. */
   stream(request: LoopRequest<unknown, Actor>): Observable<LoopEvent> {
     return this.open(request).events$;
+  }
+
+  /**
+   * Goes on with a run that ended as `waiting`, in the name of the same actor: calls that were approved are made, those that were denied are told to the
+   * model, and it waits again for those that nobody answered. Rejects with an `InvalidRequestError` (`unknown_run`) when it is not this actor's to resume.
+   */
+  resume<Output = unknown>(runId: string, request: ResumeRequest<Output, Actor>): Promise<RunHandle<Output>> {
+    return this.runs.resume(runId, request, this.profile);
   }
 
   /** The tools a run of this actor would start with. */

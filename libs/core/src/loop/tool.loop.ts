@@ -5,11 +5,13 @@ import { Interruption } from '../execution/interruption.js';
 import type { ModelFinishReason } from '../protocol/language-model.js';
 import { addUsage } from '../protocol/usage.js';
 import type { ModelAnswer } from './answer.assembler.js';
-import { FinalAnswer, assistantMessage, withAnswer } from './final.answer.js';
+import { assistantMessage } from './assistant-message.js';
+import { FinalAnswer, withAnswer } from './final.answer.js';
 import type { LiveRun } from './live.run.js';
 import type { Finish, LoopState } from './loop.state.js';
 import { HistoryStep } from './history/history.step.js';
 import { ModelStep } from './model.step.js';
+import type { PendingStep } from './pending.step.js';
 import { finishFor, type FailedRun } from './run.failure.js';
 import { StepPreparation, type PreparedStep } from './step.preparation.js';
 import { ToolStep } from './tool.step.js';
@@ -43,7 +45,22 @@ export class ToolLoop {
     );
   }
 
-  private async step(state: LoopState, live: LiveRun): Promise<LoopState> {
+  private step(state: LoopState, live: LiveRun): Promise<LoopState> {
+    return state.pending ? this.goOn(state, state.pending, live) : this.nextStep(state, live);
+  }
+
+  /** The step that waited: its answer is there, and so are some of its results. */
+  private async goOn(waiting: LoopState, pending: PendingStep, live: LiveRun): Promise<LoopState> {
+    const state = { ...waiting, pending: undefined };
+    try {
+      const next = await this.runCalls(state, pending, live, pending);
+      return settle(await this.concluded(next, pending, live), live);
+    } catch (error) {
+      return settle({ ...state, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
+    }
+  }
+
+  private async nextStep(state: LoopState, live: LiveRun): Promise<LoopState> {
     let begun: LoopState = { ...state, step: state.step + 1, messages: [...state.messages, ...live.inputs.take()] };
     try {
       await live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });
@@ -59,6 +76,7 @@ export class ToolLoop {
   private async answerAndCalls(state: LoopState, prepared: PreparedStep, live: LiveRun): Promise<LoopState> {
     const answer = await this.model.ask(prepared, live);
     const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
+    live.spending.tokens = asked.usage.inputTokens + asked.usage.outputTokens;
     await live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage });
     if (answer.failure !== undefined) {
       const partial = answer.text === '' ? asked : withAnswer(asked, withoutCalls(answer));
@@ -69,21 +87,28 @@ export class ToolLoop {
     const next = isRunnable
       ? await this.runCalls(asked, { answer, offered }, live)
       : await this.finalAnswer.conclude(asked, withoutCalls(answer), live);
-    await this.endStep(next, { answer, offered }, live);
+    return this.concluded(next, { answer, offered }, live);
+  }
+
+  private async concluded(next: LoopState, step: AnsweredStep, live: LiveRun): Promise<LoopState> {
+    if (!next.pending) await this.endStep(next, step, live);
     return live.signal.aborted ? { ...next, finish: finishFor(Interruption.from(live.signal), 'internal', this.failedRun(live)) } : next;
   }
 
   /** Appends the answer and the results of its calls as one unit, so that no call ever stands without its result. */
-  private async runCalls(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): Promise<LoopState> {
+  private async runCalls(state: LoopState, step: AnsweredStep, live: LiveRun, before?: PendingStep): Promise<LoopState> {
+    const { answer, offered } = step;
     const history = [...state.messages, assistantMessage(answer)];
-    const { messages, records, toolset, injected, finish } = await this.tools.run(answer.calls, {
+    const { messages, records, toolset, injected, finish, pending } = await this.tools.run(answer.calls, {
       step: state.step,
       toolset: state.toolset,
       offered,
       history,
       injected: state.injected,
       live,
+      ...(before && { pending: before }),
     });
+    if (pending) return { ...state, text: answer.text, pending: { answer, offered, ...pending }, finish: { reason: 'waiting' } };
     return {
       ...state,
       messages: [...history, ...messages],

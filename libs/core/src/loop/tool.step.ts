@@ -11,6 +11,7 @@ import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ToolSpec } from '../protocol/tool.js';
 import type { LiveRun } from './live.run.js';
+import type { PendingStep } from './pending.step.js';
 
 /** Where the calls of a step stand. */
 export interface ToolStepContext {
@@ -23,6 +24,8 @@ export interface ToolStepContext {
   readonly history: readonly Message[];
   readonly injected: readonly ToolSpec[];
   readonly live: LiveRun;
+  /** Set where the step waited for decisions: what became of its calls until then. */
+  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit'>;
 }
 
 /** What the calls of a step came to, in the order of the calls. */
@@ -32,6 +35,8 @@ export interface ToolStepResult {
   readonly toolset: Toolset;
   readonly injected: readonly ToolSpec[];
   readonly finish?: FinishReason;
+  /** Set where calls wait for decisions: then there are no messages and no records yet. */
+  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit'>;
 }
 
 interface PlannedCall extends CallRequest {
@@ -46,12 +51,14 @@ export class ToolStep {
   constructor(private readonly runner: ToolRunner) {}
 
   async run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
-    const planned = calls.map((call, index) => plan(call, index, context));
-    const outcomes = await this.execute(planned, context);
+    const done = doneBefore(context);
+    const planned = calls.flatMap((call, index) => (done.some(({ record }) => record.index === index) ? [] : [plan(call, index, context)]));
+    const outcomes = [...done, ...(await this.execute(planned, context))].toSorted((a, b) => a.record.index - b.record.index);
+    const limit = context.pending?.limit ?? planned.find((one) => one.limit)?.limit;
+    if (outcomes.some(({ isPending }) => isPending)) return waitingFor({ outcomes, ...(limit && { limit }) }, context);
     const records = outcomes.map(({ record }) => record);
     const { toolset, injected } = await this.inject(outcomes, context);
-    const finish =
-      planned.find(({ limit }) => limit)?.limit ?? haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
+    const finish = limit ?? haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
     return { messages: outcomes.map(toMessage), records, toolset, injected, ...(finish && { finish }) };
   }
 
@@ -69,20 +76,18 @@ export class ToolStep {
           outcomes.map(({ record }) => record),
           live,
         ) !== undefined;
-      outcomes.push(
-        await this.executeOne(
-          isHalted ? { ...request, refusal: { code: 'aborted', safeMessage: 'The run was halted before this call.' } } : request,
-          context,
-        ),
-      );
+      const isHeld = outcomes.some(({ isPending, record }) => isPending && record.effect !== 'read_only');
+      const refusal = { code: 'aborted', safeMessage: 'The run was halted before this call.' } as const;
+      outcomes.push(await this.executeOne({ ...request, ...(isHalted && { refusal }), ...(isHeld && { isHeld }) }, context));
     }
-    return outcomes.toSorted((a, b) => a.record.index - b.record.index);
+    return outcomes;
   }
 
-  private async executeOne(request: PlannedCall, { offered, live }: ToolStepContext): Promise<ToolOutcome> {
+  private async executeOne(request: PlannedCall, { offered, live, history }: ToolStepContext): Promise<ToolOutcome> {
     const tool = offered.find(request.call.name);
     if (tool) await live.notify((hooks) => hooks.onToolStart?.(request.call, tool.spec));
-    const outcome = await this.runner.exec(request, live.scope(offered));
+    const outcome = await this.runner.exec(request, live.scope(offered, history));
+    if (outcome.isPending) return outcome;
     await live.notify((hooks) => hooks.onToolEnd?.(outcome.record));
     return outcome;
   }
@@ -126,7 +131,17 @@ export class ToolStep {
   }
 }
 
-function plan(call: ToolCall, index: number, { step, offered, live }: ToolStepContext): PlannedCall {
+/** What became of the calls that were made before the step waited. */
+function doneBefore({ pending }: ToolStepContext): readonly ToolOutcome[] {
+  return (pending?.outcomes ?? []).filter(({ isPending }) => !isPending);
+}
+
+function waitingFor(pending: NonNullable<ToolStepResult['pending']>, { toolset, injected }: ToolStepContext): ToolStepResult {
+  return { messages: [], records: [], toolset, injected, finish: 'waiting', pending };
+}
+
+function plan(call: ToolCall, index: number, { step, offered, live, pending }: ToolStepContext): PlannedCall {
+  if (pending) return { call, step, index }; // counted when it was first made
   const declaredId = offered.find(call.name)?.spec.declaredId ?? call.name;
   const limit = live.counter.admit(call, declaredId);
   return { call, step, index, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };

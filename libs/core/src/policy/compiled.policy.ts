@@ -1,61 +1,64 @@
-import { isGlob, matchesGlob } from '../catalog/glob.js';
-import type { Decision, Policy, PolicySubject } from '../protocol/policy.js';
+import { PolicyEngine, type Decision, type Policy, type PolicyCall, type PolicySubject } from '../protocol/policy.js';
 import { canonicalJson, sha256 } from '../schema/canonical-json.js';
 import { toJson } from '../schema/from-value.js';
+import type { SchemaValidators } from '../schema/schema.validators.js';
+import { approvalRuling } from './approval-rules.js';
+import { flowRuling } from './flow-rule.js';
+import { callBudgetFor, connectionRuling, grantFor, type Ruling } from './grants.js';
+import { budgetRuling } from './run-budgets.js';
 
-/** A policy ready to decide. Compiled once; a decision costs a look-up. */
-export class CompiledPolicy {
+/** A policy ready to decide. Compiled once; what no argument changes is looked up. */
+export class CompiledPolicy extends PolicyEngine {
   readonly version: string;
-  private readonly policy: Policy;
-  private readonly decisions = new Map<string, Decision>();
+  readonly policy: Policy;
+  private readonly grants = new Map<string, Decision>();
 
-  constructor(policy: Policy) {
+  constructor(
+    policy: Policy,
+    private readonly validators: SchemaValidators,
+  ) {
+    super();
     this.policy = structuredClone(policy); // what is changed afterwards has another version, or none
     this.version = policy.version ?? `sha256:${sha256(canonicalJson(toJson(policy))).slice(0, 16)}`;
   }
 
-  /** The one answer that listing and execution both ask for. */
-  decide(subject: PolicySubject): Decision {
-    const key = `${subject.origin.trusted ? 'trusted' : 'untrusted'} ${subject.effect} ${subject.declaredId}`;
-    const known = this.decisions.get(key);
+  override decide(subject: PolicySubject): Decision {
+    const grant = this.grantOf(subject);
+    const ruling = grant.kind === 'allow' ? this.rulingOn(subject) : undefined;
+    return ruling ? { ...grant, ...ruling } : grant;
+  }
+
+  private rulingOn(subject: PolicySubject): Ruling | undefined {
+    const { call, connection } = subject;
+    if (connection !== undefined) return connectionRuling(this.policy.connections, subject, connection);
+    return call && this.rulingOnCall(subject, call);
+  }
+
+  /** What is used up denies; then whatever wants a person's yes. */
+  private rulingOnCall(subject: PolicySubject, call: PolicyCall): Ruling | undefined {
+    const { runBudgets = [], requireApproval = [], flow = 'legs' } = this.policy;
+    const budget = budgetRuling(runBudgets, subject, call);
+    if (budget?.kind === 'deny') return budget;
+    return approvalRuling(requireApproval, subject, call, this.validators) ?? budget ?? flowRuling(flow, subject, call);
+  }
+
+  private grantOf(subject: PolicySubject): Decision {
+    const key = this.keyOf(subject);
+    const known = this.grants.get(key);
     if (known) return known;
-    const decision = { ...this.rule(subject), policyVersion: this.version };
-    this.decisions.set(key, decision);
+    const callBudget = callBudgetFor(this.policy.callBudgets ?? [], subject);
+    const decision = { ...grantFor(this.policy, subject), policyVersion: this.version, ...(callBudget && { callBudget }) };
+    this.grants.set(key, decision);
     return decision;
   }
 
-  private rule(subject: PolicySubject): Omit<Decision, 'policyVersion'> {
-    const { allow, deny = [], effects, requireApproval } = this.policy;
-    const denied = deny.find((pattern) => matches(pattern, subject, 'deny'));
-    if (denied !== undefined) return { kind: 'deny', rule: `deny: ${denied}`, reason: 'The policy denies this tool.' };
-    const allowed = allow.find((pattern) => matches(pattern, subject, 'allow'));
-    if (allowed === undefined) return { kind: 'deny', rule: 'default', reason: 'No rule of the policy allows this tool.' };
-    if (effects && !effects.includes(subject.effect))
-      return {
-        kind: 'deny',
-        rule: `effects: ${effects.join(', ')}`,
-        reason: `The policy allows no tool with the effect ${subject.effect}.`,
-      };
-    if (requireApproval?.effects?.includes(subject.effect))
-      return {
-        kind: 'require_approval',
-        rule: `requireApproval: ${subject.effect}`,
-        reason: `A tool with the effect ${subject.effect} needs a person's approval.`,
-      };
-    return { kind: 'allow', rule: `allow: ${allowed}`, reason: 'The policy allows this tool.' };
+  /** Of a tenant or a role that the policy does not name nothing is kept: there may be any number of them. */
+  private keyOf({ origin, effect, declaredId, actor }: PolicySubject): string {
+    const { tenants, roles } = this.policy;
+    const tenant = tenants && Object.hasOwn(tenants, actor.tenant) ? actor.tenant : null;
+    const held = roles ? actor.roles.filter((role) => Object.hasOwn(roles, role)) : [];
+    const trust = origin.trusted ? 'trusted' : 'untrusted';
+    if (tenant === null && held.length === 0) return `${trust} ${effect} ${declaredId}`;
+    return JSON.stringify([trust, effect, declaredId, tenant, held]);
   }
-}
-
-/** A glob never lets an untrusted source's tool in, even one that is called like the glob; to keep one out it works as for any other. */
-function matches(pattern: string, { declaredId, origin }: PolicySubject, purpose: 'allow' | 'deny'): boolean {
-  if (!isGlob(pattern)) return pattern === declaredId;
-  return (origin.trusted || purpose === 'deny') && matchesGlob(pattern, declaredId);
-}
-
-const SEVERITY = { deny: 2, require_approval: 1, allow: 0 } as const;
-
-/** The strictest of several policies' decisions: a run's own policy narrows the application's and never widens it. No policy denies. */
-export function decide(policies: readonly CompiledPolicy[], subject: PolicySubject): Decision {
-  const decisions = policies.map((policy) => policy.decide(subject)).toSorted((a, b) => SEVERITY[b.kind] - SEVERITY[a.kind]);
-  return decisions[0] ?? { kind: 'deny', rule: 'default', reason: 'There is no policy.', policyVersion: 'none' };
 }

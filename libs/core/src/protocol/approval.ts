@@ -1,20 +1,119 @@
-import type { JsonObject } from './json.js';
+import type { JsonObject, JsonValue } from './json.js';
+import type { ApprovalTerms } from './policy.js';
 
-/** A person's yes or no to one call. The call itself is held by the server; this is what a client may see of it. */
+/** What a call would do, said for the person who approves it. */
+export interface ToolPreview {
+  /** One plain sentence, e.g. `Refunds 42.00 EUR to Ann Weber`. */
+  readonly sentence: string;
+  /** What would be different afterwards. */
+  readonly changes?: readonly PreviewChange[];
+}
+
+/** One value before and after. `before` is absent for what is new, `after` for what goes. */
+export interface PreviewChange {
+  readonly field: string;
+  readonly before?: JsonValue;
+  readonly after?: JsonValue;
+}
+
+/** A call that waits for a person's yes or no, as a client may see it. The call itself is held by the server. */
 export interface ApprovalRequest {
   readonly approvalId: string;
+  readonly runId: string;
   readonly toolCallId: string;
+  /** The rendered id the model used. */
+  readonly tool: string;
   readonly declaredId: string;
+  readonly instanceId?: string;
+  /** The ui projection. */
   readonly args: JsonObject;
+  /** Why a yes is needed. */
   readonly reason: string;
-  /** What would happen, in a plain sentence, where the tool gives one. */
-  readonly preview?: string;
-  readonly expiresAt: Date;
+  readonly preview?: ToolPreview;
+  /** ISO 8601, UTC. */
+  readonly expiresAt: string;
+  /** Whether the approver may change the arguments. */
+  readonly mayEdit: boolean;
+  /** Whether a yes may hold for the further calls of this tool in this run. */
+  readonly mayRemember: boolean;
 }
 
 /** All a client may send. Anything else about the call is ignored. */
 export interface ApprovalDecision {
   readonly approvalId: string;
   readonly decision: 'approve' | 'deny';
+  /** Read by the model. */
   readonly reason?: string;
+}
+
+/** What else an approver may say, where the policy lets them. */
+export interface ApprovalAmendment {
+  /** In the place of what the model sent: all arguments, not those that differ. They are checked like any. */
+  readonly args?: JsonObject;
+  /** Holds for further calls that the same rule asks about, of the same tool, in the same run. */
+  readonly remember?: boolean;
+}
+
+/** What a person decided. */
+export interface ApprovalAnswer extends ApprovalAmendment {
+  readonly decision: ApprovalDecision['decision'];
+  readonly reason?: string;
+  readonly decidedBy: string;
+  /** ISO 8601, UTC. */
+  readonly decidedAt: string;
+}
+
+/** The one call that an approval is for. All of it must be the same when the call is made. */
+export interface ApprovalBinding {
+  readonly tenant: string;
+  readonly runId: string;
+  /** For whom the run acts. */
+  readonly requesterId: string | undefined;
+  readonly toolCallId: string;
+  readonly declaredId: string;
+  readonly instanceId: string | undefined;
+  /** SHA-256 of the canonical arguments, in hex. */
+  readonly argsHash: string;
+  readonly policyVersion: string;
+}
+
+/** An approval as the server keeps it. */
+export interface ApprovalRecord {
+  readonly request: ApprovalRequest;
+  readonly binding: ApprovalBinding;
+  /** An approver meets every one of them. */
+  readonly terms: readonly ApprovalTerms[];
+  /** Which rule asked. */
+  readonly rule: string;
+  /** ISO 8601, UTC. */
+  readonly createdAt: string;
+  readonly answer?: ApprovalAnswer;
+  /** Whether the call was made: an approval is used once. */
+  readonly isUsed: boolean;
+}
+
+/** Which approvals to list. */
+export interface ApprovalQuery {
+  readonly tenant: string;
+  readonly runId?: string;
+  /** Only those that nobody answered. @default false */
+  readonly pending?: boolean;
+  /** @default 100 */
+  readonly limit?: number;
+  /** The id of the last one of the page before. */
+  readonly after?: string;
+}
+
+/** The port that keeps approvals. `answer` and `use` are atomic: of two that come at once one wins. */
+export abstract class ApprovalStore {
+  abstract add(record: ApprovalRecord): Promise<void>;
+  abstract find(approvalId: string): Promise<ApprovalRecord | undefined>;
+  /** The oldest first. */
+  abstract list(query: ApprovalQuery): Promise<readonly ApprovalRecord[]>;
+  /** The record with its answer; undefined when it is answered already. */
+  abstract answer(approvalId: string, answer: ApprovalAnswer): Promise<ApprovalRecord | undefined>;
+  /** Whether the approval was there to be used, and is used up now. */
+  abstract use(approvalId: string): Promise<boolean>;
+  /** Resolves once the approval is answered. Rejects with the signal's reason when it is aborted. */
+  abstract answered(approvalId: string, signal: AbortSignal): Promise<ApprovalRecord>;
 }

@@ -28,7 +28,7 @@ export class InvalidRequestError extends Error {
   override readonly name = 'InvalidRequestError';
 
   constructor(
-    readonly code: 'invalid_request' | 'invalid_messages' | 'unknown_tool' | 'unknown_model',
+    readonly code: 'invalid_request' | 'invalid_messages' | 'unknown_tool' | 'unknown_model' | 'unknown_run',
     message: string,
   ) {
     super(message);

@@ -77,6 +77,11 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   readonly history?: HistoryPolicy;
   /** Looks at every step before its model call, and may change it. @default the module's */
   readonly prepareStep?: PrepareStep<Actor>;
+  /**
+   * What becomes of a call that needs a person's yes. `suspend`: the run ends as `waiting`, and `ToolLoopService.resume` goes on with it. `wait`: the run
+   * stays open until somebody answers, or its time is up. `deny`: the call is refused. @default 'suspend'
+   */
+  readonly approvals?: 'suspend' | 'wait' | 'deny';
   readonly hooks?: LoopHooks;
   /** Over HTTP the `Idempotency-Key`. @default the run's id */
   readonly requestId?: string;
@@ -87,3 +92,9 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   readonly toolChoice?: ToolChoice;
   readonly modelOptions?: ModelOptions;
 }
+
+/** A request to go on with a run that waited: what it was asked is kept, everything else is said anew, and decided anew. */
+export type ResumeRequest<Output = unknown, Actor = RegisteredActor> = Omit<
+  LoopRequest<Output, Actor>,
+  'prompt' | 'messages' | 'requestId' | 'conversationId'
+>;

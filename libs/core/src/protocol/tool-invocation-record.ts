@@ -21,7 +21,8 @@ export interface ToolInvocationRecord {
   readonly index: number;
   /** Absent when the arguments could not be parsed. */
   readonly args?: JsonObject;
-  readonly status: 'succeeded' | 'failed' | 'denied';
+  /** `waiting`: for a person's yes; the call was not made. */
+  readonly status: 'succeeded' | 'failed' | 'denied' | 'waiting';
   readonly result?: JsonValue;
   /** Images and files of the result, which the model is shown too. */
   readonly attachments?: readonly RecordedAttachment[];

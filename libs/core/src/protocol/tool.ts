@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import type { JSONSchema7 } from 'json-schema';
+import type { ToolPreview } from './approval.js';
 import type { ToolExecutionOptions } from './execution-options.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { RunContext, ToolCallContext } from './tool-call-context.js';
@@ -18,6 +19,13 @@ export interface ToolLabels {
   readonly reads: 'public' | 'private';
   /** Whether a call can carry data out of the system. @default true for `external_side_effect`, else false */
   readonly egress: boolean;
+  /** What the tool takes although the run has read it: instructions of strangers, or private data. @default neither */
+  readonly accepts?: { readonly untrusted?: boolean; readonly private?: boolean };
+  /**
+   * The arguments that decide whom or what a call is about, such as a recipient. Only their origin is looked at; the others, such as a text to send, may
+   * stem from anywhere. @default every argument
+   */
+  readonly decisive?: readonly string[];
 }
 
 /** Who a projection of a result is made for. */
@@ -116,6 +124,8 @@ export interface Tool {
   readonly concurrency?: number;
   /** What the tool, or its provider, says of how it is executed. The same object for every instance of an entity. */
   readonly execution?: ToolExecutionOptions;
+  /** What a call would do, said for whoever approves it. It is handed what the method would be. */
+  readonly preview?: (input: unknown, context: ToolCallContext) => string | ToolPreview | Promise<string | ToolPreview>;
   /** A result in a sentence, for the envelope. It is handed what the model may see. */
   readonly humanReadable?: (result: JsonValue) => string;
   /** Nest's own layers round the method, where there are any; of a request-scoped provider, those of the run. */

@@ -14,7 +14,13 @@ import {
 import { Toolset } from '../../src/catalog/toolset.js';
 import type { CallRequest, ExecutionScope, ToolOutcome } from '../../src/execution/execution.scope.js';
 import { CompiledPolicy } from '../../src/policy/compiled.policy.js';
+import { RunApprovals } from '../../src/execution/run.approvals.js';
+import { TRUSTED_FLOW } from '../../src/policy/message.flow.js';
+import { SpendingLedger } from '../../src/policy/spending.ledger.js';
+import { SchemaValidators } from '../../src/schema/schema.validators.js';
 import { RecordingLogger, start } from '../discovery/application.js';
+
+const validators = new SchemaValidators();
 
 export interface BenchOptions extends ModuleMetadata {
   readonly options?: Partial<ToolLoopOptions>;
@@ -92,7 +98,11 @@ export class Bench {
       requestId,
       actorId: 'actorId' in options ? options.actorId : 'ada',
       toolset,
-      policies: policies.map((policy) => new CompiledPolicy(policy)),
+      actor: { tenant, roles: [] },
+      policies: policies.map((policy) => new CompiledPolicy(policy, validators)),
+      flow: TRUSTED_FLOW,
+      spending: new SpendingLedger(),
+      approvals: new RunApprovals('deny'),
       limits: { ...DEFAULT_LIMITS, ...limits },
       options: execution,
       agentName,

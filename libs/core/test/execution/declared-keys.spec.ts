@@ -11,6 +11,7 @@ import {
   tool,
   type Tool,
   type ToolCallContext,
+  policies,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
@@ -147,7 +148,7 @@ describe('invariant 13: a tool that declares its idempotency key', () => {
   it('invariant 13: has its effect once for a model that repeats itself in a run', async () => {
     const [first, second] = ['a', 'b'].map((id) => calls(call('pay__refund', refund, { id })));
     const model = new ScriptedModel([first, second, text('Done.')]);
-    const module = await start({ providers: [PayTools], options: { model } });
+    const module = await start({ providers: [PayTools], options: { model, policy: policies.allowAll } });
     const result = await module.get(ToolLoopService).run({ prompt: 'Refund o1.', actor: { id: 'ada' }, tenant: 'acme' });
     expect(effects).toEqual(['acme:o1:5']);
     expect(result.toolCalls.map((record) => record.result)).toEqual(['refund 1', 'refund 1']);
@@ -216,7 +217,7 @@ describe('the function that makes the key', () => {
 
   it('is not asked for what is refused before', async () => {
     const key = () => asked.push('key');
-    await keyedBy(key, { policies: [{ allow: ['write'], requireApproval: { effects: ['state_change'] } }] }).exec('write');
+    await keyedBy(key, { policies: [{ allow: ['write'], requireApproval: [{ effects: ['state_change'] }] }] }).exec('write');
     await keyedBy(key, { policies: [{ allow: [] }] }).exec('write');
     await keyedBy(key).exec('write', 'no json');
     await keyedBy(key).exec('write', {}, { refusal: { code: 'budget_exceeded', safeMessage: 'x' } });

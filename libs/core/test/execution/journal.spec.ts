@@ -203,7 +203,7 @@ describe('the journal', () => {
   it('is not asked for reads, nor for calls that are refused', async () => {
     await run().exec('look');
     await run({ policies: [{ allow: ['*'] }] }).exec('pay');
-    await run({ policies: [{ ...policies[0], allow: ['pay'], requireApproval: { effects: ['external_side_effect'] } }] }).exec('pay');
+    await run({ policies: [{ ...policies[0], allow: ['pay'], requireApproval: [{ effects: ['external_side_effect'] }] }] }).exec('pay');
     await run().exec('pay', 'no json');
     await run().exec('pay', {}, { refusal: { code: 'budget_exceeded', safeMessage: 'x' } });
     await run({ signal: AbortSignal.abort() }).exec('pay');

@@ -100,9 +100,9 @@ describe('invariant 8: injected tools obey', () => {
   });
 
   it('a policy that wants a yes nobody can give: the tool is there, and the call is denied', async () => {
-    const policy = { allow: ['*'], requireApproval: { effects: ['state_change' as const] } };
+    const policy = { allow: ['*'], requireApproval: [{ effects: ['state_change' as const] }] };
     const script = [calls(call('probe__cart', { key: 'k' })), calls(call('cart_k_add', { item: 'tea' }))];
-    const { events, result } = await playSteps(script, (key) => new Cart(key), { request: { policy } });
+    const { events, result } = await playSteps(script, (key) => new Cart(key), { request: { policy, approvals: 'deny' } });
     expectDenied(events, 'cart_k_add', 'approval_denied');
     expect(result.injectedTools.map(({ id }) => id)).toContain('cart_k_add');
   });

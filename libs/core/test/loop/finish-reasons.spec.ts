@@ -43,7 +43,7 @@ describe('a run ends with', () => {
     [
       'forbidden',
       [calls(write())],
-      { onForbidden: 'halt', policy: { allow: ['probe__*'], requireApproval: { effects: ['state_change'] } } },
+      { onForbidden: 'halt', approvals: 'deny', policy: { allow: ['probe__*'], requireApproval: [{ effects: ['state_change'] }] } },
     ],
     ['tool_error', [calls(read())], { onToolError: 'halt', context: { act: boom } }],
     ['aborted', [], { signal: AbortSignal.abort() }],
@@ -151,22 +151,22 @@ function guarded(key: string): string {
 }
 
 describe('three refusals in a row', () => {
-  const approval = { allow: ['*'], requireApproval: { effects: ['state_change' as const] } };
+  const approval = { allow: ['*'], requireApproval: [{ effects: ['state_change' as const] }] };
 
   it('end the run with forbidden', async () => {
-    const { result } = await playScript([calls(write('a')), calls(write('b')), calls(write('c'))], { policy: approval });
+    const { result } = await playScript([calls(write('a')), calls(write('b')), calls(write('c'))], { policy: approval, approvals: 'deny' });
     expect(result).toMatchObject({ finishReason: 'forbidden', steps: 3 });
   });
 
   it('end it in one answer too, once the others of the answer were made', async () => {
-    const { result } = await playScript([calls(write('a'), write('b'), write('c'), read('d'))], { policy: approval });
+    const { result } = await playScript([calls(write('a'), write('b'), write('c'), read('d'))], { policy: approval, approvals: 'deny' });
     expect(result.finishReason).toBe('forbidden');
     expect(result.toolCalls.map(({ status }) => status)).toEqual(['denied', 'denied', 'denied', 'succeeded']);
   });
 
   it('are not in a row where a call between them succeeds', async () => {
     const script = [calls(write('a'), write('b'), read('c'), write('d')), calls(write('e'), read('f')), text('Done.')];
-    const { result } = await playScript(script, { policy: approval });
+    const { result } = await playScript(script, { policy: approval, approvals: 'deny' });
     expect(result.finishReason).toBe('stop');
   });
 
@@ -207,8 +207,8 @@ describe('`onToolError: halt`', () => {
   });
 
   it('does not halt for a refusal', async () => {
-    const policy = { allow: ['*'], requireApproval: { effects: ['state_change' as const] } };
-    const { result } = await playScript([calls(write()), text('Done.')], { onToolError: 'halt', policy });
+    const policy = { allow: ['*'], requireApproval: [{ effects: ['state_change' as const] }] };
+    const { result } = await playScript([calls(write()), text('Done.')], { onToolError: 'halt', approvals: 'deny', policy });
     expect(result.finishReason).toBe('stop');
   });
 });

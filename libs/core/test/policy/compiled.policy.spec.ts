@@ -1,9 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { TOOL_EFFECTS, policies, type Decision, type Policy, type PolicySubject } from '@toolloop/core';
-import { CompiledPolicy, decide } from '../../src/policy/compiled.policy.js';
+import { CompiledPolicy } from '../../src/policy/compiled.policy.js';
+import { decide } from '../../src/policy/strictest-decision.js';
+import { SchemaValidators } from '../../src/schema/schema.validators.js';
+import { callOf, subjectOf } from './subjects.js';
 
-const search: PolicySubject = { declaredId: 'crm__search', effect: 'read_only', origin: { source: 'discovery', trusted: true } };
+const validators = new SchemaValidators();
+const search: PolicySubject = subjectOf({ declaredId: 'crm__search', call: callOf() });
 const remove: PolicySubject = { ...search, declaredId: 'crm__remove', effect: 'state_change' };
 const send: PolicySubject = { ...search, declaredId: 'mail__send', effect: 'external_side_effect' };
 const spend: PolicySubject = { ...search, declaredId: 'customer_*_getSpend' };
@@ -11,7 +15,7 @@ const remote: PolicySubject = { ...search, declaredId: 'remote__run', origin: { 
 
 function decided(subject: PolicySubject, ...given: Policy[]): Decision {
   return decide(
-    given.map((policy) => new CompiledPolicy(policy)),
+    given.map((policy) => new CompiledPolicy(policy, validators)),
     subject,
   );
 }
@@ -60,7 +64,7 @@ describe('invariant 2: a policy', () => {
     [remove, 'require_approval'],
     [send, 'deny'],
   ])('invariant 2: asks for approval of what is allowed otherwise, and of nothing else: $declaredId', (subject, kind) => {
-    const policy: Policy = { allow: ['crm__*'], requireApproval: { effects: ['state_change', 'external_side_effect'] } };
+    const policy: Policy = { allow: ['crm__*'], requireApproval: [{ effects: ['state_change', 'external_side_effect'] }] };
     expect(decided(subject, policy).kind).toBe(kind);
   });
 
@@ -78,7 +82,7 @@ describe('invariant 2: a policy', () => {
   });
 
   it('invariant 2: does not take one tool for another of the same words', () => {
-    const policy = new CompiledPolicy({ allow: ['*'] });
+    const policy = new CompiledPolicy({ allow: ['*'] }, validators);
     const odd = { ...remote, origin: { source: 'x trusted read_only', trusted: false } };
     expect(policy.decide({ ...search, origin: { source: 'x', trusted: true } }).kind).toBe('allow');
     expect(policy.decide(odd).kind).toBe('deny');
@@ -86,11 +90,11 @@ describe('invariant 2: a policy', () => {
   });
 
   it('invariant 2: of a run narrows that of the application, and the strictest decides', () => {
-    const app: Policy = { version: 'app', allow: ['crm__*', 'mail__*'], requireApproval: { effects: ['external_side_effect'] } };
+    const app: Policy = { version: 'app', allow: ['crm__*', 'mail__*'], requireApproval: [{ effects: ['external_side_effect'] }] };
     expect(decided(search, app, { allow: ['mail__*'] }).kind).toBe('deny');
     expect(decided(send, app, { allow: ['*'] })).toMatchObject({ kind: 'require_approval', policyVersion: 'app' });
     expect(decided(spend, app, { allow: ['*'] }).kind).toBe('deny');
-    expect(decided(search, app, { version: 'run', allow: ['*'], requireApproval: { effects: ['read_only'] } })).toMatchObject({
+    expect(decided(search, app, { version: 'run', allow: ['*'], requireApproval: [{ effects: ['read_only'] }] })).toMatchObject({
       kind: 'require_approval',
       policyVersion: 'run',
     });
@@ -100,13 +104,20 @@ describe('invariant 2: a policy', () => {
 const ids = fc.constantFrom('crm__search', 'crm__remove', 'mail__send', 'customer_*_getSpend', 'remote__run');
 const patterns = fc.array(fc.oneof(ids, fc.constantFrom('*', 'crm__*', '*__send', 'customer_*_*', 'remote__*', 'c*')), { maxLength: 4 });
 const effects = fc.subarray([...TOOL_EFFECTS]);
-const subjects = fc.record({
-  declaredId: ids,
-  effect: fc.constantFrom(...TOOL_EFFECTS),
-  origin: fc.record({ source: fc.constantFrom('discovery', 'remote'), trusted: fc.boolean() }),
-});
+const subjects = fc
+  .record({
+    declaredId: ids,
+    effect: fc.constantFrom(...TOOL_EFFECTS),
+    origin: fc.record({ source: fc.constantFrom('discovery', 'remote'), trusted: fc.boolean() }),
+  })
+  .map((subject) => subjectOf({ ...subject, call: callOf() }));
 const anyPolicy: fc.Arbitrary<Policy> = fc.record(
-  { allow: patterns, deny: patterns, effects, requireApproval: fc.record({ effects }, { requiredKeys: [] }) },
+  {
+    allow: patterns,
+    deny: patterns,
+    effects,
+    requireApproval: fc.array(fc.record({ effects, tools: patterns }, { requiredKeys: [] }), { maxLength: 2 }),
+  },
   { requiredKeys: ['allow'] },
 );
 const SEVERITY = { allow: 0, require_approval: 1, deny: 2 };
@@ -146,11 +157,11 @@ describe('invariant 2: whatever the policy', () => {
   it('invariant 2: asked twice it answers the same, and in any order', () => {
     fc.assert(
       fc.property(anyPolicy, fc.array(subjects, { minLength: 1, maxLength: 6 }), (policy, asked) => {
-        const compiled = new CompiledPolicy(policy);
+        const compiled = new CompiledPolicy(policy, validators);
         const first = asked.map((subject) => compiled.decide(subject));
         const again = asked.toReversed().map((subject) => compiled.decide(subject));
         expect(again.toReversed()).toEqual(first);
-        expect(asked.map((subject) => new CompiledPolicy(policy).decide(subject))).toEqual(first);
+        expect(asked.map((subject) => new CompiledPolicy(policy, validators).decide(subject))).toEqual(first);
       }),
       { numRuns: 300 },
     );
@@ -177,7 +188,7 @@ describe('invariant 3: a policy is data', () => {
 
   it('invariant 3: as it stood when it was compiled', () => {
     const allow = ['crm__search'];
-    const compiled = new CompiledPolicy({ allow });
+    const compiled = new CompiledPolicy({ allow }, validators);
     allow.push('mail__send');
     expect(compiled.decide(send).kind).toBe('deny');
   });

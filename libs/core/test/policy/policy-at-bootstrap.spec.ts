@@ -47,8 +47,8 @@ describe('invariant 3: a policy does not start the application', () => {
     ['an unknown field', { allow: [], denny: [] }, 'ToolLoopModule policy/denny', 'did you mean "deny"?'],
     [
       'a field within approval',
-      { allow: [], requireApproval: { effect: [] } },
-      'ToolLoopModule policy/requireApproval/effect',
+      { allow: [], requireApproval: [{ effect: [] }] },
+      'ToolLoopModule policy/requireApproval/0/effect',
       '"effects"?',
     ],
     ['a wrong effect', { allow: [], effects: ['readonly'] }, 'ToolLoopModule policy/effects/0', 'must be one of: read_only, state_change'],
@@ -85,7 +85,7 @@ describe('invariant 3: a policy does not start the application', () => {
     { allow: ['*'] },
     { allow: [] },
     { allow: ['crm__searchCustomers', 'customer_*_getSpend', 'remote__run'], deny: ['remote__*'] },
-    { allow: ['customer_*_*'], effects: ['read_only'], requireApproval: {} },
+    { allow: ['customer_*_*'], effects: ['read_only'], requireApproval: [] },
   ])('invariant 3: but %j does', async (policy) => {
     await expect(start(withPolicy(policy))).resolves.toBeDefined();
   });

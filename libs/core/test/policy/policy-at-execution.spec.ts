@@ -99,7 +99,7 @@ describe('invariant 2: listing and execution', () => {
     { allow: ['crm__*'], deny: ['*__remove'] },
     { allow: ['crm__*'], effects: ['state_change'] },
     { allow: ['crm__removeAll', 'remote__run'] },
-    { allow: ['*'], requireApproval: { effects: ['state_change'] } },
+    { allow: ['*'], requireApproval: [{ effects: ['state_change'] }] },
   ])('invariant 2: agree under %j', async (policy) => {
     const bench = await Bench.start({ providers: [CrmTools, RemoteSource], options: { policy } });
     const listed = bench.module.get(ToolLoopService).list({ actor: { id: 'ada' }, tenant: 'acme' });
@@ -126,7 +126,7 @@ describe('invariant 2: the policy of a run', () => {
 });
 
 describe('a tool that needs approval', () => {
-  const policies: Policy[] = [{ version: 'v1', allow: ['*'], requireApproval: { effects: ['state_change'] } }];
+  const policies: Policy[] = [{ version: 'v1', allow: ['*'], requireApproval: [{ effects: ['state_change'] }] }];
 
   it('is not executed where nobody can give it, and the model reads why', async () => {
     const run = (await start()).run({ policies });
@@ -136,7 +136,7 @@ describe('a tool that needs approval', () => {
       status: 'denied',
       args: { id: '1' },
       error: { code: 'approval_denied' },
-      decision: { kind: 'require_approval', rule: 'requireApproval: state_change', policyVersion: 'v1' },
+      decision: { kind: 'require_approval', rule: 'requireApproval[0]', policyVersion: 'v1' },
     });
     expect(errorOf(outcome)).toMatchObject({
       status: '403',

@@ -52,9 +52,9 @@ describe('DtoClasses', () => {
   });
 });
 
-describe('canonicalDeclaration', () => {
-  const copy = (value: object): JsonValue => JSON.parse(JSON.stringify(value)) as JsonValue;
+const copy = (value: object): JsonValue => JSON.parse(JSON.stringify(value)) as JsonValue;
 
+describe('canonicalDeclaration', () => {
   it('is the canonical text of the JSON copy, without the copy', () => {
     const odd = fc.constantFrom(undefined, new Date(0), Number.NaN, Number.POSITIVE_INFINITY, () => 1);
     const value = fc.dictionary(fc.string(), fc.oneof(fc.jsonValue(), odd, fc.array(odd)));

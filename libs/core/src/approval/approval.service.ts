@@ -1,0 +1,122 @@
+import { Injectable } from '@nestjs/common';
+import { ActorIdentity } from '../policy/actor.identity.js';
+import {
+  ApprovalStore,
+  type ApprovalAmendment,
+  type ApprovalAnswer,
+  type ApprovalDecision,
+  type ApprovalQuery,
+  type ApprovalRecord,
+  type ApprovalRequest,
+} from '../protocol/approval.js';
+import type { ApprovalTerms } from '../protocol/policy.js';
+import type { RegisteredActor } from '../protocol/register.js';
+import { ApprovalError } from './approval.error.js';
+
+/** Who looks at approvals, or answers them: whom the application identified, never what a client says. */
+export interface Approver<Actor = RegisteredActor> {
+  readonly actor: Actor;
+  readonly tenant: string;
+}
+
+/** What an approver may do beside listing what waits. */
+export type ApprovalFilter = Omit<ApprovalQuery, 'tenant'>;
+
+/** Where people see which calls wait for them, and say yes or no. Another tenant's approvals do not exist. */
+@Injectable()
+export class ApprovalService<Actor = RegisteredActor> {
+  constructor(
+    private readonly store: ApprovalStore,
+    private readonly identity: ActorIdentity<Actor>,
+  ) {}
+
+  /** Those that this person may see, the oldest first; those that have expired are left out. */
+  async list(approver: Approver<Actor>, filter: ApprovalFilter = {}): Promise<readonly ApprovalRequest[]> {
+    const records = await this.store.list({ pending: true, ...filter, tenant: approver.tenant });
+    const identified = this.identified(approver);
+    return records.filter((record) => !isExpired(record) && maySee(record, identified)).map(({ request }) => request);
+  }
+
+  /** Throws `ApprovalError` (`not_found`), also for what this person may not see. */
+  async get(approvalId: string, approver: Approver<Actor>): Promise<ApprovalRecord> {
+    const record = typeof approvalId === 'string' ? await this.store.find(approvalId) : undefined;
+    if (record?.binding.tenant === approver.tenant && maySee(record, this.identified(approver))) return record;
+    throw new ApprovalError('not_found', 'There is no such approval.');
+  }
+
+  /** Takes a decision, once. The run goes on by `ToolLoopService.resume`, or at once where it waits. Throws `ApprovalError`. */
+  async decide(decision: ApprovalDecision, approver: Approver<Actor>, amendment: ApprovalAmendment = {}): Promise<ApprovalRecord> {
+    const { approvalId } = decision;
+    const said = verdictOf(decision);
+    const record = await this.get(approvalId, approver);
+    if (record.answer) throw ALREADY_DECIDED();
+    if (isExpired(record)) throw new ApprovalError('expired', 'The approval has expired. The run has to ask again.');
+    const { id: decidedBy } = this.permitted(record, approver, amendment);
+    const { args, remember } = amendment;
+    const amended = { ...(args && { args }), ...(remember && { remember }) };
+    const answered = await this.store.answer(approvalId, { ...said, ...amended, decidedBy, decidedAt: new Date().toISOString() });
+    if (!answered) throw ALREADY_DECIDED();
+    return answered;
+  }
+
+  /** Who answers. Throws when they may not, or may not say what they said. */
+  private permitted(record: ApprovalRecord, approver: Approver<Actor>, { args, remember }: ApprovalAmendment): IdentifiedApprover {
+    const identified = this.identified(approver);
+    const refusal = refusalFor(record, identified);
+    if (refusal !== undefined) throw new ApprovalError('not_permitted', refusal);
+    if (args && !record.request.mayEdit) throw new ApprovalError('invalid_decision', 'The arguments of this call may not be changed.');
+    if (remember && !record.request.mayRemember)
+      throw new ApprovalError('invalid_decision', 'A decision about this call holds for this call only.');
+    return identified;
+  }
+
+  /** Throws `ApprovalError` (`not_permitted`) for somebody whom nothing identifies. */
+  private identified({ actor }: Approver<Actor>): IdentifiedApprover {
+    const id = this.identity.idOf(actor);
+    if (id !== undefined) return { id, roles: this.identity.rolesOf(actor) };
+    throw new ApprovalError('not_permitted', 'An approver needs an id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).');
+  }
+}
+
+interface IdentifiedApprover {
+  readonly id: string;
+  readonly roles: readonly string[];
+}
+
+/** The model reads it. */
+const MOST_REASON_CHARACTERS = 1_000;
+
+const ALREADY_DECIDED = (): ApprovalError => new ApprovalError('already_decided', 'Somebody has decided already.');
+
+/** What a client may say. Throws `ApprovalError` for what is no decision. */
+function verdictOf({ decision, reason }: ApprovalDecision): Pick<ApprovalAnswer, 'decision' | 'reason'> {
+  if (decision !== 'approve' && decision !== 'deny')
+    throw new ApprovalError('invalid_decision', 'The decision is neither "approve" nor "deny".');
+  return typeof reason === 'string' && reason !== '' ? { decision, reason: reason.slice(0, MOST_REASON_CHARACTERS) } : { decision };
+}
+
+/** Whether it is too late, to decide as well as to use what was decided. */
+export function isExpired({ request }: ApprovalRecord): boolean {
+  return Date.parse(request.expiresAt) <= Date.now();
+}
+
+function maySee(record: ApprovalRecord, approver: IdentifiedApprover): boolean {
+  return approver.id === record.binding.requesterId || refusalFor(record, approver) === undefined;
+}
+
+/** Why somebody may not answer. Where the policy names nobody it is the one for whom the run acts. */
+function refusalFor({ binding, terms }: ApprovalRecord, approver: IdentifiedApprover): string | undefined {
+  const asked = terms.length > 0 ? terms : [{}];
+  return asked.map((one) => refusalOf(one, approver, binding.requesterId)).find((refusal) => refusal !== undefined);
+}
+
+function refusalOf(
+  { roles, notRequester }: ApprovalTerms,
+  { id, roles: held }: IdentifiedApprover,
+  requesterId: string | undefined,
+): string | undefined {
+  if (notRequester && id === requesterId) return 'Whoever the run acts for may not approve this call.';
+  if (roles && !roles.some((role) => held.includes(role))) return `This call is approved by somebody with the role ${roles.join(' or ')}.`;
+  if (!roles && !notRequester && id !== requesterId) return 'This call is approved by the one for whom the run acts.';
+  return undefined;
+}

@@ -1,0 +1,167 @@
+import { randomUUID } from 'node:crypto';
+import { Injectable } from '@nestjs/common';
+import { isExpired } from '../approval/approval.service.js';
+import { ApprovalStore, type ApprovalAnswer, type ApprovalBinding, type ApprovalRecord } from '../protocol/approval.js';
+import type { Decision } from '../protocol/policy.js';
+import type { Tool } from '../protocol/tool.js';
+import { canonicalJson, sha256 } from '../schema/canonical-json.js';
+import { toJson } from '../schema/from-value.js';
+import { ApprovedEdit } from './approved.edit.js';
+import type { ReadArguments } from './argument.reader.js';
+import { CallAudit } from './call.audit.js';
+import { CallFailure } from './call.failure.js';
+import { CallPending } from './call.pending.js';
+import { CallPreview } from './call.preview.js';
+import type { CallProgress } from './execution.scope.js';
+import { linkSignal, untilAborted } from './interruption.js';
+import { PolicyGate } from './policy.gate.js';
+import { shownArguments } from './tool.outcome.js';
+
+/** How long an approval waits where no rule says otherwise: a day. */
+const EXPIRES_AFTER_MS = 86_400_000;
+
+/** What an approval is about. */
+interface JudgedCall {
+  readonly tool: Tool;
+  readonly input: ReadArguments;
+  readonly decision: Decision;
+  readonly progress: CallProgress;
+}
+
+/** The second half of stage 4: policy's word on this very call, and where it wants that a person's yes to it. */
+@Injectable()
+export class ApprovalGate {
+  constructor(
+    private readonly policy: PolicyGate,
+    private readonly store: ApprovalStore,
+    private readonly edits: ApprovedEdit,
+    private readonly preview: CallPreview,
+    private readonly audit: CallAudit,
+  ) {}
+
+  /**
+   * The input to go on with, which is another where the approver changed it. Throws `policy_denied`, `budget_exceeded` or `approval_denied`, and
+   * `CallPending` where the run waits for an answer.
+   */
+  async authorise(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ReadArguments> {
+    const decision = this.policy.judge(tool, input.args, progress);
+    await this.audit.decided(tool, input, progress);
+    if (progress.request.isHeld && decision.kind === 'allow') throw new CallPending();
+    const final = decision.kind === 'allow' ? input : await this.approved({ tool, input, decision, progress });
+    this.policy.charge(tool, final.args, progress.scope);
+    return final;
+  }
+
+  private async approved(call: JudgedCall): Promise<ReadArguments> {
+    const { tool, input, decision, progress } = call;
+    const { approvals } = progress.scope;
+    if (approvals.standingFor(tool.spec.declaredId, ruleOf(decision)) !== undefined) return input;
+    if (approvals.mode === 'deny')
+      throw CallFailure.of('approval_denied', `${decision.reason} Nobody can give it in this run, so the call was not made.`);
+    const record = (await this.askedBefore(call)) ?? (await this.ask(call));
+    const answer = record.answer ?? (await this.answerTo(record, progress));
+    if (!answer) return this.authorise(tool, input, progress); // what policy says may have changed while the run waited
+    if (progress.request.isHeld) throw new CallPending(record.request.approvalId);
+    return this.use(record, answer, call);
+  }
+
+  /** What this call asked for already, as long as all of it is the same. */
+  private async askedBefore(call: JudgedCall): Promise<ApprovalRecord | undefined> {
+    const { request, scope } = call.progress;
+    const approvalId = scope.approvals.approvalOf(request.call.toolCallId);
+    const record = approvalId === undefined ? undefined : await this.store.find(approvalId);
+    return record && textOf(record.binding) === textOf(bindingOf(call)) ? record : undefined;
+  }
+
+  private async ask(call: JudgedCall): Promise<ApprovalRecord> {
+    const { tool, input, decision, progress } = call;
+    const { scope, request } = progress;
+    const { approval: terms = [] } = decision;
+    const createdAt = new Date();
+    const expiresAfter = Math.min(EXPIRES_AFTER_MS, ...terms.map(({ expiresAfterMs = EXPIRES_AFTER_MS }) => expiresAfterMs));
+    const preview = await this.preview.of(tool, input, progress);
+    const record: ApprovalRecord = {
+      request: {
+        approvalId: randomUUID(),
+        runId: scope.run.runId,
+        toolCallId: request.call.toolCallId,
+        tool: tool.spec.id,
+        declaredId: tool.spec.declaredId,
+        ...(tool.entity && { instanceId: tool.entity.instanceId }),
+        args: shownArguments(input.args, tool.input.hidden),
+        reason: decision.reason,
+        ...(preview && { preview }),
+        expiresAt: new Date(createdAt.getTime() + expiresAfter).toISOString(),
+        mayEdit: terms.length > 0 && terms.every(({ mayEdit }) => mayEdit),
+        mayRemember: terms.length > 0 && terms.every(({ mayRemember }) => mayRemember),
+      },
+      binding: bindingOf(call),
+      terms,
+      rule: decision.rule,
+      createdAt: createdAt.toISOString(),
+      isUsed: false,
+    };
+    await this.audit.asked(tool, input, record, progress);
+    await this.store.add(record);
+    scope.approvals.ask(request.call.toolCallId, record.request.approvalId);
+    await scope.emit({ type: 'approval-request', step: request.step, approval: record.request });
+    return record;
+  }
+
+  /** Undefined once somebody has answered while the run waited. Throws `CallPending` where it does not wait. */
+  private async answerTo(
+    { request: { approvalId, expiresAt } }: ApprovalRecord,
+    { scope }: CallProgress,
+  ): Promise<ApprovalAnswer | undefined> {
+    if (scope.approvals.mode === 'suspend') throw new CallPending(approvalId);
+    const link = linkSignal(scope.signal, { ms: Math.max(0, Date.parse(expiresAt) - Date.now()), message: 'Nobody answered in time.' });
+    try {
+      await untilAborted(this.store.answered(approvalId, link.signal), link.signal);
+      return undefined;
+    } catch (error) {
+      if (scope.signal.aborted || !link.signal.aborted) throw error;
+      throw CallFailure.of('approval_denied', 'Nobody approved the call in time, so it was not made.');
+    } finally {
+      link.release();
+    }
+  }
+
+  /** An approval is used once, and in time. */
+  private async use(record: ApprovalRecord, answer: ApprovalAnswer, call: JudgedCall): Promise<ReadArguments> {
+    const { tool, input, decision, progress } = call;
+    const { approvalId } = record.request;
+    const { decision: verdict, reason, decidedBy } = answer;
+    await this.audit.answered(tool, input, record, progress);
+    const told = { approvalId, decision: verdict, ...(reason !== undefined && { reason }) };
+    await progress.scope.emit({ type: 'approval-decision', step: progress.request.step, decision: told, decidedBy });
+    if (verdict === 'deny')
+      throw CallFailure.of('approval_denied', `A person denied this call.${reason === undefined ? '' : ` They said: ${reason}`}`);
+    if (isExpired(record)) throw CallFailure.of('approval_denied', 'The approval had expired, so the call was not made.');
+    if (!(await this.store.use(approvalId)))
+      throw CallFailure.of('approval_denied', 'The approval was used already, so the call was not made.');
+    if (answer.remember) progress.scope.approvals.remember(tool.spec.declaredId, ruleOf(decision), approvalId);
+    return answer.args ? this.edits.read(tool, answer.args, progress) : input;
+  }
+}
+
+function bindingOf({ tool, input, decision, progress: { scope, request } }: JudgedCall): ApprovalBinding {
+  return {
+    tenant: scope.run.tenant,
+    runId: scope.run.runId,
+    requesterId: scope.actorId,
+    toolCallId: request.call.toolCallId,
+    declaredId: tool.spec.declaredId,
+    instanceId: tool.entity?.instanceId,
+    argsHash: sha256(input.canonical),
+    policyVersion: decision.policyVersion,
+  };
+}
+
+function textOf(binding: ApprovalBinding): string {
+  return canonicalJson(toJson(binding));
+}
+
+/** The rule of one policy: that of another version is another. */
+function ruleOf({ rule, policyVersion }: Decision): string {
+  return `${policyVersion} ${rule}`;
+}

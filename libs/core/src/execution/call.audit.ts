@@ -1,0 +1,91 @@
+import { Injectable, Logger, Optional } from '@nestjs/common';
+import { AuditTrail, type AuditDraft } from '../audit/audit.trail.js';
+import type { ApprovalRecord } from '../protocol/approval.js';
+import type { AuditEvent, AuditSubject } from '../protocol/audit.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
+import type { Tool } from '../protocol/tool.js';
+import type { ReadArguments } from './argument.reader.js';
+import type { CallProgress, ToolOutcome } from './execution.scope.js';
+
+/** What of a call goes into the audit, where the application keeps one. What cannot be recorded before an effect keeps the effect from happening. */
+@Injectable()
+export class CallAudit {
+  private readonly logger = new Logger(CallAudit.name);
+
+  constructor(@Optional() private readonly trail?: AuditTrail) {}
+
+  /** Rejects with `AuditError` when it cannot be kept. */
+  async decided(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<void> {
+    const { decision } = progress;
+    if (!this.trail || !decision) return;
+    await this.trail.record(draftOf({ kind: 'decision', decision }, progress, { tool, input }));
+  }
+
+  async asked(tool: Tool, input: ReadArguments, { request }: ApprovalRecord, progress: CallProgress): Promise<void> {
+    const { approvalId, reason, expiresAt } = request;
+    await this.trail?.record(draftOf({ kind: 'approval-request', approvalId, reason, expiresAt }, progress, { tool, input }));
+  }
+
+  async answered(
+    tool: Tool,
+    input: ReadArguments,
+    { request: { approvalId }, answer }: ApprovalRecord,
+    progress: CallProgress,
+  ): Promise<void> {
+    if (!this.trail || !answer) return;
+    const { decision, decidedBy, decidedAt, reason, args } = answer;
+    const event = {
+      kind: 'approval-decision',
+      approvalId,
+      decision,
+      decidedBy,
+      decidedAt,
+      ...(reason !== undefined && { reason }),
+      edited: args !== undefined,
+    } as const;
+    await this.trail.record(draftOf(event, progress, { tool, input }));
+  }
+
+  /** The last word on a call. It is too late to undo anything, so what cannot be kept is logged. */
+  async ended(progress: CallProgress, { record, content }: ToolOutcome): Promise<void> {
+    if (!this.trail) return;
+    try {
+      const { decision } = record;
+      // Of what policy denies there was nothing to record before.
+      if (decision?.kind === 'deny') await this.trail.record(draftOf({ kind: 'decision', decision }, progress));
+      const draft = draftOf(outcomeOf(record), progress);
+      await this.trail.record(record.status === 'succeeded' ? { ...draft, result: textOf(content) } : draft);
+    } catch (error) {
+      this.logger.error(`What became of ${record.id} is not in the audit (run ${progress.scope.run.runId}).`, error);
+    }
+  }
+}
+
+function outcomeOf({ status, error, durationMs }: ToolInvocationRecord): AuditEvent {
+  if (status === 'denied' && error) return { kind: 'denied', code: error.code };
+  const code = error && { code: error.code };
+  const became = error?.code === 'unknown_outcome' ? 'unknown' : status === 'succeeded' ? 'succeeded' : 'failed';
+  return { kind: 'outcome', status: became, durationMs, ...code };
+}
+
+function draftOf(event: AuditEvent, progress: CallProgress, call?: { readonly tool: Tool; readonly input: ReadArguments }): AuditDraft {
+  const { run } = progress.scope;
+  const draft = { tenant: run.tenant, subject: subjectOf(progress), event };
+  const text = call ? { text: call.input.canonical, hidden: call.tool.input.hidden } : { text: progress.request.call.arguments };
+  return { ...draft, arguments: text };
+}
+
+function subjectOf({ request, scope, tool }: CallProgress): AuditSubject {
+  return {
+    ...(scope.actorId !== undefined && { actorId: scope.actorId }),
+    runId: scope.run.runId,
+    toolCallId: request.call.toolCallId,
+    step: request.step,
+    ...(tool ? { declaredId: tool.spec.declaredId } : { calledId: request.call.name }),
+    ...(tool?.entity && { instanceId: tool.entity.instanceId }),
+  };
+}
+
+function textOf(content: ToolOutcome['content']): string {
+  return typeof content === 'string' ? content : content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
+}

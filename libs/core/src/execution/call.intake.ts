@@ -1,0 +1,35 @@
+import { Injectable } from '@nestjs/common';
+import type { Tool } from '../protocol/tool.js';
+import { ApprovalGate } from './approval.gate.js';
+import type { ReadArguments } from './argument.reader.js';
+import { CallAdmission } from './call.admission.js';
+import { CallFailure } from './call.failure.js';
+import { CallReader } from './call.reader.js';
+import type { CallProgress } from './execution.scope.js';
+
+/** A call that may be made. */
+export interface AdmittedCall {
+  readonly tool: Tool;
+  readonly input: ReadArguments;
+}
+
+/** Stages 1 to 4: everything between what the model wrote and what may be done. */
+@Injectable()
+export class CallIntake {
+  constructor(
+    private readonly reader: CallReader,
+    private readonly admission: CallAdmission,
+    private readonly approvals: ApprovalGate,
+  ) {}
+
+  /** Throws whatever keeps the call from being made, and `CallPending` where that is not decided yet. */
+  async take(progress: CallProgress): Promise<AdmittedCall> {
+    const { tool, input: sent } = await this.reader.read(progress);
+    if (progress.request.refusal) throw new CallFailure(progress.request.refusal);
+    const admitted = await this.admission.admit(tool, sent, progress);
+    progress.args = admitted.args;
+    const input = await this.approvals.authorise(tool, admitted, progress);
+    progress.args = input.args;
+    return { tool, input };
+  }
+}

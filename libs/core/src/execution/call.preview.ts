@@ -1,0 +1,37 @@
+import { Injectable, Logger } from '@nestjs/common';
+import type { ToolPreview } from '../protocol/approval.js';
+import type { Tool } from '../protocol/tool.js';
+import type { ReadArguments } from './argument.reader.js';
+import { CallContextFactory } from './call.context.factory.js';
+import type { CallProgress } from './execution.scope.js';
+import { untilAborted } from './interruption.js';
+import { ToolCallStorage } from './tool-call.storage.js';
+
+/** What a call would do, in the tool's own words, for whoever approves it. */
+@Injectable()
+export class CallPreview {
+  private readonly logger = new Logger(CallPreview.name);
+
+  constructor(
+    private readonly contexts: CallContextFactory,
+    private readonly storage: ToolCallStorage,
+  ) {}
+
+  /** Within the tool's time limit. A preview that fails is left out: the approver still sees the arguments. */
+  async of(tool: Tool, { built }: ReadArguments, progress: CallProgress): Promise<ToolPreview | undefined> {
+    const { preview } = tool;
+    if (!preview) return undefined;
+    const { context, close } = this.contexts.open(tool, progress);
+    try {
+      const making = this.storage.run(context, async () => preview(built, context));
+      const made = await untilAborted(making, context.signal);
+      return typeof made === 'string' ? { sentence: made } : made;
+    } catch (error) {
+      if (progress.scope.signal.aborted) throw error;
+      this.logger.warn(`The preview of ${tool.spec.declaredId} failed (run ${progress.scope.run.runId}).`, error);
+      return undefined;
+    } finally {
+      close();
+    }
+  }
+}

@@ -1,0 +1,43 @@
+/** What a run does with a call that needs a person's yes. */
+export type ApprovalMode = 'suspend' | 'wait' | 'deny';
+
+/** The approvals of one run: which call asked for which, and the decisions that hold for more than one call. */
+export class RunApprovals {
+  private readonly asked: Map<string, string>;
+  private readonly remembered: Map<string, string>;
+
+  constructor(
+    readonly mode: ApprovalMode,
+    saved: SavedApprovals = { asked: [], remembered: [] },
+  ) {
+    this.asked = new Map(saved.asked);
+    this.remembered = new Map(saved.remembered);
+  }
+
+  approvalOf(toolCallId: string): string | undefined {
+    return this.asked.get(toolCallId);
+  }
+
+  ask(toolCallId: string, approvalId: string): void {
+    this.asked.set(toolCallId, approvalId);
+  }
+
+  /** The approval whose answer holds for every call of this tool that this rule asks about. */
+  standingFor(declaredId: string, rule: string): string | undefined {
+    return this.remembered.get(JSON.stringify([declaredId, rule]));
+  }
+
+  remember(declaredId: string, rule: string, approvalId: string): void {
+    this.remembered.set(JSON.stringify([declaredId, rule]), approvalId);
+  }
+
+  save(): SavedApprovals {
+    return { asked: [...this.asked], remembered: [...this.remembered] };
+  }
+}
+
+/** JSON. */
+export interface SavedApprovals {
+  readonly asked: readonly (readonly [string, string])[];
+  readonly remembered: readonly (readonly [string, string])[];
+}

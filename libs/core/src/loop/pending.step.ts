@@ -1,0 +1,15 @@
+import type { Toolset } from '../catalog/toolset.js';
+import type { ToolOutcome } from '../execution/execution.scope.js';
+import type { FinishReason } from '../protocol/loop-result.js';
+import type { ModelAnswer } from './answer.assembler.js';
+
+/** A step whose calls are not all made: the answer that made them, and what became of those that are done. It is not in the transcript yet. */
+export interface PendingStep {
+  readonly answer: ModelAnswer;
+  /** What the model was offered. */
+  readonly offered: Toolset;
+  /** One per call, in their order; those that wait are pending. */
+  readonly outcomes: readonly ToolOutcome[];
+  /** The limit that a call of the step reached. */
+  readonly limit?: FinishReason;
+}

@@ -1,0 +1,37 @@
+import type { FlowLevel, PolicyCall, PolicySubject } from '../protocol/policy.js';
+import type { ToolLabels } from '../protocol/tool.js';
+import type { Ruling } from './grants.js';
+import { isTraced } from './provenance.js';
+
+/** Whether what the run has read so far lets this call happen without a person's yes. Undefined where the flow of information says nothing. */
+export function flowRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCall): Ruling | undefined {
+  switch (level) {
+    case 'off':
+      return undefined;
+    case 'effect':
+      return subject.effect === 'read_only' ? undefined : ask(level, `A tool with the effect ${subject.effect} needs a person's approval.`);
+    case 'legs':
+      return closesThirdLeg(subject.labels, call) ? ask(level, LEGS) : undefined;
+    case 'taint':
+      return taintRuling(level, subject, call);
+    case 'provenance':
+      return isTraced(subject, call) ? undefined : taintRuling(level, subject, call);
+  }
+}
+
+const LEGS = 'The run has read private data and untrusted content, and this tool can carry data out.';
+
+/** The lethal trifecta: private data, untrusted content, and a way out. */
+function closesThirdLeg({ egress, accepts }: ToolLabels, { flow }: PolicyCall): boolean {
+  return egress && !accepts?.private && flow.integrity === 'untrusted' && flow.confidentiality === 'private';
+}
+
+function taintRuling(level: FlowLevel, { effect, labels }: PolicySubject, call: PolicyCall): Ruling | undefined {
+  if (closesThirdLeg(labels, call)) return ask(level, LEGS);
+  if (effect === 'read_only' || labels.accepts?.untrusted || call.flow.integrity === 'trusted') return undefined;
+  return ask(level, 'The run has read untrusted content, and this tool changes things.');
+}
+
+function ask(level: FlowLevel, reason: string): Ruling {
+  return { kind: 'require_approval', rule: `flow: ${level}`, reason };
+}

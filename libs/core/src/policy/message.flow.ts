@@ -1,0 +1,52 @@
+import type { Message } from '../protocol/message.js';
+import type { InformationFlow } from '../protocol/policy.js';
+import { TrustedText } from './trusted.text.js';
+
+/** What a caller is whose every word the application vouches for: nothing was read, everything was meant. */
+export const TRUSTED_FLOW: InformationFlow = { integrity: 'trusted', confidentiality: 'public', isTraced: () => true };
+
+/** What a model has read, joined over its messages: one untrusted result taints all that follows, one private one makes all of it private. */
+export class MessageFlow implements InformationFlow {
+  private trusted: TrustedText | undefined;
+
+  private constructor(
+    private readonly messages: readonly Message[],
+    readonly integrity: InformationFlow['integrity'],
+    readonly confidentiality: InformationFlow['confidentiality'],
+  ) {}
+
+  static of(messages: readonly Message[]): MessageFlow {
+    return new MessageFlow([], 'trusted', 'public').at(messages);
+  }
+
+  /** The flow of a transcript that goes on from this one's. Costs what is new in it, not what went before. */
+  at(messages: readonly Message[]): MessageFlow {
+    const read = messages.slice(this.messages.length);
+    const isTainted = this.integrity === 'untrusted' || read.some(isUntrusted);
+    const isPrivate = this.confidentiality === 'private' || read.some(isPrivateContent);
+    return new MessageFlow(messages, isTainted ? 'untrusted' : 'trusted', isPrivate ? 'private' : 'public');
+  }
+
+  isTraced(value: string | number): boolean {
+    this.trusted ??= new TrustedText(this.messages.filter(carriesAuthority).flatMap(textsOf));
+    return this.trusted.has(value);
+  }
+}
+
+/** A result without labels is of unknown origin. */
+function isUntrusted(message: Message): boolean {
+  return message.role === 'tool' && message.labels?.returns !== 'trusted';
+}
+
+function isPrivateContent(message: Message): boolean {
+  return message.role === 'tool' && message.labels?.reads !== 'public';
+}
+
+/** A model's own words carry none: they may repeat what it read. */
+function carriesAuthority(message: Message): boolean {
+  return message.role === 'user' || (message.role === 'tool' && message.labels?.returns === 'trusted');
+}
+
+function textsOf({ content }: Message): string[] {
+  return typeof content === 'string' ? [content] : content.flatMap((part) => (part.type === 'text' ? [part.text] : []));
+}

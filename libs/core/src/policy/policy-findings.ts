@@ -1,0 +1,110 @@
+import type { JSONSchema7 } from 'json-schema';
+import { closestTo } from '../catalog/suggestion.js';
+import { isGlob, matchesGlob } from '../catalog/glob.js';
+import type { Finding } from '../protocol/errors.js';
+import type { ApprovalRule, Policy, PolicyTool } from '../protocol/policy.js';
+import type { SchemaValidators } from '../schema/schema.validators.js';
+import { covers } from './grants.js';
+import { POLICY_SCHEMA } from './policy.schema.js';
+
+/** What a policy is checked against. */
+export interface PolicySurroundings {
+  readonly tools: readonly PolicyTool[];
+  readonly validators: SchemaValidators;
+}
+
+/** What is wrong with a policy: its shape, ids that name no tool, and arguments that no tool has. `at` says where the policy stands. */
+export function policyFindings(policy: Policy, at: string, { tools, validators }: PolicySurroundings): Finding[] {
+  const problems = validators.validate(POLICY_SCHEMA, policy);
+  if (problems.length > 0)
+    return problems.map(({ pointer, message }) => ({
+      at: `${at}${pointer}`,
+      problem: message,
+      remedy: 'See the type Policy for the fields and their values.',
+    }));
+  const { requireApproval = [], runBudgets = [] } = policy;
+  return [
+    ...patternsOf(policy).flatMap((pattern) => patternFindings(pattern, at, tools)),
+    ...allowedBy(policy).flatMap((pattern) => untrustedFindings(pattern, at, tools)),
+    ...requireApproval.flatMap((rule, index) => predicateFindings(rule, `${at}/requireApproval/${index}`, { tools, validators })),
+    ...runBudgets.flatMap(({ sum, tools: patterns }, index) =>
+      sum ? argumentFindings([topOf(sum.argument)], patterns, `${at}/runBudgets/${index}`, tools) : [],
+    ),
+  ];
+}
+
+function patternsOf({ allow, deny = [], tenants = {}, roles = {}, ...rules }: Policy): string[] {
+  const { requireApproval = [], runBudgets = [], callBudgets = [], connections = [] } = rules;
+  const named = [...requireApproval, ...runBudgets, ...callBudgets, ...connections].flatMap(({ tools = [] }) => tools);
+  const grants = [...Object.values(tenants), ...Object.values(roles)];
+  return [...allow, ...deny, ...grants.flatMap((grant) => (grant.allow ?? []).concat(grant.deny ?? [])), ...named];
+}
+
+function allowedBy({ allow, tenants = {}, roles = {} }: Policy): string[] {
+  return [...allow, ...[...Object.values(tenants), ...Object.values(roles)].flatMap((grant) => grant.allow ?? [])];
+}
+
+function patternFindings(pattern: string, at: string, tools: readonly PolicyTool[]): Finding[] {
+  const ids = tools.map(({ declaredId }) => declaredId);
+  if (pattern === '*' || ids.some((id) => id === pattern || (isGlob(pattern) && matchesGlob(pattern, id)))) return [];
+  return [
+    {
+      at,
+      problem: `The policy names "${pattern}", and no tool has such an id.`,
+      remedy: didYouMean(pattern, ids) ?? 'Name a tool of the catalog, or remove it.',
+    },
+  ];
+}
+
+/** A glob that would have to let untrusted tools in lets nothing in, which nobody means. */
+function untrustedFindings(pattern: string, at: string, tools: readonly PolicyTool[]): Finding[] {
+  if (pattern === '*' || !isGlob(pattern)) return [];
+  const matching = tools.filter(({ declaredId }) => matchesGlob(pattern, declaredId));
+  if (matching.length === 0 || matching.some(({ origin }) => origin.trusted)) return [];
+  return [
+    {
+      at,
+      problem: `The policy allows "${pattern}", which only tools of untrusted sources match, and those no glob allows.`,
+      remedy: `Name each exactly: ${matching.map(({ declaredId }) => `"${declaredId}"`).join(', ')}.`,
+    },
+  ];
+}
+
+function predicateFindings({ arguments: schema, tools: patterns }: ApprovalRule, at: string, known: PolicySurroundings): Finding[] {
+  if (!schema) return [];
+  const problem = known.validators.problemWith(schema);
+  if (problem !== undefined)
+    return [{ at: `${at}/arguments`, problem: `This is no JSON Schema: ${problem}.`, remedy: 'Write a JSON Schema 7 for the arguments.' }];
+  const names = [...Object.keys(schema.properties ?? {}), ...(schema.required ?? [])];
+  return argumentFindings([...new Set(names)], patterns, `${at}/arguments`, known.tools);
+}
+
+/** A rule about an argument that no tool has would never hold, and nobody would notice. */
+function argumentFindings(
+  names: readonly string[],
+  patterns: readonly string[] | undefined,
+  at: string,
+  tools: readonly PolicyTool[],
+): Finding[] {
+  const known = new Set(tools.filter((tool) => covers(patterns, tool)).flatMap(({ inputSchema }) => argumentNames(inputSchema)));
+  return names
+    .filter((name) => !known.has(name))
+    .map((name) => ({
+      at,
+      problem: `None of the tools this is about has an argument "${name}".`,
+      remedy: didYouMean(name, [...known]) ?? 'Name an argument of the tools, or remove the rule.',
+    }));
+}
+
+function argumentNames({ properties = {} }: JSONSchema7): string[] {
+  return Object.keys(properties);
+}
+
+function topOf(pointer: string): string {
+  return (pointer.split('/')[1] ?? '').replaceAll('~1', '/').replaceAll('~0', '~');
+}
+
+function didYouMean(wrong: string, names: readonly string[]): string | undefined {
+  const closest = closestTo(wrong, names);
+  return closest.length > 0 ? `Did you mean ${closest.map((name) => `"${name}"`).join(' or ')}?` : undefined;
+}

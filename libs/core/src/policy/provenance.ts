@@ -1,0 +1,45 @@
+import type { JSONSchema7 } from 'json-schema';
+import type { JsonValue } from '../protocol/json.js';
+import type { PolicyCall, PolicySubject } from '../protocol/policy.js';
+
+/**
+ * Whether everything that decides what a call is about stems from the user's own words or from trusted results. What cannot tell an origin, such as a
+ * switch or a value the schema lists, proves nothing: a call with nothing else in it is not traced.
+ */
+export function isTraced({ labels, inputSchema }: PolicySubject, { args, instanceId, flow }: PolicyCall): boolean {
+  const names = labels.decisive ?? Object.keys(args);
+  const values = names.flatMap((name) => tellingValues(args[name], propertyOf(inputSchema, name)));
+  const all = instanceId === undefined ? values : [...values, instanceId];
+  return all.length > 0 && all.every((value) => flow.isTraced(value));
+}
+
+function propertyOf({ properties = {} }: JSONSchema7, name: string): JSONSchema7 {
+  const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
+  return typeof property === 'object' ? property : {};
+}
+
+/** Texts and numbers at any depth, keys of objects included, without those the schema itself gives. */
+function tellingValues(value: JsonValue | undefined, schema: JSONSchema7): (string | number)[] {
+  if (value === undefined || value === null || isGiven(value, schema)) return [];
+  if (isList(value)) return value.flatMap((item) => tellingValues(item, itemsOf(schema)));
+  if (typeof value === 'object') return Object.entries(value).flatMap(([key, item]) => tellingEntry(key, item, schema));
+  return typeof value === 'boolean' || value === '' ? [] : [value];
+}
+
+function tellingEntry(key: string, value: JsonValue, schema: JSONSchema7): (string | number)[] {
+  const isDeclared = schema.properties !== undefined && Object.hasOwn(schema.properties, key);
+  const telling = tellingValues(value, propertyOf(schema, key));
+  return isDeclared ? telling : [key, ...telling];
+}
+
+function isGiven(value: JsonValue, schema: JSONSchema7): boolean {
+  return schema.enum !== undefined || (schema.default !== undefined && value === schema.default);
+}
+
+function itemsOf({ items }: JSONSchema7): JSONSchema7 {
+  return typeof items === 'object' && !Array.isArray(items) ? items : {};
+}
+
+function isList(value: JsonValue): value is readonly JsonValue[] {
+  return Array.isArray(value);
+}

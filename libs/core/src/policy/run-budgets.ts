@@ -1,0 +1,40 @@
+import type { JsonObject } from '../protocol/json.js';
+import type { PolicyCall, PolicySubject, RunBudget } from '../protocol/policy.js';
+import { covers, type Ruling } from './grants.js';
+
+/** The first budget that this call would go beyond. */
+export function budgetRuling(budgets: readonly RunBudget[], subject: PolicySubject, call: PolicyCall): Ruling | undefined {
+  for (const [index, budget] of budgets.entries()) {
+    const exceeded = covers(budget.tools, subject) ? exceededBy(budget, call) : undefined;
+    if (exceeded === undefined) continue;
+    const rule = `runBudgets[${index}]`;
+    if (budget.beyond === 'ask') return { kind: 'require_approval', rule, reason: exceeded };
+    return { kind: 'deny', rule, reason: exceeded, isOverBudget: true };
+  }
+  return undefined;
+}
+
+function exceededBy({ tools, calls, sum, tokens, usd }: RunBudget, { args, spent }: PolicyCall): string | undefined {
+  const earlier = spent.calls.filter((one) => covers(tools, { declaredId: one.declaredId, origin: { source: '', trusted: one.trusted } }));
+  if (calls !== undefined && earlier.length >= calls) return `A run may make ${calls} such calls, and they are used up.`;
+  if (sum) {
+    const amount = numberAt(args, sum.argument);
+    const total = earlier.reduce((before, one) => before + numberAt(one.args, sum.argument), amount);
+    // Written so that a total which is no number goes beyond as well.
+    if (!(total <= sum.most)) return `The sum over ${sum.argument} would be ${total}, and a run may reach ${sum.most}.`;
+  }
+  if (tokens !== undefined && spent.tokens > tokens) return `The run has used ${spent.tokens} tokens, and may use ${tokens}.`;
+  if (usd !== undefined && spent.usd > usd) return `The run has cost ${spent.usd} USD, and may cost ${usd}.`;
+  return undefined;
+}
+
+/** Absolute: a negative amount would make room for more. What is no number counts as nothing. */
+function numberAt(args: JsonObject, pointer: string): number {
+  let value: unknown = args;
+  for (const part of pointer.split('/').slice(1)) value = memberOf(value, part.replaceAll('~1', '/').replaceAll('~0', '~'));
+  return typeof value === 'number' ? Math.abs(value) : 0;
+}
+
+function memberOf(value: unknown, key: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, key) ? Reflect.get(value, key) : undefined;
+}

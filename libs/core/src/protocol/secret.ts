@@ -1,0 +1,32 @@
+import { inspect } from 'node:util';
+
+const SHOWN = '[secret]';
+
+/** A value that prints as `[secret]` wherever something prints it: in JSON, logs, templates, results and events. Only `reveal()` gives it. */
+export class Secret<Value> {
+  readonly #value: Value;
+
+  constructor(value: Value) {
+    this.#value = value;
+  }
+
+  reveal(): Value {
+    return this.#value;
+  }
+
+  toString(): string {
+    return SHOWN;
+  }
+
+  toJSON(): string {
+    return SHOWN;
+  }
+
+  [Symbol.toPrimitive](): string {
+    return SHOWN;
+  }
+
+  [inspect.custom](): string {
+    return SHOWN;
+  }
+}

@@ -1,0 +1,312 @@
+import { describe, expect, it } from '@jest/globals';
+import { ApprovalService, AuditStore, DataPolicyEngine, InvalidRequestError, ToolLoopService } from '@toolloop/core';
+import type { ApprovalRule, LoopRequest, LoopResult, Policy } from '@toolloop/core';
+import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
+import { resultsIn, type PlayedRun } from '../fixtures/played-run.js';
+import { ask, openModule } from '../fixtures/shop.module.js';
+
+const alice = { actor: { id: 'alice' }, tenant: 'acme' };
+const read = (key = 'a') => call('probe__read', { key });
+const write = (key = 'a') => call('probe__write', { key });
+const asking = (rule: ApprovalRule = {}): Policy => ({
+  version: 'v1',
+  allow: ['*'],
+  flow: 'off',
+  requireApproval: [{ effects: ['state_change'], ...rule }],
+});
+
+/** A shop in which writes need a yes, and what its tools did. */
+async function shop(script: readonly ScriptedTurn[], policy = asking()) {
+  const model = new ScriptedModel(script);
+  const module = await openModule(model, { policy, audit: { key: 'k'.repeat(32) } });
+  const loop: ToolLoopService = module.get(ToolLoopService);
+  const approvals: ApprovalService = module.get(ApprovalService);
+  const done: string[] = [];
+  const context = {
+    act: (key: string) => {
+      done.push(key);
+      return `${key} done`;
+    },
+  };
+  const request = (more: Partial<LoopRequest> = {}): LoopRequest => ask({ context, ...more });
+  return {
+    model,
+    module,
+    loop,
+    approvals,
+    done,
+    request,
+    run: async (more: Partial<LoopRequest> = {}): Promise<PlayedRun> => {
+      const handle = loop.open(request(more));
+      const events = await collect(handle.events$);
+      expectRunEndsOnce(events);
+      return { events, result: await handle.result };
+    },
+    waiting: async (who = alice) => (await approvals.list(who)).map(({ approvalId }) => approvalId),
+    decide: async (decision: 'approve' | 'deny', who = alice, index = 0) => {
+      const [approvalId = ''] = (await approvals.list(who)).slice(index).map((one) => one.approvalId);
+      return approvals.decide({ approvalId, decision, reason: 'I say so.' }, who);
+    },
+    resume: async (runId: string, more: Partial<LoopRequest> = {}): Promise<LoopResult> =>
+      (await loop.resume(runId, { ...request(more), prompt: undefined } as never)).result,
+  };
+}
+
+describe('a run whose call needs a yes', () => {
+  it('ends as waiting, with nothing done and a valid transcript', async () => {
+    const { run, done, waiting } = await shop([calls(write('w'))]);
+    const { result, events } = await run();
+    expect(result).toMatchObject({ finishReason: 'waiting', toolCalls: [{ status: 'waiting', args: { key: 'w' } }] });
+    expect(result.messages.map(({ role }) => role)).toEqual(['user']);
+    expect(done).toEqual([]);
+    const [asked] = eventsOf(events, 'approval-request');
+    expect(await waiting()).toEqual([asked?.approval.approvalId]);
+    expect(asked?.approval).toMatchObject({ declaredId: 'probe__write', args: { key: 'w' }, mayEdit: false });
+  });
+
+  it('goes on once it was approved, and the model reads the result', async () => {
+    const { run, decide, resume, done, model } = await shop([calls(write('w')), text('Done.')]);
+    const { result: first } = await run();
+    await decide('approve');
+    const result = await resume(first.runId);
+    expect(result).toMatchObject({ runId: first.runId, finishReason: 'stop', text: 'Done.', steps: 2 });
+    expect(done).toEqual(['w']);
+    expect(resultsIn(result.messages)).toEqual(['w done']);
+    model.assertComplete();
+  });
+
+  it('goes on once it was denied, and the model reads why', async () => {
+    const { run, decide, resume, done } = await shop([calls(write('w')), text('Well.')]);
+    const { result: first } = await run();
+    await decide('deny');
+    const result = await resume(first.runId);
+    expect(done).toEqual([]);
+    expect(resultsIn(result.messages)[0]).toContain('I say so.');
+    expect(result.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'approval_denied' } }]);
+  });
+
+  it('waits again where nobody has decided', async () => {
+    const { run, resume, waiting, done } = await shop([calls(write('w'))]);
+    const { result: first } = await run();
+    const before = await waiting();
+    expect(await resume(first.runId)).toMatchObject({ finishReason: 'waiting' });
+    expect(await waiting()).toEqual(before);
+    expect(done).toEqual([]);
+  });
+
+  it('numbers the events of its parts in one row', async () => {
+    const { run, decide, loop, request } = await shop([calls(write('w')), text('Done.')]);
+    const { result: first, events } = await run();
+    await decide('approve');
+    const handle = await loop.resume(first.runId, request());
+    const more = await collect(handle.events$);
+    expect([...events, ...more].map(({ sequence }) => sequence)).toEqual([...events, ...more].map((_, index) => index + 1));
+    expect(eventsOf(more, 'approval-decision')).toMatchObject([{ decidedBy: 'alice', decision: { decision: 'approve' } }]);
+  });
+
+  it('keeps what `state` and the counts of the run hold', async () => {
+    const { run, decide, resume } = await shop([calls(read('r'), write('w')), calls(read('r')), text('Done.')]);
+    const { result: first } = await run({ limits: { identicalCalls: 1 } });
+    await decide('approve');
+    expect(await resume(first.runId, { limits: { identicalCalls: 1 } })).toMatchObject({ finishReason: 'no_progress' });
+  });
+
+  it('continues its conversation', async () => {
+    const { run, decide, resume, request, loop, model } = await shop([calls(write('w')), text('Done.'), text('Again.')]);
+    const { result: first } = await run({ conversationId: 'c1' });
+    await decide('approve');
+    await resume(first.runId);
+    await loop.run(request({ conversationId: 'c1', prompt: 'And now?' }));
+    expect(model.requests.at(-1)?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'assistant', 'user']);
+  });
+});
+
+describe('several calls of one answer', () => {
+  it('finish where they read, and each write asks on its own', async () => {
+    const { run, done, waiting } = await shop([calls(write('w1'), read('r'), write('w2'))]);
+    const { result } = await run();
+    expect(done).toEqual(['r']);
+    expect(await waiting()).toHaveLength(2);
+    expect(result.toolCalls.map(({ status }) => status)).toEqual(['waiting', 'succeeded', 'waiting']);
+  });
+
+  it('are made in the order of the model, each once, whatever is decided first', async () => {
+    const { run, decide, resume, done } = await shop([calls(write('w1'), read('r'), write('w2')), text('Done.')]);
+    const { result: first } = await run();
+    await decide('approve', alice, 1);
+    expect(await resume(first.runId)).toMatchObject({ finishReason: 'waiting' });
+    expect(done).toEqual(['r']);
+    await decide('approve');
+    const result = await resume(first.runId);
+    expect(done).toEqual(['r', 'w1', 'w2']);
+    expect(resultsIn(result.messages)).toEqual(['w1 done', 'r done', 'w2 done']);
+  });
+
+  it('do not overtake one that waits, though they need no yes', async () => {
+    const { run, decide, resume, done } = await shop(
+      [calls(write('large'), write('small')), text('Done.')],
+      asking({ arguments: { properties: { key: { const: 'large' } } } }),
+    );
+    const { result: first } = await run();
+    expect(done).toEqual([]);
+    await decide('approve');
+    await resume(first.runId);
+    expect(done).toEqual(['large', 'small']);
+  });
+});
+
+describe('invariant 12: a forged client', () => {
+  it('invariant 12: resumes no run of another actor or tenant', async () => {
+    const { run, decide, resume, done } = await shop([calls(write('w')), text('Done.')]);
+    const { result: first } = await run();
+    await decide('approve');
+    for (const who of [{ actor: { id: 'mallory' } }, { tenant: 'globex' }, { actor: {} }, { actor: { id: 'mallory' }, tenant: 'globex' }])
+      await expect(resume(first.runId, who)).rejects.toThrow(InvalidRequestError);
+    expect(done).toEqual([]);
+    expect(await resume(first.runId)).toMatchObject({ finishReason: 'stop' });
+  });
+
+  it('invariant 12: resumes a run once, though it asks twice at once', async () => {
+    const { run, decide, loop, request, done } = await shop([calls(write('w')), text('Done.')]);
+    const { result: first } = await run();
+    await decide('approve');
+    const both = await Promise.allSettled([loop.resume(first.runId, request()), loop.resume(first.runId, request())]);
+    expect(both.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
+    for (const one of both) if (one.status === 'fulfilled') await one.value.result;
+    expect(done).toEqual(['w']);
+  });
+
+  it('invariant 12: gets no second call for one approval, in another run or later in this one', async () => {
+    const { run, decide, resume, waiting, done } = await shop([calls(write('w')), calls(write('w'))]);
+    const { result: first } = await run();
+    await decide('approve');
+    expect(await resume(first.runId)).toMatchObject({ finishReason: 'waiting' });
+    expect(done).toEqual(['w']);
+    expect(await waiting()).toHaveLength(1);
+  });
+
+  it('invariant 12: needs another yes once the policy has another version', async () => {
+    const { run, decide, resume, module, waiting, done } = await shop([calls(write('w'))]);
+    const { result: first } = await run();
+    await decide('approve');
+    module.get(DataPolicyEngine).replace({ ...asking(), version: 'v2' });
+    expect(await resume(first.runId)).toMatchObject({ finishReason: 'waiting' });
+    expect(done).toEqual([]);
+    expect(await waiting()).toHaveLength(1);
+  });
+
+  it('invariant 12: gains nothing by a yes to what is denied by now', async () => {
+    const { run, decide, resume, module, done } = await shop([calls(write('w')), text('Well.')]);
+    const { result: first } = await run();
+    await decide('approve');
+    module.get(DataPolicyEngine).replace({ version: 'v3', allow: ['probe__read'] });
+    const result = await resume(first.runId);
+    expect(result.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'policy_denied' } }]);
+    expect(done).toEqual([]);
+  });
+});
+
+describe('an approver', () => {
+  const mia = { actor: { id: 'mia', roles: ['manager'] }, tenant: 'acme' };
+
+  it('may change the arguments where the policy says so, and they are checked like any', async () => {
+    const { run, approvals, resume, done } = await shop([calls(write('w')), text('Done.')], asking({ mayEdit: true, roles: ['manager'] }));
+    const { result: first } = await run();
+    const [request] = await approvals.list(mia);
+    await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, mia, { args: { key: 'changed' } });
+    const result = await resume(first.runId);
+    expect(done).toEqual(['changed']);
+    expect(result.toolCalls).toMatchObject([{ args: { key: 'changed' } }]);
+  });
+
+  it('who changes them to what the tool does not take makes no call', async () => {
+    const { run, approvals, resume, done } = await shop([calls(write('w')), text('Well.')], asking({ mayEdit: true, roles: ['manager'] }));
+    const { result: first } = await run();
+    const [request] = await approvals.list(mia);
+    await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, mia, { args: { key: 7, tenantId: 'globex' } });
+    const result = await resume(first.runId);
+    expect(result.toolCalls[0]?.error?.code).toBe('tenant_override');
+    expect(done).toEqual([]);
+  });
+
+  it('may say yes for the rest of the run, to this tool and this rule', async () => {
+    const script = [calls(write('a')), calls(write('b')), text('Done.')];
+    const { run, approvals, resume, done } = await shop(script, asking({ mayRemember: true }));
+    const { result: first } = await run();
+    const [request] = await approvals.list(alice);
+    await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice, { remember: true });
+    expect(await resume(first.runId)).toMatchObject({ finishReason: 'stop' });
+    expect(done).toEqual(['a', 'b']);
+  });
+});
+
+describe('`approvals: wait`', () => {
+  it('keeps the run open until somebody answers', async () => {
+    const { loop, request, decide, waiting, done } = await shop([calls(write('w')), text('Done.')]);
+    const handle = loop.open(request({ approvals: 'wait' }));
+    const ending = handle.result;
+    while ((await waiting()).length === 0) await new Promise((resolve) => setTimeout(resolve, 2));
+    expect(done).toEqual([]);
+    await decide('approve');
+    expect(await ending).toMatchObject({ finishReason: 'stop' });
+    expect(done).toEqual(['w']);
+  });
+
+  it('refuses the call once the approval has expired', async () => {
+    const { run, done } = await shop([calls(write('w')), text('Well.')], asking({ expiresAfterMs: 20 }));
+    const { result } = await run({ approvals: 'wait' });
+    expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ error: { code: 'approval_denied' } }] });
+    expect(done).toEqual([]);
+  });
+
+  it('invariant 11: ends at once when the run is aborted', async () => {
+    const { loop, request, waiting, done } = await shop([calls(write('w'))]);
+    const handle = loop.open(request({ approvals: 'wait' }));
+    const ending = handle.result.catch((error: unknown) => error);
+    while ((await waiting()).length === 0) await new Promise((resolve) => setTimeout(resolve, 2));
+    const since = performance.now();
+    handle.cancel();
+    expect(await ending).toMatchObject({ result: { finishReason: 'aborted', toolCalls: [{ error: { code: 'aborted' } }] } });
+    expect(performance.now() - since).toBeLessThan(1_000);
+    expect(done).toEqual([]);
+  });
+});
+
+describe('invariant 14: the audit', () => {
+  it('invariant 14: holds every decision, approval and outcome of a run', async () => {
+    const { run, decide, resume, module } = await shop([calls(write('w'), read('r')), text('Done.')]);
+    const { result: first } = await run();
+    await decide('approve');
+    await resume(first.runId);
+    const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 100 });
+    expect(entries.map(({ kind }) => kind)).toEqual([
+      'decision',
+      'outcome',
+      'decision',
+      'approval-request',
+      'decision',
+      'approval-decision',
+      'outcome',
+    ]);
+    expect(entries.every(({ runId, actorId }) => runId === first.runId && actorId === 'alice')).toBe(true);
+  });
+
+  it('invariant 14: holds what was denied, by which rule', async () => {
+    const { run, module } = await shop([calls(write('w')), text('Well.')], { version: 'v9', allow: ['probe__read'] });
+    await run();
+    const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 100 });
+    expect(entries).toMatchObject([
+      { kind: 'decision', decision: { kind: 'deny', rule: 'default', policyVersion: 'v9' } },
+      { kind: 'denied', code: 'policy_denied' },
+    ]);
+  });
+
+  it('invariant 14: that cannot keep a decision keeps the call from being made', async () => {
+    const { run, module, done } = await shop([calls(read('r')), text('Well.')]);
+    const store = module.get(AuditStore);
+    store.append = () => Promise.reject(new Error('disk full'));
+    const { result } = await run();
+    expect(done).toEqual([]);
+    expect(result.toolCalls).toMatchObject([{ status: 'failed', error: { code: 'execution_failed' } }]);
+  });
+});
