@@ -6,7 +6,8 @@ import { untilAborted } from '../execution/interruption.js';
 import { ToolRunner } from '../execution/tool.runner.js';
 import { applyInjection, type AppliedInjection } from '../injection/injection.applier.js';
 import type { FinishReason } from '../protocol/loop-result.js';
-import type { Message, ToolCall, ToolMessage } from '../protocol/message.js';
+import type { Message, MessageLabels, ToolCall, ToolMessage } from '../protocol/message.js';
+import type { ToolErrorCode } from '../protocol/tool-error.js';
 import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ToolSpec } from '../protocol/tool.js';
@@ -160,6 +161,24 @@ function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }
 }
 
 function toMessage({ record, content, tool }: ToolOutcome): ToolMessage {
-  const labels = tool && { labels: { returns: tool.spec.labels.returns, reads: tool.spec.labels.reads } };
+  const labels = tool && { labels: labelsOf(tool.spec.labels, record.error?.code) };
   return { role: 'tool', toolCallId: record.toolCallId, toolName: record.id, content, ...(record.error && { isError: true }), ...labels };
+}
+
+/** Refusals in our own words tell nothing that the model had not read; what a tool says of its failure may. */
+const OWN_WORDS = new Set<ToolErrorCode>([
+  'unknown_tool',
+  'tool_gone',
+  'invalid_json',
+  'invalid_args',
+  'tenant_override',
+  'policy_denied',
+  'approval_denied',
+  'timeout',
+  'aborted',
+  'budget_exceeded',
+]);
+
+function labelsOf({ returns, reads }: MessageLabels, code: ToolErrorCode | undefined): MessageLabels {
+  return code !== undefined && OWN_WORDS.has(code) ? { returns: 'trusted', reads: 'public' } : { returns, reads };
 }

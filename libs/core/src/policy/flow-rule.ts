@@ -1,7 +1,7 @@
 import type { FlowLevel, PolicyCall, PolicySubject } from '../protocol/policy.js';
 import type { ToolLabels } from '../protocol/tool.js';
 import type { Ruling } from './grants.js';
-import { isTraced } from './provenance.js';
+import { isTraced, isWhollyTraced } from './provenance.js';
 
 /** Whether what the run has read so far lets this call happen without a person's yes. Undefined where the flow of information says nothing. */
 export function flowRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCall): Ruling | undefined {
@@ -15,7 +15,7 @@ export function flowRuling(level: FlowLevel, subject: PolicySubject, call: Polic
     case 'taint':
       return taintRuling(level, subject, call);
     case 'provenance':
-      return isTraced(subject, call) ? undefined : taintRuling(level, subject, call);
+      return provenanceRuling(level, subject, call);
   }
 }
 
@@ -30,6 +30,12 @@ function taintRuling(level: FlowLevel, { effect, labels }: PolicySubject, call: 
   if (closesThirdLeg(labels, call)) return ask(level, LEGS);
   if (effect === 'read_only' || labels.accepts?.untrusted || call.flow.integrity === 'trusted') return undefined;
   return ask(level, 'The run has read untrusted content, and this tool changes things.');
+}
+
+/** What decides may stem from the user and the rest from anywhere, as long as no private data can leave in the rest. */
+function provenanceRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCall): Ruling | undefined {
+  if (!isTraced(subject, call)) return taintRuling(level, subject, call);
+  return closesThirdLeg(subject.labels, call) && !isWhollyTraced(subject, call) ? ask(level, LEGS) : undefined;
 }
 
 function ask(level: FlowLevel, reason: string): Ruling {

@@ -28,7 +28,7 @@ export class MessageFlow implements InformationFlow {
   }
 
   isTraced(value: string | number): boolean {
-    this.trusted ??= new TrustedText(this.messages.filter(carriesAuthority).flatMap(textsOf));
+    this.trusted ??= new TrustedText(authorityIn(this.messages).flatMap(textsOf));
     return this.trusted.has(value);
   }
 }
@@ -42,9 +42,19 @@ function isPrivateContent(message: Message): boolean {
   return message.role === 'tool' && message.labels?.reads !== 'public';
 }
 
-/** A model's own words carry none: they may repeat what it read. */
-function carriesAuthority(message: Message): boolean {
-  return message.role === 'user' || (message.role === 'tool' && message.labels?.returns === 'trusted');
+/**
+ * The user's words, and trusted results of calls that the model chose before it had read anything untrusted: which of the later ones it asked for, a
+ * stranger may have told it. A model's own words carry no authority either, they may repeat what it read; nor do errors, which may repeat
+ * the model's.
+ */
+function authorityIn(messages: readonly Message[]): Message[] {
+  let isTainted = false;
+  let isChosenFreely = true;
+  return messages.filter((message) => {
+    if (message.role === 'assistant') isChosenFreely = !isTainted;
+    if (isUntrusted(message)) isTainted = true;
+    return message.role === 'user' || (message.role === 'tool' && !message.isError && !isUntrusted(message) && isChosenFreely);
+  });
 }
 
 function textsOf({ content }: Message): string[] {

@@ -6,8 +6,16 @@ import type { PolicyCall, PolicySubject } from '../protocol/policy.js';
  * Whether everything that decides what a call is about stems from the user's own words or from trusted results. What cannot tell an origin, such as a
  * switch or a value the schema lists, proves nothing: a call with nothing else in it is not traced.
  */
-export function isTraced({ labels, inputSchema }: PolicySubject, { args, instanceId, flow }: PolicyCall): boolean {
-  const names = labels.decisive ?? Object.keys(args);
+export function isTraced(subject: PolicySubject, call: PolicyCall): boolean {
+  return isEachTraced(subject.labels.decisive ?? Object.keys(call.args), subject, call);
+}
+
+/** The same for every argument, those that decide nothing included. */
+export function isWhollyTraced(subject: PolicySubject, call: PolicyCall): boolean {
+  return isEachTraced(Object.keys(call.args), subject, call);
+}
+
+function isEachTraced(names: readonly string[], { inputSchema }: PolicySubject, { args, instanceId, flow }: PolicyCall): boolean {
   const values = names.flatMap((name) => tellingValues(args[name], propertyOf(inputSchema, name)));
   const all = instanceId === undefined ? values : [...values, instanceId];
   return all.length > 0 && all.every((value) => flow.isTraced(value));

@@ -1,0 +1,91 @@
+import type { INestApplicationContext } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import {
+  ApprovalService,
+  AuditStore,
+  ToolLoopModule,
+  ToolLoopService,
+  type LanguageModel,
+  type Limits,
+  type LoopResult,
+  type Policy,
+} from '@toolloop/core';
+import { ObedientModel } from './obedient.model.js';
+import type { Pack } from './pack.js';
+import { packTools } from './pack-tools.js';
+import type { RunWorld } from './run.world.js';
+
+/** Who answers when a call asks: somebody who always says no, or somebody who always says yes. */
+export type Reviewer = 'refuses' | 'approves';
+
+export interface AttackRun {
+  readonly prompt: string;
+  readonly model: LanguageModel;
+  readonly world: RunWorld;
+  /** @default 'refuses' */
+  readonly reviewer?: Reviewer;
+}
+
+export interface AttackResult {
+  readonly result: LoopResult;
+  /** The calls the reviewer said yes to, by their ids. */
+  readonly approved: ReadonlySet<string>;
+  /** The calls that the audit holds the decision or the denial of, by their ids. */
+  readonly audited: ReadonlySet<string>;
+}
+
+/** Nothing but the policy may stop a run. */
+const NO_LIMITS: Partial<Limits> = { steps: 100, callsPerTool: 100, identicalCalls: 100, refusalsInARow: 100 };
+
+/** Of no value: the audit is read where it is written. */
+const AUDIT = { key: 'the audit key of the attack packs' };
+const MOST_ENTRIES_OF_A_RUN = 1_000;
+
+/** For whom every run acts, who answers its approvals too. */
+const USER = { actor: { id: 'robin' }, tenant: 'northwind' };
+
+/** A Nest application with the tools of one pack under one policy. */
+export class AttackApplication {
+  private constructor(private readonly app: INestApplicationContext) {}
+
+  /** Throws when an application with these tools does not start, naming the pack. */
+  static async start(pack: Pack, policy: Policy): Promise<AttackApplication> {
+    const model = new ObedientModel({ calls: [] });
+    const loop = ToolLoopModule.forRoot({ model, policy, tools: packTools(pack), limits: NO_LIMITS, audit: AUDIT });
+    try {
+      return new AttackApplication(await NestFactory.createApplicationContext(loop, { logger: false, abortOnError: false }));
+    } catch (cause) {
+      throw new Error(`The tools of the pack ${pack.name} do not start: ${cause instanceof Error ? cause.message : String(cause)}`, {
+        cause,
+      });
+    }
+  }
+
+  /** Runs a prompt in a world of its own. */
+  async run({ world, reviewer = 'refuses', ...asked }: AttackRun): Promise<AttackResult> {
+    const approvals = reviewer === 'approves' ? 'wait' : 'deny';
+    const run = this.app.get(ToolLoopService).open({ ...asked, ...USER, approvals, context: { world } });
+    const approved = new Set<string>();
+    const from = await this.auditLength();
+    for await (const event of run) {
+      if (event.type !== 'approval-request') continue;
+      const { approvalId, toolCallId } = event.approval;
+      await this.app.get(ApprovalService).decide({ approvalId, decision: 'approve' }, USER);
+      approved.add(toolCallId);
+    }
+    return { result: await run.result, approved, audited: await this.auditedCalls(from) };
+  }
+
+  close(): Promise<void> {
+    return this.app.close();
+  }
+
+  private async auditLength(): Promise<number> {
+    return (await this.app.get(AuditStore).head(USER.tenant))?.sequence ?? 0;
+  }
+
+  private async auditedCalls(after: number): Promise<ReadonlySet<string>> {
+    const entries = await this.app.get(AuditStore).read(USER.tenant, { from: after + 1, limit: MOST_ENTRIES_OF_A_RUN });
+    return new Set(entries.flatMap(({ kind, toolCallId }) => (kind === 'decision' || kind === 'denied' ? [toolCallId] : [])));
+  }
+}

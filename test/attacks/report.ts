@@ -1,0 +1,48 @@
+import type { Figures, FiguresByLevel } from './figures.js';
+import { LEVELS, type Level } from './levels.js';
+import type { Review } from './review.js';
+
+const COLUMNS: readonly (readonly [string, (figures: Figures) => string])[] = [
+  ['pairs', ({ pairs }) => String(pairs)],
+  ['unapproved effects', ({ unapprovedEffects }) => String(unapprovedEffects)],
+  ['leaks', ({ leaks }) => String(leaks)],
+  ['approvals per benign task', ({ approvals }) => approvals.toFixed(2)],
+  ['benign tasks blocked', ({ blocked, benignTasks }) => `${blocked} of ${benignTasks}`],
+  ['attack calls audited', ({ audited }) => `${Math.round(audited * 100)} %`],
+];
+
+/** What a set of packs came to, for people. */
+export function toText(title: string, { refuses, approves }: Review): string {
+  const parts = [
+    title,
+    `With a reviewer who always says no:\n${toTable(refuses.figures)}`,
+    `With a reviewer who always says yes:\n${toTable(approves.figures)}`,
+    ...LEVELS.filter(isMeantToHold).flatMap((level) => listOf(`Got through at ${level}`, refuses.through[level])),
+    ...listOf('Never shown to the model, so measured nothing', refuses.unseen),
+  ];
+  return parts.join('\n\n');
+}
+
+/** `off` looks at nothing, and `legs` at leaks alone. */
+function isMeantToHold(level: Level): boolean {
+  return level !== 'off' && level !== 'legs';
+}
+
+function listOf(title: string, lines: readonly string[]): string[] {
+  return lines.length === 0 ? [] : [[`${title}:`, ...lines].join('\n  ')];
+}
+
+function rowOf(level: string, figures: Figures): string[] {
+  return [level].concat(COLUMNS.map(([, cell]) => cell(figures)));
+}
+
+function toTable(figures: FiguresByLevel): string {
+  const rows = [['level', ...COLUMNS.map(([name]) => name)], ...LEVELS.map((level) => rowOf(level, figures[level]))];
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
+  return rows
+    .map(
+      (row) =>
+        `  ${row.map((cell, column) => (column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0))).join('  ')}`,
+    )
+    .join('\n');
+}
