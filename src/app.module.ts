@@ -1,17 +1,21 @@
 import { Module, type MiddlewareConsumer, type NestModule } from '@nestjs/common';
 import { LanguageModel, ToolLoopModule } from '@toolloop/core';
+import { ApprovalsModule } from './approvals/approvals.module.js';
+import { auditKeyOf } from './audit/audit-key.js';
 import { CartsModule } from './carts/carts.module.js';
 import { ChatModule } from './chat/chat.module.js';
 import { CustomersModule } from './customers/customers.module.js';
 import { DeskModule } from './desk/desk.module.js';
 import { HealthModule } from './health/health.module.js';
 import { HostMiddleware } from './http/host.middleware.js';
-import { User } from './identity/user.js';
+import { rolesOf, User } from './identity/user.js';
 import { ModelModule } from './model/model.module.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { DESK_POLICY } from './policy/desk.policies.js';
 import { ProductsModule } from './products/products.module.js';
+import { RunsModule } from './runs/runs.module.js';
 import { SettingsModule } from './settings.module.js';
+import { SETTINGS, type Settings } from './settings.js';
 import { calendarDay } from './time/calendar-day.js';
 import { Clock } from './time/clock.js';
 
@@ -28,14 +32,16 @@ const MOST_INJECTED = 64;
   imports: [
     SettingsModule,
     ToolLoopModule.forRootAsync({
-      imports: [ModelModule, DeskModule],
-      inject: [LanguageModel, Clock],
-      useFactory: (model: LanguageModel, clock: Clock) => ({
+      imports: [ModelModule, DeskModule, SettingsModule],
+      inject: [LanguageModel, Clock, SETTINGS],
+      useFactory: (model: LanguageModel, clock: Clock, settings: Settings) => ({
         model,
         instructions: `${INSTRUCTIONS} Today is ${calendarDay(clock.now())}.`,
         policy: DESK_POLICY,
         limits: { injectedTools: MOST_INJECTED },
         actorClass: User,
+        actorRoles: rolesOf,
+        audit: { key: auditKeyOf(settings) },
       }),
     }),
     ModelModule,
@@ -44,6 +50,8 @@ const MOST_INJECTED = 64;
     OrdersModule,
     CartsModule,
     ChatModule,
+    RunsModule,
+    ApprovalsModule,
     HealthModule,
   ],
 })

@@ -5,6 +5,8 @@ export interface Settings {
   readonly allowedHosts: readonly string[];
   /** Origins of pages besides the desk's own that may ask it, e.g. `https://app.example.com`. */
   readonly allowedOrigins: readonly string[];
+  /** Signs the audit; at least 32 bytes. Absent: a random one does. */
+  readonly auditKey?: string;
   /** Absent: the offline model answers. */
   readonly openai?: OpenAiSettings;
 }
@@ -24,10 +26,12 @@ const DEFAULT_MODEL = 'gpt-5-mini';
 /** Reads the environment; throws a sentence for a person when something in it makes no sense. */
 export function settingsFrom(env: NodeJS.ProcessEnv): Settings {
   const openai = openAiFrom(env);
+  const auditKey = env['AUDIT_KEY'];
   return {
     port: portFrom(env['PORT']),
     allowedHosts: listFrom(env['ALLOWED_HOSTS']),
     allowedOrigins: listFrom(env['ALLOWED_ORIGINS']),
+    ...(auditKey && { auditKey }),
     ...(openai && { openai }),
   };
 }

@@ -151,7 +151,7 @@ const ANSWER = ['{"choices":[{"index":0,"delta":{"content":"Done."},"finish_reas
 
 async function listAndEncodeOf(tools: number): Promise<Table['rows'][number]> {
   const app = await start(new InProcessModel(() => textOf('Done.')), freshProviders(tools, 'tools'));
-  const specs = app.loop.list(WHO);
+  const specs = await app.loop.list(WHO);
   const model = openai('bench', {
     apiKey: 'none',
     baseURL: 'http://127.0.0.1/v1',

@@ -7,8 +7,9 @@ import { loopSuite } from './loop.suite.js';
 import { memorySuite } from './memory.suite.js';
 import { pipelineSuite } from './pipeline.suite.js';
 import { isMet, toText, type Section, type Suite } from './report.js';
+import { searchSuite } from './search.suite.js';
 
-const SUITES: readonly Suite[] = [pipelineSuite, buildingSuite, loopSuite, growthSuite, memorySuite];
+const SUITES: readonly Suite[] = [pipelineSuite, buildingSuite, loopSuite, growthSuite, memorySuite, searchSuite];
 
 const { values } = parseArgs({ options: { json: { type: 'boolean', default: false }, only: { type: 'string', multiple: true } } });
 const machine = {

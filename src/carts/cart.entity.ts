@@ -24,7 +24,7 @@ export class Cart {
     this.customerId = record.customerId;
   }
 
-  @LlmTool({ description: 'Put a product into this cart.', effect: 'state_change', output: CartContents })
+  @LlmTool({ description: 'Put a product into this cart.', effect: 'state_change', output: CartContents, labels: { returns: 'trusted' } })
   async addItem(
     @ToolParam('productId', PRODUCT_ID) productId: string,
     @ToolParam('quantity', { description: 'How many', type: 'integer', default: 1, minimum: 1, maximum: MOST_PIECES }) quantity: number,
@@ -33,17 +33,32 @@ export class Cart {
     return this.contentsOf(await this.changeItems((items) => withItem(items, product, quantity)));
   }
 
-  @LlmTool({ description: 'Take a product out of this cart.', effect: 'state_change', output: CartContents })
+  @LlmTool({
+    description: 'Take a product out of this cart.',
+    effect: 'state_change',
+    output: CartContents,
+    labels: { returns: 'trusted' },
+  })
   async removeItem(@ToolParam('productId', PRODUCT_ID) productId: string): Promise<CartContents> {
     return this.contentsOf(await this.changeItems((items) => withoutItem(items, productId)));
   }
 
-  @LlmTool({ description: "What is in this cart, at today's prices.", effect: 'read_only', output: CartContents })
+  @LlmTool({
+    description: "What is in this cart, at today's prices.",
+    effect: 'read_only',
+    output: CartContents,
+    labels: { returns: 'trusted' },
+  })
   async getContents(): Promise<CartContents> {
     return this.contentsOf(await this.current());
   }
 
-  @LlmTool({ description: 'Place an order for everything in this cart.', effect: 'state_change', output: () => Order })
+  @LlmTool({
+    description: 'Place an order for everything in this cart.',
+    effect: 'state_change',
+    output: () => Order,
+    labels: { returns: 'trusted' },
+  })
   async checkout(): Promise<Order> {
     const cart = await this.desk.carts.change(this.tenant, this.id, toCheckedOut);
     try {

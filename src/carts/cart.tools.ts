@@ -12,7 +12,12 @@ import { OpenCart } from './open-cart.input.js';
 export class CartTools {
   constructor(private readonly entities: EntityFactory) {}
 
-  @LlmTool({ description: 'Open a cart for a customer, with products in it or empty.', effect: 'state_change', output: Cart })
+  @LlmTool({
+    description: 'Open a cart for a customer, with products in it or empty.',
+    effect: 'state_change',
+    output: Cart,
+    labels: { returns: 'trusted' },
+  })
   async openCart(@ToolInput() input: OpenCart, @ToolContext() context: ToolCallContext): Promise<Cart> {
     const { tenant } = context;
     const customer = await this.entities.customers.find(tenant, input.customerId);

@@ -1,9 +1,9 @@
 import type { LoopRequest } from '@toolloop/core';
 import type { User } from '../identity/user.js';
-import { policyOf } from '../policy/desk.policies.js';
+import { termsFor } from '../policy/run-terms.js';
 import type { Ask } from './ask.dto.js';
 
 /** A question as a run: the user and the tenant come from the guard, never from the body. */
 export function toRunRequest({ message, conversationId }: Ask, user: User): LoopRequest<unknown, User> {
-  return { prompt: message, actor: user, tenant: user.tenantId, policy: policyOf(user), ...(conversationId && { conversationId }) };
+  return { ...termsFor(user), prompt: message, ...(conversationId && { conversationId }) };
 }

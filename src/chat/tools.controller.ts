@@ -3,7 +3,7 @@ import { ToolLoopService, type ToolSpec } from '@toolloop/core';
 import { BearerGuard } from '../identity/bearer.guard.js';
 import { CurrentUser } from '../identity/current-user.decorator.js';
 import { User } from '../identity/user.js';
-import { policyOf } from '../policy/desk.policies.js';
+import { termsFor } from '../policy/run-terms.js';
 
 type ListedTool = Pick<ToolSpec, 'id' | 'description' | 'effect' | 'inputSchema'>;
 
@@ -14,8 +14,8 @@ export class ToolsController {
   constructor(private readonly loop: ToolLoopService<User>) {}
 
   @Get()
-  list(@CurrentUser() user: User): ListedTool[] {
-    const tools = this.loop.list({ actor: user, tenant: user.tenantId, policy: policyOf(user) });
+  async list(@CurrentUser() user: User): Promise<ListedTool[]> {
+    const tools = await this.loop.list(termsFor(user));
     return tools.map(({ id, description, effect, inputSchema }) => ({ id, description, effect, inputSchema }));
   }
 }

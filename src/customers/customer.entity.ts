@@ -39,6 +39,7 @@ export class Customer {
     description: "This customer's average monthly spend over the last 12 months, without cancelled orders.",
     effect: 'read_only',
     output: Money,
+    labels: { returns: 'trusted' },
   })
   async getAverageSpend(): Promise<Money> {
     const since = monthsBefore(this.desk.clock.now(), MONTHS);
@@ -46,7 +47,12 @@ export class Customer {
     return Money.sum(spent, this.record.currency).dividedBy(MONTHS);
   }
 
-  @LlmTool({ description: "This customer's most recent orders, the newest first.", effect: 'read_only', output: () => [Order] })
+  @LlmTool({
+    description: "This customer's most recent orders, the newest first.",
+    effect: 'read_only',
+    output: () => [Order],
+    labels: { returns: 'trusted' },
+  })
   async getRecentOrders(
     @ToolParam('limit', { description: 'How many at most', default: 5, minimum: 1, maximum: 20 }) limit: number,
   ): Promise<Order[]> {
@@ -54,7 +60,12 @@ export class Customer {
     return records.map((record) => this.desk.order(this.tenant, record));
   }
 
-  @LlmTool({ description: 'Open a new, empty cart for this customer.', effect: 'state_change', output: () => Cart })
+  @LlmTool({
+    description: 'Open a new, empty cart for this customer.',
+    effect: 'state_change',
+    output: () => Cart,
+    labels: { returns: 'trusted' },
+  })
   async openCart(): Promise<Cart> {
     return this.desk.cart(this.tenant, await this.desk.carts.open(this.tenant, this.id));
   }

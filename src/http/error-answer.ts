@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { HttpException } from '@nestjs/common';
-import { InvalidRequestError, RunError } from '@toolloop/core';
+import { ApprovalError, InvalidRequestError, RunError } from '@toolloop/core';
 
 /** What a caller may know of an error. */
 export interface ErrorBody {
@@ -16,14 +16,28 @@ export interface ErrorAnswer {
   readonly body: ErrorBody;
 }
 
+const STATUS_OF_APPROVAL: Readonly<Record<ApprovalError['code'], number>> = {
+  not_found: 404,
+  not_permitted: 403,
+  already_decided: 409,
+  expired: 409,
+  invalid_decision: 400,
+};
+
 const INTERNAL: ErrorAnswer = { status: 500, body: { code: 'internal', message: 'Something went wrong on the server.' } };
 
 /** How an error is answered: what a caller did wrong is said, what went wrong here is not. */
 export function toErrorAnswer(error: unknown): ErrorAnswer {
-  if (error instanceof InvalidRequestError) return { status: 400, body: { code: error.code, message: error.message } };
+  if (error instanceof InvalidRequestError) return ofRequest(error);
+  if (error instanceof ApprovalError) return { status: STATUS_OF_APPROVAL[error.code], body: { code: error.code, message: error.message } };
   if (error instanceof RunError) return ofRun(error);
   if (error instanceof HttpException) return { status: error.getStatus(), body: ofResponse(error.getStatus(), error.getResponse()) };
   return ofBodyParser(error) ?? INTERNAL;
+}
+
+/** A run that does not wait, or not for this user, is not there to be resumed; everything else the caller can mend. */
+function ofRequest({ code, message }: InvalidRequestError): ErrorAnswer {
+  return { status: code === 'unknown_run' ? 404 : 400, body: { code, message } };
 }
 
 /** A run that ended badly: 502 when the model failed, 503 when it was stopped, else 500. The message is safe, see `RunFailure`. */

@@ -9,3 +9,8 @@ export class User {
     readonly role: Role,
   ) {}
 }
+
+/** What an actor may be called by in policies and approvals. */
+export function rolesOf(actor: unknown): readonly Role[] {
+  return actor instanceof User ? [actor.role] : [];
+}

@@ -27,12 +27,12 @@ export class Order {
     this.status = record.status;
   }
 
-  @LlmTool({ description: 'What this order costs in total.', effect: 'read_only', output: Money })
+  @LlmTool({ description: 'What this order costs in total.', effect: 'read_only', output: Money, labels: { returns: 'trusted' } })
   getTotal(): Money {
     return totalOf(this.record);
   }
 
-  @LlmTool({ description: 'The articles of this order.', effect: 'read_only', output: [OrderLine] })
+  @LlmTool({ description: 'The articles of this order.', effect: 'read_only', output: [OrderLine], labels: { returns: 'trusted' } })
   getLines(): OrderLine[] {
     return this.record.lines.map((line) => new OrderLine(line, this.record.currency));
   }
@@ -48,6 +48,7 @@ export class Order {
     description: 'Cancel this order and put its articles back in stock. Shipped orders cannot be cancelled.',
     effect: 'state_change',
     output: () => Order,
+    labels: { returns: 'trusted' },
   })
   async cancel(): Promise<Order> {
     const cancelled = await this.desk.orders.change(this.tenant, this.id, toCancelled);

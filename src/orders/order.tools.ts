@@ -24,7 +24,7 @@ export class OrderTools {
     private readonly mailer: Mailer,
   ) {}
 
-  @LlmTool({ description: 'Find one order by its number.', effect: 'read_only', output: Order })
+  @LlmTool({ description: 'Find one order by its number.', effect: 'read_only', output: Order, labels: { returns: 'trusted' } })
   async findOrder(
     @ToolParam('orderId', { description: 'An order number such as o-1024', pattern: String.raw`^o-\d{1,9}$` }) orderId: string,
     @ToolContext() context: ToolCallContext,
@@ -32,7 +32,12 @@ export class OrderTools {
     return this.entities.order(context.tenant, await this.required(context.tenant, orderId));
   }
 
-  @LlmTool({ description: 'List orders, the newest first, by status and period.', effect: 'read_only', output: OrderPage })
+  @LlmTool({
+    description: 'List orders, the newest first, by status and period.',
+    effect: 'read_only',
+    output: OrderPage,
+    labels: { returns: 'trusted' },
+  })
   async listOrders(@ToolInput() input: ListOrders, @ToolContext() context: ToolCallContext): Promise<OrderPage> {
     const { status, placed, ...paging } = input;
     const query = { ...(status && { status }), ...(placed?.from && { from: placed.from }), ...(placed?.to && { to: placed.to }) };
@@ -47,6 +52,7 @@ export class OrderTools {
     description: "Mail the receipt of an order to its customer's address on file.",
     effect: 'external_side_effect',
     reveal: ['messageId', 'orderId'],
+    labels: { returns: 'trusted' },
   })
   async sendReceipt(@ToolInput() input: SendReceipt, @ToolContext() context: ToolCallContext): Promise<SentReceipt> {
     const order = await this.required(context.tenant, input.orderId);

@@ -25,7 +25,12 @@ export class ProductTools {
     return records.map((record) => new Product(record));
   }
 
-  @LlmTool({ description: 'Change the price of a product. Orders already placed keep theirs.', effect: 'state_change', output: Product })
+  @LlmTool({
+    description: 'Change the price of a product. Orders already placed keep theirs.',
+    effect: 'state_change',
+    output: Product,
+    labels: { returns: 'trusted' },
+  })
   async setPrice(@ToolInput() input: SetPrice, @ToolContext() context: ToolCallContext): Promise<Product> {
     const price = Money.parse(input.price.amount, input.price.currency);
     return new Product(await this.products.setPrice(context.tenant, input.productId, price));

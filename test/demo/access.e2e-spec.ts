@@ -47,6 +47,11 @@ describe('whoever asks', () => {
     ['POST', '/chat/tickets'],
     ['GET', '/chat/stream?message=hi'],
     ['GET', '/tools'],
+    ['GET', '/approvals'],
+    ['GET', '/approvals/1'],
+    ['POST', '/approvals/1'],
+    ['POST', '/runs/1/resume'],
+    ['POST', '/runs/1/answer'],
   ])('needs a token for %s %s', async (method, path) => {
     const body = method === 'POST' ? { body: '{"message":"hi"}' } : {};
     const json = { 'content-type': 'application/json' };

@@ -116,7 +116,7 @@ describe('a tool error', () => {
       text('It has been shipped.'),
     ]);
     const desk = await serve({ model });
-    const events = await eventsOf(desk, 'alice', 'Cancel order o-1021');
+    const events = await eventsOf(desk, 'mia', 'Cancel order o-1021');
     const [, cancelled] = ofType(events, 'tool-result');
     const safeMessage = 'Order o-1021 has been shipped and cannot be cancelled. Offer a return instead.';
     expect(cancelled?.record).toMatchObject({ status: 'failed', error: { code: 'execution_failed', safeMessage } });

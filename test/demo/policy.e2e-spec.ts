@@ -1,7 +1,8 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import type { LoopEvent } from '@toolloop/core';
-import { call, calls, ScriptedModel, text } from '@toolloop/testing';
+import { DataPolicyEngine, type LoopEvent } from '@toolloop/core';
+import { call, calls, ScriptedModel, text, type ScriptedCall } from '@toolloop/testing';
 import { OutboxMailer } from '../../src/orders/outbox.mailer.js';
+import { DESK_POLICY } from '../../src/policy/desk.policies.js';
 import { closeDesks, eventsOf, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';
 
 afterAll(closeDesks);
@@ -65,6 +66,62 @@ describe('a receipt', () => {
     });
     expect(ofType(events, 'run-end')[0]?.finishReason).toBe('waiting');
     expect(mails).toEqual([]);
+  });
+});
+
+/** Which calls of a script were put to a person. */
+async function approvalsFor(user: string, ...script: readonly (readonly ScriptedCall[])[]): Promise<string[]> {
+  const desk = await serve({ model: new ScriptedModel([...script.map((made) => calls(...made)), text('Done.')]) });
+  return ofType(await eventsOf(desk, user, 'Go on'), 'approval-request').map(({ approval }) => approval.declaredId);
+}
+
+describe('a cancellation', () => {
+  const script = [[call('orders__findOrder', { orderId: 'o-1024' })], [call('order_o-1024_cancel')]];
+
+  it("needs the manager's yes where support asks for it, and no other where she does", async () => {
+    expect(await approvalsFor('alice', ...script)).toEqual(['order_*_cancel']);
+    expect(await approvalsFor('mia', ...script)).toEqual([]);
+  });
+});
+
+describe("the desk's own words", () => {
+  it('taint nothing: who has read an order and no customer is not asked', async () => {
+    const receipt = [call('orders__sendReceipt', { orderId: 'o-1021' })];
+    expect(await approvalsFor('mia', [call('orders__findOrder', { orderId: 'o-1021' })], receipt)).toEqual([]);
+    expect(await approvalsFor('mia', [call('crm__getCustomer', { customerId: 'c-123' })], receipt)).toEqual(['orders__sendReceipt']);
+  });
+});
+
+describe('a large quantity', () => {
+  it.each([
+    [19, []],
+    [20, ['cart_*_addItem']],
+  ])('of %i pieces asks for %j', async (quantity, asked) => {
+    const script = [[call('carts__openCart', { customerId: 'c-124' })], [call('cart_cart-1_addItem', { productId: 'p-106', quantity })]];
+    expect(await approvalsFor('alice', ...script)).toEqual(asked);
+  });
+
+  it('is used up by many small ones, too', async () => {
+    const add = call('cart_cart-1_addItem', { productId: 'p-106', quantity: 40 });
+    const open = call('carts__openCart', { customerId: 'c-124' });
+    const desk = await serve({ model: new ScriptedModel([calls(open), calls(add), calls(add), calls(add), text('Done.')]) });
+    const records = ofType(await eventsOf(desk, 'mia', 'Fill the cart'), 'tool-result').map(({ record }) => record);
+    expect(records.slice(1).map(({ error }) => error?.code)).toEqual([undefined, undefined, 'budget_exceeded']);
+  });
+});
+
+describe('a new policy', () => {
+  it('holds from the next decision on, in runs that are under way as well', async () => {
+    const desk = await serve();
+    desk.app.get(DataPolicyEngine).replace({ ...DESK_POLICY, version: 'desk-3', deny: ['orders__sendReceipt'] });
+    expect(ids(await toolsOf(desk, 'mia'))).not.toContain('orders__sendReceipt');
+  });
+
+  it('that names no tool is refused, and the old one holds', async () => {
+    const desk = await serve();
+    const engine = desk.app.get(DataPolicyEngine);
+    expect(() => engine.replace({ ...DESK_POLICY, deny: ['orders__sendReciept'] })).toThrow('Did you mean "orders__sendReceipt"?');
+    expect(ids(await toolsOf(desk, 'mia'))).toContain('orders__sendReceipt');
   });
 });
 

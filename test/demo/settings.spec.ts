@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import { auditKeyOf } from '../../src/audit/audit-key.js';
 import { settingsFrom } from '../../src/settings.js';
 import { failureOf } from '../../src/welcome.js';
 
@@ -12,6 +14,19 @@ describe('the settings', () => {
     expect(openai).toEqual({ model: 'qwen3', baseURL: 'http://127.0.0.1:8080/v1' });
     expect(settingsFrom({ OPENAI_API_KEY: 'k' }).openai).toEqual({ model: 'gpt-5-mini', apiKey: 'k' });
     expect(settingsFrom({ TOOLLOOP_MODEL: 'qwen3', OPENAI_API_KEY: '' }).openai).toBeUndefined();
+  });
+
+  it('sign the audit with the key there is', () => {
+    const auditKey = 'k'.repeat(32);
+    expect(settingsFrom({ AUDIT_KEY: auditKey })).toMatchObject({ auditKey });
+    expect(auditKeyOf(settingsFrom({ AUDIT_KEY: auditKey }))).toBe(auditKey);
+  });
+
+  it('sign it with a random one, another at each start, where there is none', () => {
+    Logger.overrideLogger(false);
+    const keys = [1, 2].map(() => auditKeyOf(settingsFrom({ AUDIT_KEY: '' })));
+    expect(keys[0]).toHaveLength(32);
+    expect(keys[0]).not.toEqual(keys[1]);
   });
 
   it('read lists', () => {

@@ -1,16 +1,25 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { DynamicModule, INestApplication, Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { ToolLoopService } from '@toolloop/core';
-import { ask, closeDesks, eventsIn, ofType, serve } from '../demo/served-desk.js';
+import { AuditTrail, DataPolicyEngine, ToolLoopService, type Policy } from '@toolloop/core';
+import { verifyCommand } from '../../libs/core/src/audit/verify.command.js';
+import { ask, closeDesks, eventsIn, headersOf, ofType, serve } from '../demo/served-desk.js';
+import { requestsIn } from './curl.js';
 import { fencesOf, importFence, typeErrorsIn } from './fences.js';
 
 const README = 'README.md';
 const apps: INestApplication[] = [];
+const directories: string[] = [];
+
+type ExportAudit = (trail: AuditTrail, tenant: string, file: string) => Promise<void>;
 
 afterAll(async () => {
   await Promise.all(apps.map((app) => app.close()));
+  await Promise.all(directories.map((directory) => rm(directory, { recursive: true })));
   await closeDesks();
 });
 
@@ -44,13 +53,37 @@ describe('the application of the README', () => {
 
 describe('the other code of the README', () => {
   it('makes a module with two models', async () => {
-    const { LoopModule } = await importFence(fencesOf(README, 'ts')[1] ?? '');
+    const { LoopModule } = await importFence(fencesOf(README, 'ts')[3] ?? '');
     const built = await Test.createTestingModule({ imports: [LoopModule as DynamicModule] }).compile();
     expect(built.get(ToolLoopService)).toBeInstanceOf(ToolLoopService);
   });
 
+  it('is a policy that the demo takes', async () => {
+    const { policy } = await importFence(fencesOf(README, 'ts')[1] ?? '');
+    const engine = (await serve()).app.get(DataPolicyEngine);
+    engine.replace(policy as Policy);
+    expect(engine.policies).toEqual([policy]);
+  });
+
+  it('exports an audit that the command finds in order', async () => {
+    const { exportAudit } = await importFence(fencesOf(README, 'ts')[2] ?? '');
+    const auditKey = 'k'.repeat(32);
+    const desk = await serve({ settings: { auditKey } });
+    await (await ask(desk, 'alice', { message: 'What is the average spend of John Smith?' })).text();
+    const directory = await mkdtemp(join(tmpdir(), 'readme-'));
+    directories.push(directory);
+    await (exportAudit as ExportAudit)(desk.app.get(AuditTrail), 'acme', join(directory, 'acme'));
+    const command = fencesOf(README, 'sh').find((shell) => shell.includes('audit:verify'));
+    const [, shown = ''] = /-- (.+)$/m.exec(command ?? '') ?? [];
+    const args = shown.split(' ').map((word) => (/\.jsonl?$/.test(word) ? join(directory, word) : word));
+    expect(await verifyCommand(args, { AUDIT_KEY: auditKey })).toMatchObject({
+      exitCode: 0,
+      message: expect.stringContaining('tenant "acme" holds: 4 entries'),
+    });
+  });
+
   it('answers from a loop of its own', async () => {
-    const [, root = '', feature = ''] = fencesOf(README, 'ts');
+    const [, , , root = '', feature = ''] = fencesOf(README, 'ts');
     const [{ LoopModule }, { SupportModule }] = await Promise.all([importFence(root), importFence(feature)]);
     const url = await start({ module: SupportModule as Type, imports: [LoopModule as DynamicModule] });
     const response = await fetch(`${url}/support?message=Hello`);
@@ -59,7 +92,7 @@ describe('the other code of the README', () => {
 
   it('is tested above, and compiles', () => {
     const fences = fencesOf(README, 'ts');
-    expect(fences).toHaveLength(3);
+    expect(fences).toHaveLength(5);
     expect(fences.flatMap(typeErrorsIn)).toEqual([]);
   });
 });
@@ -70,11 +103,26 @@ describe('the output the README shows', () => {
     const desk = await serve();
     const stream = await (await ask(desk, 'alice', { message: 'What is the average spend of John Smith?' })).text();
     const frames = stream.split('\n').filter((line) => line.startsWith('data: '));
-    const missing = shown
-      .trim()
-      .split('\n')
-      .filter((line) => !frames.some((frame) => isShortened(frame, line)));
-    expect(missing).toEqual([]);
+    expect(missingFrom(frames, shown)).toEqual([]);
+  });
+});
+
+describe('the approval of the README', () => {
+  it('goes the way it is shown', async () => {
+    const desk = await serve();
+    const shell = fencesOf(README, 'sh').find((one) => one.includes('/approvals/')) ?? '';
+    const lines: string[] = [];
+    const known = new Map<string, string>();
+    for (const { path, user, body } of requestsIn(shell)) {
+      const url = desk.url + path.replaceAll(/\$(\w+)/g, (_, name: string) => known.get(name) ?? '');
+      const response = await fetch(url, { headers: headersOf(user), ...(body !== undefined && { method: 'POST', body }) });
+      const answer = await response.text();
+      const [asked] = ofType(eventsIn(answer), 'approval-request');
+      if (asked) known.set('APPROVAL', asked.approval.approvalId).set('RUN', asked.runId);
+      lines.push(...answer.split('\n'));
+    }
+    const [, shown = ''] = fencesOf(README, 'text');
+    expect(missingFrom(lines, shown)).toEqual([]);
   });
 });
 
@@ -85,6 +133,19 @@ describe('the links of the README', () => {
     expect(targets.filter((target) => !existsSync(target))).toEqual([]);
   });
 });
+
+/** The shown lines that no frame is, each behind the one before. */
+function missingFrom(frames: readonly string[], shown: string): string[] {
+  let left = frames;
+  return shown
+    .trim()
+    .split('\n')
+    .filter((line) => {
+      const found = left.findIndex((frame) => isShortened(frame, line));
+      left = left.slice(found + 1);
+      return found < 0;
+    });
+}
 
 /** Whether a line is a frame of which some was left out at each `…`. */
 function isShortened(frame: string, line: string): boolean {

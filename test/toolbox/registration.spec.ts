@@ -23,7 +23,7 @@ it('the toolbox registers as it stands, and its tools run through the pipeline',
     calls(call('web__fetch_page', { url: 'http://127.0.0.1/' })),
     text('done'),
   ]);
-  const policy = { allow: ['core__*', 'files__*', 'web__*'] };
+  const policy = { allow: ['core__*', 'files__*', 'web__*'], flow: 'off' as const };
   const app = await Test.createTestingModule({ imports: [ToolLoopModule.forRoot({ model, tools, policy })] }).compile();
   await app.init();
   const ids = app

@@ -64,7 +64,8 @@ export async function toolloopDrivers(): Promise<{ readonly drivers: readonly Dr
     run: (_task: unknown, baseURL: string) => run(baseURL, reading),
     close: () => (reading === 'events$' ? app.close() : undefined),
   }));
-  const tools = app.loop.list(WHO).map(({ id, description, inputSchema }): TaskTool => {
+  const specs = await app.loop.list(WHO);
+  const tools = specs.map(({ id, description, inputSchema }): TaskTool => {
     const kind = id.replace(/^bench__/, '').slice(0, -1);
     return { name: id, description, parameters: inputSchema, execute: (args) => rowsOf(kind, args) };
   });

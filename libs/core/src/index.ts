@@ -68,6 +68,8 @@ export type {
   RunBudget,
   RunSpending,
 } from './protocol/policy.js';
+export { QuotaStore } from './protocol/quota.js';
+export type { Quota, QuotaQuantity, QuotaUse } from './protocol/quota.js';
 export type { Register, RegisteredActor } from './protocol/register.js';
 export type { RunHandle } from './protocol/run-handle.js';
 export { Secret } from './protocol/secret.js';
@@ -80,6 +82,7 @@ export type {
   Audience,
   EntityReference,
   InputReading,
+  ReservedAllowance,
   ResultProjector,
   Tool,
   ToolEffect,
@@ -94,7 +97,14 @@ export type { Credential, RunContext, ToolCallContext } from './protocol/tool-ca
 export { ToolError } from './protocol/tool-error.js';
 export type { JsonApiError, ToolErrorCode, ToolErrorOptions, ToolFailure } from './protocol/tool-error.js';
 export { ToolInjectionStrategy } from './protocol/tool-injection.js';
-export type { EntityHandles, InjectionResult, ToolInjection, ToolInjectionContext } from './protocol/tool-injection.js';
+export type {
+  EntityHandles,
+  InjectionResult,
+  RunBeginning,
+  ToolInjection,
+  ToolInjectionContext,
+  WithheldTools,
+} from './protocol/tool-injection.js';
 export type { ToolInvocationRecord } from './protocol/tool-invocation-record.js';
 export { NO_USAGE, addUsage } from './protocol/usage.js';
 export type { Usage } from './protocol/usage.js';
@@ -121,6 +131,13 @@ export type { ToolFeatureOptions } from './discovery/tool-feature.js';
 export { ToolCallStorage } from './execution/tool-call.storage.js';
 export { ToolRunner } from './execution/tool.runner.js';
 export { MemoryCallJournal } from './execution/memory.call.journal.js';
+export { PhasesStrategy, phases } from './injection/phases.strategy.js';
+export type { PhaseChange, PhaseState, PhasesOptions } from './injection/phases.strategy.js';
+export type { ResultTrigger } from './injection/result-trigger.js';
+export { ToolSearchStrategy, toolSearch } from './injection/tool-search.strategy.js';
+export type { ToolSearchOptions } from './injection/tool-search.strategy.js';
+export { UnlockStrategy, unlock } from './injection/unlock.strategy.js';
+export type { UnlockOptions } from './injection/unlock.strategy.js';
 export { InjectToolLoop, toolLoopToken } from './loop/inject-tool-loop.decorator.js';
 export type { MessageExtent, TokenExtent } from './loop/history/history-extent.js';
 export { keepEverything } from './loop/history/keep-everything.js';
@@ -129,6 +146,7 @@ export { summarised } from './loop/history/summarised.js';
 export type { SummaryOptions } from './loop/history/summarised.js';
 export { tokenBudget } from './loop/history/token-budget.js';
 export { MemoryConversationStore } from './loop/memory.conversation.store.js';
+export { MemoryQuotaStore } from './loop/memory.quota.store.js';
 export type { ToolLoopOptions } from './loop/tool-loop.options.js';
 export { ToolLoopService } from './loop/tool-loop.service.js';
 export { policies } from './policy/policy-presets.js';

@@ -4,6 +4,8 @@ import type { CatalogEntry } from './catalog/tool.selection.js';
 import { contributedFindings, placeOf } from './discovery/contributed-tools.js';
 import { ToolExplorer, type Exploration } from './discovery/tool.explorer.js';
 import { ToolFeature } from './discovery/tool-feature.js';
+import { RESULT_READER } from './execution/result-reader.js';
+import { SEARCH_TOOL } from './injection/search.tool.js';
 import { DEFAULT_RESERVED_ARGUMENTS } from './loop/tool-loop.options.js';
 import { LoopSettings } from './loop/loop.settings.js';
 import { ConfigurationError, type Finding } from './protocol/errors.js';
@@ -27,7 +29,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }) }, raw);
     const contributed = await contributedTools(exploration);
     const rules = { reservedArguments, validators: this.validators };
-    const collisions = this.catalog.load([...exploration.tools, ...contributed], exploration.entities);
+    const collisions = this.catalog.load([LATENT_READER, LATENT_SEARCH, ...exploration.tools, ...contributed], exploration.entities);
     const findings = [...exploration.findings, ...contributed.flatMap(({ tool }) => contributedFindings(tool, rules)), ...collisions];
     // A policy names tools; while tools are missing for a reason of their own, its findings would only repeat them.
     const all = findings.length > 0 ? findings : [...this.settings.findings(), ...this.loopFindings()];
@@ -53,6 +55,12 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     ];
   }
 }
+
+/** Policies name it like any other; a run is offered it once it has something to read. */
+const LATENT_READER: CatalogEntry = { tool: RESULT_READER, at: 'Toolloop', isLatent: true };
+
+/** A run has it where a strategy brings it. */
+const LATENT_SEARCH: CatalogEntry = { tool: SEARCH_TOOL, at: 'Toolloop', isLatent: true };
 
 async function contributedTools({ sources }: Exploration): Promise<CatalogEntry[]> {
   const lists = await Promise.all(sources.map(async (source) => source.tools()));

@@ -41,6 +41,7 @@ import { HistoryStep } from './loop/history/history.step.js';
 import { toolLoopToken } from './loop/inject-tool-loop.decorator.js';
 import { LoopSettings } from './loop/loop.settings.js';
 import { MemoryConversationStore } from './loop/memory.conversation.store.js';
+import { MemoryQuotaStore } from './loop/memory.quota.store.js';
 import { MemorySuspendedRunStore } from './loop/memory.suspended.run.store.js';
 import { ModelStep } from './loop/model.step.js';
 import { RunOpener } from './loop/run.opener.js';
@@ -61,6 +62,7 @@ import { CallJournal } from './protocol/call-journal.js';
 import { ConversationStore } from './protocol/conversation-store.js';
 import type { LoopProfile } from './protocol/loop-profile.js';
 import { PolicyEngine } from './protocol/policy.js';
+import { QuotaStore } from './protocol/quota.js';
 import { SuspendedRunStore } from './protocol/suspended-run.js';
 import { SchemaValidators } from './schema/schema.validators.js';
 import { ToolLoopBootstrap } from './tool-loop.bootstrap.js';
@@ -135,6 +137,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   },
   { provide: PolicyEngine, useExisting: DataPolicyEngine },
   { provide: ApprovalStore, useClass: MemoryApprovalStore },
+  { provide: QuotaStore, useClass: MemoryQuotaStore },
   { provide: SuspendedRunStore, useClass: MemorySuspendedRunStore },
   { provide: CallJournal, useClass: MemoryCallJournal },
   { provide: AuditStore, useClass: MemoryAuditStore },

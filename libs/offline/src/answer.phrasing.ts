@@ -3,7 +3,7 @@ import { answeringCalls, wantedStems } from './answering.calls.js';
 import type { MadeCall } from './conversation.reader.js';
 import { isEmptyResult } from './coverage.js';
 import { groupedBy } from './grouping.js';
-import { isJsonObject, isScalar } from './json.js';
+import { isJsonObject, isScalar, plainText } from './json.js';
 import { names } from './question.reader.js';
 import { entityOf, idsOf, isIdKey, labelOf, scalarsOf } from './result.entities.js';
 import type { Situation } from './situation.js';
@@ -13,6 +13,7 @@ import {
   askedFields,
   bullets,
   capitalised,
+  cut,
   ended,
   fieldList,
   fieldsOf,
@@ -45,6 +46,7 @@ export function phraseUnanswered({ question, open }: Situation): string {
 function phraseCall(call: MadeCall, situation: Situation): string {
   const profile = situation.profiles.get(call.name);
   const subject = subjectOf(call, profile, situation);
+  if (call.status === 'denied') return phraseDenied(call, profile, subject);
   if (profile && !isReadOnly(profile)) return phraseDone(call, profile, subject);
   if (isEmptyResult(call.value)) return `I found no ${subject.noun}${subject.about}.`;
   const list = listOf(call.value);
@@ -75,6 +77,11 @@ function phraseDone({ value }: MadeCall, profile: ToolProfile, { about, told }: 
   const says = value !== null && value !== true && result !== '';
   const repeats = says && told.every((text) => result.includes(text));
   return `Done: ${deed(profile, about, repeats)}.${says ? ` Result: ${ended(result)}` : ''}`;
+}
+
+/** What a person, or nobody, did not let happen, and why. */
+function phraseDenied({ name, value }: MadeCall, profile: ToolProfile | undefined, { about }: Subject): string {
+  return `Not done: ${profile ? deed(profile, about, false) : name}. ${ended(cut(plainText(value)))}`;
 }
 
 /** "cancel order o-100", "add item for cart c1", "update product for p-1"; what the result says again need not be said. */

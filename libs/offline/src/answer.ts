@@ -3,7 +3,7 @@ import { DOING_VERBS } from './english.js';
 import { isAboutModel, phraseAbilities, SELF_DESCRIPTION } from './help.phrasing.js';
 import type { Need, Plan } from './planner.js';
 import type { Situation } from './situation.js';
-import { isReadOnly } from './tool.profile.js';
+import { isReadOnly, orderStrength } from './tool.profile.js';
 import { phraseFailures, phraseNeed } from './trouble.phrasing.js';
 import { joined } from './value.phrasing.js';
 
@@ -20,7 +20,7 @@ export function answerText(situation: Situation, { need }: Plan): string {
 /** What became of the calls; before a question to the user only what they asked to know. */
 function outcomes(situation: Situation, need: Need | undefined): string[] {
   const { calls } = situation.conversation;
-  const hasResults = calls.some(({ status }) => status === 'succeeded');
+  const hasResults = calls.some(({ status }) => status === 'succeeded' || status === 'denied');
   const isOpen = calls.some(({ status }) => status === 'open');
   return [
     hasResults && (!need || isReadOnly(need.profile)) ? phraseResults(situation) : '',
@@ -31,8 +31,10 @@ function outcomes(situation: Situation, need: Need | undefined): string[] {
 }
 
 /** Names the orders no tool could carry out, so that nobody takes them for done. */
-function phraseUnmet({ question, orders, coverage }: Situation): string {
-  const isUnmet = (stem: string): boolean => orders.has(stem) && (coverage.get(stem) ?? 0) === 0;
+function phraseUnmet({ question, orders, coverage, conversation, profiles }: Situation): string {
+  const tried = conversation.calls.flatMap(({ name }) => profiles.get(name) ?? []);
+  const isTried = (stem: string): boolean => tried.some((profile) => orderStrength(profile, stem) > 0);
+  const isUnmet = (stem: string): boolean => orders.has(stem) && (coverage.get(stem) ?? 0) === 0 && !isTried(stem);
   const verbs = question.tokens
     .filter(({ lower, stems }) => DOING_VERBS.has(lower) && stems.some(isUnmet))
     .map(({ lower }) => `“${lower}”`);

@@ -6,15 +6,15 @@ import type { Situation } from './situation.js';
 import { isReadOnly, type ToolProfile } from './tool.profile.js';
 
 /**
- * The calls whose results answer the question: from the newest back, each that answers a word the newer ones do not. A call that only led to
+ * The calls whose results answer the question, a person's no among them: from the newest back, each that answers a word the newer ones do not. A call that only led to
  * another one stays out, unless its result names what was asked.
  */
 export function answeringCalls(situation: Situation): MadeCall[] {
-  const succeeded = situation.conversation.calls.filter(({ status }) => status === 'succeeded');
+  const told = situation.conversation.calls.filter(({ status }) => status === 'succeeded' || status === 'denied');
   const spoken = new Set(usedStems(situation.question, situation.conversation.calls));
   const left = new Set(wantedStems(situation).filter((stem) => !spoken.has(stem)));
   const kept: MadeCall[] = [];
-  for (const call of succeeded.toReversed()) {
+  for (const call of told.toReversed()) {
     const answers = answersOf(call, kept, situation);
     const hits = [...left].filter((stem) => answers(stem) >= ANSWERED);
     const profile = situation.profiles.get(call.name);
@@ -22,7 +22,7 @@ export function answeringCalls(situation: Situation): MadeCall[] {
     if (hits.length > 0 || belongs) kept.unshift(call);
     for (const stem of hits) left.delete(stem);
   }
-  return kept.length > 0 ? kept : nearestCall(succeeded, situation);
+  return kept.length > 0 ? kept : nearestCall(told, situation);
 }
 
 /** The stems an answer should speak of. */

@@ -1,13 +1,14 @@
 import type { ContentPart, JsonObject, JsonValue, Message, ModelRequest, ToolCall, ToolMessage } from '@toolloop/core';
+import { denialIn, isErrorDocument } from './error.document.js';
 import { canonicalJson, isJsonObject, parseJson } from './json.js';
 
-/** A call this model made, and what became of it. `open` has no result yet. */
+/** A call this model made, and what became of it. `open` has no result yet; to `denied` a person said no, or nobody said yes. */
 export interface MadeCall {
   readonly toolCallId: string;
   readonly name: string;
   readonly args: JsonObject;
-  readonly status: 'succeeded' | 'failed' | 'open';
-  /** The result as JSON; plain text is a JSON string. */
+  readonly status: 'succeeded' | 'failed' | 'denied' | 'open';
+  /** The result as JSON; plain text is a JSON string. Of a denied call why it was not made. */
   readonly value: JsonValue;
 }
 
@@ -84,12 +85,9 @@ function outcomeOf(result: ToolMessage | undefined): Pick<MadeCall, 'status' | '
   const text = textOf(result);
   const parsed = parseJson(text);
   const value = parsed === undefined ? text : parsed;
-  const failed = result.isError === true || isErrorDocument(value);
-  return { status: failed ? 'failed' : 'succeeded', value: failed ? value : unwrapped(value) };
-}
-
-function isErrorDocument(value: JsonValue): boolean {
-  return isJsonObject(value) && (Array.isArray(value['errors']) ? Object.keys(value).length === 1 : value['ok'] === false);
+  if (result.isError !== true && !isErrorDocument(value)) return { status: 'succeeded', value: unwrapped(value) };
+  const denial = denialIn(value);
+  return denial === undefined ? { status: 'failed', value } : { status: 'denied', value: denial };
 }
 
 /** Takes a result out of the envelope `{ ok, type, result, human_readable }`. */

@@ -39,10 +39,22 @@ interface BoundTool extends Instance {
 /** What every permitted tool could do now; of entity tools that differ by their instance alone there is one option. */
 export function toolOptions(situation: Situation): ToolOption[] {
   const matcher = new ToolMatcher(situation);
-  const failed = new Set(situation.conversation.calls.filter(({ status }) => status === 'failed').map(({ name }) => name));
-  const permitted = situation.tools.filter((profile) => isPermitted(profile, situation.commanded) && !failed.has(profile.spec.id));
+  const refused = refusedTools(situation);
+  const permitted = situation.tools.filter((profile) => isPermitted(profile, situation.commanded) && !refused.has(refusalKey(profile)));
   const groups = groupedBy(permitted, ({ entity, spec }) => (entity ? spec.declaredId : spec.id));
   return groups.flatMap((group) => optionOf(group, matcher, situation) ?? []);
+}
+
+/** The tools whose calls failed, or were denied. */
+function refusedTools({ conversation, profiles }: Situation): ReadonlySet<string> {
+  const refused = conversation.calls.filter(({ status }) => status === 'failed' || status === 'denied');
+  return new Set(refused.flatMap(({ name }) => profiles.get(name) ?? []).map(refusalKey));
+}
+
+/** What changes one thing in vain is not tried on another: whoever said no to the latest order did not mean the one before. */
+function refusalKey(profile: ToolProfile): string {
+  const { id, declaredId } = profile.spec;
+  return isReadOnly(profile) ? id : declaredId;
 }
 
 /** The option of tools that differ by their instance alone; one tool by itself is such a group too. */

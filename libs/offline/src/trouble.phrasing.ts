@@ -1,6 +1,7 @@
 import type { JsonValue } from '@toolloop/core';
 import { COMMON_VERBS } from './english.js';
-import { isJsonArray, isJsonObject, plainText } from './json.js';
+import { errorIn } from './error.document.js';
+import { isJsonObject, plainText } from './json.js';
 import type { Need } from './planner.js';
 import type { Situation } from './situation.js';
 import type { ToolProfile } from './tool.profile.js';
@@ -19,11 +20,9 @@ export function phraseFailures({ conversation, profiles }: Situation): string {
 }
 
 function detailOf(value: JsonValue): string {
-  if (!isJsonObject(value)) return cut(plainText(value));
-  const errors = value['errors'];
-  const first = errors !== undefined && isJsonArray(errors) ? errors[0] : (value['error'] ?? value);
-  if (!isJsonObject(first)) return cut(plainText(first ?? 'it failed without saying why'));
-  const texts = [first['detail'], first['message'], first['title'], value['human_readable']];
+  const error = errorIn(value);
+  if (!isJsonObject(error)) return cut(plainText(error ?? 'it failed without saying why'));
+  const texts = [error['detail'], error['message'], error['title'], isJsonObject(value) && value['human_readable']];
   return cut(texts.find((text) => typeof text === 'string') ?? 'it failed without saying why');
 }
 

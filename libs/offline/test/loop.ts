@@ -13,6 +13,8 @@ export interface TestTool {
 export interface Outcome {
   readonly value: JsonValue;
   readonly error?: string;
+  /** @default 'execution_failed' */
+  readonly code?: string;
   readonly tools?: readonly TestTool[];
 }
 
@@ -113,9 +115,9 @@ function execute(
   const args = parseJson(call.arguments);
   const found = known.get(call.name);
   if (!found || !isJsonObject(args)) throw new Error(`No such call: ${call.name} ${call.arguments}`);
-  const { value, error, tools = [] } = found.run(args);
+  const { value, error, code = 'execution_failed', tools = [] } = found.run(args);
   for (const one of tools) known.set(one.spec.id, one);
-  const content = error === undefined ? value : { errors: [{ status: '500', code: 'execution_failed', title: 'Failed', detail: error }] };
+  const content = error === undefined ? value : { errors: [{ status: '500', code, title: 'Failed', detail: error }] };
   return {
     role: 'tool',
     toolCallId: call.toolCallId,

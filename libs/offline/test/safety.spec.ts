@@ -1,6 +1,6 @@
 import type { JsonValue } from '@toolloop/core';
 import { describe, expect, it } from '@jest/globals';
-import { entityTool, runLoop, tool, type TestTool } from './loop.js';
+import { entityTool, runLoop, tool, type Outcome, type TestTool } from './loop.js';
 import { orderDesk } from './order-desk.js';
 
 const text = { type: 'string' as const };
@@ -127,6 +127,57 @@ describe('tools that change something', () => {
     );
     const run = await runLoop('Block Ann Lee and Bobby Ray', [find, block]);
     expect(run.calls.slice(2)).toEqual(['iam__blockUser {"userId":"u-Ann Lee"}', 'iam__blockUser {"userId":"u-Bobby Ray"}']);
+  });
+});
+
+function refuse(id: string, outcome: Outcome): TestTool {
+  return entityTool(['order', id, 'cancel'], { description: 'Cancel this order.', effect: 'state_change' }, () => outcome);
+}
+
+describe("a person's no", () => {
+  const denied = { value: null, error: 'A person denied this call. They said: It is paid.', code: 'approval_denied' };
+  const orders = ['2026-03-02', '2026-03-01'].map((placedOn, index) => ({ id: `o-${index + 1}`, placedOn }));
+  const desk = (outcome: Outcome): TestTool[] => [
+    tool('orders__listOrders', { description: 'All orders.' }, () => ({
+      value: orders,
+      tools: [refuse('o-1', outcome), refuse('o-2', outcome)],
+    })),
+  ];
+
+  it('is told with its reason, as what was not done', async () => {
+    const run = await runLoop('Cancel the last order', desk(denied));
+    expect(run.text).toBe('Not done: cancel order o-1. A person denied this call. They said: It is paid.');
+  });
+
+  it.each([denied, { value: null, error: 'It has been shipped.' }])(
+    'is not got round by doing the same to another thing',
+    async (outcome) => {
+      const run = await runLoop('Cancel the last order', desk(outcome));
+      expect(run.calls).toEqual(['orders__listOrders {}', 'order_o-1_cancel {}']);
+      expect(run.text).not.toContain('I found no tool');
+    },
+  );
+
+  it('is told beside what was done', async () => {
+    const cancelled = entityTool(['order', 'o-1', 'cancel'], { description: 'Cancel this order.', effect: 'state_change' }, () => ({
+      id: 'o-1',
+      status: 'cancelled',
+    }));
+    const list = tool('orders__listOrders', { description: 'All orders.' }, () => ({
+      value: orders,
+      tools: [cancelled, refuse('o-2', denied)],
+    }));
+    const run = await runLoop('Cancel all orders', [list]);
+    expect(run.text.split('\n')).toEqual([
+      expect.stringContaining('Done: cancel order o-1.'),
+      expect.stringContaining('Not done: cancel order o-2. A person denied this call.'),
+    ]);
+  });
+
+  it('is told in an envelope, too', async () => {
+    const errors = [{ status: '403', code: 'approval_denied', detail: 'Nobody approved the call in time, so it was not made.' }];
+    const run = await runLoop('Cancel the last order', desk({ value: { ok: false, type: 'object', errors }, tools: [] }));
+    expect(run.text).toBe('Not done: cancel order o-1. Nobody approved the call in time, so it was not made.');
   });
 });
 

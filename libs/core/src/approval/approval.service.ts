@@ -19,6 +19,8 @@ export interface Approver<Actor = RegisteredActor> {
   readonly tenant: string;
 }
 
+const PAGE = 100;
+
 /** What an approver may do beside listing what waits. */
 export type ApprovalFilter = Omit<ApprovalQuery, 'tenant'>;
 
@@ -32,9 +34,22 @@ export class ApprovalService<Actor = RegisteredActor> {
 
   /** Those that this person may see, the oldest first; those that have expired are left out. */
   async list(approver: Approver<Actor>, filter: ApprovalFilter = {}): Promise<readonly ApprovalRequest[]> {
-    const records = await this.store.list({ pending: true, ...filter, tenant: approver.tenant });
+    const { limit = PAGE, after, ...which } = filter;
     const identified = this.identified(approver);
-    return records.filter((record) => !isExpired(record) && maySee(record, identified)).map(({ request }) => request);
+    const visible: ApprovalRequest[] = [];
+    for (let last = after; visible.length < limit;) {
+      const page = await this.store.list({
+        pending: true,
+        ...which,
+        tenant: approver.tenant,
+        limit: PAGE,
+        ...(last !== undefined && { after: last }),
+      });
+      visible.push(...page.filter((record) => !isExpired(record) && maySee(record, identified)).map(({ request }) => request));
+      last = page.at(-1)?.request.approvalId;
+      if (page.length < PAGE) break;
+    }
+    return visible.slice(0, limit);
   }
 
   /** Throws `ApprovalError` (`not_found`), also for what this person may not see. */

@@ -72,9 +72,9 @@ export class ToolCatalog {
     return this.filled.entities;
   }
 
-  /** What policy may be asked about: every declared id, entity tools included. */
+  /** What policy may be asked about: every declared id, of entity tools and of those that appear in the course of a run too. */
   subjects(): readonly PolicyTool[] {
-    const own = this.all().map(({ tool: { spec, origin } }) => policyTool(spec, origin));
+    const own = [...this.filled.entries.values()].map(({ tool: { spec, origin } }) => policyTool(spec, origin));
     const entities = entityTemplates(this.entities).map(({ spec }) => policyTool(spec, { source: 'discovery', trusted: true }));
     return [...own, ...entities];
   }
@@ -133,7 +133,7 @@ export class ToolCatalog {
   }
 
   private all(): readonly CatalogEntry[] {
-    return [...this.filled.entries.values()];
+    return [...this.filled.entries.values()].filter(({ isLatent }) => !isLatent);
   }
 
   private get filled(): Filling {

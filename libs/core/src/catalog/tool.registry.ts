@@ -38,6 +38,8 @@ export interface BuildStats {
 interface Names {
   readonly byId: ReadonlyMap<string, CatalogEntry>;
   readonly byShortName: ReadonlyMap<string, readonly CatalogEntry[]>;
+  /** Ids of the tools that are there from the start. */
+  readonly listed: readonly string[];
   /** Those of entity tools too. */
   readonly declaredIds: readonly string[];
   readonly build: BuildStats;
@@ -70,10 +72,11 @@ export class ToolRegistry {
 
   /** Called once, by the catalog: with its tools, and the declared ids of entity tools, which can be suggested too. */
   load(byId: ReadonlyMap<string, CatalogEntry>, entityIds: readonly string[]): void {
-    const entries = [...byId.values()];
+    const entries = [...byId.values()].filter(({ isLatent }) => !isLatent);
     this.known = {
       byId,
       byShortName: grouped(entries),
+      listed: entries.map(({ tool }) => tool.spec.declaredId),
       declaredIds: [...byId.keys(), ...entityIds],
       build: buildStatsOf(entries, performance.now() - this.takenAt),
     };
@@ -96,13 +99,13 @@ export class ToolRegistry {
 
   /** `crm` of `crm__searchCustomers`, each once, in the order of declaration. */
   namespaces(): readonly string[] {
-    return [...new Set([...this.names.byId.keys()].flatMap((declaredId) => namespaceIn(declaredId) ?? []))];
+    return [...new Set(this.names.listed.flatMap((declaredId) => namespaceIn(declaredId) ?? []))];
   }
 
   stats(): RegistryStats {
-    const { byId, build } = this.names;
+    const { listed, build } = this.names;
     const { hits, misses, suggested: suggestions } = this;
-    return { tools: byId.size, namespaces: this.namespaces().length, lookups: hits + misses, hits, misses, suggestions, build };
+    return { tools: listed.length, namespaces: this.namespaces().length, lookups: hits + misses, hits, misses, suggestions, build };
   }
 
   /** Counts a lookup: a hit where it found a tool. */

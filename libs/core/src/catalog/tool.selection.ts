@@ -9,6 +9,8 @@ export interface CatalogEntry {
   readonly type?: object;
   /** Where it is declared, for findings. */
   readonly at: string;
+  /** Set where the tool appears only in the course of a run: policies name it, no selection takes it. */
+  readonly isLatent?: true;
   /** How long it took to make; unknown of what comes from outside. */
   readonly buildMs?: number;
 }

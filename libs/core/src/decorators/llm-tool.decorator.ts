@@ -3,7 +3,7 @@ import type { Type } from '@nestjs/common';
 import type { ToolExecutionOptions } from '../protocol/execution-options.js';
 import type { JsonValue } from '../protocol/json.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
-import type { ToolEffect, ToolLabels } from '../protocol/tool.js';
+import type { ReservedAllowance, ToolEffect, ToolLabels } from '../protocol/tool.js';
 
 /** A class, a list of it, or either with options. */
 export type OutputShape = Type | readonly [Type] | { readonly type: Type | readonly [Type]; readonly nullable?: boolean };
@@ -42,8 +42,20 @@ interface ToolBasics {
   readonly execution?: ToolExecutionOptions;
   /** A result in a sentence, for `resultFormat: 'envelope'`. It is handed what the model may see. */
   readonly humanReadable?: (result: JsonValue) => string;
-  /** A reserved argument name this tool may have all the same, and why; the reason is kept with the declaration. */
-  readonly allowReserved?: { readonly arguments: readonly string[]; readonly reason: string };
+  /** Reserved argument names that this tool may have all the same, and why; every call of it is in the audit with the reason. */
+  readonly allowReserved?: ReservedAllowance;
+  /**
+   * Whether whom the run acts for may call the tool, beside what policy says: a function, or the name of a method of the class, which is called on the same
+   * instance with the run's context. Asked at every call, and with `strictListing` before the tool is listed. Whatever is not `true` denies; so does what
+   * it throws, and silence until the tool's time is up. @default true
+   */
+  readonly canCall?: string | ((run: RunContext) => boolean | Promise<boolean>);
+  /**
+   * Names a method of the class that tells whoever approves a call what it would do: it is called on the same instance, with the input (the DTO, or the
+   * named arguments in an object) and the call's context, and returns a sentence or a `ToolPreview`. It must change nothing. It is asked where an approval
+   * is, and left out of it when it fails. Arguments that the ui may not see are taken out of what it returns.
+   */
+  readonly preview?: string;
 }
 
 /** What a tool declares. What may leave it is said by `output` or by `reveal`; a tool with neither does not start the app. */

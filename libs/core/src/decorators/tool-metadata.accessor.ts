@@ -27,7 +27,7 @@ export function providerOptionsOf(type: object): ToolProviderOptions | undefined
 /** Every method of a class that carries a decorator of ours, inherited and overridden ones included, in the order of declaration. */
 export function toolMethodsOf(type: Type): ToolMethod[] {
   const prototype = type.prototype as object;
-  return methodNamesOf(prototype).flatMap((property) => {
+  return methodNamesOf(type).flatMap((property) => {
     const options = Reflect.getMetadata(LLM_TOOL_METADATA, prototype, property) as LlmToolOptions | undefined;
     const parameters = (Reflect.getMetadata(TOOL_PARAMETERS_METADATA, prototype, property) ?? []) as ToolParameter[];
     if (!options && parameters.length === 0) return [];
@@ -51,9 +51,10 @@ function isThunk(declaration: OutputDeclaration): declaration is () => OutputSha
   return typeof declaration === 'function' && declaration.prototype === undefined;
 }
 
-function methodNamesOf(prototype: object): string[] {
+/** What a class and those it inherits from define for their instances, each name once. */
+export function methodNamesOf(type: Type): string[] {
   const chain: object[] = [];
-  for (let level: object | null = prototype; level && level !== Object.prototype; level = Reflect.getPrototypeOf(level))
+  for (let level = type.prototype as object | null; level && level !== Object.prototype; level = Reflect.getPrototypeOf(level))
     chain.unshift(level);
   const names = chain.flatMap((level) => Object.getOwnPropertyNames(level));
   return [...new Set(names)].filter((name) => name !== 'constructor');

@@ -3,7 +3,9 @@ import type { Tool, ToolSpec } from '../protocol/tool.js';
 import { isReserved, propertyNamesOf, subsetProblems } from '../schema/schema.subset.js';
 import type { SchemaValidators } from '../schema/schema.validators.js';
 import { callFindings, toolExecutionFindings } from './execution.findings.js';
+import { labelFindings } from './label.findings.js';
 import { SAFE_TOOL_ID } from './tool-names.js';
+import { ownHookFindings } from './tool.hooks.js';
 import { basicFindings } from './tool.template.js';
 
 /** What a tool from outside is held against. */
@@ -26,6 +28,8 @@ export function contributedFindings(tool: Tool, rules: ContributionRules): Findi
     ...redactionFindings(at, spec),
     ...idFindings(at, tool),
     ...schemaFindings(at, spec, rules),
+    ...labelFindings(at, spec.labels, spec.inputSchema),
+    ...ownHookFindings(at, tool),
     ...callFindings(at, { ...tool, effect: spec.effect }),
     ...toolExecutionFindings(at, tool.execution),
   ];

@@ -1,7 +1,7 @@
-import { closest, distance } from 'fastest-levenshtein';
 import type { ExecutionOptions, ToolExecutionOptions } from '../protocol/execution-options.js';
 import type { Finding } from '../protocol/errors.js';
 import type { ToolEffect } from '../protocol/tool.js';
+import { nearestName } from './nearest-name.js';
 
 /** What a tool says of all its calls together. */
 interface CallOptions {
@@ -62,9 +62,7 @@ function optionFindings(at: string, options: object = {}, known: ReadonlyMap<str
 function unknownOption(at: string, name: string, known: readonly string[]): Finding {
   const problem = `There is no execution option "${name}" here.`;
   if (name in TOOL_OPTIONS) return { at, problem, remedy: 'Say it where the tool is declared: on the tool or its provider.' };
-  const nearest = closest(name, known);
-  const isNear = distance(name, nearest) <= nearest.length * 0.6;
-  return { at, problem, remedy: isNear ? `Did you mean "${nearest}"?` : `There are: ${known.join(', ')}.` };
+  return { at, problem, remedy: nearestName(name, known) };
 }
 
 function oneOf(...values: readonly string[]): Values {

@@ -3,10 +3,11 @@ import { DiscoveryService } from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { providerOptionsOf, toolMethodsOf, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
 import type { Finding } from '../protocol/errors.js';
-import { ToolSource, type Tool, type ToolOrigin } from '../protocol/tool.js';
+import { ToolSource, type Tool } from '../protocol/tool.js';
 import type { RawTool } from '../decorators/raw-tool.js';
 import { ProjectionCompiler } from '../schema/result.projection.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
+import { boundTool } from './bound-tool.js';
 import { EntityExplorer } from './entity.explorer.js';
 import { EntityRegistry } from './entity.registry.js';
 import { toolExecutionFindings } from './execution.findings.js';
@@ -19,9 +20,6 @@ import { controllerFinding, portFindings } from './unheard-providers.js';
 import { ToolFeature } from './tool-feature.js';
 import { SAFE_TOOL_ID, namespaceOf } from './tool-names.js';
 import { ToolTemplateCompiler, placeOf, type DeclarationRules, type ToolTemplate } from './tool.template.js';
-
-/** Tools of the application's own classes. */
-export const DISCOVERED: ToolOrigin = { source: 'discovery', trusted: true };
 
 /** What the application's declarations come to. */
 export interface Exploration {
@@ -152,26 +150,8 @@ export class ToolExplorer {
   }
 
   private toTool({ type, wrapper }: Provider, method: ToolMethod, template: ToolTemplate): Tool {
-    const { spec, input, output, when, timeoutMs, idempotencyKey, concurrency, execution, humanReadable } = template;
-    return {
-      spec,
-      origin: DISCOVERED,
-      input,
-      output,
-      ...(when && { when }),
-      ...(timeoutMs !== undefined && { timeoutMs }),
-      ...(idempotencyKey && { idempotencyKey }),
-      ...(concurrency !== undefined && { concurrency }),
-      ...(execution && { execution }),
-      ...(humanReadable && { humanReadable }),
-      layers: this.layers.of({ type, method, wrapper }),
-      invoke: (built, context) => {
-        const target = this.instances.resolve(wrapper, context);
-        return target instanceof Promise
-          ? target.then((found) => template.call(found, built, context))
-          : template.call(target, built, context);
-      },
-    };
+    const tool = boundTool(template, (run) => this.instances.resolve(wrapper, run));
+    return { ...tool, layers: this.layers.of({ type, method, wrapper }) };
   }
 }
 
@@ -183,8 +163,7 @@ function rawToolOf(raw: RawTool, compiler: ToolTemplateCompiler): FoundTools {
   const returned = compiled.returns ? [compiled.returns.type] : [];
   const { template } = compiled;
   if (!template) return { tools: [], returned, findings };
-  const { call, returns: _returns, ...rest } = template;
-  const tool: Tool = { ...rest, origin: DISCOVERED, invoke: (input, context) => call(NOTHING, input, context) };
+  const tool = boundTool(template, () => NOTHING);
   return { tools: [{ ...(type && { type }), at, tool, buildMs: performance.now() - startedAt }], returned, findings };
 }
 

@@ -15,7 +15,10 @@ import { compileRawInput } from '../schema/raw.input.js';
 import type { SchemaValidators } from '../schema/schema.validators.js';
 import { argumentsOf, compileToolInput, withoutAllowed, type CompiledInput } from '../schema/tool.input.js';
 import { callFindings, toolExecutionFindings } from './execution.findings.js';
+import { labelFindings } from './label.findings.js';
+import { callNamed } from './named-call.js';
 import { isClassOrBelow } from './provider-classes.js';
+import { methodHookFindings, methodHooks, ownHookFindings, ownHooks, type ToolHooks } from './tool.hooks.js';
 
 /** What all tools of one (class, method) share; compiled once, whatever the number of instances. */
 export interface ToolTemplate {
@@ -32,6 +35,8 @@ export interface ToolTemplate {
   readonly execution?: ToolExecutionOptions;
   readonly humanReadable?: NonNullable<Tool['humanReadable']>;
   readonly layers?: NonNullable<Tool['layers']>;
+  readonly allowReserved?: NonNullable<Tool['allowReserved']>;
+  readonly hooks: ToolHooks;
   readonly call: (target: object, input: unknown, context: ToolCallContext) => unknown;
 }
 
@@ -64,20 +69,23 @@ export class ToolTemplateCompiler {
     const { options } = method;
     if (!options) return { returns: undefined, findings: [parametersWithoutTool(at)] };
     const input = compileToolInput({ at, method, reserved: this.rules.reservedArguments });
-    const call: ToolTemplate['call'] = (target, built, context) => callByName(target, method, { input: built, context });
+    const call: ToolTemplate['call'] = (target, built, context) => callNamed(target, method.property, argumentsOf(method, built, context));
     const inherited = providerOptionsOf(declaration.type)?.execution;
-    const compiled = this.assemble({ at, declaredId, options, input, call, ...(inherited && { inherited }) });
-    const findings = this.actorFindings(at, method);
-    return findings.length > 0 ? { returns: compiled.returns, findings: [...findings, ...compiled.findings] } : compiled;
+    const compiled = this.assemble({ at, declaredId, options, input, call, hooks: methodHooks(method), ...(inherited && { inherited }) });
+    const findings = [...this.actorFindings(at, method), ...methodHookFindings(at, declaration.type, method)];
+    return withFindings(compiled, findings);
   }
 
   /** A tool that is no method; it is called on nothing. */
   compileRaw({ declaration, at, source }: RawTool): CompiledTool {
-    const { id = '', input: declared, description = '', effect, ...options } = declaration;
+    const { id = '', input: declared, description = '', effect, canCall, preview, ...options } = declaration;
+    const own = { ...(canCall && { canCall }), ...(preview && { preview }) };
     const reserved = withoutAllowed(this.rules.reservedArguments, options.allowReserved?.arguments);
     const input = compileRawInput({ at, reserved, input: declared }, this.validators);
     const call: ToolTemplate['call'] = (_target, built, context) => source.execute(built, context);
-    return this.assemble({ at, declaredId: id, options: { ...options, description, effect }, input, call });
+    const compiled = this.assemble({ at, declaredId: id, options: { ...options, description, effect }, input, call, hooks: ownHooks(own) });
+    const findings = ownHookFindings(at, own);
+    return withFindings(compiled, findings);
   }
 
   private assemble(parts: ToolParts): CompiledTool {
@@ -89,6 +97,7 @@ export class ToolTemplateCompiler {
       ...optionFindings(at, options),
       ...callFindings(at, options),
       ...toolExecutionFindings(at, options.execution),
+      ...labelFindings(at, options.labels, input.input.schema),
       ...input.findings,
       ...output.findings,
       ...schemaFindings(at, input.input),
@@ -129,6 +138,11 @@ export interface CompiledTool {
   readonly findings: readonly Finding[];
 }
 
+/** A tool with something wrong has no template. */
+function withFindings(compiled: CompiledTool, findings: readonly Finding[]): CompiledTool {
+  return findings.length > 0 ? { returns: compiled.returns, findings: [...findings, ...compiled.findings] } : compiled;
+}
+
 /** Where a method stands, for findings: class and method. */
 export function placeOf({ type, method }: Pick<ToolDeclaration, 'type' | 'method'>): string {
   return `${type.name}.${method.property}`;
@@ -143,7 +157,9 @@ interface CompiledOutput {
 }
 
 /** What every declaration says, however it is written; the effect may be missing until its finding was told. */
-type DeclaredOptions = Omit<LlmToolOptions, 'name' | 'effect'> & { readonly effect?: LlmToolOptions['effect'] | undefined };
+type DeclaredOptions = Omit<LlmToolOptions, 'name' | 'effect' | 'canCall' | 'preview'> & {
+  readonly effect?: LlmToolOptions['effect'] | undefined;
+};
 
 interface ToolParts {
   readonly at: string;
@@ -151,12 +167,13 @@ interface ToolParts {
   readonly options: DeclaredOptions;
   readonly input: CompiledInput;
   readonly call: ToolTemplate['call'];
+  readonly hooks: ToolHooks;
   /** Execution options of the provider. */
   readonly inherited?: ToolExecutionOptions;
 }
 
 function toTemplate(
-  { declaredId, input: { input }, call, inherited }: ToolParts,
+  { declaredId, input: { input }, call, hooks, inherited }: ToolParts,
   options: DeclaredOptions,
   output: CompiledOutput,
 ): ToolTemplate {
@@ -186,6 +203,8 @@ function toTemplate(
     ...callOptionsOf(options),
     ...((inherited ?? options.execution) && { execution: { ...givenOptions(inherited), ...givenOptions(options.execution) } }),
     ...(options.humanReadable && { humanReadable: options.humanReadable }),
+    ...(options.allowReserved && { allowReserved: options.allowReserved }),
+    hooks,
     call,
   };
 }
@@ -201,13 +220,6 @@ function callOptionsOf({
     ...(idempotencyKey && { idempotencyKey }),
     ...(concurrency !== undefined && { concurrency }),
   };
-}
-
-/** Looked up at every call, so that decorators above `@LlmTool()` which replace the function are honoured. */
-function callByName(target: object, method: ToolMethod, call: { readonly input: unknown; readonly context: ToolCallContext }): unknown {
-  const found: unknown = Reflect.get(target, method.property);
-  if (typeof found !== 'function') throw new TypeError(`${target.constructor.name}.${method.property} is not a method.`);
-  return Reflect.apply(found, target, argumentsOf(method, call.input, call.context));
 }
 
 /** What every tool says of itself, whoever declares it. */

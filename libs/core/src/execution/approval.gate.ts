@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { isExpired } from '../approval/approval.service.js';
 import { ApprovalStore, type ApprovalAnswer, type ApprovalBinding, type ApprovalRecord } from '../protocol/approval.js';
-import type { Decision } from '../protocol/policy.js';
+import type { ApprovalTerms, Decision } from '../protocol/policy.js';
 import type { Tool } from '../protocol/tool.js';
 import { canonicalJson, sha256 } from '../schema/canonical-json.js';
 import { toJson } from '../schema/from-value.js';
@@ -43,26 +43,55 @@ export class ApprovalGate {
    * The input to go on with, which is another where the approver changed it. Throws `policy_denied`, `budget_exceeded` or `approval_denied`, and
    * `CallPending` where the run waits for an answer.
    */
-  async authorise(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ReadArguments> {
+  authorise(tool: Tool, input: ReadArguments, progress: CallProgress): ReadArguments | Promise<ReadArguments> {
     const decision = this.policy.judge(tool, input.args, progress);
-    await this.audit.decided(tool, input, progress);
-    if (progress.request.isHeld && decision.kind === 'allow') throw new CallPending();
-    const final = decision.kind === 'allow' ? input : await this.approved({ tool, input, decision, progress });
+    const { request, scope } = progress;
+    const wasAsked = scope.approvals.approvalOf(request.call.toolCallId) !== undefined;
+    const isLetIn = decision.kind === 'allow' && !request.isHeld && !wasAsked;
+    if (isLetIn) this.policy.charge(tool, input.args, scope); // in the turn of the decision: parallel calls must see it
+    const recording = this.audit.decided(tool, input, progress);
+    if (isLetIn) return recording ? recording.then(() => input) : input;
+    return this.decided({ tool, input, decision, progress }, recording);
+  }
+
+  private async decided(call: JudgedCall, recording: Promise<void> | undefined): Promise<ReadArguments> {
+    const { tool, input, decision, progress } = call;
+    await recording;
+    const final = decision.kind === 'allow' ? await this.honoured(input, progress) : await this.approved(call);
     this.policy.charge(tool, final.args, progress.scope);
     return final;
+  }
+
+  /** Somebody may have been asked about this very call: what policy says by now takes no answer back, and gives none. */
+  private async honoured(input: ReadArguments, { request, scope }: CallProgress): Promise<ReadArguments> {
+    if (request.isHeld) throw new CallPending();
+    const approvalId = scope.approvals.approvalOf(request.call.toolCallId);
+    const record = approvalId === undefined ? undefined : await this.store.find(approvalId);
+    if (record?.answer?.decision === 'deny') throw CallFailure.of('approval_denied', denialText(record.answer));
+    if (record && !record.answer && !isExpired(record)) throw new CallPending(approvalId);
+    return input;
   }
 
   private async approved(call: JudgedCall): Promise<ReadArguments> {
     const { tool, input, decision, progress } = call;
     const { approvals } = progress.scope;
-    if (approvals.standingFor(tool.spec.declaredId, ruleOf(decision)) !== undefined) return input;
+    if (approvals.standingFor(tool.spec.declaredId, ruleOf(decision)) !== undefined) {
+      if (progress.request.isHeld) throw new CallPending();
+      return input;
+    }
     if (approvals.mode === 'deny')
       throw CallFailure.of('approval_denied', `${decision.reason} Nobody can give it in this run, so the call was not made.`);
     const record = (await this.askedBefore(call)) ?? (await this.ask(call));
     const answer = record.answer ?? (await this.answerTo(record, progress));
-    if (!answer) return this.authorise(tool, input, progress); // what policy says may have changed while the run waited
+    if (!answer) return this.authoriseAgain(call);
     if (progress.request.isHeld) throw new CallPending(record.request.approvalId);
     return this.use(record, answer, call);
+  }
+
+  /** What policy and the tool itself say may have changed while the run waited. */
+  private async authoriseAgain({ tool, input, progress }: JudgedCall): Promise<ReadArguments> {
+    await this.policy.admit(tool, progress);
+    return this.authorise(tool, input, progress);
   }
 
   /** What this call asked for already, as long as all of it is the same. */
@@ -70,7 +99,9 @@ export class ApprovalGate {
     const { request, scope } = call.progress;
     const approvalId = scope.approvals.approvalOf(request.call.toolCallId);
     const record = approvalId === undefined ? undefined : await this.store.find(approvalId);
-    return record && textOf(record.binding) === textOf(bindingOf(call)) ? record : undefined;
+    if (!record || (!record.answer && isExpired(record))) return undefined; // nobody can answer it any more
+    const isSame = textOf(record.binding) === textOf(bindingOf(call)) && termsOf(record.terms) === termsOf(call.decision.approval ?? []);
+    return isSame ? record : undefined;
   }
 
   private async ask(call: JudgedCall): Promise<ApprovalRecord> {
@@ -78,7 +109,7 @@ export class ApprovalGate {
     const { scope, request } = progress;
     const { approval: terms = [] } = decision;
     const createdAt = new Date();
-    const expiresAfter = Math.min(EXPIRES_AFTER_MS, ...terms.map(({ expiresAfterMs = EXPIRES_AFTER_MS }) => expiresAfterMs));
+    const expiresAfter = Math.min(...(terms.length > 0 ? terms : [{}]).map(expiryOf));
     const preview = await this.preview.of(tool, input, progress);
     const record: ApprovalRecord = {
       request: {
@@ -134,14 +165,21 @@ export class ApprovalGate {
     await this.audit.answered(tool, input, record, progress);
     const told = { approvalId, decision: verdict, ...(reason !== undefined && { reason }) };
     await progress.scope.emit({ type: 'approval-decision', step: progress.request.step, decision: told, decidedBy });
-    if (verdict === 'deny')
-      throw CallFailure.of('approval_denied', `A person denied this call.${reason === undefined ? '' : ` They said: ${reason}`}`);
+    if (verdict === 'deny') throw CallFailure.of('approval_denied', denialText(answer));
     if (isExpired(record)) throw CallFailure.of('approval_denied', 'The approval had expired, so the call was not made.');
     if (!(await this.store.use(approvalId)))
       throw CallFailure.of('approval_denied', 'The approval was used already, so the call was not made.');
     if (answer.remember) progress.scope.approvals.remember(tool.spec.declaredId, ruleOf(decision), approvalId);
-    return answer.args ? this.edits.read(tool, answer.args, progress) : input;
+    return answer.args ? this.edits.read(tool, answer.args, progress, record) : input;
   }
+}
+
+function expiryOf({ expiresAfterMs = EXPIRES_AFTER_MS }: ApprovalTerms): number {
+  return expiresAfterMs;
+}
+
+function denialText({ reason }: ApprovalAnswer): string {
+  return `A person denied this call.${reason === undefined ? '' : ` They said: ${reason}`}`;
 }
 
 function bindingOf({ tool, input, decision, progress: { scope, request } }: JudgedCall): ApprovalBinding {
@@ -155,6 +193,10 @@ function bindingOf({ tool, input, decision, progress: { scope, request } }: Judg
     argsHash: sha256(input.canonical),
     policyVersion: decision.policyVersion,
   };
+}
+
+function termsOf(terms: ApprovalRecord['terms']): string {
+  return canonicalJson(toJson(terms));
 }
 
 function textOf(binding: ApprovalBinding): string {

@@ -3,9 +3,15 @@ import { AuditTrail, type AuditDraft } from '../audit/audit.trail.js';
 import type { ApprovalRecord } from '../protocol/approval.js';
 import type { AuditEvent, AuditSubject } from '../protocol/audit.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
-import type { Tool } from '../protocol/tool.js';
+import type { ReservedAllowance, Tool } from '../protocol/tool.js';
 import type { ReadArguments } from './argument.reader.js';
 import type { CallProgress, ToolOutcome } from './execution.scope.js';
+
+/** A call whose arguments are known. */
+interface AuditedCall {
+  readonly tool: Tool;
+  readonly input: ReadArguments;
+}
 
 /** What of a call goes into the audit, where the application keeps one. What cannot be recorded before an effect keeps the effect from happening. */
 @Injectable()
@@ -15,10 +21,14 @@ export class CallAudit {
   constructor(@Optional() private readonly trail?: AuditTrail) {}
 
   /** Rejects with `AuditError` when it cannot be kept. */
-  async decided(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<void> {
+  decided(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<void> | undefined {
     const { decision } = progress;
-    if (!this.trail || !decision) return;
-    await this.trail.record(draftOf({ kind: 'decision', decision }, progress, { tool, input }));
+    return decision && this.trail?.record(draftOf({ kind: 'decision', decision }, progress, { tool, input }));
+  }
+
+  /** That the tool's arguments may hold reserved names, and why. */
+  async optedOut({ arguments: names, reason }: ReservedAllowance, call: AuditedCall, progress: CallProgress): Promise<void> {
+    await this.trail?.record(draftOf({ kind: 'opt-out', names, reason }, progress, call));
   }
 
   async asked(tool: Tool, input: ReadArguments, { request }: ApprovalRecord, progress: CallProgress): Promise<void> {
@@ -47,14 +57,17 @@ export class CallAudit {
   }
 
   /** The last word on a call. It is too late to undo anything, so what cannot be kept is logged. */
-  async ended(progress: CallProgress, { record, content }: ToolOutcome): Promise<void> {
-    if (!this.trail) return;
+  ended(progress: CallProgress, outcome: ToolOutcome): Promise<void> | undefined {
+    return this.trail && this.recordEnd(this.trail, progress, outcome);
+  }
+
+  private async recordEnd(trail: AuditTrail, progress: CallProgress, { record, content }: ToolOutcome): Promise<void> {
     try {
       const { decision } = record;
       // Of what policy denies there was nothing to record before.
-      if (decision?.kind === 'deny') await this.trail.record(draftOf({ kind: 'decision', decision }, progress));
+      if (decision?.kind === 'deny') await trail.record(draftOf({ kind: 'decision', decision }, progress));
       const draft = draftOf(outcomeOf(record), progress);
-      await this.trail.record(record.status === 'succeeded' ? { ...draft, result: textOf(content) } : draft);
+      await trail.record(record.status === 'succeeded' ? { ...draft, result: textOf(content) } : draft);
     } catch (error) {
       this.logger.error(`What became of ${record.id} is not in the audit (run ${progress.scope.run.runId}).`, error);
     }
@@ -68,7 +81,7 @@ function outcomeOf({ status, error, durationMs }: ToolInvocationRecord): AuditEv
   return { kind: 'outcome', status: became, durationMs, ...code };
 }
 
-function draftOf(event: AuditEvent, progress: CallProgress, call?: { readonly tool: Tool; readonly input: ReadArguments }): AuditDraft {
+function draftOf(event: AuditEvent, progress: CallProgress, call?: AuditedCall): AuditDraft {
   const { run } = progress.scope;
   const draft = { tenant: run.tenant, subject: subjectOf(progress), event };
   const text = call ? { text: call.input.canonical, hidden: call.tool.input.hidden } : { text: progress.request.call.arguments };

@@ -1,7 +1,8 @@
 import { Injectable, Logger, Optional } from '@nestjs/common';
-import { ConnectionBroker, type ToolCallContext } from '../protocol/tool-call-context.js';
+import { ConnectionBroker, type Credential, type ToolCallContext } from '../protocol/tool-call-context.js';
 import type { Tool } from '../protocol/tool.js';
 import { compileReveal } from '../schema/revealed.projection.js';
+import { CallCredentials, discreetLogger } from './call.credentials.js';
 import type { CallProgress } from './execution.scope.js';
 import { idempotencyKeyOf } from './idempotency-key.js';
 import { limitsOf } from './call-limits.js';
@@ -14,6 +15,12 @@ export interface OpenContext {
   readonly context: ToolCallContext;
   readonly report: ProgressReport;
   readonly close: () => void;
+}
+
+/** The call that wants a connection. */
+interface ConnectedCall extends Pick<OpenContext, 'context' | 'report'> {
+  readonly tool: Tool;
+  readonly progress: CallProgress;
 }
 
 /** Makes what a tool, its guards and its interceptors know of the call they belong to. */
@@ -40,19 +47,25 @@ export class CallContextFactory {
       signal: link.signal,
       deadline: deadlineIn(ms),
       idempotencyKey: idempotencyKeyOf(progress),
-      logger: this.logger,
+      logger: this.broker ? discreetLogger(this.logger, () => progress.credentials) : this.logger,
       progress: (value) => void report.show(value, this.anything),
-      connection: async (id) => {
-        report.assertRunning();
-        this.policy.assertConnection(tool, id, scope);
-        return this.brokerFor(id).resolve(id, context);
-      },
+      connection: (id) => this.connect(id, { tool, progress, report, context }),
     };
     const close = (): void => {
       report.end();
       link.release();
     };
     return { context, report, close };
+  }
+
+  /** Asked too late, or answered too late, it hands out nothing. */
+  private async connect(id: string, { tool, progress, report, context }: ConnectedCall): Promise<Credential> {
+    report.assertRunning();
+    this.policy.assertConnection(tool, id, progress.scope);
+    const credential = await this.brokerFor(id).resolve(id, context);
+    report.assertRunning();
+    progress.credentials ??= new CallCredentials();
+    return progress.credentials.handOut(credential, () => report.assertRunning());
   }
 
   private brokerFor(id: string): ConnectionBroker {

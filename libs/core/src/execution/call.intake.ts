@@ -3,6 +3,7 @@ import type { Tool } from '../protocol/tool.js';
 import { ApprovalGate } from './approval.gate.js';
 import type { ReadArguments } from './argument.reader.js';
 import { CallAdmission } from './call.admission.js';
+import { CallAudit } from './call.audit.js';
 import { CallFailure } from './call.failure.js';
 import { CallReader } from './call.reader.js';
 import type { CallProgress } from './execution.scope.js';
@@ -20,6 +21,7 @@ export class CallIntake {
     private readonly reader: CallReader,
     private readonly admission: CallAdmission,
     private readonly approvals: ApprovalGate,
+    private readonly audit: CallAudit,
   ) {}
 
   /** Throws whatever keeps the call from being made, and `CallPending` where that is not decided yet. */
@@ -28,6 +30,7 @@ export class CallIntake {
     if (progress.request.refusal) throw new CallFailure(progress.request.refusal);
     const admitted = await this.admission.admit(tool, sent, progress);
     progress.args = admitted.args;
+    if (tool.allowReserved) await this.audit.optedOut(tool.allowReserved, { tool, input: admitted }, progress);
     const input = await this.approvals.authorise(tool, admitted, progress);
     progress.args = input.args;
     return { tool, input };

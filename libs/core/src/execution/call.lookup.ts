@@ -6,6 +6,7 @@ import { decide } from '../policy/strictest-decision.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure } from './call.failure.js';
 import type { CallProgress, ExecutionScope } from './execution.scope.js';
+import { permissionFor } from './tool-permission.js';
 
 /** Stage 1: the tool behind a name, from this run's toolset only. */
 @Injectable()
@@ -13,7 +14,7 @@ export class CallLookup {
   constructor(private readonly catalog: ToolCatalog) {}
 
   /** Throws `tool_gone`, `policy_denied` or `unknown_tool`; the last two read alike, so that nobody learns what exists. */
-  resolve(progress: CallProgress): Tool {
+  async resolve(progress: CallProgress): Promise<Tool> {
     const { request, scope } = progress;
     const { name } = request.call;
     const tool = scope.toolset.find(name);
@@ -23,7 +24,7 @@ export class CallLookup {
     if (howToGetBack !== undefined) throw CallFailure.of('tool_gone', `The tool "${name}" is no longer available. ${howToGetBack}`);
     const message = unknownToolMessage(name, scope);
     const listed = this.catalog.find(name);
-    const decision = listed && decide(scope.policies, subjectOf(listed, scope.actor));
+    const decision = listed && (await permissionFor(listed, scope));
     if (decision?.kind !== 'deny') throw CallFailure.of('unknown_tool', message);
     progress.decision = decision;
     throw CallFailure.of('policy_denied', message);
@@ -32,7 +33,11 @@ export class CallLookup {
 
 /** The text a model reads for a name that is none of its tools: the closest of those it may use. */
 export function unknownToolMessage(name: string, scope: ExecutionScope): string {
-  const closest = closestTo(name, permittedIds(scope));
+  // The name itself may be one of them: listed, and denied at the call.
+  const closest = closestTo(
+    name,
+    permittedIds(scope).filter((id) => id !== name),
+  );
   const hint = closest.length > 0 ? `Did you mean ${closest.map((id) => `"${id}"`).join(' or ')}?` : 'Use one of the tools you were given.';
   return `No tool is named ${JSON.stringify(name.slice(0, 64))}. ${hint}`;
 }

@@ -1,10 +1,12 @@
 import { Injectable, Logger } from '@nestjs/common';
 import type { ToolPreview } from '../protocol/approval.js';
 import type { Tool } from '../protocol/tool.js';
-import type { ReadArguments } from './argument.reader.js';
+import { readInput, type ReadArguments } from './argument.reader.js';
 import { CallContextFactory } from './call.context.factory.js';
 import type { CallProgress } from './execution.scope.js';
+import { fromCanonical } from './from-arguments.js';
 import { untilAborted } from './interruption.js';
+import { shownPreview } from './shown-preview.js';
 import { ToolCallStorage } from './tool-call.storage.js';
 
 /** What a call would do, in the tool's own words, for whoever approves it. */
@@ -18,14 +20,13 @@ export class CallPreview {
   ) {}
 
   /** Within the tool's time limit. A preview that fails is left out: the approver still sees the arguments. */
-  async of(tool: Tool, { built }: ReadArguments, progress: CallProgress): Promise<ToolPreview | undefined> {
+  async of(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ToolPreview | undefined> {
     const { preview } = tool;
     if (!preview) return undefined;
     const { context, close } = this.contexts.open(tool, progress);
     try {
-      const making = this.storage.run(context, async () => preview(built, context));
-      const made = await untilAborted(making, context.signal);
-      return typeof made === 'string' ? { sentence: made } : made;
+      const making = this.storage.run(context, async () => preview(await copyOf(tool, input, progress), context));
+      return shownPreview(await untilAborted(making, context.signal), input.args, tool.input.hidden);
     } catch (error) {
       if (progress.scope.signal.aborted) throw error;
       this.logger.warn(`The preview of ${tool.spec.declaredId} failed (run ${progress.scope.run.runId}).`, error);
@@ -34,4 +35,11 @@ export class CallPreview {
       close();
     }
   }
+}
+
+/** What is shown must not change what is approved: a preview is handed an input of its own. */
+async function copyOf({ input }: Tool, { canonical }: ReadArguments, { options }: CallProgress): Promise<unknown> {
+  const reading = await readInput(input, fromCanonical(canonical), { ...options, validation: false });
+  if ('value' in reading) return reading.value;
+  throw new TypeError('The input could not be made again for its preview.');
 }

@@ -27,9 +27,9 @@ export class CallReader {
     const { request, scope } = progress;
     const announcement = { type: 'tool-call', step: request.step, toolCallId: request.call.toolCallId, tool: request.call.name } as const;
     try {
-      const tool = this.lookup.resolve(progress);
+      const tool = await this.lookup.resolve(progress);
       progress.tool = tool;
-      this.policy.admit(tool, progress);
+      await this.policy.admit(tool, progress);
       progress.options = this.rules.optionsFor(tool, scope.options);
       const input = await this.argumentReader.read(tool, progress);
       progress.args = input.args;

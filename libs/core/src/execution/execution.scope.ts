@@ -10,6 +10,8 @@ import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
+import type { CallCredentials } from './call.credentials.js';
+import type { ResultPages } from './result.pages.js';
 import type { RunApprovals } from './run.approvals.js';
 
 /** Where a call is executed: whose run, which tools, under which policies and limits. */
@@ -26,6 +28,8 @@ export interface ExecutionScope {
   readonly flow: InformationFlow;
   readonly spending: SpendingLedger;
   readonly approvals: RunApprovals;
+  /** Where results that are too large are kept, so that the model can read on in them; absent where the run has no way to. */
+  readonly pages?: ResultPages;
   readonly limits: Limits;
   /** What the run says of how its calls are executed. */
   readonly options?: Partial<ExecutionOptions>;
@@ -63,6 +67,8 @@ export interface CallProgress {
   decision?: Decision;
   /** Of a call whose tool declares one, once it is known. */
   idempotencyKey?: string;
+  /** Set once the tool was handed a credential. */
+  credentials?: CallCredentials;
   /** From 1. @default 1 */
   attempt?: number;
 }

@@ -1,11 +1,9 @@
-import { Logger } from '@nestjs/common';
 import type { ToolCallContext } from '../protocol/tool-call-context.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { ToolLayers } from '../protocol/tool-layers.js';
 import { CallFailure, failureOf } from './call.failure.js';
 import { Interruption, untilAborted } from './interruption.js';
 
-const logger = new Logger('ToolFilters');
 const MOST_CHARACTERS = 2_000;
 
 /**
@@ -26,7 +24,7 @@ export async function explained(
     return { ...failure, safeMessage: text.slice(0, MOST_CHARACTERS) };
   } catch (thrown) {
     // Nest hands back what no filter caught; a filter that throws itself, such as one made for HTTP, has nothing to say here either.
-    if (thrown !== error) logger.warn(`An exception filter failed on a tool call (${context.toolCallId}).`, thrown);
+    if (thrown !== error) context.logger.warn(`An exception filter failed on a tool call (${context.toolCallId}).`, thrown);
     return undefined;
   }
 }

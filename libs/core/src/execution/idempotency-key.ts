@@ -1,8 +1,10 @@
+import { Secret } from '../protocol/secret.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure, unexplained } from './call.failure.js';
 import type { CallProgress } from './execution.scope.js';
 
 const MOST_CHARACTERS = 512;
+const SHOWN_SECRET = String(new Secret(undefined));
 
 /** The same for every attempt of a call: what its tool declares, else its place in the request, which is the same in every run of one request. */
 export function idempotencyKeyOf({ request, scope, idempotencyKey }: CallProgress): string {
@@ -20,6 +22,8 @@ export function declaredKeyOf({ spec, entity, idempotencyKey }: Tool, input: unk
     if (key instanceof Promise) key.catch(() => undefined); // a rejection that nobody handles would end the process
     if (typeof key !== 'string' || key === '' || key.length > MOST_CHARACTERS)
       throw new TypeError(`The idempotencyKey of ${spec.declaredId} gave no text of 1 to ${MOST_CHARACTERS} characters.`);
+    if (key.includes(SHOWN_SECRET))
+      throw new TypeError(`The idempotencyKey of ${spec.declaredId} holds a Secret, which prints alike whatever it is.`);
     return JSON.stringify([scope.run.tenant, spec.declaredId, entity?.instanceId ?? null, key]);
   } catch (error) {
     throw new CallFailure(unexplained(), { cause: error });

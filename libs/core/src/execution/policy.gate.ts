@@ -7,14 +7,15 @@ import type { Tool } from '../protocol/tool.js';
 import { CallFailure } from './call.failure.js';
 import { unknownToolMessage } from './call.lookup.js';
 import type { CallProgress, ExecutionScope } from './execution.scope.js';
+import { permissionFor } from './tool-permission.js';
 
 /** The same decision that listed the tool, asked again before it runs: without the arguments at stage 1, with them at stage 4. */
 @Injectable()
 export class PolicyGate {
   /** Throws `policy_denied`, before the arguments are looked at: what is wrong with them would tell that the tool exists. */
-  admit(tool: Tool, progress: CallProgress): void {
+  async admit(tool: Tool, progress: CallProgress): Promise<void> {
     const { scope } = progress;
-    progress.decision = decide(scope.policies, subjectOf(tool, scope.actor));
+    progress.decision = await permissionFor(tool, scope);
     if (progress.decision.kind === 'deny') throw CallFailure.of('policy_denied', unknownToolMessage(tool.spec.id, scope));
   }
 

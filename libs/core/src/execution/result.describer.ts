@@ -1,20 +1,27 @@
 import { Injectable, Logger } from '@nestjs/common';
+import { subjectOf } from '../policy/policy-subject.js';
+import { decide } from '../policy/strictest-decision.js';
 import type { Attachment, RecordedAttachment } from '../protocol/attachment.js';
 import type { JsonValue } from '../protocol/json.js';
 import type { Audience, Tool } from '../protocol/tool.js';
-import { ProjectionError } from '../schema/projection.error.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import { readAttachments, type ReadAttachments } from './attached-media.js';
 import { CallFailure } from './call.failure.js';
 import { limitsOf } from './call-limits.js';
-import type { CallProgress } from './execution.scope.js';
+import { cut } from './cut-text.js';
+import type { CallProgress, ExecutionScope } from './execution.scope.js';
+import { RedactionError, projected } from './redaction.error.js';
 import { metadataOf, resultText, withMetadata } from './result.format.js';
+import { ResultPage, readingOf } from './result-page.js';
+import { RESULT_READER } from './result-reader.js';
 import type { InvokedResult } from './tool.invoker.js';
 
 /** A result as its two readers see it. */
 export interface DescribedResult {
   /** For the model; text, or JSON as text. */
   readonly content: string;
+  /** The same for whoever reads it in another run, where no handle holds. */
+  readonly lasting: string;
   readonly ui: JsonValue;
   /** Bytes of the model's projection before it was cut. */
   readonly bytes: number;
@@ -31,25 +38,23 @@ export class ResultDescriber {
   constructor(private readonly validators: SchemaValidators) {}
 
   /** Throws `invalid_output`; what is wrong with the result is in the log, for the developer. */
-  describe(tool: Tool, { result: live, attachments }: InvokedResult, progress: CallProgress): DescribedResult {
+  describe(tool: Tool, { live: returned, result: live, attachments }: InvokedResult, progress: CallProgress): DescribedResult {
     const { resultBytes: mostBytes } = limitsOf(progress);
-    const model = this.project(tool, live, 'model');
+    if (returned instanceof ResultPage) return describedPage(tool, returned, progress);
+    const model = this.project(tool, live, 'model', progress);
     const problems = tool.spec.outputSchema ? this.validators.validate(tool.spec.outputSchema, model) : [];
     if (problems.length > 0)
       throw this.invalid(tool, problems.map(({ pointer, message }) => `${pointer || 'result'} ${message}`).join('; '));
     const metadata = metadataOf(tool, progress);
-    const ui = withMetadata(this.project(tool, live, 'ui'), metadata);
+    const ui = withMetadata(this.project(tool, live, 'ui', progress), metadata);
     const sentence = this.sentenceFor(tool, model, progress);
     const attached = attachments.length > 0 ? this.attached(tool, attachments, progress) : undefined;
     const worded = resultText(tool, { live, value: withMetadata(model, metadata), sentence }, progress);
     const text = attached?.note === undefined ? worded : `${worded}\n${attached.note}`;
-    const bytes = Buffer.byteLength(text);
     const uiText = JSON.stringify(ui);
     return {
-      content: cut(text, bytes, mostBytes),
-      ui: Buffer.byteLength(uiText) > mostBytes ? cut(uiText, Buffer.byteLength(uiText), mostBytes) : ui,
-      bytes,
-      truncated: bytes > mostBytes,
+      ...shortened(tool, text, mostBytes, progress),
+      ui: Buffer.byteLength(uiText) > mostBytes ? cut(uiText, mostBytes) : ui,
       ...(attached && { attachments: attached.kept }),
     };
   }
@@ -71,39 +76,62 @@ export class ResultDescriber {
     }
   }
 
-  private project(tool: Tool, live: unknown, audience: Audience): JsonValue {
+  private project(tool: Tool, live: unknown, audience: Audience, { credentials }: CallProgress): JsonValue {
     try {
-      return tool.output.project(live, audience);
+      const value = projected(tool, live, audience);
+      return credentials?.json(value) ?? value;
     } catch (error) {
-      throw this.invalid(tool, error instanceof ProjectionError ? error.message : 'the projection failed', error);
+      throw this.invalid(tool, error instanceof RedactionError ? error.message : 'the projection failed', { error, credentials });
     }
   }
 
-  private invalid(tool: Tool, reason: string, cause?: unknown): CallFailure {
-    this.logger.error(`The result of ${tool.spec.declaredId} is not what it declares: ${reason}`, cause);
+  private invalid(
+    tool: Tool,
+    reason: string,
+    failed?: { readonly error: unknown; readonly credentials: CallProgress['credentials'] },
+  ): CallFailure {
+    const { error, credentials } = failed ?? {};
+    const cause = error instanceof RedactionError ? error.cause : error;
+    this.logger.error(`The result of ${tool.spec.declaredId} is not what it declares: ${reason}`, credentials?.error(cause) ?? cause);
     const effect = tool.spec.effect === 'read_only' ? '' : ' Its effect took place: do not repeat the call.';
-    return new CallFailure({ code: 'invalid_output', safeMessage: `The tool ran, but its result cannot be shown.${effect}` }, { cause });
+    return new CallFailure(
+      { code: 'invalid_output', safeMessage: `The tool ran, but its result cannot be shown.${effect}` },
+      { cause: error },
+    );
   }
 }
 
-/** The head and the tail of a text that is too long, with a note between them, all within the budget. */
-function cut(text: string, bytes: number, mostBytes: number): string {
-  if (bytes <= mostBytes) return text;
-  const note = `\n[… ${bytes} bytes in all; the middle was left out. Ask for less at a time. …]\n`;
-  if (Buffer.byteLength(note) > mostBytes)
-    return Buffer.from(note)
-      .subarray(0, mostBytes)
-      .toString('utf8')
-      .replace(/\uFFFD+$/, '');
-  const room = mostBytes - Buffer.byteLength(note);
-  const buffer = Buffer.from(text);
-  const head = buffer
-    .subarray(0, Math.ceil(room * 0.75))
-    .toString('utf8')
-    .replace(/\uFFFD+$/, '');
-  const tail = buffer
-    .subarray(bytes - Math.floor(room * 0.25))
-    .toString('utf8')
-    .replace(/^\uFFFD+/, '');
-  return head + note + tail;
+/** What of a result's text fits, and where there is more the way to it. */
+function shortened(
+  tool: Tool,
+  text: string,
+  mostBytes: number,
+  { scope }: CallProgress,
+): Pick<DescribedResult, 'content' | 'lasting' | 'bytes' | 'truncated'> {
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= mostBytes) return { content: text, lasting: text, bytes, truncated: false };
+  const lasting = cut(text, mostBytes);
+  const isReadable = mostBytes >= LEAST_PAGE_BYTES && scope.pages !== undefined && isOffered(RESULT_READER, scope);
+  const handle = isReadable ? scope.pages?.keep(tool.spec.declaredId, text) : undefined;
+  if (handle === undefined) return { content: lasting, lasting, bytes, truncated: true };
+  const content = cut(
+    text,
+    mostBytes,
+    (all, shown) => `\n[… ${all} bytes in all; the middle was left out. Read on: ${readingOf(handle, shown)} …]\n`,
+  );
+  return { content, lasting, bytes, truncated: true };
+}
+
+/** A smaller page would be little but its note. */
+const LEAST_PAGE_BYTES = 256;
+
+/** A page is text of the model's own projection, which was checked and projected before. */
+function describedPage(tool: Tool, page: ResultPage, progress: CallProgress): DescribedResult {
+  const { resultBytes } = limitsOf(progress);
+  const content = page.fitted(resultBytes, (value) => resultText(tool, { live: page, value, sentence: undefined }, progress));
+  return { content, lasting: content, ui: page.facts, bytes: Buffer.byteLength(content), truncated: false };
+}
+
+function isOffered(tool: Tool, { policies, actor }: ExecutionScope): boolean {
+  return decide(policies, subjectOf(tool, actor)).kind !== 'deny';
 }

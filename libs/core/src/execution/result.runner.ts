@@ -6,6 +6,7 @@ import { CallAttempts } from './call.attempts.js';
 import { CallFailure, failureOf } from './call.failure.js';
 import { EffectGuard } from './effect.guard.js';
 import type { CallProgress, ToolOutcome } from './execution.scope.js';
+import { RedactionError } from './redaction.error.js';
 import { ResultDescriber, type DescribedResult } from './result.describer.js';
 import { ToolInvoker, type InvokedResult } from './tool.invoker.js';
 import { succeeded } from './tool.outcome.js';
@@ -29,6 +30,8 @@ export class ResultRunner {
       return succeeded(progress, invoked.live, result);
     } catch (error) {
       const failure = failureOf(error);
+      const cause = error instanceof CallFailure ? error.cause : undefined;
+      if (cause instanceof RedactionError) await progress.scope.emit(cause.warning(tool, progress));
       await this.effects.fail(tool, failure, progress);
       throw error instanceof CallFailure ? error : new CallFailure(failure, { cause: error });
     }
@@ -40,6 +43,6 @@ export class ResultRunner {
   }
 }
 
-function toOutcome({ content, ui, attachments }: DescribedResult): JournalOutcome {
+function toOutcome({ lasting: content, ui, attachments }: DescribedResult): JournalOutcome {
   return { status: 'succeeded', content, ui, ...(attachments && { attachments }) };
 }

@@ -5,6 +5,7 @@ import { ToolInterceptor } from '../protocol/tool-interceptor.js';
 import type { ToolLayers } from '../protocol/tool-layers.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallContextFactory } from './call.context.factory.js';
+import { discreet } from './call.credentials.js';
 import { CallFailure, interruptionFailure, refuseWhenAborted } from './call.failure.js';
 import type { CallProgress } from './execution.scope.js';
 import { explained } from './explained.error.js';
@@ -49,9 +50,10 @@ export class ToolInvoker {
       const running = this.storage.run(context, () => drain(this.intercepted(method, layers), onProgress, context.signal));
       const result: unknown = running instanceof Promise ? await untilAborted(running, context.signal) : running;
       return toInvoked(result, method);
-    } catch (error) {
+    } catch (thrown) {
+      const error = discreet(thrown, progress);
       if (context.signal.aborted) throw interrupted(method, Interruption.from(context.signal), error);
-      const failure = await explained(layers, error, { input: built, context });
+      const failure = await explained(layers, thrown, { input: built, context }); // filters know it by its class
       throw failure ? new CallFailure(failure, { cause: error }) : error;
     } finally {
       close();

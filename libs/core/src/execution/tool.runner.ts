@@ -1,5 +1,6 @@
 import { Injectable, Logger } from '@nestjs/common';
 import type { Tool } from '../protocol/tool.js';
+import { discreet } from './call.credentials.js';
 import { CallFailure, failureOf, refuseWhenAborted, unexplained } from './call.failure.js';
 import { CallAudit } from './call.audit.js';
 import { CallIntake } from './call.intake.js';
@@ -45,8 +46,10 @@ export class ToolRunner {
       .catch(() => failed(progress, unexplained())); // thrown was something that cannot even be looked at
     if (outcome.isPending) return outcome;
     this.log.ended(progress, outcome.record);
-    await this.audit.ended(progress, outcome);
-    await progress.scope.emit({ type: 'tool-result', step: request.step, record: outcome.record });
+    const recording = this.audit.ended(progress, outcome);
+    if (recording) await recording;
+    const shown = progress.scope.emit({ type: 'tool-result', step: request.step, record: outcome.record });
+    if (shown) await shown;
     return outcome;
   }
 
@@ -73,9 +76,11 @@ export class ToolRunner {
     return { ...scope, emit };
   }
 
-  private toFailure(progress: CallProgress, error: unknown): ToolOutcome {
-    if (error instanceof CallPending) return pending(progress);
-    const failure = failureOf(error);
+  private toFailure(progress: CallProgress, thrown: unknown): ToolOutcome {
+    if (thrown instanceof CallPending) return pending(progress);
+    const error = discreet(thrown, progress);
+    const told = failureOf(error);
+    const failure = progress.credentials?.failure(told) ?? told;
     if (failure.correlationId !== undefined) {
       const { request, scope } = progress;
       const cause = error instanceof CallFailure ? error.cause : error;

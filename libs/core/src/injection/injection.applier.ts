@@ -1,5 +1,6 @@
 import { selects } from '../catalog/tool.selection.js';
 import type { Toolset } from '../catalog/toolset.js';
+import { callable } from '../execution/tool-permission.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
@@ -17,6 +18,9 @@ export interface InjectionRules {
   readonly policies: readonly PolicyEngine[];
   readonly exclude: readonly ToolSelector[];
   readonly limits: Limits;
+  /** Whether a tool's own `canCall` is asked before the tool is added. */
+  readonly strictListing: boolean;
+  readonly signal: AbortSignal;
 }
 
 /** What an injection changed, as a new toolset and the events that tell of it. */
@@ -26,18 +30,42 @@ export interface AppliedInjection {
   readonly events: readonly LoopEventBody[];
 }
 
-/** Applies what a strategy wants, under the run's policy, exclusions and cap. Strategies propose; only this changes a toolset. */
-export function applyInjection(
+/** Where in a run an injection is applied, and what was injected before. */
+export interface InjectionPlace {
+  readonly step: number;
+  readonly strategy: string;
+  readonly injected: readonly ToolSpec[];
+}
+
+/**
+ * Applies what a strategy wants, under the run's policy, exclusions and cap. Strategies propose; only this changes a toolset. Rejects with the
+ * interruption of a run that ends meanwhile.
+ */
+export async function applyInjection(
   toolset: Toolset,
   injection: ToolInjection,
   rules: InjectionRules,
-  place: { readonly step: number; readonly strategy: string; readonly injected: readonly ToolSpec[] },
-): AppliedInjection {
-  const { step, strategy } = place;
-  const warnings = (injection.warnings ?? []).map(({ code, message }): LoopEventBody => ({ type: 'warning', step, code, message }));
-  const removal = toolset.without(injection.remove ?? [], `It was removed by ${strategy}; call the tool that gave it again.`);
+  place: InjectionPlace,
+): Promise<AppliedInjection> {
+  if (!rules.strictListing) return applyPermitted(toolset, injection, rules, place);
   const permitted = (injection.add ?? []).filter((tool) => isPermitted(tool, rules));
-  const room = rules.limits.injectedTools - place.injected.filter((spec) => removal.toolset.find(spec.id)?.spec === spec).length;
+  return applyPermitted(toolset, { ...injection, add: await callable(permitted, rules) }, rules, place);
+}
+
+/** Applies it without asking any `canCall`, for what is listed strictly as a whole afterwards. */
+export function applyPermitted(
+  toolset: Toolset,
+  injection: ToolInjection,
+  rules: Omit<InjectionRules, 'strictListing' | 'signal'>,
+  { step, strategy, injected: before }: InjectionPlace,
+): AppliedInjection {
+  const warnings = (injection.warnings ?? []).map(({ code, message }): LoopEventBody => ({ type: 'warning', step, code, message }));
+  const removal = toolset.without(
+    injection.remove ?? [],
+    injection.howToGetBack ?? `It was removed by ${strategy}; call the tool that gave it again.`,
+  );
+  const permitted = (injection.add ?? []).filter((tool) => isPermitted(tool, rules));
+  const room = roomIn(removal.toolset, before, rules.limits);
   const { tools, injected, leftOut } = chooseGroups(groupByInstance(permitted), removal.toolset, room);
   const { toolset: changed, added } = removal.toolset.with(tools);
   const events: LoopEventBody[] = [...warnings];
@@ -46,6 +74,11 @@ export function applyInjection(
   const [first, ...others] = leftOut;
   if (first) events.push(capWarning(first, others.length, step, rules.limits.injectedTools));
   return { toolset: changed, added, events };
+}
+
+/** How many tools can still be injected: those that went again do not count. */
+export function roomIn(toolset: Toolset, injected: readonly ToolSpec[], { injectedTools }: Pick<Limits, 'injectedTools'>): number {
+  return injectedTools - injected.filter((spec) => toolset.find(spec.id)?.spec === spec).length;
 }
 
 /** What of the proposed tools goes into the toolset. */
@@ -94,7 +127,7 @@ function groupByInstance(tools: readonly Tool[]): Iterable<Tool[]> {
   return groups.values();
 }
 
-function isPermitted(tool: Tool, { run, actor, policies, exclude }: InjectionRules): boolean {
+function isPermitted(tool: Tool, { run, actor, policies, exclude }: Omit<InjectionRules, 'strictListing' | 'signal'>): boolean {
   if (decide(policies, subjectOf(tool, actor)).kind === 'deny') return false;
   if (exclude.some((selector) => selects(selector, { tool }))) return false;
   return tool.when?.(run) ?? true;

@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
-import { DISCOVERED } from '../discovery/tool.explorer.js';
+import { boundTool } from '../discovery/bound-tool.js';
 import { instanceIdOf, type EntityDefinition, type EntityTool } from '../discovery/entity.registry.js';
 import type { EntityReference, Tool } from '../protocol/tool.js';
 import type { EntityHandles, InjectionResult, ToolInjection } from '../protocol/tool-injection.js';
@@ -103,19 +103,6 @@ function bindTool(
   const description = isHandle
     ? `${template.spec.description} (${entity.provider} ${JSON.stringify(entity.instanceId.slice(0, 80))})`
     : template.spec.description;
-  return {
-    spec: Object.freeze({ ...template.spec, id, description }),
-    origin: DISCOVERED,
-    input: template.input,
-    output: template.output,
-    entity,
-    ...(template.when && { when: template.when }),
-    ...(template.timeoutMs !== undefined && { timeoutMs: template.timeoutMs }),
-    ...(template.idempotencyKey && { idempotencyKey: template.idempotencyKey }),
-    ...(template.concurrency !== undefined && { concurrency: template.concurrency }),
-    ...(template.execution && { execution: template.execution }),
-    ...(template.humanReadable && { humanReadable: template.humanReadable }),
-    ...(template.layers && { layers: template.layers }),
-    invoke: (input, context) => template.call(instance, input, context),
-  };
+  const tool = boundTool(template, () => instance);
+  return { ...tool, spec: Object.freeze({ ...template.spec, id, description }), entity };
 }

@@ -36,7 +36,11 @@ export class FinalAnswer {
     const reading = await this.structured.read(answer, state.text);
     if ('output' in reading) return { ...state, output: reading, finish: { reason: 'stop' } };
     if (state.corrections >= MOST_CORRECTIONS) return { ...state, finish: INVALID_OUTPUT };
-    const correction: Message = { role: 'user', content: correctionFor(reading.problems) };
+    const correction: Message = {
+      role: 'user',
+      content: correctionFor(reading.problems),
+      labels: { returns: 'untrusted', reads: 'public' },
+    };
     return { ...state, corrections: state.corrections + 1, messages: [...state.messages, correction] };
   }
 }

@@ -2,6 +2,8 @@ import { Logger } from '@nestjs/common';
 import type { Toolset } from '../catalog/toolset.js';
 import type { ExecutionScope } from '../execution/execution.scope.js';
 import { untilAborted } from '../execution/interruption.js';
+import { RESULT_READER } from '../execution/result-reader.js';
+import type { ResultPages } from '../execution/result.pages.js';
 import { RunApprovals } from '../execution/run.approvals.js';
 import { RunEntityHandles } from '../injection/entity.handles.js';
 import { MessageFlow } from '../policy/message.flow.js';
@@ -9,9 +11,11 @@ import { SpendingLedger } from '../policy/spending.ledger.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
 import type { LoopHooks } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
+import type { Usage } from '../protocol/usage.js';
 import { CallCounter } from './call.counter.js';
 import { CallIds } from './call.ids.js';
 import { assistantMessage } from './assistant-message.js';
+import { pagesFor, withReader, type RunTools } from './result-offer.js';
 import type { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
 import type { ResumedRun } from './suspended.runs.js';
@@ -37,6 +41,7 @@ export class LiveRun {
   readonly counter: CallCounter;
   readonly callIds: CallIds;
   readonly approvals: RunApprovals;
+  readonly pages: ResultPages | undefined;
   readonly spending: SpendingLedger;
   private flow = MessageFlow.of([]);
   private readonly logger = new Logger(LiveRun.name);
@@ -55,13 +60,32 @@ export class LiveRun {
     this.callIds = new CallIds([...start.history, ...asked], limits.toolCallIdLength);
     this.approvals = new RunApprovals(plan.options.approvals ?? 'suspend', saved?.approvals);
     this.spending = new SpendingLedger(saved?.spent);
+    this.pages = pagesFor(plan, start.history, start.resumed);
+    if (saved) Object.assign(this.spending, spentIn(saved.state.usage));
+  }
+
+  /** Counts what the run has used until now in its own ledger, and what is new of it in its tenant's quotas. */
+  async spend(usage: Usage): Promise<void> {
+    const { tokens, usd } = spentIn(usage);
+    const added = { tokens: tokens - this.spending.tokens, ...(usage.costUsd !== undefined && { usd: usd - this.spending.usd }) };
+    Object.assign(this.spending, { tokens, usd });
+    await this.plan.quotas?.charge(added, this.signal);
   }
 
   /** Where a call is executed whose model had read these messages. */
   scope(toolset: Toolset, read: readonly Message[]): ExecutionScope {
-    const { plan, approvals, spending, signal, emit } = this;
+    const { plan, approvals, spending, pages, signal, emit } = this;
     this.flow = this.flow.at(read);
-    return { ...plan.execution, retry: plan.options.onToolError === 'retry', toolset, flow: this.flow, approvals, spending, signal, emit };
+    const own = { toolset, flow: this.flow, approvals, spending, ...(pages && { pages }), signal, emit };
+    return { ...plan.execution, retry: plan.options.onToolError === 'retry', ...own };
+  }
+
+  /** With the tool that reads on in what was cut, as soon as something was. */
+  async withReader(tools: RunTools, step: number): Promise<RunTools> {
+    const offered = withReader(tools, this.pages, this.plan);
+    const { id } = RESULT_READER.spec;
+    if (offered !== tools) await this.emit({ type: 'tools-injected', step, provider: 'results', tools: [id] });
+    return offered;
   }
 
   /** What the user adds while the run goes on. */
@@ -80,4 +104,8 @@ export class LiveRun {
       this.logger.warn(`A hook of run ${this.plan.execution.run.runId} failed.`, error);
     }
   }
+}
+
+function spentIn({ inputTokens, outputTokens, costUsd = 0 }: Usage): Pick<SpendingLedger, 'tokens' | 'usd'> {
+  return { tokens: inputTokens + outputTokens, usd: costUsd };
 }

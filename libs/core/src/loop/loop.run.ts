@@ -1,12 +1,18 @@
 import { Logger } from '@nestjs/common';
 import { Observable } from 'rxjs';
+import { Toolset } from '../catalog/toolset.js';
+import { selects } from '../catalog/tool.selection.js';
 import { Interruption, linkSignal, untilAborted, type LinkedSignal } from '../execution/interruption.js';
+import { strictlyListed } from '../execution/tool-permission.js';
 import type { ConversationKey, ConversationStore } from '../protocol/conversation-store.js';
 import { InvalidRequestError, RunError } from '../protocol/errors.js';
 import type { LoopEvent, LoopEventBody, LoopEventSink } from '../protocol/loop-event.js';
 import type { LoopResult } from '../protocol/loop-result.js';
 import type { Message } from '../protocol/message.js';
 import type { RunHandle } from '../protocol/run-handle.js';
+import { MessageFlow } from '../policy/message.flow.js';
+import { assistantMessage } from './assistant-message.js';
+import { toMessage } from './tool.step.js';
 import { EventOutlet, type EventReader } from './event.outlet.js';
 import { LiveRun } from './live.run.js';
 import { FinishedRun } from './loop.result.js';
@@ -125,8 +131,10 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const follow = (): void => this.interrupt(Interruption.from(outer.signal));
     if (outer.signal.aborted) follow();
     outer.signal.addEventListener('abort', follow, { once: true });
-    const first = this.firstState();
-    await this.emit(this.startEvent());
+    const listed = this.listed(); // a run whose tools are known at once starts at once
+    const toolset = listed instanceof Promise ? await listed : listed;
+    const first = this.resumed ? resumedState(this.resumed, toolset) : firstState(toolset);
+    await this.emit(this.startEvent(toolset));
     const state = await this.drive(first).catch((error: unknown) => this.failed(first, error));
     return this.end(state, outer);
   }
@@ -138,9 +146,10 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const { past, history } = resumed ? { past: resumed.saved.past, history: resumed.saved.state.messages } : await this.loaded();
     const start = { instructions, history, inputs: this.inputs, ...(resumed && { resumed }) };
     const live = new LiveRun(plan, start, signal, (event) => this.emit(event));
-    const state = await this.services.loop.drive({ ...first, messages: history }, live);
-    if (state.pending && state.finish?.reason === 'waiting') return this.suspend(state, state.pending, { past, live });
-    const added = state.messages.slice(past);
+    const last = await this.services.loop.drive({ ...first, messages: history }, live);
+    if (last.pending && last.finish?.reason === 'waiting') return this.suspend(last, last.pending, { past, live });
+    const state = last.pending ? closed(last, last.pending) : last;
+    const added = labelled(state.messages).slice(past);
     const hasAnswer = added.some(({ role }) => role === 'assistant');
     return plan.conversation && hasAnswer ? this.keep(plan.conversation, added, state) : state;
   }
@@ -164,7 +173,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
       await this.services.suspended.keep(owner, saved, remainsOf(state, pending, live));
       return state;
     } catch (error) {
-      return this.failed(state, new Error('The run could not be kept until it is decided.', { cause: error }));
+      return this.failed(closed(state, pending), new Error('The run could not be kept until it is decided.', { cause: error }));
     }
   }
 
@@ -205,13 +214,18 @@ export class LoopRun<Output> implements RunHandle<Output> {
     return this.outlet.emit(event);
   }
 
-  private firstState(): LoopState {
-    const { toolset } = this.plan;
-    return this.resumed ? resumedState(this.resumed, toolset) : firstState(toolset);
+  /** The tools it starts or goes on with. A run that ends before their hooks have answered has none. */
+  private listed(): Toolset | Promise<Toolset> {
+    const { toolset, strictListing, execution } = this.plan;
+    const { exclude } = this.plan.injection;
+    const injected = this.resumed?.remains?.injected.filter((tool) => !exclude.some((selector) => selects(selector, { tool })));
+    const known = toolset.with(injected ?? []).toolset;
+    if (!strictListing) return known;
+    return strictlyListed(known, { ...execution, signal: this.interruption.signal }).catch(() => Toolset.of([]));
   }
 
-  private startEvent(): LoopEventBody {
-    const { model, conversation, toolset, execution } = this.plan;
+  private startEvent(toolset: Toolset): LoopEventBody {
+    const { model, conversation, execution } = this.plan;
     const tools = toolset.specs.map(({ id }) => id);
     return {
       type: 'run-start',
@@ -221,4 +235,27 @@ export class LoopRun<Output> implements RunHandle<Output> {
       tools,
     };
   }
+}
+
+/** A model's words are worth what it had read: a store that forgets what that was must not forget this. */
+function labelled(messages: readonly Message[]): readonly Message[] {
+  const { integrity, confidentiality } = MessageFlow.of(messages);
+  return messages.map((message) =>
+    message.role === 'assistant' ? { ...message, labels: { returns: integrity, reads: confidentiality } } : message,
+  );
+}
+
+/** A run that waited and ended otherwise: what its last step did stays in the transcript, and what waited was not done. */
+function closed(state: LoopState, { answer, outcomes }: PendingStep): LoopState {
+  const aborted = { code: 'aborted', safeMessage: 'The run ended before anybody decided, so the call was not made.' } as const;
+  const results = outcomes.map((outcome) => {
+    if (!outcome.isPending) return outcome;
+    return { ...outcome, content: aborted.safeMessage, record: { ...outcome.record, status: 'failed', error: aborted } as const };
+  });
+  return {
+    ...state,
+    pending: undefined,
+    messages: [...state.messages, assistantMessage(answer), ...results.map(toMessage)],
+    records: [...state.records, ...results.map(({ record }) => record)],
+  };
 }

@@ -2,6 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { auditFindings } from '../audit/audit.options.js';
 import { executionFindings } from '../discovery/execution.findings.js';
+import { strategyFindings } from '../injection/strategy-findings.js';
 import { CompiledPolicy } from '../policy/compiled.policy.js';
 import { DataPolicyEngine, listOf } from '../policy/data.policy.engine.js';
 import { policyFindings } from '../policy/policy-findings.js';
@@ -11,9 +12,13 @@ import { LanguageModel } from '../protocol/language-model.js';
 import { DEFAULT_LIMITS, type Limits } from '../protocol/limits.js';
 import { SAID_BY_THE_RUN, type LoopProfile } from '../protocol/loop-profile.js';
 import { PolicyEngine, type Policy } from '../protocol/policy.js';
+import { QuotaStore } from '../protocol/quota.js';
+import type { RunContext } from '../protocol/tool-call-context.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import type { ExecutionScope } from '../execution/execution.scope.js';
 import { closestTo } from '../catalog/suggestion.js';
+import { quotaFindings } from './quota-findings.js';
+import { QuotaGuard } from './quota.guard.js';
 import { TOOL_LOOP_OPTIONS } from './tool-loop.tokens.js';
 import type { ToolLoopOptions } from './tool-loop.options.js';
 
@@ -27,24 +32,27 @@ export class LoopSettings {
     private readonly catalog: ToolCatalog,
     private readonly validators: SchemaValidators,
     private readonly engine: PolicyEngine,
+    private readonly quotaStore: QuotaStore,
   ) {}
 
   /** What is wrong with the options; asked once the catalog is filled. */
   findings(): Finding[] {
-    const { model, policy, audit, limits = {}, execution } = this.options;
+    const { model, policy, audit, limits = {}, quotas = [], execution, injection = [] } = this.options;
     return [
       ...(model instanceof LanguageModel ? [] : [WITHOUT_MODEL]),
       ...this.applicationPolicyFindings(listOf(policy)),
       ...(audit ? auditFindings(audit, 'ToolLoopModule audit') : []),
       ...limitFindings(limits, 'ToolLoopModule limits'),
+      ...(typeof quotas === 'function' ? [] : quotaFindings(quotas, 'ToolLoopModule quotas')),
       ...executionFindings('ToolLoopModule execution', execution),
+      ...strategyFindings(injection, 'ToolLoopModule injection', this.catalog),
     ];
   }
 
   /** What is wrong with a named loop; asked once the catalog is filled. */
   profileFindings(name: string, profile: LoopProfile): Finding[] {
     const at = `loop "${name}"`;
-    const { model, policy, limits = {}, execution } = profile;
+    const { model, policy, limits = {}, execution, injection } = profile;
     return [
       ...SAID_BY_THE_RUN.filter((option) => option in profile).map((option) => ({
         at,
@@ -55,6 +63,7 @@ export class LoopSettings {
       ...(policy ? this.policyFindings(policy, `${at} policy`) : []),
       ...limitFindings(limits, `${at} limits`),
       ...executionFindings(`${at} execution`, execution),
+      ...strategyFindings(injection || [], `${at} injection`, this.catalog),
       ...this.catalog.problemsWith(profile).map(({ problem, remedy }) => ({ at, problem, remedy })),
     ];
   }
@@ -75,6 +84,15 @@ export class LoopSettings {
     const limits = { ...DEFAULT_LIMITS, ...this.options.limits, ...own };
     const { runMs, modelIdleMs, toolCallMs } = limits;
     return { ...limits, runMs: timerMs(runMs), modelIdleMs: timerMs(modelIdleMs), toolCallMs: timerMs(toolCallMs) };
+  }
+
+  /** What the run's tenant may use. Throws `ConfigurationError` where a function of the options gives what is no quota. */
+  quotasFor(run: Pick<RunContext, 'runId' | 'tenant'>): QuotaGuard | undefined {
+    const { quotas = [] } = this.options;
+    const own = typeof quotas === 'function' ? quotas(run.tenant) : quotas;
+    const findings = quotaFindings(own, 'ToolLoopModule quotas');
+    if (findings.length > 0) throw new ConfigurationError(findings);
+    return own.length > 0 ? new QuotaGuard(this.quotaStore, run, own) : undefined;
   }
 
   /** What a run says of its calls and of who makes them. Throws `ConfigurationError` for an option that does not exist or a value it does not take. */

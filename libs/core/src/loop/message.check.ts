@@ -57,7 +57,7 @@ class TranscriptCheck {
     const calls = message['toolCalls'] ?? [];
     if (!Array.isArray(calls)) throw invalid(`Message ${index}: toolCalls must be a list.`);
     const toolCalls = calls.map((call: unknown) => this.toolCall(call, index));
-    return { role: 'assistant', content, ...(toolCalls.length > 0 && { toolCalls }) };
+    return { role: 'assistant', content, labels: { returns: 'untrusted', reads: 'private' }, ...(toolCalls.length > 0 && { toolCalls }) };
   }
 
   private toolCall(call: unknown, index: number): ToolCall {

@@ -33,7 +33,8 @@ export class RunOpener {
   async resume<Output, Actor>(runId: string, request: ResumeRequest<Output, Actor>, profile: LoopProfile): Promise<RunHandle<Output>> {
     const resumed = await this.suspended.find(runId, request);
     const plan = this.preparation.prepare(request, profile, resumed); // before the run is taken: what is wrong with the request must not lose it
-    if (await this.suspended.take(runId)) return new LoopRun<Output>(plan, this.services(), resumed);
+    const taken = await this.suspended.take(runId); // it may have gone on, and waited again, since it was found
+    if (taken) return new LoopRun<Output>(plan, this.services(), taken);
     throw new InvalidRequestError('unknown_run', `Somebody else goes on with the run ${runId} already.`);
   }
 
@@ -43,7 +44,8 @@ export class RunOpener {
   }
 
   /** The tools such a run would start with. */
-  list<Actor>(request: ListingRequest<Actor>, profile: LoopProfile): readonly ToolSpec[] {
-    return this.preparation.listed(request, profile).specs;
+  async list<Actor>(request: ListingRequest<Actor>, profile: LoopProfile): Promise<readonly ToolSpec[]> {
+    const { specs } = await this.preparation.listed(request, profile);
+    return specs;
   }
 }

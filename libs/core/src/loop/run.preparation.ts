@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
-import { Toolset } from '../catalog/toolset.js';
+import type { Toolset } from '../catalog/toolset.js';
+import { strictlyListed } from '../execution/tool-permission.js';
+import { begunToolset } from '../injection/begun-toolset.js';
 import { ToolProviderStrategy } from '../injection/tool-provider.strategy.js';
+import { ToolReserve } from '../injection/tool.reserve.js';
 import { ActorIdentity } from '../policy/actor.identity.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
@@ -12,6 +15,7 @@ import type { Limits } from '../protocol/limits.js';
 import type { LoopProfile } from '../protocol/loop-profile.js';
 import type { LoopRequest, ToolSelector } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
+import type { Tool } from '../protocol/tool.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import { LoopSettings } from './loop.settings.js';
 import { checkMessages } from './message.check.js';
@@ -29,13 +33,17 @@ type Narrowing = Pick<LoopRequest, 'policy' | 'tools' | 'exclude' | 'injection'>
 /** Checks a request and turns it into a plan. What cannot be run is refused here, before anything starts. */
 @Injectable()
 export class RunPreparation {
+  private readonly reserve: ToolReserve;
+
   constructor(
     private readonly settings: LoopSettings,
     private readonly catalog: ToolCatalog,
     private readonly entities: ToolProviderStrategy,
     private readonly answers: StructuredAnswers,
     private readonly identity: ActorIdentity,
-  ) {}
+  ) {
+    this.reserve = new ToolReserve(catalog);
+  }
 
   /** Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the application wrote. */
   prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, resumed?: ResumedRun): RunPlan<Output> {
@@ -47,14 +55,17 @@ export class RunPreparation {
     const model = this.settings.modelFor(request.model);
     const execution = { ...this.scopeOf(levels, request, run), ...this.settings.executionFor(request.execution, model) };
     const conversation = this.conversationOf(request, resumed);
+    const injection = this.injectionFor(levels, execution);
     return {
       model,
       instructions: () => (typeof instructions === 'function' ? instructions(run) : instructions),
       messages: resumed ? [] : messagesOf(request, conversation !== undefined, execution.limits),
       conversation,
-      toolset: this.toolsetFor(levels, execution),
+      toolset: begunToolset(injection, execution, resumed?.saved.state.records),
+      strictListing: this.isStrict,
       execution: { ...execution, requestId: resumed?.saved.requestId ?? request.requestId ?? run.runId },
-      injection: { exclude: this.excludedFor(levels), strategies: this.strategiesFor(levels) },
+      quotas: this.settings.quotasFor(run),
+      injection,
       ...this.stepsOf(request, run),
       answer: output && { type: output, ...this.answers.shapeOf(output) },
       options: request,
@@ -62,19 +73,25 @@ export class RunPreparation {
   }
 
   /** The tools such a run would start with. */
-  listed<Actor>(request: ListingRequest<Actor>, profile: LoopProfile): Toolset {
+  async listed<Actor>(request: ListingRequest<Actor>, profile: LoopProfile): Promise<Toolset> {
     assertIdentified(request);
     const levels = [request, profile];
-    return this.toolsetFor(levels, this.scopeOf(levels, request, runOf(request)));
+    const scope = this.scopeOf(levels, request, runOf(request));
+    const toolset = begunToolset(this.injectionFor(levels, scope), scope);
+    return this.isStrict ? strictlyListed(toolset, { ...scope, signal: undefined }) : toolset;
+  }
+
+  private get isStrict(): boolean {
+    return this.settings.options.strictListing ?? false;
   }
 
   /** Selected and permitted at every level, and sensible for this run. */
-  private toolsetFor(
+  private permittedFor(
     levels: readonly Narrowing[],
     { run, actor, policies }: Pick<RunPlan['execution'], 'run' | 'actor' | 'policies'>,
-  ): Toolset {
+  ): readonly Tool[] {
     const selected = this.catalog.build(...levels);
-    return Toolset.of(selected.filter((tool) => decide(policies, subjectOf(tool, actor)).kind !== 'deny' && (tool.when?.(run) ?? true)));
+    return selected.filter((tool) => decide(policies, subjectOf(tool, actor)).kind !== 'deny' && (tool.when?.(run) ?? true));
   }
 
   /** For whom the run's calls are made, under which policies and limits. */
@@ -99,10 +116,18 @@ export class RunPreparation {
     return [...exclude, ...ofClasses.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId))];
   }
 
-  private strategiesFor(levels: readonly Narrowing[]): RunPlan['injection']['strategies'] {
-    if (levels.some(({ injection }) => injection === false)) return [];
+  /** Where injection is off, what strategies keep back stays away: turning it off must not give more. */
+  private injectionFor(
+    levels: readonly Narrowing[],
+    scope: Pick<RunPlan['execution'], 'run' | 'actor' | 'policies'>,
+  ): RunPlan['injection'] {
     const own = levels.toReversed().flatMap(({ injection }) => injection || []);
-    return [this.entities, ...(this.settings.options.injection ?? []), ...own];
+    const strategies = [this.entities, ...(this.settings.options.injection ?? []), ...own];
+    return {
+      exclude: this.excludedFor(levels),
+      strategies: levels.some(({ injection }) => injection === false) ? [] : strategies,
+      reserve: this.reserve.divide(this.permittedFor(levels, scope), strategies),
+    };
   }
 
   /** What looks at every step of the run before its model call. */

@@ -33,14 +33,14 @@ export function remainsOf({ toolset, injected }: LoopState, { outcomes }: Pendin
     injected: injected.flatMap(({ id }) => toolset.find(id) ?? []),
     specs: injected,
     handles: live.handles,
+    ...(live.pages && { pages: live.pages }),
     state: live.plan.execution.run.state,
     results: new Map(outcomes.map(({ record, live: result }) => [record.toolCallId, result])),
   };
 }
 
-/** The state in which a run waited, with the tools as they are now. */
-export function resumedState({ saved, remains }: ResumedRun, plan: Toolset): LoopState {
-  const toolset = remains ? plan.with(remains.injected).toolset : plan;
+/** The state in which a run waited, with the tools as they are now, injected ones included. */
+export function resumedState({ saved, remains }: ResumedRun, toolset: Toolset): LoopState {
   const { answer, outcomes, limit } = saved.pending;
   const done = outcomes.map((outcome) => withLive(outcome, toolset, remains));
   return {

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import type { ResultPages } from '../execution/result.pages.js';
 import type { RunEntityHandles } from '../injection/entity.handles.js';
 import { ActorIdentity } from '../policy/actor.identity.js';
 import { InvalidRequestError } from '../protocol/errors.js';
@@ -15,6 +16,8 @@ export interface LiveRemains {
   /** Everything that was ever injected. */
   readonly specs: readonly ToolSpec[];
   readonly handles: RunEntityHandles;
+  /** Results that the model can read on in. */
+  readonly pages?: ResultPages;
   readonly state: RunContext['state'];
   /** What the calls that are done returned, by call id. */
   readonly results: ReadonlyMap<string, unknown>;
@@ -32,6 +35,8 @@ export interface ResumedRun {
 export type RunOwner = Pick<SuspendedRun, 'runId' | 'tenant' | 'actorId'>;
 
 const MOST_REMAINS = 1_000;
+/** Of the results that all waiting runs keep. */
+const MOST_KEPT_BYTES = 64 * 1024 * 1024;
 
 /** The runs that wait for decisions. */
 @Injectable()
@@ -48,6 +53,7 @@ export class SuspendedRuns {
     this.remains.set(owner.runId, remains);
     const [oldest] = this.remains.keys();
     if (this.remains.size > MOST_REMAINS && oldest !== undefined) this.remains.delete(oldest);
+    this.forgetPages();
   }
 
   /** Throws `InvalidRequestError` (`unknown_run`) for a run that does not wait, or is somebody else's; which of the two is not told. */
@@ -61,7 +67,18 @@ export class SuspendedRuns {
   /** Takes the run to go on with it; undefined when somebody else has. */
   async take(runId: string): Promise<ResumedRun | undefined> {
     const run = await this.store.take(runId);
-    return run && this.resumed(run);
+    const resumed = run && this.resumed(run);
+    if (resumed) this.remains.delete(runId);
+    return resumed;
+  }
+
+  /** Of the longest waiting first: nobody knows whether they ever go on. */
+  private forgetPages(): void {
+    let bytes = 0;
+    for (const { pages } of [...this.remains.values()].toReversed()) {
+      bytes += pages?.keptBytes ?? 0;
+      if (bytes > MOST_KEPT_BYTES) pages?.forget();
+    }
   }
 
   private resumed(run: SuspendedRun): ResumedRun {

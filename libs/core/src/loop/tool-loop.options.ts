@@ -6,6 +6,7 @@ import type { HistoryPolicy } from '../protocol/history.js';
 import type { LanguageModel } from '../protocol/language-model.js';
 import type { Limits } from '../protocol/limits.js';
 import type { Policy } from '../protocol/policy.js';
+import type { Quota } from '../protocol/quota.js';
 import type { RegisteredActor } from '../protocol/register.js';
 import type { PrepareStep } from '../protocol/step-preparation.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
@@ -23,7 +24,14 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly instructions?: string | ((context: RunContext<Actor>) => string | Promise<string>);
   /** @default nothing is allowed, so no tool is listed */
   readonly policy?: Policy | readonly Policy[];
+  /**
+   * Asks every tool's `canCall` when a run starts and when tools are injected, so that the model is not told of what it may not call. Else it is asked at the
+   * call alone. @default false
+   */
+  readonly strictListing?: boolean;
   readonly limits?: Partial<Limits>;
+  /** What each tenant may use across its runs; no loop and no run can widen it. A function is asked for every run. @default no quotas */
+  readonly quotas?: readonly Quota[] | ((tenant: string) => readonly Quota[]);
   /** How calls are executed, unless a provider, a tool or a run says otherwise. */
   readonly execution?: Partial<ExecutionOptions>;
   /** How much of a conversation the model is sent. @default `keepEverything()` */

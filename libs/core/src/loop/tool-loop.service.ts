@@ -42,8 +42,8 @@ export class ToolLoopService<Actor = RegisteredActor> {
     return this.runs.resume(runId, request, this.profile);
   }
 
-  /** The tools a run of this actor would start with. */
-  list(request: ListingRequest<Actor>): readonly ToolSpec[] {
+  /** The tools a run of this actor would start with. Rejects with what `open` would throw. */
+  list(request: ListingRequest<Actor>): Promise<readonly ToolSpec[]> {
     return this.runs.list(request, this.profile);
   }
 }

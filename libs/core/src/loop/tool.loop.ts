@@ -38,7 +38,7 @@ export class ToolLoop {
   /** The last state; it always has a `finish`. Never rejects. */
   drive(first: LoopState, live: LiveRun): Promise<LoopState> {
     return lastValueFrom(
-      of({ ...first, ...finishWhenLimited(first, live) }).pipe(
+      of(first.pending ? first : { ...first, ...finishWhenLimited(first, live) }).pipe(
         expand((state) => (state.finish ? EMPTY : from(this.step(state, live)))),
         last(),
       ),
@@ -61,10 +61,13 @@ export class ToolLoop {
   }
 
   private async nextStep(state: LoopState, live: LiveRun): Promise<LoopState> {
-    let begun: LoopState = { ...state, step: state.step + 1, messages: [...state.messages, ...live.inputs.take()] };
+    let begun: LoopState = { ...state, messages: [...state.messages, ...live.inputs.take()] };
     try {
+      if (await live.plan.quotas?.isSpent(live.signal)) return settle({ ...begun, finish: { reason: 'budget' } }, live);
+      begun = { ...begun, step: state.step + 1 };
       await live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });
       begun = await this.history.apply(begun, live);
+      await live.spend(begun.usage);
       if (begun.finish) return settle(begun, live);
       const prepared = await this.preparation.prepare(begun, live);
       return settle(await this.answerAndCalls(begun, prepared, live), live);
@@ -76,7 +79,7 @@ export class ToolLoop {
   private async answerAndCalls(state: LoopState, prepared: PreparedStep, live: LiveRun): Promise<LoopState> {
     const answer = await this.model.ask(prepared, live);
     const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
-    live.spending.tokens = asked.usage.inputTokens + asked.usage.outputTokens;
+    await live.spend(asked.usage);
     await live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage });
     if (answer.failure !== undefined) {
       const partial = answer.text === '' ? asked : withAnswer(asked, withoutCalls(answer));

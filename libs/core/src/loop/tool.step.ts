@@ -4,13 +4,13 @@ import type { Toolset } from '../catalog/toolset.js';
 import type { CallRequest, ToolOutcome } from '../execution/execution.scope.js';
 import { untilAborted } from '../execution/interruption.js';
 import { ToolRunner } from '../execution/tool.runner.js';
-import { applyInjection, type AppliedInjection } from '../injection/injection.applier.js';
+import { applyInjection, roomIn, type AppliedInjection } from '../injection/injection.applier.js';
 import type { FinishReason } from '../protocol/loop-result.js';
 import type { Message, MessageLabels, ToolCall, ToolMessage } from '../protocol/message.js';
 import type { ToolErrorCode } from '../protocol/tool-error.js';
 import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
-import type { ToolSpec } from '../protocol/tool.js';
+import type { Tool, ToolSpec } from '../protocol/tool.js';
 import type { LiveRun } from './live.run.js';
 import type { PendingStep } from './pending.step.js';
 
@@ -53,7 +53,8 @@ export class ToolStep {
 
   async run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
     const done = doneBefore(context);
-    const planned = calls.flatMap((call, index) => (done.some(({ record }) => record.index === index) ? [] : [plan(call, index, context)]));
+    const due = calls.flatMap((call, index) => (done.some(({ record }) => record.index === index) ? [] : [plan(call, index, context)]));
+    const planned = context.pending ? due : await withinQuotas(due, context);
     const outcomes = [...done, ...(await this.execute(planned, context))].toSorted((a, b) => a.record.index - b.record.index);
     const limit = context.pending?.limit ?? planned.find((one) => one.limit)?.limit;
     if (outcomes.some(({ isPending }) => isPending)) return waitingFor({ outcomes, ...(limit && { limit }) }, context);
@@ -104,7 +105,7 @@ export class ToolStep {
         for (const event of applied.events) await live.emit(event);
       }
     }
-    return { toolset, injected };
+    return live.withReader({ toolset, injected }, context.step);
   }
 
   /** A strategy that fails, or hands over what cannot be applied, changes nothing. */
@@ -114,15 +115,18 @@ export class ToolStep {
     context: ToolStepContext,
   ): Promise<AppliedInjection> {
     const { live, step, history, toolset, injected } = context;
-    const { execution, injection } = live.plan;
+    const { execution, injection, strictListing } = live.plan;
     if (!tool) return { toolset, added: [], events: [] };
     try {
       const { declared } = tool.output;
       const last = { record, tool: tool.spec, live: result, ...(declared && { returns: declared }), depth: tool.entity?.depth ?? 0 };
       const { run, limits } = execution;
-      const found = strategy.evaluate({ run, history, toolset: toolset.specs, last, step, limits, handles: live.handles });
+      const withheld = injection.reserve.of(strategy);
+      const room = roomIn(toolset, injected, limits);
+      const found = strategy.evaluate({ run, history, toolset: toolset.specs, last, step, limits, handles: live.handles, withheld, room });
       const proposed = await untilAborted(Promise.resolve(found), live.signal);
-      return applyInjection(toolset, proposed, { ...execution, exclude: injection.exclude }, { step, strategy: strategy.name, injected });
+      const rules = { ...execution, exclude: injection.exclude, strictListing, signal: live.signal };
+      return await applyInjection(toolset, proposed, rules, { step, strategy: strategy.name, injected });
     } catch (error) {
       if (live.signal.aborted) return { toolset, added: [], events: [] };
       this.logger.error(`The injection strategy ${strategy.name} failed (run ${execution.run.runId}).`, error);
@@ -148,6 +152,16 @@ function plan(call: ToolCall, index: number, { step, offered, live, pending }: T
   return { call, step, index, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
 }
 
+/** Refuses the calls beyond the tenant's quotas, the last ones first. What is refused already, or names no tool, takes nothing of them. */
+async function withinQuotas(due: readonly PlannedCall[], { offered, live }: ToolStepContext): Promise<readonly PlannedCall[]> {
+  const { quotas } = live.plan;
+  const counted = due.filter(({ call, refusal }) => !refusal && offered.find(call.name));
+  if (!quotas || counted.length === 0) return due;
+  const { calls, beyond } = await quotas.takeCalls(counted.length, live.signal);
+  const refused = new Set(counted.slice(calls));
+  return due.map((one) => (refused.has(one) ? { ...one, ...beyond } : one));
+}
+
 /** An unknown tool counts as a read: it does nothing. */
 function isWrite({ call }: CallRequest, offered: Toolset): boolean {
   const effect = offered.find(call.name)?.spec.effect ?? 'read_only';
@@ -160,8 +174,8 @@ function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }
   return undefined;
 }
 
-function toMessage({ record, content, tool }: ToolOutcome): ToolMessage {
-  const labels = tool && { labels: labelsOf(tool.spec.labels, record.error?.code) };
+export function toMessage({ record, content, tool }: ToolOutcome): ToolMessage {
+  const labels = tool && { labels: labelsOf(tool, record.error?.code) };
   return { role: 'tool', toolCallId: record.toolCallId, toolName: record.id, content, ...(record.error && { isError: true }), ...labels };
 }
 
@@ -179,6 +193,8 @@ const OWN_WORDS = new Set<ToolErrorCode>([
   'budget_exceeded',
 ]);
 
-function labelsOf({ returns, reads }: MessageLabels, code: ToolErrorCode | undefined): MessageLabels {
-  return code !== undefined && OWN_WORDS.has(code) ? { returns: 'trusted', reads: 'public' } : { returns, reads };
+function labelsOf({ origin, spec: { labels } }: Tool, code: ToolErrorCode | undefined): MessageLabels {
+  return code !== undefined && OWN_WORDS.has(code)
+    ? { returns: 'trusted', reads: 'public' }
+    : { returns: origin.trusted ? labels.returns : 'untrusted', reads: labels.reads };
 }

@@ -13,7 +13,12 @@ export function approvalRuling(
   const [first] = wanted;
   if (!first) return undefined;
   const { reason = `A tool with the effect ${subject.effect} needs a person's approval.` } = first;
-  return { kind: 'require_approval', rule: `requireApproval[${rules.indexOf(first)}]`, reason, approval: wanted.map(termsOf) };
+  return {
+    kind: 'require_approval',
+    rule: `requireApproval[${wanted.map((rule) => rules.indexOf(rule)).join(',')}]`,
+    reason,
+    approval: wanted.map(termsOf),
+  };
 }
 
 function wantsApproval(rule: ApprovalRule, subject: PolicySubject, { args, flow }: PolicyCall, validators: SchemaValidators): boolean {

@@ -1,4 +1,4 @@
-import { PolicyEngine, type Decision, type Policy, type PolicyCall, type PolicySubject } from '../protocol/policy.js';
+import { PolicyEngine, type ApprovalTerms, type Decision, type Policy, type PolicyCall, type PolicySubject } from '../protocol/policy.js';
 import { canonicalJson, sha256 } from '../schema/canonical-json.js';
 import { toJson } from '../schema/from-value.js';
 import type { SchemaValidators } from '../schema/schema.validators.js';
@@ -39,7 +39,7 @@ export class CompiledPolicy extends PolicyEngine {
     const { runBudgets = [], requireApproval = [], flow = 'legs' } = this.policy;
     const budget = budgetRuling(runBudgets, subject, call);
     if (budget?.kind === 'deny') return budget;
-    return approvalRuling(requireApproval, subject, call, this.validators) ?? budget ?? flowRuling(flow, subject, call);
+    return together([approvalRuling(requireApproval, subject, call, this.validators), budget, flowRuling(flow, subject, call)]);
   }
 
   private grantOf(subject: PolicySubject): Decision {
@@ -61,4 +61,17 @@ export class CompiledPolicy extends PolicyEngine {
     if (tenant === null && held.length === 0) return `${trust} ${effect} ${declaredId}`;
     return JSON.stringify([trust, effect, declaredId, tenant, held]);
   }
+}
+
+/** Whatever asks beside a rule asks about this call only: no yes is remembered for it. */
+function together(rulings: readonly (Ruling | undefined)[]): Ruling | undefined {
+  const asking = rulings.filter((ruling) => ruling !== undefined);
+  const [first, ...others] = asking;
+  if (!first || others.length === 0) return first;
+  const approval = (first.approval ?? []).map(forThisCallOnly);
+  return { ...first, rule: asking.map(({ rule }) => rule).join(' + '), ...(approval.length > 0 && { approval }) };
+}
+
+function forThisCallOnly(terms: ApprovalTerms): ApprovalTerms {
+  return { ...terms, mayRemember: false };
 }

@@ -44,7 +44,8 @@ export function connectionRuling(
 ): Ruling | undefined {
   if (!rules) return undefined;
   const isNamed = (patterns: readonly string[]): boolean => patterns.some((pattern) => matchesGlob(pattern, connection));
-  if (rules.some(({ tools, connections }) => covers(tools, subject) && isNamed(connections))) return undefined;
+  const isLetIn = (patterns: readonly string[]): boolean => patterns.some((pattern) => matches(pattern, subject, 'allow'));
+  if (rules.some(({ tools, connections }) => isLetIn(tools) && isNamed(connections))) return undefined;
   return { kind: 'deny', rule: 'connections', reason: `No rule of the policy lets this tool use the connection "${connection}".` };
 }
 

@@ -21,6 +21,7 @@ export class MessageFlow implements InformationFlow {
 
   /** The flow of a transcript that goes on from this one's. Costs what is new in it, not what went before. */
   at(messages: readonly Message[]): MessageFlow {
+    if (messages === this.messages) return this; // the calls of one step share what was found out
     const read = messages.slice(this.messages.length);
     const isTainted = this.integrity === 'untrusted' || read.some(isUntrusted);
     const isPrivate = this.confidentiality === 'private' || read.some(isPrivateContent);
@@ -35,11 +36,15 @@ export class MessageFlow implements InformationFlow {
 
 /** A result without labels is of unknown origin. */
 function isUntrusted(message: Message): boolean {
-  return message.role === 'tool' && message.labels?.returns !== 'trusted';
+  if (message.role === 'tool') return message.labels?.returns !== 'trusted';
+  if (message.role === 'assistant') return message.labels?.returns === 'untrusted';
+  return message.role === 'user' && typeof message.content !== 'string' && message.content.some(({ type }) => type !== 'text');
 }
 
 function isPrivateContent(message: Message): boolean {
-  return message.role === 'tool' && message.labels?.reads !== 'public';
+  return (
+    (message.role === 'tool' && message.labels?.reads !== 'public') || (message.role === 'assistant' && message.labels?.reads === 'private')
+  );
 }
 
 /**
@@ -53,7 +58,10 @@ function authorityIn(messages: readonly Message[]): Message[] {
   return messages.filter((message) => {
     if (message.role === 'assistant') isChosenFreely = !isTainted;
     if (isUntrusted(message)) isTainted = true;
-    return message.role === 'user' || (message.role === 'tool' && !message.isError && !isUntrusted(message) && isChosenFreely);
+    return (
+      (message.role === 'user' && message.labels?.returns !== 'untrusted') ||
+      (message.role === 'tool' && !message.isError && !isUntrusted(message) && isChosenFreely)
+    );
   });
 }
 

@@ -4,14 +4,15 @@ import { covers, type Ruling } from './grants.js';
 
 /** The first budget that this call would go beyond. */
 export function budgetRuling(budgets: readonly RunBudget[], subject: PolicySubject, call: PolicyCall): Ruling | undefined {
+  let asking: Ruling | undefined;
   for (const [index, budget] of budgets.entries()) {
     const exceeded = covers(budget.tools, subject) ? exceededBy(budget, call) : undefined;
     if (exceeded === undefined) continue;
     const rule = `runBudgets[${index}]`;
-    if (budget.beyond === 'ask') return { kind: 'require_approval', rule, reason: exceeded };
-    return { kind: 'deny', rule, reason: exceeded, isOverBudget: true };
+    if (budget.beyond !== 'ask') return { kind: 'deny', rule, reason: exceeded, isOverBudget: true };
+    asking ??= { kind: 'require_approval', rule, reason: exceeded };
   }
-  return undefined;
+  return asking;
 }
 
 function exceededBy({ tools, calls, sum, tokens, usd }: RunBudget, { args, spent }: PolicyCall): string | undefined {

@@ -28,11 +28,23 @@ export function decide(policies: readonly PolicyEngine[], subject: PolicySubject
 
 /** The stricter of two, under the terms and the budgets of both. */
 function stricter(first: Decision, second: Decision): Decision {
-  const decision = SEVERITY[second.kind] > SEVERITY[first.kind] ? second : first;
+  const decision = SEVERITY[second.kind] > SEVERITY[first.kind] ? second : bothAsk(first, second);
+  const shadow = [first, second].flatMap((one) => one.shadow ?? []);
   const approval = [first, second].flatMap((one) => one.approval ?? []);
   const budgets = [first, second].flatMap(({ callBudget }) => callBudget ?? []);
-  if (approval.length === 0 && budgets.length === 0) return decision;
-  return { ...decision, callBudget: budgets.reduce(strictestBudget, {}), ...(approval.length > 0 && { approval }) };
+  if (approval.length === 0 && budgets.length === 0 && shadow.length === 0) return decision;
+  return {
+    ...decision,
+    ...(shadow.length > 0 && { shadow }),
+    callBudget: budgets.reduce(strictestBudget, {}),
+    ...(approval.length > 0 && { approval }),
+  };
+}
+
+/** A yes is to both of them, and holds for as long as both stay what they are. */
+function bothAsk(first: Decision, second: Decision): Decision {
+  if (first.kind !== 'require_approval' || second.kind !== 'require_approval') return first;
+  return { ...first, rule: `${first.rule} + ${second.rule}`, policyVersion: `${first.policyVersion} + ${second.policyVersion}` };
 }
 
 function answerOf(policy: PolicyEngine, subject: PolicySubject): Decision {

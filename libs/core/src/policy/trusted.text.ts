@@ -1,13 +1,14 @@
 /** Letters and digits of any script: what a word consists of. */
 const WORD = /[\p{L}\p{N}]/u;
 /** What binds two words into one name: `a.b`, `a-b`, `a@b`, `a/b`. */
-const JOINT = /[.\-_@/:+']/;
+const JOINT = /[.\-_@/\\:+~=&%#']/;
 const DIGIT = /\p{N}/u;
 const NUMBER = /-?\d+(?:[.,]\d+)*/g;
 
 /** The words that carry authority in a run, and whether a value stands in them. */
 export class TrustedText {
   private readonly texts: readonly string[];
+  private lowered: readonly string[] | undefined;
   private numbers: ReadonlySet<number> | undefined;
 
   constructor(texts: readonly string[]) {
@@ -23,10 +24,11 @@ export class TrustedText {
   }
 
   private hasWords(words: string): boolean {
-    if (words === '') return false;
+    if (!WORD.test(words)) return false;
     if (DIGIT.test(words)) return this.texts.some((text) => standsIn(words, text));
     const lower = words.toLowerCase();
-    return this.texts.some((text) => standsIn(lower, text.toLowerCase()));
+    this.lowered ??= this.texts.map((text) => text.toLowerCase());
+    return this.lowered.some((text) => standsIn(lower, text));
   }
 
   private hasNumber(value: number): boolean {
@@ -41,7 +43,7 @@ function plain(text: string): string {
 
 /** Not within a longer word or name: `5` is not in `50`, `ann@a.org` not in `joann@a.org`, and `tea.co` not in `tea.co.uk`. */
 function standsIn(words: string, text: string): boolean {
-  for (let at = text.indexOf(words); at >= 0; at = text.indexOf(words, at + 1)) {
+  for (let at = text.indexOf(words); at >= 0; at = text.indexOf(words, at + words.length)) {
     const end = at + words.length;
     const goesOnBefore = continues(words.charAt(0), text.charAt(at - 1), text.charAt(at - 2));
     if (!goesOnBefore && !continues(words.charAt(words.length - 1), text.charAt(end), text.charAt(end + 1))) return true;
@@ -51,7 +53,7 @@ function standsIn(words: string, text: string): boolean {
 
 /** Whether a word goes on beyond its edge: at once, or behind a joint. */
 function continues(edge: string, next: string, afterNext: string): boolean {
-  if (!WORD.test(edge)) return false;
+  if (!WORD.test(edge)) return JOINT.test(edge) && WORD.test(next);
   return WORD.test(next) || (JOINT.test(next) && WORD.test(afterNext));
 }
 

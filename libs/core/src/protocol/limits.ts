@@ -11,6 +11,8 @@ export interface Limits {
   readonly argumentBytes: number;
   /** Bytes of a result that the model sees. */
   readonly resultBytes: number;
+  /** Bytes of results larger than that which a run keeps, so that the model can read on in them; the oldest go first. */
+  readonly keptResultBytes: number;
   /** Bytes of the images and files of one result, or of one message from outside. */
   readonly attachmentBytes: number;
   /** How often a call is attempted under `onToolError: 'retry'`, the first attempt included. */
@@ -36,6 +38,7 @@ export const DEFAULT_LIMITS: Limits = {
   toolCallMs: 30_000,
   argumentBytes: 8 * 1024,
   resultBytes: 32 * 1024,
+  keptResultBytes: 8 * 1024 * 1024,
   attachmentBytes: 4 * 1024 * 1024,
   attempts: 3,
   toolCallIdLength: 128,

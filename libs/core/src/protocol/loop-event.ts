@@ -18,7 +18,14 @@ export interface EventStamp {
 }
 
 export type WarningCode =
-  'injection_cap' | 'injection_depth' | 'injection_failed' | 'unknown_provider' | 'empty_answer' | 'history_failed' | 'sink_failed';
+  | 'injection_cap'
+  | 'injection_depth'
+  | 'injection_failed'
+  | 'unknown_provider'
+  | 'empty_answer'
+  | 'history_failed'
+  | 'sink_failed'
+  | 'redaction_failed';
 
 /** One thing that happened in a run, before it is stamped. Values are the ui projection; the model's is in the transcript only. */
 export type LoopEventBody =

@@ -28,11 +28,15 @@ export interface SystemMessage {
 
 export interface UserMessage {
   readonly role: 'user';
+  /** Set where the words are not the user's own. */
+  readonly labels?: MessageLabels;
   readonly content: string | readonly ContentPart[];
 }
 
 export interface AssistantMessage {
   readonly role: 'assistant';
+  /** What the model had read. */
+  readonly labels?: MessageLabels;
   readonly content: string;
   readonly reasoning?: string;
   readonly toolCalls?: readonly ToolCall[];

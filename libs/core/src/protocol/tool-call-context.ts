@@ -26,11 +26,17 @@ export interface ToolCallContext<Actor = RegisteredActor> extends RunContext<Act
   readonly logger: LoggerService;
   /** Emits a `tool-progress` event with this value, as JSON. */
   progress(value: unknown): void;
-  /** Turns an opaque connection id into a credential, for the duration of this call. Throws when no `ConnectionBroker` is bound. */
+  /**
+   * Turns an opaque connection id into a credential, for the duration of this call. Rejects when policy does not let the tool use it, when the call is over,
+   * and when no `ConnectionBroker` is bound.
+   */
   connection(id: string): Promise<Credential>;
 }
 
-/** What a `ConnectionBroker` hands out. Never serialised, logged or kept. */
+/**
+ * What a `ConnectionBroker` hands out. A tool reads `token` while its call goes on; afterwards it throws. It prints as `[secret]`, and where a tool says the
+ * token itself, in a result, an error or its log, `[secret]` is what is read.
+ */
 export interface Credential {
   readonly connectionId: string;
   readonly token: string;

@@ -1,4 +1,5 @@
 import type { Type } from '@nestjs/common';
+import type { ToolSelector } from './loop-request.js';
 import type { Message } from './message.js';
 import type { Tool, ToolSpec } from './tool.js';
 import type { RunContext } from './tool-call-context.js';
@@ -26,6 +27,25 @@ export interface ToolInjectionContext {
   readonly step: number;
   readonly limits: { readonly injectionDepth: number };
   readonly handles: EntityHandles;
+  /** What the strategy keeps back, and may give. */
+  readonly withheld: WithheldTools;
+  /** How many tools can still be injected before the run holds `limits.injectedTools`. */
+  readonly room: number;
+}
+
+/** What a strategy may look at when a run starts. */
+export interface RunBeginning extends Pick<ToolInjectionContext, 'run' | 'withheld' | 'toolset' | 'room'> {
+  /** Of the calls before the run waited, where it is resumed. */
+  readonly records: readonly ToolInvocationRecord[];
+}
+
+/** The tools that a strategy keeps back in one run: those that the run selects and that its policies permit. */
+export interface WithheldTools {
+  readonly all: readonly Tool[];
+  /** Those that a selector names, in the order of the catalog. Throws `InvalidRequestError` for a name that no tool of the catalog has. */
+  named(selectors: readonly ToolSelector[]): readonly Tool[];
+  /** Those that have words of a text in their id, description or parameters, best first. */
+  search(text: string, most: number): readonly Tool[];
 }
 
 /** The run's names for entity instances. One per run; the same instance always has the same name. */
@@ -39,6 +59,8 @@ export interface ToolInjection {
   readonly add?: readonly Tool[];
   /** Rendered ids. */
   readonly remove?: readonly string[];
+  /** What a model reads that calls one of the removed: one or two sentences. @default that the tool which gave it gives it again */
+  readonly howToGetBack?: string;
   readonly warnings?: readonly { readonly code: WarningCode; readonly message: string }[];
 }
 
@@ -48,5 +70,16 @@ export interface ToolInjection {
 export abstract class ToolInjectionStrategy {
   /** Shown in `tools-injected` where no entity is behind the tools. */
   abstract readonly name: string;
+  /**
+   * Tools of the catalog that a run starts without, because the strategy gives them later. They stay away where injection is turned off, too. A name that
+   * names nothing keeps the application, or the run, from starting. @default none
+   */
+  readonly withheld?: readonly ToolSelector[];
+  /** Whether it leaves to the others what they keep back too, as a search through everything does. @default false */
+  readonly yields?: boolean;
+  /** Tools whose results it waits for; checked as `withheld` is. @default none */
+  readonly awaited?: readonly string[];
+  /** What a run has of it from the start, under policy and beyond the cap; asked again when a run is resumed. */
+  begin?(beginning: RunBeginning): ToolInjection;
   abstract evaluate(context: ToolInjectionContext): ToolInjection | Promise<ToolInjection>;
 }

@@ -1,6 +1,5 @@
 import type { Type } from '@nestjs/common';
 import type { JSONSchema7 } from 'json-schema';
-import type { ToolPreview } from './approval.js';
 import type { ToolExecutionOptions } from './execution-options.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { RunContext, ToolCallContext } from './tool-call-context.js';
@@ -26,6 +25,12 @@ export interface ToolLabels {
    * stem from anywhere. @default every argument
    */
   readonly decisive?: readonly string[];
+}
+
+/** Reserved argument names that a tool may have all the same, and why. */
+export interface ReservedAllowance {
+  readonly arguments: readonly string[];
+  readonly reason: string;
 }
 
 /** Who a projection of a result is made for. */
@@ -124,8 +129,12 @@ export interface Tool {
   readonly concurrency?: number;
   /** What the tool, or its provider, says of how it is executed. The same object for every instance of an entity. */
   readonly execution?: ToolExecutionOptions;
-  /** What a call would do, said for whoever approves it. It is handed what the method would be. */
-  readonly preview?: (input: unknown, context: ToolCallContext) => string | ToolPreview | Promise<string | ToolPreview>;
+  /** Whether whom a run acts for may call it, beside what policy says; asked at every call. Whatever is not `true` denies. */
+  readonly canCall?: (run: RunContext) => boolean | Promise<boolean>;
+  /** What a call would do, for whoever approves it: a sentence or a `ToolPreview`. It is handed what the method would be. */
+  readonly preview?: (input: unknown, context: ToolCallContext) => unknown;
+  /** Set where reserved names do not hold for the tool; every call of it is in the audit with the reason. */
+  readonly allowReserved?: ReservedAllowance;
   /** A result in a sentence, for the envelope. It is handed what the model may see. */
   readonly humanReadable?: (result: JsonValue) => string;
   /** Nest's own layers round the method, where there are any; of a request-scoped provider, those of the run. */

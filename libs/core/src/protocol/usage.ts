@@ -6,15 +6,19 @@ export interface Usage {
   readonly cachedInputTokens?: number;
   /** Of the output tokens, those spent on reasoning. */
   readonly reasoningTokens?: number;
+  /** What it cost, where the model reports that; of a sum, what was reported. */
+  readonly costUsd?: number;
 }
 
 export const NO_USAGE: Usage = { inputTokens: 0, outputTokens: 0 };
 
 export function addUsage(one: Usage, other: Usage): Usage {
+  const isPriced = one.costUsd !== undefined || other.costUsd !== undefined;
   return {
     inputTokens: one.inputTokens + other.inputTokens,
     outputTokens: one.outputTokens + other.outputTokens,
     cachedInputTokens: (one.cachedInputTokens ?? 0) + (other.cachedInputTokens ?? 0),
     reasoningTokens: (one.reasoningTokens ?? 0) + (other.reasoningTokens ?? 0),
+    ...(isPriced && { costUsd: (one.costUsd ?? 0) + (other.costUsd ?? 0) }),
   };
 }

@@ -2,6 +2,7 @@ import 'reflect-metadata';
 import type { Type } from '@nestjs/common';
 import { TransformationType } from 'class-transformer';
 import type { TypeMetadata } from 'class-transformer/types/interfaces/index.js';
+import { Secret } from '../protocol/secret.js';
 import type { Audience } from '../protocol/tool.js';
 import { transformMetadata as storage } from './transform-metadata.accessor.js';
 
@@ -77,6 +78,7 @@ function valueTypeOf(property: string, design: unknown, metadata: TypeMetadata |
   if ([design, metadata?.reflectedType].some((declared) => declared === Map || declared === Set)) {
     return { kind: 'unsupported', problem: 'is a Map or a Set, which JSON has not', remedy: 'Use an array or a DTO class.' };
   }
+  if (design === Secret || (metadata && typeNamedBy(metadata, property) === Secret)) return NO_SECRET;
   if (!metadata) return { kind: 'unknown' };
   if (metadata.options?.discriminator) {
     const remedy = 'Use one class with an enum that says which kind it is, or one tool per kind.';
@@ -84,6 +86,12 @@ function valueTypeOf(property: string, design: unknown, metadata: TypeMetadata |
   }
   return classify(typeNamedBy(metadata, property));
 }
+
+const NO_SECRET: ValueType = {
+  kind: 'unsupported',
+  problem: 'is a Secret, and what a model sends is none: it stands in the transcript',
+  remedy: 'Pass it in the `context` of the request and read it from ToolCallContext.context, or use a connection.',
+};
 
 /** Undefined where two modules import each other and the class is not there yet. */
 function typeNamedBy({ typeFunction }: TypeMetadata, property: string): unknown {

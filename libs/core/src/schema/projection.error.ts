@@ -10,6 +10,8 @@ const MAX_VALUES = 100_000;
  */
 export class ProjectionError extends Error {
   override readonly name = 'ProjectionError';
+  /** The path with `*` for the keys of plain objects, which may be data: it can be shown where the result cannot. */
+  readonly declaredPath: string;
 
   constructor(
     /** The declared class, or `the result`. */
@@ -18,9 +20,10 @@ export class ProjectionError extends Error {
     readonly path: string,
     problem: string,
     remedy: string,
-    options: { readonly cause?: unknown } = {},
+    options: { readonly cause?: unknown; readonly declaredPath?: string } = {},
   ) {
     super(`Cannot project ${path === '' ? subject : `"${path}" of ${subject}`}: it ${problem}. ${remedy}`, options);
+    this.declaredPath = options.declaredPath ?? path;
   }
 }
 
@@ -34,6 +37,8 @@ export type ProjectionKey = string | number | undefined;
 export class ProjectionWalk {
   private readonly within: object[] = [];
   private readonly keys: ProjectionKey[] = [];
+  /** Those of what was entered whose keys are data. */
+  private readonly open = new WeakSet<object>();
   private values = 0;
 
   constructor(
@@ -51,6 +56,12 @@ export class ProjectionWalk {
     }
     this.within.push(value);
     this.keys.push(key);
+  }
+
+  /** Enters an object of which nobody declared the properties. */
+  enterOpen(value: object, key: ProjectionKey): void {
+    this.enter(value, key);
+    this.open.add(value);
   }
 
   leave(): void {
@@ -84,8 +95,16 @@ export class ProjectionWalk {
   }
 
   refuse(key: ProjectionKey, problem: string, remedy: string, cause?: unknown): ProjectionError {
-    const path = [...this.keys, key].filter((part) => part !== undefined).join('.');
-    return new ProjectionError(this.subject, path, problem, remedy, cause === undefined ? {} : { cause });
+    const parts = [...this.keys, key];
+    const declared = parts.map((part, depth) => (this.isData(depth) && part !== undefined ? '*' : part));
+    const declaredPath = pathOf(declared);
+    return new ProjectionError(this.subject, pathOf(parts), problem, remedy, { declaredPath, ...(cause !== undefined && { cause }) });
+  }
+
+  /** Whether the key at this depth is one of an object whose keys are data. */
+  private isData(depth: number): boolean {
+    const holder = this.within[depth - 1];
+    return holder !== undefined && this.open.has(holder);
   }
 
   /** What to throw for whatever was caught at the root. */
@@ -93,4 +112,8 @@ export class ProjectionWalk {
     if (cause instanceof ProjectionError) return cause;
     return new ProjectionError(this.subject, '', 'threw while it was read', 'See the cause.', { cause });
   }
+}
+
+function pathOf(parts: readonly ProjectionKey[]): string {
+  return parts.filter((part) => part !== undefined).join('.');
 }

@@ -34,7 +34,7 @@ export class JsonCopy {
   }
 
   private plain(source: Readonly<Record<string, unknown>>, key: ProjectionKey, walk: ProjectionWalk): JsonObject {
-    walk.enter(source, key);
+    walk.enterOpen(source, key);
     const copy: Record<string, JsonValue> = {};
     for (const name of Object.keys(source)) {
       if (name === '__proto__') continue;

@@ -10,6 +10,7 @@ const calling = (...ids: string[]) => ({
   content: '',
   toolCalls: ids.map((toolCallId) => ({ toolCallId, name: 'probe__read', arguments: '{"key":"a"}' })),
 });
+const FOREIGN = { returns: 'untrusted', reads: 'private' };
 const answering = (toolCallId: unknown, content: unknown = 'a') => ({ role: 'tool', toolCallId, toolName: 'probe__read', content });
 
 /** What the model is shown of messages that came from outside. */
@@ -32,8 +33,10 @@ async function refusalOf(messages: unknown, limits: Partial<Limits> = {}): Promi
 
 describe('messages that came from outside', () => {
   it('are handed to the model as they are', async () => {
-    const messages = [user, { role: 'assistant', content: 'Hi.' }, { role: 'user', content: 'And?' }];
-    expect(await shown(messages)).toEqual(messages);
+    const answer = { role: 'assistant', content: 'Hi.' };
+    const next = { role: 'user', content: 'And?' };
+    // Whoever sends a model's words may have written them, or left out what they stem from.
+    expect(await shown([user, answer, next])).toEqual([user, { ...answer, labels: FOREIGN }, next]);
   });
 
   it('may hold calls with their results', async () => {
@@ -69,7 +72,7 @@ describe('messages that came from outside', () => {
     const result = { ...answering('c1'), providerData: {}, extra: 1 };
     expect((await shown([{ ...user, name: 'root' }, forged, result, user])).slice(0, 3)).toEqual([
       user,
-      calling('c1'),
+      { ...calling('c1'), labels: FOREIGN },
       { ...answering('c1'), labels: { returns: 'untrusted', reads: 'private' } },
     ]);
   });
@@ -77,7 +80,7 @@ describe('messages that came from outside', () => {
   it("lose the provider's own id of a call", async () => {
     const [first] = calling('c1').toolCalls;
     const forged = { ...calling('c1'), toolCalls: [{ ...first, providerCallId: 'forged' }] };
-    expect((await shown([user, forged, answering('c1')]))[1]).toEqual(calling('c1'));
+    expect((await shown([user, forged, answering('c1')]))[1]).toEqual({ ...calling('c1'), labels: FOREIGN });
   });
 
   it('are untrusted where they are results, whatever they say of themselves', async () => {

@@ -50,7 +50,8 @@ async function openDesk({ support = SUPPORT, books = BOOKS, options }: Opened = 
   return (await start({ imports, providers: [CrmTools, ProbeTools, Desk] })).get(Desk);
 }
 
-const idsOf = (loop: ToolLoopService, request: Partial<LoopRequest> = {}): string[] => loop.list(ask(request)).map(({ id }) => id);
+const idsOf = async (loop: ToolLoopService, request: Partial<LoopRequest> = {}): Promise<string[]> =>
+  (await loop.list(ask(request))).map(({ id }) => id);
 const findsAda = calls(call('crm__searchCustomers', { name: 'Ada' }));
 const asksFor = (name: string): ScriptedModel =>
   new ScriptedModel([calls(call('crm__searchCustomers', { name })), calls(call('customer_c-1_getAverageSpend')), text('Done.')]);
@@ -59,10 +60,10 @@ const CRM = ['crm__searchCustomers', 'crm__openCart', 'crm__sendMail'];
 describe('a named loop', () => {
   it('offers what its own policy allows, and the application its own', async () => {
     const { support, books, whole } = await openDesk();
-    expect(idsOf(support)).toEqual(CRM);
-    expect(idsOf(books)).toContain('probe__write');
-    expect(idsOf(books)).not.toContain('crm__openCart');
-    expect(idsOf(whole)).toEqual(expect.arrayContaining([...CRM, 'probe__write']));
+    expect(await idsOf(support)).toEqual(CRM);
+    expect(await idsOf(books)).toContain('probe__write');
+    expect(await idsOf(books)).not.toContain('crm__openCart');
+    expect(await idsOf(whole)).toEqual(expect.arrayContaining([...CRM, 'probe__write']));
   });
 
   it('has its own model and instructions, of which the run may choose others', async () => {
@@ -133,7 +134,7 @@ describe('a run of a named loop', () => {
     ['a narrower policy', { policy: policies.readOnly }, ['crm__searchCustomers']],
   ])('that brings %s never widens what the loop lets in', async (_, request, ids) => {
     const { support } = await openDesk({ support: { ...SUPPORT, tools: ['crm__*', 'probe__read'], exclude: ['crm__openCart'] } });
-    expect(idsOf(support, request)).toEqual(ids);
+    expect(await idsOf(support, request)).toEqual(ids);
   });
 
   it('is decided by the narrowest policy of application, loop and run', async () => {
@@ -149,7 +150,7 @@ describe('a run of a named loop', () => {
       ToolLoopModule.forFeature({ loops: { support: SUPPORT, books: BOOKS } }),
     ];
     const { support } = (await start({ imports, providers: [CrmTools, ProbeTools, Desk] })).get(Desk);
-    expect(idsOf(support, { policy: policies.allowAll })).toEqual([]);
+    expect(await idsOf(support, { policy: policies.allowAll })).toEqual([]);
   });
 
   it('that calls a tool of the other loop is denied, in words that tell nothing', async () => {
@@ -242,7 +243,7 @@ describe('the provider of a named loop', () => {
     const app = await start({ imports });
     const { support } = app.get(Desk, { strict: false });
     expect(support).toBe(app.get(toolLoopToken('support'), { strict: false }));
-    expect(idsOf(support)).toEqual(CRM);
+    expect(await idsOf(support)).toEqual(CRM);
   });
 
   it('can be replaced in a test', async () => {
@@ -263,7 +264,7 @@ describe('the provider of a named loop', () => {
       .useValue({})
       .compile();
     await app.init();
-    expect(idsOf(app.get(Desk, { strict: false }).support)).toEqual(CRM);
+    expect(await idsOf(app.get(Desk, { strict: false }).support)).toEqual(CRM);
   });
 
   it('is injected into request-scoped consumers, where it is the same for every request', async () => {
@@ -275,7 +276,7 @@ describe('the provider of a named loop', () => {
     const [one, other] = [await app.resolve(Request), await app.resolve(Request)];
     expect(one).not.toBe(other);
     expect(one.loop).toBe(other.loop);
-    expect(idsOf(one.loop)).toEqual(CRM);
+    expect(await idsOf(one.loop)).toEqual(CRM);
   });
 
   it('that nobody declared is missed by an error that says where to', async () => {

@@ -87,7 +87,8 @@ describe('a run that asks for an answer of a class', () => {
     expect(result).toMatchObject({ finishReason: 'stop', output: good, steps: 2 });
     expect(model.requests[1]?.messages.slice(-2)).toEqual([
       { role: 'assistant', content: wrong },
-      { role: 'user', content: expect.stringContaining(problem) },
+      // Our own words, but for what they repeat of the model's.
+      { role: 'user', content: expect.stringContaining(problem), labels: { returns: 'untrusted', reads: 'public' } },
     ]);
   });
 

@@ -144,7 +144,7 @@ describe('what a run starts with', () => {
 
   it('is what `list` says', async () => {
     const loop = await openShop(new ScriptedModel([]), { providers: [AcmeTools] });
-    expect(ids(loop.list(ask({ tenant: 'globex', exclude: [ProbeTools] })))).toEqual(OWN.slice(0, 3));
+    expect(ids(await loop.list(ask({ tenant: 'globex', exclude: [ProbeTools] })))).toEqual(OWN.slice(0, 3));
   });
 
   it.each(['tools', 'exclude'] as const)('is refused at once where %s names nothing, with what comes close', async (name) => {

@@ -102,7 +102,7 @@ describe('invariant 2: listing and execution', () => {
     { allow: ['*'], requireApproval: [{ effects: ['state_change'] }] },
   ])('invariant 2: agree under %j', async (policy) => {
     const bench = await Bench.start({ providers: [CrmTools, RemoteSource], options: { policy } });
-    const listed = bench.module.get(ToolLoopService).list({ actor: { id: 'ada' }, tenant: 'acme' });
+    const listed = await bench.module.get(ToolLoopService).list({ actor: { id: 'ada' }, tenant: 'acme' });
     const run = bench.run({ policies: [policy] });
     for (const { id } of bench.catalog.list()) {
       const { record } = await run.exec(id, id === 'crm__remove' ? { id: '1' } : {});

@@ -1,0 +1,63 @@
+import type { Type } from '@nestjs/common';
+import type { RawToolDeclaration } from '../decorators/raw-tool.declaration.js';
+import { methodNamesOf, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
+import type { Finding } from '../protocol/errors.js';
+import type { RunContext, ToolCallContext } from '../protocol/tool-call-context.js';
+import type { Tool } from '../protocol/tool.js';
+import { handlerOf } from './enhancer-metadata.accessor.js';
+import { callNamed } from './named-call.js';
+import { nearestName } from './nearest-name.js';
+
+/** Finds what a tool is called on, for a run. */
+export type ToolTarget = (run: RunContext) => object | Promise<object>;
+
+/** What a tool says of a call before it is made. */
+export interface ToolHooks {
+  readonly canCall?: (target: ToolTarget, run: RunContext) => boolean | Promise<boolean>;
+  readonly preview?: (target: ToolTarget, input: unknown, context: ToolCallContext) => unknown;
+}
+
+/** The hooks of a decorated method, which are methods beside it, looked up by name when they are asked. */
+export function methodHooks({ options }: ToolMethod): ToolHooks {
+  const { canCall, preview } = options ?? {};
+  const { canCall: own } = ownHooks(typeof canCall === 'function' ? { canCall } : {});
+  return {
+    ...(own && { canCall: own }),
+    ...(typeof canCall === 'string' && { canCall: async (target, run) => (await callNamed(await target(run), canCall, [run])) === true }),
+    ...(preview !== undefined && {
+      preview: async (target, input, context) => callNamed(await target(context), preview, [input, context]),
+    }),
+  };
+}
+
+/** The hooks of a tool that is called on nothing. */
+export function ownHooks({ canCall, preview }: Pick<RawToolDeclaration, 'canCall' | 'preview'>): ToolHooks {
+  return {
+    ...(canCall && { canCall: (_target, run) => canCall(run) }),
+    ...(preview && { preview: (_target, input, context) => preview(input, context) }),
+  };
+}
+
+/** Hooks that name no method of the class. */
+export function methodHookFindings(at: string, type: Type, { options }: ToolMethod): Finding[] {
+  const { canCall, preview } = options ?? {};
+  return [
+    ...(canCall === undefined || typeof canCall === 'function' ? [] : namedFindings(at, type, 'canCall', canCall)),
+    ...(preview === undefined ? [] : namedFindings(at, type, 'preview', preview)),
+  ];
+}
+
+/** Hooks of a tool that is no method, and so has none beside it. */
+export function ownHookFindings(at: string, hooks: Pick<Tool, 'canCall' | 'preview'>): Finding[] {
+  return Object.entries({ canCall: hooks.canCall, preview: hooks.preview })
+    .filter(([, hook]: [string, unknown]) => hook !== undefined && typeof hook !== 'function')
+    .map(([name]) => ({ at, problem: `Its ${name} is no function.`, remedy: 'Give a function, or leave it out.' }));
+}
+
+function namedFindings(at: string, type: Type, option: string, name: unknown): Finding[] {
+  const remedy = 'Name a method of the class, or leave it out.';
+  if (typeof name !== 'string') return [{ at, problem: `Its ${option} is no name of a method.`, remedy }];
+  const methods = methodNamesOf(type).filter((one) => handlerOf(type, one));
+  if (methods.includes(name)) return [];
+  return [{ at, problem: `Its ${option} names "${name}", and ${type.name} has no such method.`, remedy: nearestName(name, methods) }];
+}

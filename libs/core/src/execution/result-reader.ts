@@ -1,0 +1,60 @@
+import type { JSONSchema7 } from 'json-schema';
+import type { Tool, ToolSpec } from '../protocol/tool.js';
+import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
+import { compileSchemaInput } from '../schema/tool.input.js';
+import { RESULT_READER_ID, ResultPage } from './result-page.js';
+import { ResultPages, type PageQuestion } from './result.pages.js';
+
+const description = 'Reads on in a result that was too large to be shown whole. Its note says the handle and where to go on.';
+
+const schema: JSONSchema7 = {
+  type: 'object',
+  properties: {
+    handle: { type: 'string', description: 'As the note of the result says it, such as r1.' },
+    offset: { type: 'integer', minimum: 0, description: 'Where to begin, in characters. Default: 0, the beginning.' },
+    length: { type: 'integer', minimum: 1, description: 'Characters to read at most. Default: as many as can be shown.' },
+  },
+  required: ['handle'],
+  additionalProperties: false,
+};
+
+/** A page may hold whatever any tool returned, so it is labelled as if it were the worst of them. */
+const spec: ToolSpec = Object.freeze<ToolSpec>({
+  id: RESULT_READER_ID,
+  declaredId: RESULT_READER_ID,
+  description,
+  inputSchema: schema,
+  effect: 'read_only',
+  labels: { returns: 'untrusted', reads: 'private', egress: false },
+  redaction: { kind: 'reveal', fields: 'all' },
+  schemaHash: sha256(canonicalDeclaration({ description, inputSchema: schema })),
+});
+
+const { input } = compileSchemaInput({ at: RESULT_READER_ID, reserved: [], schema });
+
+/** The tool that reads the kept results of one run, and of no other. */
+export function resultReader(pages: ResultPages): Tool {
+  return {
+    spec,
+    origin: { source: 'toolloop', trusted: true },
+    input,
+    output: { project: (page, audience) => (audience !== 'model' && page instanceof ResultPage ? page.facts : null) },
+    invoke: (args) => pages.read(questionIn(args)),
+  };
+}
+
+/** As policy and listings know the tool, before any run has something to read. */
+export const RESULT_READER = resultReader(new ResultPages(0));
+
+function questionIn(args: unknown): PageQuestion {
+  const { handle, offset, length } = isRecord(args) ? args : {};
+  return { handle: typeof handle === 'string' ? handle : '', offset: wholeOf(offset) ?? 0, length: wholeOf(length) ?? Infinity };
+}
+
+function wholeOf(value: unknown): number | undefined {
+  return typeof value === 'number' && value >= 0 ? Math.floor(value) : undefined;
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null;
+}

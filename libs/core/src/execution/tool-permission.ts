@@ -1,0 +1,53 @@
+import { Logger } from '@nestjs/common';
+import type { Toolset } from '../catalog/toolset.js';
+import { subjectOf } from '../policy/policy-subject.js';
+import { decide } from '../policy/strictest-decision.js';
+import type { Decision } from '../protocol/policy.js';
+import type { Tool } from '../protocol/tool.js';
+import type { ExecutionScope } from './execution.scope.js';
+import { Interruption, linkSignal, untilAborted } from './interruption.js';
+
+/** For whom a tool's own hook is asked, and until when. */
+export type HookScope = Pick<ExecutionScope, 'run' | 'limits'> & { readonly signal: AbortSignal | undefined };
+
+const logger = new Logger('ToolPolicy');
+
+/**
+ * Policy's word on a tool and, where that does not deny it, the word of the tool's own `canCall`. Throws the interruption of a run that ends meanwhile.
+ */
+export async function permissionFor(tool: Tool, scope: ExecutionScope): Promise<Decision> {
+  const decision = decide(scope.policies, subjectOf(tool, scope.actor));
+  if (decision.kind === 'deny' || (await letsIn(tool, scope))) return decision;
+  const { policyVersion, shadow } = decision;
+  return { kind: 'deny', rule: 'canCall', reason: 'The tool does not let this actor call it.', policyVersion, ...(shadow && { shadow }) };
+}
+
+/** Those of the tools whose own `canCall` lets the run's actor in; all are asked at once. Throws as {@link permissionFor} does. */
+export async function callable(tools: readonly Tool[], scope: HookScope): Promise<readonly Tool[]> {
+  const answers = await Promise.all(tools.map((tool) => letsIn(tool, scope)));
+  return tools.filter((_, index) => answers[index]);
+}
+
+/** The toolset without the tools whose own `canCall` keeps the run's actor out. Throws as {@link permissionFor} does. */
+export async function strictlyListed(toolset: Toolset, scope: HookScope): Promise<Toolset> {
+  const tools = toolset.specs.flatMap(({ id }) => toolset.find(id) ?? []);
+  const listed = await callable(tools, scope);
+  return listed.length === tools.length ? toolset : toolset.only(listed.map(({ spec }) => spec));
+}
+
+/** What it throws denies, and so does silence until the tool's time is up. */
+async function letsIn({ spec, canCall, timeoutMs }: Tool, { run, limits, signal }: HookScope): Promise<boolean> {
+  if (!canCall) return true;
+  const ms = timeoutMs ?? limits.toolCallMs;
+  const link = linkSignal(signal, { ms, message: `It did not answer within ${ms} ms.` });
+  try {
+    const asking = Promise.resolve(run).then(canCall); // so that what it throws at once is a rejection like any
+    return (await untilAborted<unknown>(asking, link.signal)) === true;
+  } catch (error) {
+    if (signal?.aborted) throw Interruption.from(signal);
+    logger.error(`The canCall of ${spec.declaredId} failed, so the tool is denied (run ${run.runId}).`, error);
+    return false;
+  } finally {
+    link.release();
+  }
+}

@@ -1,0 +1,41 @@
+import { Logger } from '@nestjs/common';
+import { Toolset } from '../catalog/toolset.js';
+import type { RunBeginning, ToolInjection, ToolInjectionStrategy } from '../protocol/tool-injection.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
+import { applyPermitted, type InjectionRules } from './injection.applier.js';
+import type { RunReserve } from './run.reserve.js';
+
+const logger = new Logger('ToolInjection');
+
+/** What decides on a run's first toolset, beside its policies. */
+interface Beginning extends Pick<InjectionRules, 'exclude'> {
+  readonly strategies: readonly ToolInjectionStrategy[];
+  readonly reserve: RunReserve;
+}
+
+/** What a run starts with: what nobody keeps back, and behind it what its strategies give from the start, in their order. */
+export function begunToolset(
+  { strategies, reserve, exclude }: Beginning,
+  { limits, ...scope }: Pick<InjectionRules, 'run' | 'actor' | 'policies' | 'limits'>,
+  records: readonly ToolInvocationRecord[] = [],
+): Toolset {
+  const rules = { ...scope, exclude, limits: { ...limits, injectedTools: Number.POSITIVE_INFINITY } };
+  const { run } = scope;
+  const room = limits.injectedTools;
+  let toolset = Toolset.of(reserve.kept);
+  for (const strategy of strategies) {
+    const begun = begin(strategy, { run, records, room, toolset: toolset.specs, withheld: reserve.of(strategy) });
+    if (begun) toolset = applyPermitted(toolset, begun, rules, { step: 0, strategy: strategy.name, injected: [] }).toolset;
+  }
+  return toolset;
+}
+
+/** A strategy that fails gives nothing, and what it keeps back stays away. */
+function begin(strategy: ToolInjectionStrategy, beginning: RunBeginning): ToolInjection | undefined {
+  try {
+    return strategy.begin?.(beginning);
+  } catch (error) {
+    logger.error(`The injection strategy ${strategy.name} failed as the run ${beginning.run.runId} began.`, error);
+    return undefined;
+  }
+}

@@ -1,0 +1,145 @@
+import { randomUUID } from 'node:crypto';
+import { closestTo } from '../catalog/suggestion.js';
+import { ConfigurationError, type Finding } from '../protocol/errors.js';
+import type { ToolSelector } from '../protocol/loop-request.js';
+import { ToolInjectionStrategy, type RunBeginning, type ToolInjection, type ToolInjectionContext } from '../protocol/tool-injection.js';
+import type { ToolSpec } from '../protocol/tool.js';
+import { isNamed, isTrigger, isTriggered, listed, type ResultTrigger } from './result-trigger.js';
+
+/** The way into another phase. Everything that is given must hold of one result. */
+export interface PhaseChange<Phase extends string = string> extends Omit<ResultTrigger, 'after'> {
+  /** Tools, one of which succeeded: declared ids, short names or globs. */
+  readonly on?: string | readonly string[];
+  readonly phase: Phase;
+}
+
+/** A phase of a run. */
+export interface PhaseState<Phase extends string = string> {
+  /** Tools of the catalog that are there in it; several phases may share some. */
+  readonly tools: readonly ToolSelector[];
+  /** The first that holds is taken. @default none: the run stays in the phase */
+  readonly to?: readonly PhaseChange<Phase>[];
+}
+
+/** A state machine over sets of tools. Tools that no phase names are there in all of them. */
+export interface PhasesOptions<Phase extends string = string> {
+  readonly start: NoInfer<Phase>;
+  readonly states: Readonly<Record<Phase, PhaseState<NoInfer<Phase>>>>;
+  /** Shown in events. @default 'phases' */
+  readonly name?: string;
+}
+
+type Change = PhaseChange & { readonly trigger: ResultTrigger };
+
+/** A phase as it is used. */
+interface KnownPhase {
+  readonly tools: readonly ToolSelector[];
+  readonly to: readonly Change[];
+}
+
+/** Gives a run the tools of the phase it is in and takes away those of the one it left. The phase of a run is kept in the run's state. */
+export class PhasesStrategy extends ToolInjectionStrategy {
+  override readonly name: string;
+  override readonly withheld: readonly ToolSelector[];
+  override readonly awaited: readonly string[];
+  private readonly phases: ReadonlyMap<string, KnownPhase>;
+  private readonly start: string;
+  private readonly key: string;
+
+  constructor({ start, states, name = 'phases' }: PhasesOptions) {
+    super();
+    this.name = name;
+    this.key = `toolloop:${name}:${randomUUID()}`;
+    this.start = start;
+    this.phases = new Map(Object.entries(states).map(([phase, { tools, to = [] }]) => [phase, { tools, to: to.map(withTrigger) }]));
+    const findings = phaseFindings(`phases "${name}"`, start, this.phases);
+    if (findings.length > 0) throw new ConfigurationError(findings);
+    const all = [...this.phases.values()];
+    this.withheld = all.flatMap(({ tools }) => tools);
+    this.awaited = all.flatMap(({ to }) => to.flatMap(({ on }) => listed(on)));
+  }
+
+  /** Where the run waited and its state is lost, its records tell the phase again. */
+  override begin({ run, withheld, records }: RunBeginning): ToolInjection {
+    const kept = run.state.get(this.key);
+    const phase = typeof kept === 'string' ? kept : records.reduce((at, record) => this.next(at, { record, live: undefined }), this.start);
+    run.state.set(this.key, phase);
+    return { add: withheld.named(this.toolsOf(phase)) };
+  }
+
+  override evaluate({ run, last, withheld, toolset }: ToolInjectionContext): ToolInjection {
+    const kept = run.state.get(this.key);
+    const left = typeof kept === 'string' ? kept : this.start;
+    const phase = this.next(left, last);
+    if (phase === left) return {};
+    const add = withheld.named(this.toolsOf(phase));
+    const staying = new Set(add.map(({ spec }) => spec.id));
+    const ours = new Set(withheld.all.map(({ spec }) => spec.id));
+    const remove = toolset.filter(({ id }) => ours.has(id) && !staying.has(id)).map(({ id }) => id);
+    run.state.set(this.key, phase);
+    return { add, remove, howToGetBack: this.wayBackTo(left, [...toolset, ...withheld.all.map(({ spec }) => spec)]) };
+  }
+
+  private next(phase: string, result: Parameters<typeof isTriggered>[1]): string {
+    return this.phases.get(phase)?.to.find(({ trigger }) => isTriggered(trigger, result))?.phase ?? phase;
+  }
+
+  private toolsOf(phase: string): readonly ToolSelector[] {
+    return this.phases.get(phase)?.tools ?? [];
+  }
+
+  /** Names only tools that the run has or may come to have. */
+  private wayBackTo(phase: string, reachable: readonly ToolSpec[]): string {
+    const names = [...this.phases.values()].flatMap(({ to }) =>
+      to.filter((change) => change.phase === phase).flatMap(({ on }) => listed(on)),
+    );
+    const ids = new Set(reachable.filter((spec) => names.some((name) => isNamed(spec, name))).map(({ id }) => id));
+    const belongs = `It belongs to the phase "${phase}", which is over.`;
+    return ids.size === 0 ? belongs : `${belongs} ${[...ids].slice(0, MOST_NAMES).join(' or ')} leads back to it.`;
+  }
+}
+
+const MOST_NAMES = 5;
+
+/** A run goes through phases, each with its tools. Throws `ConfigurationError` for phases that do not exist or cannot be reached. */
+export function phases<Phase extends string>(options: PhasesOptions<Phase>): PhasesStrategy {
+  return new PhasesStrategy(options);
+}
+
+function withTrigger(change: PhaseChange): Change {
+  const { on, when, found } = change;
+  return { ...change, trigger: { ...(on !== undefined && { after: listed(on) }), ...(when && { when }), ...(found && { found }) } };
+}
+
+function phaseFindings(at: string, start: string, all: ReadonlyMap<string, KnownPhase>): Finding[] {
+  const names = [...all.keys()];
+  const unknown = (phase: string): Finding[] => {
+    if (all.has(phase)) return [];
+    const remedy = `Did you mean ${closestTo(phase, names, 1).join('') || names.join(', ') || 'to declare it'}?`;
+    return [{ at, problem: `There is no phase "${phase}".`, remedy }];
+  };
+  const changes = [...all].flatMap(([from, { to }]) => to.map((change) => ({ from, ...change })));
+  const aimless = changes.filter(({ trigger }) => !isTrigger(trigger));
+  const reached = reachedFrom(start, all);
+  return [
+    ...unknown(start),
+    ...changes.flatMap(({ phase }) => unknown(phase)),
+    ...aimless.map(({ from, phase }) => ({
+      at,
+      problem: `The way from "${from}" to "${phase}" waits for nothing.`,
+      remedy: 'Give `on`, `when` or `found`.',
+    })),
+    ...(all.has(start) ? names.filter((name) => !reached.has(name)) : []).map((name) => ({
+      at,
+      problem: `The phase "${name}" is never reached.`,
+      remedy: 'Name it in the `to` of another phase, or remove it.',
+    })),
+  ];
+}
+
+/** The phases that some way leads to. A set is walked while it grows. */
+function reachedFrom(start: string, all: ReadonlyMap<string, KnownPhase>): ReadonlySet<string> {
+  const reached = new Set([start]);
+  for (const phase of reached) for (const change of all.get(phase)?.to ?? []) reached.add(change.phase);
+  return reached;
+}

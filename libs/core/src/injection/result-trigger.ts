@@ -1,0 +1,39 @@
+import { isGlob, matchesGlob } from '../catalog/glob.js';
+import { shortNameOf } from '../catalog/tool.selection.js';
+import type { InjectionResult } from '../protocol/tool-injection.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
+
+/** What has to happen. Everything that is given must hold of one result. */
+export interface ResultTrigger {
+  /** Tools, one of which succeeded: declared ids, short names or globs. */
+  readonly after?: readonly string[];
+  /** Looks at the record of a result: what the ui may see of it. Asked of failed and refused calls too, unless a tool is named. */
+  readonly when?: (record: ToolInvocationRecord) => boolean;
+  /** Looks at what a tool really returned, an artifact such as an open cart. A run that is resumed in another process has forgotten it. */
+  readonly found?: (live: unknown) => boolean;
+}
+
+/** Whether a result is what was waited for. */
+export function isTriggered({ after, when, found }: ResultTrigger, { record, live }: Pick<InjectionResult, 'record' | 'live'>): boolean {
+  const hasSucceeded = record.status === 'succeeded';
+  if (after && !(hasSucceeded && after.some((pattern) => isNamed(record, pattern)))) return false;
+  if (when && !when(record)) return false;
+  return !found || (hasSucceeded && live !== undefined && found(live));
+}
+
+/** Whether there is anything to wait for. */
+export function isTrigger({ after, when, found }: ResultTrigger): boolean {
+  return (after?.length ?? 0) > 0 || when !== undefined || found !== undefined;
+}
+
+/** Whether a tool goes by a name or a glob: its declared id, the id that the model knows, or its short name. */
+export function isNamed({ id, declaredId = id }: Pick<ToolInvocationRecord, 'id' | 'declaredId'>, pattern: string): boolean {
+  if (isGlob(pattern)) return pattern === declaredId || matchesGlob(pattern, declaredId);
+  return pattern === declaredId || pattern === id || pattern === shortNameOf(declaredId);
+}
+
+/** One or several, as a list. */
+export function listed(names: string | readonly string[] | undefined): readonly string[] {
+  if (names === undefined) return [];
+  return typeof names === 'string' ? [names] : names;
+}

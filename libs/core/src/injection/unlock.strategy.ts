@@ -1,0 +1,69 @@
+import { ConfigurationError } from '../protocol/errors.js';
+import type { ToolSelector } from '../protocol/loop-request.js';
+import { ToolInjectionStrategy, type RunBeginning, type ToolInjection, type ToolInjectionContext } from '../protocol/tool-injection.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
+import { isNamed, isTrigger, isTriggered, listed, type ResultTrigger } from './result-trigger.js';
+
+/** What unlocks which tools. At least one trigger, and `tools` or `remove`. */
+export interface UnlockOptions extends Omit<ResultTrigger, 'after'> {
+  /** Tools, one of which succeeded: declared ids, short names or globs. */
+  readonly after?: string | readonly string[];
+  /** Tools of the catalog that appear then. Runs start without them. */
+  readonly tools?: readonly ToolSelector[];
+  /** Tools that go then: declared ids, short names or globs, those of entities too. */
+  readonly remove?: readonly string[];
+  /** Shown in events. @default 'unlock' */
+  readonly name?: string;
+}
+
+/** Lets tools appear once a result shows that they make sense, and go once they do not. Policy decides on them all the same. */
+export class UnlockStrategy extends ToolInjectionStrategy {
+  override readonly name: string;
+  override readonly withheld: readonly ToolSelector[];
+  override readonly awaited: readonly string[];
+  private readonly trigger: ResultTrigger;
+  private readonly removed: readonly string[];
+
+  constructor({ after, when, found, tools = [], remove = [], name = 'unlock' }: UnlockOptions) {
+    super();
+    this.name = name;
+    this.withheld = tools;
+    this.awaited = [...listed(after), ...remove];
+    this.trigger = { ...(after !== undefined && { after: listed(after) }), ...(when && { when }), ...(found && { found }) };
+    this.removed = remove;
+    this.check();
+  }
+
+  override begin({ records, ...beginning }: RunBeginning): ToolInjection {
+    const record = records.find((one) => isTriggered(this.trigger, { record: one, live: undefined }));
+    return record ? this.change(record, beginning) : {};
+  }
+
+  override evaluate({ last, ...context }: ToolInjectionContext): ToolInjection {
+    return isTriggered(this.trigger, last) ? this.change(last.record, context) : {};
+  }
+
+  private change({ id }: ToolInvocationRecord, { withheld, toolset }: Pick<ToolInjectionContext, 'withheld' | 'toolset'>): ToolInjection {
+    return {
+      add: withheld.named(this.withheld),
+      remove: toolset.filter((spec) => this.removed.some((pattern) => isNamed(spec, pattern))).map((spec) => spec.id),
+      howToGetBack: `It was taken away after ${id}: go on without it.`,
+    };
+  }
+
+  private check(): void {
+    const at = `unlock "${this.name}"`;
+    const findings = [
+      ...(isTrigger(this.trigger) ? [] : [{ at, problem: 'It waits for nothing.', remedy: 'Give `after`, `when` or `found`.' }]),
+      ...(this.withheld.length + this.removed.length > 0
+        ? []
+        : [{ at, problem: 'It changes nothing.', remedy: 'Give `tools` or `remove`.' }]),
+    ];
+    if (findings.length > 0) throw new ConfigurationError(findings);
+  }
+}
+
+/** Tools that appear, or go, after a result. Throws `ConfigurationError` where it waits for nothing or changes nothing. */
+export function unlock(options: UnlockOptions): UnlockStrategy {
+  return new UnlockStrategy(options);
+}

@@ -1,0 +1,115 @@
+import { Logger } from '@nestjs/common';
+import { interruptionFailure } from '../execution/call.failure.js';
+import { Interruption, linkSignal, untilAborted } from '../execution/interruption.js';
+import type { FinishReason } from '../protocol/loop-result.js';
+import type { Quota, QuotaStore } from '../protocol/quota.js';
+import type { RunContext } from '../protocol/tool-call-context.js';
+import type { ToolFailure } from '../protocol/tool-error.js';
+
+/** A store that has not answered by then has failed. */
+const LONGEST_USE_MS = 5_000;
+
+/** How many calls may be made, and what becomes of those beyond. */
+export interface CallGrant {
+  readonly calls: number;
+  readonly beyond: { readonly refusal: ToolFailure; readonly limit?: FinishReason };
+}
+
+/** What a run has used since it was last asked. */
+export interface Spent {
+  readonly tokens: number;
+  /** Absent where no model has reported a cost. */
+  readonly usd?: number;
+}
+
+/** The tenant's quotas, as one run meets them. What cannot be counted is not done: an outage of the store must not lift the quotas. */
+export class QuotaGuard {
+  private readonly logger = new Logger(QuotaGuard.name);
+  /** The shortest window first: what it refuses is not taken from the longer ones. */
+  private readonly ofCalls: readonly Quota[];
+  private readonly ofSpending: readonly Quota[];
+  private hasFailed = false;
+  private hasWarned = false;
+
+  constructor(
+    private readonly store: QuotaStore,
+    private readonly run: Pick<RunContext, 'runId' | 'tenant'>,
+    quotas: readonly Quota[],
+  ) {
+    this.ofCalls = quotas.filter(({ quantity }) => quantity === 'calls').toSorted((a, b) => a.windowMs - b.windowMs);
+    this.ofSpending = quotas.filter(({ quantity }) => quantity !== 'calls');
+  }
+
+  /** Takes calls before they are made; what was refused counts as well until the window ends. Never throws. */
+  async takeCalls(wanted: number, signal: AbortSignal): Promise<CallGrant> {
+    let calls = wanted;
+    try {
+      signal.throwIfAborted(); // a run that is over makes no calls, so it takes none
+      for (const quota of this.ofCalls) {
+        if (calls === 0) break;
+        const before = (await this.use(quota, calls, signal)) - calls;
+        const left = Math.floor(quota.most - before);
+        calls = left > 0 ? Math.min(calls, left) : 0; // none for a total that is no number
+      }
+      return { calls, beyond: USED_UP };
+    } catch {
+      return { calls: 0, beyond: signal.aborted ? { refusal: interruptionFailure(Interruption.from(signal)) } : UNCOUNTED };
+    }
+  }
+
+  /** Whether no model may be asked any more. Throws the interruption of a run that ends meanwhile, and where the store fails. */
+  async isSpent(signal: AbortSignal): Promise<boolean> {
+    const isReached = async (quota: Quota): Promise<boolean> => !((await this.use(quota, 0, signal)) < quota.most);
+    const reached = await Promise.all(this.ofSpending.map(isReached));
+    return reached.includes(true);
+  }
+
+  /** Adds what a model call has cost. Never throws: it is spent already, so where the store fails it is lost to the quota, and logged. */
+  async charge(spent: Spent, signal: AbortSignal): Promise<void> {
+    await Promise.allSettled(this.ofSpending.map((quota) => this.chargeOne(quota, spent, signal)));
+  }
+
+  private async chargeOne(quota: Quota, { tokens, usd }: Spent, signal: AbortSignal): Promise<void> {
+    const amount = quota.quantity === 'usd' ? usd : tokens;
+    if (amount !== undefined && amount > 0) await this.use(quota, amount, signal);
+    if (amount === undefined && tokens > 0) this.warnWithoutCost();
+  }
+
+  /** The store is told in any case; a run that was aborted does not wait for its answer. */
+  private async use({ quantity, windowMs }: Quota, amount: number, signal: AbortSignal): Promise<number> {
+    const { tenant } = this.run;
+    const link = linkSignal(signal, { ms: LONGEST_USE_MS, message: `It took longer than ${LONGEST_USE_MS} ms.` });
+    try {
+      const using = Promise.resolve(this.store.use({ tenant, quantity, windowMs, amount }));
+      using.catch((error: unknown) => this.report(error));
+      return await untilAborted(using, link.signal);
+    } catch (error) {
+      if (signal.aborted) throw Interruption.from(signal);
+      this.report(error);
+      throw new Error('The quotas could not be counted.', { cause: error });
+    } finally {
+      link.release();
+    }
+  }
+
+  private report(error: unknown): void {
+    if (this.hasFailed) return;
+    this.hasFailed = true;
+    this.logger.error(`The quotas of run ${this.run.runId} could not be counted; what cannot be counted is not done.`, error);
+  }
+
+  private warnWithoutCost(): void {
+    if (this.hasWarned) return;
+    this.hasWarned = true;
+    this.logger.warn(`The models of run ${this.run.runId} report no cost (Usage.costUsd), so the quota of usd does not hold for it.`);
+  }
+}
+
+const USED_UP: CallGrant['beyond'] = {
+  limit: 'budget',
+  refusal: { code: 'budget_exceeded', safeMessage: 'No calls are left for now, so this one was not made.' },
+};
+
+const UNCOUNTED: CallGrant['beyond'] = {
+  refusal: { code: 'execution_failed', safeMessage: 'It could not be found out whether calls are left, so this one was not made.' },
+};

@@ -1,0 +1,39 @@
+import { selects } from '../catalog/tool.selection.js';
+import type { Toolset } from '../catalog/toolset.js';
+import { RESULT_READER, resultReader } from '../execution/result-reader.js';
+import { ResultPages } from '../execution/result.pages.js';
+import { subjectOf } from '../policy/policy-subject.js';
+import { decide } from '../policy/strictest-decision.js';
+import type { Message } from '../protocol/message.js';
+import type { ToolSpec } from '../protocol/tool.js';
+import type { RunPlan } from './run.plan.js';
+import type { ResumedRun } from './suspended.runs.js';
+
+/** The tools of a run, and which of them were injected. */
+export interface RunTools {
+  readonly toolset: Toolset;
+  readonly injected: readonly ToolSpec[];
+}
+
+/**
+ * Where a run keeps what was cut: what it kept before it waited, or nothing yet. Undefined where no tool may appear in it, or not the one that reads: then
+ * the model is shown no way to the rest.
+ */
+export function pagesFor({ injection, execution }: RunPlan, history: readonly Message[], resumed?: ResumedRun): ResultPages | undefined {
+  const isKeptOut = injection.exclude.some((selector) => selects(selector, { tool: RESULT_READER }));
+  if (isKeptOut || injection.strategies.length === 0) return undefined;
+  if (resumed?.remains?.pages) return resumed.remains.pages;
+  const results = history.filter(({ role }) => role === 'tool').length;
+  const waiting = resumed?.saved.pending.outcomes ?? [];
+  const records = [...(resumed?.saved.state.records ?? []), ...waiting.map(({ record }) => record)];
+  const earlier = { results: results + waiting.length, hasHandles: records.some(({ truncated }) => truncated) };
+  return new ResultPages(execution.limits.keptResultBytes, earlier);
+}
+
+/** The run's tools with the one that reads on, once there is something to read. It answers a limit of ours, so the cap of injected tools does not hold. */
+export function withReader(tools: RunTools, pages: ResultPages | undefined, { execution: { policies, actor } }: RunPlan): RunTools {
+  if (!pages?.hasHandles || tools.toolset.find(RESULT_READER.spec.id)) return tools;
+  if (decide(policies, subjectOf(RESULT_READER, actor)).kind === 'deny') return tools;
+  const { toolset, added } = tools.toolset.with([resultReader(pages)]);
+  return { toolset, injected: [...tools.injected, ...added] };
+}

@@ -1,0 +1,189 @@
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
+import { MemoryQuotaStore, QuotaStore, type Quota, type QuotaUse, type ToolLoopService } from '@toolloop/core';
+import { ScriptedModel, call, calls, collect, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
+import { play, resultOf, resultsIn } from '../fixtures/played-run.js';
+import { ask, openShop } from '../fixtures/shop.module.js';
+
+const HOUR = 3_600_000;
+const CALLS: Quota = { quantity: 'calls', most: 5, windowMs: HOUR };
+const TOKENS: Quota = { quantity: 'tokens', most: 1_000, windowMs: HOUR };
+const UNCOUNTED = 'It could not be found out whether calls are left, so this one was not made.';
+
+const read = (key = 'a') => call('probe__read', { key });
+const down = (): Promise<number> => Promise.reject(new Error('secret database'));
+const broken = (): Promise<number> => {
+  throw new Error('secret database');
+};
+const never = (): Promise<number> => new Promise(() => undefined);
+
+/** Answers as a test wants it to. */
+class TroubledStore extends QuotaStore {
+  readonly uses: QuotaUse[] = [];
+
+  constructor(private readonly answer: (use: QuotaUse) => Promise<number>) {
+    super();
+  }
+
+  override use(use: QuotaUse): Promise<number> {
+    this.uses.push(use);
+    return this.answer(use);
+  }
+}
+
+/** Uses what acme has, unless it is said otherwise. */
+function totalOf(store: QuotaStore, more: Partial<QuotaUse> = {}): Promise<number> {
+  return store.use({ tenant: 'acme', quantity: 'calls', windowMs: HOUR, amount: 0, ...more });
+}
+
+function openWith(store: QuotaStore, quotas: readonly Quota[], script: readonly ScriptedTurn[]): Promise<ToolLoopService> {
+  return openShop(new ScriptedModel(script), { quotas, providers: [{ provide: QuotaStore, useValue: store }] });
+}
+
+afterEach(() => {
+  jest.useRealTimers();
+  jest.restoreAllMocks();
+});
+
+describe('a quota store that fails', () => {
+  it.each([
+    ['rejects', down],
+    ['throws', broken],
+    ['counts what is no number', () => Promise.resolve(Number.NaN)],
+  ])('and %s keeps calls from being made', async (_, answer) => {
+    const act = jest.fn();
+    const loop = await openWith(new TroubledStore(answer), [CALLS], [calls(read('a'), read('b')), text('I could not.')]);
+    const { result, events } = await play(loop, ask({ context: { act } }));
+    expect(act).not.toHaveBeenCalled();
+    expect(result.toolCalls.map(({ status }) => status)).toEqual(['failed', 'failed']);
+    expect(JSON.stringify([events, result.messages])).not.toContain('secret');
+  });
+
+  it('lets the model say what it can without tools', async () => {
+    const loop = await openWith(new TroubledStore(down), [CALLS], [calls(read()), text('I could not.')]);
+    const { result } = await play(loop, ask());
+    expect(result).toMatchObject({ finishReason: 'stop', text: 'I could not.', toolCalls: [{ error: { code: 'execution_failed' } }] });
+    expect(resultsIn(result.messages)[0]).toContain(UNCOUNTED);
+  });
+
+  it.each([
+    ['rejects', down],
+    ['throws', broken],
+  ])('and %s keeps models from being asked, which is an error and no used up quota', async (_, answer) => {
+    const model = new ScriptedModel([]);
+    const loop = await openShop(model, { quotas: [TOKENS], providers: [{ provide: QuotaStore, useValue: new TroubledStore(answer) }] });
+    const { result, events } = await play(loop, ask());
+    expect(result).toMatchObject({ finishReason: 'error', error: { code: 'internal' }, steps: 0 });
+    expect(model.requests).toEqual([]);
+    expect(JSON.stringify([events, result])).not.toContain('secret');
+  });
+
+  it('after the answer loses what that cost, and no answer', async () => {
+    const store = new TroubledStore(({ amount }) => (amount > 0 ? down() : Promise.resolve(0)));
+    const { result } = await play(await openWith(store, [TOKENS], [text('Done.')]), ask());
+    expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.' });
+  });
+
+  it('is logged once in a run', async () => {
+    const logged = jest.spyOn(Logger.prototype, 'error');
+    const loop = await openWith(new TroubledStore(down), [CALLS], [calls(read('a'), read('b')), calls(read('c')), text('Well.')]);
+    await play(loop, ask());
+    expect(logged.mock.calls.filter(([message]) => String(message).includes('quotas'))).toHaveLength(1);
+  });
+});
+
+describe('a run that is aborted while its answer is counted', () => {
+  it('takes no calls, since it makes none', async () => {
+    const controller = new AbortController();
+    const store = new TroubledStore(({ amount }) => {
+      if (amount > 0) controller.abort();
+      return Promise.resolve(amount);
+    });
+    const { result } = await play(await openWith(store, [CALLS, TOKENS], [calls(read())]), ask({ signal: controller.signal }));
+    expect(result).toMatchObject({ finishReason: 'aborted', toolCalls: [{ error: { code: 'aborted' } }] });
+    expect(store.uses.map(({ quantity }) => quantity)).toEqual(['tokens', 'tokens']);
+  });
+});
+
+describe('a quota store that hangs', () => {
+  it('has failed after 5 s', async () => {
+    const loop = await openWith(new TroubledStore(never), [CALLS], [calls(read()), text('I could not.')]);
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
+    const handle = loop.open(ask());
+    const reading = collect(handle.events$);
+    await jest.advanceTimersByTimeAsync(5_001);
+    expectRunEndsOnce(await reading);
+    expect(await resultOf(handle)).toMatchObject({ finishReason: 'stop', toolCalls: [{ error: { code: 'execution_failed' } }] });
+  });
+
+  it('and keeps a model from being asked is an error, and no timeout of the run', async () => {
+    const loop = await openWith(new TroubledStore(never), [TOKENS], []);
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
+    const handle = loop.open(ask());
+    const reading = collect(handle.events$);
+    await jest.advanceTimersByTimeAsync(5_001);
+    await reading;
+    expect(await resultOf(handle)).toMatchObject({ finishReason: 'error', error: { code: 'internal' } });
+  });
+
+  it.each([
+    ['before a model call', [TOKENS], (use: QuotaUse) => use.amount === 0, []],
+    ['after an answer', [TOKENS], (use: QuotaUse) => use.amount > 0, []],
+    ['before a call', [CALLS], () => true, ['aborted']],
+  ] as const)('%s is not waited for by a run that is aborted', async (_, quotas, isHung, codes) => {
+    let reach!: () => void;
+    const reached = new Promise<void>((resolve) => {
+      reach = resolve;
+    });
+    const store = new TroubledStore((use) => {
+      if (!isHung(use)) return Promise.resolve(0);
+      reach();
+      return never();
+    });
+    const act = jest.fn();
+    const turn = quotas[0] === CALLS ? calls(read()) : text('Done.');
+    const handle = (await openWith(store, quotas, [turn])).open(ask({ context: { act } }));
+    const reading = collect(handle.events$);
+    await reached;
+    const before = performance.now();
+    handle.cancel();
+    expectRunEndsOnce(await reading);
+    expect(performance.now() - before).toBeLessThan(50);
+    const result = await resultOf(handle);
+    expect(result.finishReason).toBe('aborted');
+    expect(result.toolCalls.map(({ error }) => error?.code)).toEqual(codes);
+    expect(act).not.toHaveBeenCalled();
+  });
+});
+
+describe('the quotas in memory', () => {
+  it('keep tenants, quantities and windows apart, whatever they are called', async () => {
+    const store = new MemoryQuotaStore();
+    await totalOf(store, { amount: 3 });
+    expect(await totalOf(store, { amount: 2 })).toBe(5);
+    for (const other of [{ tenant: 'acme","calls' }, { tenant: 'globex' }, { quantity: 'tokens' as const }, { windowMs: HOUR + 1 }])
+      expect(await totalOf(store, other)).toBe(0);
+  });
+
+  it('begin at 0 with every window', async () => {
+    const now = jest.spyOn(Date, 'now').mockReturnValue(7 * HOUR - 1);
+    const store = new MemoryQuotaStore();
+    await totalOf(store, { amount: 3 });
+    now.mockReturnValue(7 * HOUR);
+    expect(await totalOf(store)).toBe(0);
+    now.mockReturnValue(8 * HOUR - 1);
+    expect(await totalOf(store, { amount: 1 })).toBe(1);
+  });
+
+  it('are at most 100,000; the least recently used goes first', async () => {
+    const store = new MemoryQuotaStore();
+    await totalOf(store, { tenant: 'early', amount: 1 });
+    await totalOf(store, { tenant: 'busy', amount: 1 });
+    for (let index = 0; index < 99_998; index += 1) await totalOf(store, { tenant: `t${index}` });
+    await totalOf(store, { tenant: 'busy', amount: 1 });
+    await totalOf(store, { tenant: 'late' });
+    await totalOf(store, { tenant: 'later' });
+    expect(await totalOf(store, { tenant: 'busy' })).toBe(2);
+    expect(await totalOf(store, { tenant: 'early' })).toBe(0);
+  });
+});

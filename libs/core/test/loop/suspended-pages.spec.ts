@@ -1,0 +1,43 @@
+import { describe, expect, it } from '@jest/globals';
+import { ResultPages } from '../../src/execution/result.pages.js';
+import { RunEntityHandles } from '../../src/injection/entity.handles.js';
+import type { SavedRun } from '../../src/loop/from-suspended-run.js';
+import { MemorySuspendedRunStore } from '../../src/loop/memory.suspended.run.store.js';
+import { SuspendedRuns, type LiveRemains } from '../../src/loop/suspended.runs.js';
+import { ActorIdentity } from '../../src/policy/actor.identity.js';
+
+const MEGABYTE = 1024 * 1024;
+const saved = { state: { records: [] }, pending: { outcomes: [] } } as unknown as SavedRun;
+const alice = { actor: { id: 'alice' }, tenant: 'acme' };
+
+function remainsWith(pages: ResultPages): LiveRemains {
+  return { injected: [], specs: [], handles: new RunEntityHandles(), state: new Map(), results: new Map(), pages };
+}
+
+/** Runs that wait, the oldest first, each with so many bytes of results. */
+async function waiting(sizes: readonly number[]): Promise<{ readonly runs: SuspendedRuns; readonly pages: readonly ResultPages[] }> {
+  const runs = new SuspendedRuns(new MemorySuspendedRunStore(), new ActorIdentity({}));
+  const pages = sizes.map((size) => {
+    const kept = new ResultPages(100 * MEGABYTE);
+    kept.keep('tool', 'x'.repeat(size));
+    return kept;
+  });
+  for (const [index, kept] of pages.entries())
+    await runs.keep({ runId: `run_${index}`, tenant: 'acme', actorId: 'alice' }, saved, remainsWith(kept));
+  return { runs, pages };
+}
+
+describe('results of runs that wait', () => {
+  it('are kept up to 64 MB altogether, those of the longest waiting go first', async () => {
+    const { pages } = await waiting([30 * MEGABYTE, 30 * MEGABYTE, 20 * MEGABYTE]);
+    expect(pages.map(({ keptBytes }) => keptBytes / MEGABYTE)).toEqual([0, 30, 20]);
+    expect(() => pages[0]?.read({ handle: 'r1', offset: 0, length: 10 })).toThrow('Call tool again');
+  });
+
+  it('go on with their run, once, and are held by nobody else', async () => {
+    const { runs, pages } = await waiting([10]);
+    expect((await runs.find('run_0', alice)).remains?.pages).toBe(pages[0]);
+    expect((await runs.take('run_0'))?.remains?.pages).toBe(pages[0]);
+    expect(await runs.take('run_0')).toBeUndefined();
+  });
+});
