@@ -1,4 +1,4 @@
-export { ApprovalStore } from './protocol/approval.js';
+export { ApprovalStore, ApprovalWitness } from './protocol/approval.js';
 export type {
   ApprovalAmendment,
   ApprovalAnswer,
@@ -7,7 +7,9 @@ export type {
   ApprovalQuery,
   ApprovalRecord,
   ApprovalRequest,
+  ApprovalView,
   PreviewChange,
+  RefusedDecision,
   ToolPreview,
 } from './protocol/approval.js';
 export { ApprovalError } from './approval/approval.error.js';
@@ -72,6 +74,9 @@ export { QuotaStore } from './protocol/quota.js';
 export type { Quota, QuotaQuantity, QuotaUse } from './protocol/quota.js';
 export type { Register, RegisteredActor } from './protocol/register.js';
 export type { RunHandle } from './protocol/run-handle.js';
+export { SuspendedRunStore } from './protocol/suspended-run.js';
+export type { SuspendedRun } from './protocol/suspended-run.js';
+export { MemorySuspendedRunStore } from './loop/memory.suspended.run.store.js';
 export { Secret } from './protocol/secret.js';
 export { assemble } from './protocol/model-answer.js';
 export type { ModelAnswer } from './protocol/model-answer.js';

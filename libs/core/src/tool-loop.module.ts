@@ -13,6 +13,7 @@ import { ToolFeature, type ToolFeatureOptions } from './discovery/tool-feature.j
 import { ApprovalService } from './approval/approval.service.js';
 import { MemoryApprovalStore } from './approval/memory.approval.store.js';
 import { auditFindings } from './audit/audit.options.js';
+import { ApprovalAudit } from './audit/approval.audit.js';
 import { AuditTrail } from './audit/audit.trail.js';
 import { MemoryAuditStore } from './audit/memory.audit.store.js';
 import { ApprovalGate } from './execution/approval.gate.js';
@@ -56,7 +57,7 @@ import { TOOL_LOOP_OPTIONS } from './loop/tool-loop.tokens.js';
 import { ToolStep } from './loop/tool.step.js';
 import { ActorIdentity } from './policy/actor.identity.js';
 import { DataPolicyEngine, listOf } from './policy/data.policy.engine.js';
-import { ApprovalStore } from './protocol/approval.js';
+import { ApprovalStore, ApprovalWitness } from './protocol/approval.js';
 import { AuditStore } from './protocol/audit.js';
 import { CallJournal } from './protocol/call-journal.js';
 import { ConversationStore } from './protocol/conversation-store.js';
@@ -137,6 +138,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   },
   { provide: PolicyEngine, useExisting: DataPolicyEngine },
   { provide: ApprovalStore, useClass: MemoryApprovalStore },
+  { provide: ApprovalWitness, useClass: ApprovalAudit },
   { provide: QuotaStore, useClass: MemoryQuotaStore },
   { provide: SuspendedRunStore, useClass: MemorySuspendedRunStore },
   { provide: CallJournal, useClass: MemoryCallJournal },

@@ -2,12 +2,14 @@ import { Injectable } from '@nestjs/common';
 import { ActorIdentity } from '../policy/actor.identity.js';
 import {
   ApprovalStore,
+  ApprovalWitness,
   type ApprovalAmendment,
   type ApprovalAnswer,
   type ApprovalDecision,
   type ApprovalQuery,
   type ApprovalRecord,
   type ApprovalRequest,
+  type ApprovalView,
 } from '../protocol/approval.js';
 import type { ApprovalTerms } from '../protocol/policy.js';
 import type { RegisteredActor } from '../protocol/register.js';
@@ -30,6 +32,7 @@ export class ApprovalService<Actor = RegisteredActor> {
   constructor(
     private readonly store: ApprovalStore,
     private readonly identity: ActorIdentity<Actor>,
+    private readonly witness: ApprovalWitness,
   ) {}
 
   /** Those that this person may see, the oldest first; those that have expired are left out. */
@@ -53,36 +56,49 @@ export class ApprovalService<Actor = RegisteredActor> {
   }
 
   /** Throws `ApprovalError` (`not_found`), also for what this person may not see. */
-  async get(approvalId: string, approver: Approver<Actor>): Promise<ApprovalRecord> {
+  async get(approvalId: string, approver: Approver<Actor>): Promise<ApprovalView> {
+    return viewOf(await this.find(approvalId, approver));
+  }
+
+  private async find(approvalId: string, approver: Approver<Actor>): Promise<ApprovalRecord> {
     const record = typeof approvalId === 'string' ? await this.store.find(approvalId) : undefined;
     if (record?.binding.tenant === approver.tenant && maySee(record, this.identified(approver))) return record;
     throw new ApprovalError('not_found', 'There is no such approval.');
   }
 
   /** Takes a decision, once. The run goes on by `ToolLoopService.resume`, or at once where it waits. Throws `ApprovalError`. */
-  async decide(decision: ApprovalDecision, approver: Approver<Actor>, amendment: ApprovalAmendment = {}): Promise<ApprovalRecord> {
-    const { approvalId } = decision;
+  async decide(decision: ApprovalDecision, approver: Approver<Actor>, amendment: ApprovalAmendment = {}): Promise<ApprovalView> {
     const said = verdictOf(decision);
-    const record = await this.get(approvalId, approver);
-    if (record.answer) throw ALREADY_DECIDED();
-    if (isExpired(record)) throw new ApprovalError('expired', 'The approval has expired. The run has to ask again.');
-    const { id: decidedBy } = this.permitted(record, approver, amendment);
+    const record = await this.find(decision.approvalId, approver);
+    const { id: decidedBy } = this.identified(approver);
+    try {
+      this.assertOpen(record);
+      this.assertPermitted(record, approver, amendment);
+    } catch (error) {
+      if (error instanceof ApprovalError) await this.witness.refused(record, { decidedBy, decision: said.decision, code: error.code });
+      throw error;
+    }
     const { args, remember } = amendment;
     const amended = { ...(args && { args }), ...(remember && { remember }) };
-    const answered = await this.store.answer(approvalId, { ...said, ...amended, decidedBy, decidedAt: new Date().toISOString() });
+    const answer = { ...said, ...amended, decidedBy, decidedAt: new Date().toISOString() };
+    await this.witness.decided(record, answer); // before it is taken: a decision that nobody can look up later is none
+    const answered = await this.store.answer(decision.approvalId, answer);
     if (!answered) throw ALREADY_DECIDED();
-    return answered;
+    return viewOf(answered);
   }
 
-  /** Who answers. Throws when they may not, or may not say what they said. */
-  private permitted(record: ApprovalRecord, approver: Approver<Actor>, { args, remember }: ApprovalAmendment): IdentifiedApprover {
-    const identified = this.identified(approver);
-    const refusal = refusalFor(record, identified);
+  private assertOpen(record: ApprovalRecord): void {
+    if (record.answer) throw ALREADY_DECIDED();
+    if (isExpired(record)) throw new ApprovalError('expired', 'The approval has expired. The run has to ask again.');
+  }
+
+  /** Throws `ApprovalError` when somebody may not answer, or may not say what they said. */
+  private assertPermitted(record: ApprovalRecord, approver: Approver<Actor>, { args, remember }: ApprovalAmendment): void {
+    const refusal = refusalFor(record, this.identified(approver));
     if (refusal !== undefined) throw new ApprovalError('not_permitted', refusal);
     if (args && !record.request.mayEdit) throw new ApprovalError('invalid_decision', 'The arguments of this call may not be changed.');
     if (remember && !record.request.mayRemember)
       throw new ApprovalError('invalid_decision', 'A decision about this call holds for this call only.');
-    return identified;
   }
 
   /** Throws `ApprovalError` (`not_permitted`) for somebody whom nothing identifies. */
@@ -96,6 +112,11 @@ export class ApprovalService<Actor = RegisteredActor> {
 interface IdentifiedApprover {
   readonly id: string;
   readonly roles: readonly string[];
+}
+
+/** Without the binding: a hash of arguments that can be guessed tells them. */
+function viewOf({ request, createdAt, answer, isUsed }: ApprovalRecord): ApprovalView {
+  return { request, createdAt, isUsed, ...(answer && { answer }) };
 }
 
 /** The model reads it. */

@@ -4,16 +4,24 @@ import { ApprovalStore, type ApprovalAnswer, type ApprovalQuery, type ApprovalRe
 
 const MOST_APPROVALS = 10_000;
 
-/** Keeps approvals for as long as the process lives. Past 10,000 the oldest goes, which is as if it had expired. */
+/** Keeps approvals for as long as the process lives. Past 10,000 of a tenant its oldest goes, which is as if it had expired. */
 @Injectable()
 export class MemoryApprovalStore extends ApprovalStore {
   private readonly records = new Map<string, ApprovalRecord>();
+  /** So that a tenant that floods takes nothing from another. */
+  private readonly ofTenants = new Map<string, Set<string>>();
   private readonly answers$ = new Subject<ApprovalRecord>();
 
   override add(record: ApprovalRecord): Promise<void> {
+    const { tenant } = record.binding;
+    const ids = this.ofTenants.get(tenant) ?? new Set();
+    this.ofTenants.set(tenant, ids.add(record.request.approvalId));
     this.records.set(record.request.approvalId, record);
-    const [oldest] = this.records.keys();
-    if (this.records.size > MOST_APPROVALS && oldest !== undefined) this.records.delete(oldest);
+    const [oldest] = ids;
+    if (ids.size > MOST_APPROVALS && oldest !== undefined) {
+      ids.delete(oldest);
+      this.records.delete(oldest);
+    }
     return Promise.resolve();
   }
 

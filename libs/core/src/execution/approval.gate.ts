@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { isExpired } from '../approval/approval.service.js';
 import { ApprovalStore, type ApprovalAnswer, type ApprovalBinding, type ApprovalRecord } from '../protocol/approval.js';
+import type { JsonObject } from '../protocol/json.js';
 import type { ApprovalTerms, Decision } from '../protocol/policy.js';
 import type { Tool } from '../protocol/tool.js';
 import { canonicalJson, sha256 } from '../schema/canonical-json.js';
@@ -115,6 +116,7 @@ export class ApprovalGate {
       request: {
         approvalId: randomUUID(),
         runId: scope.run.runId,
+        step: request.step,
         toolCallId: request.call.toolCallId,
         tool: tool.spec.id,
         declaredId: tool.spec.declaredId,
@@ -150,6 +152,7 @@ export class ApprovalGate {
       await untilAborted(this.store.answered(approvalId, link.signal), link.signal);
       return undefined;
     } catch (error) {
+      if (scope.signal.aborted) await this.withdraw(approvalId);
       if (scope.signal.aborted || !link.signal.aborted) throw error;
       throw CallFailure.of('approval_denied', 'Nobody approved the call in time, so it was not made.');
     } finally {
@@ -157,12 +160,17 @@ export class ApprovalGate {
     }
   }
 
+  /** A run that has ended wants no answer any more. */
+  private async withdraw(approvalId: string): Promise<void> {
+    const decidedAt = new Date().toISOString();
+    await this.store.answer(approvalId, { decision: 'deny', reason: 'The run has ended.', decidedBy: 'the run', decidedAt });
+  }
+
   /** An approval is used once, and in time. */
   private async use(record: ApprovalRecord, answer: ApprovalAnswer, call: JudgedCall): Promise<ReadArguments> {
     const { tool, input, decision, progress } = call;
     const { approvalId } = record.request;
     const { decision: verdict, reason, decidedBy } = answer;
-    await this.audit.answered(tool, input, record, progress);
     const told = { approvalId, decision: verdict, ...(reason !== undefined && { reason }) };
     await progress.scope.emit({ type: 'approval-decision', step: progress.request.step, decision: told, decidedBy });
     if (verdict === 'deny') throw CallFailure.of('approval_denied', denialText(answer));
@@ -170,12 +178,18 @@ export class ApprovalGate {
     if (!(await this.store.use(approvalId)))
       throw CallFailure.of('approval_denied', 'The approval was used already, so the call was not made.');
     if (answer.remember) progress.scope.approvals.remember(tool.spec.declaredId, ruleOf(decision), approvalId);
-    return answer.args ? this.edits.read(tool, answer.args, progress, record) : input;
+    return answer.args ? this.edits.read(tool, withHidden(answer.args, input.args, tool.input.hidden), progress, record) : input;
   }
 }
 
 function expiryOf({ expiresAfterMs = EXPIRES_AFTER_MS }: ApprovalTerms): number {
   return expiresAfterMs;
+}
+
+/** What the approver could not see they cannot have changed. */
+function withHidden(edited: JsonObject, sent: JsonObject, hidden: readonly string[]): JsonObject {
+  const changed = Object.entries(edited).filter(([name]) => !hidden.includes(name));
+  return Object.fromEntries([...changed, ...Object.entries(sent).filter(([name]) => hidden.includes(name))]);
 }
 
 function denialText({ reason }: ApprovalAnswer): string {

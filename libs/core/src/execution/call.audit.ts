@@ -36,26 +36,6 @@ export class CallAudit {
     await this.trail?.record(draftOf({ kind: 'approval-request', approvalId, reason, expiresAt }, progress, { tool, input }));
   }
 
-  async answered(
-    tool: Tool,
-    input: ReadArguments,
-    { request: { approvalId }, answer }: ApprovalRecord,
-    progress: CallProgress,
-  ): Promise<void> {
-    if (!this.trail || !answer) return;
-    const { decision, decidedBy, decidedAt, reason, args } = answer;
-    const event = {
-      kind: 'approval-decision',
-      approvalId,
-      decision,
-      decidedBy,
-      decidedAt,
-      ...(reason !== undefined && { reason }),
-      edited: args !== undefined,
-    } as const;
-    await this.trail.record(draftOf(event, progress, { tool, input }));
-  }
-
   /** The last word on a call. It is too late to undo anything, so what cannot be kept is logged. */
   ended(progress: CallProgress, outcome: ToolOutcome): Promise<void> | undefined {
     return this.trail && this.recordEnd(this.trail, progress, outcome);

@@ -4,24 +4,33 @@ const SAFE_INSTANCE_ID = /^[A-Za-z0-9-]+$/;
 /** An id that looks like a handle gets a handle, so that no instance is ever taken for another. */
 const LOOKS_LIKE_HANDLE = /^h\d+$/i;
 
+/** Handles as JSON: the name of the class with the instance id, and the handle. */
+export type SavedHandles = readonly (readonly [string, string])[];
+
 /** One run's names for entity instances. No character of an id is ever stripped: `c-123` and `c123` are two customers. */
 export class RunEntityHandles implements EntityHandles {
-  private readonly handles = new Map<object, Map<string, string>>();
-  private count = 0;
+  private readonly handles: Map<string, string>;
+
+  /** A handle that was given once stands for the same instance for as long as the run goes on, in whatever process. */
+  constructor(saved: SavedHandles = []) {
+    this.handles = new Map(saved);
+  }
 
   nameOf(type: object, instanceId: string, maxLength: number): string {
     const fits = instanceId.length <= maxLength && SAFE_INSTANCE_ID.test(instanceId);
     return fits && !LOOKS_LIKE_HANDLE.test(instanceId) ? instanceId : this.handleOf(type, instanceId);
   }
 
+  save(): SavedHandles {
+    return [...this.handles];
+  }
+
   private handleOf(type: object, instanceId: string): string {
-    const ofType = this.handles.get(type) ?? new Map<string, string>();
-    this.handles.set(type, ofType);
-    const known = ofType.get(instanceId);
+    const key = JSON.stringify(['name' in type ? type.name : '', instanceId]);
+    const known = this.handles.get(key);
     if (known !== undefined) return known;
-    this.count += 1;
-    const handle = `h${this.count}`;
-    ofType.set(instanceId, handle);
+    const handle = `h${this.handles.size + 1}`;
+    this.handles.set(key, handle);
     return handle;
   }
 }

@@ -1,6 +1,7 @@
 import type { SavedApprovals } from '../execution/run.approvals.js';
+import type { SavedHandles } from '../injection/entity.handles.js';
 import { InvalidRequestError } from '../protocol/errors.js';
-import type { RunSpending } from '../protocol/policy.js';
+import type { Policy, RunSpending } from '../protocol/policy.js';
 import type { SuspendedRun } from '../protocol/suspended-run.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ToolOutcome } from '../execution/execution.scope.js';
@@ -25,6 +26,8 @@ export interface SavedRun {
   readonly state: SavedState;
   readonly pending: Pick<PendingStep, 'answer' | 'limit'> & { readonly outcomes: readonly SavedOutcome[] };
   readonly approvals: SavedApprovals;
+  readonly handles: SavedHandles;
+  readonly policies: readonly Policy[];
   readonly counts: SavedCounts;
   readonly spent: RunSpending['calls'];
 }

@@ -53,8 +53,8 @@ export class LiveRun {
     readonly emit: (event: LoopEventBody) => void | Promise<void>,
   ) {
     const { limits } = plan.execution;
-    const { remains, saved } = start.resumed ?? {};
-    this.handles = remains?.handles ?? new RunEntityHandles();
+    const { saved } = start.resumed ?? {};
+    this.handles = new RunEntityHandles(saved?.handles);
     this.counter = new CallCounter(limits, saved?.counts);
     const asked = saved ? [assistantMessage(saved.pending.answer)] : [];
     this.callIds = new CallIds([...start.history, ...asked], limits.toolCallIdLength);
@@ -70,6 +70,11 @@ export class LiveRun {
     const added = { tokens: tokens - this.spending.tokens, ...(usage.costUsd !== undefined && { usd: usd - this.spending.usd }) };
     Object.assign(this.spending, { tokens, usd });
     await this.plan.quotas?.charge(added, this.signal);
+  }
+
+  /** Notes what a model is shown beside the transcript: what it has read it has read, whatever the transcript says. */
+  show(messages: readonly Message[]): void {
+    this.flow = this.flow.beside(messages);
   }
 
   /** Where a call is executed whose model had read these messages. */

@@ -143,6 +143,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const { signal } = this.interruption;
     const { resumed, plan } = this;
     const instructions = await untilAborted(Promise.resolve(plan.instructions()), signal);
+    if (resumed) await this.services.suspended.claim(resumed); // last: what fails before loses no decision
     const { past, history } = resumed ? { past: resumed.saved.past, history: resumed.saved.state.messages } : await this.loaded();
     const start = { instructions, history, inputs: this.inputs, ...(resumed && { resumed }) };
     const live = new LiveRun(plan, start, signal, (event) => this.emit(event));

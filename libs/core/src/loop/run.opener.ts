@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
 import { ToolExplorer } from '../discovery/tool.explorer.js';
-import { InvalidRequestError } from '../protocol/errors.js';
 import { ConversationStore } from '../protocol/conversation-store.js';
 import { LoopEventSink } from '../protocol/loop-event.js';
 import type { LoopProfile } from '../protocol/loop-profile.js';
@@ -32,10 +31,7 @@ export class RunOpener {
   /** Throws `InvalidRequestError` (`unknown_run`) for a run that does not wait, or not for this actor. */
   async resume<Output, Actor>(runId: string, request: ResumeRequest<Output, Actor>, profile: LoopProfile): Promise<RunHandle<Output>> {
     const resumed = await this.suspended.find(runId, request);
-    const plan = this.preparation.prepare(request, profile, resumed); // before the run is taken: what is wrong with the request must not lose it
-    const taken = await this.suspended.take(runId); // it may have gone on, and waited again, since it was found
-    if (taken) return new LoopRun<Output>(plan, this.services(), taken);
-    throw new InvalidRequestError('unknown_run', `Somebody else goes on with the run ${runId} already.`);
+    return new LoopRun<Output>(this.preparation.prepare(request, profile, resumed), this.services(), resumed);
   }
 
   private services(): RunServices {

@@ -9,6 +9,7 @@ import type { LanguageModel } from '../protocol/language-model.js';
 import type { LoopRequest } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
 import type { PrepareStep, UpcomingStep } from '../protocol/step-preparation.js';
+import type { Policy } from '../protocol/policy.js';
 import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { QuotaGuard } from './quota.guard.js';
 import type { AnswerShape } from './structured.answer.js';
@@ -28,6 +29,8 @@ export interface RunPlan<Output = unknown> {
   readonly execution: Pick<ExecutionScope, 'run' | 'requestId' | 'actorId' | 'actor' | 'policies' | 'limits' | 'options' | 'agentName'>;
   /** Absent where the tenant has none. */
   readonly quotas: QuotaGuard | undefined;
+  /** The policies of the run and its loop, beside the application's. */
+  readonly narrowing: readonly Policy[];
   readonly injection: Pick<InjectionRules, 'exclude'> & {
     readonly strategies: readonly ToolInjectionStrategy[];
     readonly reserve: RunReserve;

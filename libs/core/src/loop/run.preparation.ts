@@ -17,6 +17,8 @@ import type { LoopRequest, ToolSelector } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
 import type { Tool } from '../protocol/tool.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
+import { canonicalJson } from '../schema/canonical-json.js';
+import { toJson } from '../schema/from-value.js';
 import { LoopSettings } from './loop.settings.js';
 import { checkMessages } from './message.check.js';
 import { withProfile } from './named-loop.js';
@@ -49,7 +51,7 @@ export class RunPreparation {
   prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, resumed?: ResumedRun): RunPlan<Output> {
     assertIdentified(own);
     const request = withProfile(profile, own);
-    const levels = [own, profile];
+    const levels = [...narrowingsBefore(resumed, [own, profile]), own, profile];
     const run = runOf(request, resumed);
     const { instructions = this.settings.options.instructions, output } = request;
     const model = this.settings.modelFor(request.model);
@@ -65,6 +67,7 @@ export class RunPreparation {
       strictListing: this.isStrict,
       execution: { ...execution, requestId: resumed?.saved.requestId ?? request.requestId ?? run.runId },
       quotas: this.settings.quotasFor(run),
+      narrowing: levels.flatMap(({ policy }) => policy ?? []),
       injection,
       ...this.stepsOf(request, run),
       answer: output && { type: output, ...this.answers.shapeOf(output) },
@@ -156,6 +159,12 @@ function assertIdentified<Actor>({ tenant, actor }: Pick<LoopRequest<unknown, Ac
     throw invalid('A run needs a tenant: pass the id of whose data it is about; a single-tenant application passes a constant.');
   if (actor === undefined || actor === null)
     throw invalid('A run needs an actor: pass whom it acts for; an application without users passes a constant.');
+}
+
+/** The policies under which a run waited and which nobody says any more: resuming it another way widens nothing. */
+function narrowingsBefore(resumed: ResumedRun | undefined, levels: readonly Narrowing[]): readonly Narrowing[] {
+  const said = new Set(levels.map(({ policy }) => policy && canonicalJson(toJson(policy))));
+  return (resumed?.saved.policies ?? []).flatMap((policy) => (said.has(canonicalJson(toJson(policy))) ? [] : { policy }));
 }
 
 function runOf<Actor>(

@@ -22,6 +22,8 @@ export function savedRun(state: LoopState, pending: PendingStep, live: LiveRun, 
       ...(limit && { limit }),
     },
     approvals: live.approvals.save(),
+    handles: live.handles.save(),
+    policies: live.plan.narrowing,
     counts: live.counter.save(),
     spent: live.spending.calls,
   };
@@ -32,7 +34,6 @@ export function remainsOf({ toolset, injected }: LoopState, { outcomes }: Pendin
   return {
     injected: injected.flatMap(({ id }) => toolset.find(id) ?? []),
     specs: injected,
-    handles: live.handles,
     ...(live.pages && { pages: live.pages }),
     state: live.plan.execution.run.state,
     results: new Map(outcomes.map(({ record, live: result }) => [record.toolCallId, result])),

@@ -37,7 +37,10 @@ export class StepPreparation {
     const sent = sentMessages(state.messages, state.cut);
     const change = await changeOf(state, sent, live);
     const { messages = sent } = change;
-    if (messages !== sent) checkSent(messages, live);
+    if (messages !== sent) {
+      checkSent(messages, live);
+      live.show(messages);
+    }
     const toolset = change.tools ? live.narrowing.narrow(state.toolset, this.choiceOf(change.tools, state.toolset)) : state.toolset;
     const toolChoice = toolChoiceOf(change, toolset, state.step, live);
     const model = change.model === undefined ? live.plan.model : this.settings.modelFor(change.model);

@@ -1,6 +1,5 @@
 import { Injectable } from '@nestjs/common';
 import type { ResultPages } from '../execution/result.pages.js';
-import type { RunEntityHandles } from '../injection/entity.handles.js';
 import { ActorIdentity } from '../policy/actor.identity.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import { SuspendedRunStore, type SuspendedRun } from '../protocol/suspended-run.js';
@@ -15,7 +14,6 @@ export interface LiveRemains {
   readonly injected: readonly Tool[];
   /** Everything that was ever injected. */
   readonly specs: readonly ToolSpec[];
-  readonly handles: RunEntityHandles;
   /** Results that the model can read on in. */
   readonly pages?: ResultPages;
   readonly state: RunContext['state'];
@@ -64,12 +62,13 @@ export class SuspendedRuns {
     return this.resumed(run);
   }
 
-  /** Takes the run to go on with it; undefined when somebody else has. */
-  async take(runId: string): Promise<ResumedRun | undefined> {
+  /** Takes a run that was found, to go on with it. Throws `InvalidRequestError` (`unknown_run`) when somebody else has, or has been on with it since. */
+  async claim({ runId, saved }: ResumedRun): Promise<void> {
     const run = await this.store.take(runId);
-    const resumed = run && this.resumed(run);
-    if (resumed) this.remains.delete(runId);
-    return resumed;
+    if (!run) throw new InvalidRequestError('unknown_run', `Somebody else goes on with the run ${runId} already.`);
+    if (fromSuspendedRun(run).sequence === saved.sequence) return void this.remains.delete(runId);
+    await this.store.save(run);
+    throw new InvalidRequestError('unknown_run', `The run ${runId} has gone on, and waits for another decision. Resume it anew.`);
   }
 
   /** Of the longest waiting first: nobody knows whether they ever go on. */

@@ -184,13 +184,11 @@ const OWN_WORDS = new Set<ToolErrorCode>([
   'unknown_tool',
   'tool_gone',
   'invalid_json',
-  'invalid_args',
   'tenant_override',
   'policy_denied',
   'approval_denied',
   'timeout',
   'aborted',
-  'budget_exceeded',
 ]);
 
 function labelsOf({ origin, spec: { labels } }: Tool, code: ToolErrorCode | undefined): MessageLabels {

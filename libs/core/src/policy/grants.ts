@@ -54,13 +54,17 @@ export function covers(patterns: readonly string[] | undefined, subject: Pick<Po
   return patterns?.some((pattern) => matches(pattern, subject, 'deny')) ?? true;
 }
 
+/** The declared id of an entity tool, `customer_*_getSpend`, which names that tool and no other. */
+const ENTITY_TOOL = /^[a-zA-Z][a-zA-Z0-9]*_\*_[^*]+$/;
+
 /** A glob never lets an untrusted source's tool in, even one that is called like the glob; to keep one out it works as for any other. */
 export function matches(
   pattern: string,
   { declaredId, origin }: Pick<PolicySubject, 'declaredId' | 'origin'>,
   purpose: 'allow' | 'deny',
 ): boolean {
-  if (!isGlob(pattern)) return pattern === declaredId;
+  if (!isGlob(pattern) || ENTITY_TOOL.test(pattern))
+    return pattern === declaredId && (origin.trusted || !isGlob(pattern) || purpose === 'deny');
   return (origin.trusted || purpose === 'deny') && matchesGlob(pattern, declaredId);
 }
 

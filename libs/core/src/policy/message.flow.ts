@@ -28,6 +28,13 @@ export class MessageFlow implements InformationFlow {
     return new MessageFlow(messages, isTainted ? 'untrusted' : 'trusted', isPrivate ? 'private' : 'public');
   }
 
+  /** The flow of a model that was shown these as well, which are not in the transcript. */
+  beside(shown: readonly Message[]): MessageFlow {
+    const other = MessageFlow.of(shown);
+    const integrity = other.integrity === 'untrusted' ? 'untrusted' : this.integrity;
+    return new MessageFlow(this.messages, integrity, other.confidentiality === 'private' ? 'private' : this.confidentiality);
+  }
+
   isTraced(value: string | number): boolean {
     this.trusted ??= new TrustedText(authorityIn(this.messages).flatMap(textsOf));
     return this.trusted.has(value);

@@ -28,7 +28,7 @@ export function policyFindings(policy: Policy, at: string, { tools, validators }
     ...allowedBy(policy).flatMap((pattern) => untrustedFindings(pattern, at, tools)),
     ...requireApproval.flatMap((rule, index) => predicateFindings(rule, `${at}/requireApproval/${index}`, { tools, validators })),
     ...runBudgets.flatMap(({ sum, tools: patterns }, index) =>
-      sum ? argumentFindings([topOf(sum.argument)], patterns, `${at}/runBudgets/${index}`, tools) : [],
+      sum ? sumFindings(sum.argument, patterns, `${at}/runBudgets/${index}`, tools) : [],
     ),
   ];
 }
@@ -94,6 +94,24 @@ function argumentFindings(
       problem: `None of the tools this is about has an argument "${name}".`,
       remedy: didYouMean(name, [...known]) ?? 'Name an argument of the tools, or remove the rule.',
     }));
+}
+
+/** A sum over what is no number would stay at nothing. */
+function sumFindings(argument: string, patterns: readonly string[] | undefined, at: string, tools: readonly PolicyTool[]): Finding[] {
+  const name = topOf(argument);
+  const missing = argumentFindings([name], patterns, at, tools);
+  if (missing.length > 0 || argument.split('/').length > 2) return missing;
+  const types = tools.filter((tool) => covers(patterns, tool)).map(({ inputSchema }) => propertyType(inputSchema, name));
+  if (types.some((type) => type?.includes('number') || type?.includes('integer'))) return [];
+  return [
+    { at, problem: `The argument "${name}" is no number, so there is no sum over it.`, remedy: 'Name an argument that is a number.' },
+  ];
+}
+
+/** Undefined where the schema does not say, or the tool has no such argument. */
+function propertyType({ properties = {} }: JSONSchema7, name: string): readonly string[] | undefined {
+  const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
+  return typeof property === 'object' && property.type !== undefined ? [property.type].flat() : undefined;
 }
 
 function argumentNames({ properties = {} }: JSONSchema7): string[] {

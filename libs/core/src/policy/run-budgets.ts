@@ -22,7 +22,8 @@ function exceededBy({ tools, calls, sum, tokens, usd }: RunBudget, { args, spent
     const amount = numberAt(args, sum.argument);
     const total = earlier.reduce((before, one) => before + numberAt(one.args, sum.argument), amount);
     // Written so that a total which is no number goes beyond as well.
-    if (!(total <= sum.most)) return `The sum over ${sum.argument} would be ${total}, and a run may reach ${sum.most}.`;
+    // The total is not told: the argument may be one that nobody may see.
+    if (!(total <= sum.most)) return `The sum over ${sum.argument} would go beyond ${sum.most}, which a run may reach.`;
   }
   if (tokens !== undefined && spent.tokens > tokens) return `The run has used ${spent.tokens} tokens, and may use ${tokens}.`;
   if (usd !== undefined && spent.usd > usd) return `The run has cost ${spent.usd} USD, and may cost ${usd}.`;

@@ -20,6 +20,8 @@ export interface PreviewChange {
 export interface ApprovalRequest {
   readonly approvalId: string;
   readonly runId: string;
+  /** From 1. */
+  readonly step: number;
   readonly toolCallId: string;
   /** The rendered id the model used. */
   readonly tool: string;
@@ -92,6 +94,9 @@ export interface ApprovalRecord {
   readonly isUsed: boolean;
 }
 
+/** An approval as people may see it. */
+export type ApprovalView = Pick<ApprovalRecord, 'request' | 'createdAt' | 'answer' | 'isUsed'>;
+
 /** Which approvals to list. */
 export interface ApprovalQuery {
   readonly tenant: string;
@@ -116,4 +121,19 @@ export abstract class ApprovalStore {
   abstract use(approvalId: string): Promise<boolean>;
   /** Resolves once the approval is answered. Rejects with the signal's reason when it is aborted. */
   abstract answered(approvalId: string, signal: AbortSignal): Promise<ApprovalRecord>;
+}
+
+/** The port that is told who decided on an approval, and who tried. What it rejects keeps the decision from being taken. */
+export abstract class ApprovalWitness {
+  abstract decided(record: ApprovalRecord, answer: ApprovalAnswer): Promise<void>;
+  /** Somebody who may see the approval said what they may not say, or too late. */
+  abstract refused(record: ApprovalRecord, attempt: RefusedDecision): Promise<void>;
+}
+
+/** A decision that was not taken. */
+export interface RefusedDecision {
+  readonly decidedBy: string;
+  readonly decision: ApprovalDecision['decision'];
+  /** Why. */
+  readonly code: string;
 }

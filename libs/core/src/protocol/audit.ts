@@ -40,6 +40,15 @@ export type AuditEvent =
       readonly edited: boolean;
     }
   | {
+      readonly kind: 'approval-refusal';
+      readonly approvalId: string;
+      readonly decision: 'approve' | 'deny';
+      /** Who tried to decide. */
+      readonly decidedBy: string;
+      /** Why it was not taken. */
+      readonly code: string;
+    }
+  | {
       readonly kind: 'outcome';
       readonly status: 'succeeded' | 'failed' | 'unknown';
       readonly durationMs: number;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ApprovalError, ApprovalService, MemoryApprovalStore, type ApprovalRecord, type ApprovalTerms } from '@toolloop/core';
+import { ApprovalAudit } from '../../src/audit/approval.audit.js';
 import { ActorIdentity } from '../../src/policy/actor.identity.js';
 
 interface Person {
@@ -17,6 +18,7 @@ function recordOf(approvalId: string, terms: readonly ApprovalTerms[] = [], expi
     request: {
       approvalId,
       runId: 'r1',
+      step: 1,
       toolCallId: 'c1',
       tool: 'bank__pay',
       declaredId: 'bank__pay',
@@ -48,7 +50,7 @@ const sent = (approvalId: string) => ({ approvalId, decision: 'approve' }) as co
 async function desk(...records: ApprovalRecord[]) {
   const store = new MemoryApprovalStore();
   for (const record of records) await store.add(record);
-  const service = new ApprovalService<Person>(store, new ActorIdentity<Person>({}));
+  const service = new ApprovalService<Person>(store, new ActorIdentity<Person>({}), new ApprovalAudit());
   const as = (actor: Person, tenant = 'acme') => ({ actor, tenant });
   const approve = (approvalId: string, who: Person, tenant = 'acme') =>
     service.decide({ approvalId, decision: 'approve' }, as(who, tenant)).then(

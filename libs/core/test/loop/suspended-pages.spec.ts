@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
 import { ResultPages } from '../../src/execution/result.pages.js';
-import { RunEntityHandles } from '../../src/injection/entity.handles.js';
 import type { SavedRun } from '../../src/loop/from-suspended-run.js';
 import { MemorySuspendedRunStore } from '../../src/loop/memory.suspended.run.store.js';
 import { SuspendedRuns, type LiveRemains } from '../../src/loop/suspended.runs.js';
@@ -11,7 +10,7 @@ const saved = { state: { records: [] }, pending: { outcomes: [] } } as unknown a
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 
 function remainsWith(pages: ResultPages): LiveRemains {
-  return { injected: [], specs: [], handles: new RunEntityHandles(), state: new Map(), results: new Map(), pages };
+  return { injected: [], specs: [], state: new Map(), results: new Map(), pages };
 }
 
 /** Runs that wait, the oldest first, each with so many bytes of results. */
@@ -36,8 +35,9 @@ describe('results of runs that wait', () => {
 
   it('go on with their run, once, and are held by nobody else', async () => {
     const { runs, pages } = await waiting([10]);
-    expect((await runs.find('run_0', alice)).remains?.pages).toBe(pages[0]);
-    expect((await runs.take('run_0'))?.remains?.pages).toBe(pages[0]);
-    expect(await runs.take('run_0')).toBeUndefined();
+    const found = await runs.find('run_0', alice);
+    expect(found.remains?.pages).toBe(pages[0]);
+    await runs.claim(found);
+    await expect(runs.claim(found)).rejects.toThrow('Somebody else');
   });
 });

@@ -97,7 +97,7 @@ describe('budgets of a run', () => {
     expect(decided(sum, paying({ args: { amount: 41 }, spent: spent(30, 30) }))).toEqual({
       kind: 'deny',
       rule: 'runBudgets[0]',
-      reason: 'The sum over /amount would be 101, and a run may reach 100.',
+      reason: 'The sum over /amount would go beyond 100, which a run may reach.',
       isOverBudget: true,
       policyVersion: expect.any(String),
     });

@@ -1,0 +1,282 @@
+import { describe, expect, it } from '@jest/globals';
+import { firstValueFrom, Subject } from 'rxjs';
+import { ApprovalService, ApprovalStore, DataPolicyEngine, type Policy } from '@toolloop/core';
+import { SuspendedRunStore } from '../../src/protocol/suspended-run.js';
+import { call, calls, text } from '@toolloop/testing';
+import { ApprovalAudit } from '../../src/audit/approval.audit.js';
+import { ActorIdentity } from '../../src/policy/actor.identity.js';
+import { MemoryApprovalStore } from '../../src/approval/memory.approval.store.js';
+import { MemorySuspendedRunStore } from '../../src/loop/memory.suspended.run.store.js';
+import { resultsIn, resultOf } from '../fixtures/played-run.js';
+import { alice, desk } from './bench.js';
+
+const pay = (amount: number, to = 'ann') => call('bank__pay', { to, amount });
+const note = (words: string) => call('notes__add', { text: words });
+const off: Policy = { version: 'v1', allow: ['*'], flow: 'off' };
+const cfo = { actor: { id: 'carl', roles: ['cfo'] }, tenant: 'acme' };
+
+describe('`remember`', () => {
+  it('a remembered yes to the small rule does not answer the stricter rule of another approver', async () => {
+    const policy: Policy = {
+      ...off,
+      requireApproval: [
+        { tools: ['bank__pay'], mayRemember: true },
+        { tools: ['bank__pay'], arguments: { properties: { amount: { minimum: 1000 } } }, roles: ['cfo'] },
+      ],
+    };
+    const shop = await desk([calls(pay(1)), calls(pay(1_000_000)), text('Done.')], policy);
+    const first = await shop.run();
+    await shop.decide('approve', alice, { remember: true });
+    const second = await shop.resume(first.runId);
+    expect(shop.done.map(({ args }) => args)).toEqual([{ to: 'ann', amount: 1 }]);
+    expect(second.finishReason).toBe('waiting');
+  });
+
+  it('a remembered yes does not answer for the flow of information', async () => {
+    const policy: Policy = { ...off, flow: 'taint', requireApproval: [{ tools: ['mail__send'], mayRemember: true }] };
+    const script = [
+      calls(call('mail__send', { to: 'ann' })),
+      calls(call('inbox__read')),
+      calls(call('mail__send', { to: 'mallory' })),
+      text('Done.'),
+    ];
+    const shop = await desk(script, policy);
+    const first = await shop.run();
+    await shop.decide('approve', alice, { remember: true });
+    await shop.resume(first.runId);
+    expect(shop.done.filter(({ id }) => id === 'mail').map(({ args }) => args)).toEqual([{ to: 'ann' }]);
+  });
+
+  it('a remembered yes does not answer for a budget that asks', async () => {
+    const policy: Policy = {
+      ...off,
+      runBudgets: [{ tools: ['bank__pay'], sum: { argument: '/amount', most: 100 }, beyond: 'ask' }],
+      requireApproval: [{ tools: ['bank__pay'], mayRemember: true }],
+    };
+    const shop = await desk([calls(pay(1)), calls(pay(5000)), text('Done.')], policy);
+    const first = await shop.run();
+    await shop.decide('approve', alice, { remember: true });
+    await shop.resume(first.runId);
+    expect(shop.done).toHaveLength(1);
+  });
+});
+
+describe('two policies', () => {
+  it('a yes remembered for the run’s own policy does not answer for the application’s', async () => {
+    const app: Policy = {
+      ...off,
+      requireApproval: [{ arguments: { properties: { amount: { minimum: 1000 } }, required: ['amount'] }, roles: ['cfo'] }],
+    };
+    const own: Policy = { ...off, version: 'own', requireApproval: [{ tools: ['bank__pay'], mayRemember: true }] };
+    const shop = await desk([calls(pay(1)), calls(pay(1_000_000)), text('Done.')], app);
+    const first = await shop.run({ policy: own });
+    await shop.decide('approve', alice, { remember: true });
+    await shop.resume(first.runId, { policy: own });
+    expect(shop.done).toHaveLength(1);
+  });
+});
+
+describe('a denial', () => {
+  it('holds, though the policy is replaced by one that would not ask', async () => {
+    const shop = await desk([calls(pay(1)), text('Well.')], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const first = await shop.run();
+    await shop.decide('deny');
+    shop.module.get(DataPolicyEngine).replace({ ...off, version: 'v2' });
+    await shop.resume(first.runId);
+    expect(shop.done).toEqual([]);
+  });
+
+  it('the policy that the run itself was given still asks when it is resumed without it', async () => {
+    const shop = await desk([calls(pay(1)), text('Well.')], off);
+    const first = await shop.run({ policy: { ...off, version: 'run', requireApproval: [{ tools: ['bank__pay'] }] } });
+    expect(first.finishReason).toBe('waiting');
+    await shop.resume(first.runId);
+    expect(shop.done).toEqual([]);
+  });
+});
+
+describe('an edit', () => {
+  it('by a clerk does not reach what only the CFO may approve', async () => {
+    const policy: Policy = {
+      ...off,
+      requireApproval: [
+        { tools: ['bank__pay'], roles: ['clerk'], mayEdit: true },
+        { tools: ['bank__pay'], arguments: { properties: { amount: { minimum: 1000 } } }, roles: ['cfo'] },
+      ],
+    };
+    const shop = await desk([calls(pay(1)), text('Done.')], policy);
+    const first = await shop.run();
+    await shop.decide('approve', alice, { args: { to: 'ann', amount: 1_000_000 } });
+    await shop.resume(first.runId);
+    expect(shop.done).toEqual([]);
+  });
+
+  it('is in the audit: what was performed can be read there', async () => {
+    const shop = await desk([calls(pay(1)), text('Done.')], { ...off, requireApproval: [{ tools: ['bank__pay'], mayEdit: true }] });
+    const first = await shop.run();
+    await shop.decide('approve', alice, { args: { to: 'bob', amount: 77 } });
+    await shop.resume(first.runId);
+    expect(shop.done).toMatchObject([{ args: { to: 'bob', amount: 77 } }]);
+    expect(JSON.stringify(await shop.entries())).toContain('"amount":77');
+  });
+});
+
+describe('the audit', () => {
+  it('holds a person’s decision though the run is never resumed', async () => {
+    const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    await shop.run();
+    await shop.decide('deny');
+    expect((await shop.entries()).map(({ kind }) => kind)).toContain('approval-decision');
+  });
+
+  it('holds an attempt to decide that was refused', async () => {
+    const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'], roles: ['cfo'] }] });
+    await shop.run();
+    const before = (await shop.entries()).length;
+    await expect(shop.decide('approve')).rejects.toMatchObject({ code: 'not_permitted' });
+    expect((await shop.entries()).length).toBeGreaterThan(before);
+  });
+});
+
+describe('a run that waits', () => {
+  it('at its last step still makes the approved call', async () => {
+    const shop = await desk([calls(pay(1)), text('Done.')], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const first = await shop.run({ limits: { steps: 1 } });
+    await shop.decide('approve');
+    await shop.resume(first.runId, { limits: { steps: 1 } });
+    expect(shop.done).toHaveLength(1);
+  });
+
+  it('asks again once its approval has expired, as the error says', async () => {
+    const shop = await desk([calls(pay(1)), text('Done.')], { ...off, requireApproval: [{ tools: ['bank__pay'], expiresAfterMs: 30 }] });
+    const first = await shop.run();
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    await shop.resume(first.runId);
+    expect(await shop.approvals.list(alice)).toHaveLength(1);
+  });
+
+  it('is not lost when the client leaves as soon as it has seen the request', async () => {
+    const policy: Policy = { ...off, requireApproval: [{ tools: ['bank__pay'] }] };
+    const shop = await desk([calls(note('first'), pay(1)), text('Done.')], policy);
+    const handle = shop.loop.open(shop.request());
+    for await (const event of handle) if (event.type === 'approval-request') break;
+    const result = await resultOf(handle);
+    expect(shop.done).toMatchObject([{ id: 'note' }]);
+    // either the run can be resumed, or its transcript holds the write that was made
+    const resumable = await shop.module.get(SuspendedRunStore).find(handle.runId);
+    expect(resumable !== undefined || resultsIn(result.messages).some((one) => one.includes('noted'))).toBe(true);
+  });
+
+  it('is not lost when the resumed run is never read', async () => {
+    const shop = await desk([calls(pay(1)), text('Done.')], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const first = await shop.run();
+    await shop.decide('approve');
+    await shop.loop.resume(first.runId, alice); // the client is gone before anybody reads
+    await expect(shop.resume(first.runId)).resolves.toMatchObject({ finishReason: 'stop' });
+  });
+
+  it('keeps an expiry that the policy set beyond a day', async () => {
+    const week = 7 * 86_400_000;
+    const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'], expiresAfterMs: week }] });
+    await shop.run();
+    const [one] = await shop.approvals.list(alice);
+    expect(Date.parse(one?.expiresAt ?? '') - Date.now()).toBeGreaterThan(week - 60_000);
+  });
+});
+
+/** Lets the second `find` answer late, as a database may. */
+class SlowStore extends MemorySuspendedRunStore {
+  delay: Promise<void> | undefined;
+  override async find(runId: string) {
+    const { delay } = this;
+    const found = await super.find(runId);
+    if (delay) await delay;
+    return found;
+  }
+}
+
+describe('two who resume', () => {
+  it('the later one does not go on from what it saw before', async () => {
+    const store = new SlowStore();
+    const script = [calls(pay(1)), calls(pay(2)), calls(call('inbox__read')), text('Done.'), text('x')];
+    const shop = await desk(
+      script,
+      { ...off, requireApproval: [{ tools: ['bank__pay'] }] },
+      { providers: [{ provide: SuspendedRunStore, useValue: store }] },
+    );
+    const first = await shop.run();
+    await shop.decide('approve');
+    const gate = new Subject<void>();
+    store.delay = firstValueFrom(gate);
+    const late = shop.loop.resume(first.runId, alice);
+    store.delay = undefined;
+    expect(await shop.resume(first.runId)).toMatchObject({ finishReason: 'waiting', steps: 2 });
+    await shop.decide('approve');
+    gate.next();
+    // The run had made pay(1) and waits for pay(2), which is approved: who looked before knows neither.
+    expect(await resultOf(await late)).toMatchObject({ finishReason: 'error' });
+    expect(await shop.resume(first.runId)).toMatchObject({ finishReason: 'stop' });
+    expect(shop.done.map(({ args }) => args)).toContainEqual({ to: 'ann', amount: 2 });
+  });
+});
+
+describe('held writes', () => {
+  it('a remembered yes does not let a write overtake one that waits', async () => {
+    const policy: Policy = {
+      ...off,
+      requireApproval: [{ tools: ['bank__pay'] }, { tools: ['notes__add'], mayRemember: true }],
+    };
+    const shop = await desk([calls(note('a')), calls(pay(1), note('paid 1')), text('Done.')], policy);
+    const first = await shop.run();
+    await shop.decide('approve', alice, { remember: true });
+    expect(await shop.resume(first.runId)).toMatchObject({ finishReason: 'waiting' });
+    expect(shop.done.map(({ args }) => args)).toEqual([{ text: 'a' }]);
+  });
+});
+
+describe('a list', () => {
+  it('shows my approval, though a hundred of a colleague’s are older', async () => {
+    const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const store = shop.module.get(ApprovalStore);
+    await shop.run();
+    const [mine] = await shop.approvals.list(alice);
+    const record = await store.find(mine?.approvalId ?? '');
+    const fresh = new MemoryApprovalStore();
+    for (let index = 0; index < 100; index += 1)
+      await fresh.add({
+        ...record!,
+        request: { ...record!.request, approvalId: `b${index}` },
+        binding: { ...record!.binding, requesterId: 'bob' },
+      });
+    await fresh.add(record!);
+    const service = new ApprovalService(fresh, new ActorIdentity({}), new ApprovalAudit());
+    expect(await service.list(alice)).toHaveLength(1);
+  });
+
+  it('a tenant that floods does not make another tenant’s approval disappear', async () => {
+    const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const store = shop.module.get(ApprovalStore);
+    await shop.run();
+    const [mine] = await shop.approvals.list(alice);
+    const record = await store.find(mine?.approvalId ?? '');
+    for (let index = 0; index < 10_000; index += 1)
+      await store.add({
+        ...record!,
+        request: { ...record!.request, approvalId: `g${index}` },
+        binding: { ...record!.binding, tenant: 'globex' },
+      });
+    expect(await shop.approvals.list(alice)).toHaveLength(1);
+  });
+});
+
+describe('terms', () => {
+  it('an answer given under weaker terms does not hold once the rule wants a CFO, though nobody changed the version', async () => {
+    const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
+    const first = await shop.run();
+    await shop.decide('approve');
+    shop.module.get(DataPolicyEngine).replace({ ...off, requireApproval: [{ tools: ['bank__pay'], roles: ['cfo'] }] });
+    await shop.resume(first.runId);
+    expect(shop.done).toEqual([]);
+    expect(await shop.approvals.list(cfo)).toHaveLength(1);
+  });
+});
