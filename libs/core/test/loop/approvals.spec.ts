@@ -1,5 +1,17 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, AuditStore, DataPolicyEngine, InvalidRequestError, ToolLoopService } from '@toolloop/core';
+import { UseGuards, type CanActivate, type ExecutionContext } from '@nestjs/common';
+import {
+  ApprovalService,
+  AuditStore,
+  CallJournal,
+  DataPolicyEngine,
+  InvalidRequestError,
+  LlmTool,
+  SuspendedRunStore,
+  ToolLoopService,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import type { ApprovalRule, LoopRequest, LoopResult, Policy } from '@toolloop/core';
 import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
 import { resultsIn, type PlayedRun } from '../fixtures/played-run.js';
@@ -15,10 +27,26 @@ const asking = (rule: ApprovalRule = {}): Policy => ({
   requireApproval: [{ effects: ['state_change'], ...rule }],
 });
 
+/** Lets everything in but one key. */
+class VaultGuard implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    return context.getArgByIndex<{ key: string }>(0).key !== 'forbidden';
+  }
+}
+
+@ToolProvider({ namespace: 'vault' })
+class VaultTools {
+  @UseGuards(VaultGuard)
+  @LlmTool({ description: 'Opens the vault.', effect: 'state_change', reveal: 'all' })
+  open(@ToolParam('key', { description: 'By what' }) key: string): string {
+    return key;
+  }
+}
+
 /** A shop in which writes need a yes, and what its tools did. */
 async function shop(script: readonly ScriptedTurn[], policy = asking()) {
   const model = new ScriptedModel(script);
-  const module = await openModule(model, { policy, audit: { key: 'k'.repeat(32) } });
+  const module = await openModule(model, { policy, audit: { key: 'k'.repeat(32) }, providers: [VaultTools] });
   const loop: ToolLoopService = module.get(ToolLoopService);
   const approvals: ApprovalService = module.get(ApprovalService);
   const done: string[] = [];
@@ -185,6 +213,30 @@ describe('invariant 12: a forged client', () => {
     expect(await waiting()).toHaveLength(1);
   });
 
+  it('invariant 12: uses no approval again, though the store hands out the run again and forgets what was done', async () => {
+    const { run, decide, resume, module, done } = await shop([calls(write('w')), text('Done.'), text('Well.')]);
+    const { result: first } = await run();
+    await decide('approve');
+    const store = module.get(SuspendedRunStore);
+    const kept = await store.find(first.runId);
+    await resume(first.runId);
+    if (kept) await store.save(kept);
+    module.get(CallJournal).begin = () => Promise.resolve({ status: 'started' });
+    const again = await resume(first.runId);
+    expect(again.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'approval_denied' } }]);
+    expect(done).toEqual(['w']);
+  });
+
+  it('invariant 12: makes no call of a yes that has expired since it was given', async () => {
+    const { run, decide, resume, done } = await shop([calls(write('w')), text('Well.')], asking({ expiresAfterMs: 150 }));
+    const { result: first } = await run();
+    await decide('approve');
+    await new Promise((resolve) => setTimeout(resolve, 160));
+    const result = await resume(first.runId);
+    expect(result.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'approval_denied' } }]);
+    expect(done).toEqual([]);
+  });
+
   it('invariant 12: needs another yes once the policy has another version', async () => {
     const { run, decide, resume, module, waiting, done } = await shop([calls(write('w'))]);
     const { result: first } = await run();
@@ -226,6 +278,18 @@ describe('an approver', () => {
     await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, mia, { args: { key: 7, tenantId: 'globex' } });
     const result = await resume(first.runId);
     expect(result.toolCalls[0]?.error?.code).toBe('tenant_override');
+    expect(done).toEqual([]);
+  });
+
+  it('gets nothing past a guard by changing the arguments', async () => {
+    const { run, approvals, resume, done } = await shop(
+      [calls(call('vault__open', { key: 'a' })), text('Well.')],
+      asking({ mayEdit: true }),
+    );
+    const { result: first } = await run();
+    const [request] = await approvals.list(alice);
+    await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice, { args: { key: 'forbidden' } });
+    expect((await resume(first.runId)).toolCalls).toMatchObject([{ status: 'denied', error: { code: 'forbidden' } }]);
     expect(done).toEqual([]);
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Expose } from 'class-transformer';
-import { LlmTool, ToolLoopModule, ToolProvider, ToolSource, type Policy, type Tool } from '@toolloop/core';
+import { LlmTool, ToolLoopModule, ToolParam, ToolProvider, ToolSource, type Policy, type Tool } from '@toolloop/core';
 import { findingsOf, start, RecordingLogger } from '../discovery/application.js';
 import { toolOf } from '../discovery/tools.js';
 
@@ -9,6 +9,13 @@ const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as 
 @ToolProvider({ namespace: 'crm' })
 class CrmTools {
   @LlmTool(fine) searchCustomers(): void {}
+}
+
+@ToolProvider({ namespace: 'crm' })
+class NamedTools {
+  @LlmTool(fine) findByName(@ToolParam('name', { description: 'Whose' }) name: string): string {
+    return name;
+  }
 }
 
 @ToolProvider()
@@ -69,6 +76,24 @@ describe('invariant 3: a policy does not start the application', () => {
         at: 'ToolLoopModule policy',
         problem: 'The policy allows "remote__*", which only tools of untrusted sources match, and those no glob allows.',
         remedy: 'Name each exactly: "remote__run".',
+      },
+    ]);
+  });
+
+  it('invariant 3: when a rule is about an argument that no tool has', async () => {
+    const rule = { tools: ['crm__findByName'], arguments: { properties: { nmae: { const: 'x' } } } };
+    const budget = { tools: ['crm__findByName'], sum: { argument: '/nam', most: 1 } };
+    const named = { ...withPolicy({ allow: [], requireApproval: [rule], runBudgets: [budget] }), providers: [CrmTools, NamedTools] };
+    expect(await findingsOf(named)).toEqual([
+      {
+        at: 'ToolLoopModule policy/requireApproval/0/arguments',
+        problem: 'None of the tools this is about has an argument "nmae".',
+        remedy: 'Did you mean "name"?',
+      },
+      {
+        at: 'ToolLoopModule policy/runBudgets/0',
+        problem: 'None of the tools this is about has an argument "nam".',
+        remedy: 'Did you mean "name"?',
       },
     ]);
   });
