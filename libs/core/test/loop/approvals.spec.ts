@@ -247,6 +247,15 @@ describe('invariant 12: a forged client', () => {
     expect(await waiting()).toHaveLength(1);
   });
 
+  it('invariant 12: is held to the policy of the run, though it resumes without it', async () => {
+    const script = [calls(write('a')), calls(write('b'))];
+    const { run, decide, resume, done } = await shop(script, { version: 'open', allow: ['*'], flow: 'off' });
+    const { result: first } = await run({ policy: asking() });
+    await decide('approve');
+    expect(await resume(first.runId)).toMatchObject({ finishReason: 'waiting' });
+    expect(done).toEqual(['a']);
+  });
+
   it('invariant 12: gains nothing by a yes to what is denied by now', async () => {
     const { run, decide, resume, module, done } = await shop([calls(write('w')), text('Well.')]);
     const { result: first } = await run();
