@@ -25,8 +25,11 @@ export class CallAdmission {
   ) {}
 
   /** The input as the pipes made it, rebuilt from its canonical JSON. Throws `forbidden` or `invalid_args`. */
-  async admit(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ReadArguments> {
-    if (!tool.layers) return input;
+  admit(tool: Tool, input: ReadArguments, progress: CallProgress): ReadArguments | Promise<ReadArguments> {
+    return tool.layers ? this.piped(tool, input, progress) : input;
+  }
+
+  private async piped(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ReadArguments> {
     const piped = await this.throughLayers(tool, input, progress);
     return piped === input.built ? input : this.rebuilt(tool, piped, progress);
   }

@@ -28,10 +28,12 @@ export class CallIntake {
   async take(progress: CallProgress): Promise<AdmittedCall> {
     const { tool, input: sent } = await this.reader.read(progress);
     if (progress.request.refusal) throw new CallFailure(progress.request.refusal);
-    const admitted = await this.admission.admit(tool, sent, progress);
+    const admitting = this.admission.admit(tool, sent, progress);
+    const admitted = admitting instanceof Promise ? await admitting : admitting;
     progress.args = admitted.args;
     if (tool.allowReserved) await this.audit.optedOut(tool.allowReserved, { tool, input: admitted }, progress);
-    const input = await this.approvals.authorise(tool, admitted, progress);
+    const authorising = this.approvals.authorise(tool, admitted, progress);
+    const input = authorising instanceof Promise ? await authorising : authorising;
     progress.args = input.args;
     return { tool, input };
   }

@@ -14,12 +14,15 @@ export class CallLookup {
   constructor(private readonly catalog: ToolCatalog) {}
 
   /** Throws `tool_gone`, `policy_denied` or `unknown_tool`; the last two read alike, so that nobody learns what exists. */
-  async resolve(progress: CallProgress): Promise<Tool> {
+  resolve(progress: CallProgress): Tool | Promise<never> {
+    const tool = progress.scope.toolset.find(progress.request.call.name);
+    this.catalog.registry.count(tool !== undefined);
+    return tool ?? this.refuse(progress);
+  }
+
+  private async refuse(progress: CallProgress): Promise<never> {
     const { request, scope } = progress;
     const { name } = request.call;
-    const tool = scope.toolset.find(name);
-    this.catalog.registry.count(tool !== undefined);
-    if (tool) return tool;
     const howToGetBack = scope.toolset.removalOf(name);
     if (howToGetBack !== undefined) throw CallFailure.of('tool_gone', `The tool "${name}" is no longer available. ${howToGetBack}`);
     const message = unknownToolMessage(name, scope);

@@ -27,13 +27,16 @@ export class CallReader {
     const { request, scope } = progress;
     const announcement = { type: 'tool-call', step: request.step, toolCallId: request.call.toolCallId, tool: request.call.name } as const;
     try {
-      const tool = await this.lookup.resolve(progress);
+      const found = this.lookup.resolve(progress);
+      const tool = found instanceof Promise ? await found : found;
       progress.tool = tool;
-      await this.policy.admit(tool, progress);
+      const admission = this.policy.admit(tool, progress);
+      if (admission) await admission;
       progress.options = this.rules.optionsFor(tool, scope.options);
       const input = await this.argumentReader.read(tool, progress);
       progress.args = input.args;
-      await scope.emit({ ...announcement, args: shownArguments(input.args, tool.input.hidden) });
+      const shown = scope.emit({ ...announcement, args: shownArguments(input.args, tool.input.hidden) });
+      if (shown) await shown;
       return { tool, input };
     } catch (error) {
       await scope.emit(announcement);

@@ -13,9 +13,15 @@ import { permissionFor } from './tool-permission.js';
 @Injectable()
 export class PolicyGate {
   /** Throws `policy_denied`, before the arguments are looked at: what is wrong with them would tell that the tool exists. */
-  async admit(tool: Tool, progress: CallProgress): Promise<void> {
+  admit(tool: Tool, progress: CallProgress): void | Promise<void> {
+    const permission = permissionFor(tool, progress.scope);
+    if (permission instanceof Promise) return permission.then((decision) => this.assertAdmitted(tool, decision, progress));
+    this.assertAdmitted(tool, permission, progress);
+  }
+
+  private assertAdmitted(tool: Tool, decision: Decision, progress: CallProgress): void {
     const { scope } = progress;
-    progress.decision = await permissionFor(tool, scope);
+    progress.decision = decision;
     if (progress.decision.kind === 'deny') throw CallFailure.of('policy_denied', unknownToolMessage(tool.spec.id, scope));
   }
 

@@ -15,9 +15,14 @@ const logger = new Logger('ToolPolicy');
 /**
  * Policy's word on a tool and, where that does not deny it, the word of the tool's own `canCall`. Throws the interruption of a run that ends meanwhile.
  */
-export async function permissionFor(tool: Tool, scope: ExecutionScope): Promise<Decision> {
+export function permissionFor(tool: Tool, scope: ExecutionScope): Decision | Promise<Decision> {
   const decision = decide(scope.policies, subjectOf(tool, scope.actor));
-  if (decision.kind === 'deny' || (await letsIn(tool, scope))) return decision;
+  // Most tools have no word of their own, and wait for nothing.
+  return decision.kind === 'deny' || !tool.canCall ? decision : withOwnWord(tool, decision, scope);
+}
+
+async function withOwnWord(tool: Tool, decision: Decision, scope: ExecutionScope): Promise<Decision> {
+  if (await letsIn(tool, scope)) return decision;
   const { policyVersion, shadow } = decision;
   return { kind: 'deny', rule: 'canCall', reason: 'The tool does not let this actor call it.', policyVersion, ...(shadow && { shadow }) };
 }
