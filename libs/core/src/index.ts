@@ -40,7 +40,7 @@ export type { Limits } from './protocol/limits.js';
 export { LoopEventSink } from './protocol/loop-event.js';
 export type { EventStamp, LoopEvent, LoopEventBody, LoopEventOf, WarningCode } from './protocol/loop-event.js';
 export type { LoopProfile } from './protocol/loop-profile.js';
-export type { LoopHooks, LoopIteration, LoopRequest, ToolSelector } from './protocol/loop-request.js';
+export type { LoopHooks, LoopIteration, LoopRequest, ResumeRequest, ToolSelector } from './protocol/loop-request.js';
 export type { FinishReason, LoopResult, RunFailure } from './protocol/loop-result.js';
 export type {
   AssistantMessage,
@@ -153,6 +153,7 @@ export { tokenBudget } from './loop/history/token-budget.js';
 export { MemoryConversationStore } from './loop/memory.conversation.store.js';
 export { MemoryQuotaStore } from './loop/memory.quota.store.js';
 export type { ToolLoopOptions } from './loop/tool-loop.options.js';
+export type { ListingRequest } from './loop/run.preparation.js';
 export { ToolLoopService } from './loop/tool-loop.service.js';
 export { policies } from './policy/policy-presets.js';
 export { ToolLoopModule } from './tool-loop.module.js';

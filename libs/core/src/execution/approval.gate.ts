@@ -13,7 +13,7 @@ import { CallAudit } from './call.audit.js';
 import { CallFailure } from './call.failure.js';
 import { CallPending } from './call.pending.js';
 import { CallPreview } from './call.preview.js';
-import type { CallProgress } from './execution.scope.js';
+import type { CallProgress, ExecutionScope } from './execution.scope.js';
 import { linkSignal, untilAborted } from './interruption.js';
 import { PolicyGate } from './policy.gate.js';
 import { shownArguments } from './tool.outcome.js';
@@ -80,8 +80,9 @@ export class ApprovalGate {
       if (progress.request.isHeld) throw new CallPending();
       return input;
     }
-    if (approvals.mode === 'deny')
-      throw CallFailure.of('approval_denied', `${decision.reason} Nobody can give it in this run, so the call was not made.`);
+    const whoever = nobodyFor(progress.scope);
+    if (whoever !== undefined)
+      throw CallFailure.of('approval_denied', `The call was not made. It needs a person's approval: ${decision.reason} ${whoever}`);
     const record = (await this.askedBefore(call)) ?? (await this.ask(call));
     const answer = record.answer ?? (await this.answerTo(record, progress));
     if (!answer) return this.authoriseAgain(call);
@@ -137,15 +138,13 @@ export class ApprovalGate {
     await this.audit.asked(tool, input, record, progress);
     await this.store.add(record);
     scope.approvals.ask(request.call.toolCallId, record.request.approvalId);
-    await scope.emit({ type: 'approval-request', step: request.step, approval: record.request });
     return record;
   }
 
   /** Undefined once somebody has answered while the run waited. Throws `CallPending` where it does not wait. */
-  private async answerTo(
-    { request: { approvalId, expiresAt } }: ApprovalRecord,
-    { scope }: CallProgress,
-  ): Promise<ApprovalAnswer | undefined> {
+  private async answerTo({ request: approval }: ApprovalRecord, { scope, request }: CallProgress): Promise<ApprovalAnswer | undefined> {
+    const { approvalId, expiresAt } = approval;
+    await scope.emit({ type: 'approval-request', step: request.step, approval }); // again for whoever comes to watch later
     if (scope.approvals.mode === 'suspend') throw new CallPending(approvalId);
     const link = linkSignal(scope.signal, { ms: Math.max(0, Date.parse(expiresAt) - Date.now()), message: 'Nobody answered in time.' });
     try {
@@ -190,6 +189,13 @@ function expiryOf({ expiresAfterMs = EXPIRES_AFTER_MS }: ApprovalTerms): number 
 function withHidden(edited: JsonObject, sent: JsonObject, hidden: readonly string[]): JsonObject {
   const changed = Object.entries(edited).filter(([name]) => !hidden.includes(name));
   return Object.fromEntries([...changed, ...Object.entries(sent).filter(([name]) => hidden.includes(name))]);
+}
+
+/** Why nobody can approve a call of this run; undefined where somebody can. */
+function nobodyFor({ approvals, actorId }: ExecutionScope): string | undefined {
+  if (approvals.mode === 'deny') return 'Nobody can give it in this run.';
+  // Nobody could go on with the run, and where the policy names no role nobody could approve.
+  return actorId === undefined ? 'The actor of this run has no id, so nobody can give it.' : undefined;
 }
 
 function denialText({ reason }: ApprovalAnswer): string {

@@ -19,6 +19,7 @@ import type { ExecutionScope } from '../execution/execution.scope.js';
 import { closestTo } from '../catalog/suggestion.js';
 import { quotaFindings } from './quota-findings.js';
 import { QuotaGuard } from './quota.guard.js';
+import { choiceFindings } from './choice-findings.js';
 import { TOOL_LOOP_OPTIONS } from './tool-loop.tokens.js';
 import type { ToolLoopOptions } from './tool-loop.options.js';
 
@@ -61,6 +62,7 @@ export class LoopSettings {
       })),
       ...(model === undefined ? [] : this.modelFindings(model, at)),
       ...(policy ? this.policyFindings(policy, `${at} policy`) : []),
+      ...choiceFindings({ ...profile }, at),
       ...limitFindings(limits, `${at} limits`),
       ...executionFindings(`${at} execution`, execution),
       ...strategyFindings(injection || [], `${at} injection`, this.catalog),

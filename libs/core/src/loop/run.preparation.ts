@@ -10,7 +10,7 @@ import { ActorIdentity } from '../policy/actor.identity.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
 import type { ConversationKey } from '../protocol/conversation-store.js';
-import { InvalidRequestError } from '../protocol/errors.js';
+import { ConfigurationError, InvalidRequestError } from '../protocol/errors.js';
 import type { Limits } from '../protocol/limits.js';
 import type { LoopProfile } from '../protocol/loop-profile.js';
 import type { LoopRequest, ToolSelector } from '../protocol/loop-request.js';
@@ -19,6 +19,7 @@ import type { Tool } from '../protocol/tool.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import { canonicalJson } from '../schema/canonical-json.js';
 import { toJson } from '../schema/from-value.js';
+import { choiceFindings } from './choice-findings.js';
 import { LoopSettings } from './loop.settings.js';
 import { checkMessages } from './message.check.js';
 import { withProfile } from './named-loop.js';
@@ -50,6 +51,7 @@ export class RunPreparation {
   /** Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the application wrote. */
   prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, resumed?: ResumedRun): RunPlan<Output> {
     assertIdentified(own);
+    assertChoices(own);
     const request = withProfile(profile, own);
     const levels = [...narrowingsBefore(resumed, [own, profile]), own, profile];
     const run = runOf(request, resumed);
@@ -152,6 +154,12 @@ export class RunPreparation {
       'A conversation belongs to an actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).',
     );
   }
+}
+
+/** Throws `ConfigurationError` for a word that is none of an option's. */
+function assertChoices<Actor>(request: LoopRequest<unknown, Actor>): void {
+  const findings = choiceFindings({ ...request }, 'request');
+  if (findings.length > 0) throw new ConfigurationError(findings);
 }
 
 function assertIdentified<Actor>({ tenant, actor }: Pick<LoopRequest<unknown, Actor>, 'tenant' | 'actor'>): void {

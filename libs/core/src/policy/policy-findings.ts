@@ -22,11 +22,13 @@ export function policyFindings(policy: Policy, at: string, { tools, validators }
       problem: message,
       remedy: 'See the type Policy for the fields and their values.',
     }));
-  const { requireApproval = [], runBudgets = [] } = policy;
+  const { requireApproval = [], runBudgets = [], callBudgets = [] } = policy;
   return [
     ...patternsOf(policy).flatMap((pattern) => patternFindings(pattern, at, tools)),
     ...allowedBy(policy).flatMap((pattern) => untrustedFindings(pattern, at, tools)),
     ...requireApproval.flatMap((rule, index) => predicateFindings(rule, `${at}/requireApproval/${index}`, { tools, validators })),
+    ...emptyBudgets(runBudgets, `${at}/runBudgets`),
+    ...emptyBudgets(callBudgets, `${at}/callBudgets`),
     ...runBudgets.flatMap(({ sum, tools: patterns }, index) =>
       sum ? sumFindings(sum.argument, patterns, `${at}/runBudgets/${index}`, tools) : [],
     ),
@@ -94,6 +96,14 @@ function argumentFindings(
       problem: `None of the tools this is about has an argument "${name}".`,
       remedy: didYouMean(name, [...known]) ?? 'Name an argument of the tools, or remove the rule.',
     }));
+}
+
+/** A budget that limits nothing reads as protection. */
+function emptyBudgets(budgets: readonly object[], at: string): Finding[] {
+  return budgets.flatMap((budget, index) => {
+    if (Object.keys(budget).some((name) => name !== 'tools' && name !== 'beyond')) return [];
+    return [{ at: `${at}/${index}`, problem: 'The budget limits nothing.', remedy: 'Say what it limits, or remove it.' }];
+  });
 }
 
 /** A sum over what is no number would stay at nothing. */

@@ -79,7 +79,7 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   readonly prepareStep?: PrepareStep<Actor>;
   /**
    * What becomes of a call that needs a person's yes. `suspend`: the run ends as `waiting`, and `ToolLoopService.resume` goes on with it. `wait`: the run
-   * stays open until somebody answers, or its time is up. `deny`: the call is refused. @default 'suspend'
+   * stays open until somebody answers, the approval expires or the run's time (`limits.runMs`) is up. `deny`: the call is refused. @default 'suspend'
    */
   readonly approvals?: 'suspend' | 'wait' | 'deny';
   readonly hooks?: LoopHooks;

@@ -122,6 +122,26 @@ describe('a run whose call needs a yes', () => {
     expect(done).toEqual([]);
   });
 
+  it('tells again what it waits for, to whoever comes to watch later', async () => {
+    const { run, loop, request } = await shop([calls(write('w'))]);
+    const { result: first, events } = await run();
+    const later = await collect((await loop.resume(first.runId, request())).events$);
+    const [asked, again] = [events, later].map((seen) => eventsOf(seen, 'approval-request')[0]?.approval);
+    expect(again).toEqual(asked);
+  });
+
+  it('makes no call for an actor whom nothing identifies: nobody could go on with the run', async () => {
+    const { run, done } = await shop([calls(write('w')), text('Well.')]);
+    const { result } = await run({ actor: { name: 'somebody' } });
+    expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'denied', error: { code: 'approval_denied' } }] });
+    expect(done).toEqual([]);
+  });
+
+  it.each([{ approvals: 'hold' }, { onToolError: 'rety' }, { onForbidden: true }])('is refused with %j', async (wrong) => {
+    const { loop, request } = await shop([]);
+    expect(() => loop.open(request(wrong as never))).toThrow('Did you mean');
+  });
+
   it('numbers the events of its parts in one row', async () => {
     const { run, decide, loop, request } = await shop([calls(write('w')), text('Done.')]);
     const { result: first, events } = await run();

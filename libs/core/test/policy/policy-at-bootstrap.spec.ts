@@ -98,6 +98,14 @@ describe('invariant 3: a policy does not start the application', () => {
     ]);
   });
 
+  it('invariant 3: when a budget limits nothing', async () => {
+    const policy: Policy = { allow: [], runBudgets: [{ tools: ['crm__*'], beyond: 'ask' }], callBudgets: [{}] };
+    expect((await findingsOf(withPolicy(policy))).map(({ at, problem }) => [at, problem])).toEqual([
+      ['ToolLoopModule policy/runBudgets/0', 'The budget limits nothing.'],
+      ['ToolLoopModule policy/callBudgets/0', 'The budget limits nothing.'],
+    ]);
+  });
+
   it('invariant 3: all findings of it at once', async () => {
     const findings = await findingsOf(withPolicy({ allow: ['crm__x'], deny: ['weather'] }));
     expect(findings.map(({ problem }) => problem)).toEqual([
