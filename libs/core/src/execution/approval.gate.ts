@@ -5,8 +5,7 @@ import { ApprovalStore, type ApprovalAnswer, type ApprovalBinding, type Approval
 import type { JsonObject } from '../protocol/json.js';
 import type { ApprovalTerms, Decision } from '../protocol/policy.js';
 import type { Tool } from '../protocol/tool.js';
-import { canonicalJson, sha256 } from '../schema/canonical-json.js';
-import { toJson } from '../schema/from-value.js';
+import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { ApprovedEdit } from './approved.edit.js';
 import type { ReadArguments } from './argument.reader.js';
 import { CallAudit } from './call.audit.js';
@@ -102,7 +101,7 @@ export class ApprovalGate {
     const approvalId = scope.approvals.approvalOf(request.call.toolCallId);
     const record = approvalId === undefined ? undefined : await this.store.find(approvalId);
     if (!record || (!record.answer && isExpired(record))) return undefined; // nobody can answer it any more
-    const isSame = textOf(record.binding) === textOf(bindingOf(call)) && termsOf(record.terms) === termsOf(call.decision.approval ?? []);
+    const isSame = textOf(record.binding, record.terms) === textOf(bindingOf(call), call.decision.approval ?? []);
     return isSame ? record : undefined;
   }
 
@@ -215,12 +214,8 @@ function bindingOf({ tool, input, decision, progress: { scope, request } }: Judg
   };
 }
 
-function termsOf(terms: ApprovalRecord['terms']): string {
-  return canonicalJson(toJson(terms));
-}
-
-function textOf(binding: ApprovalBinding): string {
-  return canonicalJson(toJson(binding));
+function textOf(binding: ApprovalBinding, terms: readonly ApprovalTerms[]): string {
+  return canonicalDeclaration({ binding, terms });
 }
 
 /** The rule of one policy: that of another version is another. */

@@ -3,8 +3,7 @@ import type { JsonObject } from '../protocol/json.js';
 import type { Tool } from '../protocol/tool.js';
 import { ArgumentReader, type ReadArguments } from './argument.reader.js';
 import type { ApprovalRecord } from '../protocol/approval.js';
-import { canonicalJson } from '../schema/canonical-json.js';
-import { toJson } from '../schema/from-value.js';
+import { canonicalDeclaration } from '../schema/canonical-json.js';
 import { CallAudit } from './call.audit.js';
 import { CallFailure } from './call.failure.js';
 import { CallAdmission } from './call.admission.js';
@@ -26,8 +25,8 @@ export class ApprovedEdit {
     const edited = { ...progress, request: { ...progress.request, call } };
     const input = await this.admission.admit(tool, await this.reader.read(tool, edited), edited);
     const { kind, approval = [] } = this.policy.judge(tool, input.args, progress); // a yes does not let in what is denied
-    const met = new Set(terms.map((one) => canonicalJson(toJson(one))));
-    if (kind === 'require_approval' && !approval.every((one) => met.has(canonicalJson(toJson(one)))))
+    const met = new Set(terms.map(canonicalDeclaration));
+    if (kind === 'require_approval' && !approval.every((one) => met.has(canonicalDeclaration(one))))
       throw CallFailure.of('approval_denied', 'What the approver made of the call needs the approval of somebody else.');
     await this.audit.decided(tool, input, progress);
     return input;

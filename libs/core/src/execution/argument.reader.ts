@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { JsonObject, JsonValue } from '../protocol/json.js';
+import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import type { ToolCall } from '../protocol/message.js';
 import type { InputReading, Tool, ToolInputCodec } from '../protocol/tool.js';
 import { canonicalJson } from '../schema/canonical-json.js';
@@ -63,7 +63,7 @@ function parseArguments({ arguments: text }: ToolCall, mostBytes: number): JsonO
   const value = parseJson(text);
   if (value === undefined) throw CallFailure.of('invalid_json', 'The arguments are not JSON. Send one JSON object.');
   if (value === null) return {};
-  if (isObject(value)) return value;
+  if (isJsonObject(value)) return value;
   throw CallFailure.of(
     'invalid_args',
     `The arguments must be one JSON object, not ${Array.isArray(value) ? 'a list' : `a ${typeof value}`}.`,
@@ -93,8 +93,4 @@ function canonicalOf(args: JsonObject): string {
   } catch {
     throw CallFailure.of('invalid_args', 'The arguments hold a number that is too large.');
   }
-}
-
-function isObject(value: JsonValue): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

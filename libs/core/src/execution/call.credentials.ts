@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { HttpException, type LoggerService } from '@nestjs/common';
-import type { JsonValue } from '../protocol/json.js';
+import { isJsonList, type JsonValue } from '../protocol/json.js';
 import type { Credential } from '../protocol/tool-call-context.js';
 import { ToolError, type ToolFailure } from '../protocol/tool-error.js';
 import { CallFailure } from './call.failure.js';
@@ -33,7 +33,7 @@ export class CallCredentials {
   json(value: JsonValue): JsonValue {
     if (typeof value === 'string') return this.text(value);
     if (typeof value !== 'object' || value === null) return value;
-    if (isList(value)) return value.map((item) => this.json(item));
+    if (isJsonList(value)) return value.map((item) => this.json(item));
     return Object.fromEntries(Object.entries(value).map(([name, item]) => [this.text(name), this.json(item)]));
   }
 
@@ -89,8 +89,4 @@ export function discreetLogger(logger: LoggerService, credentials: () => CallCre
 /** As it stands, in a URL, and in JSON. */
 function formsOf(token: string): string[] {
   return [token, encodeURIComponent(token), JSON.stringify(token).slice(1, -1)];
-}
-
-function isList(value: JsonValue): value is readonly JsonValue[] {
-  return Array.isArray(value);
 }

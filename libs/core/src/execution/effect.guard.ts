@@ -6,7 +6,7 @@ import type { ReadArguments } from './argument.reader.js';
 import { CallFailure } from './call.failure.js';
 import type { CallProgress } from './execution.scope.js';
 import { declaredKeyOf, idempotencyKeyOf } from './idempotency-key.js';
-import { Interruption, linkSignal, untilAborted } from './interruption.js';
+import { Interruption, untilAborted, withinTime } from './interruption.js';
 
 /** A journal that has not answered by then must not keep the run from ending. */
 const LONGEST_FINISH_MS = 10_000;
@@ -73,13 +73,10 @@ export class EffectGuard {
 
   /** When the journal fails the key stays taken, which errs on the side of no second effect. */
   private async settle(tool: Tool, { scope }: CallProgress, tell: () => Promise<void>): Promise<void> {
-    const link = linkSignal(undefined, { ms: LONGEST_FINISH_MS, message: `It took longer than ${LONGEST_FINISH_MS} ms.` });
     try {
-      await untilAborted(tell(), link.signal);
+      await withinTime(tell(), LONGEST_FINISH_MS);
     } catch (error) {
       this.logger.error(`The outcome of ${tool.spec.declaredId} could not be kept (run ${scope.run.runId}).`, error);
-    } finally {
-      link.release();
     }
   }
 }

@@ -63,3 +63,13 @@ export function untilAborted<Result>(work: Promise<Result>, signal: AbortSignal)
     work.then(settle(resolve), settle<unknown>(reject));
   });
 }
+
+/** Settles as the work does, or rejects when it has not after so many milliseconds: a store that is slow must not keep a run from ending. */
+export async function withinTime<Result>(work: Promise<Result>, ms: number, parent?: AbortSignal): Promise<Result> {
+  const link = linkSignal(parent, { ms, message: `It took longer than ${ms} ms.` });
+  try {
+    return await untilAborted(work, link.signal);
+  } finally {
+    link.release();
+  }
+}

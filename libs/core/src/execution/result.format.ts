@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue } from '../protocol/json.js';
+import { isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
 import { toJsonApi } from './call.failure.js';
@@ -49,14 +49,10 @@ export function metadataOf(tool: Tool, { options, scope, startedAt }: CallProgre
 
 /** The value with its metadata, where it is an object: a list or a scalar has no place for it. */
 export function withMetadata(value: JsonValue, metadata: JsonObject | undefined): JsonValue {
-  return metadata && isObject(value) ? { ...value, _execution_metadata: metadata } : value;
+  return metadata && isJsonObject(value) ? { ...value, _execution_metadata: metadata } : value;
 }
 
 /** A method that returns nothing, or of which nothing is shown, says so in a way a model understands; `null` is an answer. */
 function isVoid({ spec: { redaction } }: Tool, live: unknown): boolean {
   return redaction.kind === 'reveal' && (live === undefined || redaction.fields.length === 0);
-}
-
-function isObject(value: JsonValue): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,5 @@
 import type { PreviewChange, ToolPreview } from '../protocol/approval.js';
-import type { JsonObject, JsonValue } from '../protocol/json.js';
+import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { compileReveal } from '../schema/revealed.projection.js';
 
 /** Of a sentence, of the name of what changes, and of each value before and after. */
@@ -15,10 +15,10 @@ const preview = compileReveal(['sentence', 'changes']);
  */
 export function shownPreview(made: unknown, args: JsonObject, hidden: readonly string[]): ToolPreview {
   const json = preview.project(typeof made === 'string' ? { sentence: made } : made, 'ui');
-  const { sentence, changes } = isObject(json) ? json : {};
+  const { sentence, changes } = isJsonObject(json) ? json : {};
   if (typeof sentence !== 'string' || sentence.trim() === '') throw new TypeError('A preview is a sentence, or an object that has one.');
   const cover = coverFor(hidden.flatMap((name) => wordsIn(args[name])));
-  const shown = isList(changes) ? changes.map((change) => shownChange(change, cover, hidden)) : [];
+  const shown = isJsonList(changes) ? changes.map((change) => shownChange(change, cover, hidden)) : [];
   return { sentence: line(cover(sentence)), ...(shown.length > 0 && { changes: bounded(shown) }) };
 }
 
@@ -40,7 +40,7 @@ function wordsIn(value: JsonValue | undefined): string[] {
 }
 
 function shownChange(change: JsonValue, cover: Cover, hidden: readonly string[]): PreviewChange {
-  const { field, before, after } = isObject(change) ? change : {};
+  const { field, before, after } = isJsonObject(change) ? change : {};
   if (typeof field !== 'string') throw new TypeError('A change of a preview has no field.');
   const shown = (value: JsonValue): JsonValue => (hidden.includes(field) ? REDACTED : brief(covered(value, cover)));
   return {
@@ -53,8 +53,8 @@ function shownChange(change: JsonValue, cover: Cover, hidden: readonly string[])
 function covered(value: JsonValue, cover: Cover): JsonValue {
   if (typeof value === 'string') return cover(value);
   if (typeof value === 'number') return cover(String(value)) === String(value) ? value : REDACTED;
-  if (isList(value)) return value.map((item) => covered(item, cover));
-  if (!isObject(value)) return value;
+  if (isJsonList(value)) return value.map((item) => covered(item, cover));
+  if (!isJsonObject(value)) return value;
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [cover(name), covered(item, cover)]));
 }
 
@@ -78,12 +78,4 @@ function bounded(changes: readonly PreviewChange[]): readonly PreviewChange[] {
   if (changes.length <= MOST_CHANGES) return changes;
   const kept = changes.slice(0, MOST_CHANGES - 1);
   return [...kept, { field: `… and ${changes.length - kept.length} more` }];
-}
-
-function isList(value: JsonValue | undefined): value is readonly JsonValue[] {
-  return Array.isArray(value);
-}
-
-function isObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

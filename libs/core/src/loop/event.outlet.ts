@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import { linkSignal, untilAborted } from '../execution/interruption.js';
+import { Interruption, withinTime } from '../execution/interruption.js';
 import type { LoopEvent, LoopEventBody, LoopEventSink } from '../protocol/loop-event.js';
 
 /** Whoever reads a run's events. */
@@ -81,16 +81,13 @@ export class EventOutlet {
   }
 
   private async keep(sink: LoopEventSink, event: LoopEvent): Promise<void> {
-    const link = linkSignal(undefined, { ms: LONGEST_WRITE_MS, message: `It took longer than ${LONGEST_WRITE_MS} ms.` });
     try {
       const written = sink.write(event);
-      if (written) await untilAborted(Promise.resolve(written), link.signal);
+      if (written) await withinTime(Promise.resolve(written), LONGEST_WRITE_MS);
     } catch (error) {
-      if (link.signal.aborted) this.critical = this.critical.filter((other) => other !== sink);
+      if (error instanceof Interruption && error.kind === 'timeout') this.critical = this.critical.filter((other) => other !== sink);
       this.logger.error(`${sink.constructor.name} did not take event ${event.sequence}, ${event.type}, of run ${this.runId}.`, error);
       this.onFailure(error);
-    } finally {
-      link.release();
     }
   }
 

@@ -2,7 +2,7 @@ import { Logger } from '@nestjs/common';
 import { Observable } from 'rxjs';
 import { Toolset } from '../catalog/toolset.js';
 import { selects } from '../catalog/tool.selection.js';
-import { Interruption, linkSignal, untilAborted, type LinkedSignal } from '../execution/interruption.js';
+import { Interruption, linkSignal, untilAborted, withinTime, type LinkedSignal } from '../execution/interruption.js';
 import { strictlyListed } from '../execution/tool-permission.js';
 import type { ConversationKey, ConversationStore } from '../protocol/conversation-store.js';
 import { InvalidRequestError, RunError } from '../protocol/errors.js';
@@ -150,9 +150,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const last = await this.services.loop.drive({ ...first, messages: history }, live);
     if (last.pending && last.finish?.reason === 'waiting') return this.suspend(last, last.pending, { past, live });
     const state = last.pending ? closed(last, last.pending) : last;
-    const added = labelled(state.messages).slice(past);
-    const hasAnswer = added.some(({ role }) => role === 'assistant');
-    return plan.conversation && hasAnswer ? this.keep(plan.conversation, added, state) : state;
+    const hasAnswer = state.messages.slice(past).some(({ role }) => role === 'assistant');
+    return plan.conversation && hasAnswer ? this.keep(plan.conversation, labelled(state.messages).slice(past), state) : state;
   }
 
   private async loaded(): Promise<{ readonly past: number; readonly history: readonly Message[] }> {
@@ -180,14 +179,11 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   /** A conversation that cannot be kept makes the run an error; the transcript stays with the result. */
   private async keep(conversation: ConversationKey, added: readonly Message[], state: LoopState): Promise<LoopState> {
-    const link = linkSignal(undefined, { ms: LONGEST_APPEND_MS, message: `It took longer than ${LONGEST_APPEND_MS} ms.` });
     try {
-      await untilAborted(this.services.conversations.append(conversation, added), link.signal);
+      await withinTime(this.services.conversations.append(conversation, added), LONGEST_APPEND_MS);
       return state;
     } catch (error) {
       return this.failed(state, new Error('The conversation could not be kept.', { cause: error }));
-    } finally {
-      link.release();
     }
   }
 

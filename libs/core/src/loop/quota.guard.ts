@@ -1,6 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { interruptionFailure } from '../execution/call.failure.js';
-import { Interruption, linkSignal, untilAborted } from '../execution/interruption.js';
+import { Interruption, withinTime } from '../execution/interruption.js';
 import type { FinishReason } from '../protocol/loop-result.js';
 import type { Quota, QuotaStore } from '../protocol/quota.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
@@ -78,17 +78,14 @@ export class QuotaGuard {
   /** The store is told in any case; a run that was aborted does not wait for its answer. */
   private async use({ quantity, windowMs }: Quota, amount: number, signal: AbortSignal): Promise<number> {
     const { tenant } = this.run;
-    const link = linkSignal(signal, { ms: LONGEST_USE_MS, message: `It took longer than ${LONGEST_USE_MS} ms.` });
     try {
       const using = Promise.resolve(this.store.use({ tenant, quantity, windowMs, amount }));
       using.catch((error: unknown) => this.report(error));
-      return await untilAborted(using, link.signal);
+      return await withinTime(using, LONGEST_USE_MS, signal);
     } catch (error) {
       if (signal.aborted) throw Interruption.from(signal);
       this.report(error);
       throw new Error('The quotas could not be counted.', { cause: error });
-    } finally {
-      link.release();
     }
   }
 

@@ -17,8 +17,7 @@ import type { LoopRequest, ToolSelector } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
 import type { Tool } from '../protocol/tool.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
-import { canonicalJson } from '../schema/canonical-json.js';
-import { toJson } from '../schema/from-value.js';
+import { canonicalDeclaration } from '../schema/canonical-json.js';
 import { choiceFindings } from './choice-findings.js';
 import { LoopSettings } from './loop.settings.js';
 import { checkMessages } from './message.check.js';
@@ -171,8 +170,8 @@ function assertIdentified<Actor>({ tenant, actor }: Pick<LoopRequest<unknown, Ac
 
 /** The policies under which a run waited and which nobody says any more: resuming it another way widens nothing. */
 function narrowingsBefore(resumed: ResumedRun | undefined, levels: readonly Narrowing[]): readonly Narrowing[] {
-  const said = new Set(levels.map(({ policy }) => policy && canonicalJson(toJson(policy))));
-  return (resumed?.saved.policies ?? []).flatMap((policy) => (said.has(canonicalJson(toJson(policy))) ? [] : { policy }));
+  const said = new Set(levels.map(({ policy }) => policy && canonicalDeclaration(policy)));
+  return (resumed?.saved.policies ?? []).flatMap((policy) => (said.has(canonicalDeclaration(policy)) ? [] : { policy }));
 }
 
 function runOf<Actor>(

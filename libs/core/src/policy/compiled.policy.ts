@@ -1,6 +1,5 @@
 import { PolicyEngine, type ApprovalTerms, type Decision, type Policy, type PolicyCall, type PolicySubject } from '../protocol/policy.js';
-import { canonicalJson, sha256 } from '../schema/canonical-json.js';
-import { toJson } from '../schema/from-value.js';
+import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { SchemaValidators } from '../schema/schema.validators.js';
 import { approvalRuling } from './approval-rules.js';
 import { flowRuling } from './flow-rule.js';
@@ -19,7 +18,7 @@ export class CompiledPolicy extends PolicyEngine {
   ) {
     super();
     this.policy = structuredClone(policy); // what is changed afterwards has another version, or none
-    this.version = policy.version ?? `sha256:${sha256(canonicalJson(toJson(policy))).slice(0, 16)}`;
+    this.version = policy.version ?? `sha256:${sha256(canonicalDeclaration(policy)).slice(0, 16)}`;
   }
 
   override decide(subject: PolicySubject): Decision {

@@ -1,5 +1,5 @@
 import type { JSONSchema7 } from 'json-schema';
-import type { JsonValue } from '../protocol/json.js';
+import { isJsonList, type JsonValue } from '../protocol/json.js';
 import type { PolicyCall, PolicySubject } from '../protocol/policy.js';
 
 /**
@@ -29,7 +29,7 @@ function propertyOf({ properties = {} }: JSONSchema7, name: string): JSONSchema7
 /** Texts and numbers at any depth, keys of objects included, without those the schema itself gives. */
 function tellingValues(value: JsonValue | undefined, schema: JSONSchema7): (string | number)[] {
   if (value === undefined || value === null || isGiven(value, schema)) return [];
-  if (isList(value)) return value.flatMap((item) => tellingValues(item, itemsOf(schema)));
+  if (isJsonList(value)) return value.flatMap((item) => tellingValues(item, itemsOf(schema)));
   if (typeof value === 'object') return Object.entries(value).flatMap(([key, item]) => tellingEntry(key, item, schema));
   return typeof value === 'boolean' || value === '' ? [] : [value];
 }
@@ -46,8 +46,4 @@ function isGiven(value: JsonValue, schema: JSONSchema7): boolean {
 
 function itemsOf({ items }: JSONSchema7): JSONSchema7 {
   return typeof items === 'object' && !Array.isArray(items) ? items : {};
-}
-
-function isList(value: JsonValue): value is readonly JsonValue[] {
-  return Array.isArray(value);
 }

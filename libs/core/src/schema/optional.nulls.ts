@@ -1,5 +1,5 @@
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
-import type { JsonObject, JsonValue } from '../protocol/json.js';
+import { isJsonList, type JsonObject, type JsonValue } from '../protocol/json.js';
 import { definitionNamed } from './schema.subset.js';
 
 /** Deeper arguments are refused later on; until then they must not exhaust the stack. */
@@ -31,15 +31,11 @@ function objectWithout(value: JsonObject, plan: Plan, depth: number): JsonObject
 
 function valueWithout(value: JsonValue, plan: Plan | undefined, depth: number): JsonValue {
   if (!plan || typeof value !== 'object' || value === null || depth > MAX_DEPTH) return value;
-  return isList(value) ? value.map((item) => valueWithout(item, plan.items, depth + 1)) : objectWithout(value, plan, depth);
+  return isJsonList(value) ? value.map((item) => valueWithout(item, plan.items, depth + 1)) : objectWithout(value, plan, depth);
 }
 
 function partAt({ properties, others }: Plan, name: string): Plan | undefined {
   return properties.has(name) ? properties.get(name) : others;
-}
-
-function isList(value: JsonValue): value is readonly JsonValue[] {
-  return Array.isArray(value);
 }
 
 type Definition = JSONSchema7Definition | undefined;
