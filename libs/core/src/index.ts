@@ -26,7 +26,7 @@ export type { JournalClaim, JournalKey, JournalOutcome, JournalStart } from './p
 export { ConversationStore } from './protocol/conversation-store.js';
 export type { ConversationKey } from './protocol/conversation-store.js';
 export type { DirectiveRequest } from './protocol/directive.js';
-export { ConfigurationError, InvalidRequestError, ModelError, RunError } from './protocol/errors.js';
+export { ConfigurationError, InvalidRequestError, ModelError, RunElsewhereError, RunError } from './protocol/errors.js';
 export type { Finding } from './protocol/errors.js';
 export { DEFAULT_EXECUTION } from './protocol/execution-options.js';
 export type { ExecutionOptions, ToolExecutionOptions } from './protocol/execution-options.js';
@@ -74,6 +74,9 @@ export { QuotaStore } from './protocol/quota.js';
 export type { Quota, QuotaQuantity, QuotaUse } from './protocol/quota.js';
 export type { Register, RegisteredActor } from './protocol/register.js';
 export type { RunHandle } from './protocol/run-handle.js';
+export type { RunEntry, RunJournal } from './protocol/run-journal.js';
+export { DurableRuns, type NamedProfile } from './protocol/durable-runs.js';
+export { RunOpener, type KeptRun } from './loop/run.opener.js';
 export { SuspendedRunStore } from './protocol/suspended-run.js';
 export type { SuspendedRun } from './protocol/suspended-run.js';
 export { MemorySuspendedRunStore } from './loop/memory.suspended.run.store.js';

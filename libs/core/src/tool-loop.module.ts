@@ -46,6 +46,7 @@ import { MemoryQuotaStore } from './loop/memory.quota.store.js';
 import { MemorySuspendedRunStore } from './loop/memory.suspended.run.store.js';
 import { ModelStep } from './loop/model.step.js';
 import { RunOpener } from './loop/run.opener.js';
+import { RunServices } from './loop/run.services.js';
 import { RunPreparation } from './loop/run.preparation.js';
 import { StepPreparation } from './loop/step.preparation.js';
 import { StructuredAnswers } from './loop/structured.answer.js';
@@ -124,6 +125,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   FinalAnswer,
   ToolLoop,
   SuspendedRuns,
+  RunServices,
   RunPreparation,
   RunOpener,
   ToolLoopBootstrap,
@@ -178,7 +180,7 @@ export class ToolLoopModule extends ConfigurableModuleClass {
    * named.
    */
   static forFeature(options: ToolFeatureOptions): DynamicModule {
-    const loops = Object.entries(options.loops ?? {}).map(([name, profile]) => loopProvider(toolLoopToken(name), profile));
+    const loops = Object.entries(options.loops ?? {}).map(([name, profile]) => loopProvider(toolLoopToken(name), profile, name));
     return {
       module: ToolFeatureModule,
       global: true, // so that every module can inject the loops
@@ -193,8 +195,8 @@ export class ToolLoopModule extends ConfigurableModuleClass {
 @Module({})
 class ToolFeatureModule {}
 
-function loopProvider(provide: InjectionToken, profile: LoopProfile): FactoryProvider {
-  return { provide, inject: [RunOpener], useFactory: (runs: RunOpener) => new ToolLoopService(runs, profile) };
+function loopProvider(provide: InjectionToken, profile: LoopProfile, name?: string): FactoryProvider {
+  return { provide, inject: [RunOpener], useFactory: (runs: RunOpener) => new ToolLoopService(runs, profile, name) };
 }
 
 function hostsOf({ entities = [] }: ToolFeatureOptions): Provider[] {

@@ -32,6 +32,7 @@ export class EffectGuard {
       case 'finished':
         return claim.outcome;
       case 'in_progress':
+        if (progress.request.mayHaveRun && tool.idempotencyKey) return undefined; // whoever performs it knows the key again
         throw CallFailure.of(
           'unknown_outcome',
           'This call was begun before and nobody knows whether its effect took place. Do not repeat it; check first.',

@@ -53,6 +53,8 @@ export interface CallRequest {
   readonly refusal?: ToolFailure;
   /** Set where an earlier call of the step waits for a decision: the call may ask for one as well, and is not made. */
   readonly isHeld?: boolean;
+  /** Set where a process that is gone may have begun the call. @default false */
+  readonly mayHaveRun?: boolean;
 }
 
 /** What the pipeline has found out about a call so far; the record is made from it, however far the call came. */

@@ -1,6 +1,7 @@
 import type { SavedApprovals } from '../execution/run.approvals.js';
 import type { SavedHandles } from '../injection/entity.handles.js';
 import { InvalidRequestError } from '../protocol/errors.js';
+import type { JsonObject } from '../protocol/json.js';
 import type { Policy, RunSpending } from '../protocol/policy.js';
 import type { SuspendedRun } from '../protocol/suspended-run.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
@@ -15,7 +16,7 @@ export type SavedState = Pick<LoopState, 'step' | 'messages' | 'cut' | 'usage' |
 /** What became of a call, without the tool and what it returned. */
 export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending'>;
 
-/** The content of a suspended run. */
+/** A run that stands still, whether it waits or its process is gone. */
 export interface SavedRun {
   readonly requestId: string;
   readonly conversationId?: string;
@@ -24,7 +25,8 @@ export interface SavedRun {
   /** Messages that the conversation had before the run. */
   readonly past: number;
   readonly state: SavedState;
-  readonly pending: Pick<PendingStep, 'answer' | 'limit'> & { readonly outcomes: readonly SavedOutcome[] };
+  /** The step that is not over. Absent where the run stands between two steps. */
+  readonly pending?: Pick<PendingStep, 'answer' | 'limit' | 'isPlanned'> & { readonly outcomes: readonly SavedOutcome[] };
   readonly approvals: SavedApprovals;
   readonly handles: SavedHandles;
   readonly policies: readonly Policy[];
@@ -36,11 +38,17 @@ export interface SavedRun {
 export function fromSuspendedRun({ version, runId, content }: SuspendedRun): SavedRun {
   if (version !== 1)
     throw new InvalidRequestError('unknown_run', `The run ${runId} was suspended by another version of Toolloop and cannot go on.`);
+  return fromSavedJson(content);
+}
+
+/** Reads the JSON of a saved run. */
+export function fromSavedJson(content: JsonObject): SavedRun {
   const saved = content as unknown as SavedRun;
+  const { state, pending } = saved;
   return {
     ...saved,
-    state: { ...saved.state, records: saved.state.records.map(withDates) },
-    pending: { ...saved.pending, outcomes: saved.pending.outcomes.map(revived) },
+    state: { ...state, records: state.records.map(withDates) },
+    ...(pending && { pending: { ...pending, outcomes: pending.outcomes.map(revived) } }),
   };
 }
 

@@ -9,16 +9,20 @@ import { RunEntityHandles } from '../injection/entity.handles.js';
 import { MessageFlow } from '../policy/message.flow.js';
 import { SpendingLedger } from '../policy/spending.ledger.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
+import type { RunJournal } from '../protocol/run-journal.js';
 import type { LoopHooks } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
 import type { Usage } from '../protocol/usage.js';
 import { CallCounter } from './call.counter.js';
 import { CallIds } from './call.ids.js';
 import { assistantMessage } from './assistant-message.js';
+import { RunRecorder } from './run.recorder.js';
+import type { SavedPlace } from './saved-run.js';
 import { pagesFor, withReader, type RunTools } from './result-offer.js';
 import type { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
 import type { ResumedRun } from './suspended.runs.js';
+import type { LoopState } from './loop.state.js';
 import { ToolsetNarrowing } from './toolset.narrowing.js';
 
 /** What a hook is called with, by its name. */
@@ -30,7 +34,7 @@ export interface RunStart {
   readonly history: readonly Message[];
   /** Filled by `RunHandle.addInput` while the run goes on. */
   readonly inputs: RunInputs;
-  /** Set where the run goes on after it waited. */
+  /** Set where the run goes on after it stood still. */
   readonly resumed?: ResumedRun;
 }
 
@@ -43,6 +47,8 @@ export class LiveRun {
   readonly approvals: RunApprovals;
   readonly pages: ResultPages | undefined;
   readonly spending: SpendingLedger;
+  /** Writes a durable run down. */
+  recorder: RunRecorder | undefined;
   private flow = MessageFlow.of([]);
   private readonly logger = new Logger(LiveRun.name);
 
@@ -56,12 +62,22 @@ export class LiveRun {
     const { saved } = start.resumed ?? {};
     this.handles = new RunEntityHandles(saved?.handles);
     this.counter = new CallCounter(limits, saved?.counts);
-    const asked = saved ? [assistantMessage(saved.pending.answer)] : [];
+    const asked = saved?.pending ? [assistantMessage(saved.pending.answer)] : [];
     this.callIds = new CallIds([...start.history, ...asked], limits.toolCallIdLength);
     this.approvals = new RunApprovals(plan.options.approvals ?? 'suspend', saved?.approvals);
     this.spending = new SpendingLedger(saved?.spent);
     this.pages = pagesFor(plan, start.history, start.resumed);
     if (saved) Object.assign(this.spending, spentIn(saved.state.usage));
+  }
+
+  /** From here on a durable run is written down. */
+  recordTo(journal: RunJournal | undefined, from: LoopState, place: () => SavedPlace): void {
+    this.recorder = journal && new RunRecorder(journal, this, place, from);
+  }
+
+  /** Whether another process goes on with the run. */
+  get isElsewhere(): boolean {
+    return this.recorder?.isElsewhere ?? false;
   }
 
   /** Counts what the run has used until now in its own ledger, and what is new of it in its tenant's quotas. */

@@ -8,7 +8,9 @@ export interface PendingStep {
   readonly answer: ModelAnswer;
   /** What the model was offered. */
   readonly offered: Toolset;
-  /** One per call, in their order; those that wait are pending. */
+  /** Whether its calls were counted: else a process ended before it knew what became of them, and they are counted again. */
+  readonly isPlanned: boolean;
+  /** Of each call that was begun, in their order; those that wait are pending. */
   readonly outcomes: readonly ToolOutcome[];
   /** The limit that a call of the step reached. */
   readonly limit?: FinishReason;

@@ -5,7 +5,9 @@ import { ResultPages } from '../execution/result.pages.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
 import type { Message } from '../protocol/message.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ToolSpec } from '../protocol/tool.js';
+import type { SavedRun } from './from-suspended-run.js';
 import type { RunPlan } from './run.plan.js';
 import type { ResumedRun } from './suspended.runs.js';
 
@@ -24,10 +26,13 @@ export function pagesFor({ injection, execution }: RunPlan, history: readonly Me
   if (isKeptOut || injection.strategies.length === 0) return undefined;
   if (resumed?.remains?.pages) return resumed.remains.pages;
   const results = history.filter(({ role }) => role === 'tool').length;
-  const waiting = resumed?.saved.pending.outcomes ?? [];
-  const records = [...(resumed?.saved.state.records ?? []), ...waiting.map(({ record }) => record)];
-  const earlier = { results: results + waiting.length, hasHandles: records.some(({ truncated }) => truncated) };
-  return new ResultPages(execution.limits.keptResultBytes, earlier);
+  const records = resumed ? recordsOf(resumed.saved) : { ended: [], waiting: [] };
+  const hasHandles = [...records.ended, ...records.waiting].some(({ truncated }) => truncated);
+  return new ResultPages(execution.limits.keptResultBytes, { results: results + records.waiting.length, hasHandles });
+}
+
+function recordsOf({ state, pending }: SavedRun): Readonly<Record<'ended' | 'waiting', readonly ToolInvocationRecord[]>> {
+  return { ended: state.records, waiting: pending?.outcomes.map(({ record }) => record) ?? [] };
 }
 
 /** The run's tools with the one that reads on, once there is something to read. It answers a limit of ours, so the cap of injected tools does not hold. */

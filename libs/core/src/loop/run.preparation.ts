@@ -32,6 +32,9 @@ export type ListingRequest<Actor> = Pick<LoopRequest<unknown, Actor>, 'actor' | 
 /** What a run and its loop each say of the tools; neither can let in what the other keeps out. */
 type Narrowing = Pick<LoopRequest, 'policy' | 'tools' | 'exclude' | 'injection'>;
 
+/** A run that has an id already, and may have gone on for a while. */
+type KnownRun = Pick<ResumedRun, 'runId'> & Partial<ResumedRun>;
+
 /** Checks a request and turns it into a plan. What cannot be run is refused here, before anything starts. */
 @Injectable()
 export class RunPreparation {
@@ -48,12 +51,13 @@ export class RunPreparation {
   }
 
   /** Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the application wrote. */
-  prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, resumed?: ResumedRun): RunPlan<Output> {
+  prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, known?: KnownRun): RunPlan<Output> {
     assertIdentified(own);
     assertChoices(own);
     const request = withProfile(profile, own);
+    const resumed = known?.saved && { ...known, saved: known.saved };
     const levels = [...narrowingsBefore(resumed, [own, profile]), own, profile];
-    const run = runOf(request, resumed);
+    const run = runOf(request, known);
     const { instructions = this.settings.options.instructions, output } = request;
     const model = this.settings.modelFor(request.model);
     const execution = { ...this.scopeOf(levels, request, run), ...this.settings.executionFor(request.execution, model) };
@@ -176,9 +180,9 @@ function narrowingsBefore(resumed: ResumedRun | undefined, levels: readonly Narr
 
 function runOf<Actor>(
   { actor, tenant, context = {} }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'context'>,
-  resumed?: ResumedRun,
+  known?: KnownRun,
 ): RunContext<Actor> {
-  return { runId: resumed?.runId ?? randomUUID(), actor, tenant, context, state: resumed?.remains?.state ?? new Map<string, unknown>() };
+  return { runId: known?.runId ?? randomUUID(), actor, tenant, context, state: known?.remains?.state ?? new Map<string, unknown>() };
 }
 
 /** What a request says. Of a conversation the server knows the past, so only the newest user message is taken. */

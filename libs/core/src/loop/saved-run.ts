@@ -7,20 +7,15 @@ import type { PendingStep } from './pending.step.js';
 import type { LiveRemains, ResumedRun } from './suspended.runs.js';
 
 /** Where a run stands among its events and its conversation. */
-type SavedPlace = Pick<SavedRun, 'requestId' | 'conversationId' | 'past' | 'sequence'>;
+export type SavedPlace = Pick<SavedRun, 'requestId' | 'conversationId' | 'past' | 'sequence'>;
 
 /** What of a waiting run is JSON. */
-export function savedRun(state: LoopState, pending: PendingStep, live: LiveRun, place: SavedPlace): SavedRun {
+export function savedRun(state: LoopState, pending: PendingStep | undefined, live: LiveRun, place: SavedPlace): SavedRun {
   const { step, messages, cut, usage, records, text, corrections, emptyAnswers } = state;
-  const { answer, outcomes, limit } = pending;
   return {
     ...place,
     state: { step, messages, ...(cut && { cut }), usage, records, text, corrections, emptyAnswers },
-    pending: {
-      answer,
-      outcomes: outcomes.map(savedOutcome),
-      ...(limit && { limit }),
-    },
+    ...(pending && { pending: savedStep(pending) }),
     approvals: live.approvals.save(),
     handles: live.handles.save(),
     policies: live.plan.narrowing,
@@ -40,19 +35,24 @@ export function remainsOf({ toolset, injected }: LoopState, { outcomes }: Pendin
   };
 }
 
-/** The state in which a run waited, with the tools as they are now, injected ones included. */
+/** The state in which a run stood still, with the tools as they are now, injected ones included. */
 export function resumedState({ saved, remains }: ResumedRun, toolset: Toolset): LoopState {
-  const { answer, outcomes, limit } = saved.pending;
-  const done = outcomes.map((outcome) => withLive(outcome, toolset, remains));
+  const { pending } = saved;
+  const done = pending?.outcomes.map((outcome) => withLive(outcome, toolset, remains)) ?? [];
   return {
     ...firstState(toolset),
     ...saved.state,
     injected: remains?.specs ?? [],
-    pending: { answer, offered: toolset, outcomes: done, ...(limit && { limit }) },
+    ...(pending && { pending: { ...pending, offered: toolset, outcomes: done } }),
   };
 }
 
-function savedOutcome({ record, content, isPending }: ToolOutcome): SavedOutcome {
+function savedStep({ answer, outcomes, limit, isPlanned }: PendingStep): NonNullable<SavedRun['pending']> {
+  return { answer, outcomes: outcomes.map(savedOutcome), isPlanned, ...(limit && { limit }) };
+}
+
+/** What of an outcome is JSON. */
+export function savedOutcome({ record, content, isPending }: ToolOutcome): SavedOutcome {
   return isPending ? { record, content, isPending } : { record, content };
 }
 

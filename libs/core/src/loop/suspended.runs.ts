@@ -26,7 +26,7 @@ export interface ResumedRun {
   readonly runId: string;
   readonly saved: SavedRun;
   /** Absent in another process: then tools of entities are gone until a tool returns them again. */
-  readonly remains: LiveRemains | undefined;
+  readonly remains?: LiveRemains;
 }
 
 /** Whose a run is. */
@@ -48,10 +48,22 @@ export class SuspendedRuns {
 
   async keep(owner: RunOwner, saved: SavedRun, remains: LiveRemains): Promise<void> {
     await this.store.save({ ...owner, version: 1, content: toJsonObject(saved) });
-    this.remains.set(owner.runId, remains);
+    this.remember(owner.runId, remains);
+  }
+
+  /** Keeps what a waiting run needs and no store can hold, for as long as the process lives. */
+  remember(runId: string, remains: LiveRemains): void {
+    this.remains.set(runId, remains);
     const [oldest] = this.remains.keys();
     if (this.remains.size > MOST_REMAINS && oldest !== undefined) this.remains.delete(oldest);
     this.forgetPages();
+  }
+
+  /** Takes what was remembered. */
+  recall(runId: string): LiveRemains | undefined {
+    const remains = this.remains.get(runId);
+    this.remains.delete(runId);
+    return remains;
   }
 
   /** Throws `InvalidRequestError` (`unknown_run`) for a run that does not wait, or is somebody else's; which of the two is not told. */
@@ -81,7 +93,8 @@ export class SuspendedRuns {
   }
 
   private resumed(run: SuspendedRun): ResumedRun {
-    return { runId: run.runId, saved: fromSuspendedRun(run), remains: this.remains.get(run.runId) };
+    const remains = this.remains.get(run.runId);
+    return { runId: run.runId, saved: fromSuspendedRun(run), ...(remains && { remains }) };
   }
 }
 

@@ -35,18 +35,20 @@ export class ToolLoop {
     private readonly finalAnswer: FinalAnswer,
   ) {}
 
-  /** The last state; it always has a `finish`. Never rejects. */
+  /** The last state; it has a `finish`, unless the run goes on elsewhere. Never rejects. */
   drive(first: LoopState, live: LiveRun): Promise<LoopState> {
     return lastValueFrom(
       of(first.pending ? first : { ...first, ...finishWhenLimited(first, live) }).pipe(
-        expand((state) => (state.finish ? EMPTY : from(this.step(state, live)))),
+        expand((state) => (state.finish || live.isElsewhere ? EMPTY : from(this.step(state, live)))),
         last(),
       ),
     );
   }
 
-  private step(state: LoopState, live: LiveRun): Promise<LoopState> {
-    return state.pending ? this.goOn(state, state.pending, live) : this.nextStep(state, live);
+  private async step(state: LoopState, live: LiveRun): Promise<LoopState> {
+    const next = await (state.pending ? this.goOn(state, state.pending, live) : this.nextStep(state, live));
+    live.recorder?.stepped(next);
+    return next;
   }
 
   /** The step that waited: its answer is there, and so are some of its results. */
@@ -102,6 +104,7 @@ export class ToolLoop {
   private async runCalls(state: LoopState, step: AnsweredStep, live: LiveRun, before?: PendingStep): Promise<LoopState> {
     const { answer, offered } = step;
     const history = [...state.messages, assistantMessage(answer)];
+    if (!before) await live.recorder?.answered(state, { answer, offered, outcomes: [], isPlanned: false });
     const { messages, records, toolset, injected, finish, pending } = await this.tools.run(answer.calls, {
       step: state.step,
       toolset: state.toolset,

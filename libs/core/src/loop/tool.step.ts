@@ -25,8 +25,8 @@ export interface ToolStepContext {
   readonly history: readonly Message[];
   readonly injected: readonly ToolSpec[];
   readonly live: LiveRun;
-  /** Set where the step waited for decisions: what became of its calls until then. */
-  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit'>;
+  /** Set where the step was begun before: what became of its calls until then. */
+  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned'>;
 }
 
 /** What the calls of a step came to, in the order of the calls. */
@@ -37,7 +37,7 @@ export interface ToolStepResult {
   readonly injected: readonly ToolSpec[];
   readonly finish?: FinishReason;
   /** Set where calls wait for decisions: then there are no messages and no records yet. */
-  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit'>;
+  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned'>;
 }
 
 interface PlannedCall extends CallRequest {
@@ -53,11 +53,10 @@ export class ToolStep {
 
   async run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
     const done = doneBefore(context);
-    const due = calls.flatMap((call, index) => (done.some(({ record }) => record.index === index) ? [] : [plan(call, index, context)]));
-    const planned = context.pending ? due : await withinQuotas(due, context);
+    const planned = await callsDue(calls, done, context);
     const outcomes = [...done, ...(await this.execute(planned, context))].toSorted((a, b) => a.record.index - b.record.index);
     const limit = context.pending?.limit ?? planned.find((one) => one.limit)?.limit;
-    if (outcomes.some(({ isPending }) => isPending)) return waitingFor({ outcomes, ...(limit && { limit }) }, context);
+    if (outcomes.some(({ isPending }) => isPending)) return waitingFor({ outcomes, isPlanned: true, ...(limit && { limit }) }, context);
     const records = outcomes.map(({ record }) => record);
     const { toolset, injected } = await this.inject(outcomes, context);
     const finish = limit ?? haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
@@ -90,6 +89,7 @@ export class ToolStep {
     if (tool) await live.notify((hooks) => hooks.onToolStart?.(request.call, tool.spec));
     const outcome = await this.runner.exec(request, live.scope(offered, history));
     if (outcome.isPending) return outcome;
+    await live.recorder?.called(outcome);
     await live.notify((hooks) => hooks.onToolEnd?.(outcome.record));
     return outcome;
   }
@@ -145,11 +145,23 @@ function waitingFor(pending: NonNullable<ToolStepResult['pending']>, { toolset, 
   return { messages: [], records: [], toolset, injected, finish: 'waiting', pending };
 }
 
+/** All calls are counted, those that were made by a process that is gone as well. */
+async function callsDue(
+  calls: readonly ToolCall[],
+  done: readonly ToolOutcome[],
+  context: ToolStepContext,
+): Promise<readonly PlannedCall[]> {
+  const all = calls.map((call, index) => plan(call, index, context));
+  const due = all.filter(({ index }) => !done.some(({ record }) => record.index === index));
+  return context.pending?.isPlanned ? due : withinQuotas(due, context);
+}
+
 function plan(call: ToolCall, index: number, { step, offered, live, pending }: ToolStepContext): PlannedCall {
-  if (pending) return { call, step, index }; // counted when it was first made
+  const place = { call, step, index, ...(pending && live.recorder && { mayHaveRun: true }) };
+  if (pending?.isPlanned) return place; // counted when it was first made
   const declaredId = offered.find(call.name)?.spec.declaredId ?? call.name;
   const limit = live.counter.admit(call, declaredId);
-  return { call, step, index, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
+  return { ...place, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
 }
 
 /** Refuses the calls beyond the tenant's quotas, the last ones first. What is refused already, or names no tool, takes nothing of them. */

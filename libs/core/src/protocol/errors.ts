@@ -47,6 +47,15 @@ export class ModelError extends Error {
   }
 }
 
+/** The `result` of a durable run that another process goes on with, or goes on later: ask for the run by its id. */
+export class RunElsewhereError extends Error {
+  override readonly name = 'RunElsewhereError';
+
+  constructor(readonly runId: string) {
+    super(`The run ${runId} is not this process's any more; it goes on elsewhere, or later. Ask for it by its id.`);
+  }
+}
+
 /** What `run()` rejects with. The partial result, with its valid transcript, is never lost. */
 export class RunError extends Error {
   override readonly name = 'RunError';

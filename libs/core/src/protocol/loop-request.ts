@@ -88,6 +88,11 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   /** Loads and keeps the history in the `ConversationStore`, per tenant and actor. */
   readonly conversationId?: string;
   readonly signal?: AbortSignal;
+  /**
+   * Keeps the run as it goes on, so that it outlives its process; it needs `@toolloop/durable`. What the request says must then be JSON, but for actor and
+   * signal: classes and functions belong into a named loop. Whoever stops reading only stops reading. @default false
+   */
+  readonly durable?: boolean;
   /** Holds for the first step only, so that a forced tool cannot loop. @default 'auto' */
   readonly toolChoice?: ToolChoice;
   readonly modelOptions?: ModelOptions;
