@@ -77,6 +77,7 @@ export type { RunHandle } from './protocol/run-handle.js';
 export type { RunEntry, RunJournal } from './protocol/run-journal.js';
 export { DurableRuns, type NamedProfile } from './protocol/durable-runs.js';
 export { RunOpener, type KeptRun } from './loop/run.opener.js';
+export { ToolLoopStores } from './protocol/stores.js';
 export { SuspendedRunStore } from './protocol/suspended-run.js';
 export type { SuspendedRun } from './protocol/suspended-run.js';
 export { MemorySuspendedRunStore } from './loop/memory.suspended.run.store.js';

@@ -65,6 +65,7 @@ import { ConversationStore } from './protocol/conversation-store.js';
 import type { LoopProfile } from './protocol/loop-profile.js';
 import { PolicyEngine } from './protocol/policy.js';
 import { QuotaStore } from './protocol/quota.js';
+import { ToolLoopStores } from './protocol/stores.js';
 import { SuspendedRunStore } from './protocol/suspended-run.js';
 import { SchemaValidators } from './schema/schema.validators.js';
 import { ToolLoopBootstrap } from './tool-loop.bootstrap.js';
@@ -139,12 +140,12 @@ const OWN_PROVIDERS: readonly Provider[] = [
       new DataPolicyEngine(listOf(policy), catalog, validators),
   },
   { provide: PolicyEngine, useExisting: DataPolicyEngine },
-  { provide: ApprovalStore, useClass: MemoryApprovalStore },
+  storeProvider(ApprovalStore, (stores) => stores.approvals ?? new MemoryApprovalStore()),
   { provide: ApprovalWitness, useClass: ApprovalAudit },
-  { provide: QuotaStore, useClass: MemoryQuotaStore },
-  { provide: SuspendedRunStore, useClass: MemorySuspendedRunStore },
-  { provide: CallJournal, useClass: MemoryCallJournal },
-  { provide: AuditStore, useClass: MemoryAuditStore },
+  storeProvider(QuotaStore, (stores) => stores.quotas ?? new MemoryQuotaStore()),
+  storeProvider(SuspendedRunStore, (stores) => stores.suspendedRuns ?? new MemorySuspendedRunStore()),
+  storeProvider(CallJournal, (stores) => stores.journal ?? new MemoryCallJournal()),
+  storeProvider(AuditStore, (stores) => stores.audit ?? new MemoryAuditStore()),
   {
     provide: AuditTrail,
     inject: [TOOL_LOOP_OPTIONS, AuditStore],
@@ -152,7 +153,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
       // What is wrong with the options is a finding, like everything else that is.
       audit && auditFindings(audit, 'audit').length === 0 ? new AuditTrail(store, audit) : undefined,
   },
-  { provide: ConversationStore, useClass: MemoryConversationStore },
+  storeProvider(ConversationStore, (stores) => stores.conversations ?? new MemoryConversationStore()),
 ];
 
 /**
@@ -194,6 +195,11 @@ export class ToolLoopModule extends ConfigurableModuleClass {
 /** Carries what one `forFeature` contributes. */
 @Module({})
 class ToolFeatureModule {}
+
+/** A port's adapter: of the stores that a global module exports, else in memory. */
+function storeProvider(provide: InjectionToken, storeOf: (stores: Partial<ToolLoopStores>) => unknown): FactoryProvider {
+  return { provide, inject: [{ token: ToolLoopStores, optional: true }], useFactory: (stores?: ToolLoopStores) => storeOf(stores ?? {}) };
+}
 
 function loopProvider(provide: InjectionToken, profile: LoopProfile, name?: string): FactoryProvider {
   return { provide, inject: [RunOpener], useFactory: (runs: RunOpener) => new ToolLoopService(runs, profile, name) };
