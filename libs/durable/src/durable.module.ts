@@ -10,7 +10,8 @@ const DURABLE_OPTIONS = Symbol('toolloop:durable options');
 
 const OWN_PROVIDERS: readonly Provider[] = [
   { provide: Database, inject: [DURABLE_OPTIONS], useFactory: openDatabase },
-  { provide: ToolLoopStores, inject: [Database], useFactory: (database: Database) => new SqlStores(database) },
+  { provide: SqlStores, inject: [Database], useFactory: (database: Database) => new SqlStores(database) },
+  { provide: ToolLoopStores, useExisting: SqlStores },
   {
     provide: RetentionSweep,
     inject: [Database, DURABLE_OPTIONS],
@@ -27,7 +28,7 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<DurableOptions
  * Keeps approvals, journal, audit, conversations, quotas and waiting runs in a database. Import it once, beside `ToolLoopModule.forRoot` and in any order: it
  * is global, and its stores replace those in memory. It closes the database last, when the application shuts down.
  */
-@Module({ exports: [Database, ToolLoopStores, RetentionSweep] })
+@Module({ exports: [Database, SqlStores, ToolLoopStores, RetentionSweep] })
 export class DurableModule extends ConfigurableModuleClass implements OnApplicationShutdown {
   constructor(private readonly database: Database) {
     super();

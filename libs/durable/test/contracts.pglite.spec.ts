@@ -1,7 +1,10 @@
-import { afterAll, beforeAll } from '@jest/globals';
+import { afterAll, beforeAll, jest } from '@jest/globals';
 import { SqlStores, openDatabase, type Database } from '@toolloop/durable';
 import { createFolder } from './databases.js';
 import { sqlContracts } from './sql-contracts.js';
+
+// PGlite makes a database in seconds, and takes all of a busy machine for it.
+jest.setTimeout(60_000);
 
 let folder: Awaited<ReturnType<typeof createFolder>>;
 let database: Database;
@@ -9,7 +12,7 @@ let database: Database;
 beforeAll(async () => {
   folder = await createFolder();
   database = await openDatabase({ dataDir: folder.dataDir });
-}, 30_000);
+});
 afterAll(async () => {
   await database.close();
   await folder.drop();

@@ -10,10 +10,13 @@ import { openDatabase, type Database, type DurableOptions } from '@toolloop/dura
 
 const SERVER = process.env['TOOLLOOP_TEST_POSTGRES'];
 
+const suite = SERVER ? describe : describe.skip;
+const REASON = SERVER ? '' : ' [skipped: set TOOLLOOP_TEST_POSTGRES=postgres://user@host:5432/database]';
+
 /** A suite that needs a server, and says so where there is none. */
-export const describePostgres: (name: string, body: () => void) => void = SERVER
-  ? describe
-  : (name, body) => describe.skip(`${name} [skipped: set TOOLLOOP_TEST_POSTGRES=postgres://user@host:5432/database]`, body);
+export function describePostgres(name: string, body: () => void): void {
+  suite(`${name}${REASON}`, body);
+}
 
 /** An empty database of its own on the server, and what drops it. */
 export async function createServerDatabase(): Promise<{ readonly url: string; readonly drop: () => Promise<void> }> {
@@ -27,7 +30,11 @@ export async function createServerDatabase(): Promise<{ readonly url: string; re
 export async function onServer(statement: string): Promise<void> {
   const client = new Client({ connectionString: SERVER });
   await client.connect();
-  await client.query(statement).finally(() => client.end());
+  try {
+    await client.query(statement);
+  } finally {
+    await client.end();
+  }
 }
 
 /** A folder that nobody has, and what removes it. */

@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { ConfigurationError } from '@toolloop/core';
 import { fromClaim, type Claim } from './from-claim.js';
+import { fromError } from './from-error.js';
 
 const CLAIM = /^process-.+\.lock$/;
 const ATTEMPTS = 5;
@@ -72,7 +73,7 @@ function isRunning(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    return !(error instanceof Error && 'code' in error && error.code === 'ESRCH');
+    return fromError(error).code !== 'ESRCH';
   }
 }
 

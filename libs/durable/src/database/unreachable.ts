@@ -1,4 +1,5 @@
 import { ConfigurationError } from '@toolloop/core';
+import { fromError } from './from-error.js';
 
 const AT = 'DurableModule url';
 
@@ -19,8 +20,8 @@ function placeOf(url: string): string {
 
 /** Why a server does not let us in, and what to do. */
 export function unreachable(url: string, error: unknown): ConfigurationError {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  const said = withoutPassword(url, error instanceof Error ? error.message : String(error));
+  const { code, message } = fromError(error);
+  const said = withoutPassword(url, message);
   return new ConfigurationError([
     { at: AT, problem: `PostgreSQL at ${placeOf(url)} cannot be used: ${said || code}.`, remedy: REMEDIES[code] ?? REMEDY },
   ]);
