@@ -75,6 +75,8 @@ export type { Quota, QuotaQuantity, QuotaUse } from './protocol/quota.js';
 export type { Register, RegisteredActor } from './protocol/register.js';
 export type { RunHandle } from './protocol/run-handle.js';
 export type { RunEntry, RunJournal } from './protocol/run-journal.js';
+export { ActorDirectory } from './protocol/actor-directory.js';
+export { ActorIdentity } from './policy/actor.identity.js';
 export { DurableRuns, type NamedProfile } from './protocol/durable-runs.js';
 export { RunOpener, type KeptRun } from './loop/run.opener.js';
 export { ToolLoopStores } from './protocol/stores.js';

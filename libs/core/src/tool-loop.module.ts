@@ -163,6 +163,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
 @Module({
   imports: [DiscoveryModule],
   exports: [
+    ActorIdentity,
     ApprovalService,
     AuditTrail,
     DataPolicyEngine,

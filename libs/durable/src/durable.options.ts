@@ -1,4 +1,5 @@
 import type { Finding } from '@toolloop/core';
+import { runFindings, type RunOptions } from './runs/run.options.js';
 import { urlProblem } from './database/unreachable.js';
 
 /** Days after which something is deleted. What is not named is kept for ever. */
@@ -9,6 +10,8 @@ export interface Retention {
   readonly calls?: number;
   /** The parts of conversations, after they were added. */
   readonly conversations?: number;
+  /** Durable runs, after they ended. */
+  readonly runs?: number;
   /** Runs that wait, after they began to: then nobody can resume them. */
   readonly suspendedRuns?: number;
 }
@@ -16,6 +19,8 @@ export interface Retention {
 interface CommonOptions {
   /** What is deleted, and when. The audit never is. @default nothing */
   readonly retention?: Retention;
+  /** How durable runs are gone on with. */
+  readonly runs?: RunOptions;
 }
 
 /** A PostgreSQL server, which several processes may share. */
@@ -42,8 +47,8 @@ export interface MemoryOptions extends CommonOptions {
 /** Where everything is kept: one of the three. */
 export type DurableOptions = ServerOptions | FolderOptions | MemoryOptions;
 
-const KNOWN = new Set(['url', 'connections', 'dataDir', 'memory', 'template', 'retention']);
-const KEPT = new Set(['approvals', 'calls', 'conversations', 'suspendedRuns']);
+const KNOWN = new Set(['url', 'connections', 'dataDir', 'memory', 'template', 'retention', 'runs']);
+const KEPT = new Set(['approvals', 'calls', 'conversations', 'runs', 'suspendedRuns']);
 
 /** What is wrong with the options; an address is never quoted. */
 export function optionFindings(options: DurableOptions): Finding[] {
@@ -53,6 +58,7 @@ export function optionFindings(options: DurableOptions): Finding[] {
     ...unknownIn(options, KNOWN, ''),
     ...placeFindings(options),
     ...retentionFindings(options.retention ?? {}),
+    ...runFindings(options.runs ?? {}),
   ];
 }
 

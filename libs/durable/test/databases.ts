@@ -12,6 +12,7 @@ const SERVER = process.env['TOOLLOOP_TEST_POSTGRES'];
 
 const suite = SERVER ? describe : describe.skip;
 const REASON = SERVER ? '' : ' [skipped: set TOOLLOOP_TEST_POSTGRES=postgres://user@host:5432/database]';
+export const hasServer = SERVER !== undefined;
 
 /** A suite that needs a server, and says so where there is none. */
 export function describePostgres(name: string, body: () => void): void {

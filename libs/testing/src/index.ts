@@ -20,4 +20,5 @@ export { AWKWARD_TEXTS, atOnce, runContract } from './contracts/contract.js';
 export type { Contract, ContractCase, ContractRunner, RestartCase, StoreUnderTest, Trial } from './contracts/contract.js';
 export { conversationStoreContract } from './contracts/conversation-store.contract.js';
 export { quotaStoreContract } from './contracts/quota-store.contract.js';
+export { runStoreContract } from './contracts/run-store.contract.js';
 export { suspendedRunStoreContract } from './contracts/suspended-run-store.contract.js';

@@ -1,6 +1,7 @@
-import { Injectable, Optional } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { ToolFeature } from '../discovery/tool-feature.js';
 import { ToolExplorer } from '../discovery/tool.explorer.js';
+import { ActorDirectory } from '../protocol/actor-directory.js';
 import { DurableRuns, type NamedProfile } from '../protocol/durable-runs.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import type { LoopProfile } from '../protocol/loop-profile.js';
@@ -32,7 +33,6 @@ export class RunOpener {
     private readonly preparation: RunPreparation,
     private readonly services: RunServices,
     private readonly explorer: ToolExplorer,
-    @Optional() private readonly durable?: DurableRuns,
   ) {}
 
   /** Throws what makes the request one that cannot be run. */
@@ -63,8 +63,26 @@ export class RunOpener {
     );
   }
 
+  /** Who acts for a run that goes on without a request, as they are now. Throws `InvalidRequestError` where nobody knows them. */
+  async actorOf(actorId: string, tenant: string): Promise<unknown> {
+    const actor = await this.directory.find(actorId, tenant);
+    if (actor !== undefined) return actor;
+    throw new InvalidRequestError('invalid_request', 'The actor of the run is not there any more.');
+  }
+
+  /** Throws `InvalidRequestError` where there is none. */
+  get directory(): ActorDirectory {
+    const [directory] = this.explorer.instancesOf(ActorDirectory);
+    if (directory) return directory;
+    throw new InvalidRequestError(
+      'invalid_request',
+      'What goes on without a request needs somebody who knows its actors: provide a class that extends ActorDirectory, in any module.',
+    );
+  }
+
   private durableRuns(): DurableRuns {
-    if (this.durable) return this.durable;
+    const [durable] = this.explorer.instancesOf(DurableRuns);
+    if (durable) return durable;
     throw new InvalidRequestError('invalid_request', 'A durable run needs a place to be kept: import DurableModule of @toolloop/durable.');
   }
 

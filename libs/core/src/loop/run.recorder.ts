@@ -46,10 +46,11 @@ export class RunRecorder {
     return effect === 'read_only' ? this.journal.note(entry) : this.journal.record(entry);
   }
 
-  /** A step that ended, or that waits for decisions. It is kept with whatever comes next. */
+  /** How a step ended. It is kept with whatever comes next; where that is the run's end, or a wait, together with it and not before. */
   stepped(state: LoopState): void {
-    const { pending } = state;
-    this.journal.note(this.entry(pending ? `wait:${state.step}` : `step:${state.step}`, state, pending));
+    const { pending, finish, step } = state;
+    const key = finish ? `${finish.reason === 'waiting' ? 'wait' : 'end'}:${step}:${this.place().sequence}` : `step:${step}`;
+    this.journal.note(this.entry(key, state, pending));
   }
 
   private entry(key: string, state: LoopState, pending?: PendingStep): RunEntry {

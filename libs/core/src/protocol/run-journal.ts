@@ -3,7 +3,7 @@ import type { LoopEventSink } from './loop-event.js';
 
 /**
  * One thing a run must know again to go on elsewhere. The key comes from what it is, never from a counter of writes: `begin`, `model:3`, `tool:call_1`,
- * `step:3`. Writing a key again replaces its value.
+ * `step:3`, `wait:3:71`, `end:4:90`. Writing a key again replaces its value.
  */
 export interface RunEntry {
   readonly key: string;
@@ -18,6 +18,9 @@ export interface RunJournal {
   readonly isOurs: boolean;
   /** Keeps the entry, and what was noted before. Rejects where that is impossible; then what would follow must not happen. */
   record(entry: RunEntry): Promise<void>;
-  /** Keeps the entry with the next that is recorded, or soon: for what would do no harm if it happened again. */
+  /**
+   * Keeps the entry with the next that is recorded, or soon: for what would do no harm if it happened again. An entry of a wait or an end is kept with the
+   * `run-end` that follows it, and not before.
+   */
   note(entry: RunEntry): void;
 }

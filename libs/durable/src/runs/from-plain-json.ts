@@ -9,3 +9,8 @@ export function toPlainJson(value: object): JsonObject {
 export function fromDurableRequest(request: JsonObject, who: Pick<LoopRequest, 'actor' | 'tenant'>): LoopRequest {
   return { ...(request as Partial<LoopRequest>), ...who };
 }
+
+/** Values that are JSON, as a store gives them back: nobody else has hold of them. */
+export function copiesOf<Value>(values: readonly Value[]): Value[] {
+  return JSON.parse(JSON.stringify(values)) as Value[];
+}

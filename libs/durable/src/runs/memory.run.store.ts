@@ -1,5 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import type { LoopEvent, RunEntry } from '@toolloop/core';
+import { copiesOf } from './from-plain-json.js';
+import { withDates } from './from-run-row.js';
 import {
   RunLostError,
   RunStore,
@@ -32,7 +34,7 @@ export class MemoryRunStore extends RunStore {
     if (this.runs.has(run.runId)) return Promise.reject(new Error(`There is a run ${run.runId} already.`));
     const at = new Date().toISOString();
     const record: RunRecord = { ...run, status, lastSequence: 0, createdAt: at, updatedAt: at };
-    const kept = new Map(structuredClone(entries).map((entry) => [entry.key, entry]));
+    const kept = new Map(copiesOf(entries).map((entry) => [entry.key, entry]));
     this.runs.set(run.runId, { record, epoch: 1, isWoken: false, toldAt: Date.now(), entries: kept, events: new Map() });
     if (status === 'queued') this.enqueue(run.runId);
     return Promise.resolve({ runId: run.runId, epoch: 1 });
@@ -103,12 +105,12 @@ export class MemoryRunStore extends RunStore {
   }
 
   override entries(runId: string): Promise<readonly RunEntry[]> {
-    return Promise.resolve(structuredClone([...(this.runs.get(runId)?.entries.values() ?? [])]));
+    return Promise.resolve(copiesOf([...(this.runs.get(runId)?.entries.values() ?? [])]));
   }
 
   override events(runId: string, { after, limit }: EventPage): Promise<readonly LoopEvent[]> {
     const all = [...(this.runs.get(runId)?.events.values() ?? [])];
-    return Promise.resolve(structuredClone(all.filter(({ sequence }) => sequence > after).slice(0, limit)));
+    return Promise.resolve(copiesOf(all.filter(({ sequence }) => sequence > after).slice(0, limit)).map(withDates));
   }
 
   override watch(runId: string, changed: () => void): Promise<() => Promise<void>> {
@@ -138,13 +140,6 @@ export class MemoryRunStore extends RunStore {
     return Promise.resolve(() => Promise.resolve(void this.workers.delete(next)));
   }
 
-  override removeEnded(before: Date, limit: number): Promise<number> {
-    const ended = [...this.runs.values()].filter(({ record }) => record.status === 'ended' && record.updatedAt < before.toISOString());
-    const removed = ended.slice(0, limit);
-    for (const { record } of removed) this.runs.delete(record.runId);
-    return Promise.resolve(removed.length);
-  }
-
   private held({ runId, epoch }: RunHold): KeptRun | undefined {
     const run = this.runs.get(runId);
     return run?.epoch === epoch && run.record.status === 'running' ? run : undefined;
@@ -165,10 +160,10 @@ export class MemoryRunStore extends RunStore {
 }
 
 function writeDown(run: KeptRun, entries: readonly RunEntry[], events: readonly LoopEvent[]): void {
-  for (const entry of structuredClone(entries)) {
+  for (const entry of copiesOf(entries)) {
     run.entries.delete(entry.key); // a key that is written again stands where it was written last
     run.entries.set(entry.key, entry);
   }
-  for (const event of structuredClone(events)) run.events.set(event.sequence, event);
+  for (const event of copiesOf(events)) run.events.set(event.sequence, event);
   run.toldAt = Date.now();
 }

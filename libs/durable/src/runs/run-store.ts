@@ -110,6 +110,4 @@ export abstract class RunStore {
   abstract watch(runId: string, changed: () => void): Promise<() => Promise<void>>;
   /** Hands queued runs to `advance`, at most so many at once. Resolves to what ends it, and then waits for nobody. */
   abstract work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>>;
-  /** Removes runs that ended before; at most `limit`. The number of them. */
-  abstract removeEnded(before: Date, limit: number): Promise<number>;
 }
