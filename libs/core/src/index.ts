@@ -26,6 +26,8 @@ export type { JournalClaim, JournalKey, JournalOutcome, JournalStart } from './p
 export { ConversationStore } from './protocol/conversation-store.js';
 export type { ConversationKey } from './protocol/conversation-store.js';
 export type { DirectiveRequest } from './protocol/directive.js';
+export { EntityResolver } from './protocol/entity-resolver.js';
+export type { EntityContext, Rehydrate } from './protocol/entity-resolver.js';
 export { ConfigurationError, InvalidRequestError, ModelError, RunElsewhereError, RunError } from './protocol/errors.js';
 export type { Finding } from './protocol/errors.js';
 export { DEFAULT_EXECUTION } from './protocol/execution-options.js';
@@ -93,6 +95,7 @@ export type {
   Audience,
   EntityReference,
   InputReading,
+  ProjectionObserver,
   ReservedAllowance,
   ResultProjector,
   Tool,
@@ -101,6 +104,7 @@ export type {
   ToolLabels,
   ToolOrigin,
   ToolRedaction,
+  ToolRehydration,
   ToolSpec,
 } from './protocol/tool.js';
 export { ConnectionBroker } from './protocol/tool-call-context.js';
@@ -110,6 +114,7 @@ export type { JsonApiError, ToolErrorCode, ToolErrorOptions, ToolFailure } from 
 export { ToolInjectionStrategy } from './protocol/tool-injection.js';
 export type {
   EntityHandles,
+  EntityKey,
   InjectionResult,
   RunBeginning,
   ToolInjection,
@@ -121,6 +126,7 @@ export { NO_USAGE, addUsage } from './protocol/usage.js';
 export type { Usage } from './protocol/usage.js';
 export { LlmTool } from './decorators/llm-tool.decorator.js';
 export type { LlmToolOptions, OutputDeclaration, OutputShape } from './decorators/llm-tool.decorator.js';
+export { ToolEntityResolver } from './decorators/tool-entity-resolver.decorator.js';
 export { ToolContext, ToolInput, ToolParam } from './decorators/tool-parameter.decorators.js';
 export type { ToolParamOptions } from './decorators/tool-parameter.decorators.js';
 export { ToolProvider } from './decorators/tool-provider.decorator.js';

@@ -27,6 +27,7 @@ import { CallLookup } from './execution/call.lookup.js';
 import { CallPreview } from './execution/call.preview.js';
 import { CallReader } from './execution/call.reader.js';
 import { EffectGuard } from './execution/effect.guard.js';
+import { EntityRehydration } from './execution/entity.rehydration.js';
 import { ExecutionRules } from './execution/execution.rules.js';
 import { MemoryCallJournal } from './execution/memory.call.journal.js';
 import { PolicyGate } from './execution/policy.gate.js';
@@ -102,6 +103,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   CallReader,
   CallContextFactory,
   CallAdmission,
+  EntityRehydration,
   PolicyGate,
   CallPreview,
   CallAudit,

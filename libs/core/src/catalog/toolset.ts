@@ -16,7 +16,7 @@ export class Toolset {
 
   private constructor(
     private readonly tools: ReadonlyMap<string, Tool>,
-    private readonly removals: ReadonlyMap<string, string>,
+    private readonly gone: ReadonlyMap<string, string>,
     specs?: readonly ToolSpec[],
   ) {
     this.specs = specs ?? [...tools.values()].map(({ spec }) => spec);
@@ -32,14 +32,29 @@ export class Toolset {
 
   /** How to get a removed tool back; undefined when it was never removed. */
   removalOf(id: string): string | undefined {
-    return this.removals.get(id);
+    return this.gone.get(id);
+  }
+
+  /** The ids of removed tools, with how to get each back. */
+  get removals(): readonly (readonly [id: string, howToGetBack: string])[] {
+    return [...this.gone];
+  }
+
+  /** The same tools where another process left off: those of `order` first, and what is gone of them with how to get it back. */
+  resumed(order: readonly string[], gone: readonly (readonly [id: string, howToGetBack: string])[]): Toolset {
+    const known = order.flatMap((id): [string, Tool][] => {
+      const tool = this.tools.get(id);
+      return tool ? [[id, tool]] : [];
+    });
+    const tools = new Map([...known, ...this.tools]);
+    return new Toolset(tools, new Map([...gone.filter(([id]) => !tools.has(id)), ...this.gone]));
   }
 
   /** Adds tools at the end. A tool whose id is there already keeps its spec and its place and gets the new instance. */
   with(tools: readonly Tool[]): ToolsetChange {
     if (tools.length === 0) return { toolset: this, added: [] };
     const next = new Map(this.tools);
-    const removals = new Map(this.removals);
+    const removals = new Map(this.gone);
     const added: ToolSpec[] = [];
     for (const tool of tools) {
       const known = next.get(tool.spec.id);
@@ -54,7 +69,7 @@ export class Toolset {
   /** The toolset with some of its specs alone. The very array is kept, so that whoever narrows alike twice can hand over the same. */
   only(specs: readonly ToolSpec[]): Toolset {
     const tools = specs.flatMap(({ id }) => this.tools.get(id) ?? []);
-    return new Toolset(new Map(tools.map((tool) => [tool.spec.id, tool])), this.removals, specs);
+    return new Toolset(new Map(tools.map((tool) => [tool.spec.id, tool])), this.gone, specs);
   }
 
   /** Takes tools away and remembers how to get them back. Ids that are not there are ignored. */
@@ -63,7 +78,7 @@ export class Toolset {
     if (removed.length === 0) return { toolset: this, removed };
     const next = new Map(this.tools);
     for (const id of removed) next.delete(id);
-    const removals = new Map([...this.removals, ...removed.map((id): [string, string] => [id, howToGetBack])]);
+    const removals = new Map([...this.gone, ...removed.map((id): [string, string] => [id, howToGetBack])]);
     return { toolset: new Toolset(next, removals), removed };
   }
 }

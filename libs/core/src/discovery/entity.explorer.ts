@@ -1,8 +1,11 @@
 import type { Type } from '@nestjs/common';
 import { providerOptionsOf, toolMethodsOf, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
+import { REHYDRATE, type Rehydrate } from '../protocol/entity-resolver.js';
 import type { Finding } from '../protocol/errors.js';
+import { OPERATIONS_KEY } from '../protocol/tool.js';
 import { exposedPropertiesOf } from '../schema/exposed-properties.accessor.js';
 import { EntityRegistry, type EntityDefinition, type EntityTool } from './entity.registry.js';
+import type { EntityLookup } from './entity.resolvers.js';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { handlerOf, hasEnhancers } from './enhancer-metadata.accessor.js';
 import { toolExecutionFindings } from './execution.findings.js';
@@ -20,6 +23,7 @@ const MAXIMAL_ID_LENGTH = 24;
 export interface EntityContainer {
   readonly layers: MethodLayers;
   readonly hosts: ReadonlyMap<Type, InstanceWrapper<object>>;
+  readonly lookups: ReadonlyMap<Type, EntityLookup>;
 }
 
 /**
@@ -75,7 +79,18 @@ export class EntityExplorer {
         problem: `Its prefix and its longest tool name leave no room for an id within ${TOOL_ID_LENGTH} characters.`,
         remedy: 'Shorten the prefix or the name.',
       });
-    this.definitions.push({ type, prefix, idProperty: options.instanceIdProperty ?? 'id', tools, maxIdLength });
+    const lookup = this.container.lookups.get(type);
+    const { rehydrate = lookup ? 'always' : 'never', tenantProperty } = options;
+    this.findings.push(...rehydrationFindings(type, rehydrate, lookup));
+    this.definitions.push({
+      type,
+      prefix,
+      idProperty: options.instanceIdProperty ?? 'id',
+      ...(tenantProperty !== undefined && { tenantProperty }),
+      ...(lookup && rehydrate !== 'never' && { rehydration: { when: rehydrate, lookup } }),
+      tools,
+      maxIdLength,
+    });
     return returned;
   }
 
@@ -149,6 +164,12 @@ function entityFindings(type: Type, prefix: string, options: { readonly namespac
       problem: 'It is an entity and has a namespace.',
       remedy: 'An entity has a prefix: @ToolProvider({ prefix }).',
     });
+  if (exposedPropertiesOf(type).some(({ name }) => name === OPERATIONS_KEY))
+    findings.push({
+      at: type.name,
+      problem: `It shows "${OPERATIONS_KEY}", under which the model reads what can be called on an entity.`,
+      remedy: 'Give the property another name: @Expose({ name }).',
+    });
   if (toolMethodsOf(type).length === 0)
     findings.push({
       at: type.name,
@@ -156,6 +177,14 @@ function entityFindings(type: Type, prefix: string, options: { readonly namespac
       remedy: 'Mark a method @LlmTool(), or remove @ToolProvider().',
     });
   return findings;
+}
+
+function rehydrationFindings({ name: at }: Type, rehydrate: Rehydrate, lookup: EntityLookup | undefined): Finding[] {
+  if (!REHYDRATE.includes(rehydrate))
+    return [{ at, problem: `Its rehydrate is ${JSON.stringify(rehydrate)}.`, remedy: `Give one of ${REHYDRATE.join(', ')}.` }];
+  if (rehydrate === 'never' || lookup) return [];
+  const problem = `It wants its instances found anew (rehydrate: '${rehydrate}'), and nobody can find them.`;
+  return [{ at, problem, remedy: `Provide a class marked @ToolEntityResolver(${at}), or leave rehydrate out.` }];
 }
 
 function prefixCollisions(definitions: readonly EntityDefinition[]): Finding[] {

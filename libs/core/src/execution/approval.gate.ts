@@ -89,10 +89,10 @@ export class ApprovalGate {
     return this.use(record, answer, call);
   }
 
-  /** What policy and the tool itself say may have changed while the run waited. */
+  /** What policy and the tool itself say may have changed while the run waited, and so may the entity it belongs to. */
   private async authoriseAgain({ tool, input, progress }: JudgedCall): Promise<ReadArguments> {
-    await this.policy.admit(tool, progress);
-    return this.authorise(tool, input, progress);
+    const admitted = await this.policy.admit(tool, progress);
+    return this.authorise(admitted, input, progress);
   }
 
   /** What this call asked for already, as long as all of it is the same. */

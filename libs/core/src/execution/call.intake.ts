@@ -35,6 +35,6 @@ export class CallIntake {
     const authorising = this.approvals.authorise(tool, admitted, progress);
     const input = authorising instanceof Promise ? await authorising : authorising;
     progress.args = input.args;
-    return { tool, input };
+    return { tool: progress.tool ?? tool, input }; // an entity's may have been found anew, after a wait
   }
 }

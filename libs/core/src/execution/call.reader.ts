@@ -28,10 +28,10 @@ export class CallReader {
     const announcement = { type: 'tool-call', step: request.step, toolCallId: request.call.toolCallId, tool: request.call.name } as const;
     try {
       const found = this.lookup.resolve(progress);
-      const tool = found instanceof Promise ? await found : found;
-      progress.tool = tool;
-      const admission = this.policy.admit(tool, progress);
-      if (admission) await admission;
+      const listed = found instanceof Promise ? await found : found;
+      progress.tool = listed;
+      const admission = this.policy.admit(listed, progress);
+      const tool = admission instanceof Promise ? await admission : admission;
       progress.options = this.rules.optionsFor(tool, scope.options);
       const input = await this.argumentReader.read(tool, progress);
       progress.args = input.args;

@@ -8,8 +8,10 @@ import type { ToolCall, ToolMessage } from '../protocol/message.js';
 import type { Decision, InformationFlow, PolicyActor, PolicyEngine } from '../protocol/policy.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
+import type { EntityKey } from '../protocol/tool-injection.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
+import type { OperationsOn } from './available-operations.js';
 import type { CallCredentials } from './call.credentials.js';
 import type { ResultPages } from './result.pages.js';
 import type { RunApprovals } from './run.approvals.js';
@@ -83,6 +85,10 @@ export interface ToolOutcome {
   readonly tool?: Tool;
   /** What the tool's method returned, before any projection. Absent when it failed or was answered from the journal. */
   readonly live?: unknown;
+  /** The model's projection once more, with what can be called on the entities in it by now. Set where the model is to be told. */
+  readonly hinted?: (operationsOn: OperationsOn) => ToolMessage['content'];
+  /** The entities in `live` that a resolver finds again, of a call whose run waits. */
+  readonly entities?: readonly EntityKey[];
   /** Set where the call was not made yet, for want of a decision. */
   readonly isPending?: true;
 }

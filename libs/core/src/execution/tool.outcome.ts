@@ -10,7 +10,7 @@ import { failureText } from './result.format.js';
 
 /** A call that succeeded just now. */
 export function succeeded(progress: CallProgress, live: unknown, result: DescribedResult): ToolOutcome {
-  const { content, ui, bytes, truncated, attachments } = result;
+  const { content, ui, bytes, truncated, attachments, hinted } = result;
   const record: ToolInvocationRecord = {
     ...basicRecord(progress),
     status: 'succeeded',
@@ -19,7 +19,14 @@ export function succeeded(progress: CallProgress, live: unknown, result: Describ
     resultBytes: bytes,
     ...(truncated && { truncated }),
   };
-  return { record, content: withParts(content, attachments), live, ...(progress.tool && { tool: progress.tool }) };
+  const withHints: ToolOutcome['hinted'] = hinted && ((operationsOn) => withParts(hinted(operationsOn) ?? content, attachments));
+  return {
+    record,
+    content: withParts(content, attachments),
+    live,
+    ...(withHints && { hinted: withHints }),
+    ...(progress.tool && { tool: progress.tool }),
+  };
 }
 
 /** A call that had been performed before; its effect did not happen again. */

@@ -1,5 +1,6 @@
 import type { SavedApprovals } from '../execution/run.approvals.js';
 import type { SavedHandles } from '../injection/entity.handles.js';
+import type { SavedTools } from '../injection/saved.tools.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { Policy, RunSpending } from '../protocol/policy.js';
@@ -14,7 +15,7 @@ import type { PendingStep } from './pending.step.js';
 export type SavedState = Pick<LoopState, 'step' | 'messages' | 'cut' | 'usage' | 'records' | 'text' | 'corrections' | 'emptyAnswers'>;
 
 /** What became of a call, without the tool and what it returned. */
-export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending'>;
+export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' | 'entities'>;
 
 /** A run that stands still, whether it waits or its process is gone. */
 export interface SavedRun {
@@ -29,6 +30,7 @@ export interface SavedRun {
   readonly pending?: Pick<PendingStep, 'answer' | 'limit' | 'isPlanned'> & { readonly outcomes: readonly SavedOutcome[] };
   readonly approvals: SavedApprovals;
   readonly handles: SavedHandles;
+  readonly tools: SavedTools;
   readonly policies: readonly Policy[];
   readonly counts: SavedCounts;
   readonly spent: RunSpending['calls'];

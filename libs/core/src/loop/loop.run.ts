@@ -1,7 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { Observable } from 'rxjs';
 import { Toolset } from '../catalog/toolset.js';
-import { selects } from '../catalog/tool.selection.js';
 import { Interruption, linkSignal, untilAborted, withinTime, type LinkedSignal } from '../execution/interruption.js';
 import { strictlyListed } from '../execution/tool-permission.js';
 import type { ConversationKey } from '../protocol/conversation-store.js';
@@ -240,11 +239,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
   /** The tools it starts or goes on with. A run that ends before their hooks have answered has none. */
   private listed(): Toolset | Promise<Toolset> {
     const { toolset, strictListing, execution } = this.plan;
-    const { exclude } = this.plan.injection;
-    const injected = this.resumed?.remains?.injected.filter((tool) => !exclude.some((selector) => selects(selector, { tool })));
-    const known = toolset.with(injected ?? []).toolset;
-    if (!strictListing) return known;
-    return strictlyListed(known, { ...execution, signal: this.interruption.signal }).catch(() => Toolset.of([]));
+    if (!strictListing) return toolset;
+    return strictlyListed(toolset, { ...execution, signal: this.interruption.signal }).catch(() => Toolset.of([]));
   }
 
   private startEvent(toolset: Toolset): LoopEventBody {

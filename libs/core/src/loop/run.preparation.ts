@@ -4,6 +4,8 @@ import { ToolCatalog } from '../catalog/tool.catalog.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { strictlyListed } from '../execution/tool-permission.js';
 import { begunToolset } from '../injection/begun-toolset.js';
+import { RunEntityHandles } from '../injection/entity.handles.js';
+import { resumedTools } from '../injection/saved.tools.js';
 import { ToolProviderStrategy } from '../injection/tool-provider.strategy.js';
 import { ToolReserve } from '../injection/tool.reserve.js';
 import { ActorIdentity } from '../policy/actor.identity.js';
@@ -68,7 +70,7 @@ export class RunPreparation {
       instructions: () => (typeof instructions === 'function' ? instructions(run) : instructions),
       messages: resumed ? [] : messagesOf(request, conversation !== undefined, execution.limits),
       conversation,
-      toolset: begunToolset(injection, execution, resumed?.saved.state.records),
+      toolset: this.toolsFor(injection, execution, resumed),
       strictListing: this.isStrict,
       execution: { ...execution, requestId: resumed?.saved.requestId ?? request.requestId ?? run.runId },
       quotas: this.settings.quotasFor(run),
@@ -78,6 +80,16 @@ export class RunPreparation {
       answer: output && { type: output, ...this.answers.shapeOf(output) },
       options: request,
     };
+  }
+
+  /** What a run starts with, and where it goes on what it had. */
+  private toolsFor(injection: RunPlan['injection'], execution: Parameters<typeof begunToolset>[1], resumed?: ResumedRun): Toolset {
+    const begun = begunToolset(injection, execution, resumed?.saved.state.records);
+    if (!resumed) return begun;
+    const { saved, remains } = resumed;
+    const handles = new RunEntityHandles(saved.handles);
+    const before = { saved: saved.tools, remains: remains?.injected ?? [], exclude: injection.exclude, handles };
+    return resumedTools(begun, before, this.catalog.entities);
   }
 
   /** The tools such a run would start with. */
@@ -182,7 +194,9 @@ function runOf<Actor>(
   { actor, tenant, context = {} }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'context'>,
   known?: KnownRun,
 ): RunContext<Actor> {
-  return { runId: known?.runId ?? randomUUID(), actor, tenant, context, state: known?.remains?.state ?? new Map<string, unknown>() };
+  // A map of its own for each part of a run: by it the request-scoped providers are known, and those of before were made for the actor of before.
+  const state = new Map<string, unknown>(known?.remains?.state);
+  return { runId: known?.runId ?? randomUUID(), actor, tenant, context, state };
 }
 
 /** What a request says. Of a conversation the server knows the past, so only the newest user message is taken. */

@@ -1,5 +1,6 @@
 import type { Toolset } from '../catalog/toolset.js';
 import type { ToolOutcome } from '../execution/execution.scope.js';
+import { savedTools } from '../injection/saved.tools.js';
 import type { SavedOutcome, SavedRun } from './from-suspended-run.js';
 import type { LiveRun } from './live.run.js';
 import { firstState, type LoopState } from './loop.state.js';
@@ -18,6 +19,7 @@ export function savedRun(state: LoopState, pending: PendingStep | undefined, liv
     ...(pending && { pending: savedStep(pending) }),
     approvals: live.approvals.save(),
     handles: live.handles.save(),
+    tools: savedTools(state.toolset, state.injected),
     policies: live.plan.narrowing,
     counts: live.counter.save(),
     spent: live.spending.calls,
@@ -39,10 +41,11 @@ export function remainsOf({ toolset, injected }: LoopState, { outcomes }: Pendin
 export function resumedState({ saved, remains }: ResumedRun, toolset: Toolset): LoopState {
   const { pending } = saved;
   const done = pending?.outcomes.map((outcome) => withLive(outcome, toolset, remains)) ?? [];
+  const before = new Map(remains?.specs.map((spec) => [spec.id, spec]));
   return {
     ...firstState(toolset),
     ...saved.state,
-    injected: remains?.specs ?? [],
+    injected: saved.tools.injected.flatMap((id) => toolset.find(id)?.spec ?? before.get(id) ?? []),
     ...(pending && { pending: { ...pending, offered: toolset, outcomes: done } }),
   };
 }
@@ -52,8 +55,8 @@ function savedStep({ answer, outcomes, limit, isPlanned }: PendingStep): NonNull
 }
 
 /** What of an outcome is JSON. */
-export function savedOutcome({ record, content, isPending }: ToolOutcome): SavedOutcome {
-  return isPending ? { record, content, isPending } : { record, content };
+export function savedOutcome({ record, content, isPending, entities }: ToolOutcome): SavedOutcome {
+  return { record, content, ...(isPending && { isPending }), ...(entities && { entities }) };
 }
 
 function withLive(outcome: SavedOutcome, toolset: Toolset, remains: LiveRemains | undefined): ToolOutcome {

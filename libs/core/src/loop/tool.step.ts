@@ -5,6 +5,9 @@ import type { CallRequest, ToolOutcome } from '../execution/execution.scope.js';
 import { untilAborted } from '../execution/interruption.js';
 import { ToolRunner } from '../execution/tool.runner.js';
 import { applyInjection, roomIn, type AppliedInjection } from '../injection/injection.applier.js';
+import { ToolProviderExtractor, type ShownResult } from '../injection/tool-provider.extractor.js';
+import { subjectOf } from '../policy/policy-subject.js';
+import { decide } from '../policy/strictest-decision.js';
 import type { FinishReason } from '../protocol/loop-result.js';
 import type { Message, MessageLabels, ToolCall, ToolMessage } from '../protocol/message.js';
 import type { ToolErrorCode } from '../protocol/tool-error.js';
@@ -49,18 +52,41 @@ interface PlannedCall extends CallRequest {
 export class ToolStep {
   private readonly logger = new Logger(ToolStep.name);
 
-  constructor(private readonly runner: ToolRunner) {}
+  constructor(
+    private readonly runner: ToolRunner,
+    private readonly entities: ToolProviderExtractor,
+  ) {}
 
   async run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
     const done = doneBefore(context);
     const planned = await callsDue(calls, done, context);
     const outcomes = [...done, ...(await this.execute(planned, context))].toSorted((a, b) => a.record.index - b.record.index);
     const limit = context.pending?.limit ?? planned.find((one) => one.limit)?.limit;
-    if (outcomes.some(({ isPending }) => isPending)) return waitingFor({ outcomes, isPlanned: true, ...(limit && { limit }) }, context);
+    if (outcomes.some(({ isPending }) => isPending)) {
+      const kept = outcomes.map((outcome) => this.withEntities(outcome, context.live));
+      return waitingFor({ outcomes: kept, isPlanned: true, ...(limit && { limit }) }, context);
+    }
     const records = outcomes.map(({ record }) => record);
     const { toolset, injected } = await this.inject(outcomes, context);
     const finish = limit ?? haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
-    return { messages: outcomes.map(toMessage), records, toolset, injected, ...(finish && { finish }) };
+    const messages = this.hinted(outcomes, toolset, context).map(toMessage);
+    return { messages, records, toolset, injected, ...(finish && { finish }) };
+  }
+
+  /** What a result showed is injected when its step is complete, which may be in a process that does not have the result any more. */
+  private withEntities(outcome: ToolOutcome, live: LiveRun): ToolOutcome {
+    if (!outcome.tool || outcome.live === undefined) return outcome;
+    return { ...outcome, entities: this.entities.keysIn(shownResult(outcome, outcome.tool), live.plan.execution.run) };
+  }
+
+  /** What the model reads, with what it can call on what it reads of: known only now that every result of the step has brought its tools. */
+  private hinted(outcomes: readonly ToolOutcome[], toolset: Toolset, { live }: ToolStepContext): readonly ToolOutcome[] {
+    if (!outcomes.some(({ hinted }) => hinted)) return outcomes;
+    const { run, policies, actor } = live.plan.execution;
+    const tools = toolset.specs.flatMap(({ id }) => toolset.find(id) ?? []);
+    const permitted = tools.filter((tool) => tool.entity && decide(policies, subjectOf(tool, actor)).kind !== 'deny');
+    const operationsOn = this.entities.namesFor(permitted, run);
+    return outcomes.map((outcome) => (outcome.hinted ? { ...outcome, content: outcome.hinted(operationsOn) } : outcome));
   }
 
   private async execute(planned: readonly PlannedCall[], context: ToolStepContext): Promise<ToolOutcome[]> {
@@ -89,7 +115,7 @@ export class ToolStep {
     if (tool) await live.notify((hooks) => hooks.onToolStart?.(request.call, tool.spec));
     const outcome = await this.runner.exec(request, live.scope(offered, history));
     if (outcome.isPending) return outcome;
-    await live.recorder?.called(outcome);
+    await live.recorder?.called(this.withEntities(outcome, live));
     await live.notify((hooks) => hooks.onToolEnd?.(outcome.record));
     return outcome;
   }
@@ -109,17 +135,13 @@ export class ToolStep {
   }
 
   /** A strategy that fails, or hands over what cannot be applied, changes nothing. */
-  private async applied(
-    strategy: ToolInjectionStrategy,
-    { tool, record, live: result }: ToolOutcome,
-    context: ToolStepContext,
-  ): Promise<AppliedInjection> {
+  private async applied(strategy: ToolInjectionStrategy, outcome: ToolOutcome, context: ToolStepContext): Promise<AppliedInjection> {
     const { live, step, history, toolset, injected } = context;
     const { execution, injection, strictListing } = live.plan;
+    const { tool, record } = outcome;
     if (!tool) return { toolset, added: [], events: [] };
     try {
-      const { declared } = tool.output;
-      const last = { record, tool: tool.spec, live: result, ...(declared && { returns: declared }), depth: tool.entity?.depth ?? 0 };
+      const last = { record, depth: tool.entity?.depth ?? 0, ...shownResult(outcome, tool) };
       const { run, limits } = execution;
       const withheld = injection.reserve.of(strategy);
       const room = roomIn(toolset, injected, limits);
@@ -134,6 +156,10 @@ export class ToolStep {
       return { toolset, added: [], events: [{ type: 'warning', step, code: 'injection_failed', message }] };
     }
   }
+}
+
+function shownResult({ live, entities }: ToolOutcome, { spec: tool, output: { declared } }: Tool): ShownResult {
+  return { tool, live, ...(live === undefined && entities && { entities }), ...(declared && { returns: declared }) };
 }
 
 /** What became of the calls that were made before the step waited. */

@@ -1,10 +1,16 @@
 import type { Type } from '@nestjs/common';
 import type { ToolSelector } from './loop-request.js';
 import type { Message } from './message.js';
-import type { Tool, ToolSpec } from './tool.js';
+import type { EntityReference, Tool, ToolSpec } from './tool.js';
 import type { RunContext } from './tool-call-context.js';
 import type { ToolInvocationRecord } from './tool-invocation-record.js';
 import type { WarningCode } from './loop-event.js';
+
+/** Which entity it is, whatever is known of it. */
+export interface EntityKey extends Pick<EntityReference, 'instanceId'> {
+  /** Of its class, and of no other. */
+  readonly prefix: string;
+}
 
 /** A result a strategy may derive tools from. */
 export interface InjectionResult {
@@ -12,6 +18,8 @@ export interface InjectionResult {
   readonly tool: ToolSpec;
   /** What the tool's method returned, before any projection; undefined where it failed. */
   readonly live: unknown;
+  /** The entities in it that a resolver finds again, where the run waited since and the process that had `live` is gone. */
+  readonly entities?: readonly EntityKey[];
   /** The class the tool declares as its result, whose exposed properties are what the model sees of `live`. */
   readonly returns?: Type;
   /** Depth of the tool that returned it: 0 for the application's own. */

@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import type { JSONSchema7 } from 'json-schema';
+import type { EntityContext } from './entity-resolver.js';
 import type { ToolExecutionOptions } from './execution-options.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { RunContext, ToolCallContext } from './tool-call-context.js';
@@ -100,11 +101,28 @@ export interface ToolInputCodec {
   build?(args: JsonObject): unknown;
 }
 
+/** Under this name the model reads of an entity what can be called on it; see `availableOperations` of the execution options. */
+export const OPERATIONS_KEY = '_availableOperations';
+
+/** Told of every object of a class in a result, and of the JSON that is shown of it. */
+export type ProjectionObserver = (source: object, json: Record<string, JsonValue>) => void;
+
 /** Turns a tool's live result into the JSON one audience may see. Throws when the result is not what the tool declared. */
 export interface ResultProjector {
   /** The class whose exposed properties are all that leaves; absent where no class is declared. */
   readonly declared?: Type;
-  project(value: unknown, audience: Audience): JsonValue;
+  /** `shown` is told of every object of a class and the JSON that was made of it, which is its own and may be added to. */
+  project(value: unknown, audience: Audience, shown?: ProjectionObserver): JsonValue;
+}
+
+/** How an entity tool finds its instance before a call. */
+export interface ToolRehydration {
+  /** The same for all tools of the instance: calls that need it at the same time look it up once. */
+  readonly key: string;
+  /** Undefined where it is gone, or is not for whom the run acts for. Rejects where that cannot be told. */
+  readonly lookUp: (context: EntityContext) => Promise<object | undefined>;
+  /** The tool on what was found, for one call. */
+  on(instance: object): Tool;
 }
 
 /**
@@ -117,6 +135,10 @@ export interface Tool {
   readonly output: ResultProjector;
   /** Set on entity tools. */
   readonly entity?: EntityReference;
+  /** Set on entity tools whose instance is found anew before each call. */
+  readonly rehydration?: ToolRehydration;
+  /** The id of the tool whose result brought it. Set on entity tools. */
+  readonly givenBy?: string;
   /** Whether the tool makes sense for this run; a tool it rejects is not listed. */
   readonly when?: (context: RunContext) => boolean;
   /** Overrides `limits.toolCallMs` for this tool, in milliseconds. */

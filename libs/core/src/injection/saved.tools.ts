@@ -1,0 +1,87 @@
+import { selects } from '../catalog/tool.selection.js';
+import type { Toolset } from '../catalog/toolset.js';
+import type { EntityRegistry } from '../discovery/entity.registry.js';
+import { HeldInstance } from '../discovery/held.instance.js';
+import type { ToolSelector } from '../protocol/loop-request.js';
+import type { EntityReference, Tool, ToolSpec } from '../protocol/tool.js';
+import type { EntityHandles, EntityKey } from '../protocol/tool-injection.js';
+import { bindTools, prefixIn } from './tool-provider.extractor.js';
+
+/** An entity whose tools a run has: enough to have them again, with the same ids, where its class has a resolver. */
+export interface SavedEntity extends EntityKey, Pick<EntityReference, 'depth'> {
+  readonly givenBy: string;
+  /** Rendered ids. */
+  readonly tools: readonly string[];
+}
+
+/** The tools of a waiting run as JSON. */
+export interface SavedTools {
+  /** Rendered ids of all tools, in their order. */
+  readonly order: readonly string[];
+  /** Rendered ids of whatever was ever injected. */
+  readonly injected: readonly string[];
+  readonly entities: readonly SavedEntity[];
+  /** Tools that were removed, and how to get each back. */
+  readonly gone: readonly (readonly [id: string, howToGetBack: string])[];
+}
+
+/** What a run goes on with. */
+export interface ToolsBefore {
+  readonly saved: SavedTools;
+  /** The injected tools themselves, where the process still has them. */
+  readonly remains: readonly Tool[];
+  readonly exclude: readonly ToolSelector[];
+  readonly handles: EntityHandles;
+}
+
+/** What of a run's tools is JSON. */
+export function savedTools(toolset: Toolset, injected: readonly ToolSpec[]): SavedTools {
+  const entities = new Map<string, SavedEntity & { readonly tools: string[] }>();
+  for (const { id } of toolset.specs) {
+    const { entity, givenBy = '', spec } = toolset.find(id) ?? {};
+    if (!entity || !spec) continue;
+    const { instanceId, depth } = entity;
+    const prefix = prefixIn(spec);
+    const key = JSON.stringify([prefix, instanceId]);
+    const known = entities.get(key) ?? { prefix, instanceId, depth, givenBy, tools: [] };
+    known.tools.push(id);
+    entities.set(key, known);
+  }
+  return {
+    order: toolset.specs.map(({ id }) => id),
+    injected: injected.map(({ id }) => id),
+    entities: [...entities.values()],
+    gone: toolset.removals,
+  };
+}
+
+/**
+ * What a run had, in the same order: tools of entities that a resolver finds again are looked for when they are called, others are those the process still has, and
+ * of the rest the model is told how to get them back.
+ */
+export function resumedTools(begun: Toolset, { saved, remains, exclude, handles }: ToolsBefore, entities: EntityRegistry): Toolset {
+  const isKept = (tool: Tool): boolean => !exclude.some((selector) => selects(selector, { tool }));
+  const found = saved.entities.flatMap((entity) => toolsOf(entity, entities, handles));
+  const foundIds = new Set(found.map(({ spec }) => spec.id));
+  const tools = [...remains.filter(({ spec }) => !foundIds.has(spec.id)), ...found].filter(isKept);
+  const { toolset } = begun.with(tools);
+  const lost = saved.entities.flatMap((entity) => entity.tools.map((id): [string, string] => [id, wayBack(entity)]));
+  const excluded = new Set([...remains, ...found].filter((tool) => !isKept(tool)).map(({ spec }) => spec.id));
+  return toolset.resumed(
+    saved.order,
+    [...saved.gone, ...lost].filter(([id]) => !excluded.has(id)),
+  );
+}
+
+/** Nothing where its class has no resolver, or is none of ours any more. */
+function toolsOf({ prefix, instanceId, depth, givenBy, tools }: SavedEntity, entities: EntityRegistry, handles: EntityHandles): Tool[] {
+  const definition = entities.withPrefix(prefix);
+  if (!definition?.rehydration) return [];
+  const held = new HeldInstance(definition, instanceId);
+  return bindTools(definition, held, { instanceId, depth, givenBy, handles }).filter(({ spec }) => tools.includes(spec.id));
+}
+
+/** An instance's id may be anybody's words, so it is not in what we say. */
+function wayBack({ givenBy }: SavedEntity): string {
+  return `It went while the run waited. Call ${givenBy} again, which gave it.`;
+}
