@@ -210,6 +210,20 @@ describe('an entity that is found anew', () => {
   });
 });
 
+describe('an entity whose call waited for a person in the same process', () => {
+  it('is called as it is by then', async () => {
+    const bank = new Bank(row('a'));
+    const policy = { allow: ['*'], flow: 'off', requireApproval: [{ tools: ['account_*_getBalance'] }] } as const;
+    const opened = await openBank(bank, new ScriptedModel([find(), balance(), text('Done.')]), { policy });
+    const running = opened.loop.run({ prompt: 'Go.', ...alice, approvals: 'wait' });
+    while (bank.asked.length === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    bank.put(row('a', { balance: 3 }));
+    await opened.approve(alice);
+    expect(resultsIn((await running).messages).at(-1)).toBe('acme a: 3, visit 1');
+  });
+});
+
 describe('an entity that says whose it is', () => {
   it("brings no tools where it is another tenant's, and keeps nothing from the others", async () => {
     const bank = new Bank(row('a'), row('g', { tenant: 'globex' }));
