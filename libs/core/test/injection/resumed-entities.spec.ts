@@ -4,6 +4,7 @@ import { REQUEST } from '@nestjs/core';
 import {
   EntityResolver,
   ToolEntityResolver,
+  unlock,
   type EntityContext,
   type LoopResult,
   type Policy,
@@ -89,6 +90,15 @@ describe.each([true, false])('a run that waited and goes on (same process: %s)',
     expect(toolsOf(after)).toBe(toolsOf(before));
     expect(result.injectedTools).toEqual(first.injectedTools);
     expect(bank.asked).toEqual([]); // nothing is looked for until it is called
+  });
+
+  it('keeps the order of tools that came in different ways', async () => {
+    const begin = [find('account', 'b'), find('vault'), find('deposit'), calls(note)];
+    const injection = [unlock({ after: 'bank__vault', tools: ['bank__everything'] })];
+    const { before, after } = await resumed(begin, [], { sameProcess, injection });
+    const had = before.requests.at(-1)?.toolIds ?? [];
+    expect(had.indexOf('bank__everything')).toBeGreaterThan(had.indexOf('account_b_close'));
+    expect(after.requests.at(-1)?.toolIds).toEqual(sameProcess ? had : had.filter((id) => !id.startsWith('vault')));
   });
 
   it('finds an instance when its tool is called, as it is now', async () => {
