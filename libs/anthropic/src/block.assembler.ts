@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { CallName, EventBatch } from './event-batch.js';
-import { isWireObject, parseWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
+import { type CallName, type EventBatch, isWireObject, parseWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 
 /** A content block in the making. */
 interface ContentBlock {

@@ -1,5 +1,5 @@
 import type { Usage } from '@toolloop/core';
-import { isWireObject, type WireObject } from './wire-object.js';
+import { isWireObject, type WireObject } from '@toolloop/wire';
 
 /**
  * What a provider counted; undefined when the value counts nothing. The API counts apart what it read from its cache and what it wrote to it; here

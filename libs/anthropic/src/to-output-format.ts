@@ -1,5 +1,5 @@
 import type { AnswerFormat } from '@toolloop/core';
-import { isWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
+import { isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 
 /** How a request says what form the answer must have: as `output_config.format`, or in words where that cannot express the schema. */
 export interface OutputFormat {

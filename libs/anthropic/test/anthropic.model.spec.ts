@@ -1,12 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ConfigurationError, type ModelEvent } from '@toolloop/core';
+import { Readable } from 'node:stream';
 import { getEventListeners } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { anthropic, decodeMessages } from '../src/index.js';
 import { answer, block, call, sse, START, text, USED } from './decode.js';
-import { answers, LocalProvider, streams, type Answer } from './local-provider.js';
+import { answers, LocalProvider, streams, type Answer } from '../../wire/test/local-provider.js';
 import { eventsOf, failureOf, KEY, model, provider, settled, stopProvider } from './played-model.js';
 import { ask, toolSpec } from './requests.js';
 
@@ -98,9 +99,9 @@ describe('an answer', () => {
   });
 
   it('can be decoded though somebody else asked for it, as a stream or as any bytes', async () => {
-    for (const body of [new Response(HELLO).body, [Buffer.from(HELLO)]]) {
+    for (const body of [new Response(HELLO).body ?? new ReadableStream(), Readable.from([Buffer.from(HELLO)])]) {
       const events: ModelEvent[] = [];
-      for await (const event of decodeMessages(body as ReadableStream<Uint8Array>)) events.push(event);
+      for await (const event of decodeMessages(body)) events.push(event);
       expect(events).toEqual(HELLO_EVENTS);
     }
   });
@@ -278,14 +279,14 @@ describe('construction', () => {
   it.each(['ANTHROPIC_API_KEY', 'ANTHROPIC_AUTH_TOKEN'])('takes the key from %s, and the base URL from the environment', async (name) => {
     await model(streams(HELLO));
     process.env[name] = 'sk-from-env';
-    process.env.ANTHROPIC_BASE_URL = provider().baseURL;
+    process.env.ANTHROPIC_BASE_URL = provider().origin;
     await eventsOf(anthropic('own-1'));
     expect(provider().requests[0]?.headers.authorization).toBe('Bearer sk-from-env');
   });
 
   it('needs no key for a server of one’s own', async () => {
     await using own = await LocalProvider.start(streams(HELLO));
-    expect(await eventsOf(anthropic('own-1', { baseURL: own.baseURL }))).toEqual(HELLO_EVENTS);
+    expect(await eventsOf(anthropic('own-1', { baseURL: own.origin }))).toEqual(HELLO_EVENTS);
     expect(own.requests[0]?.headers.authorization).toBe('Bearer no-key');
   });
 

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { answer, block, sse, START, text } from './decode.js';
-import { answers, LocalProvider, streams } from './local-provider.js';
+import { answers, LocalProvider, streams } from '../../wire/test/local-provider.js';
 import { eventsOf, failureOf, KEY, model, provider, stopProvider } from './played-model.js';
 import { ask } from './requests.js';
 
@@ -70,7 +70,7 @@ describe('a server that refuses', () => {
 describe('a server that sends elsewhere', () => {
   it.each([301, 302, 307, 308])('with %i is not followed: the conversation and the key stay', async (status) => {
     await using elsewhere = await LocalProvider.start(streams(answer(text(0, 'Hi'))));
-    const subject = await model(answers(status, '', { location: `${elsewhere.baseURL}/v1/messages` }), { maxRetries: 0 });
+    const subject = await model(answers(status, '', { location: `${elsewhere.origin}/v1/messages` }), { maxRetries: 0 });
     expect(await failureOf(subject)).toMatchObject({ name: 'ModelError' });
     expect(elsewhere.requests).toEqual([]);
   });

@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { decode, joined, type Decoded } from './decode.js';
-import { goldenFor, readGolden } from './golden.js';
+import { GoldenFiles } from '../../wire/test/golden.js';
+
+const golden = new GoldenFiles('anthropic');
 
 /** Between two network reads of a `.chunks.txt`. */
 const READ = '=== read ===\n';
@@ -18,12 +20,12 @@ function toLines({ events, failure }: Decoded): string {
 
 describe('an answer on the wire', () => {
   it.each(CASES)('%s gives the events kept beside it', (name) => {
-    const actual = toLines(decode(readGolden(`${name}.chunks.txt`).split(READ)));
-    expect(actual).toBe(goldenFor(`${name}.events.jsonl`, actual));
+    const actual = toLines(decode(golden.read(`${name}.chunks.txt`).split(READ)));
+    expect(actual).toBe(golden.keep(`${name}.events.jsonl`, actual));
   });
 
   it.each(CASES)('%s gives the same when every byte comes alone', (name) => {
-    const reads = readGolden(`${name}.chunks.txt`).split(READ);
+    const reads = golden.read(`${name}.chunks.txt`).split(READ);
     const bytes = Array.from(Buffer.from(reads.join('')), (byte) => Uint8Array.of(byte));
     const [whole, single] = [decode(reads), decode(bytes)].map((decoded) => toLines({ ...decoded, events: joined(decoded.events) }));
     expect(single).toBe(whole);

@@ -1,19 +1,20 @@
 import { ModelError, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
-import { EventBatch } from './event-batch.js';
-import { fromProviderError } from './from-provider-error.js';
+import { EventBatch, isWireObject, type WireAnswer, type WireObject } from '@toolloop/wire';
+import { fromErrorPayload, fromProviderError } from './from-provider-error.js';
+import { WHERE_TO_LOOK } from './where-to-look.js';
 import { fromChatUsage } from './from-chat-usage.js';
 import { fromFinishReason } from './from-finish-reason.js';
 import { ProviderDataCollector } from './provider-data.js';
 import { ToolCallAssembler, type AssembledCall } from './tool-call.assembler.js';
-import type { WireAnswer } from './wire-answer.js';
-import { isWireObject, type WireObject } from './wire-object.js';
 
 const NONE_REDUNDANT: ReadonlySet<string> = new Set();
 
 /** An answer to `POST /chat/completions`. */
 export class ChatAnswer implements WireAnswer {
   readonly kind = 'chat completion';
+  readonly whereToLook = WHERE_TO_LOOK;
   readonly redundant = NONE_REDUNDANT;
+  readonly isPaused = false;
   /** Usage may follow the finish reason, so only the stream's own end is the end. */
   readonly hasEnded = false;
   private readonly batch = new EventBatch();
@@ -33,6 +34,10 @@ export class ChatAnswer implements WireAnswer {
 
   fail(error: ModelError): void {
     this.error ??= error;
+  }
+
+  toFailure(payload: string): ModelError {
+    return fromErrorPayload(payload);
   }
 
   lose(): void {

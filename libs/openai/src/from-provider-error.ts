@@ -1,6 +1,6 @@
 import { ModelError } from '@toolloop/core';
 import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai';
-import { isWireObject, parseWireObject } from './wire-object.js';
+import { cut, isRetryable, isWireObject, parseWireObject, unreachable } from '@toolloop/wire';
 
 /** Kinds of error that pass, as providers name them where they give no status. */
 const TRANSIENT = new Set([
@@ -12,9 +12,6 @@ const TRANSIENT = new Set([
   'rate_limit_exceeded',
   'timeout',
 ]);
-
-/** An error page can be megabytes of HTML. */
-const MESSAGE_CHARACTERS = 500;
 
 /** The `error` of a chunk or of a JSON body, or the payload of an `event: error`. */
 export function fromProviderError(error: unknown): ModelError {
@@ -38,11 +35,8 @@ export function fromErrorPayload(payload: string): ModelError {
  * all headers, and causes end up in logs.
  */
 export function fromRequestError(error: unknown, apiKey: string): ModelError {
-  if (error instanceof APIConnectionError) {
-    // Fetch says no more than "fetch failed"; what failed is in the cause of the cause.
-    const message = error instanceof APIConnectionTimeoutError ? error.message : rootOf(error);
-    return new ModelError(`The provider could not be reached: ${message}`, { retryable: true, cause: error.cause });
-  }
+  if (error instanceof APIConnectionTimeoutError) return unreachable(error, error.message);
+  if (error instanceof APIConnectionError) return unreachable(error);
   const message = cut((error instanceof Error ? error.message : String(error)).replaceAll(apiKey, '[api key]'));
   if (error instanceof APIError && typeof error.status === 'number') {
     return new ModelError(`The provider answered ${message}`, { status: error.status, retryable: isRetryable(error.status) });
@@ -50,33 +44,7 @@ export function fromRequestError(error: unknown, apiKey: string): ModelError {
   return new ModelError(`The request could not be sent: ${message}`, { retryable: false, cause: error });
 }
 
-/** The error without the key in its text: a provider may echo what it was sent, and errors end up in logs. */
-export function withoutKey(error: ModelError, apiKey = ''): ModelError {
-  if (apiKey === '' || !error.message.includes(apiKey)) return error;
-  return new ModelError(error.message.replaceAll(apiKey, '[api key]'), error.options);
-}
-
-/** A connection that broke while the answer was being read. */
-export function fromReadError(error: unknown): ModelError {
-  return new ModelError(`The connection broke in the middle of an answer: ${rootOf(error)}`, { retryable: true, cause: error });
-}
-
-/** What is at the bottom of a chain of causes, e.g. `connect ECONNREFUSED 127.0.0.1:443`. */
-function rootOf(error: unknown): string {
-  const { cause, message, code } = isWireObject(error) ? error : { message: error };
-  if (isWireObject(cause)) return rootOf(cause);
-  return String(message === '' ? code : message);
-}
-
-function isRetryable(status: number): boolean {
-  return status === 408 || status === 409 || status === 429 || status >= 500;
-}
-
 function toStatus(value: unknown): number | undefined {
   const status = typeof value === 'string' && /^\d{3}$/.test(value) ? Number(value) : value;
   return typeof status === 'number' && status >= 400 && status < 600 ? status : undefined;
-}
-
-function cut(message: string): string {
-  return message.length > MESSAGE_CHARACTERS ? `${message.slice(0, MESSAGE_CHARACTERS)}…` : message;
 }

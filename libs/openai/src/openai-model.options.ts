@@ -1,7 +1,6 @@
 import { ConfigurationError } from '@toolloop/core';
 import { OpenAI } from 'openai';
-import { defaultFetch } from './default-fetch.js';
-import type { Fetch } from './http.fetch.js';
+import { boundedErrors, defaultFetch, type Fetch } from '@toolloop/wire';
 
 /** Where the model is, how to reach it and how to ask it. What is left out comes from the environment, as with the `openai` SDK. */
 export interface OpenAiModelOptions {
@@ -58,7 +57,7 @@ export function toClient(model: string, options: OpenAiModelOptions): { readonly
     organization: options.organization,
     project: options.project,
     defaultHeaders: options.headers,
-    fetch: options.fetch ?? defaultFetch(),
+    fetch: boundedErrors(options.fetch ?? defaultFetch()),
     // A redirect would carry the conversation to another host.
     fetchOptions: { redirect: 'error' },
     timeout: options.timeoutMs,

@@ -1,16 +1,14 @@
 import { LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
-import { readAnswer } from './decode-answer.js';
+import { bytesOf, readAnswer, ResponseBody, withoutKey } from '@toolloop/wire';
 import { fromRequestError } from './from-provider-error.js';
-import { bytesOf } from './http.fetch.js';
 import { toClient, type OpenAiModelOptions } from './openai-model.options.js';
-import { ResponseBody } from './response-body.js';
-import { toWireTarget, type WireTarget } from './wire-target.js';
+import type { OpenAiTarget } from './openai-target.js';
 import { WIRES, type Wire } from './wire.js';
 
 /** A model at OpenAI, or at any server that speaks one of its APIs. */
 export class OpenAiModel extends LanguageModel {
   readonly provider = 'openai';
-  readonly #target: WireTarget;
+  readonly #target: OpenAiTarget;
   readonly #wire: Wire;
   /** Out of reach of `console.log` and `JSON.stringify`, for it holds the key. */
   readonly #connection: ReturnType<typeof toClient>;
@@ -22,7 +20,7 @@ export class OpenAiModel extends LanguageModel {
   ) {
     super();
     this.#wire = WIRES[options.api ?? 'chat'];
-    this.#target = toWireTarget(modelId, options);
+    this.#target = { ...options, model: modelId };
     this.#connection = toClient(modelId, options);
   }
 
@@ -32,7 +30,8 @@ export class OpenAiModel extends LanguageModel {
    */
   stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const open = (): Promise<ResponseBody | undefined> => this.post(request, signal);
-    return readAnswer(this.#wire.answerOf(this.modelId), { open, secret: this.#connection.apiKey });
+    const { apiKey } = this.#connection;
+    return readAnswer(this.#wire.answerOf(this.modelId), { open, veil: (error) => withoutKey(error, apiKey) });
   }
 
   /** Undefined when the signal was aborted before an answer came. */

@@ -1,5 +1,5 @@
+import { type WireObject, wireObjectsIn } from '@toolloop/wire';
 import type { ResponsesCall } from './responses-wire.js';
-import { wireObjectsIn, type WireObject } from './wire-object.js';
 
 /** What the transcript says of an answer, in the words of the API. */
 export interface TranscriptAnswer {

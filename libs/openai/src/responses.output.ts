@@ -1,6 +1,5 @@
-import type { EventBatch } from './event-batch.js';
+import { type EventBatch, isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import { ToolCallAssembler, type AssembledCall } from './tool-call.assembler.js';
-import { isWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
 
 /** What the deltas of a message and of reasoning are. */
 const SHOWN: ReadonlyMap<unknown, 'text-delta' | 'reasoning-delta' | 'refusal'> = new Map([

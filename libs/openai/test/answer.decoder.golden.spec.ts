@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { decode, joined, type Decoded } from './decode.js';
-import { goldenFor, readGolden } from './golden.js';
+import { GoldenFiles } from '../../wire/test/golden.js';
+
+const golden = new GoldenFiles('openai');
 
 /** Between two network reads of a `.chunks.txt`. */
 const READ = '=== read ===\n';
@@ -38,13 +40,13 @@ function toLines({ events, failure }: Decoded): string {
 
 describe('a recorded answer', () => {
   it.each(CASES)('of %s, %s, gives the events kept beside it', (api, name) => {
-    const reads = readGolden(`${name}.chunks.txt`).split(READ);
+    const reads = golden.read(`${name}.chunks.txt`).split(READ);
     const actual = toLines(decode(reads, api));
-    expect(actual).toBe(goldenFor(`${name}.events.jsonl`, actual));
+    expect(actual).toBe(golden.keep(`${name}.events.jsonl`, actual));
   });
 
   it.each(CASES)('of %s, %s, gives the same when every byte comes alone', (api, name) => {
-    const reads = readGolden(`${name}.chunks.txt`).split(READ);
+    const reads = golden.read(`${name}.chunks.txt`).split(READ);
     const bytes = Array.from(Buffer.from(reads.join('')), (byte) => Uint8Array.of(byte));
     const [whole, single] = [decode(reads, api), decode(bytes, api)].map((decoded) =>
       toLines({ ...decoded, events: joined(decoded.events) }),

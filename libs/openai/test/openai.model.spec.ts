@@ -1,13 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { ConfigurationError, ModelError, type Message, type ModelEvent, type ModelRequest } from '@toolloop/core';
+import { ConfigurationError, type Message, type ModelEvent } from '@toolloop/core';
 import { getEventListeners } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { OpenAiModel, openai, type OpenAiModelOptions } from '../src/index.js';
 import { chunk, sse } from './decode.js';
-import { answers, LocalProvider, streams, type Answer } from './local-provider.js';
-import { ask, toolSpec } from './requests.js';
+import { answers, LocalProvider, streams, type Answer } from '../../wire/test/local-provider.js';
+import { eventsOf, failureOf } from '../../wire/test/read-model.js';
+import { ask, toolSpec } from '../../wire/test/requests.js';
 
 const HELLO = sse(chunk({ content: 'Hello' }), chunk({}, 'stop'), { choices: [], usage: { prompt_tokens: 3, completion_tokens: 1 } });
 const HELLO_EVENTS: readonly ModelEvent[] = [
@@ -22,22 +23,6 @@ let provider: LocalProvider | undefined;
 async function model(answer: Answer | readonly Answer[], options: OpenAiModelOptions = {}): Promise<OpenAiModel> {
   provider = await LocalProvider.start(...[answer].flat());
   return openai('own-1', { baseURL: provider.baseURL, apiKey: KEY, maxRetries: 0, ...options });
-}
-
-async function eventsOf(
-  subject: OpenAiModel,
-  request: ModelRequest = ask('Hi'),
-  signal = new AbortController().signal,
-): Promise<readonly ModelEvent[]> {
-  const events: ModelEvent[] = [];
-  for await (const event of subject.stream(request, signal)) events.push(event);
-  return events;
-}
-
-async function failureOf(subject: OpenAiModel): Promise<ModelError> {
-  const error: unknown = await eventsOf(subject).catch((reason: unknown) => reason);
-  if (error instanceof ModelError) return error;
-  throw new Error('There was no ModelError.', { cause: error });
 }
 
 afterEach(async () => {

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { openai } from '../src/index.js';
-import { ask } from './requests.js';
+import { ask } from '../../wire/test/requests.js';
 
 /** Streams of real providers, and a server that plays them. They lie beside the project and are no part of it. */
 const FOLDER = join(process.cwd(), '../shared/wire-fixtures');

@@ -1,9 +1,10 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { assemble, ModelError, type AssistantMessage, type ModelAnswer } from '@toolloop/core';
+import { assemble, type AssistantMessage, type ModelAnswer } from '@toolloop/core';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openai, type OpenAiModel, type OpenAiModelOptions } from '../src/index.js';
-import { answers, LocalProvider, streams, type Answer } from './local-provider.js';
-import { ask, toolSpec } from './requests.js';
+import { answers, LocalProvider, streams, type Answer } from '../../wire/test/local-provider.js';
+import { failureOf } from '../../wire/test/read-model.js';
+import { ask, toolSpec } from '../../wire/test/requests.js';
 
 const KEY = 'sk-own-secret';
 const REASONING = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'gAAAAB-own==' };
@@ -33,12 +34,6 @@ async function model(answer: Answer | readonly Answer[], options: OpenAiModelOpt
 
 function answerOf(subject: OpenAiModel, request = ask('Hi'), signal = new AbortController().signal): Promise<ModelAnswer> {
   return assemble(subject.stream(request, signal));
-}
-
-async function failureOf(subject: OpenAiModel): Promise<ModelError> {
-  const error: unknown = await answerOf(subject).catch((reason: unknown) => reason);
-  if (error instanceof ModelError) return error;
-  throw new Error('There was no ModelError.', { cause: error });
 }
 
 afterEach(async () => {

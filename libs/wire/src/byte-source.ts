@@ -22,3 +22,21 @@ export class WebBytes implements ByteSource {
     this.reader.cancel().catch(() => undefined);
   }
 }
+
+/** The bytes of anything else that can be iterated, such as a Node stream or a generator. */
+export class IteratedBytes implements ByteSource {
+  private readonly reads: AsyncIterator<Uint8Array>;
+
+  constructor(body: AsyncIterable<Uint8Array>) {
+    this.reads = body[Symbol.asyncIterator]();
+  }
+
+  async read(): Promise<Uint8Array | undefined> {
+    const read = await this.reads.next();
+    return read.done === true ? undefined : read.value;
+  }
+
+  close(): void {
+    this.reads.return?.().catch(() => undefined);
+  }
+}

@@ -1,5 +1,4 @@
 import type { ToolCall } from '@toolloop/core';
-import { parseWireObject } from './wire-object.js';
 
 const NONE: ReadonlyMap<string, string> = new Map();
 
@@ -17,14 +16,4 @@ export function wireIdsOf(calls: readonly ToolCall[] | undefined): ReadonlyMap<s
     ids.set(toolCallId, id);
   }
   return ids;
-}
-
-/** A model may have invented a name that its provider refuses to read again; the refusal in the transcript says what was wrong. */
-export function toWireName(name: string): string {
-  return name.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || '_';
-}
-
-/** Providers refuse a transcript with arguments that are not a JSON object; the error result in the transcript explains what they were. */
-export function toWireArguments(text: string): string {
-  return parseWireObject(text) === undefined ? '{}' : text;
 }

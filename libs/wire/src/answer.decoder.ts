@@ -1,6 +1,5 @@
 import { ModelError, type ModelEvent } from '@toolloop/core';
 import { createParser, type EventSourceParser } from 'eventsource-parser';
-import { fromErrorPayload } from './from-provider-error.js';
 import type { WireAnswer } from './wire-answer.js';
 import { parseWireObject, type WireObject } from './wire-object.js';
 
@@ -91,7 +90,7 @@ export class AnswerDecoder {
     this.hasEvents = true;
     if (event !== undefined && this.answer.redundant.has(event)) return;
     if (event === 'error') {
-      this.answer.fail(fromErrorPayload(payload));
+      this.answer.fail(this.answer.toFailure(payload));
       return;
     }
     // A payload that is no object is `[DONE]`, or some server's keep-alive such as `ping`.
@@ -120,8 +119,8 @@ export class AnswerDecoder {
   }
 
   private notAnAnswer(what: string): ModelError {
-    const problem = `The server answered with ${what} instead of a ${this.answer.kind}.`;
-    return new ModelError(`${problem} Does the baseURL end in the API's path, such as /v1?`, { retryable: false });
+    const { kind, whereToLook } = this.answer;
+    return new ModelError(`The server answered with ${what} instead of a ${kind}. ${whereToLook}`, { retryable: false });
   }
 }
 

@@ -32,8 +32,12 @@ export class LocalProvider implements AsyncDisposable {
     return provider;
   }
 
-  get baseURL(): string {
+  get origin(): string {
     return `http://127.0.0.1:${(this.server.address() as AddressInfo).port}`;
+  }
+
+  get baseURL(): string {
+    return `${this.origin}/v1`;
   }
 
   /** Resolves when every connection is closed. */

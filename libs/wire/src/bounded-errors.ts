@@ -1,11 +1,9 @@
-import type { ClientOptions } from '@anthropic-ai/sdk';
-
-type Fetch = NonNullable<ClientOptions['fetch']>;
+import type { Fetch } from './http.fetch.js';
 
 /** Bytes of a failed answer that are read: what is wrong stands at its beginning. */
 const MOST_BYTES = 64 * 1024;
 
-/** The SDK reads the body of a failed answer to its end, and a hostile server's has none. */
+/** The SDKs read the body of a failed answer to its end, and a hostile server's has none. */
 export function boundedErrors(fetch: Fetch): Fetch {
   return async (url, init) => {
     const response = await fetch(url, init);

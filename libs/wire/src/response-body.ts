@@ -1,27 +1,29 @@
-import { fromReadError } from './from-provider-error.js';
+import type { ByteSource } from './byte-source.js';
+import { fromReadError } from './from-failure.js';
 
 /** How long the end of a body may take to come, in milliseconds, once the answer in it is complete. */
 const DRAIN_MS = 250;
 
 /** A response's bytes, read one network read at a time, only when asked for. Aborting the signal closes the socket at once, whoever waits. */
 export class ResponseBody {
-  private readonly reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
-
   constructor(
-    body: ReadableStream<Uint8Array> | null,
-    private readonly signal: AbortSignal,
+    private readonly bytes: ByteSource | undefined,
+    private readonly signal?: AbortSignal,
   ) {
-    this.reader = body?.getReader();
-    this.signal.addEventListener('abort', this.close, { once: true });
-    if (this.signal.aborted) this.close();
+    signal?.addEventListener('abort', this.close, { once: true });
+    if (signal?.aborted) this.close();
+  }
+
+  get isAborted(): boolean {
+    return this.signal?.aborted ?? false;
   }
 
   /** Undefined at the end, and when the signal was aborted. */
   async read(): Promise<Uint8Array | undefined> {
     try {
-      return (await this.reader?.read())?.value;
+      return await this.bytes?.read();
     } catch (error) {
-      if (this.signal.aborted) return undefined;
+      if (this.isAborted) return undefined;
       throw fromReadError(error);
     }
   }
@@ -30,7 +32,7 @@ export class ResponseBody {
   async drain(): Promise<void> {
     const timer = setTimeout(this.close, DRAIN_MS);
     try {
-      while ((await this.reader?.read())?.done === false);
+      while ((await this.bytes?.read()) !== undefined);
     } catch {
       // The answer was complete before the connection broke.
     } finally {
@@ -39,7 +41,7 @@ export class ResponseBody {
   }
 
   readonly close = (): void => {
-    this.signal.removeEventListener('abort', this.close);
-    this.reader?.cancel().catch(() => undefined);
+    this.signal?.removeEventListener('abort', this.close);
+    this.bytes?.close();
   };
 }

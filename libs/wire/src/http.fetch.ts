@@ -2,12 +2,11 @@ import { request as requestHttp, type Agent, type ClientRequest, type IncomingMe
 import { request as requestHttps } from 'node:https';
 import { pipeline, type Readable } from 'node:stream';
 import { constants, createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
-import type { ClientOptions } from 'openai';
 import { WebBytes, type ByteSource } from './byte-source.js';
 import { NodeBytes } from './node.bytes.js';
 
-/** What the SDK calls to send a request. */
-export type Fetch = NonNullable<ClientOptions['fetch']>;
+/** What an SDK calls to send a request. */
+export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
 export interface HttpFetchOptions {
   /** Keeps the connections: for a proxy, a certificate, other limits. @default Node's global agents */

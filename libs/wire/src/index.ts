@@ -1,0 +1,17 @@
+export { boundedErrors } from './bounded-errors.js';
+export { defaultFetch } from './default-fetch.js';
+export { EncodedOnce } from './encoded-once.js';
+export { EventBatch } from './event-batch.js';
+export type { CallName } from './event-batch.js';
+export { bytesOf, httpFetch } from './http.fetch.js';
+export type { Fetch, HttpFetchOptions } from './http.fetch.js';
+export { cut, fromReadError, isRetryable, unreachable, withoutKey } from './from-failure.js';
+export { AnswerDecoder } from './answer.decoder.js';
+export { readAnswer, readBytes } from './read-answer.js';
+export type { AnswerSource, Bytes } from './read-answer.js';
+export { RequestBody } from './request-body.js';
+export { ResponseBody } from './response-body.js';
+export type { WireAnswer } from './wire-answer.js';
+export { toWireArguments, toWireName } from './wire-call.js';
+export { isWireObject, parseWireObject, wireObjectsIn } from './wire-object.js';
+export type { WireObject } from './wire-object.js';
