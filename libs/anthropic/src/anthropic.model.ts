@@ -1,5 +1,5 @@
 import { LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
-import { bytesOf, readAnswer, ResponseBody, withoutKey } from '@toolloop/wire';
+import { bytesOf, readAnswer, ResponseBody, withDiscretion } from '@toolloop/wire';
 import { toClient, type AnthropicModelOptions } from './anthropic-model.options.js';
 import type { AnthropicTarget } from './anthropic-target.js';
 import { fromRequestError } from './from-provider-error.js';
@@ -39,7 +39,7 @@ export class AnthropicModel extends LanguageModel {
       const messages = paused === undefined ? request.messages : [...request.messages, paused];
       return this.post({ ...request, messages }, signal);
     };
-    return readAnswer(answer, { open, veil: (error) => withoutKey(error, apiKey) });
+    return readAnswer(answer, { open, veil: (error) => withDiscretion(error, { apiKey, request }) });
   }
 
   /**
@@ -48,7 +48,7 @@ export class AnthropicModel extends LanguageModel {
    */
   private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
     if (signal.aborted) return undefined;
-    const { client, apiKey } = this.#connection;
+    const { client } = this.#connection;
     const own = new AbortController();
     const abort = (): void => own.abort();
     signal.addEventListener('abort', abort, { once: true });
@@ -60,7 +60,7 @@ export class AnthropicModel extends LanguageModel {
       return new ResponseBody(bytesOf(response), signal);
     } catch (error) {
       if (signal.aborted) return undefined;
-      throw fromRequestError(error, apiKey);
+      throw fromRequestError(error);
     } finally {
       signal.removeEventListener('abort', abort);
     }

@@ -15,6 +15,7 @@ export function fromMessagesUsage(value: unknown): Usage | undefined {
     inputTokens: toCount(fresh) + toCount(written) + toCount(cached),
     outputTokens: toCount(output),
     ...(isCount(cached) && { cachedInputTokens: cached }),
+    ...(isCount(written) && { cacheWriteInputTokens: written }),
     ...(isCount(reasoning) && { reasoningTokens: reasoning }),
   };
 }

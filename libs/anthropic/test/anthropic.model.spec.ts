@@ -88,7 +88,7 @@ describe('an answer', () => {
     const reading = (async () => {
       for await (const event of subject.stream(ask('Hi'), new AbortController().signal)) seen.push(event);
     })();
-    await expect(reading).rejects.toMatchObject({ name: 'ModelError', options: { status: 529, retryable: true } });
+    await expect(reading).rejects.toMatchObject({ name: 'ModelError', status: 529, isRetryable: true });
     expect(seen).toEqual([{ type: 'text-delta', text: 'Hel' }]);
   });
 
@@ -108,7 +108,7 @@ describe('an answer', () => {
 
   it('can be decoded up to where its connection breaks by somebody else', async () => {
     const body = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new TypeError('terminated')) });
-    await expect(decodeMessages(body).next()).rejects.toMatchObject({ name: 'ModelError', options: { retryable: true } });
+    await expect(decodeMessages(body).next()).rejects.toMatchObject({ name: 'ModelError', isRetryable: true });
   });
 
   it('can be decoded up to its error by somebody else', async () => {
@@ -303,13 +303,13 @@ describe('a failure to begin', () => {
     await stopProvider();
     const failure = await failureOf(subject);
     expect(failure.message).toMatch(/^The provider could not be reached: connect ECONNREFUSED 127\.0\.0\.1:\d+$/);
-    expect(failure.options.retryable).toBe(true);
+    expect(failure.isRetryable).toBe(true);
   });
 
   it('in time is retryable', async () => {
     const failure = await failureOf(await model(() => undefined, { timeoutMs: 30 }));
     expect(failure.message).toMatch(/^The provider could not be reached: /);
-    expect(failure.options.retryable).toBe(true);
+    expect(failure.isRetryable).toBe(true);
   });
 
   it('that passes is tried again, with the same bytes', async () => {
@@ -323,7 +323,7 @@ describe('a failure to begin', () => {
   it('for want of a request that can be written is a ModelError, too', async () => {
     const subject = await model(streams(HELLO));
     const reading = eventsOf(subject, ask('Hi', { options: { provider: { metadata: 1n } } }));
-    await expect(reading).rejects.toMatchObject({ name: 'ModelError', options: { retryable: false } });
+    await expect(reading).rejects.toMatchObject({ name: 'ModelError', isRetryable: false });
     expect(provider().requests).toEqual([]);
   });
 });

@@ -34,7 +34,7 @@ describe('a server that refuses', () => {
   ])('with %i gives status, kind and request, and retryable', async (status, type, retryable) => {
     const failure = await failureOf(await model(answers(status, errorBody(type, 'It says why.'), { 'request-id': 'req_1' })));
     expect(failure.message).toBe(`The provider answered ${status}: ${type}: It says why. (request req_1)`);
-    expect(failure.options).toEqual({ status, retryable });
+    expect([failure.status, failure.isRetryable]).toEqual([status, retryable]);
   });
 
   it.each([
@@ -45,7 +45,7 @@ describe('a server that refuses', () => {
     const failure = await failureOf(await model(answers(401, body)), ask('My secret prompt.'));
     expect(failure.message).toMatch(message);
     expect(failure.message.length).toBeLessThan(700);
-    expect(JSON.stringify([failure.message, failure.stack, failure.options, failure.cause])).not.toMatch(/sk-own-secret|secret prompt/);
+    expect(JSON.stringify([failure.message, failure.stack, failure.requestId, failure.cause])).not.toMatch(/sk-own-secret|secret prompt/);
   });
 
   it('in the middle of a stream has no key in the error either', async () => {
@@ -61,7 +61,7 @@ describe('a server that refuses', () => {
         written += bytes;
       });
     });
-    expect((await failureOf(subject)).options.status).toBe(500);
+    expect((await failureOf(subject)).status).toBe(500);
     await provider().untilClosed();
     expect(written).toBeLessThan(32 * 1024 * 1024);
   });
@@ -132,6 +132,6 @@ describe('a server that sends what is no answer', () => {
     });
     const failure = await failureOf(subject);
     expect(failure.message).toBe('The connection broke in the middle of an answer: other side closed');
-    expect(failure.options.retryable).toBe(true);
+    expect(failure.isRetryable).toBe(true);
   });
 });

@@ -14,7 +14,7 @@ const CASES =
 
 /** One event a line; a failure comes last. */
 function toLines({ events, failure }: Decoded): string {
-  const error = failure && { type: 'error', message: failure.message, ...failure.options };
+  const error = failure && { type: 'error', message: failure.message, status: failure.status, retryable: failure.isRetryable };
   return [...events, ...(error ? [error] : [])].map((event) => `${JSON.stringify(event)}\n`).join('');
 }
 

@@ -29,7 +29,7 @@ export type { DirectiveRequest } from './protocol/directive.js';
 export { EntityResolver } from './protocol/entity-resolver.js';
 export type { EntityContext, Rehydrate } from './protocol/entity-resolver.js';
 export { ConfigurationError, InvalidRequestError, ModelError, RunElsewhereError, RunError } from './protocol/errors.js';
-export type { Finding } from './protocol/errors.js';
+export type { Finding, ModelErrorOptions } from './protocol/errors.js';
 export { DEFAULT_EXECUTION } from './protocol/execution-options.js';
 export type { ExecutionOptions, ToolExecutionOptions } from './protocol/execution-options.js';
 export { HistoryPolicy, TokenCounter } from './protocol/history.js';

@@ -1,6 +1,6 @@
 import { ModelError } from '@toolloop/core';
+import { isWireObject, parseWireObject, refused, reported, unreachable, type WireObject } from '@toolloop/wire';
 import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai';
-import { cut, isRetryable, isWireObject, parseWireObject, unreachable } from '@toolloop/wire';
 
 /** Kinds of error that pass, as providers name them where they give no status. */
 const TRANSIENT = new Set([
@@ -18,11 +18,7 @@ export function fromProviderError(error: unknown): ModelError {
   const fields = isWireObject(error) ? error : { message: error };
   const status = toStatus(fields.status) ?? toStatus(fields.status_code) ?? toStatus(fields.code);
   const isTransient = TRANSIENT.has(String(fields.type)) || TRANSIENT.has(String(fields.code));
-  const message = typeof fields.message === 'string' ? fields.message : (JSON.stringify(error) ?? 'no message');
-  return new ModelError(`The provider reported an error: ${cut(message)}`, {
-    status,
-    retryable: status === undefined ? isTransient || undefined : isRetryable(status),
-  });
+  return reported({ kind: kindOf(fields), message: fields.message, status, ...(status === undefined && { retryable: isTransient }) });
 }
 
 export function fromErrorPayload(payload: string): ModelError {
@@ -34,14 +30,25 @@ export function fromErrorPayload(payload: string): ModelError {
  * A request that failed before an answer began. The SDK's own error of an answered request is not kept as the cause: it holds the raw body and
  * all headers, and causes end up in logs.
  */
-export function fromRequestError(error: unknown, apiKey: string): ModelError {
+export function fromRequestError(error: unknown): ModelError {
   if (error instanceof APIConnectionTimeoutError) return unreachable(error, error.message);
   if (error instanceof APIConnectionError) return unreachable(error);
-  const message = cut((error instanceof Error ? error.message : String(error)).replaceAll(apiKey, '[api key]'));
   if (error instanceof APIError && typeof error.status === 'number') {
-    return new ModelError(`The provider answered ${message}`, { status: error.status, retryable: isRetryable(error.status) });
+    // Where a body is no error of the API, such as some server's page, the SDK has none.
+    const fields = isWireObject(error.error) ? error.error : { message: error.error };
+    return refused(error.status, { kind: kindOf(fields), message: fields.message, requestId: error.requestID, headers: headersOf(error) });
   }
-  return new ModelError(`The request could not be sent: ${message}`, { retryable: false, cause: error });
+  const message = error instanceof Error ? error.message : String(error);
+  return new ModelError(`The request could not be sent: ${message}`, { cause: error });
+}
+
+function headersOf({ headers }: APIError): Headers | undefined {
+  return headers instanceof Headers ? headers : undefined;
+}
+
+/** A code says more than a type, but a number says no more than the status. */
+function kindOf({ code, type }: WireObject): unknown {
+  return typeof code === 'string' && !/^\d+$/.test(code) ? code : type;
 }
 
 function toStatus(value: unknown): number | undefined {

@@ -1,5 +1,5 @@
 import { LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
-import { bytesOf, readAnswer, ResponseBody, withoutKey } from '@toolloop/wire';
+import { bytesOf, readAnswer, ResponseBody, withDiscretion } from '@toolloop/wire';
 import { fromRequestError } from './from-provider-error.js';
 import { toClient, type OpenAiModelOptions } from './openai-model.options.js';
 import type { OpenAiTarget } from './openai-target.js';
@@ -29,14 +29,14 @@ export class OpenAiModel extends LanguageModel {
    * `ModelError` when the request is refused, the answer holds an error, or the connection breaks.
    */
   stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
-    const open = (): Promise<ResponseBody | undefined> => this.post(request, signal);
     const { apiKey } = this.#connection;
-    return readAnswer(this.#wire.answerOf(this.modelId), { open, veil: (error) => withoutKey(error, apiKey) });
+    const open = (): Promise<ResponseBody | undefined> => this.post(request, signal);
+    return readAnswer(this.#wire.answerOf(this.modelId), { open, veil: (error) => withDiscretion(error, { apiKey, request }) });
   }
 
   /** Undefined when the signal was aborted before an answer came. */
   private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
-    const { client, apiKey } = this.#connection;
+    const { client } = this.#connection;
     const { path } = this.#wire;
     try {
       const body = this.#wire.toRequest(request, this.#target);
@@ -45,7 +45,7 @@ export class OpenAiModel extends LanguageModel {
       return new ResponseBody(bytesOf(response), signal);
     } catch (error) {
       if (signal.aborted) return undefined;
-      throw fromRequestError(error, apiKey);
+      throw fromRequestError(error);
     }
   }
 }

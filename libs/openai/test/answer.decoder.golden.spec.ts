@@ -28,7 +28,7 @@ const CASES = [...CHAT_CASES.map((name) => ['chat', name] as const), ...RESPONSE
 
 /** One event a line; a failure comes last. Ids that were made are counted, for they are random. */
 function toLines({ events, failure }: Decoded): string {
-  const error = failure && { type: 'error', message: failure.message, ...failure.options };
+  const error = failure && { type: 'error', message: failure.message, status: failure.status, retryable: failure.isRetryable };
   const made: string[] = [];
   const name = (id: string): string => {
     if (!made.includes(id)) made.push(id);

@@ -17,6 +17,15 @@ const HELLO_EVENTS: readonly ModelEvent[] = [
   { type: 'finish', reason: 'stop' },
 ];
 const KEY = 'sk-own-secret';
+const PROMPT = 'My bank account is DE89 3704 0044 0532 0130 00.';
+const ARGUMENTS = '{"iban":"DE89370400440532013000"}';
+const ECHOED = ask(PROMPT, {
+  messages: [
+    { role: 'user', content: PROMPT },
+    { role: 'assistant', content: '', toolCalls: [{ toolCallId: 'a', name: 'pay', arguments: ARGUMENTS }] },
+    { role: 'tool', toolCallId: 'a', toolName: 'pay', content: 'Paid.' },
+  ],
+});
 
 let provider: LocalProvider | undefined;
 
@@ -141,7 +150,7 @@ describe('an answer', () => {
     const reading = (async () => {
       for await (const event of subject.stream(ask('Hi'), new AbortController().signal)) seen.push(event);
     })();
-    await expect(reading).rejects.toMatchObject({ name: 'ModelError', options: { status: 503, retryable: true } });
+    await expect(reading).rejects.toMatchObject({ name: 'ModelError', status: 503, isRetryable: true });
     expect(seen).toEqual([{ type: 'text-delta', text: 'Hel' }]);
   });
 
@@ -163,21 +172,33 @@ describe('a failure', () => {
     [503, true],
   ])('with status %i has retryable %s', async (status, retryable) => {
     const failure = await failureOf(await model(answers(status, '{"error":{"message":"It says why."}}')));
-    expect(failure.message).toBe(`The provider answered ${status} It says why.`);
-    expect(failure.options).toEqual({ status, retryable });
+    expect(failure.message).toBe(`The provider answered ${status}: It says why.`);
+    expect([failure.status, failure.isRetryable]).toEqual([status, retryable]);
   });
 
-  it('never repeats the key or the body at length', async () => {
-    const failure = await failureOf(await model(answers(401, `Wrong key ${KEY}. ${'<p>'.repeat(1000)}`)));
-    expect(failure.message).toContain('Wrong key [api key].');
+  it('says what the provider calls the request, its word for the failure and how long it wants to be left alone', async () => {
+    const body = '{"error":{"message":"Slower.","type":"requests","code":"rate_limit_exceeded"}}';
+    const failure = await failureOf(await model(answers(429, body, { 'x-request-id': 'req_1', 'retry-after': '7' })));
+    expect(failure.message).toBe('The provider answered 429: rate_limit_exceeded: Slower. (request req_1)');
+    expect(failure).toMatchObject({ status: 429, isRetryable: true, requestId: 'req_1', retryAfterMs: 7_000 });
+  });
+
+  it.each([
+    ['an error', JSON.stringify({ error: { message: `Wrong key ${KEY}: ${PROMPT} and ${ARGUMENTS}. ${'<p>'.repeat(1000)}` } })],
+    ['a text in place of an error', JSON.stringify({ error: `Wrong key ${KEY}: ${PROMPT}` })],
+    ['other JSON', JSON.stringify({ headers: { authorization: `Bearer ${KEY}` }, sent: PROMPT })],
+    ['a page', `<html>You sent ${KEY}: ${PROMPT}</html>`],
+  ])('of a provider that echoes what it was sent in %s has neither key nor prompt in it', async (_what, body) => {
+    const failure = await failureOf(await model(answers(401, body)), ECHOED);
+    expect(failure.message).toMatch(/^The provider answered 401: (Wrong key \[api key\]: \[…\]|It does not say why\.$)/);
     expect(failure.message.length).toBeLessThan(600);
-    expect(failure.cause).toBeUndefined();
+    expect(inspect(failure, { depth: 9 })).not.toMatch(/sk-own-secret|bank account|DE89/);
   });
 
-  it('that the provider puts into its stream never repeats the key', async () => {
-    const failure = await failureOf(await model(streams(`data: {"error":{"message":"Wrong key ${KEY}."}}\n\n`)));
-    expect(failure.message).toContain('Wrong key [api key].');
-    expect(failure.message).not.toContain(KEY);
+  it('in the stream of a provider that echoes what it was sent has neither key nor prompt in it', async () => {
+    const echo = { error: { message: `Wrong key ${KEY} for "${PROMPT.slice(3, 40)}"` } };
+    const failure = await failureOf(await model(streams(`data: ${JSON.stringify(echo)}\n\n`)), ECHOED);
+    expect(failure.message).toBe('The provider reported an error: Wrong key [api key] for "[…]"');
   });
 
   it('is a redirect, which would carry the conversation elsewhere', async () => {
@@ -200,13 +221,13 @@ describe('a failure', () => {
     await provider?.[Symbol.asyncDispose]();
     const failure = await failureOf(subject);
     expect(failure.message).toMatch(/^The provider could not be reached: connect ECONNREFUSED 127\.0\.0\.1:\d+$/);
-    expect(failure.options.retryable).toBe(true);
+    expect(failure.isRetryable).toBe(true);
   });
 
   it('to begin in time is retryable', async () => {
     const failure = await failureOf(await model(() => undefined, { timeoutMs: 30 }));
     expect(failure.message).toMatch(/^The provider could not be reached: /);
-    expect(failure.options.retryable).toBe(true);
+    expect(failure.isRetryable).toBe(true);
   });
 
   it('of the connection in the middle of an answer is retryable', async () => {
@@ -216,13 +237,13 @@ describe('a failure', () => {
     });
     const failure = await failureOf(subject);
     expect(failure.message).toBe('The connection broke in the middle of an answer: other side closed');
-    expect(failure.options.retryable).toBe(true);
+    expect(failure.isRetryable).toBe(true);
   });
 
   it('to write the request is a ModelError, too', async () => {
     const subject = await model(streams(HELLO));
     const reading = eventsOf(subject, ask('Hi', { options: { provider: { metadata: 1n } } }));
-    await expect(reading).rejects.toMatchObject({ name: 'ModelError', options: { retryable: false } });
+    await expect(reading).rejects.toMatchObject({ name: 'ModelError', isRetryable: false });
     expect(provider?.requests).toEqual([]);
   });
 

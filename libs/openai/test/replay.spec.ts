@@ -82,6 +82,6 @@ describeIfThere(`over HTTP and the SDK${isThere ? '' : ' (left out: ../shared/wi
     const answerIn = (mode: string) =>
       assemble(openai(`${id}@${mode}`, { api, baseURL, maxRetries: 0 }).stream(ask('Hi'), new AbortController().signal));
     expect((await answerIn('cut')).finishReason).toBe('incomplete');
-    await expect(answerIn('destroy')).rejects.toMatchObject({ name: 'ModelError', options: { retryable: true } });
+    await expect(answerIn('destroy')).rejects.toMatchObject({ name: 'ModelError', isRetryable: true });
   });
 });

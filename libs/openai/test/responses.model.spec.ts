@@ -113,7 +113,8 @@ describe('a failure', () => {
     [500, true],
   ])('with status %i has retryable %s', async (status, retryable) => {
     const failure = await failureOf(await model(answers(status, '{"error":{"message":"It says why."}}')));
-    expect([failure.message, failure.options]).toEqual([`The provider answered ${status} It says why.`, { status, retryable }]);
+    expect(failure.message).toBe(`The provider answered ${status}: It says why.`);
+    expect([failure.status, failure.isRetryable]).toEqual([status, retryable]);
   });
 
   it('that the provider reports never repeats the key', async () => {
@@ -121,8 +122,8 @@ describe('a failure', () => {
       response: { status: 'failed', error: { code: 'server_error', message: `Wrong key ${KEY}.` } },
     });
     const failure = await failureOf(await model(streams(failed)));
-    expect(failure.message).toBe('The provider reported an error: Wrong key [api key].');
-    expect(failure.options.retryable).toBe(true);
+    expect(failure.message).toBe('The provider reported an error: server_error: Wrong key [api key].');
+    expect(failure.isRetryable).toBe(true);
   });
 
   it('is a chat completion where a response was expected', async () => {
@@ -132,7 +133,7 @@ describe('a failure', () => {
 
   it('is a redirect, which would carry the conversation elsewhere', async () => {
     const failure = await failureOf(await model(answers(307, '', { location: 'http://127.0.0.1:9/v1/responses' }), { maxRetries: 2 }));
-    expect([failure.options, provider?.requests.length]).toEqual([{ status: 307, retryable: false }, 1]);
+    expect([failure.status, failure.isRetryable, provider?.requests.length]).toEqual([307, false, 1]);
   });
 });
 

@@ -1,4 +1,4 @@
-import type { ModelError, ModelEvent } from '@toolloop/core';
+import { ModelError, type ModelEvent } from '@toolloop/core';
 import { AnswerDecoder } from './answer.decoder.js';
 import { IteratedBytes, WebBytes } from './byte-source.js';
 import { ResponseBody } from './response-body.js';
@@ -18,7 +18,7 @@ export interface AnswerSource {
 /** One batch per network read: what is waited for is the network, not each event. */
 export async function* readAnswer(answer: WireAnswer, { open, veil }: AnswerSource): AsyncGenerator<ModelEvent, void, undefined> {
   do {
-    const body = await open();
+    const body = await veiled(open(), veil);
     if (body === undefined) return;
     const decoder = new AnswerDecoder(answer);
     try {
@@ -33,6 +33,14 @@ export async function* readAnswer(answer: WireAnswer, { open, veil }: AnswerSour
       body.close();
     }
   } while (answer.isPaused);
+}
+
+async function veiled<Result>(opening: Promise<Result>, veil: AnswerSource['veil']): Promise<Result> {
+  try {
+    return await opening;
+  } catch (error) {
+    throw error instanceof ModelError ? veil(error) : error;
+  }
 }
 
 /** The events in the bytes of an answer that somebody else asked for. Reads no faster than it is iterated. */
