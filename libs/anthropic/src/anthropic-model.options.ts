@@ -1,5 +1,5 @@
 import { Anthropic } from '@anthropic-ai/sdk';
-import { ConfigurationError } from '@toolloop/core';
+import { ConfigurationError, type ModelCapabilities } from '@toolloop/core';
 import { boundedErrors, defaultFetch, type Fetch } from '@toolloop/wire';
 import type { PromptCache } from './prompt-cache.js';
 
@@ -31,8 +31,8 @@ export interface AnthropicModelOptions {
   readonly promptCache?: PromptCache;
   /** Whether one answer may hold several calls. @default true */
   readonly parallelToolCalls?: boolean;
-  /** Whether the model takes a schema for its answer; older ones and other servers are told it in words. @default true */
-  readonly structuredOutputs?: boolean;
+  /** What the model cannot do: `{ structuredOutput: false }` for older ones, which take no schema. @default everything is taken for granted */
+  readonly capabilities?: ModelCapabilities;
   /** How much the model thinks, e.g. `{ type: 'adaptive' }`. @default what the model does by itself */
   readonly thinking?: Anthropic.ThinkingConfigParam;
   /** How much work the model puts into an answer. @default the model's own, 'high' */

@@ -1,4 +1,4 @@
-import { LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
+import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '@toolloop/core';
 import { bytesOf, readAnswer, ResponseBody, withDiscretion } from '@toolloop/wire';
 import { toClient, type AnthropicModelOptions } from './anthropic-model.options.js';
 import type { AnthropicTarget } from './anthropic-target.js';
@@ -12,6 +12,7 @@ const MOST_PAUSES = 8;
 /** A model behind Anthropic's Messages API, at Anthropic or at any server that speaks the same. */
 export class AnthropicModel extends LanguageModel {
   readonly provider = 'anthropic';
+  override readonly capabilities: ModelCapabilities;
   readonly #target: AnthropicTarget;
   /** Out of reach of `console.log` and `JSON.stringify`, for it holds the key. */
   readonly #connection: ReturnType<typeof toClient>;
@@ -22,6 +23,7 @@ export class AnthropicModel extends LanguageModel {
     options: AnthropicModelOptions = {},
   ) {
     super();
+    this.capabilities = options.capabilities ?? {};
     this.#target = { ...options, model: modelId };
     this.#connection = toClient(modelId, options);
   }

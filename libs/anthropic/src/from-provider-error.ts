@@ -36,9 +36,8 @@ export function fromRequestError(error: unknown): ModelError {
   if (error instanceof APIConnectionTimeoutError) return unreachable(error, error.message);
   if (error instanceof APIConnectionError) return unreachable(error);
   if (error instanceof APIError && typeof error.status === 'number') {
-    const { status, type, apiMessage, requestID, headers } = error;
-    const said = { kind: kindOf({ type }), message: apiMessage, requestId: requestID };
-    return refused(Number(status), { ...said, ...(headers instanceof Headers && { headers }) });
+    const { status, type, apiMessage: message, requestID: requestId, headers } = error as APIError<number, Headers>;
+    return refused(status, { kind: kindOf({ type }), message, requestId, headers });
   }
   const message = error instanceof Error ? error.message : String(error);
   return new ModelError(`The request could not be sent: ${message}`, { cause: error });

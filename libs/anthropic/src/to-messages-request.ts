@@ -3,7 +3,7 @@ import { isWireObject, RequestBody } from '@toolloop/wire';
 import type { AnthropicTarget } from './anthropic-target.js';
 import { marked, type PromptCache } from './prompt-cache.js';
 import { toConversation, type Conversation } from './to-conversation.js';
-import { toInstruction, toOutputFormat, type OutputFormat } from './to-output-format.js';
+import { toOutputFormat, type OutputFormat } from './to-output-format.js';
 import { toToolChoice, toTools } from './to-tools.js';
 
 /**
@@ -13,10 +13,10 @@ import { toToolChoice, toTools } from './to-tools.js';
  * the last in the step before.
  */
 export function toMessagesRequest(request: ModelRequest, target: AnthropicTarget): string {
-  const { instructions, messages, options = {} } = request;
+  const { instructions, messages, answerFormat, options = {} } = request;
   const { promptCache = '5m', maxTokens = 16_000, parallelToolCalls = true } = target;
   const conversation = toConversation(messages, target.model);
-  const output = outputOf(request, target);
+  const output = answerFormat === undefined ? {} : toOutputFormat(answerFormat);
   const system = [...toText(instructions), ...conversation.system, ...toText(output.instruction)];
   const tools = toTools(request.tools, target.serverTools ?? []);
   const body = new RequestBody();
@@ -31,11 +31,6 @@ export function toMessagesRequest(request: ModelRequest, target: AnthropicTarget
   body.setAll({ container: conversation.container });
   setOptions(body, options, target, output);
   return body.toJson();
-}
-
-function outputOf({ answerFormat }: ModelRequest, { structuredOutputs = true }: AnthropicTarget): OutputFormat {
-  if (answerFormat === undefined) return {};
-  return structuredOutputs ? toOutputFormat(answerFormat) : toInstruction(answerFormat);
 }
 
 function toText(text: string | undefined): readonly string[] {

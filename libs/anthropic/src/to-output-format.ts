@@ -34,7 +34,7 @@ export function toOutputFormat(answer: AnswerFormat): OutputFormat {
   return output;
 }
 
-export function toInstruction({ schema }: AnswerFormat): OutputFormat {
+function toInstruction({ schema }: AnswerFormat): OutputFormat {
   const text = JSON.stringify(schema);
   return { instruction: `Give your final answer as one JSON object and nothing else. It must match this JSON Schema: ${text}` };
 }

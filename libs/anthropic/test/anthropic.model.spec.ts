@@ -292,7 +292,7 @@ describe('construction', () => {
 
   it('shows the key to nobody who prints the model', () => {
     const subject = anthropic('claude-own', { apiKey: KEY });
-    expect(JSON.stringify(subject)).toBe('{"modelId":"claude-own","provider":"anthropic"}');
+    expect(JSON.stringify(subject)).toBe('{"capabilities":{},"modelId":"claude-own","provider":"anthropic"}');
     expect(inspect(subject, { depth: 9, showHidden: true })).not.toContain(KEY);
   });
 });

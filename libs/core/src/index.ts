@@ -36,7 +36,15 @@ export { HistoryPolicy, TokenCounter } from './protocol/history.js';
 export type { HistoryContext, HistoryCut } from './protocol/history.js';
 export type { JsonObject, JsonValue } from './protocol/json.js';
 export { LanguageModel } from './protocol/language-model.js';
-export type { AnswerFormat, ModelEvent, ModelFinishReason, ModelOptions, ModelRequest, ToolChoice } from './protocol/language-model.js';
+export type {
+  AnswerFormat,
+  ModelCapabilities,
+  ModelEvent,
+  ModelFinishReason,
+  ModelOptions,
+  ModelRequest,
+  ToolChoice,
+} from './protocol/language-model.js';
 export { DEFAULT_LIMITS } from './protocol/limits.js';
 export type { Limits } from './protocol/limits.js';
 export { LoopEventSink } from './protocol/loop-event.js';
@@ -88,6 +96,14 @@ export { MemorySuspendedRunStore } from './loop/memory.suspended.run.store.js';
 export { Secret } from './protocol/secret.js';
 export { assemble } from './protocol/model-answer.js';
 export type { ModelAnswer } from './protocol/model-answer.js';
+export { fallback } from './model/fallback.js';
+export type { FallbackOptions } from './model/fallback.js';
+export type { ModelPrice, ModelPrices } from './model/model-prices.js';
+export { priced } from './model/priced.js';
+export { rateLimited } from './model/rate-limited.js';
+export type { RateLimits } from './model/rate.limiter.js';
+export { retried } from './model/retried.js';
+export type { RetryOptions } from './model/retried.js';
 export type { PrepareStep, StepChange, UpcomingStep } from './protocol/step-preparation.js';
 export { TOOL_EFFECTS, ToolSource } from './protocol/tool.js';
 export type {

@@ -34,16 +34,13 @@ export function fromRequestError(error: unknown): ModelError {
   if (error instanceof APIConnectionTimeoutError) return unreachable(error, error.message);
   if (error instanceof APIConnectionError) return unreachable(error);
   if (error instanceof APIError && typeof error.status === 'number') {
+    const { status, error: said, requestID: requestId, headers } = error as APIError<number, Headers, object | undefined>;
     // Where a body is no error of the API, such as some server's page, the SDK has none.
-    const fields = isWireObject(error.error) ? error.error : { message: error.error };
-    return refused(error.status, { kind: kindOf(fields), message: fields.message, requestId: error.requestID, headers: headersOf(error) });
+    const fields = isWireObject(said) ? said : { message: said };
+    return refused(status, { kind: kindOf(fields), message: fields.message, requestId, headers });
   }
   const message = error instanceof Error ? error.message : String(error);
   return new ModelError(`The request could not be sent: ${message}`, { cause: error });
-}
-
-function headersOf({ headers }: APIError): Headers | undefined {
-  return headers instanceof Headers ? headers : undefined;
 }
 
 /** A code says more than a type, but a number says no more than the status. */

@@ -1,4 +1,4 @@
-import { ConfigurationError } from '@toolloop/core';
+import { ConfigurationError, type ModelCapabilities } from '@toolloop/core';
 import { OpenAI } from 'openai';
 import { boundedErrors, defaultFetch, type Fetch } from '@toolloop/wire';
 
@@ -30,6 +30,8 @@ export interface OpenAiModelOptions {
   readonly maxRetries?: number;
   /** Holds the model to the schemas of those tools whose schemas allow it; `false` for a server that refuses `strict`. @default true */
   readonly strictTools?: boolean;
+  /** What the model cannot do, e.g. `{ images: false }`. @default everything is taken for granted */
+  readonly capabilities?: ModelCapabilities;
   /** Whether an answer may hold several calls. @default what the provider does by itself */
   readonly parallelToolCalls?: boolean;
   /** How long a reasoning model thinks. @default what the provider does by itself */

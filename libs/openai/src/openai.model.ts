@@ -1,4 +1,4 @@
-import { LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
+import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '@toolloop/core';
 import { bytesOf, readAnswer, ResponseBody, withDiscretion } from '@toolloop/wire';
 import { fromRequestError } from './from-provider-error.js';
 import { toClient, type OpenAiModelOptions } from './openai-model.options.js';
@@ -8,6 +8,7 @@ import { WIRES, type Wire } from './wire.js';
 /** A model at OpenAI, or at any server that speaks one of its APIs. */
 export class OpenAiModel extends LanguageModel {
   readonly provider = 'openai';
+  override readonly capabilities: ModelCapabilities;
   readonly #target: OpenAiTarget;
   readonly #wire: Wire;
   /** Out of reach of `console.log` and `JSON.stringify`, for it holds the key. */
@@ -19,6 +20,7 @@ export class OpenAiModel extends LanguageModel {
     options: OpenAiModelOptions = {},
   ) {
     super();
+    this.capabilities = options.capabilities ?? {};
     this.#wire = WIRES[options.api ?? 'chat'];
     this.#target = { ...options, model: modelId };
     this.#connection = toClient(modelId, options);

@@ -406,7 +406,7 @@ describe('construction', () => {
 
   it('shows the key to nobody who prints the model', () => {
     const subject = openai('gpt-5-mini', { apiKey: KEY });
-    expect(JSON.stringify(subject)).toBe('{"modelId":"gpt-5-mini","provider":"openai"}');
+    expect(JSON.stringify(subject)).toBe('{"capabilities":{},"modelId":"gpt-5-mini","provider":"openai"}');
     expect(inspect(subject, { depth: 9, showHidden: true })).not.toContain(KEY);
   });
 });

@@ -40,15 +40,19 @@ export function reported(refusal: Refusal): ModelError {
 }
 
 function toModelError(start: string, { kind, message, status, retryable, requestId, headers }: Refusal): ModelError {
-  const word = typeof kind === 'string' && kind !== '' ? `${kind.slice(0, MOST_WORD_CHARACTERS)}: ` : '';
+  const [word, id] = [wordIn(kind), wordIn(requestId)];
   const why = typeof message === 'string' && message !== '' ? cut(message) : 'It does not say why.';
-  const id = typeof requestId === 'string' && requestId !== '' ? requestId.slice(0, MOST_WORD_CHARACTERS) : undefined;
-  return new ModelError(`${start}: ${word}${why}${id === undefined ? '' : ` (request ${id})`}`, {
+  const text = `${start}: ${word === undefined ? '' : `${word}: `}${why}${id === undefined ? '' : ` (request ${id})`}`;
+  return new ModelError(text, {
     status,
     retryable: retryable ?? (status !== undefined && isRetryable(status)),
     requestId: id,
     retryAfterMs: headers && retryAfterMs(headers),
   });
+}
+
+function wordIn(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value.slice(0, MOST_WORD_CHARACTERS) : undefined;
 }
 
 /** `Retry-After` is in seconds or a date; some say it in milliseconds, too. */

@@ -12,6 +12,8 @@ export interface ModelAnswer {
   readonly usage: Usage;
   readonly finishReason: ModelFinishReason;
   readonly providerData: AssistantMessage['providerData'];
+  /** `provider/modelId`, where that is not who was asked. */
+  readonly answeredBy?: string;
   /** What ended the answer before its end. */
   readonly failure?: unknown;
 }
@@ -24,6 +26,7 @@ export class AnswerAssembler {
   private text = '';
   private reasoning = '';
   private usage = NO_USAGE;
+  private answeredBy: string | undefined;
   private finishReason: ModelFinishReason = 'incomplete';
   private providerData: AssistantMessage['providerData'];
   private readonly calls: ToolCall[] = [];
@@ -51,6 +54,9 @@ export class AnswerAssembler {
       case 'tool-call':
         this.addCall(event);
         return undefined;
+      case 'model':
+        this.answeredBy = `${event.provider}/${event.modelId}`;
+        return undefined;
       case 'usage':
         this.usage = event.usage;
         return undefined;
@@ -62,8 +68,9 @@ export class AnswerAssembler {
   }
 
   answer(failure?: unknown): ModelAnswer {
-    const { text, reasoning, calls, usage, finishReason, providerData } = this;
-    return { text, reasoning, calls, usage, finishReason, providerData, ...(failure !== undefined && { failure }) };
+    const { text, reasoning, calls, usage, finishReason, providerData, answeredBy } = this;
+    const whole = { text, reasoning, calls, usage, finishReason, providerData };
+    return { ...whole, ...(answeredBy !== undefined && { answeredBy }), ...(failure !== undefined && { failure }) };
   }
 
   /** Arguments are shown while they come only where the tool's input hides nothing. */

@@ -5,6 +5,8 @@ import { executionFindings } from '../discovery/execution.findings.js';
 import { strategyFindings } from '../injection/strategy-findings.js';
 import { CompiledPolicy } from '../policy/compiled.policy.js';
 import { DataPolicyEngine, listOf } from '../policy/data.policy.engine.js';
+import { priceFindings } from '../model/model-prices.js';
+import { priced } from '../model/priced.js';
 import { policyFindings } from '../policy/policy-findings.js';
 import { ConfigurationError, InvalidRequestError, type Finding } from '../protocol/errors.js';
 import type { ExecutionOptions } from '../protocol/execution-options.js';
@@ -38,9 +40,10 @@ export class LoopSettings {
 
   /** What is wrong with the options; asked once the catalog is filled. */
   findings(): Finding[] {
-    const { model, policy, audit, limits = {}, quotas = [], execution, injection = [] } = this.options;
+    const { model, prices = {}, policy, audit, limits = {}, quotas = [], execution, injection = [] } = this.options;
     return [
       ...(model instanceof LanguageModel ? [] : [WITHOUT_MODEL]),
+      ...priceFindings(prices, 'ToolLoopModule prices'),
       ...this.applicationPolicyFindings(listOf(policy)),
       ...(audit ? auditFindings(audit, 'ToolLoopModule audit') : []),
       ...limitFindings(limits, 'ToolLoopModule limits'),
@@ -105,8 +108,14 @@ export class LoopSettings {
     return { ...(own && { options: own }), ...(agentName && { agentName }) };
   }
 
-  /** Throws `InvalidRequestError` (`unknown_model`) for a name that names none. */
+  /** With its price, where the application has prices. Throws `InvalidRequestError` (`unknown_model`) for a name that names none. */
   modelFor(own: LanguageModel | string | undefined): LanguageModel {
+    const model = this.modelMeant(own);
+    const { prices } = this.options;
+    return prices ? priced(model, prices) : model;
+  }
+
+  private modelMeant(own: LanguageModel | string | undefined): LanguageModel {
     if (own === undefined) return this.options.model;
     if (typeof own !== 'string') return own;
     const named = this.modelNamed(own);

@@ -9,10 +9,12 @@ import { resumedTools } from '../injection/saved.tools.js';
 import { ToolProviderStrategy } from '../injection/tool-provider.strategy.js';
 import { ToolReserve } from '../injection/tool.reserve.js';
 import { ActorIdentity } from '../policy/actor.identity.js';
+import { takesMedia } from '../model/request.fitting.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
 import type { ConversationKey } from '../protocol/conversation-store.js';
 import { ConfigurationError, InvalidRequestError } from '../protocol/errors.js';
+import type { LanguageModel } from '../protocol/language-model.js';
 import type { Limits } from '../protocol/limits.js';
 import type { LoopProfile } from '../protocol/loop-profile.js';
 import type { LoopRequest, ToolSelector } from '../protocol/loop-request.js';
@@ -68,7 +70,7 @@ export class RunPreparation {
     return {
       model,
       instructions: () => (typeof instructions === 'function' ? instructions(run) : instructions),
-      messages: resumed ? [] : messagesOf(request, conversation !== undefined, execution.limits),
+      messages: resumed ? [] : takenBy(model, messagesOf(request, conversation !== undefined, execution.limits)),
       conversation,
       toolset: this.toolsFor(injection, execution, resumed),
       strictListing: this.isStrict,
@@ -214,6 +216,16 @@ function messagesOf(
   if (!checked.some(({ role }) => role === 'user')) throw invalid('There is no user message: pass `prompt`, or `messages` with one.');
   if (!hasConversation) return checked;
   return checked.filter(({ role }) => role === 'user').slice(-1);
+}
+
+/** What a user shows a model that cannot see it would be answered without having been looked at. */
+function takenBy({ provider, modelId, capabilities }: LanguageModel, messages: readonly Message[]): readonly Message[] {
+  const untaken = messages.findIndex((message) => message.role === 'user' && !takesMedia([message], capabilities));
+  if (untaken === -1) return messages;
+  throw new InvalidRequestError(
+    'invalid_messages',
+    `Message ${untaken} has an image or a file that ${provider}/${modelId} does not take. Leave it out, or choose another model.`,
+  );
 }
 
 function isOrInherits(type: object, selector: ToolSelector): boolean {

@@ -4,6 +4,7 @@ import { isToolPredicate, selects } from '../catalog/tool.selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { isClassOrBelow } from '../discovery/provider-classes.js';
 import { untilAborted } from '../execution/interruption.js';
+import { fitted } from '../model/request.fitting.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import type { LanguageModel, ModelRequest, ToolChoice } from '../protocol/language-model.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
@@ -44,12 +45,8 @@ export class StepPreparation {
     const toolset = change.tools ? live.narrowing.narrow(state.toolset, this.choiceOf(change.tools, state.toolset)) : state.toolset;
     const toolChoice = toolChoiceOf(change, toolset, state.step, live);
     const model = change.model === undefined ? live.plan.model : this.settings.modelFor(change.model);
-    return {
-      step: state.step,
-      model,
-      toolset,
-      request: { ...requestOf(change, live), messages, tools: toolset.specs, ...(toolChoice !== undefined && { toolChoice }) },
-    };
+    const request = { ...requestOf(change, live), messages, tools: toolset.specs, ...(toolChoice !== undefined && { toolChoice }) };
+    return { step: state.step, model, toolset, request: fitted(request, model) };
   }
 
   private choiceOf(selectors: readonly ToolSelector[], toolset: Toolset): (spec: ToolSpec) => boolean {

@@ -1,6 +1,7 @@
 import type { Type } from '@nestjs/common';
 import type { AuditOptions } from '../audit/audit.options.js';
 import type { RawTool } from '../decorators/raw-tool.js';
+import type { ModelPrices } from '../model/model-prices.js';
 import type { ExecutionOptions } from '../protocol/execution-options.js';
 import type { HistoryPolicy } from '../protocol/history.js';
 import type { LanguageModel } from '../protocol/language-model.js';
@@ -20,6 +21,8 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly model: LanguageModel;
   /** Further models, which a request may name. */
   readonly models?: Readonly<Record<string, LanguageModel>>;
+  /** What models cost, by their ids, for `usage.costUsd`, budgets and quotas in USD. @default only what providers say themselves */
+  readonly prices?: ModelPrices;
   /** What the model is told before everything else. */
   readonly instructions?: string | ((context: RunContext<Actor>) => string | Promise<string>);
   /** @default nothing is allowed, so no tool is listed */

@@ -128,7 +128,9 @@ export class ToolLoop {
 
   private async endStep(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): Promise<void> {
     const toolCalls = state.records.filter(({ step }) => step === state.step);
-    await live.emit({ type: 'step-end', step: state.step, modelFinishReason: answer.finishReason, toolCalls: toolCalls.length });
+    const { finishReason: modelFinishReason, answeredBy } = answer;
+    const model = answeredBy !== undefined && { model: answeredBy };
+    await live.emit({ type: 'step-end', step: state.step, modelFinishReason, toolCalls: toolCalls.length, ...model });
     const { runId } = live.plan.execution.run;
     await live.notify((hooks) =>
       hooks.onIteration?.({ runId, step: state.step, toolCalls, tools: offered.specs.map(({ id }) => id), usage: state.usage }),

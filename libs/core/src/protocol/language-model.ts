@@ -52,8 +52,20 @@ export type ModelEvent =
   | { readonly type: 'text-delta'; readonly text: string }
   | { readonly type: 'tool-call-delta'; readonly toolCallId: string; readonly name: string; readonly argumentsDelta: string }
   | { readonly type: 'tool-call'; readonly toolCallId: string; readonly name: string; readonly arguments: string }
+  /** Who answers, where that is not who was asked, such as behind `fallback`. Comes before anything else that is shown. */
+  | { readonly type: 'model'; readonly provider: string; readonly modelId: string }
   | { readonly type: 'usage'; readonly usage: Usage }
   | { readonly type: 'finish'; readonly reason: ModelFinishReason; readonly providerData?: Readonly<Record<string, unknown>> };
+
+/** What a model can do. What is left out is taken for granted: most models can, and providers say it of none. */
+export interface ModelCapabilities {
+  /** Whether it can be shown images. */
+  readonly images?: boolean;
+  /** Whether it can be shown files. */
+  readonly files?: boolean;
+  /** Whether it takes a schema for its answer; else it is told the form in words. */
+  readonly structuredOutput?: boolean;
+}
 
 /**
  * The port behind which a provider lies.
@@ -66,5 +78,7 @@ export abstract class LanguageModel {
   abstract readonly provider: string;
   /** The provider's name of the model, e.g. `gpt-5-mini`. */
   abstract readonly modelId: string;
+  /** What the loop has to know before it asks. */
+  readonly capabilities: ModelCapabilities = {};
   abstract stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<ModelEvent>;
 }

@@ -77,7 +77,14 @@ export type LoopEventBody =
   /** Of one model call: the step's own, or one that its history policy made before it. */
   | { readonly type: 'usage'; readonly step: number; readonly usage: Usage; readonly total: Usage }
   | { readonly type: 'warning'; readonly step?: number; readonly code: WarningCode; readonly message: string }
-  | { readonly type: 'step-end'; readonly step: number; readonly modelFinishReason: ModelFinishReason; readonly toolCalls: number }
+  /** `model`: who answered, `provider/modelId`, where that is not who was asked. */
+  | {
+      readonly type: 'step-end';
+      readonly step: number;
+      readonly modelFinishReason: ModelFinishReason;
+      readonly toolCalls: number;
+      readonly model?: string;
+    }
   | {
       readonly type: 'run-end';
       readonly finishReason: FinishReason;

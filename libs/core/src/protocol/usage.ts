@@ -15,14 +15,18 @@ export interface Usage {
 export const NO_USAGE: Usage = { inputTokens: 0, outputTokens: 0 };
 
 export function addUsage(one: Usage, other: Usage): Usage {
-  const isPriced = one.costUsd !== undefined || other.costUsd !== undefined;
-  const isWritten = one.cacheWriteInputTokens !== undefined || other.cacheWriteInputTokens !== undefined;
+  const written = sumOf(one.cacheWriteInputTokens, other.cacheWriteInputTokens);
+  const costUsd = sumOf(one.costUsd, other.costUsd);
   return {
     inputTokens: one.inputTokens + other.inputTokens,
     outputTokens: one.outputTokens + other.outputTokens,
-    cachedInputTokens: (one.cachedInputTokens ?? 0) + (other.cachedInputTokens ?? 0),
-    ...(isWritten && { cacheWriteInputTokens: (one.cacheWriteInputTokens ?? 0) + (other.cacheWriteInputTokens ?? 0) }),
-    reasoningTokens: (one.reasoningTokens ?? 0) + (other.reasoningTokens ?? 0),
-    ...(isPriced && { costUsd: (one.costUsd ?? 0) + (other.costUsd ?? 0) }),
+    cachedInputTokens: sumOf(one.cachedInputTokens, other.cachedInputTokens) ?? 0,
+    ...(written !== undefined && { cacheWriteInputTokens: written }),
+    reasoningTokens: sumOf(one.reasoningTokens, other.reasoningTokens) ?? 0,
+    ...(costUsd !== undefined && { costUsd }),
   };
+}
+
+function sumOf(one: number | undefined, other: number | undefined): number | undefined {
+  return one === undefined && other === undefined ? undefined : (one ?? 0) + (other ?? 0);
 }
