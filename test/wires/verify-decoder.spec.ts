@@ -10,17 +10,13 @@ const isThere = existsSync(VERIFIER);
 const describeIfThere = isThere ? describe : describe.skip;
 
 describeIfThere(`the verifier of recorded streams${isThere ? '' : ' (left out: ../shared/wire-fixtures is not there)'}`, () => {
-  it.each(['chat.completions', 'responses', 'messages'])(
-    'finds nothing wrong with what we make of %s',
-    (api) => {
-      const loader = ['--conditions=@toolloop/source', '--import', '@swc-node/register/esm-register'];
-      const args = [...loader, VERIFIER, 'test/wires/decoder.ts', '--api', api, '--modes', MODES];
-      const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
-      expect({ status, stderr: stderr.slice(0, 2_000), stdout }).toMatchObject({
-        status: 0,
-        stdout: expect.stringMatching(/^[1-9]\d+ passed, 0 failed$/m),
-      });
-    },
-    120_000,
-  );
+  it('finds nothing wrong with what our decoders make of them', () => {
+    const loader = ['--conditions=@toolloop/source', '--import', '@swc-node/register/esm-register'];
+    const args = [...loader, VERIFIER, 'test/wires/decoder.ts', '--modes', MODES];
+    const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+    expect({ status, stderr: stderr.slice(0, 2_000), stdout }).toMatchObject({
+      status: 0,
+      stdout: expect.stringMatching(/^[1-9]\d{2,} passed, 0 failed$/m),
+    });
+  }, 120_000);
 });

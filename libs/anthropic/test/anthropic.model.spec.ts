@@ -129,6 +129,8 @@ describe('a turn that the provider pauses', () => {
     const blocks = [{ type: 'text', length: 7 }, search, found, { type: 'text', length: 4 }];
     expect(await eventsOf(subject)).toEqual([
       { type: 'text-delta', text: 'I look.' },
+      { type: 'provider-tool', id: 'srvtoolu_1', name: 'web_search', status: 'started' },
+      { type: 'provider-tool', id: 'srvtoolu_1', name: 'web_search', status: 'succeeded' },
       { type: 'text-delta', text: 'Tea.' },
       { type: 'usage', usage: expect.objectContaining({ inputTokens: 6, outputTokens: 8 }) },
       { type: 'finish', reason: 'stop', providerData: { anthropic: { model: 'own-1', blocks } } },

@@ -8,7 +8,7 @@ const golden = new GoldenFiles('anthropic');
 const READ = '=== read ===\n';
 
 const CASES =
-  'text parallel-tools thinking-and-tool server-tool citations call-whole-in-start crlf-without-names cut-in-arguments max-tokens error-event'.split(
+  'text parallel-tools thinking-and-tool server-tool citations call-whole-in-start crlf-without-names cut-in-arguments max-tokens error-event connector-and-failed-search'.split(
     ' ',
   );
 

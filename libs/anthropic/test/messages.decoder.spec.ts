@@ -122,7 +122,7 @@ describe('a call', () => {
     const decoded = decode([
       answer([...block(0, search, { type: 'input_json_delta', partial_json: '{"query":"tea"}' }), ...block(1, found), ...text(2, 'Tea.')]),
     ]);
-    expect(decoded.events.map(({ type }) => type)).toEqual(['text-delta', 'usage', 'finish']);
+    expect(decoded.events.map(({ type }) => type)).toEqual(['provider-tool', 'provider-tool', 'text-delta', 'usage', 'finish']);
     expect(finishOf(decoded)?.providerData).toEqual({
       anthropic: { model: 'test-model', blocks: [{ ...search, input: { query: 'tea' } }, found, { type: 'text', length: 4 }] },
     });

@@ -23,6 +23,7 @@ export { AuditError, AuditStore } from './protocol/audit.js';
 export type { AuditEntry, AuditEvent, AuditEvidence, AuditHead, AuditStamp, AuditSubject, SignedAuditHead } from './protocol/audit.js';
 export { CallJournal } from './protocol/call-journal.js';
 export type { JournalClaim, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
+export type { Citation } from './protocol/citation.js';
 export { ConversationStore } from './protocol/conversation-store.js';
 export type { ConversationKey } from './protocol/conversation-store.js';
 export type { DirectiveRequest } from './protocol/directive.js';
@@ -42,6 +43,7 @@ export type {
   ModelEvent,
   ModelFinishReason,
   ModelOptions,
+  ProviderToolStatus,
   ModelRequest,
   ToolChoice,
 } from './protocol/language-model.js';

@@ -1,5 +1,6 @@
-import { ModelError, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
+import { ModelError, type Citation, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
 import { EventBatch, isWireObject, type WireAnswer, type WireObject } from '@toolloop/wire';
+import { fromChatAnnotations, fromSources } from './from-annotations.js';
 import { fromErrorPayload, fromProviderError } from './from-provider-error.js';
 import { WHERE_TO_LOOK } from './where-to-look.js';
 import { fromChatUsage } from './from-chat-usage.js';
@@ -23,6 +24,8 @@ export class ChatAnswer implements WireAnswer {
   private finishReason: string | undefined;
   private usage: Usage | undefined;
   private groqUsage: Usage | undefined;
+  private readonly citations: Citation[] = [];
+  private sources: readonly Citation[] = [];
   private hasLost = false;
   private error: ModelError | undefined;
 
@@ -69,6 +72,9 @@ export class ChatAnswer implements WireAnswer {
       return;
     }
     for (const { toolCallId, name, arguments: text } of calls) this.batch.push({ type: 'tool-call', toolCallId, name, arguments: text });
+    // Sources are listed whole in every chunk, and repeat what annotations say in the text.
+    const citations = this.citations.length > 0 ? this.citations : this.sources;
+    for (const citation of citations) this.batch.push({ type: 'citation', citation });
     const usage = this.usage ?? this.groqUsage;
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
     const data = this.collector.finish(this.model, calls);
@@ -80,6 +86,7 @@ export class ChatAnswer implements WireAnswer {
     // n is 1 in every request, and an old text-generation-inference counts tokens in `index`: the first choice is ours whatever its index.
     const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
     if (isWireObject(choice)) this.takeChoice(choice, choice[content]);
+    if (chunk.citations !== undefined) this.sources = fromSources(chunk.citations);
     this.usage = fromChatUsage(chunk.usage) ?? this.usage;
     if (isWireObject(chunk.x_groq)) this.groqUsage = fromChatUsage(chunk.x_groq.usage) ?? this.groqUsage;
     if (chunk.error !== undefined && chunk.error !== null) this.fail(fromProviderError(chunk.error));
@@ -96,6 +103,7 @@ export class ChatAnswer implements WireAnswer {
     if (typeof delta.content === 'string') this.batch.append('text-delta', delta.content);
     if (Array.isArray(delta.content)) this.takeParts(delta.content);
     if (typeof delta.refusal === 'string') this.collector.refusal += delta.refusal;
+    if (delta.annotations !== undefined) this.citations.push(...fromChatAnnotations(delta.annotations));
     if (delta.tool_calls !== undefined) this.calls.take(delta.tool_calls);
     if (isWireObject(delta.function_call)) this.calls.take([{ function: delta.function_call }]);
   }

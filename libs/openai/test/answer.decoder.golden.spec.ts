@@ -12,14 +12,14 @@ const CHAT_CASES = (
   'index-from-one-with-gap new-id-on-same-index same-id-twice late-id no-id-at-all id-and-name-repeated legacy-function-call error-event ' +
   'error-in-chunk cut-in-arguments no-finish-reason length unterminated-last-event eos-in-text-chunk usage-details usage-in-every-chunk ' +
   'usage-of-groq crlf multi-line-data reasoning-content reasoning-and-details reasoning-parts thought-signature refusal azure-filter-first ' +
-  'message-beside-delta whole-completion'
+  'message-beside-delta whole-completion url-citations sources-beside-choices'
 ).split(' ');
 
 const RESPONSES_CASES = (
   'text reasoning-and-call reasoning-text parallel-calls interleaved-calls done-wins-over-deltas nothing-streamed ' +
   'output-in-the-last-event-only no-output-index call-without-id refusal incomplete-length incomplete-filter failed error-event ' +
   'error-without-event-name cut no-event-lines web-search-and-citation calls-that-are-not-ours phase-of-a-message ' +
-  'queued-and-unknown-events whole-response whole-error'
+  'queued-and-unknown-events whole-response whole-error connector-and-files'
 )
   .split(' ')
   .map((name) => `responses-${name}`);

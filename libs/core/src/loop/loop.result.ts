@@ -7,6 +7,7 @@ import { toJson } from '../schema/from-value.js';
 /** A run's result as the application gets it. `messages` is behind a getter, so that no serializer finds it. */
 export class FinishedRun<Output> implements LoopResult<Output> {
   readonly text: string;
+  readonly citations?: NonNullable<LoopResult['citations']>;
   readonly finishReason: LoopResult['finishReason'];
   readonly steps: number;
   readonly toolCalls: LoopResult['toolCalls'];
@@ -22,6 +23,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     readonly output?: Output,
   ) {
     this.text = state.text;
+    if (state.citations.length > 0) this.citations = state.citations;
     this.finishReason = state.finish?.reason ?? 'error';
     this.steps = state.step;
     this.toolCalls = state.pending ? [...state.records, ...state.pending.outcomes.map(({ record }) => record)] : state.records;
@@ -37,11 +39,12 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   }
 
   toJSON(): JsonValue {
-    const { runId, text, finishReason, steps, toolCalls, usage, error } = this;
+    const { runId, text, citations, finishReason, steps, toolCalls, usage, error } = this;
     return toJson({
       runId,
       output: this.#json,
       text,
+      citations,
       finishReason,
       steps,
       toolCalls,

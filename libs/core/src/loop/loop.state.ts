@@ -1,4 +1,5 @@
 import type { Toolset } from '../catalog/toolset.js';
+import type { Citation } from '../protocol/citation.js';
 import type { FinishReason, RunFailure } from '../protocol/loop-result.js';
 import type { Message } from '../protocol/message.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
@@ -28,6 +29,7 @@ export interface LoopState {
   readonly injected: readonly ToolSpec[];
   /** Of the last answer. */
   readonly text: string;
+  readonly citations: readonly Citation[];
   readonly output?: StructuredOutput;
   /** Answers that were not what `output` asks for. */
   readonly corrections: number;
@@ -39,5 +41,16 @@ export interface LoopState {
 
 /** A run before its first step. */
 export function firstState(toolset: Toolset): LoopState {
-  return { step: 0, messages: [], toolset, usage: NO_USAGE, records: [], injected: [], text: '', corrections: 0, emptyAnswers: 0 };
+  return {
+    step: 0,
+    messages: [],
+    toolset,
+    usage: NO_USAGE,
+    records: [],
+    injected: [],
+    text: '',
+    citations: [],
+    corrections: 0,
+    emptyAnswers: 0,
+  };
 }

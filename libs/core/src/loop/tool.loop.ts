@@ -114,14 +114,16 @@ export class ToolLoop {
       live,
       ...(before && { pending: before }),
     });
-    if (pending) return { ...state, text: answer.text, pending: { answer, offered, ...pending }, finish: { reason: 'waiting' } };
+    const { text, citations } = answer;
+    if (pending) return { ...state, text, citations, pending: { answer, offered, ...pending }, finish: { reason: 'waiting' } };
     return {
       ...state,
       messages: [...history, ...messages],
       records: [...state.records, ...records],
       toolset,
       injected,
-      text: answer.text,
+      text,
+      citations,
       ...(finish && { finish: { reason: finish } }),
     };
   }

@@ -1,4 +1,5 @@
 import type { JSONSchema7 } from 'json-schema';
+import type { Citation } from './citation.js';
 import type { Message } from './message.js';
 import type { ToolSpec } from './tool.js';
 import type { Usage } from './usage.js';
@@ -43,6 +44,9 @@ export interface ModelRequest {
  */
 export type ModelFinishReason = 'stop' | 'tool_calls' | 'length' | 'content_filter' | 'incomplete';
 
+/** How far a tool has come that the provider runs itself. */
+export type ProviderToolStatus = 'started' | 'succeeded' | 'failed';
+
 /**
  * What a model's answer consists of, in order. Text and arguments come in deltas; each call comes once more, assembled, as `tool-call`, and only
  * that is executed. `finish` is last and comes exactly once. A failure of the provider is thrown as a `ModelError`.
@@ -52,6 +56,13 @@ export type ModelEvent =
   | { readonly type: 'text-delta'; readonly text: string }
   | { readonly type: 'tool-call-delta'; readonly toolCallId: string; readonly name: string; readonly argumentsDelta: string }
   | { readonly type: 'tool-call'; readonly toolCallId: string; readonly name: string; readonly arguments: string }
+  /**
+   * A tool that the provider runs itself, such as its web search. It is shown and nothing more: no policy looks at it, it counts as no call, and nothing of
+   * it is run here. `id` is the same from start to end.
+   */
+  | { readonly type: 'provider-tool'; readonly id: string; readonly name: string; readonly status: ProviderToolStatus }
+  /** Where something in the text behind which it comes is from. */
+  | { readonly type: 'citation'; readonly citation: Citation }
   /** Who answers, where that is not who was asked, such as behind `fallback`. Comes before anything else that is shown. */
   | { readonly type: 'model'; readonly provider: string; readonly modelId: string }
   | { readonly type: 'usage'; readonly usage: Usage }

@@ -1,8 +1,9 @@
 import type { ApprovalDecision, ApprovalRequest } from './approval.js';
+import type { Citation } from './citation.js';
 import type { DirectiveRequest } from './directive.js';
 import type { FinishReason, RunFailure } from './loop-result.js';
 import type { JsonObject, JsonValue } from './json.js';
-import type { ModelFinishReason } from './language-model.js';
+import type { ModelFinishReason, ProviderToolStatus } from './language-model.js';
 import type { Decision } from './policy.js';
 import type { ToolEffect } from './tool.js';
 import type { ToolInvocationRecord } from './tool-invocation-record.js';
@@ -40,6 +41,16 @@ export type LoopEventBody =
   | { readonly type: 'step-start'; readonly step: number; readonly tools: number }
   | { readonly type: 'reasoning-delta'; readonly step: number; readonly text: string }
   | { readonly type: 'text-delta'; readonly step: number; readonly text: string }
+  /** A tool that the provider runs itself: shown, and no call of the run's. */
+  | {
+      readonly type: 'provider-tool';
+      readonly step: number;
+      readonly id: string;
+      readonly name: string;
+      readonly status: ProviderToolStatus;
+    }
+  /** Where something in the step's text is from. Show it as what it is: words from outside. */
+  | { readonly type: 'citation'; readonly step: number; readonly citation: Citation }
   /** Streamed only where the tool's input hides nothing. */
   | {
       readonly type: 'tool-call-delta';

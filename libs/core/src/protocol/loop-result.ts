@@ -1,3 +1,4 @@
+import type { Citation } from './citation.js';
 import type { JsonValue } from './json.js';
 import type { Message } from './message.js';
 import type { ToolSpec } from './tool.js';
@@ -38,6 +39,8 @@ export interface LoopResult<Output = unknown> {
   readonly output?: Output;
   /** The text of the last answer. */
   readonly text: string;
+  /** Where the model says that it has that text from, if it does. */
+  readonly citations?: readonly Citation[];
   readonly finishReason: FinishReason;
   readonly steps: number;
   readonly toolCalls: readonly ToolInvocationRecord[];
