@@ -2,6 +2,7 @@ import 'reflect-metadata';
 import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { buildingSuite } from './building.suite.js';
+import { decodingSuite } from './decoding.suite.js';
 import { durableSuite } from './durable.suite.js';
 import { growthSuite } from './growth.suite.js';
 import { loopSuite } from './loop.suite.js';
@@ -10,7 +11,7 @@ import { pipelineSuite } from './pipeline.suite.js';
 import { isMet, toText, type Section, type Suite } from './report.js';
 import { searchSuite } from './search.suite.js';
 
-const SUITES: readonly Suite[] = [pipelineSuite, buildingSuite, loopSuite, growthSuite, memorySuite, searchSuite, durableSuite];
+const SUITES: readonly Suite[] = [pipelineSuite, buildingSuite, loopSuite, growthSuite, memorySuite, searchSuite, durableSuite, decodingSuite];
 
 const { values } = parseArgs({ options: { json: { type: 'boolean', default: false }, only: { type: 'string', multiple: true } } });
 const machine = {
