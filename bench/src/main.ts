@@ -8,10 +8,21 @@ import { growthSuite } from './growth.suite.js';
 import { loopSuite } from './loop.suite.js';
 import { memorySuite } from './memory.suite.js';
 import { pipelineSuite } from './pipeline.suite.js';
+import { pressureSuite } from './pressure.suite.js';
 import { isMet, toText, type Section, type Suite } from './report.js';
 import { searchSuite } from './search.suite.js';
 
-const SUITES: readonly Suite[] = [pipelineSuite, buildingSuite, loopSuite, growthSuite, memorySuite, searchSuite, durableSuite, decodingSuite];
+const SUITES: readonly Suite[] = [
+  pipelineSuite,
+  buildingSuite,
+  loopSuite,
+  growthSuite,
+  memorySuite,
+  searchSuite,
+  durableSuite,
+  decodingSuite,
+  pressureSuite,
+];
 
 const { values } = parseArgs({ options: { json: { type: 'boolean', default: false }, only: { type: 'string', multiple: true } } });
 const machine = {

@@ -19,6 +19,9 @@ interface ContentBlock {
   hasEnded: boolean;
 }
 
+/** A turn is not gone on with behind so much text: an answer without end must not be held whole. */
+const MOST_CHARACTERS = 1024 * 1024;
+
 /** What deltas add to the blocks that are kept whole: thinking with its signature, and the summary of a compacted conversation. */
 const ADDED_FIELDS = ['thinking', 'signature', 'content', 'encrypted_content'] as const;
 
@@ -29,13 +32,15 @@ export class BlockAssembler {
   private readonly callIds = new Set<string>();
   /** The provider's own tools that were started, by the ids of their calls. */
   private readonly providerTools = new Map<string, string>();
-  private said = '';
+  /** The words themselves, as long as they can be needed again. */
+  private words: string | undefined = '';
+  private said = 0;
 
   constructor(private readonly batch: EventBatch) {}
 
-  /** All texts so far. */
-  get text(): string {
-    return this.said;
+  /** All texts so far; undefined where they are too long to be sent back. */
+  get text(): string | undefined {
+    return this.words;
   }
 
   get hasCalls(): boolean {
@@ -53,7 +58,7 @@ export class BlockAssembler {
     const block: ContentBlock = {
       fields: { ...start },
       citations: [...wireObjectsIn(citations)],
-      textAt: this.said.length,
+      textAt: this.said,
       length: 0,
       json: '',
       call: type === 'tool_use' ? this.name(start) : undefined,
@@ -116,7 +121,8 @@ export class BlockAssembler {
 
   private say(block: ContentBlock, text: string): void {
     block.length += text.length;
-    this.said += text;
+    this.said += text.length;
+    this.words = this.said > MOST_CHARACTERS ? undefined : `${this.words ?? ''}${text}`;
     this.batch.append('text-delta', text);
   }
 

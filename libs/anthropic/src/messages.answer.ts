@@ -42,12 +42,13 @@ export class MessagesAnswer implements WireAnswer {
 
   get isPaused(): boolean {
     const isWhole = this.error === undefined && !this.hasLost && !this.blocks.hasCalls;
-    return this.pausesLeft > 0 && this.stopReason === 'pause_turn' && isWhole;
+    return this.pausesLeft > 0 && this.stopReason === 'pause_turn' && isWhole && this.blocks.text !== undefined;
   }
 
   /** What is to be sent back for the provider to go on with its turn; undefined where it has ended it. */
   get paused(): AssistantMessage | undefined {
-    return this.isPaused ? { role: 'assistant', content: this.blocks.text, providerData: this.providerData() } : undefined;
+    const { text } = this.blocks;
+    return this.isPaused && text !== undefined ? { role: 'assistant', content: text, providerData: this.providerData() } : undefined;
   }
 
   /** The next part of a turn that was paused begins. */

@@ -148,6 +148,13 @@ describe('a turn that the provider pauses', () => {
     expect(provider().requests).toHaveLength(9);
   });
 
+  it('does not go on behind more text than can be kept', async () => {
+    const long = streams(answer([...text(0, 'x'.repeat(1024 * 1024), 'y'), ...block(1, search)], 'pause_turn'));
+    const events = await eventsOf(await model(long));
+    expect(events.at(-1)).toMatchObject({ type: 'finish', reason: 'incomplete' });
+    expect(provider().requests).toHaveLength(1);
+  });
+
   it('waits where a tool of ours is to be run first', async () => {
     const events = await eventsOf(await model(streams(answer([...block(0, search), ...call(1, 'toolu_a', 'look')], 'pause_turn'))));
     expect(events.at(-1)).toMatchObject({ type: 'finish', reason: 'tool_calls' });
