@@ -26,9 +26,36 @@ export type { JournalClaim, JournalKey, JournalOutcome, JournalStart } from './p
 export type { Citation } from './protocol/citation.js';
 export { ConversationStore } from './protocol/conversation-store.js';
 export type { ConversationKey } from './protocol/conversation-store.js';
-export type { DirectiveRequest } from './protocol/directive.js';
 export { EntityResolver } from './protocol/entity-resolver.js';
 export type { EntityContext, Rehydrate } from './protocol/entity-resolver.js';
+export { DIRECTIVE_STATUSES, DirectiveStore, toDirectiveEvent } from './protocol/directive.js';
+export type {
+  AddedDirective,
+  DirectiveApproval,
+  DirectiveAuthority,
+  DirectiveCall,
+  DirectiveChange,
+  DirectiveEvent,
+  DirectiveEventType,
+  DirectiveIntent,
+  DirectiveQuery,
+  DirectiveRecord,
+  DirectiveReference,
+  DirectiveRequest,
+  DirectiveState,
+  DirectiveStatus,
+  DirectiveTask,
+  DirectiveVersion,
+  StopWork,
+} from './protocol/directive.js';
+export { DirectiveError } from './loop/directives/directive.error.js';
+export type { DirectiveErrorCode } from './loop/directives/directive.error.js';
+export { DirectiveService } from './loop/directives/directive.service.js';
+export type { DirectiveFilter, DirectiveFinding, DirectiveOperator } from './loop/directives/directive.service.js';
+export type { DirectiveOptions } from './loop/directives/directive.options.js';
+export type { DirectiveView } from './loop/directives/directive.view.js';
+export { MemoryDirectiveStore } from './loop/directives/memory.directive.store.js';
+export type { DirectiveDeclaration, RawDirectiveDeclaration } from './decorators/directive.declaration.js';
 export { ConfigurationError, InvalidRequestError, ModelError, RunElsewhereError, RunError } from './protocol/errors.js';
 export type { Finding, ModelErrorOptions } from './protocol/errors.js';
 export { DEFAULT_EXECUTION } from './protocol/execution-options.js';
@@ -114,9 +141,11 @@ export type {
   EntityReference,
   InputReading,
   ProjectionObserver,
+  PerformedDirective,
   ReservedAllowance,
   ResultProjector,
   Tool,
+  ToolDirective,
   ToolEffect,
   ToolInputCodec,
   ToolLabels,

@@ -6,6 +6,7 @@ import { ToolExplorer, type Exploration } from './discovery/tool.explorer.js';
 import { ToolFeature } from './discovery/tool-feature.js';
 import { RESULT_READER } from './execution/result-reader.js';
 import { SEARCH_TOOL } from './injection/search.tool.js';
+import { DirectiveBootstrap } from './loop/directives/directive.bootstrap.js';
 import { DEFAULT_RESERVED_ARGUMENTS } from './loop/tool-loop.options.js';
 import { LoopSettings } from './loop/loop.settings.js';
 import { ConfigurationError, type Finding } from './protocol/errors.js';
@@ -21,6 +22,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     private readonly catalog: ToolCatalog,
     private readonly settings: LoopSettings,
     private readonly validators: SchemaValidators,
+    private readonly directives: DirectiveBootstrap,
   ) {}
 
   async onApplicationBootstrap(): Promise<void> {
@@ -29,8 +31,14 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }) }, raw);
     const contributed = await contributedTools(exploration);
     const rules = { reservedArguments, validators: this.validators };
-    const collisions = this.catalog.load([LATENT_READER, LATENT_SEARCH, ...exploration.tools, ...contributed], exploration.entities);
-    const findings = [...exploration.findings, ...contributed.flatMap(({ tool }) => contributedFindings(tool, rules)), ...collisions];
+    const own = [...exploration.tools, ...contributed];
+    const collisions = this.catalog.load([LATENT_READER, LATENT_SEARCH, ...own, ...this.directives.entries(own)], exploration.entities);
+    const findings = [
+      ...exploration.findings,
+      ...contributed.flatMap(({ tool }) => contributedFindings(tool, rules)),
+      ...collisions,
+      ...this.directives.findings(own),
+    ];
     // A policy names tools; while tools are missing for a reason of their own, its findings would only repeat them.
     const all = findings.length > 0 ? findings : [...this.settings.findings(), ...this.loopFindings()];
     if (all.length > 0) throw new ConfigurationError(all);
@@ -38,6 +46,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
       this.logger.warn(
         'No policy: no tool is listed and none can be called. Give one: ToolLoopModule.forRoot({ policy: { allow: [...] } }).',
       );
+    await this.directives.start(own);
   }
 
   /** A name of two loops would be injected by chance. */

@@ -26,6 +26,7 @@ import { CallIntake } from './execution/call.intake.js';
 import { CallLookup } from './execution/call.lookup.js';
 import { CallPreview } from './execution/call.preview.js';
 import { CallReader } from './execution/call.reader.js';
+import { DirectiveRequests } from './execution/directive.requests.js';
 import { EffectGuard } from './execution/effect.guard.js';
 import { EntityRehydration } from './execution/entity.rehydration.js';
 import { ExecutionRules } from './execution/execution.rules.js';
@@ -38,6 +39,14 @@ import { ToolInvoker } from './execution/tool.invoker.js';
 import { ToolRunner } from './execution/tool.runner.js';
 import { ToolProviderExtractor } from './injection/tool-provider.extractor.js';
 import { ToolProviderStrategy } from './injection/tool-provider.strategy.js';
+import { DirectiveAudit } from './loop/directives/directive.audit.js';
+import { DirectiveBootstrap } from './loop/directives/directive.bootstrap.js';
+import { DirectiveRunner } from './loop/directives/directive.runner.js';
+import { DirectiveScopes } from './loop/directives/directive.scopes.js';
+import { DirectiveRules } from './loop/directives/directive.rules.js';
+import { DirectiveService } from './loop/directives/directive.service.js';
+import { DirectiveUpdates } from './loop/directives/directive.updates.js';
+import { MemoryDirectiveStore } from './loop/directives/memory.directive.store.js';
 import { FinalAnswer } from './loop/final.answer.js';
 import { HistoryStep } from './loop/history/history.step.js';
 import { toolLoopToken } from './loop/inject-tool-loop.decorator.js';
@@ -63,6 +72,7 @@ import { ApprovalStore, ApprovalWitness } from './protocol/approval.js';
 import { AuditStore } from './protocol/audit.js';
 import { CallJournal } from './protocol/call-journal.js';
 import { ConversationStore } from './protocol/conversation-store.js';
+import { DirectiveStore } from './protocol/directive.js';
 import type { LoopProfile } from './protocol/loop-profile.js';
 import { PolicyEngine } from './protocol/policy.js';
 import { QuotaStore } from './protocol/quota.js';
@@ -112,6 +122,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   CallIntake,
   ApprovalService,
   EffectGuard,
+  DirectiveRequests,
   ToolCallStorage,
   ToolInvoker,
   ResultDescriber,
@@ -124,6 +135,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   HistoryStep,
   StepPreparation,
   ModelStep,
+  DirectiveUpdates,
   ToolStep,
   FinalAnswer,
   ToolLoop,
@@ -131,6 +143,12 @@ const OWN_PROVIDERS: readonly Provider[] = [
   RunServices,
   RunPreparation,
   RunOpener,
+  DirectiveScopes,
+  DirectiveRules,
+  DirectiveAudit,
+  DirectiveRunner,
+  DirectiveService,
+  DirectiveBootstrap,
   ToolLoopBootstrap,
   loopProvider(ToolLoopService, {}),
   { provide: ExecutionRules, inject: [TOOL_LOOP_OPTIONS], useFactory: ({ execution }: ToolLoopOptions) => new ExecutionRules(execution) },
@@ -148,6 +166,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   storeProvider(SuspendedRunStore, (stores) => stores.suspendedRuns ?? new MemorySuspendedRunStore()),
   storeProvider(CallJournal, (stores) => stores.journal ?? new MemoryCallJournal()),
   storeProvider(AuditStore, (stores) => stores.audit ?? new MemoryAuditStore()),
+  storeProvider(DirectiveStore, (stores) => stores.directives ?? new MemoryDirectiveStore()),
   {
     provide: AuditTrail,
     inject: [TOOL_LOOP_OPTIONS, AuditStore],
@@ -169,6 +188,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
     ApprovalService,
     AuditTrail,
     DataPolicyEngine,
+    DirectiveService,
     ToolLoopService,
     RunOpener,
     ToolCatalog,

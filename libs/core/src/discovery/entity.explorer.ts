@@ -7,6 +7,7 @@ import { exposedPropertiesOf } from '../schema/exposed-properties.accessor.js';
 import { EntityRegistry, type EntityDefinition, type EntityTool } from './entity.registry.js';
 import type { EntityLookup } from './entity.resolvers.js';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
+import { entityDirectiveFindings } from './directive.compiler.js';
 import { handlerOf, hasEnhancers } from './enhancer-metadata.accessor.js';
 import { toolExecutionFindings } from './execution.findings.js';
 import type { MethodLayers } from './method.layers.js';
@@ -104,6 +105,7 @@ export class EntityExplorer {
       const declaredId = `${prefix}_*_${name}`;
       const { template, returns, findings } = this.compiler.compile({ type, method, declaredId });
       this.findings.push(...findings, ...nameFindings(at, name), ...collisionFindings(at, declaredId, places.get(name)));
+      this.findings.push(...entityDirectiveFindings(at, method.options?.directive));
       places.set(name, at);
       if (returns) returned.push(returns.type);
       const wrapper = this.container.hosts.get(type);

@@ -2,6 +2,7 @@ import type { Type } from '@nestjs/common';
 import type { JSONSchema7 } from 'json-schema';
 import { providerOptionsOf, resolveOutput, type ResolvedOutput, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
 import type { LlmToolOptions } from '../decorators/llm-tool.decorator.js';
+import type { RawToolDeclaration } from '../decorators/raw-tool.declaration.js';
 import type { RawTool } from '../decorators/raw-tool.js';
 import type { Finding } from '../protocol/errors.js';
 import { givenOptions, type ToolExecutionOptions } from '../protocol/execution-options.js';
@@ -14,6 +15,7 @@ import { subsetProblems } from '../schema/schema.subset.js';
 import { compileRawInput } from '../schema/raw.input.js';
 import type { SchemaValidators } from '../schema/schema.validators.js';
 import { argumentsOf, compileToolInput, withoutAllowed, type CompiledInput } from '../schema/tool.input.js';
+import { compileDirective, directiveFindings } from './directive.compiler.js';
 import { callFindings, toolExecutionFindings } from './execution.findings.js';
 import { labelFindings } from './label.findings.js';
 import { callNamed } from './named-call.js';
@@ -36,6 +38,7 @@ export interface ToolTemplate {
   readonly humanReadable?: NonNullable<Tool['humanReadable']>;
   readonly layers?: NonNullable<Tool['layers']>;
   readonly allowReserved?: NonNullable<Tool['allowReserved']>;
+  readonly directive?: NonNullable<Tool['directive']>;
   readonly hooks: ToolHooks;
   readonly call: (target: object, input: unknown, context: ToolCallContext) => unknown;
 }
@@ -79,7 +82,8 @@ export class ToolTemplateCompiler {
   /** A tool that is no method; it is called on nothing. */
   compileRaw({ declaration, at, source }: RawTool): CompiledTool {
     const { id = '', input: declared, description = '', effect, canCall, preview, ...options } = declaration;
-    const own = { ...(canCall && { canCall }), ...(preview && { preview }) };
+    const compensate = options.directive?.compensate;
+    const own = { ...(canCall && { canCall }), ...(preview && { preview }), ...(compensate && { compensate }) };
     const reserved = withoutAllowed(this.rules.reservedArguments, options.allowReserved?.arguments);
     const input = compileRawInput({ at, reserved, input: declared }, this.validators);
     const call: ToolTemplate['call'] = (_target, built, context) => source.execute(built, context);
@@ -89,13 +93,14 @@ export class ToolTemplateCompiler {
   }
 
   private assemble(parts: ToolParts): CompiledTool {
-    const { at, options, input } = parts;
+    const { at, options, input, hooks } = parts;
     const output = this.compileOutput(at, options);
     const { returns } = output;
     const findings = [
       ...basicFindings(at, options),
       ...optionFindings(at, options),
       ...callFindings(at, options),
+      ...directiveFindings(at, options.directive, { ...options, ...input, preview: hooks.preview }),
       ...toolExecutionFindings(at, options.execution),
       ...labelFindings(at, options.labels, input.input.schema),
       ...input.findings,
@@ -157,8 +162,9 @@ interface CompiledOutput {
 }
 
 /** What every declaration says, however it is written; the effect may be missing until its finding was told. */
-type DeclaredOptions = Omit<LlmToolOptions, 'name' | 'effect' | 'canCall' | 'preview'> & {
+type DeclaredOptions = Omit<LlmToolOptions, 'name' | 'effect' | 'canCall' | 'preview' | 'directive'> & {
   readonly effect?: LlmToolOptions['effect'] | undefined;
+  readonly directive?: LlmToolOptions['directive'] | RawToolDeclaration['directive'];
 };
 
 interface ToolParts {
@@ -178,7 +184,9 @@ function toTemplate(
   output: CompiledOutput,
 ): ToolTemplate {
   const { effect = 'external_side_effect' } = options;
-  const semantics = { description: options.description, inputSchema: input.schema, ...(output.schema && { outputSchema: output.schema }) };
+  // What a directive answers is not what the method returns.
+  const outputSchema = !options.directive && output.schema && { outputSchema: output.schema };
+  const semantics = { description: options.description, inputSchema: input.schema, ...outputSchema };
   const labels: ToolLabels = {
     returns: 'untrusted',
     reads: 'private',
@@ -204,6 +212,7 @@ function toTemplate(
     ...((inherited ?? options.execution) && { execution: { ...givenOptions(inherited), ...givenOptions(options.execution) } }),
     ...(options.humanReadable && { humanReadable: options.humanReadable }),
     ...(options.allowReserved && { allowReserved: options.allowReserved }),
+    ...(options.directive && { directive: compileDirective(options.directive) }),
     hooks,
     call,
   };

@@ -6,7 +6,7 @@ import { CallAdmission } from './call.admission.js';
 import { CallAudit } from './call.audit.js';
 import { CallFailure } from './call.failure.js';
 import { CallReader } from './call.reader.js';
-import type { CallProgress } from './execution.scope.js';
+import type { CallProgress, CallRequest, ExecutionScope } from './execution.scope.js';
 
 /** A call that may be made. */
 export interface AdmittedCall {
@@ -23,6 +23,11 @@ export class CallIntake {
     private readonly approvals: ApprovalGate,
     private readonly audit: CallAudit,
   ) {}
+
+  /** A call of which nothing is known yet. */
+  open(request: CallRequest, scope: ExecutionScope): CallProgress {
+    return this.reader.open(request, scope);
+  }
 
   /** Throws whatever keeps the call from being made, and `CallPending` where that is not decided yet. */
   async take(progress: CallProgress): Promise<AdmittedCall> {

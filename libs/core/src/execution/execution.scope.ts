@@ -13,6 +13,7 @@ import type { Tool } from '../protocol/tool.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { OperationsOn } from './available-operations.js';
 import type { CallCredentials } from './call.credentials.js';
+import type { DirectiveAttempt } from './directive.attempt.js';
 import type { ResultPages } from './result.pages.js';
 import type { RunApprovals } from './run.approvals.js';
 
@@ -39,6 +40,8 @@ export interface ExecutionScope {
   readonly agentName?: string;
   /** Attempts reads, and writes with a key of their own, again when that may help. @default false */
   readonly retry?: boolean;
+  /** Set where a directive is performed: then its effect happens, and is not asked for again. */
+  readonly performing?: DirectiveAttempt;
   readonly signal: AbortSignal;
   /** May return a promise when the reader of the events is slow. Never throws. */
   emit(event: LoopEventBody): void | Promise<void>;

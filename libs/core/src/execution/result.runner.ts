@@ -29,11 +29,11 @@ export class ResultRunner {
       await this.effects.succeed(tool, toOutcome(result), progress);
       return succeeded(progress, invoked.live, result);
     } catch (error) {
-      const failure = failureOf(error);
+      const failure = progress.scope.performing?.read(error, tool) ?? failureOf(error);
       const cause = error instanceof CallFailure ? error.cause : undefined;
       if (cause instanceof RedactionError) await progress.scope.emit(cause.warning(tool, progress));
       await this.effects.fail(tool, failure, progress);
-      throw error instanceof CallFailure ? error : new CallFailure(failure, { cause: error });
+      throw error instanceof CallFailure && error.failure === failure ? error : new CallFailure(failure, { cause: cause ?? error });
     }
   }
 

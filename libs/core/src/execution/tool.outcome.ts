@@ -44,6 +44,19 @@ function withParts(text: string, attachments: readonly RecordedAttachment[] = []
   return attachments.length === 0 ? text : [{ type: 'text', text }, ...attachments.map(toMediaPart)];
 }
 
+/** A call that asked for its effect. The model and the ui read the same answer. */
+export function requested(progress: CallProgress, directiveId: string, answer: JsonObject): ToolOutcome {
+  const content = JSON.stringify(answer);
+  const record: ToolInvocationRecord = {
+    ...basicRecord(progress),
+    status: 'succeeded',
+    result: answer,
+    directiveId,
+    resultBytes: Buffer.byteLength(content),
+  };
+  return { record, content, ...(progress.tool && { tool: progress.tool }) };
+}
+
 const DENIED = new Set<ToolFailure['code']>(['forbidden', 'policy_denied', 'approval_denied', 'tenant_override']);
 
 /** A call that was not made yet. Of it nothing is told but that it waits; its outcome follows when the run goes on. */

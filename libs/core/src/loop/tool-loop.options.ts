@@ -12,6 +12,7 @@ import type { RegisteredActor } from '../protocol/register.js';
 import type { PrepareStep } from '../protocol/step-preparation.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
+import type { DirectiveOptions } from './directives/directive.options.js';
 
 /** Argument names that no model may send and no tool may declare. */
 export const DEFAULT_RESERVED_ARGUMENTS: readonly string[] = ['tenant', 'tenantId', 'actor', 'actorId'];
@@ -57,4 +58,6 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly actorRoles?: (actor: Actor) => readonly string[];
   /** Keeps an audit, chained by an HMAC with this key. @default no audit is kept */
   readonly audit?: AuditOptions;
+  /** Who looks after directives, and how they are performed. */
+  readonly directives?: DirectiveOptions;
 }

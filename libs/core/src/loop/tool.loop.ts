@@ -36,13 +36,15 @@ export class ToolLoop {
   ) {}
 
   /** The last state; it has a `finish`, unless the run goes on elsewhere. Never rejects. */
-  drive(first: LoopState, live: LiveRun): Promise<LoopState> {
-    return lastValueFrom(
+  async drive(first: LoopState, live: LiveRun): Promise<LoopState> {
+    const ended = await lastValueFrom(
       of(first.pending ? first : { ...first, ...finishWhenLimited(first, live) }).pipe(
         expand((state) => (state.finish || live.isElsewhere ? EMPTY : from(this.step(state, live)))),
         last(),
       ),
     );
+    this.tools.leave(live);
+    return ended;
   }
 
   private async step(state: LoopState, live: LiveRun): Promise<LoopState> {

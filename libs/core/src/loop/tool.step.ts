@@ -14,6 +14,7 @@ import type { ToolErrorCode } from '../protocol/tool-error.js';
 import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
+import { DirectiveUpdates } from './directives/directive.updates.js';
 import type { LiveRun } from './live.run.js';
 import type { PendingStep } from './pending.step.js';
 
@@ -55,6 +56,7 @@ export class ToolStep {
   constructor(
     private readonly runner: ToolRunner,
     private readonly entities: ToolProviderExtractor,
+    private readonly updates: DirectiveUpdates,
   ) {}
 
   async run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
@@ -89,6 +91,11 @@ export class ToolStep {
     return outcomes.map((outcome) => (outcome.hinted ? { ...outcome, content: outcome.hinted(operationsOn) } : outcome));
   }
 
+  /** What goes on without the run is not told to it any more. */
+  leave(live: LiveRun): void {
+    this.updates.forget(live.plan.execution.run.runId);
+  }
+
   private async execute(planned: readonly PlannedCall[], context: ToolStepContext): Promise<ToolOutcome[]> {
     const { live, offered } = context;
     const reads = planned.filter((request) => !isWrite(request, offered));
@@ -113,7 +120,8 @@ export class ToolStep {
   private async executeOne(request: PlannedCall, { offered, live, history }: ToolStepContext): Promise<ToolOutcome> {
     const tool = offered.find(request.call.name);
     if (tool) await live.notify((hooks) => hooks.onToolStart?.(request.call, tool.spec));
-    const outcome = await this.runner.exec(request, live.scope(offered, history));
+    const scope = live.scope(offered, history);
+    const outcome = await this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
     if (outcome.isPending) return outcome;
     await live.recorder?.called(this.withEntities(outcome, live));
     await live.notify((hooks) => hooks.onToolEnd?.(outcome.record));

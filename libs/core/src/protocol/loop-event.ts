@@ -1,6 +1,6 @@
 import type { ApprovalDecision, ApprovalRequest } from './approval.js';
 import type { Citation } from './citation.js';
-import type { DirectiveRequest } from './directive.js';
+import type { DirectiveEventType, DirectiveRequest } from './directive.js';
 import type { FinishReason, RunFailure } from './loop-result.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { ModelFinishReason, ProviderToolStatus } from './language-model.js';
@@ -83,6 +83,8 @@ export type LoopEventBody =
   | { readonly type: 'approval-request'; readonly step: number; readonly approval: ApprovalRequest }
   | { readonly type: 'approval-decision'; readonly step: number; readonly decision: ApprovalDecision; readonly decidedBy: string }
   | { readonly type: 'directive-request'; readonly step: number; readonly directive: DirectiveRequest }
+  /** What became of a directive that the run asked for, as long as the run goes on. */
+  | { readonly type: 'directive-update'; readonly step: number; readonly event: DirectiveEventType; readonly directive: DirectiveRequest }
   /** An event of a run within this one; `path` holds the run ids from the outer to the inner. */
   | { readonly type: 'sub-run'; readonly path: readonly string[]; readonly event: LoopEvent }
   /** Of one model call: the step's own, or one that its history policy made before it. */

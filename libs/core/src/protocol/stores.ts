@@ -2,6 +2,7 @@ import type { ApprovalStore } from './approval.js';
 import type { AuditStore } from './audit.js';
 import type { CallJournal } from './call-journal.js';
 import type { ConversationStore } from './conversation-store.js';
+import type { DirectiveStore } from './directive.js';
 import type { QuotaStore } from './quota.js';
 import type { SuspendedRunStore } from './suspended-run.js';
 
@@ -13,6 +14,7 @@ export abstract class ToolLoopStores {
   abstract readonly approvals?: ApprovalStore;
   abstract readonly audit?: AuditStore;
   abstract readonly conversations?: ConversationStore;
+  readonly directives?: DirectiveStore;
   abstract readonly journal?: CallJournal;
   abstract readonly quotas?: QuotaStore;
   abstract readonly suspendedRuns?: SuspendedRunStore;

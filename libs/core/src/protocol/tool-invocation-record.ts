@@ -24,6 +24,8 @@ export interface ToolInvocationRecord {
   /** `waiting`: for a person's yes; the call was not made. */
   readonly status: 'succeeded' | 'failed' | 'denied' | 'waiting';
   readonly result?: JsonValue;
+  /** Set where the call asked for its effect, which happens later. */
+  readonly directiveId?: string;
   /** Images and files of the result, which the model is shown too. */
   readonly attachments?: readonly RecordedAttachment[];
   readonly error?: ToolFailure;

@@ -125,6 +125,29 @@ export interface ToolRehydration {
   on(instance: object): Tool;
 }
 
+/** What was performed, for whoever undoes it. */
+export interface PerformedDirective {
+  readonly directiveId: string;
+  /** What the effect was handed as `context.idempotencyKey`; the undoing has one of its own. */
+  readonly idempotencyKey: string;
+  /** In the ui projection. */
+  readonly result?: JsonValue;
+}
+
+/** How a tool asks for its effect instead of having it; see `directive` of `@LlmTool()`. */
+export interface ToolDirective {
+  readonly type: string;
+  readonly preview: 'required' | 'optional';
+  readonly maybeRan: 'ask' | 'repeat';
+  readonly attempts: number;
+  /** Of the canonical arguments. */
+  subjectOf(args: JsonObject): string;
+  /** Of the canonical arguments; absent where it is the request's id that makes two requests one. */
+  keyOf?(args: JsonObject): string;
+  /** Undoes what {@link Tool.invoke} did; it is handed the same input. */
+  compensate?(input: unknown, performed: PerformedDirective, context: ToolCallContext): unknown;
+}
+
 /**
  * A tool that can be run. Only `ToolRunner.exec` calls {@link invoke}; everything else goes by {@link spec}.
  */
@@ -155,6 +178,8 @@ export interface Tool {
   readonly canCall?: (run: RunContext) => boolean | Promise<boolean>;
   /** What a call would do, for whoever approves it: a sentence or a `ToolPreview`. It is handed what the method would be. */
   readonly preview?: (input: unknown, context: ToolCallContext) => unknown;
+  /** Set where a call asks for the effect, and the directive runner has it later. */
+  readonly directive?: ToolDirective;
   /** Set where reserved names do not hold for the tool; every call of it is in the audit with the reason. */
   readonly allowReserved?: ReservedAllowance;
   /** A result in a sentence, for the envelope. It is handed what the model may see. */
