@@ -91,7 +91,7 @@ export class DirectiveService<Actor = RegisteredActor> {
     // The key is given back while the directive is in hand: nobody else can have taken it.
     const held = await this.change(record, { event: 'redriven', status: 'performing', dueInMs: TURN_MS, attempts: 0 }, said);
     await this.journal.release({ tenant: record.intent.tenant, idempotencyKey: effectKeyOf(record) });
-    return toDirectiveView(await this.required(held, change));
+    return toDirectiveView(await this.required(held, { ...change, event: 'retried' }));
   }
 
   private cancellationOf({ intent, status, task, failure }: DirectiveRecord, operator: DirectiveOperator<Actor>): DirectiveChange {
