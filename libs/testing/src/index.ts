@@ -22,3 +22,4 @@ export { conversationStoreContract } from './contracts/conversation-store.contra
 export { quotaStoreContract } from './contracts/quota-store.contract.js';
 export { runStoreContract } from './contracts/run-store.contract.js';
 export { suspendedRunStoreContract } from './contracts/suspended-run-store.contract.js';
+export { directiveStoreContract } from './contracts/directive-store.contract.js';

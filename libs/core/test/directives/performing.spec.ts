@@ -1,14 +1,17 @@
 import { HttpException } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
-import { DataPolicyEngine, ToolError, type Policy } from '@toolloop/core';
+import { firstValueFrom, Subject } from 'rxjs';
+import { ToolError, type Policy } from '@toolloop/core';
 import { refund, desk, alice, mia, once, OPEN, until, world, type DeskOptions } from './bench.js';
 import { text } from '@toolloop/testing';
 
 const FOUR_EYES: Policy = { ...OPEN, requireApproval: [{ tools: ['bank__refund'], roles: ['manager'], notRequester: true }] };
 const waiting = { directives: { perform: false } };
 
+type World = ReturnType<typeof world>;
+
 /** Asked for by one process, and performed by another that starts afterwards. */
-async function later(between: (shared: ReturnType<typeof world>) => void = () => undefined, options: DeskOptions = {}) {
+async function later(between: (shared: World) => void = () => undefined, options: DeskOptions = {}) {
   const shared = world();
   const asking = await desk(once, { ...options, ...waiting, shared });
   await asking.run();
@@ -19,8 +22,8 @@ async function later(between: (shared: ReturnType<typeof world>) => void = () =>
 
 describe('when a directive is performed', () => {
   it.each([
-    ['the actor is gone', (shared: ReturnType<typeof world>) => shared.people.known.delete('acme/alice'), {}],
-    ['somebody else has the id', (shared: ReturnType<typeof world>) => shared.people.known.set('acme/alice', mia.actor), {}],
+    ['the actor is gone', (shared: World) => void shared.people.known.delete('acme/alice')],
+    ['somebody else has the id', (shared: World) => void shared.people.known.set('acme/alice', mia.actor)],
   ])('and %s, it is dead and says why', async (_, between) => {
     const { until: status, bank, entries } = await later(between);
     expect((await status('dead')).failure).toMatchObject({ code: 'forbidden' });
@@ -40,7 +43,9 @@ describe('when a directive is performed', () => {
 
   it('and the roles of the actor have changed, those of now decide', async () => {
     const policy: Policy = { ...OPEN, allow: [], roles: { clerk: { allow: ['bank__refund', 'directives__status'] } } };
-    const { until: status, bank } = await later((shared) => shared.people.known.set('acme/alice', { id: 'alice', roles: [] }), { policy });
+    const { until: status, bank } = await later((shared) => void shared.people.known.set('acme/alice', { id: 'alice', roles: [] }), {
+      policy,
+    });
     expect((await status('dead')).failure?.code).toBe('policy_denied');
     expect(bank.effects).toEqual([]);
   });
@@ -87,14 +92,11 @@ describe('an approval of a directive', () => {
   });
 
   it('that was never given is not made up by performing', async () => {
-    const { until: status, bank, module } = await later(() => undefined);
-    module.get(DataPolicyEngine);
-    await status('succeeded');
-    expect(bank.effects).toHaveLength(1);
     const asked = world();
     await (await desk(once, { ...waiting, shared: asked })).run();
-    const { until: other } = await desk(once, { policy: FOUR_EYES, shared: asked });
-    expect((await other('dead')).failure?.code).toBe('approval_denied');
+    const { until: status, bank } = await desk(once, { policy: FOUR_EYES, shared: asked });
+    expect((await status('dead')).failure?.code).toBe('approval_denied');
+    expect(bank.effects).toEqual([]);
   });
 
   it('denied, asks for nothing', async () => {
@@ -118,25 +120,25 @@ describe('an approval of a directive', () => {
 
   it('of a call that a stranger may have caused is asked for as if it had been performed at once', async () => {
     const policy: Policy = { ...OPEN, version: 'p', flow: 'provenance' };
-    const { until: status } = await (async () => {
-      const asking = await desk([refund('o-1', 10), text('Done.')], { policy });
-      await asking.run({ prompt: 'Refund 10 of o-1.' });
-      return asking;
-    })();
+    const { run, until: status, bank } = await desk([refund('o-1', 10), text('Done.')], { policy });
+    await run({ prompt: 'Refund 10 of o-1.' });
     await status('succeeded');
+    expect(bank.effects).toHaveLength(1);
   });
 });
 
-describe('an attempt', () => {
-  const failing = (thrown: () => unknown, times = 1, options: DeskOptions = {}) => {
-    const shared = world();
-    let left = times;
-    shared.bank.before = () => {
-      if (left-- > 0) throw thrown();
-    };
-    return desk(once, { ...options, shared });
+/** Refunds that throw so many times before they take place. */
+function failing(thrown: () => unknown, times = 1, options: DeskOptions = {}) {
+  const shared = world();
+  let left = times;
+  shared.bank.before = () => {
+    left -= 1;
+    if (left >= 0) throw thrown();
   };
+  return desk(once, { ...options, shared });
+}
 
+describe('an attempt', () => {
   it.each([
     ['a retryable ToolError', () => new ToolError('Busy.', { retryable: true })],
     ['a 429', () => new HttpException('slow down', 429)],
@@ -204,18 +206,18 @@ describe('an attempt', () => {
     const directive = { maybeRan: 'repeat', attempts: 2 } as const;
     const { run, until: status } = await failing(() => new Error('connection reset'), 99, { directive });
     await run();
-    await status('unknown_outcome');
+    expect((await status('unknown_outcome')).attempts).toBe(2);
   });
 
   it('that is in hand when the application stops is waited for', async () => {
     const shared = world();
-    let release = (): void => undefined;
-    shared.bank.after = () => new Promise<void>((resolve) => (release = resolve));
+    const answer = new Subject<string>();
+    shared.bank.after = () => firstValueFrom(answer);
     const first = await desk(once, { shared });
     await first.run();
     while (shared.bank.effects.length === 0) await new Promise((resolve) => setTimeout(resolve, 2));
     const closing = first.module.close();
-    release();
+    answer.next('refunded');
     await closing;
     expect(await until(first.service, 'succeeded')).toMatchObject({ attempts: 1 });
     expect(shared.bank.effects).toHaveLength(1);

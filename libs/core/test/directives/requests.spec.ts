@@ -136,10 +136,8 @@ describe('the same request again', () => {
     await run(bob);
     await until('succeeded');
     await until('succeeded', bob);
-    expect(bank.effects.map(({ tenant, actorId }) => [tenant, actorId]).toSorted()).toEqual([
-      ['acme', 'alice'],
-      ['globex', 'bob'],
-    ]);
+    expect(new Set(bank.effects.map(({ tenant, actorId }) => `${tenant} ${actorId}`))).toEqual(new Set(['acme alice', 'globex bob']));
+    expect(bank.effects).toHaveLength(2);
     const [ours] = await service.list(alice);
     const [theirs] = await service.list(bob);
     expect(ours?.directiveId).not.toBe(theirs?.directiveId);
@@ -152,8 +150,9 @@ describe('invariant 13', () => {
   it('invariant 13: 500 requests of one refund at once are one refund, after a restart, too', async () => {
     const shared = world();
     const desks = await Promise.all([1, 2].map(() => desk([], { shared })));
-    const request = () => ({ prompt: 'Refund it.', ...alice, requestId: 'one', model: new ScriptedModel([refund(), text('Done.')]) });
-    const runs = desks.flatMap(({ loop }) => Array.from({ length: 250 }, () => loop.open(request())));
+    const runs = desks.flatMap(({ loop }) =>
+      Array.from({ length: 250 }, () => loop.open({ prompt: 'Refund it.', ...alice, requestId: 'one', model: new ScriptedModel(once) })),
+    );
     const results = await Promise.all(runs.map((run) => run.result));
     await desks[0]?.until('succeeded');
     const ids = new Set(results.map((result) => answerIn(result).result['directive_id']));

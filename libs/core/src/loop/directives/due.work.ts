@@ -1,4 +1,4 @@
-import type { LoggerService } from '@nestjs/common';
+import type { Logger } from '@nestjs/common';
 import type { DirectiveRecord, DirectiveReference } from '../../protocol/directive.js';
 
 const LONGEST_SLEEP_MS = 60_000;
@@ -7,19 +7,25 @@ const AGAIN_MS = 1_000;
 /** How a worker works. */
 interface WorkTerms {
   readonly concurrency: number;
-  readonly logger: LoggerService;
+  readonly logger: Logger;
+}
+
+/** A directive that is not looked at again before a time, unless it changes. */
+interface PutOff {
+  readonly record: DirectiveRecord;
+  readonly until: number;
 }
 
 /** The worker of one process: sleeps until the next directive is due, and never keeps the process alive. */
 export class DueWork {
   private readonly inHand = new Map<string, Promise<void>>();
-  /** When to come again to those that were rejected. */
-  private readonly put = new Map<string, number>();
+  private readonly putOff = new Map<string, PutOff>();
   private timer: NodeJS.Timeout | undefined;
+  private wakesAt = Infinity;
   private hasStopped = false;
 
   constructor(
-    /** By any key; it changes as directives do. */
+    /** Those that have a time, which change as directives do. */
     private readonly known: ReadonlyMap<string, DirectiveRecord>,
     private readonly perform: (reference: DirectiveReference) => Promise<void>,
     private readonly terms: WorkTerms,
@@ -27,9 +33,7 @@ export class DueWork {
 
   /** Takes what is due as far as there is room, and comes again when something else is. */
   look(): void {
-    clearTimeout(this.timer);
-    if (this.hasStopped) return;
-    this.timer = setTimeout(() => this.takeDue(), 0).unref();
+    this.wakeAt(0);
   }
 
   async stop(): Promise<void> {
@@ -40,30 +44,48 @@ export class DueWork {
 
   private takeDue(): void {
     const now = Date.now();
-    const waiting = [...this.known.values()].filter(({ intent }) => !this.inHand.has(intent.directiveId));
-    for (const record of waiting) {
+    let next = Infinity;
+    for (const [key, record] of this.known) {
       if (this.inHand.size >= this.terms.concurrency) return; // whoever is ready looks again
-      if (this.timeOf(record) <= now) this.begin(record);
+      if (this.inHand.has(key)) continue;
+      const time = this.timeOf(key, record);
+      if (time <= now) this.begin(key, record);
+      else next = Math.min(next, time);
     }
-    const next = Math.min(...waiting.map((record) => this.timeOf(record)).filter((time) => time > now));
-    if (next < Infinity) this.timer = setTimeout(() => this.takeDue(), Math.min(next - now, LONGEST_SLEEP_MS)).unref();
+    this.wakeAt(next);
   }
 
-  private begin({ intent: { tenant, directiveId } }: DirectiveRecord): void {
+  /** The earliest of all times that were said. */
+  private wakeAt(time: number): void {
+    if (this.hasStopped || time >= this.wakesAt) return;
+    clearTimeout(this.timer);
+    this.wakesAt = time;
+    const wake = (): void => {
+      this.wakesAt = Infinity;
+      this.takeDue();
+    };
+    this.timer = setTimeout(wake, Math.min(Math.max(0, time - Date.now()), LONGEST_SLEEP_MS)).unref();
+  }
+
+  /** Whoever leaves a directive as it was would leave it so again at once. */
+  private begin(key: string, record: DirectiveRecord): void {
+    const { tenant, directiveId } = record.intent;
     const performing = this.perform({ tenant, directiveId })
-      .then(() => void this.put.delete(directiveId))
-      .catch((error: unknown) => {
-        this.put.set(directiveId, Date.now() + AGAIN_MS);
-        this.terms.logger.error(`The directive ${directiveId} could not be looked after; it is tried again.`, error);
-      })
+      .catch((error: unknown) =>
+        this.terms.logger.error(`The directive ${directiveId} could not be looked after; it is tried again.`, error),
+      )
       .finally(() => {
-        this.inHand.delete(directiveId);
+        this.inHand.delete(key);
+        if (this.known.get(key) === record) this.putOff.set(key, { record, until: Date.now() + AGAIN_MS });
+        else this.putOff.delete(key);
         this.look();
       });
-    this.inHand.set(directiveId, performing);
+    this.inHand.set(key, performing);
   }
 
-  private timeOf({ intent, dueAt }: DirectiveRecord): number {
-    return Math.max(dueAt === undefined ? Infinity : Date.parse(dueAt), this.put.get(intent.directiveId) ?? 0);
+  private timeOf(key: string, record: DirectiveRecord): number {
+    const putOff = this.putOff.get(key);
+    const until = putOff?.record === record ? putOff.until : 0;
+    return Math.max(record.dueAt === undefined ? Infinity : Date.parse(record.dueAt), until);
   }
 }
