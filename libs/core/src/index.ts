@@ -25,9 +25,17 @@ export { CallJournal } from './protocol/call-journal.js';
 export type { JournalClaim, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
 export type { Citation } from './protocol/citation.js';
 export { ConversationStore } from './protocol/conversation-store.js';
-export type { ConversationKey } from './protocol/conversation-store.js';
 export { EntityResolver } from './protocol/entity-resolver.js';
 export type { EntityContext, Rehydrate } from './protocol/entity-resolver.js';
+export type {
+  ConversationKey,
+  ConversationListing,
+  ConversationOwner,
+  ConversationSummary,
+  MessagePage,
+} from './protocol/conversation-store.js';
+export { ConversationService } from './loop/conversation.service.js';
+export type { ConversationEntry, ConversationPart, ConversationReader } from './loop/conversation.service.js';
 export { DIRECTIVE_STATUSES, DirectiveStore, toDirectiveEvent } from './protocol/directive.js';
 export type {
   AddedDirective,

@@ -39,6 +39,7 @@ import { ToolInvoker } from './execution/tool.invoker.js';
 import { ToolRunner } from './execution/tool.runner.js';
 import { ToolProviderExtractor } from './injection/tool-provider.extractor.js';
 import { ToolProviderStrategy } from './injection/tool-provider.strategy.js';
+import { ConversationService } from './loop/conversation.service.js';
 import { DirectiveAudit } from './loop/directives/directive.audit.js';
 import { DirectiveBootstrap } from './loop/directives/directive.bootstrap.js';
 import { DirectiveRunner } from './loop/directives/directive.runner.js';
@@ -139,6 +140,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   ToolStep,
   FinalAnswer,
   ToolLoop,
+  ConversationService,
   SuspendedRuns,
   RunServices,
   RunPreparation,
@@ -187,6 +189,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
     ActorIdentity,
     ApprovalService,
     AuditTrail,
+    ConversationService,
     DataPolicyEngine,
     DirectiveService,
     ToolLoopService,
