@@ -1,7 +1,15 @@
 import { HttpException } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
 import { firstValueFrom, Subject } from 'rxjs';
-import { ToolError, type Policy } from '@toolloop/core';
+import {
+  AuditStore,
+  MemoryAuditStore,
+  MemoryCallJournal,
+  ToolError,
+  type JournalClaim,
+  type JournalStart,
+  type Policy,
+} from '@toolloop/core';
 import { refund, desk, alice, mia, once, OPEN, until, world, type DeskOptions } from './bench.js';
 import { text } from '@toolloop/testing';
 
@@ -221,6 +229,66 @@ describe('an attempt', () => {
     await closing;
     expect(await until(first.service, 'succeeded')).toMatchObject({ attempts: 1 });
     expect(shared.bank.effects).toHaveLength(1);
+  });
+});
+
+describe('whoever has lost a directive', () => {
+  /** A journal whose first answer comes when the spec says so. */
+  class SlowJournal extends MemoryCallJournal {
+    readonly gate = new Subject<string>();
+    private isFirst = true;
+
+    override async begin(start: JournalStart): Promise<JournalClaim> {
+      if (!this.isFirst) return super.begin(start);
+      this.isFirst = false;
+      await firstValueFrom(this.gate);
+      return super.begin(start);
+    }
+  }
+
+  it('leaves it alone, though it could still take the key: what was cancelled meanwhile does not happen', async () => {
+    const shared = world();
+    const journal = new SlowJournal();
+    const claim = shared.directives.claim.bind(shared.directives);
+    shared.directives.claim = (reference) => claim(reference, 30);
+    shared.bank.before = () => {
+      throw new ToolError('Closed.');
+    };
+    const slow = await desk(once, { shared: { ...shared, journal } });
+    await slow.run();
+    const { directiveId } = await slow.until('performing');
+    const other = await desk(once, { shared: { ...shared, journal: journal } });
+    const dead = await other.until('dead');
+    expect(dead.attempts).toBe(2);
+    shared.bank.before = () => undefined;
+    journal.gate.next('now');
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    expect(shared.bank.effects).toEqual([]);
+    await other.service.redrive(directiveId, alice);
+    await other.until('succeeded');
+    expect(shared.bank.effects).toHaveLength(1);
+  });
+});
+
+describe('an audit that keeps nothing', () => {
+  it('keeps the effect from happening, and lets it happen once it keeps again', async () => {
+    const shared = world();
+    const store = new MemoryAuditStore();
+    const append = store.append.bind(store);
+    let isDown = true;
+    store.append = (tenant, build) =>
+      append(tenant, (head) => {
+        const entry = build(head);
+        if (isDown && entry.kind === 'directive-started') throw new Error('disk is full');
+        return entry;
+      });
+    const { run, service, bank, until: status } = await desk(once, { shared, providers: [{ provide: AuditStore, useValue: store }] });
+    await run();
+    while (((await service.list(alice))[0]?.attempts ?? 0) < 2) await new Promise((resolve) => setTimeout(resolve, 2));
+    expect(bank.effects).toEqual([]);
+    isDown = false;
+    await status('succeeded');
+    expect(bank.effects).toHaveLength(1);
   });
 });
 
