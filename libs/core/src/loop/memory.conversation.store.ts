@@ -26,6 +26,7 @@ export class MemoryConversationStore extends ConversationStore {
   }
 
   override append(key: ConversationKey, messages: readonly Message[]): Promise<void> {
+    if (messages.length === 0) return Promise.resolve();
     const text = textOf(key);
     const kept = newest([...this.messagesOf(key), ...messages]);
     this.conversations.delete(text);

@@ -54,7 +54,7 @@ export const STORES: Migration = {
       tenant text not null,
       key_hash text not null,
       position bigint generated always as identity,
-      actor_id text not null,
+      actor_hash text not null,
       conversation_id text not null,
       message_count int not null,
       messages json not null,
@@ -62,6 +62,7 @@ export const STORES: Migration = {
       primary key (tenant, key_hash, position)
     )`,
     `create index conversation_parts_created on toolloop.conversation_parts (created_at)`,
+    `create index conversation_parts_of_actor on toolloop.conversation_parts (tenant, actor_hash, position)`,
     `create table toolloop.quotas (
       tenant text not null,
       quantity text not null,

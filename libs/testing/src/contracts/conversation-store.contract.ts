@@ -37,6 +37,9 @@ const CONTRACT: Contract<ConversationStore> = {
     { name: 'keeps what two append at once apart', check: keepsTurnsWhole },
     { name: 'opens nothing to another tenant or actor, or by another id', check: separates },
     { name: 'keeps texts that are awkward, in ids as well', check: keepsAwkwardTexts },
+    { name: 'lists one actor’s conversations, the last used first, in pages', check: listsInPages },
+    { name: 'reads messages in pages', check: readsInPages },
+    { name: 'deletes one conversation and no other', check: deletesOne },
     { name: 'forgets the oldest first, and no call without its result', check: forgetsWholeTurns },
   ],
   restart: {
@@ -82,4 +85,48 @@ async function forgetsWholeTurns({ store, tenant }: ConversationTrial): Promise<
   assert.equal(messages[0]?.role, 'user');
   assert.equal(messages.at(-1)?.content, 'turn 59');
   assert.ok(messages.length >= 100 && messages.length <= 240, `${messages.length} messages`);
+}
+
+async function listsInPages({ store, other, tenant, otherTenant }: ConversationTrial): Promise<void> {
+  const owner = { tenant, actorId: 'alice' };
+  for (const conversationId of ['a', 'b', ...AWKWARD_TEXTS, 'a'])
+    await store.append(keyOf(tenant, { conversationId }), turn(conversationId));
+  await store.append(keyOf(tenant, { conversationId: 'nothing said' }), []);
+  await store.append(keyOf(tenant, { actorId: 'bob' }), turn('his'));
+  await store.append(keyOf(otherTenant), turn('theirs'));
+  const [newest, ...rest] = await other.list(owner);
+  assert.deepEqual([newest?.conversationId, newest?.messages], ['a', 8]);
+  assert.ok(Date.parse(newest?.updatedAt ?? '') > 0);
+  const ids = rest.map(({ conversationId }) => conversationId);
+  assert.deepEqual(ids, [...AWKWARD_TEXTS.toReversed(), 'b']);
+  const page = await store.list(owner, { after: 'a', limit: 3 });
+  assert.deepEqual(
+    page.map(({ conversationId }) => conversationId),
+    ids.slice(0, 3),
+  );
+  assert.deepEqual(await store.list(owner, { after: 'b' }), []);
+}
+
+async function readsInPages({ store, other, tenant }: ConversationTrial): Promise<void> {
+  const all = ['one', 'two', 'three'].flatMap(turn);
+  for (const words of ['one', 'two', 'three']) await store.append(keyOf(tenant), turn(words));
+  for (const [from, limit] of [
+    [0, 5],
+    [3, 4],
+    [5, 100],
+    [11, 1],
+    [0, 0],
+    [12, 3],
+  ] as const)
+    assert.deepEqual(await other.read(keyOf(tenant), { from, limit }), all.slice(from, from + limit));
+  assert.deepEqual(await store.read(keyOf(tenant, { actorId: 'bob' }), { from: 0, limit: 5 }), []);
+}
+
+async function deletesOne({ store, other, tenant, otherTenant }: ConversationTrial): Promise<void> {
+  const others = [keyOf(otherTenant), keyOf(tenant, { actorId: 'bob' }), keyOf(tenant, { conversationId: 'd' })];
+  for (const key of [keyOf(tenant), ...others]) await store.append(key, turn('x'));
+  assert.equal(await other.delete(keyOf(tenant)), true);
+  assert.equal(await store.delete(keyOf(tenant)), false);
+  assert.deepEqual(await store.load(keyOf(tenant)), []);
+  for (const key of others) assert.deepEqual(await store.load(key), turn('x'));
 }
