@@ -61,6 +61,9 @@ import { RunServices } from './loop/run.services.js';
 import { RunPreparation } from './loop/run.preparation.js';
 import { StepPreparation } from './loop/step.preparation.js';
 import { StructuredAnswers } from './loop/structured.answer.js';
+import { SubRunOpener } from './loop/sub.run.opener.js';
+import { SubRunPreparation } from './loop/sub.run.preparation.js';
+import { SubRunTools } from './loop/sub.run.tools.js';
 import { SuspendedRuns } from './loop/suspended.runs.js';
 import { ToolLoop } from './loop/tool.loop.js';
 import type { ToolLoopOptions } from './loop/tool-loop.options.js';
@@ -144,6 +147,9 @@ const OWN_PROVIDERS: readonly Provider[] = [
   SuspendedRuns,
   RunServices,
   RunPreparation,
+  SubRunTools,
+  SubRunPreparation,
+  SubRunOpener,
   RunOpener,
   DirectiveScopes,
   DirectiveRules,

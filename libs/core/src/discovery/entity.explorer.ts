@@ -10,6 +10,8 @@ import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js'
 import { entityDirectiveFindings } from './directive.compiler.js';
 import { handlerOf, hasEnhancers } from './enhancer-metadata.accessor.js';
 import { toolExecutionFindings } from './execution.findings.js';
+import { PROVIDER_OPTIONS } from './tool-option-names.js';
+import { unknownOptions } from './unknown-options.js';
 import type { MethodLayers } from './method.layers.js';
 import { misplacedFindings } from './misplaced-tools.js';
 import { SAFE_PREFIX, TOOL_ID_LENGTH, prefixOf } from './tool-names.js';
@@ -70,6 +72,7 @@ export class EntityExplorer {
     this.findings.push(
       ...misplacedFindings(type),
       ...entityFindings(type, prefix, options),
+      ...unknownOptions(options, PROVIDER_OPTIONS, type.name),
       ...toolExecutionFindings(type.name, options.execution),
     );
     const longestName = Math.max(0, ...toolMethodsOf(type).map((method) => nameOf(method).length));

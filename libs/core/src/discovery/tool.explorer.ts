@@ -20,6 +20,8 @@ import { ProviderInstances } from './provider.instances.js';
 import { controllerFinding, portFindings } from './unheard-providers.js';
 import { ToolFeature } from './tool-feature.js';
 import { SAFE_TOOL_ID, namespaceOf } from './tool-names.js';
+import { PROVIDER_OPTIONS } from './tool-option-names.js';
+import { unknownOptions } from './unknown-options.js';
 import { ToolTemplateCompiler, placeOf, type DeclarationRules, type ToolTemplate } from './tool.template.js';
 
 /** What the application's declarations come to. */
@@ -135,6 +137,7 @@ export class ToolExplorer {
     const findings = [
       ...misplacedFindings(type),
       ...providerFindings(type, methods),
+      ...unknownOptions(options, PROVIDER_OPTIONS, type.name),
       ...toolExecutionFindings(type.name, options?.execution),
     ];
     if (!options) return { tools: [], returned: [], findings };

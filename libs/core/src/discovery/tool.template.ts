@@ -20,7 +20,9 @@ import { callFindings, toolExecutionFindings } from './execution.findings.js';
 import { labelFindings } from './label.findings.js';
 import { callNamed } from './named-call.js';
 import { isClassOrBelow } from './provider-classes.js';
+import { METHOD_OPTIONS, RAW_OPTIONS } from './tool-option-names.js';
 import { methodHookFindings, methodHooks, ownHookFindings, ownHooks, type ToolHooks } from './tool.hooks.js';
+import { unknownOptions } from './unknown-options.js';
 
 /** What all tools of one (class, method) share; compiled once, whatever the number of instances. */
 export interface ToolTemplate {
@@ -39,6 +41,7 @@ export interface ToolTemplate {
   readonly layers?: NonNullable<Tool['layers']>;
   readonly allowReserved?: NonNullable<Tool['allowReserved']>;
   readonly directive?: NonNullable<Tool['directive']>;
+  readonly subRun?: NonNullable<Tool['subRun']>;
   readonly hooks: ToolHooks;
   readonly call: (target: object, input: unknown, context: ToolCallContext) => unknown;
 }
@@ -75,12 +78,16 @@ export class ToolTemplateCompiler {
     const call: ToolTemplate['call'] = (target, built, context) => callNamed(target, method.property, argumentsOf(method, built, context));
     const inherited = providerOptionsOf(declaration.type)?.execution;
     const compiled = this.assemble({ at, declaredId, options, input, call, hooks: methodHooks(method), ...(inherited && { inherited }) });
-    const findings = [...this.actorFindings(at, method), ...methodHookFindings(at, declaration.type, method)];
+    const findings = [
+      ...unknownOptions(options, METHOD_OPTIONS, at),
+      ...this.actorFindings(at, method),
+      ...methodHookFindings(at, declaration.type, method),
+    ];
     return withFindings(compiled, findings);
   }
 
   /** A tool that is no method; it is called on nothing. */
-  compileRaw({ declaration, at, source }: RawTool): CompiledTool {
+  compileRaw({ declaration, at, source, subRun }: RawTool): CompiledTool {
     const { id = '', input: declared, description = '', effect, canCall, preview, ...options } = declaration;
     const compensate = options.directive?.compensate;
     const own = { ...(canCall && { canCall }), ...(preview && { preview }), ...(compensate && { compensate }) };
@@ -88,8 +95,9 @@ export class ToolTemplateCompiler {
     const input = compileRawInput({ at, reserved, input: declared }, this.validators);
     const call: ToolTemplate['call'] = (_target, built, context) => source.execute(built, context);
     const compiled = this.assemble({ at, declaredId: id, options: { ...options, description, effect }, input, call, hooks: ownHooks(own) });
-    const findings = ownHookFindings(at, own);
-    return withFindings(compiled, findings);
+    const findings = [...unknownOptions(declaration, RAW_OPTIONS, at), ...ownHookFindings(at, own)];
+    const { template } = compiled;
+    return withFindings(subRun && template ? { ...compiled, template: { ...template, subRun } } : compiled, findings);
   }
 
   private assemble(parts: ToolParts): CompiledTool {

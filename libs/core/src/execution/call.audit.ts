@@ -79,6 +79,7 @@ function subjectOf({ request, scope, tool }: CallProgress): AuditSubject {
   return {
     ...(scope.actorId !== undefined && { actorId: scope.actorId }),
     runId: scope.run.runId,
+    ...(scope.run.path?.[0] !== undefined && { rootRunId: scope.run.path[0] }),
     toolCallId: request.call.toolCallId,
     step: request.step,
     ...(tool ? { declaredId: tool.spec.declaredId } : { calledId: request.call.name }),

@@ -36,10 +36,18 @@ export class CallIntake {
     const admitting = this.admission.admit(tool, sent, progress);
     const admitted = admitting instanceof Promise ? await admitting : admitting;
     progress.args = admitted.args;
+    if (progress.request.begun) return this.goOn(tool, admitted, progress);
     if (tool.allowReserved) await this.audit.optedOut(tool.allowReserved, { tool, input: admitted }, progress);
     const authorising = this.approvals.authorise(tool, admitted, progress);
     const input = authorising instanceof Promise ? await authorising : authorising;
     progress.args = input.args;
     return { tool: progress.tool ?? tool, input }; // an entity's may have been found anew, after a wait
+  }
+
+  /** A sub-run that waited was let in when it began; what it does now is decided call by call. That the tool is still permitted was asked before. */
+  private async goOn(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<AdmittedCall> {
+    await this.audit.decided(tool, input, progress);
+    progress.args = progress.request.begun?.args ?? input.args;
+    return { tool, input };
   }
 }

@@ -19,7 +19,8 @@ export class CallReader {
 
   /** A call of which nothing is known yet. */
   open(request: CallRequest, scope: ExecutionScope): CallProgress {
-    return { request, scope, startedAt: new Date(), options: this.rules.optionsFor(undefined, scope.options) };
+    const subRun = request.begun?.record;
+    return { request, scope, startedAt: new Date(), options: this.rules.optionsFor(undefined, scope.options), ...(subRun && { subRun }) };
   }
 
   /** The call is announced with its arguments as soon as they are known, and without them where they never are. */

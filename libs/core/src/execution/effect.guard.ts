@@ -21,7 +21,7 @@ export class EffectGuard {
 
   /** The outcome of a call that was already performed; undefined when it is this caller's to perform. Throws `unknown_outcome`. */
   async claim(tool: Tool, { built, canonical }: ReadArguments, progress: CallProgress): Promise<JournalOutcome | undefined> {
-    if (tool.spec.effect === 'read_only') return undefined;
+    if (isEffectless(tool)) return undefined;
     progress.idempotencyKey = declaredKeyOf(tool, built, progress);
     const start = startOf(tool, canonical, progress);
     const { performing } = progress.scope;
@@ -72,13 +72,13 @@ export class EffectGuard {
 
   /** Keeps what the call came to. */
   async succeed(tool: Tool, outcome: JournalOutcome, progress: CallProgress): Promise<void> {
-    if (tool.spec.effect === 'read_only') return;
+    if (isEffectless(tool)) return;
     await this.settle(tool, progress, () => this.journal.finish(keyOf(progress), outcome));
   }
 
   /** Keeps a failure, but for two: a call that was interrupted before it began may be made yet, and one of which nobody knows stays begun for ever. */
   async fail(tool: Tool, failure: ToolFailure, progress: CallProgress): Promise<void> {
-    if (tool.spec.effect === 'read_only' || failure.code === 'unknown_outcome') return;
+    if (isEffectless(tool) || failure.code === 'unknown_outcome') return;
     const key = keyOf(progress);
     const hasNotBegun = failure.code === 'timeout' || failure.code === 'aborted';
     // A directive keeps its failures itself, and may be attempted again.
@@ -102,6 +102,10 @@ const BEGUN_BEFORE: ToolFailure = {
   code: 'unknown_outcome',
   safeMessage: 'This call was begun before and nobody knows whether its effect took place. Do not repeat it; check first.',
 };
+/** A read; or a sub-run, which changes things by its calls alone: each of them has a key of its own. */
+function isEffectless({ spec, subRun }: Tool): boolean {
+  return spec.effect === 'read_only' || subRun !== undefined;
+}
 
 /** Without a key of its own a call conflicts only where a client used a request's id for another request. */
 function conflictText({ idempotencyKey }: CallProgress): string {

@@ -11,10 +11,9 @@ const SHOWN_SECRET = String(new Secret(undefined));
  * request.
  */
 export function idempotencyKeyOf({ request, scope, idempotencyKey }: CallProgress): string {
+  const { performing, actorId, requestId, place = [] } = scope;
   return (
-    scope.performing?.idempotencyKey ??
-    idempotencyKey ??
-    JSON.stringify([scope.actorId ?? null, scope.requestId, request.step, request.index])
+    performing?.idempotencyKey ?? idempotencyKey ?? JSON.stringify([actorId ?? null, requestId, ...place, request.step, request.index])
   );
 }
 

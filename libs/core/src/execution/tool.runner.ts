@@ -10,7 +10,7 @@ import { DirectiveRequests } from './directive.requests.js';
 import { EffectGuard } from './effect.guard.js';
 import type { CallProgress, CallRequest, ExecutionScope, ToolOutcome } from './execution.scope.js';
 import { ResultRunner } from './result.runner.js';
-import { failed, pending, replayed } from './tool.outcome.js';
+import { failed, pending, replayed, shownRecord } from './tool.outcome.js';
 
 /**
  * The only way a tool is executed, whoever asks. The stages, in their order:
@@ -48,7 +48,7 @@ export class ToolRunner {
     this.log.ended(progress, outcome.record);
     const recording = this.audit.ended(progress, outcome);
     if (recording) await recording;
-    const shown = progress.scope.emit({ type: 'tool-result', step: request.step, record: outcome.record });
+    const shown = progress.scope.emit({ type: 'tool-result', step: request.step, record: shownRecord(outcome.record) });
     if (shown) await shown;
     return outcome;
   }
@@ -78,7 +78,7 @@ export class ToolRunner {
   }
 
   private toFailure(progress: CallProgress, thrown: unknown): ToolOutcome {
-    if (thrown instanceof CallPending) return pending(progress);
+    if (thrown instanceof CallPending) return pending(progress, thrown.begun);
     const error = discreet(thrown, progress);
     const told = failureOf(error);
     const failure = progress.credentials?.failure(told) ?? told;

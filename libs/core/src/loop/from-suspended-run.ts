@@ -7,6 +7,7 @@ import type { Policy, RunSpending } from '../protocol/policy.js';
 import type { SuspendedRun } from '../protocol/suspended-run.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ToolOutcome } from '../execution/execution.scope.js';
+import type { BegunSubRun } from '../execution/sub-runs.js';
 import type { SavedCounts } from './call.counter.js';
 import type { LoopState } from './loop.state.js';
 import type { PendingStep } from './pending.step.js';
@@ -15,7 +16,10 @@ import type { PendingStep } from './pending.step.js';
 export type SavedState = Pick<LoopState, 'step' | 'messages' | 'cut' | 'usage' | 'records' | 'text' | 'corrections' | 'emptyAnswers'>;
 
 /** What became of a call, without the tool and what it returned. */
-export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' | 'entities'>;
+export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' | 'entities' | 'labels'> & {
+  /** Of a sub-run that waits. */
+  readonly begun?: Pick<BegunSubRun, 'saved' | 'args'>;
+};
 
 /** A run that stands still, whether it waits or its process is gone. */
 export interface SavedRun {
@@ -33,11 +37,13 @@ export interface SavedRun {
   readonly tools: SavedTools;
   readonly policies: readonly Policy[];
   readonly counts: SavedCounts;
+  /** Of sub-runs. @default 0 */
+  readonly innerSteps?: number;
   readonly spent: RunSpending['calls'];
 }
 
 /** Reads what we wrote. Throws `InvalidRequestError` for a run of another version. */
-export function fromSuspendedRun({ version, runId, content }: SuspendedRun): SavedRun {
+export function fromSuspendedRun({ version, runId, content }: Pick<SuspendedRun, 'version' | 'runId' | 'content'>): SavedRun {
   if (version !== 1)
     throw new InvalidRequestError('unknown_run', `The run ${runId} was suspended by another version of Toolloop and cannot go on.`);
   return fromSavedJson(content);
@@ -59,5 +65,7 @@ function revived(outcome: SavedOutcome): SavedOutcome {
 }
 
 function withDates(record: ToolInvocationRecord): ToolInvocationRecord {
-  return { ...record, startedAt: new Date(record.startedAt), endedAt: new Date(record.endedAt) };
+  const { subRun } = record;
+  const inner = subRun?.toolCalls && { subRun: { ...subRun, toolCalls: subRun.toolCalls.map(withDates) } };
+  return { ...record, startedAt: new Date(record.startedAt), endedAt: new Date(record.endedAt), ...inner };
 }

@@ -1,6 +1,6 @@
 import type { JsonValue } from '../protocol/json.js';
 import type { LoopResult } from '../protocol/loop-result.js';
-import type { Message } from '../protocol/message.js';
+import type { Message, MessageLabels } from '../protocol/message.js';
 import type { LoopState } from './loop.state.js';
 import { toJson } from '../schema/from-value.js';
 
@@ -14,8 +14,10 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   readonly injectedTools: LoopResult['injectedTools'];
   readonly usage: LoopResult['usage'];
   readonly error?: NonNullable<LoopResult['error']>;
+  readonly finishDetail?: string;
   readonly #messages: readonly Message[];
   readonly #json: JsonValue | undefined;
+  readonly #read: MessageLabels;
 
   constructor(
     readonly runId: string,
@@ -30,8 +32,20 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     this.injectedTools = state.injected;
     this.usage = state.usage;
     if (state.finish?.error) this.error = state.finish.error;
+    if (state.finish?.detail !== undefined) this.finishDetail = state.finish.detail;
     this.#messages = state.messages;
     this.#json = state.output?.json;
+    this.#read = state.read ?? { returns: 'untrusted', reads: 'private' };
+  }
+
+  /** The answer as JSON, where one was asked for and given. */
+  get outputJson(): JsonValue | undefined {
+    return this.#json;
+  }
+
+  /** What all that its model has read is worth. */
+  get read(): MessageLabels {
+    return this.#read;
   }
 
   get messages(): readonly Message[] {
@@ -39,7 +53,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   }
 
   toJSON(): JsonValue {
-    const { runId, text, citations, finishReason, steps, toolCalls, usage, error } = this;
+    const { runId, text, citations, finishReason, steps, toolCalls, usage, error, finishDetail } = this;
     return toJson({
       runId,
       output: this.#json,
@@ -51,6 +65,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
       injectedTools: this.injectedTools.map(({ id }) => id),
       usage,
       error,
+      finishDetail,
     });
   }
 }

@@ -21,7 +21,7 @@ import { PullQueue } from './pull.queue.js';
 import { finishFor } from './run.failure.js';
 import { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
-import type { RunServices } from './run.services.js';
+import type { RunParts } from './run.services.js';
 import { remainsOf, resumedState, savedRun, type SavedPlace } from './saved-run.js';
 import type { ResumedRun } from './suspended.runs.js';
 
@@ -47,7 +47,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   constructor(
     private readonly plan: RunPlan<Output>,
-    private readonly services: RunServices,
+    private readonly services: RunParts,
     private readonly resumed?: ResumedRun,
     private readonly journal?: RunJournal,
     lastSequence = resumed?.saved.sequence,
@@ -90,7 +90,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   /** Two readers would share one run's events, or run its tools twice; neither is what they want. */
-  private read(reader: EventReader): void {
+  read(reader: EventReader): void {
     if (this.hasReader)
       throw new Error(`The events of run ${this.runId} are read already; a run has one reader. Share them with RxJS share().`);
     if (this.running) throw new Error(`The run ${this.runId} has started; read its events before asking for its result.`);
@@ -140,13 +140,13 @@ export class LoopRun<Output> implements RunHandle<Output> {
     live.recordTo(this.journal, begun, () => this.placeAfter(past));
     if (!this.resumed) await live.recorder?.begun(begun);
     const last = await this.services.loop.drive(begun, live);
-    return live.isElsewhere ? last : this.concluded(last, { past, live });
+    return live.isElsewhere ? last : this.concluded({ ...last, read: live.readIn(last.messages) }, { past, live });
   }
 
   private liveRun(instructions: string | undefined, history: readonly Message[]): LiveRun {
     const { plan, inputs, resumed } = this;
-    const start = { instructions, history, inputs, ...(resumed && { resumed }) };
-    return new LiveRun(plan, start, this.interruption.signal, (event) => this.emit(event));
+    const start = { instructions, history, inputs, subRuns: this.services.subRuns, ...(resumed && { resumed }) };
+    return new LiveRun(plan, start, this.interruption.signal, (event) => this.tell(event));
   }
 
   /** The messages there were before the run, or before this part of it; `past`: how many of them are not the run's own. */
@@ -206,9 +206,9 @@ export class LoopRun<Output> implements RunHandle<Output> {
     this.inputs.close();
     if (this.journal && !this.journal.isOurs) return this.leave();
     const result = new FinishedRun<Output>(this.runId, state, this.outputOf(state));
-    const { finishReason, text, steps, usage, error } = result;
-    const shown = state.output && { output: state.output.json };
-    await this.emit({ type: 'run-end', finishReason, text, ...shown, steps, usage, ...(error && { error }) });
+    const { finishReason, text, steps, usage, error, finishDetail } = result;
+    const shown = { ...(state.output && { output: state.output.json }), ...(error && { error }), ...(finishDetail && { finishDetail }) };
+    await this.emit({ type: 'run-end', finishReason, text, steps, usage, ...shown });
     this.hasEnded = true;
     this.outlet.end();
     if (finishReason === 'error' || finishReason === 'aborted') throw new RunError(result, { cause: state.finish?.cause });
@@ -232,6 +232,13 @@ export class LoopRun<Output> implements RunHandle<Output> {
     return { ...state, finish: finishFor(error, 'internal', { runId: this.runId, logger: this.logger }) };
   }
 
+  /** What somebody has to answer, or has answered, is told where they look: by the root run. */
+  private tell(event: LoopEventBody): void | Promise<void> {
+    const { within } = this.plan;
+    const isOfApproval = event.type === 'approval-request' || event.type === 'approval-decision';
+    return within && isOfApproval ? within.live.emit({ ...event, step: within.step }) : this.emit(event);
+  }
+
   private emit(event: LoopEventBody): void | Promise<void> {
     return this.outlet.emit(event);
   }
@@ -244,7 +251,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   private startEvent(toolset: Toolset): LoopEventBody {
-    const { model, conversation, execution } = this.plan;
+    const { model, conversation, execution, within } = this.plan;
     const tools = toolset.specs.map(({ id }) => id);
     return {
       type: 'run-start',
@@ -252,6 +259,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
       ...(conversation && { conversationId: conversation.conversationId }),
       model: model.modelId,
       tools,
+      ...(within && { within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId, tool: within.tool } }),
     };
   }
 }

@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { auditFindings } from '../audit/audit.options.js';
 import { executionFindings } from '../discovery/execution.findings.js';
-import { strategyFindings } from '../injection/strategy-findings.js';
+import { searchFindings, strategyFindings } from '../injection/strategy-findings.js';
 import { CompiledPolicy } from '../policy/compiled.policy.js';
 import { DataPolicyEngine, listOf } from '../policy/data.policy.engine.js';
 import { priceFindings } from '../model/model-prices.js';
@@ -18,9 +18,11 @@ import { QuotaStore } from '../protocol/quota.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import type { ExecutionScope } from '../execution/execution.scope.js';
+import { unknownOptions } from '../discovery/unknown-options.js';
 import { closestTo } from '../catalog/suggestion.js';
 import { quotaFindings } from './quota-findings.js';
 import { QuotaGuard } from './quota.guard.js';
+import { APPLICATION_OPTIONS, REQUEST_OPTIONS } from './loop-option-names.js';
 import { choiceFindings } from './choice-findings.js';
 import { TOOL_LOOP_OPTIONS } from './tool-loop.tokens.js';
 import type { ToolLoopOptions } from './tool-loop.options.js';
@@ -42,6 +44,7 @@ export class LoopSettings {
   findings(): Finding[] {
     const { model, prices = {}, policy, audit, limits = {}, quotas = [], execution, injection = [] } = this.options;
     return [
+      ...unknownOptions(this.options, APPLICATION_OPTIONS, 'ToolLoopModule.forRoot'),
       ...(model instanceof LanguageModel ? [] : [WITHOUT_MODEL]),
       ...priceFindings(prices, 'ToolLoopModule prices'),
       ...this.applicationPolicyFindings(listOf(policy)),
@@ -50,14 +53,15 @@ export class LoopSettings {
       ...(typeof quotas === 'function' ? [] : quotaFindings(quotas, 'ToolLoopModule quotas')),
       ...executionFindings('ToolLoopModule execution', execution),
       ...strategyFindings(injection, 'ToolLoopModule injection', this.catalog),
+      ...searchFindings(injection, 'ToolLoopModule injection', listOf(policy)),
     ];
   }
 
-  /** What is wrong with a named loop; asked once the catalog is filled. */
-  profileFindings(name: string, profile: LoopProfile): Finding[] {
-    const at = `loop "${name}"`;
+  /** What is wrong with a named loop or a sub-run; asked once the catalog is filled. */
+  profileFindings(at: string, profile: LoopProfile): Finding[] {
     const { model, policy, limits = {}, execution, injection } = profile;
     return [
+      ...unknownOptions(profile, REQUEST_OPTIONS, at),
       ...SAID_BY_THE_RUN.filter((option) => option in profile).map((option) => ({
         at,
         problem: `It says "${option}", which only a run can say.`,
@@ -69,6 +73,7 @@ export class LoopSettings {
       ...limitFindings(limits, `${at} limits`),
       ...executionFindings(`${at} execution`, execution),
       ...strategyFindings(injection || [], `${at} injection`, this.catalog),
+      ...this.searchFindingsOf(profile, `${at} injection`),
       ...this.catalog.problemsWith(profile).map(({ problem, remedy }) => ({ at, problem, remedy })),
     ];
   }
@@ -140,6 +145,14 @@ export class LoopSettings {
     if (this.modelNamed(model)) return [];
     const remedy = `Name one of ToolLoopModule.forRoot({ models }). ${this.knownModels()}`;
     return [{ at, problem: `No model is named "${model}".`, remedy }];
+  }
+
+  /** Application and loop must both allow a search that either of them brings. */
+  private searchFindingsOf({ injection, policy }: LoopProfile, at: string): Finding[] {
+    if (injection === false) return [];
+    const { injection: shared = [], policy: applications } = this.options;
+    const own = searchFindings(injection ?? [], at, listOf(applications));
+    return own.length > 0 ? own : searchFindings([...shared, ...(injection ?? [])], at, listOf(policy));
   }
 
   private compile(policy: Policy): CompiledPolicy {

@@ -1,7 +1,7 @@
 import type { Toolset } from '../catalog/toolset.js';
 import type { Citation } from '../protocol/citation.js';
 import type { FinishReason, RunFailure } from '../protocol/loop-result.js';
-import type { Message } from '../protocol/message.js';
+import type { Message, MessageLabels } from '../protocol/message.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ToolSpec } from '../protocol/tool.js';
 import { NO_USAGE, type Usage } from '../protocol/usage.js';
@@ -13,6 +13,8 @@ import type { StructuredOutput } from './structured.answer.js';
 export interface Finish {
   readonly reason: FinishReason;
   readonly error?: RunFailure;
+  /** Which limit or condition it was, where the reason alone does not tell. */
+  readonly detail?: string;
   /** For the log and the rejection only. */
   readonly cause?: unknown;
 }
@@ -35,6 +37,8 @@ export interface LoopState {
   readonly corrections: number;
   readonly emptyAnswers: number;
   readonly finish?: Finish;
+  /** What the model has read by now is worth; known once the run is over. */
+  readonly read?: MessageLabels;
   /** The step that waits for decisions, where the run does. */
   readonly pending?: PendingStep;
 }

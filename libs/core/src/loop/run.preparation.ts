@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import type { Toolset } from '../catalog/toolset.js';
+import { unknownOptions } from '../discovery/unknown-options.js';
 import { strictlyListed } from '../execution/tool-permission.js';
 import { begunToolset } from '../injection/begun-toolset.js';
 import { RunEntityHandles } from '../injection/entity.handles.js';
@@ -23,11 +24,13 @@ import type { Tool } from '../protocol/tool.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
 import { choiceFindings } from './choice-findings.js';
+import { REQUEST_OPTIONS } from './loop-option-names.js';
 import { LoopSettings } from './loop.settings.js';
 import { checkMessages } from './message.check.js';
 import { withProfile } from './named-loop.js';
 import type { RunPlan } from './run.plan.js';
 import type { ResumedRun } from './suspended.runs.js';
+import { stopConditionsOf } from './stop.condition.js';
 import { StructuredAnswers } from './structured.answer.js';
 
 /** What decides on the tools of a run, and for whom. */
@@ -79,6 +82,7 @@ export class RunPreparation {
       narrowing: levels.flatMap(({ policy }) => policy ?? []),
       injection,
       ...this.stepsOf(request, run),
+      stopWhen: stopConditionsOf(this.settings.options.stopWhen, profile.stopWhen, own.stopWhen),
       answer: output && { type: output, ...this.answers.shapeOf(output) },
       options: request,
     };
@@ -110,9 +114,9 @@ export class RunPreparation {
   /** Selected and permitted at every level, and sensible for this run. */
   private permittedFor(
     levels: readonly Narrowing[],
-    { run, actor, policies }: Pick<RunPlan['execution'], 'run' | 'actor' | 'policies'>,
+    { run, actor, policies, limits }: Pick<RunPlan['execution'], 'run' | 'actor' | 'policies' | 'limits'>,
   ): readonly Tool[] {
-    const selected = this.catalog.build(...levels);
+    const selected = this.catalog.build(...levels).filter(({ subRun }) => !subRun || limits.subRunDepth > 0);
     return selected.filter((tool) => decide(policies, subjectOf(tool, actor)).kind !== 'deny' && (tool.when?.(run) ?? true));
   }
 
@@ -141,7 +145,7 @@ export class RunPreparation {
   /** Where injection is off, what strategies keep back stays away: turning it off must not give more. */
   private injectionFor(
     levels: readonly Narrowing[],
-    scope: Pick<RunPlan['execution'], 'run' | 'actor' | 'policies'>,
+    scope: Pick<RunPlan['execution'], 'run' | 'actor' | 'policies' | 'limits'>,
   ): RunPlan['injection'] {
     const own = levels.toReversed().flatMap(({ injection }) => injection || []);
     const strategies = [this.entities, ...(this.settings.options.injection ?? []), ...own];
@@ -173,9 +177,9 @@ export class RunPreparation {
   }
 }
 
-/** Throws `ConfigurationError` for a word that is none of an option's. */
+/** Throws `ConfigurationError` for an option that does not exist, and for a word that is none of an option's. */
 function assertChoices<Actor>(request: LoopRequest<unknown, Actor>): void {
-  const findings = choiceFindings({ ...request }, 'request');
+  const findings = [...unknownOptions(request, REQUEST_OPTIONS, 'request'), ...choiceFindings({ ...request }, 'request')];
   if (findings.length > 0) throw new ConfigurationError(findings);
 }
 

@@ -2,6 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { ToolExplorer } from '../discovery/tool.explorer.js';
 import { ConversationStore } from '../protocol/conversation-store.js';
 import { LoopEventSink } from '../protocol/loop-event.js';
+import { SubRunOpener } from './sub.run.opener.js';
 import { SuspendedRuns } from './suspended.runs.js';
 import { ToolLoop } from './tool.loop.js';
 
@@ -14,6 +15,7 @@ export class RunServices {
     readonly loop: ToolLoop,
     readonly conversations: ConversationStore,
     readonly suspended: SuspendedRuns,
+    readonly subRuns: SubRunOpener,
     private readonly explorer: ToolExplorer,
   ) {}
 
@@ -23,3 +25,8 @@ export class RunServices {
     return this.found;
   }
 }
+
+/** What one run uses of it. A sub-run is told and kept by the run around it. */
+export type RunParts = Pick<RunServices, 'loop' | 'conversations' | 'sinks' | 'subRuns'> & {
+  readonly suspended: Pick<SuspendedRuns, 'keep' | 'claim' | 'remember'>;
+};

@@ -1,6 +1,7 @@
 import type { Toolset } from '../catalog/toolset.js';
 import type { ToolOutcome } from '../execution/execution.scope.js';
 import { savedTools } from '../injection/saved.tools.js';
+import type { BegunSubRun } from '../execution/sub-runs.js';
 import type { SavedOutcome, SavedRun } from './from-suspended-run.js';
 import type { LiveRun } from './live.run.js';
 import { firstState, type LoopState } from './loop.state.js';
@@ -22,6 +23,7 @@ export function savedRun(state: LoopState, pending: PendingStep | undefined, liv
     tools: savedTools(state.toolset, state.injected),
     policies: live.plan.narrowing,
     counts: live.counter.save(),
+    ...(live.use.innerSteps > 0 && { innerSteps: live.use.innerSteps }),
     spent: live.spending.calls,
   };
 }
@@ -34,6 +36,7 @@ export function remainsOf({ toolset, injected }: LoopState, { outcomes }: Pendin
     ...(live.pages && { pages: live.pages }),
     state: live.plan.execution.run.state,
     results: new Map(outcomes.map(({ record, live: result }) => [record.toolCallId, result])),
+    subRuns: new Map(outcomes.flatMap(({ record, begun }) => (begun?.remains ? [[record.toolCallId, begun.remains]] : []))),
   };
 }
 
@@ -55,12 +58,25 @@ function savedStep({ answer, outcomes, limit, isPlanned }: PendingStep): NonNull
 }
 
 /** What of an outcome is JSON. */
-export function savedOutcome({ record, content, isPending, entities }: ToolOutcome): SavedOutcome {
-  return { record, content, ...(isPending && { isPending }), ...(entities && { entities }) };
+export function savedOutcome({ record, content, isPending, entities, labels, begun }: ToolOutcome): SavedOutcome {
+  const inner = begun && { begun: { saved: begun.saved, args: begun.args } };
+  const more = { ...(isPending && { isPending }), ...(entities && { entities }), ...(labels && { labels }), ...inner };
+  return { record, content, ...more };
 }
 
 function withLive(outcome: SavedOutcome, toolset: Toolset, remains: LiveRemains | undefined): ToolOutcome {
+  const { begun, ...rest } = outcome;
   const { toolCallId, id } = outcome.record;
   const tool = toolset.find(id);
-  return { ...outcome, live: remains?.results.get(toolCallId), ...(tool && { tool }) };
+  const again = begun && begunAgain(outcome, begun, remains);
+  return { ...rest, live: remains?.results.get(toolCallId), ...(tool && { tool }), ...(again && { begun: again }) };
+}
+
+function begunAgain(
+  { record }: SavedOutcome,
+  begun: NonNullable<SavedOutcome['begun']>,
+  remains: LiveRemains | undefined,
+): BegunSubRun | undefined {
+  const kept = remains?.subRuns.get(record.toolCallId);
+  return record.subRun && { ...begun, record: record.subRun, ...(kept && { remains: kept }) };
 }

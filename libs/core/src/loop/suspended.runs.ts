@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { ResultPages } from '../execution/result.pages.js';
+import type { SubRunRemains } from '../execution/sub-runs.js';
 import { ActorIdentity } from '../policy/actor.identity.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import { SuspendedRunStore, type SuspendedRun } from '../protocol/suspended-run.js';
@@ -19,6 +20,8 @@ export interface LiveRemains {
   readonly state: RunContext['state'];
   /** What the calls that are done returned, by call id. */
   readonly results: ReadonlyMap<string, unknown>;
+  /** Of the sub-runs that wait, by call id. */
+  readonly subRuns: ReadonlyMap<string, SubRunRemains>;
 }
 
 /** A run that waited, about to go on. */
@@ -86,9 +89,9 @@ export class SuspendedRuns {
   /** Of the longest waiting first: nobody knows whether they ever go on. */
   private forgetPages(): void {
     let bytes = 0;
-    for (const { pages } of [...this.remains.values()].toReversed()) {
-      bytes += pages?.keptBytes ?? 0;
-      if (bytes > MOST_KEPT_BYTES) pages?.forget();
+    for (const remains of [...this.remains.values()].toReversed()) {
+      bytes += keptBytesOf(remains);
+      if (bytes > MOST_KEPT_BYTES) forgetPagesOf(remains);
     }
   }
 
@@ -96,6 +99,16 @@ export class SuspendedRuns {
     const remains = this.remains.get(run.runId);
     return { runId: run.runId, saved: fromSuspendedRun(run), ...(remains && { remains }) };
   }
+}
+
+/** Of the run and of the sub-runs that wait in it. */
+export function keptBytesOf({ pages, subRuns }: LiveRemains): number {
+  return [...subRuns.values()].reduce((bytes, subRun) => bytes + subRun.keptBytes, pages?.keptBytes ?? 0);
+}
+
+export function forgetPagesOf({ pages, subRuns }: LiveRemains): void {
+  pages?.forget();
+  for (const subRun of subRuns.values()) subRun.forgetPages();
 }
 
 function unknownRun(runId: string): InvalidRequestError {

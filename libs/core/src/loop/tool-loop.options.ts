@@ -10,6 +10,7 @@ import type { Policy } from '../protocol/policy.js';
 import type { Quota } from '../protocol/quota.js';
 import type { RegisteredActor } from '../protocol/register.js';
 import type { PrepareStep } from '../protocol/step-preparation.js';
+import type { StopCondition } from '../protocol/stop-condition.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { DirectiveOptions } from './directives/directive.options.js';
@@ -42,9 +43,11 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly history?: HistoryPolicy;
   /** Looks at every step before its model call, and may change it. */
   readonly prepareStep?: PrepareStep<Actor>;
+  /** Each of them ends a run with `stop` after a step for which it holds, beside those of its loop and its request. */
+  readonly stopWhen?: StopCondition | readonly StopCondition[];
   /** Who calls, in the metadata of results. @default the model's id */
   readonly agentName?: string;
-  /** Tools that are no methods of providers, made by `tool()` or `rawTool()`. */
+  /** Tools that are no methods of providers, made by `tool()`, `rawTool()` or `subRunTool()`. */
   readonly tools?: readonly RawTool[];
   /** Strategies that follow the entity tools' own, in every run. */
   readonly injection?: readonly ToolInjectionStrategy[];

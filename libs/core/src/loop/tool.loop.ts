@@ -8,12 +8,14 @@ import type { ModelAnswer } from './answer.assembler.js';
 import { assistantMessage } from './assistant-message.js';
 import { FinalAnswer, withAnswer } from './final.answer.js';
 import type { LiveRun } from './live.run.js';
-import type { Finish, LoopState } from './loop.state.js';
+import type { LoopState } from './loop.state.js';
 import { HistoryStep } from './history/history.step.js';
 import { ModelStep } from './model.step.js';
 import type { PendingStep } from './pending.step.js';
+import { detailOf } from './quota.guard.js';
 import { finishFor, type FailedRun } from './run.failure.js';
 import { StepPreparation, type PreparedStep } from './step.preparation.js';
+import { stopFor } from './stop.check.js';
 import { ToolStep } from './tool.step.js';
 
 /** A model's answer, and the tools it was given for it. */
@@ -38,7 +40,7 @@ export class ToolLoop {
   /** The last state; it has a `finish`, unless the run goes on elsewhere. Never rejects. */
   async drive(first: LoopState, live: LiveRun): Promise<LoopState> {
     const ended = await lastValueFrom(
-      of(first.pending ? first : { ...first, ...finishWhenLimited(first, live) }).pipe(
+      of(first.pending ? first : withLimit(first, live)).pipe(
         expand((state) => (state.finish || live.isElsewhere ? EMPTY : from(this.step(state, live)))),
         last(),
       ),
@@ -58,7 +60,7 @@ export class ToolLoop {
     const state = { ...waiting, pending: undefined };
     try {
       const next = await this.runCalls(state, pending, live, pending);
-      return settle(await this.concluded(next, pending, live), live);
+      return await this.settled(await this.concluded(next, pending, live), live);
     } catch (error) {
       return settle({ ...state, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
     }
@@ -67,14 +69,16 @@ export class ToolLoop {
   private async nextStep(state: LoopState, live: LiveRun): Promise<LoopState> {
     let begun: LoopState = { ...state, messages: [...state.messages, ...live.inputs.take()] };
     try {
-      if (await live.plan.quotas?.isSpent(live.signal)) return settle({ ...begun, finish: { reason: 'budget' } }, live);
+      const spent = await live.plan.quotas?.spent(live.signal);
+      if (spent) return settle({ ...begun, finish: { reason: 'budget', detail: detailOf(spent) } }, live);
       begun = { ...begun, step: state.step + 1 };
+      live.use.beginStep();
       await live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });
       begun = await this.history.apply(begun, live);
       await live.spend(begun.usage);
       if (begun.finish) return settle(begun, live);
       const prepared = await this.preparation.prepare(begun, live);
-      return settle(await this.answerAndCalls(begun, prepared, live), live);
+      return await this.settled(await this.answerAndCalls(begun, prepared, live), live);
     } catch (error) {
       return settle({ ...begun, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
     }
@@ -116,18 +120,31 @@ export class ToolLoop {
       live,
       ...(before && { pending: before }),
     });
+    const usage = live.use.withInner(state.usage);
     const { text, citations } = answer;
-    if (pending) return { ...state, text, citations, pending: { answer, offered, ...pending }, finish: { reason: 'waiting' } };
+    if (pending) return { ...state, usage, text, citations, pending: { answer, offered, ...pending }, finish: { reason: 'waiting' } };
     return {
       ...state,
+      usage,
       messages: [...history, ...messages],
       records: [...state.records, ...records],
       toolset,
       injected,
       text,
       citations,
-      ...(finish && { finish: { reason: finish } }),
+      ...(finish && { finish }),
     };
+  }
+
+  /** A step that ends no run by itself may be the one that its stop conditions wait for. */
+  private async settled(state: LoopState, live: LiveRun): Promise<LoopState> {
+    const next = overtaken(state, live);
+    try {
+      const stopped = next.finish ? undefined : await stopFor(next, live);
+      return settle(stopped ? { ...next, finish: stopped } : next, live);
+    } catch (error) {
+      return settle({ ...next, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
+    }
   }
 
   private async endStep(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): Promise<void> {
@@ -154,16 +171,19 @@ function withoutCalls(answer: ModelAnswer): ModelAnswer {
   return answer.calls.length === 0 ? answer : { ...answer, calls: [], providerData: undefined };
 }
 
-/** The last word on a step: an input overtakes a final answer, a limit ends what goes on, and a run that is over takes no more inputs. */
-function settle(state: LoopState, live: LiveRun): LoopState {
+/** An input overtakes a final answer. */
+function overtaken(state: LoopState, live: LiveRun): LoopState {
   const isOvertaken = state.finish?.reason === 'stop' && !live.inputs.isEmpty;
-  const next = isOvertaken ? { ...state, finish: undefined, output: undefined } : state;
-  const settled = next.finish ? next : { ...next, ...finishWhenLimited(next, live) };
+  return isOvertaken ? { ...state, finish: undefined, output: undefined } : state;
+}
+
+/** The last word on a step: a limit ends what goes on, and a run that is over takes no more inputs. */
+function settle(state: LoopState, live: LiveRun): LoopState {
+  const settled = state.finish ? state : withLimit(state, live);
   return settled.finish ? { ...settled, messages: [...settled.messages, ...live.inputs.close()] } : settled;
 }
 
-function finishWhenLimited(state: LoopState, live: LiveRun): { readonly finish?: Finish } {
-  const { limits } = live.plan.execution;
-  if (state.usage.inputTokens + state.usage.outputTokens > limits.tokens) return { finish: { reason: 'budget' } };
-  return state.step >= limits.steps ? { finish: { reason: 'max_steps' } } : {};
+function withLimit(state: LoopState, live: LiveRun): LoopState {
+  const finish = live.use.limitReached();
+  return finish ? { ...state, finish } : state;
 }

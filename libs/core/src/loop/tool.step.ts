@@ -16,6 +16,7 @@ import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import { DirectiveUpdates } from './directives/directive.updates.js';
 import type { LiveRun } from './live.run.js';
+import type { Finish } from './loop.state.js';
 import type { PendingStep } from './pending.step.js';
 
 /** Where the calls of a step stand. */
@@ -39,13 +40,14 @@ export interface ToolStepResult {
   readonly records: readonly ToolInvocationRecord[];
   readonly toolset: Toolset;
   readonly injected: readonly ToolSpec[];
-  readonly finish?: FinishReason;
+  readonly finish?: Finish;
   /** Set where calls wait for decisions: then there are no messages and no records yet. */
   readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned'>;
 }
 
 interface PlannedCall extends CallRequest {
   readonly limit?: FinishReason;
+  readonly detail?: string;
 }
 
 /** Runs the calls of one answer: reads together, writes behind them in the model's order; then looks at every result for tools to inject. */
@@ -63,14 +65,15 @@ export class ToolStep {
     const done = doneBefore(context);
     const planned = await callsDue(calls, done, context);
     const outcomes = [...done, ...(await this.execute(planned, context))].toSorted((a, b) => a.record.index - b.record.index);
-    const limit = context.pending?.limit ?? planned.find((one) => one.limit)?.limit;
+    const limit = context.pending?.limit ?? limitOf(planned);
     if (outcomes.some(({ isPending }) => isPending)) {
       const kept = outcomes.map((outcome) => this.withEntities(outcome, context.live));
       return waitingFor({ outcomes: kept, isPlanned: true, ...(limit && { limit }) }, context);
     }
     const records = outcomes.map(({ record }) => record);
     const { toolset, injected } = await this.inject(outcomes, context);
-    const finish = limit ?? haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
+    const halted = haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
+    const finish = limit ?? (halted && { reason: halted });
     const messages = this.hinted(outcomes, toolset, context).map(toMessage);
     return { messages, records, toolset, injected, ...(finish && { finish }) };
   }
@@ -117,10 +120,10 @@ export class ToolStep {
     return outcomes;
   }
 
-  private async executeOne(request: PlannedCall, { offered, live, history }: ToolStepContext): Promise<ToolOutcome> {
+  private async executeOne(request: PlannedCall, { offered, live, history, toolset }: ToolStepContext): Promise<ToolOutcome> {
     const tool = offered.find(request.call.name);
     if (tool) await live.notify((hooks) => hooks.onToolStart?.(request.call, tool.spec));
-    const scope = live.scope(offered, history);
+    const scope = live.scope(offered, history, toolset);
     const outcome = await this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
     if (outcome.isPending) return outcome;
     await live.recorder?.called(this.withEntities(outcome, live));
@@ -176,7 +179,13 @@ function doneBefore({ pending }: ToolStepContext): readonly ToolOutcome[] {
 }
 
 function waitingFor(pending: NonNullable<ToolStepResult['pending']>, { toolset, injected }: ToolStepContext): ToolStepResult {
-  return { messages: [], records: [], toolset, injected, finish: 'waiting', pending };
+  return { messages: [], records: [], toolset, injected, finish: { reason: 'waiting' }, pending };
+}
+
+/** Of the first call that went beyond one. */
+function limitOf(planned: readonly PlannedCall[]): Finish | undefined {
+  const { limit: reason, detail } = planned.find(({ limit }) => limit) ?? {};
+  return reason && { reason, ...(detail !== undefined && { detail }) };
 }
 
 /** All calls are counted, those that were made by a process that is gone as well. */
@@ -190,12 +199,20 @@ async function callsDue(
   return context.pending?.isPlanned ? due : withinQuotas(due, context);
 }
 
-function plan(call: ToolCall, index: number, { step, offered, live, pending }: ToolStepContext): PlannedCall {
-  const place = { call, step, index, ...(pending && live.recorder && { mayHaveRun: true }) };
+function plan(call: ToolCall, index: number, context: ToolStepContext): PlannedCall {
+  const { step, offered, live, pending } = context;
+  const place = { call, step, index, ...beginningOf(index, context) };
   if (pending?.isPlanned) return place; // counted when it was first made
   const declaredId = offered.find(call.name)?.spec.declaredId ?? call.name;
   const limit = live.counter.admit(call, declaredId);
   return { ...place, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
+}
+
+/** What may have become of a call before this process came to it. */
+function beginningOf(index: number, { live, pending }: ToolStepContext): Pick<CallRequest, 'mayHaveRun' | 'begun'> {
+  const mayHaveRun = (pending && live.recorder) || live.plan.within?.mayHaveRun;
+  const begun = pending?.outcomes.find(({ record }) => record.index === index)?.begun;
+  return { ...(mayHaveRun && { mayHaveRun: true }), ...(begun && { begun }) };
 }
 
 /** Refuses the calls beyond the tenant's quotas, the last ones first. What is refused already, or names no tool, takes nothing of them. */
@@ -220,9 +237,13 @@ function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }
   return undefined;
 }
 
-export function toMessage({ record, content, tool }: ToolOutcome): ToolMessage {
-  const labels = tool && { labels: labelsOf(tool, record.error?.code) };
-  return { role: 'tool', toolCallId: record.toolCallId, toolName: record.id, content, ...(record.error && { isError: true }), ...labels };
+export function toMessage({ record, content, tool, labels: own }: ToolOutcome): ToolMessage {
+  const told = {
+    ...(record.error && { isError: true }),
+    ...(tool?.subRun && { isModelText: true as const }),
+    ...(tool && { labels: labelsOf(tool, record.error?.code, own) }),
+  };
+  return { role: 'tool', toolCallId: record.toolCallId, toolName: record.id, content, ...told };
 }
 
 /** Refusals in our own words tell nothing that the model had not read; what a tool says of its failure may. */
@@ -237,8 +258,7 @@ const OWN_WORDS = new Set<ToolErrorCode>([
   'aborted',
 ]);
 
-function labelsOf({ origin, spec: { labels } }: Tool, code: ToolErrorCode | undefined): MessageLabels {
-  return code !== undefined && OWN_WORDS.has(code)
-    ? { returns: 'trusted', reads: 'public' }
-    : { returns: origin.trusted ? labels.returns : 'untrusted', reads: labels.reads };
+function labelsOf({ origin, spec: { labels } }: Tool, code: ToolErrorCode | undefined, own: MessageLabels | undefined): MessageLabels {
+  if (code !== undefined && OWN_WORDS.has(code)) return { returns: 'trusted', reads: 'public' };
+  return own ?? { returns: origin.trusted ? labels.returns : 'untrusted', reads: labels.reads };
 }

@@ -42,7 +42,8 @@ function patternsOf({ allow, deny = [], tenants = {}, roles = {}, ...rules }: Po
   return [...allow, ...deny, ...grants.flatMap((grant) => (grant.allow ?? []).concat(grant.deny ?? [])), ...named];
 }
 
-function allowedBy({ allow, tenants = {}, roles = {} }: Policy): string[] {
+/** Every pattern that lets tools in, for whomever. */
+export function allowedBy({ allow, tenants = {}, roles = {} }: Policy): string[] {
   return [...allow, ...[...Object.values(tenants), ...Object.values(roles)].flatMap((grant) => grant.allow ?? [])];
 }
 

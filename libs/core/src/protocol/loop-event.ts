@@ -36,6 +36,8 @@ export type LoopEventBody =
       readonly conversationId?: string;
       readonly model: string;
       readonly tools: readonly string[];
+      /** Set in a sub-run: the call whose run it is. */
+      readonly within?: { readonly runId: string; readonly toolCallId: string; readonly tool: string };
     }
   /** `tools`: how many the run has; `prepareStep` may leave the model fewer. */
   | { readonly type: 'step-start'; readonly step: number; readonly tools: number }
@@ -85,7 +87,10 @@ export type LoopEventBody =
   | { readonly type: 'directive-request'; readonly step: number; readonly directive: DirectiveRequest }
   /** What became of a directive that the run asked for, as long as the run goes on. */
   | { readonly type: 'directive-update'; readonly step: number; readonly event: DirectiveEventType; readonly directive: DirectiveRequest }
-  /** An event of a run within this one; `path` holds the run ids from the outer to the inner. */
+  /**
+   * An event of a run within this one, with that run's id and sequence; `path` holds the run ids from the outer to the inner. Approvals are no such events:
+   * those of sub-runs are told as the root run's own.
+   */
   | { readonly type: 'sub-run'; readonly path: readonly string[]; readonly event: LoopEvent }
   /** Of one model call: the step's own, or one that its history policy made before it. */
   | { readonly type: 'usage'; readonly step: number; readonly usage: Usage; readonly total: Usage }
@@ -106,6 +111,7 @@ export type LoopEventBody =
       readonly steps: number;
       readonly usage: Usage;
       readonly error?: RunFailure;
+      readonly finishDetail?: string;
     };
 
 /** One thing that happened in a run; the only thing everything downstream reads. */

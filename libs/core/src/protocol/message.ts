@@ -54,6 +54,8 @@ export interface ToolMessage {
   readonly toolName: string;
   readonly content: string | readonly ContentPart[];
   readonly isError?: boolean;
+  /** Set where it is in a model's words, which prove nothing, however trusted what the model had read. */
+  readonly isModelText?: true;
   readonly labels?: MessageLabels;
 }
 

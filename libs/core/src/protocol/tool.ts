@@ -3,6 +3,7 @@ import type { JSONSchema7 } from 'json-schema';
 import type { EntityContext } from './entity-resolver.js';
 import type { ToolExecutionOptions } from './execution-options.js';
 import type { JsonObject, JsonValue } from './json.js';
+import type { SubRun } from './sub-run.js';
 import type { RunContext, ToolCallContext } from './tool-call-context.js';
 import type { ToolLayers } from './tool-layers.js';
 
@@ -186,6 +187,8 @@ export interface Tool {
   readonly humanReadable?: (result: JsonValue) => string;
   /** Nest's own layers round the method, where there are any; of a request-scoped provider, those of the run. */
   readonly layers?: (run: RunContext) => ToolLayers | undefined | Promise<ToolLayers | undefined>;
+  /** Set where a call is a run: the loop performs it in the place of {@link invoke}. */
+  readonly subRun?: SubRun;
   /** Calls the user's code. May return a value, a Promise, an Observable or an AsyncIterable. */
   invoke(input: unknown, context: ToolCallContext): unknown;
 }

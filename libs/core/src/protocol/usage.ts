@@ -14,6 +14,18 @@ export interface Usage {
 
 export const NO_USAGE: Usage = { inputTokens: 0, outputTokens: 0 };
 
+/** What was used between two sums of one run. */
+export function usageSince(before: Usage, now: Usage): Usage {
+  const isPriced = now.costUsd !== undefined;
+  return {
+    inputTokens: now.inputTokens - before.inputTokens,
+    outputTokens: now.outputTokens - before.outputTokens,
+    cachedInputTokens: (now.cachedInputTokens ?? 0) - (before.cachedInputTokens ?? 0),
+    reasoningTokens: (now.reasoningTokens ?? 0) - (before.reasoningTokens ?? 0),
+    ...(isPriced && { costUsd: (now.costUsd ?? 0) - (before.costUsd ?? 0) }),
+  };
+}
+
 export function addUsage(one: Usage, other: Usage): Usage {
   const written = sumOf(one.cacheWriteInputTokens, other.cacheWriteInputTokens);
   const costUsd = sumOf(one.costUsd, other.costUsd);
