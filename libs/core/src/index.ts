@@ -203,6 +203,8 @@ export type { ToolFeatureOptions } from './discovery/tool-feature.js';
 export { ToolCallStorage } from './execution/tool-call.storage.js';
 export { ToolRunner } from './execution/tool.runner.js';
 export { MemoryCallJournal } from './execution/memory.call.journal.js';
+export { AssumedRolesStrategy, assumeRoles } from './injection/assumed.roles.strategy.js';
+export type { AssumedRolesOptions, RoleChange } from './injection/assumed.roles.strategy.js';
 export { PhasesStrategy, phases } from './injection/phases.strategy.js';
 export type { PhaseChange, PhaseState, PhasesOptions } from './injection/phases.strategy.js';
 export type { ResultTrigger } from './injection/result-trigger.js';

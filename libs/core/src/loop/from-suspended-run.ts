@@ -11,6 +11,7 @@ import type { BegunSubRun } from '../execution/sub-runs.js';
 import type { SavedCounts } from './call.counter.js';
 import type { LoopState } from './loop.state.js';
 import type { PendingStep } from './pending.step.js';
+import type { AssumedRoles } from './run.roles.js';
 
 /** What of a run's state is JSON. The tools are not: they are made anew, or kept beside it. */
 export type SavedState = Pick<LoopState, 'step' | 'messages' | 'cut' | 'usage' | 'records' | 'text' | 'corrections' | 'emptyAnswers'>;
@@ -40,6 +41,8 @@ export interface SavedRun {
   /** Of sub-runs. @default 0 */
   readonly innerSteps?: number;
   readonly spent: RunSpending['calls'];
+  /** Those that the run holds, where it has assumed any. */
+  readonly roles?: AssumedRoles;
 }
 
 /** Reads what we wrote. Throws `InvalidRequestError` for a run of another version. */

@@ -6,6 +6,7 @@ import { RESULT_READER } from '../execution/result-reader.js';
 import type { ResultPages } from '../execution/result.pages.js';
 import { RunApprovals } from '../execution/run.approvals.js';
 import { RunEntityHandles } from '../injection/entity.handles.js';
+import type { RunReserve } from '../injection/run.reserve.js';
 import { MessageFlow } from '../policy/message.flow.js';
 import { SpendingLedger } from '../policy/spending.ledger.js';
 import type { InformationFlow } from '../protocol/policy.js';
@@ -23,6 +24,7 @@ import { pagesFor, withReader, type RunTools } from './result-offer.js';
 import type { SavedRun } from './from-suspended-run.js';
 import type { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
+import { RunRoles } from './run.roles.js';
 import { RunUse, type UsedBefore } from './run.use.js';
 import type { SubRunOpener } from './sub.run.opener.js';
 import type { ResumedRun } from './suspended.runs.js';
@@ -66,6 +68,9 @@ export class LiveRun {
   /** One for a run and all its sub-runs: budgets of policy are about what they do together. */
   readonly spending: SpendingLedger;
   readonly use: RunUse;
+  readonly roles: RunRoles;
+  /** What strategies keep back under the roles of now. */
+  reserve: RunReserve;
   /** Writes a durable run down. */
   recorder: RunRecorder | undefined;
   private flow: MessageFlow;
@@ -84,6 +89,8 @@ export class LiveRun {
     this.flow = flow;
     this.spending = spending;
     this.use = use;
+    this.roles = new RunRoles(plan.execution, plan.rolesNow, saved?.roles ?? plan.assumed, plan.within?.live.roles);
+    this.reserve = plan.injection.reserve;
     const asked = saved?.pending ? [assistantMessage(saved.pending.answer)] : [];
     this.callIds = new CallIds([...start.history, ...asked], plan.execution.limits.toolCallIdLength);
     this.approvals = new RunApprovals(plan.options.approvals ?? 'suspend', saved?.approvals);
@@ -123,13 +130,13 @@ export class LiveRun {
     this.flow = this.flow.at(read);
     const subRuns = this.start.subRuns.within(this, toolset);
     const given = { ...(pages && { pages }), ...(subRuns && { subRuns }) };
-    const own = { toolset: offered, flow: this.flow, approvals, spending, ...given, signal, emit };
+    const own = { ...this.roles.now(), toolset: offered, flow: this.flow, approvals, spending, ...given, signal, emit };
     return { ...plan.execution, retry: plan.options.onToolError === 'retry', ...own };
   }
 
   /** With the tool that reads on in what was cut, as soon as something was. */
   async withReader(tools: RunTools, step: number): Promise<RunTools> {
-    const offered = withReader(tools, this.pages, this.plan);
+    const offered = withReader(tools, this.pages, this.roles.now());
     const { id } = RESULT_READER.spec;
     if (offered !== tools) await this.emit({ type: 'tools-injected', step, provider: 'results', tools: [id] });
     return offered;

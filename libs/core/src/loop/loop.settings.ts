@@ -12,6 +12,7 @@ import { ConfigurationError, InvalidRequestError, type Finding } from '../protoc
 import type { ExecutionOptions } from '../protocol/execution-options.js';
 import { LanguageModel } from '../protocol/language-model.js';
 import { DEFAULT_LIMITS, type Limits } from '../protocol/limits.js';
+import type { LoopRequest } from '../protocol/loop-request.js';
 import { SAID_BY_THE_RUN, type LoopProfile } from '../protocol/loop-profile.js';
 import { PolicyEngine, type Policy } from '../protocol/policy.js';
 import { QuotaStore } from '../protocol/quota.js';
@@ -94,6 +95,14 @@ export class LoopSettings {
     const limits = { ...DEFAULT_LIMITS, ...this.options.limits, ...own };
     const { runMs, modelIdleMs, toolCallMs } = limits;
     return { ...limits, runMs: timerMs(runMs), modelIdleMs: timerMs(modelIdleMs), toolCallMs: timerMs(toolCallMs) };
+  }
+
+  /** What a run is told, or else the application's; asked once, when the run starts. */
+  instructionsFor<Actor>(
+    own: LoopRequest<unknown, Actor>['instructions'] = this.options.instructions,
+    run: RunContext<Actor>,
+  ): () => string | undefined | Promise<string | undefined> {
+    return () => (typeof own === 'function' ? own(run) : own);
   }
 
   /** What the run's tenant may use. Throws `ConfigurationError` where a function of the options gives what is no quota. */

@@ -9,6 +9,7 @@ import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js
 import type { ToolSpec } from '../protocol/tool.js';
 import type { SavedRun } from './from-suspended-run.js';
 import type { RunPlan } from './run.plan.js';
+import type { Authority } from './run.roles.js';
 import type { ResumedRun } from './suspended.runs.js';
 
 /** The tools of a run, and which of them were injected. */
@@ -36,7 +37,7 @@ function recordsOf({ state, pending }: SavedRun): Readonly<Record<'ended' | 'wai
 }
 
 /** The run's tools with the one that reads on, once there is something to read. It answers a limit of ours, so the cap of injected tools does not hold. */
-export function withReader(tools: RunTools, pages: ResultPages | undefined, { execution: { policies, actor } }: RunPlan): RunTools {
+export function withReader(tools: RunTools, pages: ResultPages | undefined, { policies, actor }: Authority): RunTools {
   if (!pages?.hasHandles || tools.toolset.find(RESULT_READER.spec.id)) return tools;
   if (decide(policies, subjectOf(RESULT_READER, actor)).kind === 'deny') return tools;
   const { toolset, added } = tools.toolset.with([resultReader(pages)]);

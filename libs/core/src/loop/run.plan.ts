@@ -12,8 +12,10 @@ import type { PrepareStep, UpcomingStep } from '../protocol/step-preparation.js'
 import type { StopCondition } from '../protocol/stop-condition.js';
 import type { Policy } from '../protocol/policy.js';
 import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { QuotaGuard } from './quota.guard.js';
 import type { RunPlace } from './live.run.js';
+import type { AssumedRoles, Authority } from './run.roles.js';
 import type { AnswerShape } from './structured.answer.js';
 
 /** A request that was checked, with everything that is fixed for the run. */
@@ -38,6 +40,14 @@ export interface RunPlan<Output = unknown> {
   readonly quotas: QuotaGuard | undefined;
   /** The policies of the run and its loop, beside the application's. */
   readonly narrowing: readonly Policy[];
+  /** The actor's roles at this moment. */
+  readonly rolesNow: () => readonly string[];
+  /** Which of them the run begins with. @default all */
+  readonly assumed?: AssumedRoles | undefined;
+  /** What the run would begin with under another authority. Absent in a sub-run, which has what the run around it had. */
+  readonly relist?:
+    | ((authority: Authority, records: readonly ToolInvocationRecord[]) => { readonly toolset: Toolset; readonly reserve: RunReserve })
+    | undefined;
   readonly injection: Pick<InjectionRules, 'exclude'> & {
     readonly strategies: readonly ToolInjectionStrategy[];
     readonly reserve: RunReserve;

@@ -21,6 +21,8 @@ import type { LoopProfile } from '../protocol/loop-profile.js';
 import type { LoopRequest, ToolSelector } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
 import type { Tool } from '../protocol/tool.js';
+import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
 import { choiceFindings } from './choice-findings.js';
@@ -41,6 +43,8 @@ type Narrowing = Pick<LoopRequest, 'policy' | 'tools' | 'exclude' | 'injection'>
 
 /** A run that has an id already, and may have gone on for a while. */
 type KnownRun = Pick<ResumedRun, 'runId'> & Partial<ResumedRun>;
+
+type RunScope = Pick<RunPlan['execution'], 'run' | 'actor' | 'policies' | 'limits'>;
 
 /** Checks a request and turns it into a plan. What cannot be run is refused here, before anything starts. */
 @Injectable()
@@ -65,22 +69,26 @@ export class RunPreparation {
     const resumed = known?.saved && { ...known, saved: known.saved };
     const levels = [...narrowingsBefore(resumed, [own, profile]), own, profile];
     const run = runOf(request, known);
-    const { instructions = this.settings.options.instructions, output } = request;
+    const { output } = request;
     const model = this.settings.modelFor(request.model);
-    const execution = { ...this.scopeOf(levels, request, run), ...this.settings.executionFor(request.execution, model) };
+    const assumed = resumed?.saved.roles ?? startingRoles(this.strategiesOf(levels));
+    const execution = { ...this.scopeOf(levels, { ...request, assumed }, run), ...this.settings.executionFor(request.execution, model) };
     const conversation = this.conversationOf(request, resumed);
     const injection = this.injectionFor(levels, execution);
     return {
       model,
-      instructions: () => (typeof instructions === 'function' ? instructions(run) : instructions),
+      instructions: this.settings.instructionsFor(request.instructions, run),
       messages: resumed ? [] : takenBy(model, messagesOf(request, conversation !== undefined, execution.limits)),
       conversation,
       toolset: this.toolsFor(injection, execution, resumed),
       strictListing: this.isStrict,
-      execution: { ...execution, requestId: resumed?.saved.requestId ?? request.requestId ?? run.runId },
+      execution: { ...execution, requestId: requestIdOf(request, run, resumed) },
       quotas: this.settings.quotasFor(run),
       narrowing: levels.flatMap(({ policy }) => policy ?? []),
       injection,
+      rolesNow: () => this.identity.rolesOf(request.actor),
+      assumed,
+      relist: (authority, records) => this.relisted(levels, { ...execution, ...authority }, records),
       ...this.stepsOf(request, run),
       stopWhen: stopConditionsOf(this.settings.options.stopWhen, profile.stopWhen, own.stopWhen),
       answer: output && { type: output, ...this.answers.shapeOf(output) },
@@ -102,9 +110,18 @@ export class RunPreparation {
   async listed<Actor>(request: ListingRequest<Actor>, profile: LoopProfile): Promise<Toolset> {
     assertIdentified(request);
     const levels = [request, profile];
-    const scope = this.scopeOf(levels, request, runOf(request));
+    const scope = this.scopeOf(levels, { ...request, assumed: startingRoles(this.strategiesOf(levels)) }, runOf(request));
     const toolset = begunToolset(this.injectionFor(levels, scope), scope);
     return this.isStrict ? strictlyListed(toolset, { ...scope, signal: undefined }) : toolset;
+  }
+
+  private relisted(
+    levels: readonly Narrowing[],
+    scope: RunScope,
+    records: readonly ToolInvocationRecord[],
+  ): ReturnType<NonNullable<RunPlan['relist']>> {
+    const injection = this.injectionFor(levels, scope);
+    return { reserve: injection.reserve, toolset: begunToolset(injection, scope, records) };
   }
 
   private get isStrict(): boolean {
@@ -112,10 +129,7 @@ export class RunPreparation {
   }
 
   /** Selected and permitted at every level, and sensible for this run. */
-  private permittedFor(
-    levels: readonly Narrowing[],
-    { run, actor, policies, limits }: Pick<RunPlan['execution'], 'run' | 'actor' | 'policies' | 'limits'>,
-  ): readonly Tool[] {
+  private permittedFor(levels: readonly Narrowing[], { run, actor, policies, limits }: RunScope): readonly Tool[] {
     const selected = this.catalog.build(...levels).filter(({ subRun }) => !subRun || limits.subRunDepth > 0);
     return selected.filter((tool) => decide(policies, subjectOf(tool, actor)).kind !== 'deny' && (tool.when?.(run) ?? true));
   }
@@ -123,13 +137,13 @@ export class RunPreparation {
   /** For whom the run's calls are made, under which policies and limits. */
   private scopeOf<Actor>(
     levels: readonly Narrowing[],
-    { actor, tenant, limits }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'limits'>,
+    { actor, tenant, limits, assumed }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'limits'> & Pick<RunPlan, 'assumed'>,
     run: RunContext<Actor>,
   ): Pick<RunPlan['execution'], 'run' | 'actorId' | 'actor' | 'policies' | 'limits'> {
     return {
       run,
       actorId: this.identity.idOf(actor),
-      actor: { tenant, roles: this.identity.rolesOf(actor) },
+      actor: { tenant, roles: this.identity.rolesOf(actor), ...(assumed && assumed !== 'all' && { assumed }) },
       policies: this.settings.policiesFor(levels.map(({ policy }) => policy)),
       limits: this.settings.limitsFor(limits),
     };
@@ -142,13 +156,14 @@ export class RunPreparation {
     return [...exclude, ...ofClasses.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId))];
   }
 
-  /** Where injection is off, what strategies keep back stays away: turning it off must not give more. */
-  private injectionFor(
-    levels: readonly Narrowing[],
-    scope: Pick<RunPlan['execution'], 'run' | 'actor' | 'policies' | 'limits'>,
-  ): RunPlan['injection'] {
+  private strategiesOf(levels: readonly Narrowing[]): readonly ToolInjectionStrategy[] {
     const own = levels.toReversed().flatMap(({ injection }) => injection || []);
-    const strategies = [this.entities, ...(this.settings.options.injection ?? []), ...own];
+    return [this.entities, ...(this.settings.options.injection ?? []), ...own];
+  }
+
+  /** Where injection is off, what strategies keep back stays away: turning it off must not give more. */
+  private injectionFor(levels: readonly Narrowing[], scope: RunScope): RunPlan['injection'] {
+    const strategies = this.strategiesOf(levels);
     return {
       exclude: this.excludedFor(levels),
       strategies: levels.some(({ injection }) => injection === false) ? [] : strategies,
@@ -177,6 +192,13 @@ export class RunPreparation {
   }
 }
 
+/** What a run begins with that several strategies have a say in: what each of them leaves it. */
+function startingRoles(strategies: readonly ToolInjectionStrategy[]): readonly string[] | undefined {
+  const said = strategies.flatMap(({ startsAs }) => (startsAs ? [startsAs] : []));
+  const [first, ...others] = said;
+  return first?.filter((role) => others.every((roles) => roles.includes(role)));
+}
+
 /** Throws `ConfigurationError` for an option that does not exist, and for a word that is none of an option's. */
 function assertChoices<Actor>(request: LoopRequest<unknown, Actor>): void {
   const findings = [...unknownOptions(request, REQUEST_OPTIONS, 'request'), ...choiceFindings({ ...request }, 'request')];
@@ -203,6 +225,10 @@ function runOf<Actor>(
   // A map of its own for each part of a run: by it the request-scoped providers are known, and those of before were made for the actor of before.
   const state = new Map<string, unknown>(known?.remains?.state);
   return { runId: known?.runId ?? randomUUID(), actor, tenant, context, state };
+}
+
+function requestIdOf<Actor>({ requestId }: Pick<LoopRequest, 'requestId'>, { runId }: RunContext<Actor>, resumed?: ResumedRun): string {
+  return resumed?.saved.requestId ?? requestId ?? runId;
 }
 
 /** What a request says. Of a conversation the server knows the past, so only the newest user message is taken. */

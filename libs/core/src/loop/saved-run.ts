@@ -25,6 +25,7 @@ export function savedRun(state: LoopState, pending: PendingStep | undefined, liv
     counts: live.counter.save(),
     ...(live.use.innerSteps > 0 && { innerSteps: live.use.innerSteps }),
     spent: live.spending.calls,
+    ...(live.roles.assumed && { roles: live.roles.assumed }),
   };
 }
 

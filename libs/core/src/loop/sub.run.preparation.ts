@@ -69,11 +69,13 @@ export class SubRunPreparation {
     const { policy, output, model, stopWhen } = subRun;
     const execution = this.executionOf(call, outer, resumed);
     const isKeptOut = this.tools.keptOut(subRun, call.tool.effect);
-    const starting = startingTools(outer, toolset).filter((tool) => !isKeptOut(tool.spec) && isOffered(tool, execution));
+    const starting = startingTools(live, toolset).filter((tool) => !isKeptOut(tool.spec) && isOffered(tool, execution));
     return {
       ...outer,
+      relist: undefined,
+      assumed: undefined,
       model: model === undefined ? outer.model : this.settings.modelFor(model),
-      instructions: this.instructionsOf(subRun, execution.run),
+      instructions: this.settings.instructionsFor(subRun.instructions, execution.run),
       within: placeOf(call, live),
       messages: [asked(call.prompt)],
       conversation: undefined,
@@ -100,10 +102,6 @@ export class SubRunPreparation {
       actor: scope.actor,
       place: [...(scope.place ?? []), request.step, request.index],
     };
-  }
-
-  private instructionsOf({ instructions = this.settings.options.instructions }: SubRun, run: RunContext): RunPlan['instructions'] {
-    return () => (typeof instructions === 'function' ? instructions(run) : instructions);
   }
 
   /** Of the request around it nothing is taken over: that looks at a transcript of its own. */
@@ -157,7 +155,8 @@ function asked(prompt: string): Message {
  * What the run around it has, and what of a large catalog it could search for. What a strategy keeps back for another reason stays there, and what is bound to
  * that run alone.
  */
-function startingTools({ injection: { strategies, reserve } }: RunPlan, toolset: Toolset): readonly Tool[] {
+function startingTools({ plan, reserve }: LiveRun, toolset: Toolset): readonly Tool[] {
+  const { strategies } = plan.injection;
   const there = toolset.specs.flatMap(({ id }) => toolset.find(id) ?? []);
   const searchable = strategies.filter(({ yields }) => yields === true).flatMap((strategy) => reserve.of(strategy).all);
   return [...new Set([...there, ...searchable])].filter(({ origin }) => origin.source !== 'toolloop');

@@ -13,6 +13,7 @@ import { HistoryStep } from './history/history.step.js';
 import { ModelStep } from './model.step.js';
 import type { PendingStep } from './pending.step.js';
 import { detailOf } from './quota.guard.js';
+import { withRolesOfNow } from './role.change.js';
 import { finishFor, type FailedRun } from './run.failure.js';
 import { StepPreparation, type PreparedStep } from './step.preparation.js';
 import { stopFor } from './stop.check.js';
@@ -71,7 +72,7 @@ export class ToolLoop {
     try {
       const spent = await live.plan.quotas?.spent(live.signal);
       if (spent) return settle({ ...begun, finish: { reason: 'budget', detail: detailOf(spent) } }, live);
-      begun = { ...begun, step: state.step + 1 };
+      begun = { ...(await withRolesOfNow(begun, live)), step: state.step + 1 };
       live.use.beginStep();
       await live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });
       begun = await this.history.apply(begun, live);

@@ -154,11 +154,12 @@ export class ToolStep {
     try {
       const last = { record, depth: tool.entity?.depth ?? 0, ...shownResult(outcome, tool) };
       const { run, limits } = execution;
-      const withheld = injection.reserve.of(strategy);
+      const withheld = live.reserve.of(strategy);
       const room = roomIn(toolset, injected, limits);
       const found = strategy.evaluate({ run, history, toolset: toolset.specs, last, step, limits, handles: live.handles, withheld, room });
       const proposed = await untilAborted(Promise.resolve(found), live.signal);
-      const rules = { ...execution, exclude: injection.exclude, strictListing, signal: live.signal };
+      if (proposed.roles) live.roles.assume(proposed.roles);
+      const rules = { ...execution, ...live.roles.now(), exclude: injection.exclude, strictListing, signal: live.signal };
       return await applyInjection(toolset, proposed, rules, { step, strategy: strategy.name, injected });
     } catch (error) {
       if (live.signal.aborted) return { toolset, added: [], events: [] };

@@ -69,6 +69,11 @@ export interface ToolInjection {
   readonly remove?: readonly string[];
   /** What a model reads that calls one of the removed: one or two sentences. @default that the tool which gave it gives it again */
   readonly howToGetBack?: string;
+  /**
+   * Which of its actor's roles the run holds from now on; `all` for every one. What is permitted must then be so with these roles and with all of them, so that
+   * a run gains nothing by it that its actor has not. In a sub-run it holds there alone. @default as before
+   */
+  readonly roles?: readonly string[] | 'all';
   readonly warnings?: readonly { readonly code: WarningCode; readonly message: string }[];
 }
 
@@ -87,6 +92,8 @@ export abstract class ToolInjectionStrategy {
   readonly yields?: boolean;
   /** Tools whose results it waits for; checked as `withheld` is. @default none */
   readonly awaited?: readonly string[];
+  /** Which of its actor's roles a run holds from the start, where injection is turned off too. @default all of them */
+  readonly startsAs?: readonly string[];
   /** What a run has of it from the start, under policy and beyond the cap; asked again when a run is resumed. */
   begin?(beginning: RunBeginning): ToolInjection;
   abstract evaluate(context: ToolInjectionContext): ToolInjection | Promise<ToolInjection>;
