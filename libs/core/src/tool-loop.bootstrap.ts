@@ -37,6 +37,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const rules = { reservedArguments, validators: this.validators };
     const own = [...exploration.tools, ...contributed];
     const entries = [LATENT_READER, LATENT_SEARCH, ...own, ...this.directives.entries(own)];
+    this.catalog.announced = this.announced();
     const collisions = this.catalog.load(entries, exploration.entities);
     const findings = [
       ...exploration.findings,
@@ -58,6 +59,13 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
         'No policy: no tool is listed and none can be called. Give one: ToolLoopModule.forRoot({ policy: { allow: [...] } }).',
       );
     await this.directives.start(own);
+  }
+
+  /** Of strategies of the application and its loops. */
+  private announced(): readonly string[] {
+    const loops = this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.values(options.loops ?? {}));
+    const strategies = [...(this.settings.options.injection ?? []), ...loops.flatMap(({ injection }) => injection || [])];
+    return strategies.flatMap(({ announced = [] }) => announced);
   }
 
   private withEffect(entry: CatalogEntry): CatalogEntry {

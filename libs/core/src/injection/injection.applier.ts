@@ -119,7 +119,9 @@ function newOf(tools: readonly Tool[], isKnown: (id: string) => boolean): readon
 function groupByInstance(tools: readonly Tool[]): Iterable<Tool[]> {
   const groups = new Map<string, Tool[]>();
   for (const tool of tools) {
-    const key = tool.entity ? `${tool.entity.provider} ${tool.entity.instanceId}` : `${tool.spec.id} ${tool.spec.declaredId}`;
+    const key = tool.entity
+      ? `${tool.entity.provider} ${tool.entity.instanceId}`
+      : `${tool.origin.source} ${tool.spec.id} ${tool.spec.declaredId}`;
     const group = groups.get(key);
     if (group) group.push(tool);
     else groups.set(key, [tool]);
@@ -135,7 +137,9 @@ function isPermitted(tool: Tool, { run, actor, policies, exclude }: Omit<Injecti
 
 /** An id that stands for another declaration is never overwritten. */
 function isTaken(tool: Tool, known: Tool | undefined): boolean {
-  return known !== undefined && (known.spec.declaredId !== tool.spec.declaredId || known.entity?.instanceId !== tool.entity?.instanceId);
+  if (!known) return false;
+  const isOfSameSource = known.origin.source === tool.origin.source && known.origin.trusted === tool.origin.trusted;
+  return !isOfSameSource || known.spec.declaredId !== tool.spec.declaredId || known.entity?.instanceId !== tool.entity?.instanceId;
 }
 
 function injectedEvent(group: readonly Tool[], step: number, strategy: string): LoopEventBody {

@@ -17,6 +17,7 @@ import { SAID_BY_THE_RUN, type LoopProfile } from '../protocol/loop-profile.js';
 import { PolicyEngine, type Policy } from '../protocol/policy.js';
 import { QuotaStore } from '../protocol/quota.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
+import type { ToolInjection } from '../protocol/tool-injection.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import type { ExecutionScope } from '../execution/execution.scope.js';
 import { unknownOptions } from '../discovery/unknown-options.js';
@@ -25,13 +26,15 @@ import { quotaFindings } from './quota-findings.js';
 import { QuotaGuard } from './quota.guard.js';
 import { APPLICATION_OPTIONS, REQUEST_OPTIONS } from './loop-option-names.js';
 import { choiceFindings } from './choice-findings.js';
+import { ForeignTools } from './foreign-tools.js';
 import { TOOL_LOOP_OPTIONS } from './tool-loop.tokens.js';
-import type { ToolLoopOptions } from './tool-loop.options.js';
+import { DEFAULT_RESERVED_ARGUMENTS, type ToolLoopOptions } from './tool-loop.options.js';
 
 /** The application's options with the defaults filled in, and what a request makes of them. */
 @Injectable()
 export class LoopSettings {
   private readonly compiled = new WeakMap<Policy, CompiledPolicy>();
+  private readonly foreign: ForeignTools;
 
   constructor(
     @Inject(TOOL_LOOP_OPTIONS) readonly options: ToolLoopOptions,
@@ -39,7 +42,15 @@ export class LoopSettings {
     private readonly validators: SchemaValidators,
     private readonly engine: PolicyEngine,
     private readonly quotaStore: QuotaStore,
-  ) {}
+  ) {
+    const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS } = options;
+    this.foreign = new ForeignTools(catalog, { reservedArguments, validators });
+  }
+
+  /** What of an injection may be applied: tools that no catalog holds are held to what those of a source are. */
+  admit(injection: ToolInjection): ToolInjection {
+    return this.foreign.admit(injection);
+  }
 
   /** What is wrong with the options; asked once the catalog is filled. */
   findings(): Finding[] {
@@ -175,7 +186,11 @@ export class LoopSettings {
   }
 
   private policyFindings(policy: Policy, at: string): Finding[] {
-    return policyFindings(policy, at, { tools: this.catalog.subjects(), validators: this.validators });
+    return policyFindings(policy, at, {
+      tools: this.catalog.subjects(),
+      announced: this.catalog.announced,
+      validators: this.validators,
+    });
   }
 
   /** One is named without its number; policies that nobody reads are a mistake. */

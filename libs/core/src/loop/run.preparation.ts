@@ -97,8 +97,8 @@ export class RunPreparation {
   }
 
   /** What a run starts with, and where it goes on what it had. */
-  private toolsFor(injection: RunPlan['injection'], execution: Parameters<typeof begunToolset>[1], resumed?: ResumedRun): Toolset {
-    const begun = begunToolset(injection, execution, resumed?.saved.state.records);
+  private toolsFor(injection: RunPlan['injection'], scope: RunScope, resumed?: ResumedRun): Toolset {
+    const begun = this.begun(injection, scope, resumed?.saved.state.records);
     if (!resumed) return begun;
     const { saved, remains } = resumed;
     const handles = new RunEntityHandles(saved.handles);
@@ -111,7 +111,7 @@ export class RunPreparation {
     assertIdentified(request);
     const levels = [request, profile];
     const scope = this.scopeOf(levels, { ...request, assumed: startingRoles(this.strategiesOf(levels)) }, runOf(request));
-    const toolset = begunToolset(this.injectionFor(levels, scope), scope);
+    const toolset = this.begun(this.injectionFor(levels, scope), scope);
     return this.isStrict ? strictlyListed(toolset, { ...scope, signal: undefined }) : toolset;
   }
 
@@ -121,7 +121,11 @@ export class RunPreparation {
     records: readonly ToolInvocationRecord[],
   ): ReturnType<NonNullable<RunPlan['relist']>> {
     const injection = this.injectionFor(levels, scope);
-    return { reserve: injection.reserve, toolset: begunToolset(injection, scope, records) };
+    return { reserve: injection.reserve, toolset: this.begun(injection, scope, records) };
+  }
+
+  private begun(injection: RunPlan['injection'], scope: RunScope, records?: readonly ToolInvocationRecord[]): Toolset {
+    return begunToolset({ ...injection, admit: (given) => this.settings.admit(given) }, scope, records);
   }
 
   private get isStrict(): boolean {

@@ -16,6 +16,7 @@ import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import { DirectiveUpdates } from './directives/directive.updates.js';
 import type { LiveRun } from './live.run.js';
+import { LoopSettings } from './loop.settings.js';
 import type { Finish } from './loop.state.js';
 import type { PendingStep } from './pending.step.js';
 
@@ -59,6 +60,7 @@ export class ToolStep {
     private readonly runner: ToolRunner,
     private readonly entities: ToolProviderExtractor,
     private readonly updates: DirectiveUpdates,
+    private readonly settings: LoopSettings,
   ) {}
 
   async run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
@@ -157,7 +159,7 @@ export class ToolStep {
       const withheld = live.reserve.of(strategy);
       const room = roomIn(toolset, injected, limits);
       const found = strategy.evaluate({ run, history, toolset: toolset.specs, last, step, limits, handles: live.handles, withheld, room });
-      const proposed = await untilAborted(Promise.resolve(found), live.signal);
+      const proposed = this.settings.admit(await untilAborted(Promise.resolve(found), live.signal));
       if (proposed.roles) live.roles.assume(proposed.roles);
       const rules = { ...execution, ...live.roles.now(), exclude: injection.exclude, strictListing, signal: live.signal };
       return await applyInjection(toolset, proposed, rules, { step, strategy: strategy.name, injected });

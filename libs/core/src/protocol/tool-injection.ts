@@ -94,6 +94,11 @@ export abstract class ToolInjectionStrategy {
   readonly awaited?: readonly string[];
   /** Which of its actor's roles a run holds from the start, where injection is turned off too. @default all of them */
   readonly startsAs?: readonly string[];
+  /**
+   * Ids of tools that no catalog holds and that it may add. Policies, selections and sub-runs of the application and its loops may name them; without a name in a
+   * policy a tool of an untrusted source never joins. @default none
+   */
+  readonly announced?: readonly string[];
   /** What a run has of it from the start, under policy and beyond the cap; asked again when a run is resumed. */
   begin?(beginning: RunBeginning): ToolInjection;
   abstract evaluate(context: ToolInjectionContext): ToolInjection | Promise<ToolInjection>;
