@@ -1,13 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
+import type { TestingModule } from '@nestjs/testing';
 import {
   ApprovalService,
+  ToolCatalog,
+  ToolInjectionStrategy,
   ToolLoopService,
   assumeRoles,
   subRunTool,
   toolSearch,
   type LoopRequest,
   type Policy,
+  type Tool,
   type ToolCallContext,
+  type ToolInjection,
   type ToolLoopOptions,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
@@ -34,6 +39,7 @@ class Directory {
 interface Stage {
   readonly directory: Directory;
   readonly model: ScriptedModel;
+  readonly module: TestingModule;
   readonly loop: ToolLoopService;
   readonly approvals: ApprovalService;
   readonly play: (request?: Partial<LoopRequest>) => Promise<PlayedRun>;
@@ -44,12 +50,25 @@ async function stage(script: readonly ScriptedTurn[], options: Partial<ToolLoopO
   const model = new ScriptedModel(script);
   const module = await openModule(model, { policy, actorRoles: directory.actorRoles, ...options });
   const loop: ToolLoopService = module.get(ToolLoopService);
-  return { directory, model, loop, approvals: module.get(ApprovalService), play: (request) => play(loop, ask(request)) };
+  return { directory, model, module, loop, approvals: module.get(ApprovalService), play: (request) => play(loop, ask(request)) };
 }
 
 const isDown = () => {
   throw new Error('The directory is down.');
 };
+
+/** Gives a tool after every result. */
+class Giving extends ToolInjectionStrategy {
+  override readonly name = 'giving';
+
+  constructor(private readonly tool: Tool) {
+    super();
+  }
+
+  override evaluate(): ToolInjection {
+    return { add: [this.tool] };
+  }
+}
 
 /** What the model was offered, step by step. */
 const offered = ({ requests }: ScriptedModel) =>
@@ -198,28 +217,20 @@ describe('assumeRoles', () => {
     ]);
   });
 
-  it('holds in a sub-run, which can lay down more and take up nothing', async () => {
-    const inner = new ScriptedModel([calls(read('login')), text('So.')]);
-    const tools = [subRunTool({ id: 'research', description: 'Finds out.', tools: ['probe__*'], model: inner })];
-    const {
-      directory,
-      model,
-      play: run,
-    } = await stage([calls(call('research', { prompt: 'Go.' })), text('Done.')], {
-      tools,
-      policy: { ...policy, allow: ['probe__read', 'research'] },
-    });
-    directory.roles.set('alice', ['staff', 'boss']);
-    await run({ injection: [assumeRoles({ start: ['boss'], to: [{ after: 'probe__read', roles: 'all' }] })] });
-    expect(offered(inner)).toEqual([
-      ['read', 'send'],
-      ['read', 'send'],
-    ]);
-    expect(offered(model)).toEqual([
-      ['read', 'send'],
-      ['read', 'send'],
-    ]);
-  });
+  it.each(['all' as const, ['staff', 'boss']])(
+    'holds in a sub-run, which takes up nothing by %j, whoever gives it tools',
+    async (roles) => {
+      const inner = new ScriptedModel([calls(read('login')), text('So.')]);
+      const tools = [subRunTool({ id: 'research', description: 'Finds out.', tools: ['probe__*'], model: inner })];
+      const options = { tools, policy: { ...policy, allow: ['probe__read', 'research'] } };
+      const { directory, model, module, play: run } = await stage([calls(call('research', { prompt: 'Go.' })), text('Done.')], options);
+      directory.roles.set('alice', ['staff', 'boss']);
+      const giving = new Giving(module.get(ToolCatalog).resolve('probe__write'));
+      const { result } = await run({ injection: [assumeRoles({ start: ['boss'], to: [{ after: 'probe__read', roles }] }), giving] });
+      expect([...offered(inner), ...offered(model)]).toEqual([1, 2, 3, 4].map(() => ['read', 'send']));
+      expect(result.toolCalls[0]?.subRun?.toolCalls).toMatchObject([{ status: 'succeeded' }]);
+    },
+  );
 
   it('is no strategy where a change waits for nothing', () => {
     expect(() => assumeRoles({ start: [], to: [{ roles: 'all' }] })).toThrow('waits for nothing');
