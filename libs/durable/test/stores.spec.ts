@@ -122,7 +122,7 @@ onEachDatabase('the retention', (open) => {
     const stores = new SqlStores(open());
     const tenant = randomUUID();
     await open().query(
-      `insert into toolloop.conversation_parts (tenant, key_hash, actor_id, conversation_id, message_count, messages)
+      `insert into toolloop.conversation_parts (tenant, key_hash, actor_hash, conversation_id, message_count, messages)
        select $1, 'k', 'a', 'c', 1, '[]' from generate_series(1, 2500)`,
       [tenant],
     );
