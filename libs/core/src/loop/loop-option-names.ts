@@ -61,7 +61,6 @@ export const SUB_RUN_OPTIONS: OptionNames<SubRun> = {
 export const APPLICATION_OPTIONS: OptionNames<ToolLoopOptions> & { readonly providers: true; readonly imports: true } = {
   model: true,
   models: true,
-  prices: true,
   instructions: true,
   policy: true,
   strictListing: true,
