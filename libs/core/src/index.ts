@@ -87,6 +87,7 @@ export type {
   Audience,
   EntityReference,
   InputReading,
+  MeantCall,
   ReservedAllowance,
   ResultProjector,
   Tool,
@@ -96,6 +97,7 @@ export type {
   ToolOrigin,
   ToolRedaction,
   ToolSpec,
+  ToolSurface,
 } from './protocol/tool.js';
 export { ConnectionBroker } from './protocol/tool-call-context.js';
 export type { Credential, RunContext, ToolCallContext } from './protocol/tool-call-context.js';
@@ -104,6 +106,7 @@ export type { JsonApiError, ToolErrorCode, ToolErrorOptions, ToolFailure } from 
 export { ToolInjectionStrategy } from './protocol/tool-injection.js';
 export type {
   EntityHandles,
+  EntitySurface,
   InjectionResult,
   RunBeginning,
   ToolInjection,

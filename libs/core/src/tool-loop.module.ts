@@ -29,6 +29,7 @@ import { CallReader } from './execution/call.reader.js';
 import { EffectGuard } from './execution/effect.guard.js';
 import { ExecutionRules } from './execution/execution.rules.js';
 import { MemoryCallJournal } from './execution/memory.call.journal.js';
+import { MissingInstance } from './execution/missing.instance.js';
 import { PolicyGate } from './execution/policy.gate.js';
 import { ResultDescriber } from './execution/result.describer.js';
 import { ResultRunner } from './execution/result.runner.js';
@@ -98,6 +99,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   CallLookup,
   ArgumentReader,
   CallReader,
+  MissingInstance,
   CallContextFactory,
   CallAdmission,
   PolicyGate,

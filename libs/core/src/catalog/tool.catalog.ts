@@ -30,6 +30,9 @@ interface Filling {
   readonly entities: EntityRegistry;
 }
 
+/** Entities are classes of the application. */
+const ENTITY_ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
+
 /** All tools of the application by id, fixed at bootstrap. Collisions never get this far: they are findings. */
 @Injectable()
 export class ToolCatalog {
@@ -75,12 +78,18 @@ export class ToolCatalog {
   /** What policy may be asked about: every declared id, of entity tools and of those that appear in the course of a run too. */
   subjects(): readonly PolicyTool[] {
     const own = [...this.filled.entries.values()].map(({ tool: { spec, origin } }) => policyTool(spec, origin));
-    const entities = entityTemplates(this.entities).map(({ spec }) => policyTool(spec, { source: 'discovery', trusted: true }));
+    const entities = entityTemplates(this.entities).map(({ spec }) => policyTool(spec, ENTITY_ORIGIN));
     return [...own, ...entities];
   }
 
   find(declaredId: string): Tool | undefined {
     return this.filled.entries.get(declaredId)?.tool;
+  }
+
+  /** What policy is asked about an entity's tool, whatever instance it is of. */
+  entityTool(declaredId: string): Pick<Tool, 'spec' | 'origin'> | undefined {
+    const template = entityTemplates(this.entities).find(({ spec }) => spec.declaredId === declaredId);
+    return template && { spec: template.spec, origin: ENTITY_ORIGIN };
   }
 
   /** A tool by its declared id or by a short name that only one tool has. Throws `InvalidRequestError` with the closest names. */
@@ -110,7 +119,7 @@ export class ToolCatalog {
   /** All about one tool, service or entity, by its declared id. Throws `InvalidRequestError` with the closest names. */
   describe(declaredId: string): ToolDescription {
     const template = entityTemplates(this.entities).find(({ spec }) => spec.declaredId === declaredId);
-    if (template) return { ...template.spec, source: 'discovery', trusted: true, perInstance: true };
+    if (template) return { ...template.spec, ...ENTITY_ORIGIN, perInstance: true };
     const { spec, origin } = this.resolve(declaredId);
     return { ...spec, ...origin, perInstance: false };
   }

@@ -7,8 +7,11 @@ export interface ToolProviderOptions {
   readonly namespace?: string;
   /** First part of an entity tool's id; matches `^[a-zA-Z][a-zA-Z0-9]*$`. @default the class name in lower case */
   readonly prefix?: string;
-  /** The property or method of an entity that identifies an instance. @default 'id' */
-  readonly instanceIdProperty?: string;
+  /**
+   * The property or method of an entity that identifies an instance, or the properties that do together. What it gives is a text, a number, or several of them
+   * in a list or a plain object. @default 'id'
+   */
+  readonly instanceIdProperty?: string | readonly string[];
   /** Validation, logging and result format of its tools; wins over the application's. */
   readonly execution?: ToolExecutionOptions;
 }

@@ -1,14 +1,14 @@
 import type { Type } from '@nestjs/common';
 import { providerOptionsOf } from '../decorators/tool-metadata.accessor.js';
 import { classOf } from '../schema/exposed-properties.accessor.js';
+import { instanceIdIn, type IdProperty } from './instance-id.js';
 import type { ToolTemplate } from './tool.template.js';
 
 /** A class whose instances bring tools with them. */
 export interface EntityDefinition {
   readonly type: Type;
   readonly prefix: string;
-  /** The property or method that identifies an instance. */
-  readonly idProperty: string;
+  readonly idProperty: IdProperty;
   readonly tools: readonly EntityTool[];
   /** Longest instance id for which every tool's id stays within 64 characters. */
   readonly maxIdLength: number;
@@ -45,8 +45,5 @@ export class EntityRegistry {
 
 /** An instance's id as text; undefined when it has none. */
 export function instanceIdOf(definition: EntityDefinition, instance: object): string | undefined {
-  const member: unknown = Reflect.get(instance, definition.idProperty);
-  const value: unknown = typeof member === 'function' ? Reflect.apply(member, instance, []) : member;
-  if (typeof value === 'string') return value === '' ? undefined : value;
-  return Number.isFinite(value) || typeof value === 'bigint' ? String(value) : undefined;
+  return instanceIdIn(instance, definition.idProperty);
 }

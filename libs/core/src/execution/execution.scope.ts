@@ -8,7 +8,7 @@ import type { ToolCall, ToolMessage } from '../protocol/message.js';
 import type { Decision, InformationFlow, PolicyActor, PolicyEngine } from '../protocol/policy.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
-import type { Tool } from '../protocol/tool.js';
+import type { Tool, ToolSurface } from '../protocol/tool.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { CallCredentials } from './call.credentials.js';
 import type { ResultPages } from './result.pages.js';
@@ -62,6 +62,8 @@ export interface CallProgress {
   readonly startedAt: Date;
   /** The tool's own are in it once the call is known to be permitted: until then it must read like one of no tool. */
   options: ExecutionOptions;
+  /** Set on a call over a surface: the tool it means, and how it was called. `request` holds what it means already. */
+  readonly routed?: { readonly tool: Tool; readonly surface: ToolSurface; readonly calledAs: string };
   tool?: Tool;
   args?: JsonObject;
   decision?: Decision;

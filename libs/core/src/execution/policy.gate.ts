@@ -5,24 +5,27 @@ import type { JsonObject } from '../protocol/json.js';
 import type { Decision } from '../protocol/policy.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure } from './call.failure.js';
-import { unknownToolMessage } from './call.lookup.js';
+import { deniedToolMessage } from './call.lookup.js';
 import type { CallProgress, ExecutionScope } from './execution.scope.js';
 import { permissionFor } from './tool-permission.js';
 
 /** The same decision that listed the tool, asked again before it runs: without the arguments at stage 1, with them at stage 4. */
 @Injectable()
 export class PolicyGate {
-  /** Throws `policy_denied`, before the arguments are looked at: what is wrong with them would tell that the tool exists. */
+  /**
+   * Throws `policy_denied`, before the arguments are looked at: what is wrong with them would tell that the tool exists. Of a dispatcher there is nothing
+   * to decide, only of what is called over it.
+   */
   admit(tool: Tool, progress: CallProgress): void | Promise<void> {
+    if (tool.surface?.kind === 'dispatcher') return;
     const permission = permissionFor(tool, progress.scope);
     if (permission instanceof Promise) return permission.then((decision) => this.assertAdmitted(tool, decision, progress));
     this.assertAdmitted(tool, permission, progress);
   }
 
   private assertAdmitted(tool: Tool, decision: Decision, progress: CallProgress): void {
-    const { scope } = progress;
     progress.decision = decision;
-    if (progress.decision.kind === 'deny') throw CallFailure.of('policy_denied', unknownToolMessage(tool.spec.id, scope));
+    if (progress.decision.kind === 'deny') throw CallFailure.of('policy_denied', deniedToolMessage(tool, progress));
   }
 
   /** Whether this very call may happen, or needs a person's yes. Throws `policy_denied` or `budget_exceeded`. */
@@ -34,7 +37,7 @@ export class PolicyGate {
     progress.decision = decision;
     if (decision.kind !== 'deny') return decision;
     if (decision.isOverBudget) throw CallFailure.of('budget_exceeded', decision.reason);
-    throw CallFailure.of('policy_denied', unknownToolMessage(tool.spec.id, scope));
+    throw CallFailure.of('policy_denied', deniedToolMessage(tool, progress));
   }
 
   /** Counts a call that is let in. */

@@ -66,7 +66,7 @@ export class ToolProviderExtractor {
     if (definition) {
       return {
         code: 'injection_failed',
-        message: `A ${name} has no "${definition.idProperty}" that could identify it, so its tools were not added. See @ToolProvider({ instanceIdProperty }).`,
+        message: `A ${name} has no "${[definition.idProperty].flat().join('", "')}" that could identify it, so its tools were not added. See @ToolProvider({ instanceIdProperty }).`,
       };
     }
     if (!this.catalog.entities.isUnknownProvider(instance)) return undefined;

@@ -1,5 +1,7 @@
 import type { SavedApprovals } from '../execution/run.approvals.js';
+import type { SavedTombstones } from '../catalog/tombstones.js';
 import type { SavedHandles } from '../injection/entity.handles.js';
+import type { SavedInstances } from '../injection/run.instances.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import type { Policy, RunSpending } from '../protocol/policy.js';
 import type { SuspendedRun } from '../protocol/suspended-run.js';
@@ -27,6 +29,9 @@ export interface SavedRun {
   readonly pending: Pick<PendingStep, 'answer' | 'limit'> & { readonly outcomes: readonly SavedOutcome[] };
   readonly approvals: SavedApprovals;
   readonly handles: SavedHandles;
+  readonly instances: SavedInstances;
+  /** What was removed from the toolset. */
+  readonly gone: SavedTombstones;
   readonly policies: readonly Policy[];
   readonly counts: SavedCounts;
   readonly spent: RunSpending['calls'];

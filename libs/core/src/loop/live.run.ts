@@ -6,6 +6,7 @@ import { RESULT_READER } from '../execution/result-reader.js';
 import type { ResultPages } from '../execution/result.pages.js';
 import { RunApprovals } from '../execution/run.approvals.js';
 import { RunEntityHandles } from '../injection/entity.handles.js';
+import { RunInstances } from '../injection/run.instances.js';
 import { MessageFlow } from '../policy/message.flow.js';
 import { SpendingLedger } from '../policy/spending.ledger.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
@@ -37,6 +38,7 @@ export interface RunStart {
 /** Everything of a run that changes beside its `LoopState`. One per run, so that two runs never meet. */
 export class LiveRun {
   readonly handles: RunEntityHandles;
+  readonly instances: RunInstances;
   readonly narrowing = new ToolsetNarrowing();
   readonly counter: CallCounter;
   readonly callIds: CallIds;
@@ -55,6 +57,7 @@ export class LiveRun {
     const { limits } = plan.execution;
     const { saved } = start.resumed ?? {};
     this.handles = new RunEntityHandles(saved?.handles);
+    this.instances = new RunInstances(saved?.instances);
     this.counter = new CallCounter(limits, saved?.counts);
     const asked = saved ? [assistantMessage(saved.pending.answer)] : [];
     this.callIds = new CallIds([...start.history, ...asked], limits.toolCallIdLength);

@@ -9,6 +9,7 @@ import { InvalidRequestError, RunError } from '../protocol/errors.js';
 import type { LoopEvent, LoopEventBody, LoopEventSink } from '../protocol/loop-event.js';
 import type { LoopResult } from '../protocol/loop-result.js';
 import type { Message } from '../protocol/message.js';
+import type { Tool } from '../protocol/tool.js';
 import type { RunHandle } from '../protocol/run-handle.js';
 import { MessageFlow } from '../policy/message.flow.js';
 import { assistantMessage } from './assistant-message.js';
@@ -215,8 +216,10 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private listed(): Toolset | Promise<Toolset> {
     const { toolset, strictListing, execution } = this.plan;
     const { exclude } = this.plan.injection;
-    const injected = this.resumed?.remains?.injected.filter((tool) => !exclude.some((selector) => selects(selector, { tool })));
-    const known = toolset.with(injected ?? []).toolset;
+    const { saved, remains } = this.resumed ?? {};
+    const isLeft = (tool: Tool): boolean => !exclude.some((selector) => selects(selector, { tool }));
+    const kept = toolset.with(remains?.injected.filter(isLeft) ?? [], remains?.behindSurfaces.filter(isLeft)).toolset;
+    const known = kept.remembering(saved?.gone ?? []);
     if (!strictListing) return known;
     return strictlyListed(known, { ...execution, signal: this.interruption.signal }).catch(() => Toolset.of([]));
   }
@@ -252,7 +255,7 @@ function closed(state: LoopState, { answer, outcomes }: PendingStep): LoopState 
   return {
     ...state,
     pending: undefined,
-    messages: [...state.messages, assistantMessage(answer), ...results.map(toMessage)],
+    messages: [...state.messages, assistantMessage(answer), ...results.map((result) => toMessage(result, answer.calls))],
     records: [...state.records, ...results.map(({ record }) => record)],
   };
 }

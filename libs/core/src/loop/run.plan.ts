@@ -31,7 +31,7 @@ export interface RunPlan<Output = unknown> {
   readonly quotas: QuotaGuard | undefined;
   /** The policies of the run and its loop, beside the application's. */
   readonly narrowing: readonly Policy[];
-  readonly injection: Pick<InjectionRules, 'exclude'> & {
+  readonly injection: Pick<InjectionRules, 'exclude' | 'entities'> & {
     readonly strategies: readonly ToolInjectionStrategy[];
     readonly reserve: RunReserve;
   };

@@ -4,6 +4,7 @@ import { ToolCatalog } from '../catalog/tool.catalog.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { strictlyListed } from '../execution/tool-permission.js';
 import { begunToolset } from '../injection/begun-toolset.js';
+import { EntityOffers } from '../injection/entity.offer.js';
 import { ToolProviderStrategy } from '../injection/tool-provider.strategy.js';
 import { ToolReserve } from '../injection/tool.reserve.js';
 import { ActorIdentity } from '../policy/actor.identity.js';
@@ -27,7 +28,10 @@ import type { ResumedRun } from './suspended.runs.js';
 import { StructuredAnswers } from './structured.answer.js';
 
 /** What decides on the tools of a run, and for whom. */
-export type ListingRequest<Actor> = Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'context' | 'policy' | 'tools' | 'exclude'>;
+export type ListingRequest<Actor> = Pick<
+  LoopRequest<unknown, Actor>,
+  'actor' | 'tenant' | 'context' | 'policy' | 'tools' | 'exclude' | 'surface'
+>;
 
 /** What a run and its loop each say of the tools; neither can let in what the other keeps out. */
 type Narrowing = Pick<LoopRequest, 'policy' | 'tools' | 'exclude' | 'injection'>;
@@ -36,6 +40,7 @@ type Narrowing = Pick<LoopRequest, 'policy' | 'tools' | 'exclude' | 'injection'>
 @Injectable()
 export class RunPreparation {
   private readonly reserve: ToolReserve;
+  private readonly offers: EntityOffers;
 
   constructor(
     private readonly settings: LoopSettings,
@@ -45,6 +50,7 @@ export class RunPreparation {
     private readonly identity: ActorIdentity,
   ) {
     this.reserve = new ToolReserve(catalog);
+    this.offers = new EntityOffers(catalog);
   }
 
   /** Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the application wrote. */
@@ -58,7 +64,7 @@ export class RunPreparation {
     const model = this.settings.modelFor(request.model);
     const execution = { ...this.scopeOf(levels, request, run), ...this.settings.executionFor(request.execution, model) };
     const conversation = this.conversationOf(request, resumed);
-    const injection = this.injectionFor(levels, execution);
+    const injection = this.injectionFor(levels, execution, request.surface);
     return {
       model,
       instructions: () => (typeof instructions === 'function' ? instructions(run) : instructions),
@@ -81,7 +87,7 @@ export class RunPreparation {
     assertIdentified(request);
     const levels = [request, profile];
     const scope = this.scopeOf(levels, request, runOf(request));
-    const toolset = begunToolset(this.injectionFor(levels, scope), scope);
+    const toolset = begunToolset(this.injectionFor(levels, scope, request.surface ?? profile.surface), scope);
     return this.isStrict ? strictlyListed(toolset, { ...scope, signal: undefined }) : toolset;
   }
 
@@ -124,12 +130,16 @@ export class RunPreparation {
   private injectionFor(
     levels: readonly Narrowing[],
     scope: Pick<RunPlan['execution'], 'run' | 'actor' | 'policies'>,
+    surface = this.settings.options.surface ?? 'auto',
   ): RunPlan['injection'] {
     const own = levels.toReversed().flatMap(({ injection }) => injection || []);
     const strategies = [this.entities, ...(this.settings.options.injection ?? []), ...own];
+    const isOff = levels.some(({ injection }) => injection === false);
+    const exclude = this.excludedFor(levels);
     return {
-      exclude: this.excludedFor(levels),
-      strategies: levels.some(({ injection }) => injection === false) ? [] : strategies,
+      exclude,
+      entities: this.offers.offerFor(isOff ? 'named' : surface, { ...scope, exclude, strictListing: this.isStrict }),
+      strategies: isOff ? [] : strategies,
       reserve: this.reserve.divide(this.permittedFor(levels, scope), strategies),
     };
   }

@@ -23,6 +23,8 @@ export function savedRun(state: LoopState, pending: PendingStep, live: LiveRun, 
     },
     approvals: live.approvals.save(),
     handles: live.handles.save(),
+    instances: live.instances.save(),
+    gone: state.toolset.tombstones,
     policies: live.plan.narrowing,
     counts: live.counter.save(),
     spent: live.spending.calls,
@@ -31,8 +33,10 @@ export function savedRun(state: LoopState, pending: PendingStep, live: LiveRun, 
 
 /** What of it is not. */
 export function remainsOf({ toolset, injected }: LoopState, { outcomes }: PendingStep, live: LiveRun): LiveRemains {
+  const isInjected = new Set(injected);
   return {
-    injected: injected.flatMap(({ id }) => toolset.find(id) ?? []),
+    injected: toolset.specs.filter((spec) => isInjected.has(spec)).flatMap(({ id }) => toolset.find(id) ?? []),
+    behindSurfaces: toolset.behindSurfaces,
     specs: injected,
     ...(live.pages && { pages: live.pages }),
     state: live.plan.execution.run.state,
@@ -58,6 +62,6 @@ function savedOutcome({ record, content, isPending }: ToolOutcome): SavedOutcome
 
 function withLive(outcome: SavedOutcome, toolset: Toolset, remains: LiveRemains | undefined): ToolOutcome {
   const { toolCallId, id } = outcome.record;
-  const tool = toolset.find(id);
+  const tool = toolset.held(id);
   return { ...outcome, live: remains?.results.get(toolCallId), ...(tool && { tool }) };
 }

@@ -12,6 +12,8 @@ import { fromSuspendedRun, type SavedRun } from './from-suspended-run.js';
 export interface LiveRemains {
   /** The tools that were injected and are still there; those of entities are bound to live instances. */
   readonly injected: readonly Tool[];
+  /** Those of them that are called over others. */
+  readonly behindSurfaces: readonly Tool[];
   /** Everything that was ever injected. */
   readonly specs: readonly ToolSpec[];
   /** Results that the model can read on in. */

@@ -3,6 +3,7 @@ import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import type { CallRequest, ToolOutcome } from '../execution/execution.scope.js';
 import { untilAborted } from '../execution/interruption.js';
+import { meantCall } from '../execution/meant-call.js';
 import { ToolRunner } from '../execution/tool.runner.js';
 import { applyInjection, roomIn, type AppliedInjection } from '../injection/injection.applier.js';
 import type { FinishReason } from '../protocol/loop-result.js';
@@ -42,6 +43,8 @@ export interface ToolStepResult {
 
 interface PlannedCall extends CallRequest {
   readonly limit?: FinishReason;
+  /** What the call means: over a surface, the call of an entity's own tool. */
+  readonly meant: { readonly call: ToolCall; readonly tool: Tool | undefined };
 }
 
 /** Runs the calls of one answer: reads together, writes behind them in the model's order; then looks at every result for tools to inject. */
@@ -59,20 +62,20 @@ export class ToolStep {
     const limit = context.pending?.limit ?? planned.find((one) => one.limit)?.limit;
     if (outcomes.some(({ isPending }) => isPending)) return waitingFor({ outcomes, ...(limit && { limit }) }, context);
     const records = outcomes.map(({ record }) => record);
-    const { toolset, injected } = await this.inject(outcomes, context);
+    const { toolset, injected } = await this.inject(outcomes, calls, context);
     const finish = limit ?? haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
-    return { messages: outcomes.map(toMessage), records, toolset, injected, ...(finish && { finish }) };
+    return { messages: outcomes.map((outcome) => toMessage(outcome, calls)), records, toolset, injected, ...(finish && { finish }) };
   }
 
   private async execute(planned: readonly PlannedCall[], context: ToolStepContext): Promise<ToolOutcome[]> {
-    const { live, offered } = context;
-    const reads = planned.filter((request) => !isWrite(request, offered));
+    const { live } = context;
+    const reads = planned.filter((request) => !isWrite(request));
     const together = from(reads).pipe(
       mergeMap((request) => this.executeOne(request, context), Math.max(1, live.plan.execution.limits.parallelReads)),
       toArray(),
     );
     const outcomes = await lastValueFrom(together);
-    for (const request of planned.filter((one) => isWrite(one, offered))) {
+    for (const request of planned.filter(isWrite)) {
       const isHalted =
         haltFor(
           outcomes.map(({ record }) => record),
@@ -86,20 +89,29 @@ export class ToolStep {
   }
 
   private async executeOne(request: PlannedCall, { offered, live, history }: ToolStepContext): Promise<ToolOutcome> {
-    const tool = offered.find(request.call.name);
-    if (tool) await live.notify((hooks) => hooks.onToolStart?.(request.call, tool.spec));
+    const { call, tool } = request.meant;
+    if (tool?.entity) live.instances.used(tool);
+    if (tool) await live.notify((hooks) => hooks.onToolStart?.(call, tool.spec));
     const outcome = await this.runner.exec(request, live.scope(offered, history));
     if (outcome.isPending) return outcome;
     await live.notify((hooks) => hooks.onToolEnd?.(outcome.record));
     return outcome;
   }
 
-  private async inject(outcomes: readonly ToolOutcome[], context: ToolStepContext): Promise<Pick<ToolStepResult, 'toolset' | 'injected'>> {
+  private async inject(
+    outcomes: readonly ToolOutcome[],
+    calls: readonly ToolCall[],
+    context: ToolStepContext,
+  ): Promise<Pick<ToolStepResult, 'toolset' | 'injected'>> {
     const { live } = context;
     let { toolset, injected } = context;
     for (const outcome of outcomes) {
       for (const strategy of live.plan.injection.strategies) {
-        const applied = await this.applied(strategy, outcome, { ...context, toolset, injected });
+        const applied = await this.applied(
+          strategy,
+          { ...outcome, returnedBy: sourceOf(outcome, calls) },
+          { ...context, toolset, injected },
+        );
         toolset = applied.toolset;
         injected = applied.added.length > 0 ? [...injected, ...applied.added] : injected;
         for (const event of applied.events) await live.emit(event);
@@ -111,7 +123,7 @@ export class ToolStep {
   /** A strategy that fails, or hands over what cannot be applied, changes nothing. */
   private async applied(
     strategy: ToolInjectionStrategy,
-    { tool, record, live: result }: ToolOutcome,
+    { tool, record, live: result, returnedBy }: ToolOutcome & { readonly returnedBy: string },
     context: ToolStepContext,
   ): Promise<AppliedInjection> {
     const { live, step, history, toolset, injected } = context;
@@ -123,10 +135,21 @@ export class ToolStep {
       const { run, limits } = execution;
       const withheld = injection.reserve.of(strategy);
       const room = roomIn(toolset, injected, limits);
-      const found = strategy.evaluate({ run, history, toolset: toolset.specs, last, step, limits, handles: live.handles, withheld, room });
+      const found = strategy.evaluate({
+        run,
+        history,
+        toolset: toolset.reachable,
+        last,
+        step,
+        limits,
+        handles: live.handles,
+        withheld,
+        room,
+      });
       const proposed = await untilAborted(Promise.resolve(found), live.signal);
-      const rules = { ...execution, exclude: injection.exclude, strictListing, signal: live.signal };
-      return await applyInjection(toolset, proposed, rules, { step, strategy: strategy.name, injected });
+      const { exclude, entities } = injection;
+      const rules = { ...execution, exclude, entities, instances: live.instances, strictListing, signal: live.signal };
+      return await applyInjection(toolset, proposed, rules, { step, strategy: strategy.name, injected, returnedBy });
     } catch (error) {
       if (live.signal.aborted) return { toolset, added: [], events: [] };
       this.logger.error(`The injection strategy ${strategy.name} failed (run ${execution.run.runId}).`, error);
@@ -146,26 +169,25 @@ function waitingFor(pending: NonNullable<ToolStepResult['pending']>, { toolset, 
 }
 
 function plan(call: ToolCall, index: number, { step, offered, live, pending }: ToolStepContext): PlannedCall {
-  if (pending) return { call, step, index }; // counted when it was first made
-  const declaredId = offered.find(call.name)?.spec.declaredId ?? call.name;
-  const limit = live.counter.admit(call, declaredId);
-  return { call, step, index, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
+  const meant = meantCall(call, offered, live.plan.execution.limits.argumentBytes) ?? { call, tool: offered.find(call.name) };
+  if (pending) return { call, step, index, meant }; // counted when it was first made
+  const limit = live.counter.admit(meant.call, meant.tool?.spec.declaredId ?? call.name);
+  return { call, step, index, meant, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
 }
 
 /** Refuses the calls beyond the tenant's quotas, the last ones first. What is refused already, or names no tool, takes nothing of them. */
-async function withinQuotas(due: readonly PlannedCall[], { offered, live }: ToolStepContext): Promise<readonly PlannedCall[]> {
+async function withinQuotas(due: readonly PlannedCall[], { live }: ToolStepContext): Promise<readonly PlannedCall[]> {
   const { quotas } = live.plan;
-  const counted = due.filter(({ call, refusal }) => !refusal && offered.find(call.name));
+  const counted = due.filter(({ meant, refusal }) => !refusal && meant.tool && !meant.tool.surface);
   if (!quotas || counted.length === 0) return due;
   const { calls, beyond } = await quotas.takeCalls(counted.length, live.signal);
   const refused = new Set(counted.slice(calls));
   return due.map((one) => (refused.has(one) ? { ...one, ...beyond } : one));
 }
 
-/** An unknown tool counts as a read: it does nothing. */
-function isWrite({ call }: CallRequest, offered: Toolset): boolean {
-  const effect = offered.find(call.name)?.spec.effect ?? 'read_only';
-  return effect !== 'read_only';
+/** An unknown tool counts as a read, and so does a call over a surface that means none: it does nothing. */
+function isWrite({ meant: { tool } }: PlannedCall): boolean {
+  return tool !== undefined && !tool.surface && tool.spec.effect !== 'read_only';
 }
 
 function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }: LiveRun): FinishReason | undefined {
@@ -174,9 +196,22 @@ function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }
   return undefined;
 }
 
-export function toMessage({ record, content, tool }: ToolOutcome): ToolMessage {
+/** What the model reads, under the name by which it called. */
+export function toMessage({ record, content, tool }: ToolOutcome, calls: readonly ToolCall[]): ToolMessage {
   const labels = tool && { labels: labelsOf(tool, record.error?.code) };
-  return { role: 'tool', toolCallId: record.toolCallId, toolName: record.id, content, ...(record.error && { isError: true }), ...labels };
+  const { name: toolName } = callOf(record, calls) ?? { name: record.id };
+  return { role: 'tool', toolCallId: record.toolCallId, toolName, content, ...(record.error && { isError: true }), ...labels };
+}
+
+function callOf({ toolCallId }: ToolInvocationRecord, calls: readonly ToolCall[]): ToolCall | undefined {
+  return calls.find((call) => call.toolCallId === toolCallId);
+}
+
+/** A call in words, for a model that wants the same result again. */
+function sourceOf({ record }: ToolOutcome, calls: readonly ToolCall[]): string {
+  const { name } = callOf(record, calls) ?? { name: record.id };
+  const isSurface = record.entity !== undefined && name !== record.id;
+  return isSurface ? `${name} of ${record.entity.provider} ${JSON.stringify(record.entity.instanceId.slice(0, 80))}` : name;
 }
 
 /** Refusals in our own words tell nothing that the model had not read; what a tool says of its failure may. */

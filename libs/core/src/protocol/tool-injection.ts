@@ -6,6 +6,12 @@ import type { RunContext } from './tool-call-context.js';
 import type { ToolInvocationRecord } from './tool-invocation-record.js';
 import type { WarningCode } from './loop-event.js';
 
+/**
+ * How a model is offered the tools of entities. `named`: one tool per instance and method. `grouped`: one per method, whose `id` says the instance.
+ * `dispatcher`: one for all of them. `auto`: named, until they would be more than `limits.injectedTools`; then grouped.
+ */
+export type EntitySurface = 'auto' | 'named' | 'grouped' | 'dispatcher';
+
 /** A result a strategy may derive tools from. */
 export interface InjectionResult {
   readonly record: ToolInvocationRecord;
@@ -22,6 +28,7 @@ export interface InjectionResult {
 export interface ToolInjectionContext {
   readonly run: RunContext;
   readonly history: readonly Message[];
+  /** Everything the model may call. Tools of entities are in it under ids of their own, whatever surface they are called over. */
   readonly toolset: readonly ToolSpec[];
   readonly last: InjectionResult;
   readonly step: number;
