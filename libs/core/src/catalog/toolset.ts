@@ -23,6 +23,13 @@ interface Contents {
   readonly removals: ReadonlyMap<string, string>;
 }
 
+/** Contents on their way to the next toolset. */
+interface Draft {
+  readonly shown: Map<string, Tool>;
+  readonly instances: Map<string, readonly Tool[]>;
+  readonly removals: Map<string, string>;
+}
+
 /**
  * The tools of one step. Immutable, and append-only in order: what stays keeps its place and its very spec object, so that a provider's prompt cache
  * stays warm and a wire need not encode it again. Beside the tools that the model is shown it holds those of entities that are called over a surface.
@@ -121,25 +128,20 @@ export class Toolset {
    */
   with(tools: readonly Tool[], behindSurfaces: readonly Tool[] = []): ToolsetChange {
     if (tools.length + behindSurfaces.length === 0) return { toolset: this, added: [] };
-    const shown = new Map(this.contents.shown);
-    const instances = new Map(this.contents.instances);
-    const removals = new Map(this.contents.removals);
+    const { shown, instances, removals } = this.contents;
+    const draft = { shown: new Map(shown), instances: new Map(instances), removals: new Map(removals) };
     const added: ToolSpec[] = [];
     for (const tool of tools) {
-      const known = shown.get(tool.spec.id);
-      const next = known ? refreshed(known, tool) : tool;
-      shown.set(tool.spec.id, next);
-      if (!known) added.push(tool.spec);
-      place(next, instances, removals);
+      const next = place(tool, draft);
+      if (!draft.shown.has(next.spec.id)) added.push(next.spec);
+      draft.shown.set(next.spec.id, next);
     }
     for (const tool of behindSurfaces) {
-      const known = shown.get(tool.spec.id) ?? inPlace(tool, instances);
-      const next = known ? refreshed(known, tool) : tool;
-      if (shown.has(tool.spec.id)) shown.set(tool.spec.id, next);
-      place(next, instances, removals);
+      const next = place(tool, draft);
+      if (draft.shown.has(tool.spec.id)) draft.shown.set(tool.spec.id, next);
     }
     const specs = added.length > 0 ? [...this.specs, ...added] : this.specs;
-    return { toolset: new Toolset({ shown, instances, removals }, specs), added };
+    return { toolset: new Toolset(draft, specs), added };
   }
 
   /**
@@ -189,23 +191,22 @@ function hiddenIn({ shown, instances }: Contents): ReadonlyMap<string, Tool> {
 }
 
 /** The new instance under the old name: spec, and with it the place and the bytes, stay, and so does the depth at which it was first found. */
-function refreshed(known: Tool, tool: Tool): Tool {
-  return { ...tool, spec: known.spec, ...(known.entity && { entity: known.entity }) };
+function refreshed(known: Tool | undefined, tool: Tool): Tool {
+  return known ? { ...tool, spec: known.spec, ...(known.entity && { entity: known.entity }) } : tool;
 }
 
-function inPlace(tool: Tool, instances: ReadonlyMap<string, readonly Tool[]>): Tool | undefined {
-  return instances.get(instanceKeyOf(tool))?.find(({ spec }) => spec.id === tool.spec.id);
-}
-
-/** Puts an entity's tool beside the others of its instance; what is there again was never removed. */
-function place(tool: Tool, instances: Map<string, readonly Tool[]>, removals: Map<string, string>): void {
-  removals.delete(tool.spec.id);
-  if (!tool.entity) return;
+/** Puts a tool where it was, or where it belongs: an entity's beside the others of its instance. What is there again was never removed. */
+function place(tool: Tool, { shown, instances, removals }: Draft): Tool {
+  const { id } = tool.spec;
+  removals.delete(id);
+  if (!tool.entity) return refreshed(shown.get(id), tool);
   removals.delete(memberKeyOf(tool, tool.entity));
   const key = instanceKeyOf(tool);
-  const known = instances.get(key) ?? [];
-  const index = known.findIndex(({ spec }) => spec.id === tool.spec.id);
-  instances.set(key, index < 0 ? [...known, tool] : known.with(index, tool));
+  const beside = instances.get(key) ?? [];
+  const index = beside.findIndex(({ spec }) => spec.id === id);
+  const next = refreshed(beside[index], tool);
+  instances.set(key, index < 0 ? [...beside, next] : beside.with(index, next));
+  return next;
 }
 
 function filtered(instances: Contents['instances'], isLeft: (tool: Tool) => boolean): Contents['instances'] {

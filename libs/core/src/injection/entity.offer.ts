@@ -38,9 +38,12 @@ export class EntityOffers {
       return !isExcluded && decide(policies, subjectOf({ spec, origin }, actor)).kind !== 'deny' && (when?.(run) ?? true);
     });
     const described = strictListing ? offered.filter(({ isSelective }) => !isSelective) : offered;
-    const ids = (members: readonly EntityMember[]): string[] => members.map(({ spec }) => spec.declaredId);
-    return surfaces.dispatcherFor(ids(offered), ids(described));
+    return surfaces.dispatcherFor(idsOf(offered), idsOf(described));
   }
+}
+
+function idsOf(members: readonly EntityMember[]): string[] {
+  return members.map(({ spec }) => spec.declaredId);
 }
 
 /** How one run is offered the tools of entities. */

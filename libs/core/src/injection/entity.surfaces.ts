@@ -51,12 +51,10 @@ export class EntitySurfaces {
 
   /** What policies and selections are asked about before there is any instance, in the order of declaration. */
   get members(): readonly EntityMember[] {
-    return [...this.methods.values()].map(({ template: { spec, when, hooks } }) => ({
-      spec,
-      origin: ORIGIN,
-      ...(when && { when }),
-      isSelective: hooks.canCall !== undefined,
-    }));
+    return [...this.methods.values()].map(({ template: { spec, when, hooks } }) => {
+      const member = { spec, origin: ORIGIN, isSelective: hooks.canCall !== undefined };
+      return when ? Object.assign(member, { when }) : member;
+    });
   }
 
   /** The tool of a method for all instances; undefined for a tool that no entity declares. */

@@ -163,8 +163,13 @@ function injectedEvents({ surfaces, taken }: Change, step: number, strategy: str
   const groups = [surfaces, ...taken.map(({ fresh }) => fresh)].filter((tools) => tools.length > 0);
   return groups.map((tools) => {
     const entity = tools[0]?.entity;
-    const instance = entity && { instanceId: entity.instanceId };
-    return { type: 'tools-injected', step, provider: entity?.provider ?? strategy, ...instance, tools: tools.map(({ spec }) => spec.id) };
+    const event = {
+      type: 'tools-injected',
+      step,
+      provider: entity?.provider ?? strategy,
+      tools: tools.map(({ spec }) => spec.id),
+    } as const;
+    return entity ? Object.assign(event, { instanceId: entity.instanceId }) : event;
   });
 }
 

@@ -30,6 +30,8 @@ export interface SavedRun {
   readonly approvals: SavedApprovals;
   readonly handles: SavedHandles;
   readonly instances: SavedInstances;
+  /** See {@link SentTools}. */
+  readonly sentTools: readonly string[];
   /** What was removed from the toolset. */
   readonly gone: SavedTombstones;
   readonly policies: readonly Policy[];

@@ -17,8 +17,10 @@ import { CallCounter } from './call.counter.js';
 import { CallIds } from './call.ids.js';
 import { assistantMessage } from './assistant-message.js';
 import { pagesFor, withReader, type RunTools } from './result-offer.js';
+import type { SavedRun } from './from-suspended-run.js';
 import type { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
+import { SentTools } from './sent.tools.js';
 import type { ResumedRun } from './suspended.runs.js';
 import { ToolsetNarrowing } from './toolset.narrowing.js';
 
@@ -39,6 +41,7 @@ export interface RunStart {
 export class LiveRun {
   readonly handles: RunEntityHandles;
   readonly instances: RunInstances;
+  readonly sentTools: SentTools;
   readonly narrowing = new ToolsetNarrowing();
   readonly counter: CallCounter;
   readonly callIds: CallIds;
@@ -55,16 +58,17 @@ export class LiveRun {
     readonly emit: (event: LoopEventBody) => void | Promise<void>,
   ) {
     const { limits } = plan.execution;
-    const { saved } = start.resumed ?? {};
-    this.handles = new RunEntityHandles(saved?.handles);
-    this.instances = new RunInstances(saved?.instances);
-    this.counter = new CallCounter(limits, saved?.counts);
-    const asked = saved ? [assistantMessage(saved.pending.answer)] : [];
+    const saved: Partial<SavedRun> = start.resumed?.saved ?? {};
+    this.handles = new RunEntityHandles(saved.handles);
+    this.instances = new RunInstances(saved.instances);
+    this.sentTools = new SentTools(saved.sentTools);
+    this.counter = new CallCounter(limits, saved.counts);
+    const asked = saved.pending ? [assistantMessage(saved.pending.answer)] : [];
     this.callIds = new CallIds([...start.history, ...asked], limits.toolCallIdLength);
-    this.approvals = new RunApprovals(plan.options.approvals ?? 'suspend', saved?.approvals);
-    this.spending = new SpendingLedger(saved?.spent);
+    this.approvals = new RunApprovals(plan.options.approvals ?? 'suspend', saved.approvals);
+    this.spending = new SpendingLedger(saved.spent);
     this.pages = pagesFor(plan, start.history, start.resumed);
-    if (saved) Object.assign(this.spending, spentIn(saved.state.usage));
+    if (saved.state) Object.assign(this.spending, spentIn(saved.state.usage));
   }
 
   /** Counts what the run has used until now in its own ledger, and what is new of it in its tenant's quotas. */

@@ -17,6 +17,18 @@ export interface EventStamp {
   readonly timestamp: string;
 }
 
+/**
+ * The tools of a model call, which stand at the beginning of every prompt. Where `unchanged` is fewer than `tools`, the provider's prompt cache holds up to
+ * there; what stands behind, the conversation included, is read anew.
+ */
+export interface ToolPrefix {
+  /** Of their names, descriptions and schemas in their order: 16 hex digits; empty where there are none. */
+  readonly hash: string;
+  readonly tools: number;
+  /** How many of the first are what the run's model call before was sent. */
+  readonly unchanged: number;
+}
+
 export type WarningCode =
   | 'injection_cap'
   | 'injection_depth'
@@ -74,8 +86,8 @@ export type LoopEventBody =
   | { readonly type: 'directive-request'; readonly step: number; readonly directive: DirectiveRequest }
   /** An event of a run within this one; `path` holds the run ids from the outer to the inner. */
   | { readonly type: 'sub-run'; readonly path: readonly string[]; readonly event: LoopEvent }
-  /** Of one model call: the step's own, or one that its history policy made before it. */
-  | { readonly type: 'usage'; readonly step: number; readonly usage: Usage; readonly total: Usage }
+  /** Of one model call: the step's own, which says what tools it was sent, or one that its history policy made before it. */
+  | { readonly type: 'usage'; readonly step: number; readonly usage: Usage; readonly total: Usage; readonly tools?: ToolPrefix }
   | { readonly type: 'warning'; readonly step?: number; readonly code: WarningCode; readonly message: string }
   | { readonly type: 'step-end'; readonly step: number; readonly modelFinishReason: ModelFinishReason; readonly toolCalls: number }
   | {
