@@ -1,5 +1,13 @@
 import type { EntityReference, Tool } from '../protocol/tool.js';
 
+/** The tool over which everything of every entity is called. */
+export const DISPATCHER_ID = 'entity__call';
+
+/** The tool over which one method of all instances is called. No service has the namespace that it would need for that id. */
+export function groupedId(declaredId: string): string {
+  return `${prefixIn(declaredId)}__${methodIn(declaredId)}`;
+}
+
 /** What an instance goes by within a run. The prefix stands for its class: no two classes share one. */
 export function instanceKey(declaredId: string, instanceId: string): string {
   return `${prefixIn(declaredId)} ${instanceId}`;

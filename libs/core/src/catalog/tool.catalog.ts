@@ -6,6 +6,7 @@ import type { Finding } from '../protocol/errors.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import type { PolicyTool } from '../protocol/policy.js';
 import type { Tool, ToolOrigin, ToolSpec } from '../protocol/tool.js';
+import { DISPATCHER_ID, groupedId } from './entity-keys.js';
 import { isGlob } from './glob.js';
 import { notReady, ToolRegistry, unknownTool, type Problem } from './tool.registry.js';
 import { isToolPredicate, selects, type CatalogEntry } from './tool.selection.js';
@@ -54,7 +55,7 @@ export class ToolCatalog {
           problem: `Its id "${declaredId}" is that of ${taken.at} too.`,
           remedy: 'Give one another name or namespace, or provide its class in one module only.',
         });
-      findings.push(...prefixFindings(entry, entities));
+      findings.push(...prefixFindings(entry, entities), ...surfaceFindings(entry, entities));
       entries.set(declaredId, entry);
     }
     this.filling = { entries, entities };
@@ -167,6 +168,18 @@ function prefixFindings({ tool, at }: CatalogEntry, { definitions }: EntityRegis
       remedy: 'Give one another name: @ToolProvider({ namespace }) or @ToolProvider({ prefix }).',
     },
   ];
+}
+
+/** A run may offer the tools of entities under ids of ours. */
+function surfaceFindings({ tool, at }: CatalogEntry, entities: EntityRegistry): Finding[] {
+  const { declaredId } = tool.spec;
+  const templates = entityTemplates(entities);
+  const stands = templates.find(({ spec }) => groupedId(spec.declaredId) === declaredId)?.spec.declaredId;
+  const isDispatcher = templates.length > 0 && declaredId === DISPATCHER_ID;
+  if (stands === undefined && !isDispatcher) return [];
+  const whose =
+    stands === undefined ? 'the tool over which tools of entities are called' : `${stands} where it is offered for all instances`;
+  return [{ at, problem: `Its id "${declaredId}" is that of ${whose}.`, remedy: 'Give it another name.' }];
 }
 
 function policyTool({ declaredId, effect, labels, inputSchema }: ToolSpec, origin: ToolOrigin): PolicyTool {

@@ -1,5 +1,5 @@
 import type { JSONSchema7 } from 'json-schema';
-import { methodIn, prefixIn } from '../catalog/entity-keys.js';
+import { DISPATCHER_ID, groupedId, methodIn, prefixIn } from '../catalog/entity-keys.js';
 import type { EntityDefinition, EntityRegistry, EntityTool } from '../discovery/entity.registry.js';
 import { idWords } from '../discovery/instance-id.js';
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
@@ -15,8 +15,6 @@ import {
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/revealed.projection.js';
 import { compileSchemaInput } from '../schema/tool.input.js';
-
-export const DISPATCHER_ID = 'entity__call';
 
 /** Runs differ in what they may call; so many differences are remembered. */
 const MOST_DISPATCHERS = 100;
@@ -82,7 +80,7 @@ export class EntitySurfaces {
   }
 }
 
-function groupedTool({ name, definition, template: { spec } }: EntityMethod): Tool {
+function groupedTool({ definition, template: { spec } }: EntityMethod): Tool {
   const { declaredId } = spec;
   const surface: ToolSurface = {
     kind: 'grouped',
@@ -91,7 +89,7 @@ function groupedTool({ name, definition, template: { spec } }: EntityMethod): To
   };
   return surfaceTool(surface, {
     ...spec,
-    id: `${definition.prefix}__${name}`,
+    id: groupedId(declaredId),
     description: `${spec.description} (Of the ${definition.prefix} that \`id\` says.)`,
     inputSchema: groupedSchema(definition, spec.inputSchema),
   });
