@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { prefixIn } from '../catalog/entity-keys.js';
+import { instanceKey, prefixIn } from '../catalog/entity-keys.js';
 import { closestTo } from '../catalog/suggestion.js';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { subjectOf } from '../policy/policy-subject.js';
@@ -33,6 +33,8 @@ export class MissingInstance {
     const who = `${prefixIn(declaredId)} ${JSON.stringify(shortened(instanceId))}`;
     const howToGetBack = toolset.memberRemovalOf(declaredId, instanceId);
     if (howToGetBack !== undefined) return CallFailure.of('tool_gone', `The tools of ${who} are no longer available. ${howToGetBack}`);
+    // The instance is there, and this method of it is not for whoever calls.
+    if (toolset.toolsOfInstance(instanceKey(declaredId, instanceId)).length > 0) return unknownMethod(declaredId, progress);
     const message = `There is no ${who} in this run. ${hintFor(instanceId, toolset.instanceIds(declaredId))}`;
     return CallFailure.of('invalid_args', message, [{ pointer: '/id', message }]);
   }
