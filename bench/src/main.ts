@@ -8,8 +8,9 @@ import { memorySuite } from './memory.suite.js';
 import { pipelineSuite } from './pipeline.suite.js';
 import { isMet, toText, type Section, type Suite } from './report.js';
 import { searchSuite } from './search.suite.js';
+import { surfacesSuite } from './surfaces.suite.js';
 
-const SUITES: readonly Suite[] = [pipelineSuite, buildingSuite, loopSuite, growthSuite, memorySuite, searchSuite];
+const SUITES: readonly Suite[] = [pipelineSuite, buildingSuite, loopSuite, growthSuite, memorySuite, surfacesSuite, searchSuite];
 
 const { values } = parseArgs({ options: { json: { type: 'boolean', default: false }, only: { type: 'string', multiple: true } } });
 const machine = {

@@ -198,9 +198,8 @@ function refreshed(known: Tool | undefined, tool: Tool): Tool {
 /** Puts a tool where it was, or where it belongs: an entity's beside the others of its instance. What is there again was never removed. */
 function place(tool: Tool, { shown, instances, removals }: Draft): Tool {
   const { id } = tool.spec;
-  removals.delete(id);
+  if (removals.size > 0) for (const [gone] of tombstonesOf(tool, '')) removals.delete(gone);
   if (!tool.entity) return refreshed(shown.get(id), tool);
-  removals.delete(memberKeyOf(tool, tool.entity));
   const key = instanceKeyOf(tool);
   const beside = instances.get(key) ?? [];
   const index = beside.findIndex(({ spec }) => spec.id === id);

@@ -21,11 +21,16 @@ export interface ChosenGroups {
 /** The tools by what they belong to, in the order of their first. */
 export function groupedTools(tools: readonly Tool[]): readonly (readonly Tool[])[] {
   const groups = new Map<string, Tool[]>();
+  let last: Tool[] = [];
   for (const tool of tools) {
+    // The tools of an instance come one after the other, with one reference to it.
+    if (tool.entity && tool.entity === last[0]?.entity) {
+      last.push(tool);
+      continue;
+    }
     const key = tool.entity ? instanceKeyOf(tool) : `${tool.spec.id} ${tool.spec.declaredId}`;
-    const group = groups.get(key);
-    if (group) group.push(tool);
-    else groups.set(key, [tool]);
+    last = groups.get(key) ?? [];
+    if (last.push(tool) === 1) groups.set(key, last);
   }
   return [...groups.values()];
 }
@@ -34,8 +39,9 @@ export function groupedTools(tools: readonly Tool[]): readonly (readonly Tool[])
 export function chosenGroups(groups: readonly (readonly Tool[])[], toolset: Toolset, room: number): ChosenGroups {
   const [taken, leftOut]: [ToolGroup[], ToolGroup[]] = [[], []];
   const coming = new Map<string, Tool>();
+  const known = (id: string): Tool | undefined => coming.get(id) ?? toolset.held(id);
   for (const tools of groups) {
-    const group = groupOf(tools, (id) => coming.get(id) ?? toolset.held(id));
+    const group = groupOf(tools, known);
     if (group.fresh.length > 0 && coming.size + group.fresh.length > room) {
       leftOut.push(group);
       continue;
@@ -47,14 +53,18 @@ export function chosenGroups(groups: readonly (readonly Tool[])[], toolset: Tool
 }
 
 function groupOf(tools: readonly Tool[], known: (id: string) => Tool | undefined): ToolGroup {
-  const free = tools.filter((tool) => !isTaken(tool, known(tool.spec.id)));
-  const fresh = new Map<string, Tool>();
-  for (const tool of free) if (!fresh.has(tool.spec.id) && !known(tool.spec.id)) fresh.set(tool.spec.id, tool);
+  const [free, fresh]: [Tool[], Tool[]] = [[], []];
+  for (const tool of tools) {
+    const there = known(tool.spec.id);
+    if (there && isTaken(tool, there)) continue;
+    free.push(tool);
+    if (!there && !fresh.some(({ spec }) => spec.id === tool.spec.id)) fresh.push(tool);
+  }
   const [first] = tools;
-  return { tools: free, fresh: [...fresh.values()], ...(first?.entity && { instance: instanceKeyOf(first) }) };
+  return first?.entity ? { tools: free, fresh, instance: instanceKeyOf(first) } : { tools: free, fresh };
 }
 
 /** An id that stands for another declaration is never overwritten. */
-function isTaken(tool: Tool, known: Tool | undefined): boolean {
-  return known !== undefined && (known.spec.declaredId !== tool.spec.declaredId || known.entity?.instanceId !== tool.entity?.instanceId);
+function isTaken(tool: Tool, known: Tool): boolean {
+  return known.spec.declaredId !== tool.spec.declaredId || known.entity?.instanceId !== tool.entity?.instanceId;
 }

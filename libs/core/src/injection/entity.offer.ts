@@ -8,7 +8,6 @@ import type { PolicyActor, PolicyEngine } from '../protocol/policy.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { EntitySurface } from '../protocol/tool-injection.js';
 import type { Tool } from '../protocol/tool.js';
-import type { ChosenGroups } from './chosen-groups.js';
 import { EntitySurfaces, type EntityMember } from './entity.surfaces.js';
 
 /** What decides on the tools of entities before there are any. */
@@ -56,12 +55,12 @@ export class EntityOffer {
   ) {}
 
   /**
-   * Whether new tools of entities are called over a surface. `auto` goes over to it with the first result whose tools do not fit, and stays there: what
-   * was named before keeps its name, as its bytes stand before those of everything that came later.
+   * Whether new tools of entities are called over a surface, `isFull` where they do not all fit one by one. `auto` goes over to it with the first result
+   * whose tools do not fit, and stays there: what was named before keeps its name, as its bytes stand before those of everything that came later.
    */
-  isSurfaced({ leftOut }: ChosenGroups, toolset: Toolset): boolean {
-    if (this.surface === 'named') return false;
-    return this.surface !== 'auto' || leftOut.some(({ instance }) => instance !== undefined) || toolset.hasSurfaces;
+  isSurfaced(toolset: Toolset, isFull: () => boolean): boolean {
+    if (this.surface !== 'auto') return this.surface !== 'named';
+    return toolset.hasSurfaces || isFull();
   }
 
   /** The surfaces that a toolset still needs for tools to be called over. */

@@ -60,7 +60,7 @@ export async function applyInjection(
   place: InjectionPlace,
 ): Promise<AppliedInjection> {
   if (!rules.strictListing) return applyPermitted(toolset, injection, rules, place);
-  const permitted = (injection.add ?? []).filter((tool) => isPermitted(tool, rules));
+  const permitted = permittedOf(injection.add ?? [], rules);
   return applyPermitted(toolset, { ...injection, add: await callable(permitted, rules) }, rules, place);
 }
 
@@ -76,7 +76,7 @@ export function applyPermitted(
     injection.remove ?? [],
     injection.howToGetBack ?? `It was removed by ${strategy}; call the tool that gave it again.`,
   );
-  const groups = groupedTools((injection.add ?? []).filter((tool) => isPermitted(tool, rules)));
+  const groups = groupedTools(permittedOf(injection.add ?? [], rules));
   const change = changeOf(groups, removal.toolset, rules, place);
   for (const { tools } of change.taken) if (tools[0]?.entity) rules.instances.returned(tools[0], place.returnedBy);
   const events: LoopEventBody[] = [
@@ -112,9 +112,10 @@ function changeOf(
   { limits, entities, instances }: Pick<InjectionRules, 'limits' | 'entities' | 'instances'>,
   { injected }: InjectionPlace,
 ): Change {
-  const named = chosenGroups(groups, toolset, roomIn(toolset, injected, limits));
-  const isSurfaced = entities.isSurfaced(named, toolset);
-  const chosen = isSurfaced ? surfacedGroups(groups, toolset, roomIn(toolset, injected, limits)) : named;
+  const free = roomIn(toolset, injected, limits);
+  const hasEntities = groups.some(([tool]) => tool?.entity);
+  const isSurfaced = hasEntities && entities.isSurfaced(toolset, () => freshIn(groups, toolset) > free);
+  const chosen = isSurfaced ? surfacedGroups(groups, toolset, free) : chosenGroups(groups, toolset, free);
   const room = instanceRoom(chosen.taken, toolset, limits.injectedInstances);
   const eviction = withoutOldest(room, toolset, instances);
   const isBehind = ({ instance }: ToolGroup): boolean => isSurfaced && instance !== undefined;
@@ -133,6 +134,12 @@ function changeOf(
   };
 }
 
+/** How many tools are new. */
+function freshIn(groups: readonly (readonly Tool[])[], toolset: Toolset): number {
+  const fresh = groups.flat().filter(({ spec }) => !toolset.held(spec.id));
+  return new Set(fresh.map(({ spec }) => spec.id)).size;
+}
+
 /** The same where entities take no room, as their tools are not offered one by one. */
 function surfacedGroups(groups: readonly (readonly Tool[])[], toolset: Toolset, room: number): ChosenGroups {
   const ofEntities = chosenGroups(
@@ -148,10 +155,22 @@ function surfacedGroups(groups: readonly (readonly Tool[])[], toolset: Toolset, 
   return { taken: [...ofEntities.taken, ...others.taken], leftOut: others.leftOut };
 }
 
-function isPermitted(tool: Tool, { run, actor, policies, exclude }: PermissionRules): boolean {
-  if (decide(policies, subjectOf(tool, actor)).kind === 'deny') return false;
-  if (exclude.some((selector) => selects(selector, { tool }))) return false;
-  return tool.when?.(run) ?? true;
+/** Those that policy, exclusions and the tools themselves let in. Policy sees no instance, so it is asked once for all that differ in nothing else. */
+function permittedOf(tools: readonly Tool[], { run, actor, policies, exclude }: PermissionRules): readonly Tool[] {
+  const decided = new Map<string, { readonly tool: Tool; readonly isDenied: boolean }>();
+  const isDenied = (tool: Tool): boolean => {
+    const known = decided.get(tool.spec.declaredId);
+    if (known && isAlike(known.tool, tool)) return known.isDenied;
+    const answer = decide(policies, subjectOf(tool, actor)).kind === 'deny';
+    decided.set(tool.spec.declaredId, { tool, isDenied: answer });
+    return answer;
+  };
+  const isExcluded = (tool: Tool): boolean => exclude.some((selector) => selects(selector, { tool }));
+  return tools.filter((tool) => !isDenied(tool) && !isExcluded(tool) && (tool.when?.(run) ?? true));
+}
+
+function isAlike({ spec: one, origin }: Tool, { spec: other, origin: otherOrigin }: Tool): boolean {
+  return origin === otherOrigin && one.effect === other.effect && one.labels === other.labels && one.inputSchema === other.inputSchema;
 }
 
 function removedEvents(tools: readonly string[], step: number, reason: string): LoopEventBody[] {

@@ -104,5 +104,5 @@ function bindTool(
     ? `${template.spec.description} (${entity.provider} ${JSON.stringify(entity.instanceId.slice(0, 80))})`
     : template.spec.description;
   const tool = boundTool(template, () => instance);
-  return { ...tool, spec: Object.freeze({ ...template.spec, id, description }), entity };
+  return Object.assign(tool, { spec: Object.freeze({ ...template.spec, id, description }), entity }); // not copied again: there may be thousands
 }

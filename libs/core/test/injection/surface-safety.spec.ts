@@ -152,18 +152,46 @@ describe.each(SURFACES)('over the surface %s', (surface) => {
     expect(resultsIn(result.messages)[1]).toContain('unknown_tool');
   });
 
+  it('so is a run that goes on after it waited listed strictly anew', async () => {
+    const script = [show('v1'), calls({ name: 'crm__openCart', arguments: '{"id":"k"}' }), calls(over(surface, opening)), text('Done.')];
+    const model = new ScriptedModel(script);
+    const policy: Policy = { ...allowAll, requireApproval: [{ tools: ['crm__openCart'] }] };
+    const module = await openModule(model, { entities: [Vault], strictListing: true, policy });
+    const [loop, service] = [module.get(ToolLoopService), module.get(ApprovalService)];
+    const request = { ...alice, surface, context: { act: vaults } };
+    const waiting = await loop.run({ prompt: 'Go on.', ...request });
+    const [open] = await service.list(alice);
+    await service.decide({ approvalId: open?.approvalId ?? '', decision: 'deny' }, alice);
+    Vault.isOpen = false;
+    const { toolCalls } = await resultOf(await loop.resume(waiting.runId, request));
+    expect(JSON.stringify(model.requests[2]?.tools)).not.toContain('Opens it.');
+    expect(JSON.stringify(model.requests[2]?.tools.map(({ id }) => id))).toMatch(/look|entity__call/);
+    expect(toolCalls.at(-1)).toMatchObject({ status: 'failed' });
+  });
+
   it('a policy that was replaced while the run goes on denies what was there, in the words of what does not exist', async () => {
     const module = await openModule(new ScriptedModel([]), { entities: [Vault], policy: allowAll });
     const engine = module.get(DataPolicyEngine);
-    const said = (method: string) => calls(over(surface, { prefix: 'vault', id: 'v1', method }));
-    const model = new ScriptedModel([show('v1'), said('look'), said('luuk'), text('Done.')]);
+    const said = (method: string, id = 'v1') => over(surface, { prefix: 'vault', id, method });
+    const script = [
+      show('v1'),
+      calls(said('look')),
+      calls(said('luuk')),
+      calls(said('look', 'v9')),
+      calls(said('luuk', 'v9')),
+      text('Done.'),
+    ];
+    const model = new ScriptedModel(script);
     const hooks = {
       onIteration: ({ step }: { readonly step: number }) =>
         step === 1 ? engine.replace({ ...allowAll, deny: ['vault_*_look'] }) : undefined,
     };
-    const { messages, toolCalls } = await module.get(ToolLoopService).run(ask({ model, surface, context: { act: vaults }, hooks }));
-    const [denied = '', unknown = ''] = resultsIn(messages).slice(1);
+    const { messages, toolCalls } = await module
+      .get(ToolLoopService)
+      .run(ask({ model, surface, context: { act: vaults }, hooks, limits: { refusalsInARow: 9 } }));
+    const [denied = '', unknown = '', deniedOther = '', unknownOther = ''] = resultsIn(messages).slice(1);
     expect(denied.replaceAll('look', 'luuk')).toBe(unknown);
+    expect(deniedOther.replaceAll('look', 'luuk')).toBe(unknownOther);
     expect(toolCalls[1]).toMatchObject({ status: 'denied', decision: { kind: 'deny' } });
   });
 });

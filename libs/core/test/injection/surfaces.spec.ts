@@ -142,3 +142,12 @@ describe.each(SURFACES)('over the surface %s', (surface) => {
     expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([undefined, undefined, 'tool_gone', undefined, undefined]);
   });
 });
+
+it('`prepareStep` may name a group by its own id', async () => {
+  const tools = ['customer__getAverageSpend', 'probe__show'];
+  const recent = over('grouped', { prefix: 'customer', id: 'ann', method: 'getRecentOrders' });
+  const script = [show('ann'), calls(over('grouped', spend('ann')), recent)];
+  const played = await playOn('grouped', script, { request: { prepareStep: () => ({ tools }) } });
+  expect(played.result.toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'succeeded', 'failed']);
+  expect(idsAt(played, 2)).toEqual(['probe__show', 'customer__getAverageSpend']);
+});
