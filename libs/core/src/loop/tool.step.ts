@@ -185,9 +185,9 @@ async function withinQuotas(due: readonly PlannedCall[], { live }: ToolStepConte
   return due.map((one) => (refused.has(one) ? { ...one, ...beyond } : one));
 }
 
-/** An unknown tool counts as a read, and so does a call over a surface that means none: it does nothing. */
+/** An unknown tool counts as a read: it does nothing. */
 function isWrite({ meant: { tool } }: PlannedCall): boolean {
-  return tool !== undefined && !tool.surface && tool.spec.effect !== 'read_only';
+  return tool !== undefined && tool.spec.effect !== 'read_only';
 }
 
 function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }: LiveRun): FinishReason | undefined {

@@ -11,6 +11,7 @@ import {
   toolLoopToken,
   type EntitySurface,
   type LoopRequest,
+  type ToolInjectionStrategy,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
@@ -57,6 +58,15 @@ describe('where nothing is said of the surface, a run', () => {
       ['Customer', 'cid', 2],
       ['Customer', 'dan', 2],
     ]);
+  });
+
+  it('stays with groups once it went over to them, whatever room there is again', async () => {
+    const remover: ToolInjectionStrategy = {
+      name: 'remover',
+      evaluate: ({ step, toolset }) => ({ remove: step === 3 ? toolset.filter(({ id }) => NAMED.includes(id)).map(({ id }) => id) : [] }),
+    };
+    const played = await playAuto([show('ann,bob'), show('cid'), show('dan'), show('eve')], { injection: [remover] });
+    expect(entityIdsAt(played, 5)).toEqual(GROUPED);
   });
 
   it('groups a list as a whole, or not at all', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ApprovalService, DEFAULT_LIMITS, ToolLoopService, type Limits } from '@toolloop/core';
-import { ScriptedModel, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
+import { ScriptedModel, calls, collect, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultOf, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { Customer } from '../fixtures/shop.js';
 import { ask, openModule, openShop } from '../fixtures/shop.module.js';
@@ -34,6 +34,8 @@ describe.each(SURFACES)('past the limit of instances, over the surface %s,', (su
     ]);
     expect(resultsIn(played.result.messages)[3]).toContain('To have it back, get it again from probe__show.');
     expect(played.result.finishReason).toBe('stop');
+    const [before, behind] = [played.model.requests[2]?.tools, played.model.requests[3]?.tools];
+    expect(behind === before).toBe(surface !== 'named'); // what is called over a surface comes and goes without a byte
   });
 
   it('a call counts as use', async () => {
@@ -108,7 +110,11 @@ describe.each(SURFACES)('a run that waited, over the surface %s,', (surface) => 
     const service = module.get(ApprovalService);
     const [open] = await service.list({ actor: { id: 'alice' }, tenant: 'acme' });
     await service.decide({ approvalId: open?.approvalId ?? '', decision: 'deny' }, { actor: { id: 'alice' }, tenant: 'acme' });
-    const result = await resultOf(await loop.resume(waiting.runId, request));
+    const handle = await loop.resume(waiting.runId, request);
+    const events = await collect(handle.events$);
+    const result = await resultOf(handle);
+    const [first] = eventsOf(events, 'usage');
+    expect(first?.tools?.unchanged).toBe(first?.tools?.tools);
     const [ann, bob, tall, , gone] = result.toolCalls.slice(4);
     expect(ann?.error?.code).toBe('tool_gone');
     expect(bob?.status).toBe('succeeded');
@@ -116,5 +122,24 @@ describe.each(SURFACES)('a run that waited, over the surface %s,', (surface) => 
     expect(gone?.error?.code).toBe('tool_gone');
     const [before, behind] = [model.requests[3], model.requests[4]].map((one) => one?.tools.map((tool) => JSON.stringify(tool)));
     expect(behind).toEqual(before);
+  });
+
+  it('has its tools in the order in which they came back, and the results of what was done', async () => {
+    const wait = { name: 'crm__openCart', arguments: '{"id":"k"}' };
+    const orders = over(surface, { prefix: 'customer', id: 'ann', method: 'getRecentOrders' });
+    const after = calls(over(surface, { prefix: 'order', id: 'ann-1', method: 'describe' }));
+    const script = [show('ann'), show('bob'), show('cid'), show('ann'), calls(orders, wait), after, text('Done.')];
+    const model = new ScriptedModel(script);
+    const module = await openModule(model, { policy });
+    const request = { actor: { id: 'alice' }, tenant: 'acme', context: { act: people }, surface, limits: { injectedInstances: 4 } };
+    const loop = module.get(ToolLoopService);
+    const waiting = await loop.run({ prompt: 'Go on.', ...request, limits: { injectedInstances: 2 } });
+    const [open] = await module.get(ApprovalService).list({ actor: { id: 'alice' }, tenant: 'acme' });
+    const decision = { approvalId: open?.approvalId ?? '', decision: 'deny' } as const;
+    await module.get(ApprovalService).decide(decision, { actor: { id: 'alice' }, tenant: 'acme' });
+    const result = await resultOf(await loop.resume(waiting.runId, request));
+    const [before = [], behind = []] = [model.requests[4], model.requests[5]].map((one) => one?.toolIds);
+    expect(behind.slice(0, before.length)).toEqual(before);
+    expect(result.toolCalls.at(-1)).toMatchObject({ status: 'succeeded', entity: { provider: 'Order', instanceId: 'ann-1' } });
   });
 });

@@ -11,6 +11,7 @@ import {
   type EntitySurface,
   type LoopRequest,
   type Policy,
+  type ToolInjectionStrategy,
 } from '@toolloop/core';
 import { ScriptedModel, calls, collect, eventsOf, text, type ScriptedCall } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
@@ -142,7 +143,7 @@ describe.each(SURFACES)('over the surface %s', (surface) => {
     Vault.isOpen = false;
     const { model, result } = await playVault(over(surface, opening), {}, { strictListing: true });
     expect(JSON.stringify(model.requests.map(({ tools }) => tools))).not.toContain('Opens it.');
-    expect(result.toolCalls[1]).toMatchObject({ status: 'failed' });
+    expect(result.toolCalls[1]).toMatchObject({ status: 'failed', error: { code: 'unknown_tool' } });
   });
 
   it('a method whose own word is no is denied at the call, and reads like one that does not exist', async () => {
@@ -222,4 +223,30 @@ describe('the audit', () => {
     expect(kept.match(/instanceId[\\":]+ann/g)).toHaveLength(2);
     expect(kept).not.toContain('entity__call');
   });
+});
+
+describe.each(SURFACES)('a quota of the tenant, over the surface %s,', (surface) => {
+  it('is not used up by a call that means no instance', async () => {
+    const model = new ScriptedModel([show('ann'), calls(over(surface, spend('zoe'))), calls(over(surface, spend('ann'))), text('Done.')]);
+    const loop = await openShop(model, { quotas: [{ quantity: 'calls', most: 2, windowMs: 3_600_000 }] });
+    const { result } = await play(loop, ask({ surface, context: { act: () => new Customer('ann', 'x') } }));
+    expect(result.toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'failed', 'succeeded']);
+  });
+});
+
+it('policy is asked anew about a tool that shares its declared id with another and is not like it', async () => {
+  const strategy: ToolInjectionStrategy = {
+    name: 'two of one id',
+    evaluate: ({ withheld }) => ({
+      add: withheld.all.flatMap((tool) => [
+        { ...tool, spec: { ...tool.spec, id: 'mild' } },
+        { ...tool, spec: { ...tool.spec, id: 'wild', effect: 'external_side_effect' as const } },
+      ]),
+    }),
+    withheld: ['probe__read'],
+  };
+  const model = new ScriptedModel([show('x'), text('Done.')]);
+  const policy: Policy = { allow: ['*'], effects: ['read_only'] };
+  const { result } = await play(await openShop(model), ask({ policy, injection: [strategy], context: { act: () => 'x' } }));
+  expect(result.injectedTools.map(({ id }) => id)).toEqual(['mild']);
 });
