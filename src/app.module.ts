@@ -1,18 +1,22 @@
 import { Module, type MiddlewareConsumer, type NestModule } from '@nestjs/common';
-import { LanguageModel, ToolLoopModule } from '@toolloop/core';
+import { ActorDirectory, LanguageModel, ToolLoopModule } from '@toolloop/core';
 import { ApprovalsModule } from './approvals/approvals.module.js';
 import { auditKeyOf } from './audit/audit-key.js';
 import { CartsModule } from './carts/carts.module.js';
 import { ChatModule } from './chat/chat.module.js';
+import { ConversationsModule } from './conversations/conversations.module.js';
 import { CustomersModule } from './customers/customers.module.js';
 import { DeskModule } from './desk/desk.module.js';
+import { DirectivesModule } from './directives/directives.module.js';
 import { HealthModule } from './health/health.module.js';
 import { HostMiddleware } from './http/host.middleware.js';
+import { UserDirectory } from './identity/user.directory.js';
 import { rolesOf, User } from './identity/user.js';
 import { ModelModule } from './model/model.module.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { DESK_POLICY } from './policy/desk.policies.js';
 import { ProductsModule } from './products/products.module.js';
+import { RefundsModule } from './refunds/refunds.module.js';
 import { RunsModule } from './runs/runs.module.js';
 import { SettingsModule } from './settings.module.js';
 import { SETTINGS, type Settings } from './settings.js';
@@ -42,16 +46,21 @@ const MOST_INJECTED = 64;
         actorClass: User,
         actorRoles: rolesOf,
         audit: { key: auditKeyOf(settings) },
+        directives: { operators: ['manager'] },
       }),
+      providers: [{ provide: ActorDirectory, useClass: UserDirectory }],
     }),
     ModelModule,
     CustomersModule,
     ProductsModule,
     OrdersModule,
     CartsModule,
+    RefundsModule,
     ChatModule,
+    ConversationsModule,
     RunsModule,
     ApprovalsModule,
+    DirectivesModule,
     HealthModule,
   ],
 })

@@ -2,15 +2,29 @@ import 'reflect-metadata';
 import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { buildingSuite } from './building.suite.js';
+import { decodingSuite } from './decoding.suite.js';
+import { durableSuite } from './durable.suite.js';
 import { growthSuite } from './growth.suite.js';
 import { loopSuite } from './loop.suite.js';
 import { memorySuite } from './memory.suite.js';
 import { pipelineSuite } from './pipeline.suite.js';
+import { pressureSuite } from './pressure.suite.js';
 import { isMet, toText, type Section, type Suite } from './report.js';
 import { searchSuite } from './search.suite.js';
 import { surfacesSuite } from './surfaces.suite.js';
 
-const SUITES: readonly Suite[] = [pipelineSuite, buildingSuite, loopSuite, growthSuite, memorySuite, surfacesSuite, searchSuite];
+const SUITES: readonly Suite[] = [
+  pipelineSuite,
+  buildingSuite,
+  loopSuite,
+  growthSuite,
+  memorySuite,
+  surfacesSuite,
+  searchSuite,
+  durableSuite,
+  decodingSuite,
+  pressureSuite,
+];
 
 const { values } = parseArgs({ options: { json: { type: 'boolean', default: false }, only: { type: 'string', multiple: true } } });
 const machine = {

@@ -14,7 +14,7 @@ import type { CustomerRecord } from './customer.record.js';
 const MONTHS = 12;
 
 /** A customer. Its tools appear when a tool returns it. */
-@ToolProvider({ prefix: 'customer', instanceIdProperty: 'id' })
+@ToolProvider({ prefix: 'customer', instanceIdProperty: 'id', tenantProperty: 'tenant' })
 export class Customer {
   @Expose() readonly id: string;
   @Expose() readonly name: string;

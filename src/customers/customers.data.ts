@@ -8,6 +8,7 @@ export const CUSTOMERS: Readonly<Record<string, readonly CustomerRecord[]>> = {
     european('c-124', 'Jane Doe', 'jane.doe@example.com', 'Vienna', '2022-09-02'),
     european('c-125', 'Laura Smith', 'laura.smith@example.com', 'Lyon', '2025-01-30'),
     european('c-126', 'Omar Haddad', 'omar.haddad@example.com', 'Antwerp', '2024-06-11'),
+    european('c-128', 'Mary Jones', 'mary.jones@example.com', 'Bath', '2024-11-04'),
     european('c-127', 'Zoë Kamiński', 'zoe.kaminski@example.com', 'Kraków', '2026-08-25'),
   ],
   globex: [

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { HttpException } from '@nestjs/common';
-import { ApprovalError, InvalidRequestError, RunError } from '@toolloop/core';
+import { ApprovalError, DirectiveError, InvalidRequestError, RunError } from '@toolloop/core';
 
 /** What a caller may know of an error. */
 export interface ErrorBody {
@@ -24,12 +24,21 @@ const STATUS_OF_APPROVAL: Readonly<Record<ApprovalError['code'], number>> = {
   invalid_decision: 400,
 };
 
+const STATUS_OF_DIRECTIVE: Readonly<Record<DirectiveError['code'], number>> = {
+  not_found: 404,
+  not_permitted: 403,
+  not_possible: 409,
+  outcome_needed: 400,
+};
+
 const INTERNAL: ErrorAnswer = { status: 500, body: { code: 'internal', message: 'Something went wrong on the server.' } };
 
 /** How an error is answered: what a caller did wrong is said, what went wrong here is not. */
 export function toErrorAnswer(error: unknown): ErrorAnswer {
   if (error instanceof InvalidRequestError) return ofRequest(error);
   if (error instanceof ApprovalError) return { status: STATUS_OF_APPROVAL[error.code], body: { code: error.code, message: error.message } };
+  if (error instanceof DirectiveError)
+    return { status: STATUS_OF_DIRECTIVE[error.code], body: { code: error.code, message: error.message } };
   if (error instanceof RunError) return ofRun(error);
   if (error instanceof HttpException) return { status: error.getStatus(), body: ofResponse(error.getStatus(), error.getResponse()) };
   return ofBodyParser(error) ?? INTERNAL;

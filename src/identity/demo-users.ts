@@ -10,3 +10,7 @@ const USERS: ReadonlyMap<string, User> = new Map([
 export function userOfToken(token: string): User | undefined {
   return USERS.get(token);
 }
+
+export function userOf(id: string, tenantId: string): User | undefined {
+  return [...USERS.values()].find((user) => user.id === id && user.tenantId === tenantId);
+}

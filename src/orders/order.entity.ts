@@ -8,8 +8,8 @@ import { OrderLine } from './order-line.js';
 import { OrderStatus } from './order-status.js';
 import { totalOf, type OrderRecord } from './order.record.js';
 
-/** An order as it was when it was looked up. Its tools appear when a tool returns it. */
-@ToolProvider({ prefix: 'order', instanceIdProperty: 'id' })
+/** An order as it was when it was looked up, which its resolver does before each call. Its tools appear when a tool returns it. */
+@ToolProvider({ prefix: 'order', instanceIdProperty: 'id', tenantProperty: 'tenant' })
 export class Order {
   @Expose() readonly id: string;
   @Expose() readonly customerId: string;

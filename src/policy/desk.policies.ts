@@ -5,8 +5,18 @@ const HOUR_MS = 3_600_000;
 
 /** The most anybody may do here, and what one run may use up. */
 export const DESK_POLICY: Policy = {
-  version: 'desk-2',
-  allow: ['crm__*', 'catalog__searchProducts', 'orders__*', 'carts__*', 'customer_*_*', 'order_*_*', 'cart_*_*'],
+  version: 'desk-3',
+  allow: [
+    'crm__*',
+    'catalog__searchProducts',
+    'orders__*',
+    'carts__*',
+    'refunds__*',
+    'directives__status',
+    'customer_*_*',
+    'order_*_*',
+    'cart_*_*',
+  ],
   roles: { manager: { allow: ['catalog__setPrice'] } },
   runBudgets: [
     { tools: ['orders__sendReceipt'], calls: 5, beyond: 'ask' },
@@ -20,15 +30,15 @@ export const DESK_POLICY: Policy = {
 
 /** What support needs a manager for. It narrows the desk's policy for the runs of support. */
 export const SUPPORT_POLICY: Policy = {
-  version: 'desk-support-2',
+  version: 'desk-support-3',
   allow: ['*'],
   requireApproval: [
     {
-      tools: ['orders__sendReceipt', 'order_*_cancel'],
+      tools: ['orders__sendReceipt', 'order_*_cancel', 'refunds__refundOrder'],
       roles: ['manager'],
       notRequester: true,
       expiresAfterMs: HOUR_MS,
-      reason: 'A manager looks at what support mails or cancels.',
+      reason: 'A manager looks at what support mails, cancels or refunds.',
     },
     {
       tools: ['cart_*_addItem'],

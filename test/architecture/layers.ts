@@ -1,8 +1,9 @@
 /** Which library may import which. A row names only rows above it; the demo in `src/` may import all but `testing`. */
 export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   core: [],
-  openai: ['core'],
-  anthropic: ['core'],
+  wire: ['core'],
+  openai: ['core', 'wire'],
+  anthropic: ['core', 'wire'],
   offline: ['core'],
   toolbox: ['core'],
   resources: ['core'],
@@ -17,6 +18,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
 /** The folders of `core/src` in the order of the data. A folder imports only itself and folders before it. */
 export const CORE_FOLDERS: readonly string[] = [
   'protocol',
+  'model',
   'decorators',
   'schema',
   'discovery',

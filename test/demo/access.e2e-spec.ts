@@ -50,6 +50,13 @@ describe('whoever asks', () => {
     ['GET', '/approvals'],
     ['GET', '/approvals/1'],
     ['POST', '/approvals/1'],
+    ['GET', '/directives'],
+    ['GET', '/directives/1'],
+    ['POST', '/directives/1/cancel'],
+    ['POST', '/directives/1/redrive'],
+    ['GET', '/conversations'],
+    ['GET', '/conversations/1'],
+    ['DELETE', '/conversations/1'],
     ['POST', '/runs/1/resume'],
     ['POST', '/runs/1/answer'],
   ])('needs a token for %s %s', async (method, path) => {

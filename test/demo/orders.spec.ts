@@ -41,7 +41,7 @@ describe('a list of orders', () => {
     const desk = orderDesk();
     const all = (await desk.orders.list('acme', {})).map((record) => desk.order('acme', record));
     const last = new OrderPage(all, { page: 3, pageSize: 5 });
-    expect([last.total, last.pages, last.orders.map(({ id }) => id)]).toEqual([13, 3, ['o-1004', 'o-1002', 'o-1001']]);
+    expect([last.total, last.pages, last.orders.map(({ id }) => id)]).toEqual([15, 3, ['o-1009', 'o-1005', 'o-1004', 'o-1002', 'o-1001']]);
   });
 });
 

@@ -107,10 +107,13 @@ describe('the output the README shows', () => {
   });
 });
 
-describe('the approval of the README', () => {
-  it('goes the way it is shown', async () => {
+describe('what the README walks through', () => {
+  it.each([
+    ['an approval', 'Cancel order', 1],
+    ['a refund', 'Refund order', 2],
+  ])('%s goes the way it is shown', async (_what, said, nth) => {
     const desk = await serve();
-    const shell = fencesOf(README, 'sh').find((one) => one.includes('/approvals/')) ?? '';
+    const shell = fencesOf(README, 'sh').find((one) => one.includes(said)) ?? '';
     const lines: string[] = [];
     const known = new Map<string, string>();
     for (const { path, user, body } of requestsIn(shell)) {
@@ -121,7 +124,7 @@ describe('the approval of the README', () => {
       if (asked) known.set('APPROVAL', asked.approval.approvalId).set('RUN', asked.runId);
       lines.push(...answer.split('\n'));
     }
-    const [, shown = ''] = fencesOf(README, 'text');
+    const shown = fencesOf(README, 'text')[nth] ?? '';
     expect(missingFrom(lines, shown)).toEqual([]);
   });
 });

@@ -1,7 +1,6 @@
-import { Anthropic, type ClientOptions } from '@anthropic-ai/sdk';
-import { ConfigurationError } from '@toolloop/core';
-import { boundedErrors } from './bounded-errors.js';
-import type { MessagesTarget } from './messages-target.js';
+import { Anthropic } from '@anthropic-ai/sdk';
+import { ConfigurationError, type ModelCapabilities } from '@toolloop/core';
+import { boundedErrors, defaultFetch, type Fetch } from '@toolloop/wire';
 import type { PromptCache } from './prompt-cache.js';
 
 /** Where the model is, how to reach it, and what every request says. What is left out comes from the environment, as with Anthropic's SDK. */
@@ -15,8 +14,11 @@ export interface AnthropicModelOptions {
   readonly baseURL?: string;
   /** Sent with every request, beside the SDK's own, e.g. `anthropic-beta`. */
   readonly headers?: Readonly<Record<string, string>>;
-  /** Replaces the global `fetch`: for a proxy, a recording, a test. */
-  readonly fetch?: NonNullable<ClientOptions['fetch']>;
+  /**
+   * Sends the requests: for a proxy, a recording, a test. @default {@link httpFetch}; the global `fetch` where that was replaced, given a dispatcher or
+   * told to use a proxy
+   */
+  readonly fetch?: Fetch;
   /** How long the answer may take to begin, in milliseconds. The answer itself is bounded by `limits.modelIdleMs`. @default 600_000 */
   readonly timeoutMs?: number;
   /** Further attempts after 408, 409, 429, 5xx or a failed connection, before anything was answered. @default 2 */
@@ -29,8 +31,8 @@ export interface AnthropicModelOptions {
   readonly promptCache?: PromptCache;
   /** Whether one answer may hold several calls. @default true */
   readonly parallelToolCalls?: boolean;
-  /** Whether the model takes a schema for its answer; older ones and other servers are told it in words. @default true */
-  readonly structuredOutputs?: boolean;
+  /** What the model cannot do: `{ structuredOutput: false }` for older ones, which take no schema. @default everything is taken for granted */
+  readonly capabilities?: ModelCapabilities;
   /** How much the model thinks, e.g. `{ type: 'adaptive' }`. @default what the model does by itself */
   readonly thinking?: Anthropic.ThinkingConfigParam;
   /** How much work the model puts into an answer. @default the model's own, 'high' */
@@ -45,20 +47,6 @@ export interface AnthropicModelOptions {
 const PLACEHOLDER_KEY = 'no-key';
 const DEFAULT_VERSION = '2026-10-21';
 
-export function toTarget(model: string, options: AnthropicModelOptions): MessagesTarget {
-  return {
-    model,
-    maxTokens: options.maxTokens ?? 16_000,
-    promptCache: options.promptCache ?? '5m',
-    parallelToolCalls: options.parallelToolCalls ?? true,
-    structuredOutputs: options.structuredOutputs ?? true,
-    takesSampling: options.apiVersion === '2023-06-01',
-    serverTools: options.serverTools ?? [],
-    thinking: options.thinking,
-    effort: options.effort,
-  };
-}
-
 /** The SDK's client, and the key it uses. Throws a `ConfigurationError` where no request could ever succeed. */
 export function toClient(model: string, options: AnthropicModelOptions): { readonly client: Anthropic; readonly apiKey: string } {
   const baseURL = options.baseURL ?? fromEnvironment('ANTHROPIC_BASE_URL');
@@ -69,7 +57,7 @@ export function toClient(model: string, options: AnthropicModelOptions): { reado
     // Left undefined, the SDK would ask the environment, and null stands for its own default.
     baseURL: baseURL ?? null,
     defaultHeaders: { 'anthropic-version': options.apiVersion ?? DEFAULT_VERSION, ...options.headers },
-    fetch: boundedErrors(options.fetch ?? globalThis.fetch),
+    fetch: boundedErrors(options.fetch ?? defaultFetch()),
     // A redirect would carry the conversation to another host.
     fetchOptions: { redirect: 'error' },
     timeout: options.timeoutMs,

@@ -1,10 +1,9 @@
-import { LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
-import { toClient, toTarget, type AnthropicModelOptions } from './anthropic-model.options.js';
-import { fromRequestError, withoutKey } from './from-provider-error.js';
-import type { MessagesTarget } from './messages-target.js';
+import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '@toolloop/core';
+import { bytesOf, readAnswer, ResponseBody, withDiscretion } from '@toolloop/wire';
+import { toClient, type AnthropicModelOptions } from './anthropic-model.options.js';
+import type { AnthropicTarget } from './anthropic-target.js';
+import { fromRequestError } from './from-provider-error.js';
 import { MessagesAnswer } from './messages.answer.js';
-import { MessagesDecoder } from './messages.decoder.js';
-import { ResponseBody } from './response-body.js';
 import { toMessagesRequest } from './to-messages-request.js';
 
 /** Times one answer is asked to go on: the provider pauses a turn in which its own tools take long. */
@@ -13,7 +12,8 @@ const MOST_PAUSES = 8;
 /** A model behind Anthropic's Messages API, at Anthropic or at any server that speaks the same. */
 export class AnthropicModel extends LanguageModel {
   readonly provider = 'anthropic';
-  readonly #target: MessagesTarget;
+  override readonly capabilities: ModelCapabilities;
+  readonly #target: AnthropicTarget;
   /** Out of reach of `console.log` and `JSON.stringify`, for it holds the key. */
   readonly #connection: ReturnType<typeof toClient>;
 
@@ -23,7 +23,8 @@ export class AnthropicModel extends LanguageModel {
     options: AnthropicModelOptions = {},
   ) {
     super();
-    this.#target = toTarget(modelId, options);
+    this.capabilities = options.capabilities ?? {};
+    this.#target = { ...options, model: modelId };
     this.#connection = toClient(modelId, options);
   }
 
@@ -31,52 +32,25 @@ export class AnthropicModel extends LanguageModel {
    * Reads from the socket no faster than it is iterated. An aborted `signal` ends the iteration without an error and without `finish`. Throws a
    * `ModelError` when the request is refused, the answer holds an error, or the connection breaks.
    */
-  async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
-    for await (const batch of this.batches(request, signal)) {
-      for (const event of batch) {
-        if (signal.aborted) return;
-        yield event;
-      }
-    }
-  }
-
-  /** Asks once, and again for as long as the provider pauses its turn. */
-  private async *batches(request: ModelRequest, signal: AbortSignal): AsyncGenerator<readonly ModelEvent[], void, undefined> {
+  stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const answer = new MessagesAnswer(this.modelId, MOST_PAUSES);
-    let { messages } = request;
-    while (!signal.aborted) {
-      const response = await this.post({ ...request, messages }, signal);
-      if (response === undefined) return;
-      yield* this.decode(answer, new ResponseBody(response.body, signal));
-      const { paused } = answer;
-      if (paused === undefined) return;
-      messages = [...request.messages, paused];
-      answer.resume();
-    }
-  }
-
-  /** One batch per network read: what is waited for is the network, not each event. */
-  private async *decode(answer: MessagesAnswer, body: ResponseBody): AsyncGenerator<readonly ModelEvent[], void, undefined> {
-    const decoder = new MessagesDecoder(answer);
     const { apiKey } = this.#connection;
-    try {
-      while (!decoder.done) {
-        const bytes = await body.read();
-        yield bytes === undefined ? decoder.end() : decoder.read(bytes);
-      }
-      if (decoder.failure !== undefined) throw withoutKey(decoder.failure, apiKey);
-      await body.drain();
-    } finally {
-      body.close();
-    }
+    const open = (): Promise<ResponseBody | undefined> => {
+      const { paused } = answer;
+      if (paused !== undefined) answer.resume();
+      const messages = paused === undefined ? request.messages : [...request.messages, paused];
+      return this.post({ ...request, messages }, signal);
+    };
+    return readAnswer(answer, { open, veil: (error) => withDiscretion(error, { apiKey, request }) });
   }
 
   /**
    * Undefined when the signal was aborted before an answer came. The SDK hears of it through a signal of its own, for it goes on listening until
    * the response is collected, and a run's signal lives long; from here on `ResponseBody` listens.
    */
-  private async post(request: ModelRequest, signal: AbortSignal): Promise<Response | undefined> {
-    const { client, apiKey } = this.#connection;
+  private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
+    if (signal.aborted) return undefined;
+    const { client } = this.#connection;
     const own = new AbortController();
     const abort = (): void => own.abort();
     signal.addEventListener('abort', abort, { once: true });
@@ -84,10 +58,11 @@ export class AnthropicModel extends LanguageModel {
       const body = toMessagesRequest(request, this.#target);
       const options = { body, headers: { 'content-type': 'application/json' }, signal: own.signal };
       // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
-      return await client.post('/v1/messages', options).asResponse();
+      const response = await client.post('/v1/messages', options).asResponse();
+      return new ResponseBody(bytesOf(response), signal);
     } catch (error) {
       if (signal.aborted) return undefined;
-      throw fromRequestError(error, apiKey);
+      throw fromRequestError(error);
     } finally {
       signal.removeEventListener('abort', abort);
     }

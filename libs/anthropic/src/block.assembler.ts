@@ -1,12 +1,15 @@
 import { randomUUID } from 'node:crypto';
-import type { CallName, EventBatch } from './event-batch.js';
-import { isWireObject, parseWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
+import { type CallName, type EventBatch, isWireObject, parseWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import { fromCitation } from './from-citation.js';
+import { fromServerTool, isErrorResult } from './from-server-tool.js';
 
 /** A content block in the making. */
 interface ContentBlock {
   /** As it began, with what deltas added to it; a text's words are not kept, they have been said. */
   readonly fields: Record<string, unknown>;
   readonly citations: unknown[];
+  /** Where its text begins in the answer's. */
+  readonly textAt: number;
   /** Characters of a text. */
   length: number;
   /** The pieces of its `input`, joined. */
@@ -16,6 +19,9 @@ interface ContentBlock {
   hasEnded: boolean;
 }
 
+/** A turn is not gone on with behind so much text: an answer without end must not be held whole. */
+const MOST_CHARACTERS = 1024 * 1024;
+
 /** What deltas add to the blocks that are kept whole: thinking with its signature, and the summary of a compacted conversation. */
 const ADDED_FIELDS = ['thinking', 'signature', 'content', 'encrypted_content'] as const;
 
@@ -24,13 +30,17 @@ export class BlockAssembler {
   private readonly blocks: ContentBlock[] = [];
   private readonly open = new Map<unknown, ContentBlock>();
   private readonly callIds = new Set<string>();
-  private said = '';
+  /** The provider's own tools that were started, by the ids of their calls. */
+  private readonly providerTools = new Map<string, string>();
+  /** The words themselves, as long as they can be needed again. */
+  private words: string | undefined = '';
+  private said = 0;
 
   constructor(private readonly batch: EventBatch) {}
 
-  /** All texts so far. */
-  get text(): string {
-    return this.said;
+  /** All texts so far; undefined where they are too long to be sent back. */
+  get text(): string | undefined {
+    return this.words;
   }
 
   get hasCalls(): boolean {
@@ -48,6 +58,7 @@ export class BlockAssembler {
     const block: ContentBlock = {
       fields: { ...start },
       citations: [...wireObjectsIn(citations)],
+      textAt: this.said,
       length: 0,
       json: '',
       call: type === 'tool_use' ? this.name(start) : undefined,
@@ -55,6 +66,7 @@ export class BlockAssembler {
     };
     this.blocks.push(block);
     this.open.set(index, block);
+    this.showProviderTool(start);
     if (type === 'text' && typeof text === 'string') this.say(block, text);
     if (type === 'thinking' && typeof thinking === 'string') this.batch.append('reasoning-delta', thinking);
   }
@@ -78,6 +90,7 @@ export class BlockAssembler {
     this.open.delete(index);
     block.hasEnded = true;
     const { call, json, fields } = block;
+    this.cite(block);
     if (call !== undefined) this.handOut(call, json.trim() === '' ? toArguments(fields.input) : json);
     else if (json.trim() !== '') fields.input = parseWireObject(json) ?? fields.input;
   }
@@ -87,9 +100,29 @@ export class BlockAssembler {
     return this.blocks.filter(({ fields, hasEnded }) => hasEnded || fields.type === 'text').map(toKept);
   }
 
+  private cite({ citations, textAt, length }: ContentBlock): void {
+    for (const citation of wireObjectsIn(citations)) {
+      this.batch.push({ type: 'citation', citation: fromCitation(citation, { start: textAt, end: textAt + length }) });
+    }
+  }
+
+  /** Its tools run at the provider, which sends their results as blocks of the same answer. */
+  private showProviderTool(start: WireObject): void {
+    const { type, id, tool_use_id: resultOf } = start;
+    const began = typeof id === 'string' ? fromServerTool(start) : undefined;
+    if (began !== undefined && typeof id === 'string') {
+      this.providerTools.set(id, began);
+      this.batch.push({ type: 'provider-tool', id, name: began, status: 'started' });
+    }
+    if (typeof resultOf !== 'string' || type === 'tool_result') return;
+    const name = this.providerTools.get(resultOf) ?? 'unknown';
+    this.batch.push({ type: 'provider-tool', id: resultOf, name, status: isErrorResult(start) ? 'failed' : 'succeeded' });
+  }
+
   private say(block: ContentBlock, text: string): void {
     block.length += text.length;
-    this.said += text;
+    this.said += text.length;
+    this.words = this.said > MOST_CHARACTERS ? undefined : `${this.words ?? ''}${text}`;
     this.batch.append('text-delta', text);
   }
 

@@ -1,5 +1,5 @@
 import type { Usage } from '@toolloop/core';
-import { isWireObject, type WireObject } from './wire-object.js';
+import { isWireObject, type WireObject } from '@toolloop/wire';
 
 /**
  * What a provider counted; undefined when the value counts nothing. The API counts apart what it read from its cache and what it wrote to it; here
@@ -15,6 +15,7 @@ export function fromMessagesUsage(value: unknown): Usage | undefined {
     inputTokens: toCount(fresh) + toCount(written) + toCount(cached),
     outputTokens: toCount(output),
     ...(isCount(cached) && { cachedInputTokens: cached }),
+    ...(isCount(written) && { cacheWriteInputTokens: written }),
     ...(isCount(reasoning) && { reasoningTokens: reasoning }),
   };
 }

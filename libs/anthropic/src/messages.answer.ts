@@ -1,14 +1,18 @@
 import { addUsage, ModelError, type AssistantMessage, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
+import { EventBatch, isWireObject, wireObjectsIn, type WireAnswer, type WireObject } from '@toolloop/wire';
 import { BlockAssembler } from './block.assembler.js';
-import { EventBatch } from './event-batch.js';
 import { fromMessagesUsage, laterCounts } from './from-messages-usage.js';
-import { fromProviderError } from './from-provider-error.js';
+import { fromErrorPayload, fromProviderError } from './from-provider-error.js';
 import { fromStopReason } from './from-stop-reason.js';
 import { isPlain, toProviderData } from './provider-data.js';
-import { isWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
+
+const NONE_REDUNDANT: ReadonlySet<string> = new Set();
 
 /** One answer to `POST /v1/messages` in the making: payloads in, events out (https://platform.claude.com/docs/en/build-with-claude/streaming). */
-export class MessagesAnswer {
+export class MessagesAnswer implements WireAnswer {
+  readonly kind = 'message';
+  readonly whereToLook = 'Does the baseURL end before /v1, such as https://api.anthropic.com?';
+  readonly redundant = NONE_REDUNDANT;
   private readonly batch = new EventBatch();
   private readonly blocks = new BlockAssembler(this.batch);
   private stopReason: string | undefined;
@@ -28,19 +32,23 @@ export class MessagesAnswer {
     private pausesLeft = 0,
   ) {}
 
-  /** The first failure; it ends the answer. */
   get failure(): ModelError | undefined {
     return this.error;
   }
 
-  /** Whether the answer has said that it is over. */
   get hasEnded(): boolean {
     return this.isOver;
   }
 
+  get isPaused(): boolean {
+    const isWhole = this.error === undefined && !this.hasLost && !this.blocks.hasCalls;
+    return this.pausesLeft > 0 && this.stopReason === 'pause_turn' && isWhole && this.blocks.text !== undefined;
+  }
+
   /** What is to be sent back for the provider to go on with its turn; undefined where it has ended it. */
   get paused(): AssistantMessage | undefined {
-    return this.isPaused() ? { role: 'assistant', content: this.blocks.text, providerData: this.providerData() } : undefined;
+    const { text } = this.blocks;
+    return this.isPaused && text !== undefined ? { role: 'assistant', content: text, providerData: this.providerData() } : undefined;
   }
 
   /** The next part of a turn that was paused begins. */
@@ -53,12 +61,14 @@ export class MessagesAnswer {
     this.isOver = false;
   }
 
-  /** What was said before is still handed out. */
   fail(error: ModelError): void {
     this.error ??= error;
   }
 
-  /** A payload that could not be read: whatever comes after, the answer is not whole. */
+  toFailure(payload: string): ModelError {
+    return fromErrorPayload(payload);
+  }
+
   lose(): void {
     this.hasLost = true;
   }
@@ -68,7 +78,7 @@ export class MessagesAnswer {
   }
 
   /** A payload of an event stream. `ping` and kinds that are not known yet say nothing. */
-  takeEvent(event: WireObject): void {
+  takeChunk(event: WireObject): void {
     switch (event.type) {
       case 'message_start':
         return this.begin(event.message);
@@ -88,20 +98,17 @@ export class MessagesAnswer {
     }
   }
 
-  /** Whether a JSON body is an answer, or an error instead of one. */
   recognises(body: WireObject): boolean {
     return body.type === 'message' || body.type === 'error' || isWireObject(body.error);
   }
 
-  /** A whole answer, from a server that does not stream. */
   takeWhole(body: WireObject): void {
     if (body.type === 'message') this.begin(body);
     else this.fail(fromProviderError(body));
   }
 
-  /** Nothing more will come. Called once, unless the answer failed. */
   finish(): void {
-    if (this.isPaused()) return;
+    if (this.isPaused) return;
     const usage = this.usage();
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
     const data = this.providerData();
@@ -135,11 +142,6 @@ export class MessagesAnswer {
     if (typeof reason === 'string' && reason !== '') this.stopReason = reason;
     if (isWireObject(details)) this.refusal = details;
     if (isWireObject(container) && typeof container.id === 'string') this.container = container.id;
-  }
-
-  private isPaused(): boolean {
-    const isWhole = this.error === undefined && !this.hasLost && !this.blocks.hasCalls;
-    return this.pausesLeft > 0 && this.stopReason === 'pause_turn' && isWhole;
   }
 
   private providerData(): AssistantMessage['providerData'] {

@@ -1,5 +1,5 @@
 import type { AssistantMessage } from '@toolloop/core';
-import { isWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
+import { isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 
 /**
  * What one model wants to see again. Thinking is signed and refused when anything about it or before it has changed, so an answer goes back in the

@@ -1,7 +1,7 @@
 import type { AssistantMessage, ToolCall } from '@toolloop/core';
+import { toWireArguments, toWireName, type WireObject } from '@toolloop/wire';
 import type { ProviderData } from './provider-data.js';
 import { isBlank } from './to-content-blocks.js';
-import { parseWireObject, type WireObject } from './wire-object.js';
 
 /** The ids a transcript's calls go by, by ours. */
 export type WireIds = ReadonlyMap<string, string>;
@@ -44,15 +44,5 @@ function toText(text: string, { citations }: WireObject = {}): readonly string[]
 function toCall(call: ToolCall, wireIds: WireIds, { caller, toolset_name }: WireObject = {}): string {
   const id = wireIds.get(call.toolCallId) ?? call.toolCallId;
   const head = JSON.stringify({ type: 'tool_use', id, name: toWireName(call.name), caller, toolset_name });
-  return `${head.slice(0, -1)},"input":${toWireInput(call.arguments)}}`;
-}
-
-/** A model may have invented a name that its provider refuses to read again; the refusal in the transcript says what was wrong. */
-function toWireName(name: string): string {
-  return name.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || '_';
-}
-
-/** The API refuses an input that is not an object; the error result in the transcript explains what it was. */
-function toWireInput(text: string): string {
-  return parseWireObject(text) === undefined ? '{}' : text.trim();
+  return `${head.slice(0, -1)},"input":${toWireArguments(call.arguments).trim()}}`;
 }

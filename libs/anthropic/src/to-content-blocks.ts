@@ -1,5 +1,5 @@
 import type { ContentPart } from '@toolloop/core';
-import type { WireObject } from './wire-object.js';
+import type { WireObject } from '@toolloop/wire';
 
 type FilePart = Extract<ContentPart, { readonly type: 'file' }>;
 

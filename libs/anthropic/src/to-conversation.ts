@@ -1,9 +1,9 @@
 import type { Message, ToolMessage } from '@toolloop/core';
+import { EncodedOnce, type WireObject } from '@toolloop/wire';
 import { CallNaming } from './call.naming.js';
 import { providerDataOf } from './provider-data.js';
 import { toAssistantBlocks, type WireIds } from './to-assistant-blocks.js';
 import { toContentBlocks } from './to-content-blocks.js';
-import type { WireObject } from './wire-object.js';
 
 /** A transcript in the API's terms: content blocks as JSON texts, some of them one after another with commas between. */
 export interface Conversation {
@@ -19,14 +19,7 @@ export interface Turn {
   readonly blocks: string[];
 }
 
-interface EncodedMessage {
-  /** What the text depends on beside the message itself. */
-  readonly key: string;
-  readonly text: string;
-}
-
-/** Messages are immutable and stay the same objects from step to step, so each is encoded once, however long the run. */
-const encoded = new WeakMap<Message, EncodedMessage>();
+const encoded = new EncodedOnce<Message>();
 
 /**
  * Messages of the same side become one turn: the API wants all results of an answer in the one user turn behind it. What the system says later
@@ -77,11 +70,7 @@ function toText(message: Message, wireIds: WireIds, model: string): string {
 }
 
 function once(message: Message, key: string, encode: () => readonly string[]): string {
-  const known = encoded.get(message);
-  if (known?.key === key) return known.text;
-  const text = encode().join(',');
-  encoded.set(message, { key, text });
-  return text;
+  return encoded.text(message, key, () => encode().join(','));
 }
 
 /** The API takes `is_error` of a result only where the result is text and says something. */

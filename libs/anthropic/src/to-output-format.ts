@@ -1,5 +1,5 @@
 import type { AnswerFormat } from '@toolloop/core';
-import { isWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
+import { isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 
 /** How a request says what form the answer must have: as `output_config.format`, or in words where that cannot express the schema. */
 export interface OutputFormat {
@@ -34,7 +34,7 @@ export function toOutputFormat(answer: AnswerFormat): OutputFormat {
   return output;
 }
 
-export function toInstruction({ schema }: AnswerFormat): OutputFormat {
+function toInstruction({ schema }: AnswerFormat): OutputFormat {
   const text = JSON.stringify(schema);
   return { instruction: `Give your final answer as one JSON object and nothing else. It must match this JSON Schema: ${text}` };
 }

@@ -1,12 +1,13 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { ConfigurationError, type ModelEvent } from '@toolloop/core';
+import { Readable } from 'node:stream';
 import { getEventListeners } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { anthropic, decodeMessages } from '../src/index.js';
 import { answer, block, call, sse, START, text, USED } from './decode.js';
-import { answers, LocalProvider, streams, type Answer } from './local-provider.js';
+import { answers, LocalProvider, streams, type Answer } from '../../wire/test/local-provider.js';
 import { eventsOf, failureOf, KEY, model, provider, settled, stopProvider } from './played-model.js';
 import { ask, toolSpec } from './requests.js';
 
@@ -87,7 +88,7 @@ describe('an answer', () => {
     const reading = (async () => {
       for await (const event of subject.stream(ask('Hi'), new AbortController().signal)) seen.push(event);
     })();
-    await expect(reading).rejects.toMatchObject({ name: 'ModelError', options: { status: 529, retryable: true } });
+    await expect(reading).rejects.toMatchObject({ name: 'ModelError', status: 529, isRetryable: true });
     expect(seen).toEqual([{ type: 'text-delta', text: 'Hel' }]);
   });
 
@@ -98,16 +99,16 @@ describe('an answer', () => {
   });
 
   it('can be decoded though somebody else asked for it, as a stream or as any bytes', async () => {
-    for (const body of [new Response(HELLO).body, [Buffer.from(HELLO)]]) {
+    for (const body of [new Response(HELLO).body ?? new ReadableStream(), Readable.from([Buffer.from(HELLO)])]) {
       const events: ModelEvent[] = [];
-      for await (const event of decodeMessages(body as ReadableStream<Uint8Array>)) events.push(event);
+      for await (const event of decodeMessages(body)) events.push(event);
       expect(events).toEqual(HELLO_EVENTS);
     }
   });
 
   it('can be decoded up to where its connection breaks by somebody else', async () => {
     const body = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new TypeError('terminated')) });
-    await expect(decodeMessages(body).next()).rejects.toMatchObject({ name: 'ModelError', options: { retryable: true } });
+    await expect(decodeMessages(body).next()).rejects.toMatchObject({ name: 'ModelError', isRetryable: true });
   });
 
   it('can be decoded up to its error by somebody else', async () => {
@@ -128,6 +129,8 @@ describe('a turn that the provider pauses', () => {
     const blocks = [{ type: 'text', length: 7 }, search, found, { type: 'text', length: 4 }];
     expect(await eventsOf(subject)).toEqual([
       { type: 'text-delta', text: 'I look.' },
+      { type: 'provider-tool', id: 'srvtoolu_1', name: 'web_search', status: 'started' },
+      { type: 'provider-tool', id: 'srvtoolu_1', name: 'web_search', status: 'succeeded' },
       { type: 'text-delta', text: 'Tea.' },
       { type: 'usage', usage: expect.objectContaining({ inputTokens: 6, outputTokens: 8 }) },
       { type: 'finish', reason: 'stop', providerData: { anthropic: { model: 'own-1', blocks } } },
@@ -143,6 +146,13 @@ describe('a turn that the provider pauses', () => {
     const events = await eventsOf(await model(pause));
     expect(events.at(-1)).toMatchObject({ type: 'finish', reason: 'incomplete' });
     expect(provider().requests).toHaveLength(9);
+  });
+
+  it('does not go on behind more text than can be kept', async () => {
+    const long = streams(answer([...text(0, 'x'.repeat(1024 * 1024), 'y'), ...block(1, search)], 'pause_turn'));
+    const events = await eventsOf(await model(long));
+    expect(events.at(-1)).toMatchObject({ type: 'finish', reason: 'incomplete' });
+    expect(provider().requests).toHaveLength(1);
   });
 
   it('waits where a tool of ours is to be run first', async () => {
@@ -278,20 +288,20 @@ describe('construction', () => {
   it.each(['ANTHROPIC_API_KEY', 'ANTHROPIC_AUTH_TOKEN'])('takes the key from %s, and the base URL from the environment', async (name) => {
     await model(streams(HELLO));
     process.env[name] = 'sk-from-env';
-    process.env.ANTHROPIC_BASE_URL = provider().baseURL;
+    process.env.ANTHROPIC_BASE_URL = provider().origin;
     await eventsOf(anthropic('own-1'));
     expect(provider().requests[0]?.headers.authorization).toBe('Bearer sk-from-env');
   });
 
   it('needs no key for a server of one’s own', async () => {
     await using own = await LocalProvider.start(streams(HELLO));
-    expect(await eventsOf(anthropic('own-1', { baseURL: own.baseURL }))).toEqual(HELLO_EVENTS);
+    expect(await eventsOf(anthropic('own-1', { baseURL: own.origin }))).toEqual(HELLO_EVENTS);
     expect(own.requests[0]?.headers.authorization).toBe('Bearer no-key');
   });
 
   it('shows the key to nobody who prints the model', () => {
     const subject = anthropic('claude-own', { apiKey: KEY });
-    expect(JSON.stringify(subject)).toBe('{"modelId":"claude-own","provider":"anthropic"}');
+    expect(JSON.stringify(subject)).toBe('{"capabilities":{},"modelId":"claude-own","provider":"anthropic"}');
     expect(inspect(subject, { depth: 9, showHidden: true })).not.toContain(KEY);
   });
 });
@@ -302,13 +312,13 @@ describe('a failure to begin', () => {
     await stopProvider();
     const failure = await failureOf(subject);
     expect(failure.message).toMatch(/^The provider could not be reached: connect ECONNREFUSED 127\.0\.0\.1:\d+$/);
-    expect(failure.options.retryable).toBe(true);
+    expect(failure.isRetryable).toBe(true);
   });
 
   it('in time is retryable', async () => {
     const failure = await failureOf(await model(() => undefined, { timeoutMs: 30 }));
     expect(failure.message).toMatch(/^The provider could not be reached: /);
-    expect(failure.options.retryable).toBe(true);
+    expect(failure.isRetryable).toBe(true);
   });
 
   it('that passes is tried again, with the same bytes', async () => {
@@ -322,7 +332,7 @@ describe('a failure to begin', () => {
   it('for want of a request that can be written is a ModelError, too', async () => {
     const subject = await model(streams(HELLO));
     const reading = eventsOf(subject, ask('Hi', { options: { provider: { metadata: 1n } } }));
-    await expect(reading).rejects.toMatchObject({ name: 'ModelError', options: { retryable: false } });
+    await expect(reading).rejects.toMatchObject({ name: 'ModelError', isRetryable: false });
     expect(provider().requests).toEqual([]);
   });
 });

@@ -1,22 +1,11 @@
-import type { ModelError, ModelEvent } from '@toolloop/core';
+import { decodeInto, type Decoded } from '../../wire/test/decoded.js';
 import { MessagesAnswer } from '../src/messages.answer.js';
-import { MessagesDecoder } from '../src/messages.decoder.js';
 
-export interface Decoded {
-  readonly events: readonly ModelEvent[];
-  readonly failure?: ModelError;
-}
+export { finishOf, joined, textOf, type Decoded } from '../../wire/test/decoded.js';
 
 /** Feeds the reads to a fresh decoder the way the model does. */
 export function decode(reads: readonly (string | Uint8Array)[], model = 'test-model'): Decoded {
-  const decoder = new MessagesDecoder(new MessagesAnswer(model));
-  const events: ModelEvent[] = [];
-  for (const read of reads) {
-    if (decoder.done) break;
-    events.push(...decoder.read(typeof read === 'string' ? Buffer.from(read) : read));
-  }
-  events.push(...decoder.end());
-  return { events, failure: decoder.failure };
+  return decodeInto(new MessagesAnswer(model), reads);
 }
 
 /** An event stream of these payloads. */
@@ -67,33 +56,4 @@ export function thinking(index: number, thought: string, signature: string): obj
     { type: 'signature_delta', signature },
   ];
   return block(index, { type: 'thinking', thinking: '', signature: '' }, ...deltas);
-}
-
-export function textOf({ events }: Decoded): string {
-  return events.map((event) => (event.type === 'text-delta' ? event.text : '')).join('');
-}
-
-export function finishOf({ events }: Decoded): Extract<ModelEvent, { type: 'finish' }> | undefined {
-  return events.find((event) => event.type === 'finish');
-}
-
-/** The events with neighbouring deltas joined, so that decodings of differently cut bytes can be compared. */
-export function joined(events: readonly ModelEvent[]): readonly ModelEvent[] {
-  const out: ModelEvent[] = [];
-  for (const event of events) {
-    const last = out.at(-1);
-    const whole = last === undefined ? undefined : together(last, event);
-    if (whole === undefined) out.push(event);
-    else out.splice(-1, 1, whole);
-  }
-  return out;
-}
-
-function together(one: ModelEvent, other: ModelEvent): ModelEvent | undefined {
-  if (one.type === 'text-delta' && other.type === 'text-delta') return { ...one, text: one.text + other.text };
-  if (one.type === 'reasoning-delta' && other.type === 'reasoning-delta') return { ...one, text: one.text + other.text };
-  if (one.type === 'tool-call-delta' && other.type === 'tool-call-delta' && one.toolCallId === other.toolCallId) {
-    return { ...one, argumentsDelta: one.argumentsDelta + other.argumentsDelta };
-  }
-  return undefined;
 }

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from '@jest/globals';
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { answer, block, sse, START, text } from './decode.js';
-import { answers, LocalProvider, streams } from './local-provider.js';
+import { answers, LocalProvider, streams } from '../../wire/test/local-provider.js';
 import { eventsOf, failureOf, KEY, model, provider, stopProvider } from './played-model.js';
 import { ask } from './requests.js';
 
@@ -34,7 +34,7 @@ describe('a server that refuses', () => {
   ])('with %i gives status, kind and request, and retryable', async (status, type, retryable) => {
     const failure = await failureOf(await model(answers(status, errorBody(type, 'It says why.'), { 'request-id': 'req_1' })));
     expect(failure.message).toBe(`The provider answered ${status}: ${type}: It says why. (request req_1)`);
-    expect(failure.options).toEqual({ status, retryable });
+    expect([failure.status, failure.isRetryable]).toEqual([status, retryable]);
   });
 
   it.each([
@@ -45,7 +45,7 @@ describe('a server that refuses', () => {
     const failure = await failureOf(await model(answers(401, body)), ask('My secret prompt.'));
     expect(failure.message).toMatch(message);
     expect(failure.message.length).toBeLessThan(700);
-    expect(JSON.stringify([failure.message, failure.stack, failure.options, failure.cause])).not.toMatch(/sk-own-secret|secret prompt/);
+    expect(JSON.stringify([failure.message, failure.stack, failure.requestId, failure.cause])).not.toMatch(/sk-own-secret|secret prompt/);
   });
 
   it('in the middle of a stream has no key in the error either', async () => {
@@ -61,7 +61,7 @@ describe('a server that refuses', () => {
         written += bytes;
       });
     });
-    expect((await failureOf(subject)).options.status).toBe(500);
+    expect((await failureOf(subject)).status).toBe(500);
     await provider().untilClosed();
     expect(written).toBeLessThan(32 * 1024 * 1024);
   });
@@ -70,7 +70,7 @@ describe('a server that refuses', () => {
 describe('a server that sends elsewhere', () => {
   it.each([301, 302, 307, 308])('with %i is not followed: the conversation and the key stay', async (status) => {
     await using elsewhere = await LocalProvider.start(streams(answer(text(0, 'Hi'))));
-    const subject = await model(answers(status, '', { location: `${elsewhere.baseURL}/v1/messages` }), { maxRetries: 0 });
+    const subject = await model(answers(status, '', { location: `${elsewhere.origin}/v1/messages` }), { maxRetries: 0 });
     expect(await failureOf(subject)).toMatchObject({ name: 'ModelError' });
     expect(elsewhere.requests).toEqual([]);
   });
@@ -132,6 +132,6 @@ describe('a server that sends what is no answer', () => {
     });
     const failure = await failureOf(subject);
     expect(failure.message).toBe('The connection broke in the middle of an answer: other side closed');
-    expect(failure.options.retryable).toBe(true);
+    expect(failure.isRetryable).toBe(true);
   });
 });

@@ -122,7 +122,7 @@ describe('a call', () => {
     const decoded = decode([
       answer([...block(0, search, { type: 'input_json_delta', partial_json: '{"query":"tea"}' }), ...block(1, found), ...text(2, 'Tea.')]),
     ]);
-    expect(decoded.events.map(({ type }) => type)).toEqual(['text-delta', 'usage', 'finish']);
+    expect(decoded.events.map(({ type }) => type)).toEqual(['provider-tool', 'provider-tool', 'text-delta', 'usage', 'finish']);
     expect(finishOf(decoded)?.providerData).toEqual({
       anthropic: { model: 'test-model', blocks: [{ ...search, input: { query: 'tea' } }, found, { type: 'text', length: 4 }] },
     });
@@ -240,7 +240,7 @@ describe('usage', () => {
     const { events } = decode([sse(begun, { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage }, STOP)]);
     expect(events[0]).toEqual({
       type: 'usage',
-      usage: { inputTokens: 115, outputTokens: 7, cachedInputTokens: 10, reasoningTokens: 2 },
+      usage: { inputTokens: 115, outputTokens: 7, cachedInputTokens: 10, cacheWriteInputTokens: 100, reasoningTokens: 2 },
     });
   });
 
@@ -306,13 +306,13 @@ describe('errors of a provider', () => {
     ['timeout_error', 504, true],
     ['invalid_request_error', 400, false],
     ['authentication_error', 401, false],
-    ['new_error', undefined, undefined],
+    ['new_error', undefined, false],
   ])('of the kind %s end the answer', (type, status, retryable) => {
     const error = { type: 'error', error: { type, message: 'It says why.' }, request_id: 'req_1' };
     const { events, failure } = decode([sse(START, ...text(0, 'Hi'), error, STOP)]);
     expect(events).toEqual([{ type: 'text-delta', text: 'Hi' }]);
     expect(failure?.message).toBe(`The provider reported an error: ${type}: It says why. (request req_1)`);
-    expect(failure?.options).toEqual({ status, retryable });
+    expect([failure?.status, failure?.isRetryable]).toEqual([status, retryable]);
   });
 
   it.each([
@@ -379,6 +379,6 @@ describe('an endless line', () => {
   ])('%s fails after 16 MB, and nothing more is kept', (_what, start) => {
     const { failure } = decode([start, ...Array.from({ length: 17 }, () => megabyte)]);
     expect(failure?.message).toBe('The provider sent an event of more than 16777216 characters.');
-    expect(failure?.options.retryable).toBe(false);
+    expect(failure?.isRetryable).toBe(false);
   });
 });

@@ -1,8 +1,8 @@
-import { ModelError, type ModelEvent, type ModelRequest } from '@toolloop/core';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { anthropic, type AnthropicModel, type AnthropicModelOptions } from '../src/index.js';
-import { LocalProvider, type Answer } from './local-provider.js';
-import { ask } from './requests.js';
+import { LocalProvider, type Answer } from '../../wire/test/local-provider.js';
+
+export { eventsOf, failureOf } from '../../wire/test/read-model.js';
 
 export const KEY = 'sk-own-secret';
 
@@ -11,7 +11,7 @@ let running: LocalProvider | undefined;
 /** A model at a server on this machine that plays its provider, one for each test. */
 export async function model(answer: Answer | readonly Answer[], options: AnthropicModelOptions = {}): Promise<AnthropicModel> {
   running = await LocalProvider.start(...[answer].flat());
-  return anthropic('own-1', { baseURL: running.baseURL, apiKey: KEY, maxRetries: 0, ...options });
+  return anthropic('own-1', { baseURL: running.origin, apiKey: KEY, maxRetries: 0, ...options });
 }
 
 export function provider(): LocalProvider {
@@ -22,22 +22,6 @@ export function provider(): LocalProvider {
 export async function stopProvider(): Promise<void> {
   await running?.[Symbol.asyncDispose]();
   running = undefined;
-}
-
-export async function eventsOf(
-  subject: AnthropicModel,
-  request: ModelRequest = ask('Hi'),
-  signal = new AbortController().signal,
-): Promise<readonly ModelEvent[]> {
-  const events: ModelEvent[] = [];
-  for await (const event of subject.stream(request, signal)) events.push(event);
-  return events;
-}
-
-export async function failureOf(subject: AnthropicModel, request: ModelRequest = ask('Hi')): Promise<ModelError> {
-  const error: unknown = await eventsOf(subject, request).catch((reason: unknown) => reason);
-  if (error instanceof ModelError) return error;
-  throw new Error('There was no ModelError.', { cause: error });
 }
 
 /** Waits until a number stays the same. */

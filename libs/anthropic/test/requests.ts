@@ -1,27 +1,9 @@
-import type { ModelRequest, ToolSpec } from '@toolloop/core';
-import { toTarget, type AnthropicModelOptions } from '../src/anthropic-model.options.js';
-import { toMessagesRequest } from '../src/to-messages-request.js';
+import type { ModelRequest } from '@toolloop/core';
+import { toMessagesRequest, type AnthropicTarget } from '../src/index.js';
 
-/** A tool as the loop would hand it over, with all the things a provider must not see. */
-export function toolSpec(id: string, properties: NonNullable<ToolSpec['inputSchema']['properties']> = {}): ToolSpec {
-  return Object.freeze({
-    id,
-    declaredId: `declared_${id}`,
-    description: `What ${id} does.`,
-    inputSchema: { type: 'object', properties, required: Object.keys(properties), additionalProperties: false },
-    outputSchema: { type: 'string' },
-    effect: 'read_only',
-    labels: { returns: 'untrusted', reads: 'private', egress: false },
-    redaction: { kind: 'reveal', fields: 'all' },
-    schemaHash: 'f00d',
-  } satisfies ToolSpec);
-}
-
-export function ask(prompt: string, rest: Partial<ModelRequest> = {}): ModelRequest {
-  return { messages: [{ role: 'user', content: prompt }], tools: [], ...rest };
-}
+export { ask, toolSpec } from '../../wire/test/requests.js';
 
 /** The body a request is sent as, read again. */
-export function anthropicBody(request: ModelRequest, options: AnthropicModelOptions = {}): Record<string, unknown> {
-  return JSON.parse(toMessagesRequest(request, toTarget('own-1', options))) as Record<string, unknown>;
+export function anthropicBody(request: ModelRequest, options: Omit<AnthropicTarget, 'model'> = {}): Record<string, unknown> {
+  return JSON.parse(toMessagesRequest(request, { ...options, model: 'own-1' })) as Record<string, unknown>;
 }

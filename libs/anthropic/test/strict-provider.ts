@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { answer, call, text, thinking } from './decode.js';
-import { answers, streams, type Answer } from './local-provider.js';
+import { answers, streams, type Answer } from '../../wire/test/local-provider.js';
 
 export interface Block {
   readonly type: string;

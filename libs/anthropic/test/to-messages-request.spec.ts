@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import type { AssistantMessage, Message, ModelRequest, ToolMessage } from '@toolloop/core';
-import { toTarget, type AnthropicModelOptions } from '../src/anthropic-model.options.js';
-import { toMessagesRequest } from '../src/to-messages-request.js';
-import { goldenFor } from './golden.js';
+import { toMessagesRequest, type AnthropicTarget } from '../src/index.js';
+import { GoldenFiles } from '../../wire/test/golden.js';
 import { ask, toolSpec } from './requests.js';
+
+const golden = new GoldenFiles('anthropic');
 
 const PIXEL = 'data:image/png;base64,iVBORw0KGgo=';
 
@@ -38,7 +39,7 @@ const THOUGHT: AssistantMessage = {
   },
 };
 
-const CASES: Readonly<Record<string, readonly [ModelRequest, AnthropicModelOptions?]>> = {
+const CASES: Readonly<Record<string, readonly [ModelRequest, Partial<AnthropicTarget>?]>> = {
   'instructions-and-text': [ask('Where is order 7?', { instructions: 'You help "support" staff.' })],
   'tools-and-choice': [
     ask('Where?', { tools: [toolSpec('get_order', { id: { type: 'integer' } }), toolSpec('list_orders')], toolChoice: 'required' }),
@@ -175,8 +176,8 @@ const CASES: Readonly<Record<string, readonly [ModelRequest, AnthropicModelOptio
   ],
 };
 
-function bodyOf(request: ModelRequest, options: AnthropicModelOptions = {}, model = 'own-1') {
-  return JSON.parse(toMessagesRequest(request, toTarget(model, options))) as {
+function bodyOf(request: ModelRequest, options: Partial<AnthropicTarget> = {}, model = 'own-1') {
+  return JSON.parse(toMessagesRequest(request, { ...options, model })) as {
     messages: { role: string; content: Record<string, unknown>[] }[];
     tools?: object[];
   } & Record<string, unknown>;
@@ -209,7 +210,7 @@ describe('a request', () => {
   it.each(Object.keys(CASES))('%s is the body kept beside it', (name) => {
     const [request, options] = CASES[name] ?? [ask('')];
     const body = `${JSON.stringify(bodyOf(request, options), undefined, 2)}\n`;
-    expect(body).toBe(goldenFor(`${name}.request.json`, body));
+    expect(body).toBe(golden.keep(`${name}.request.json`, body));
   });
 
   it('says nothing of labels, effect, redaction, output schema or declared id', () => {
@@ -301,7 +302,7 @@ describe('what is encoded once', () => {
       content: '',
     };
     const messages: Message[] = [{ role: 'user', content: 'Hi' }, thought, result('toolu_a')];
-    const target = toTarget('own-1', {});
+    const target = { model: 'own-1' };
     const one = toMessagesRequest(ask('', { messages, tools }), target);
     const two = toMessagesRequest(ask('', { messages, tools }), target);
     toMessagesRequest(ask('', { messages, tools: [first, toolSpec('second')] }), target);
@@ -312,7 +313,7 @@ describe('what is encoded once', () => {
   it('keeps the bytes of earlier tools and messages when others are added', () => {
     const tools = [toolSpec('first', { id: { type: 'integer' } }), toolSpec('second')];
     const messages: Message[] = [{ role: 'user', content: 'Hi' }, called('toolu_a', 'first', '{"id": 1}'), result('toolu_a')];
-    const target = toTarget('own-1', { promptCache: false });
+    const target = { model: 'own-1', promptCache: false as const };
     const before = toMessagesRequest({ messages, tools: tools.slice(0, 1) }, target);
     const after = toMessagesRequest({ messages: [...messages, called('toolu_b'), result('toolu_b')], tools }, target);
     for (const name of ['messages', 'tools']) {

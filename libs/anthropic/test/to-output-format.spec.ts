@@ -11,9 +11,9 @@ interface Body {
   readonly system?: readonly { readonly text: string }[];
 }
 
-function bodyFor(schema: Schema, structuredOutputs = true): Body {
+function bodyFor(schema: Schema): Body {
   const request = { messages: [], tools: [], instructions: 'Help.', answerFormat: { name: 'answer', schema } };
-  return anthropicBody(request, { structuredOutputs });
+  return anthropicBody(request);
 }
 
 function schemaFor(schema: Schema): Schema | undefined {
@@ -97,11 +97,5 @@ describe('the form of an answer', () => {
     expect(body).not.toHaveProperty('output_config');
     expect(body.system?.[0]?.text).toBe('Help.');
     expect(body.system?.[1]?.text).toContain(JSON.stringify(schema));
-  });
-
-  it('is told in words to a model that takes no schema', () => {
-    const body = bodyFor(CLOSED, false);
-    expect(body).not.toHaveProperty('output_config');
-    expect(body.system?.[1]?.text).toContain(JSON.stringify(CLOSED));
   });
 });

@@ -23,18 +23,65 @@ export { AuditError, AuditStore } from './protocol/audit.js';
 export type { AuditEntry, AuditEvent, AuditEvidence, AuditHead, AuditStamp, AuditSubject, SignedAuditHead } from './protocol/audit.js';
 export { CallJournal } from './protocol/call-journal.js';
 export type { JournalClaim, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
+export type { Citation } from './protocol/citation.js';
 export { ConversationStore } from './protocol/conversation-store.js';
-export type { ConversationKey } from './protocol/conversation-store.js';
-export type { DirectiveRequest } from './protocol/directive.js';
-export { ConfigurationError, InvalidRequestError, ModelError, RunError } from './protocol/errors.js';
-export type { Finding } from './protocol/errors.js';
+export { EntityResolver } from './protocol/entity-resolver.js';
+export type { EntityContext, Rehydrate } from './protocol/entity-resolver.js';
+export type {
+  ConversationKey,
+  ConversationListing,
+  ConversationOwner,
+  ConversationSummary,
+  MessagePage,
+} from './protocol/conversation-store.js';
+export { ConversationService } from './loop/conversation.service.js';
+export type { ConversationEntry, ConversationPart, ConversationReader } from './loop/conversation.service.js';
+export { DIRECTIVE_STATUSES, DirectiveStore, toDirectiveEvent } from './protocol/directive.js';
+export type {
+  AddedDirective,
+  DirectiveApproval,
+  DirectiveAuthority,
+  DirectiveCall,
+  DirectiveChange,
+  DirectiveEvent,
+  DirectiveEventType,
+  DirectiveIntent,
+  DirectiveQuery,
+  DirectiveRecord,
+  DirectiveReference,
+  DirectiveRequest,
+  DirectiveState,
+  DirectiveStatus,
+  DirectiveTask,
+  DirectiveVersion,
+  StopWork,
+} from './protocol/directive.js';
+export { DirectiveError } from './loop/directives/directive.error.js';
+export type { DirectiveErrorCode } from './loop/directives/directive.error.js';
+export { DirectiveService } from './loop/directives/directive.service.js';
+export type { DirectiveFilter, DirectiveFinding, DirectiveOperator } from './loop/directives/directive.service.js';
+export type { DirectiveOptions } from './loop/directives/directive.options.js';
+export type { DirectiveView } from './loop/directives/directive.view.js';
+export { MemoryDirectiveStore } from './loop/directives/memory.directive.store.js';
+export type { DirectiveDeclaration, RawDirectiveDeclaration } from './decorators/directive.declaration.js';
+export { ConfigurationError, InvalidRequestError, ModelError, RunElsewhereError, RunError } from './protocol/errors.js';
+export type { Finding, ModelErrorOptions } from './protocol/errors.js';
 export { DEFAULT_EXECUTION } from './protocol/execution-options.js';
 export type { ExecutionOptions, ToolExecutionOptions } from './protocol/execution-options.js';
 export { HistoryPolicy, TokenCounter } from './protocol/history.js';
 export type { HistoryContext, HistoryCut } from './protocol/history.js';
 export type { JsonObject, JsonValue } from './protocol/json.js';
 export { LanguageModel } from './protocol/language-model.js';
-export type { AnswerFormat, ModelEvent, ModelFinishReason, ModelOptions, ModelRequest, ToolChoice } from './protocol/language-model.js';
+export type {
+  AnswerFormat,
+  ModelCapabilities,
+  ModelEvent,
+  ModelFinishReason,
+  ModelOptions,
+  ProviderToolStatus,
+  ModelRequest,
+  ToolChoice,
+} from './protocol/language-model.js';
 export { DEFAULT_LIMITS } from './protocol/limits.js';
 export type { Limits } from './protocol/limits.js';
 export { LoopEventSink } from './protocol/loop-event.js';
@@ -74,12 +121,26 @@ export { QuotaStore } from './protocol/quota.js';
 export type { Quota, QuotaQuantity, QuotaUse } from './protocol/quota.js';
 export type { Register, RegisteredActor } from './protocol/register.js';
 export type { RunHandle } from './protocol/run-handle.js';
+export type { RunEntry, RunJournal } from './protocol/run-journal.js';
+export { ActorDirectory } from './protocol/actor-directory.js';
+export { ActorIdentity } from './policy/actor.identity.js';
+export { DurableRuns, type NamedProfile } from './protocol/durable-runs.js';
+export { RunOpener, type KeptRun } from './loop/run.opener.js';
+export { ToolLoopStores } from './protocol/stores.js';
 export { SuspendedRunStore } from './protocol/suspended-run.js';
 export type { SuspendedRun } from './protocol/suspended-run.js';
 export { MemorySuspendedRunStore } from './loop/memory.suspended.run.store.js';
 export { Secret } from './protocol/secret.js';
 export { assemble } from './protocol/model-answer.js';
 export type { ModelAnswer } from './protocol/model-answer.js';
+export { fallback } from './model/fallback.js';
+export type { FallbackOptions } from './model/fallback.js';
+export type { ModelPrice, ModelPrices } from './model/model-prices.js';
+export { priced } from './model/priced.js';
+export { rateLimited } from './model/rate-limited.js';
+export type { RateLimits } from './model/rate.limiter.js';
+export { retried } from './model/retried.js';
+export type { RetryOptions } from './model/retried.js';
 export type { PrepareStep, StepChange, UpcomingStep } from './protocol/step-preparation.js';
 export { TOOL_EFFECTS, ToolSource } from './protocol/tool.js';
 export type {
@@ -88,14 +149,18 @@ export type {
   EntityReference,
   InputReading,
   MeantCall,
+  ProjectionObserver,
+  PerformedDirective,
   ReservedAllowance,
   ResultProjector,
   Tool,
+  ToolDirective,
   ToolEffect,
   ToolInputCodec,
   ToolLabels,
   ToolOrigin,
   ToolRedaction,
+  ToolRehydration,
   ToolSpec,
   ToolSurface,
 } from './protocol/tool.js';
@@ -106,6 +171,7 @@ export type { JsonApiError, ToolErrorCode, ToolErrorOptions, ToolFailure } from 
 export { ToolInjectionStrategy } from './protocol/tool-injection.js';
 export type {
   EntityHandles,
+  EntityKey,
   EntitySurface,
   InjectionResult,
   RunBeginning,
@@ -118,6 +184,7 @@ export { NO_USAGE, addUsage } from './protocol/usage.js';
 export type { Usage } from './protocol/usage.js';
 export { LlmTool } from './decorators/llm-tool.decorator.js';
 export type { LlmToolOptions, OutputDeclaration, OutputShape } from './decorators/llm-tool.decorator.js';
+export { ToolEntityResolver } from './decorators/tool-entity-resolver.decorator.js';
 export { ToolContext, ToolInput, ToolParam } from './decorators/tool-parameter.decorators.js';
 export type { ToolParamOptions } from './decorators/tool-parameter.decorators.js';
 export { ToolProvider } from './decorators/tool-provider.decorator.js';
@@ -139,6 +206,8 @@ export type { ToolFeatureOptions } from './discovery/tool-feature.js';
 export { ToolCallStorage } from './execution/tool-call.storage.js';
 export { ToolRunner } from './execution/tool.runner.js';
 export { MemoryCallJournal } from './execution/memory.call.journal.js';
+export { AssumedRolesStrategy, assumeRoles } from './injection/assumed.roles.strategy.js';
+export type { AssumedRolesOptions, RoleChange } from './injection/assumed.roles.strategy.js';
 export { PhasesStrategy, phases } from './injection/phases.strategy.js';
 export type { PhaseChange, PhaseState, PhasesOptions } from './injection/phases.strategy.js';
 export type { ResultTrigger } from './injection/result-trigger.js';
@@ -164,6 +233,11 @@ export type { ToolLoopExtras } from './tool-loop.module.js';
 export { ToolField } from './decorators/tool-field.decorator.js';
 export type { ToolFieldOptions } from './decorators/tool-field.decorator.js';
 export type { RawInput, RawToolClass, RawToolDeclaration, StandardInput } from './decorators/raw-tool.declaration.js';
+export { subRunTool } from './decorators/sub-run-tool.js';
+export type { SubRunInput, SubRunToolDeclaration } from './decorators/sub-run-tool.js';
+export type { SubRun, SubRunProfile, SubRunRecord } from './protocol/sub-run.js';
+export type { FinishedStep, StopCondition } from './protocol/stop-condition.js';
+export { calledTool, maxSteps } from './loop/stop.condition.js';
 export { RawTool, rawTool, tool } from './decorators/raw-tool.js';
 export type { RawToolSettings } from './decorators/raw-tool.js';
 export { TOOL_CONTEXT_TYPE, ToolExecutionContext } from './discovery/tool-execution.context.js';

@@ -4,10 +4,14 @@ import type { CatalogEntry } from './catalog/tool.selection.js';
 import { contributedFindings, placeOf } from './discovery/contributed-tools.js';
 import { ToolExplorer, type Exploration } from './discovery/tool.explorer.js';
 import { ToolFeature } from './discovery/tool-feature.js';
+import { unknownOptions } from './discovery/unknown-options.js';
 import { RESULT_READER } from './execution/result-reader.js';
 import { SEARCH_TOOL } from './injection/search.tool.js';
+import { DirectiveBootstrap } from './loop/directives/directive.bootstrap.js';
 import { DEFAULT_RESERVED_ARGUMENTS } from './loop/tool-loop.options.js';
+import { FEATURE_OPTIONS } from './loop/loop-option-names.js';
 import { LoopSettings } from './loop/loop.settings.js';
+import { SubRunPreparation } from './loop/sub.run.preparation.js';
 import { ConfigurationError, type Finding } from './protocol/errors.js';
 import { SchemaValidators } from './schema/schema.validators.js';
 
@@ -21,6 +25,8 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     private readonly catalog: ToolCatalog,
     private readonly settings: LoopSettings,
     private readonly validators: SchemaValidators,
+    private readonly directives: DirectiveBootstrap,
+    private readonly subRuns: SubRunPreparation,
   ) {}
 
   async onApplicationBootstrap(): Promise<void> {
@@ -29,29 +35,61 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }) }, raw);
     const contributed = await contributedTools(exploration);
     const rules = { reservedArguments, validators: this.validators };
-    const collisions = this.catalog.load([LATENT_READER, LATENT_SEARCH, ...exploration.tools, ...contributed], exploration.entities);
-    const findings = [...exploration.findings, ...contributed.flatMap(({ tool }) => contributedFindings(tool, rules)), ...collisions];
+    const own = [...exploration.tools, ...contributed];
+    const entries = [LATENT_READER, LATENT_SEARCH, ...own, ...this.directives.entries(own)];
+    this.catalog.announced = this.announced();
+    const collisions = this.catalog.load(entries, exploration.entities);
+    const findings = [
+      ...exploration.findings,
+      ...contributed.flatMap(({ tool }) => contributedFindings(tool, rules)),
+      ...collisions,
+      ...this.directives.findings(own),
+    ];
     // A policy names tools; while tools are missing for a reason of their own, its findings would only repeat them.
-    const all = findings.length > 0 ? findings : [...this.settings.findings(), ...this.loopFindings()];
+    const all = findings.length > 0 ? findings : [...this.settings.findings(), ...this.loopFindings(), ...this.subRunFindings(entries)];
     if (all.length > 0) throw new ConfigurationError(all);
+    // What a sub-run may do is known once all that it may use is.
+    if (entries.some(({ tool }) => tool.subRun))
+      this.catalog.load(
+        entries.map((entry) => this.withEffect(entry)),
+        exploration.entities,
+      );
     if (!policy)
       this.logger.warn(
         'No policy: no tool is listed and none can be called. Give one: ToolLoopModule.forRoot({ policy: { allow: [...] } }).',
       );
+    await this.directives.start(own);
+  }
+
+  /** Of strategies of the application and its loops. */
+  private announced(): readonly string[] {
+    const loops = this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.values(options.loops ?? {}));
+    const strategies = [...(this.settings.options.injection ?? []), ...loops.flatMap(({ injection }) => injection || [])];
+    return strategies.flatMap(({ announced = [] }) => announced);
+  }
+
+  private withEffect(entry: CatalogEntry): CatalogEntry {
+    return entry.tool.subRun ? { ...entry, tool: this.subRuns.withEffect(entry.tool) } : entry;
+  }
+
+  private subRunFindings(entries: readonly CatalogEntry[]): Finding[] {
+    return entries.flatMap(({ tool }) => this.subRuns.findings(tool));
   }
 
   /** A name of two loops would be injected by chance. */
   private loopFindings(): Finding[] {
-    const loops = this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.entries(options.loops ?? {}));
+    const features = this.explorer.instancesOf(ToolFeature).map(({ options }) => options);
+    const loops = features.flatMap((options) => Object.entries(options.loops ?? {}));
     const names = loops.map(([name]) => name);
     const shared = new Set(names.filter((name, index) => names.indexOf(name) !== index));
     return [
+      ...features.flatMap((options) => unknownOptions(options, FEATURE_OPTIONS, 'ToolLoopModule.forFeature')),
       ...[...shared].map((name) => ({
         at: `loop "${name}"`,
         problem: 'Several features declare a loop of this name.',
         remedy: 'Give one another name, or declare it in one module only: it can be injected in all of them.',
       })),
-      ...loops.flatMap(([name, profile]) => this.settings.profileFindings(name, profile)),
+      ...loops.flatMap(([name, profile]) => this.settings.profileFindings(`loop "${name}"`, profile)),
     ];
   }
 }

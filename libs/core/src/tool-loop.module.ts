@@ -26,7 +26,9 @@ import { CallIntake } from './execution/call.intake.js';
 import { CallLookup } from './execution/call.lookup.js';
 import { CallPreview } from './execution/call.preview.js';
 import { CallReader } from './execution/call.reader.js';
+import { DirectiveRequests } from './execution/directive.requests.js';
 import { EffectGuard } from './execution/effect.guard.js';
+import { EntityRehydration } from './execution/entity.rehydration.js';
 import { ExecutionRules } from './execution/execution.rules.js';
 import { MemoryCallJournal } from './execution/memory.call.journal.js';
 import { MissingInstance } from './execution/missing.instance.js';
@@ -38,6 +40,15 @@ import { ToolInvoker } from './execution/tool.invoker.js';
 import { ToolRunner } from './execution/tool.runner.js';
 import { ToolProviderExtractor } from './injection/tool-provider.extractor.js';
 import { ToolProviderStrategy } from './injection/tool-provider.strategy.js';
+import { ConversationService } from './loop/conversation.service.js';
+import { DirectiveAudit } from './loop/directives/directive.audit.js';
+import { DirectiveBootstrap } from './loop/directives/directive.bootstrap.js';
+import { DirectiveRunner } from './loop/directives/directive.runner.js';
+import { DirectiveScopes } from './loop/directives/directive.scopes.js';
+import { DirectiveRules } from './loop/directives/directive.rules.js';
+import { DirectiveService } from './loop/directives/directive.service.js';
+import { DirectiveUpdates } from './loop/directives/directive.updates.js';
+import { MemoryDirectiveStore } from './loop/directives/memory.directive.store.js';
 import { FinalAnswer } from './loop/final.answer.js';
 import { HistoryStep } from './loop/history/history.step.js';
 import { toolLoopToken } from './loop/inject-tool-loop.decorator.js';
@@ -47,9 +58,13 @@ import { MemoryQuotaStore } from './loop/memory.quota.store.js';
 import { MemorySuspendedRunStore } from './loop/memory.suspended.run.store.js';
 import { ModelStep } from './loop/model.step.js';
 import { RunOpener } from './loop/run.opener.js';
+import { RunServices } from './loop/run.services.js';
 import { RunPreparation } from './loop/run.preparation.js';
 import { StepPreparation } from './loop/step.preparation.js';
 import { StructuredAnswers } from './loop/structured.answer.js';
+import { SubRunOpener } from './loop/sub.run.opener.js';
+import { SubRunPreparation } from './loop/sub.run.preparation.js';
+import { SubRunTools } from './loop/sub.run.tools.js';
 import { SuspendedRuns } from './loop/suspended.runs.js';
 import { ToolLoop } from './loop/tool.loop.js';
 import type { ToolLoopOptions } from './loop/tool-loop.options.js';
@@ -62,9 +77,11 @@ import { ApprovalStore, ApprovalWitness } from './protocol/approval.js';
 import { AuditStore } from './protocol/audit.js';
 import { CallJournal } from './protocol/call-journal.js';
 import { ConversationStore } from './protocol/conversation-store.js';
+import { DirectiveStore } from './protocol/directive.js';
 import type { LoopProfile } from './protocol/loop-profile.js';
 import { PolicyEngine } from './protocol/policy.js';
 import { QuotaStore } from './protocol/quota.js';
+import { ToolLoopStores } from './protocol/stores.js';
 import { SuspendedRunStore } from './protocol/suspended-run.js';
 import { SchemaValidators } from './schema/schema.validators.js';
 import { ToolLoopBootstrap } from './tool-loop.bootstrap.js';
@@ -102,6 +119,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   MissingInstance,
   CallContextFactory,
   CallAdmission,
+  EntityRehydration,
   PolicyGate,
   CallPreview,
   CallAudit,
@@ -110,6 +128,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   CallIntake,
   ApprovalService,
   EffectGuard,
+  DirectiveRequests,
   ToolCallStorage,
   ToolInvoker,
   ResultDescriber,
@@ -122,12 +141,24 @@ const OWN_PROVIDERS: readonly Provider[] = [
   HistoryStep,
   StepPreparation,
   ModelStep,
+  DirectiveUpdates,
   ToolStep,
   FinalAnswer,
   ToolLoop,
+  ConversationService,
   SuspendedRuns,
+  RunServices,
   RunPreparation,
+  SubRunTools,
+  SubRunPreparation,
+  SubRunOpener,
   RunOpener,
+  DirectiveScopes,
+  DirectiveRules,
+  DirectiveAudit,
+  DirectiveRunner,
+  DirectiveService,
+  DirectiveBootstrap,
   ToolLoopBootstrap,
   loopProvider(ToolLoopService, {}),
   { provide: ExecutionRules, inject: [TOOL_LOOP_OPTIONS], useFactory: ({ execution }: ToolLoopOptions) => new ExecutionRules(execution) },
@@ -139,12 +170,13 @@ const OWN_PROVIDERS: readonly Provider[] = [
       new DataPolicyEngine(listOf(policy), catalog, validators),
   },
   { provide: PolicyEngine, useExisting: DataPolicyEngine },
-  { provide: ApprovalStore, useClass: MemoryApprovalStore },
+  storeProvider(ApprovalStore, (stores) => stores.approvals ?? new MemoryApprovalStore()),
   { provide: ApprovalWitness, useClass: ApprovalAudit },
-  { provide: QuotaStore, useClass: MemoryQuotaStore },
-  { provide: SuspendedRunStore, useClass: MemorySuspendedRunStore },
-  { provide: CallJournal, useClass: MemoryCallJournal },
-  { provide: AuditStore, useClass: MemoryAuditStore },
+  storeProvider(QuotaStore, (stores) => stores.quotas ?? new MemoryQuotaStore()),
+  storeProvider(SuspendedRunStore, (stores) => stores.suspendedRuns ?? new MemorySuspendedRunStore()),
+  storeProvider(CallJournal, (stores) => stores.journal ?? new MemoryCallJournal()),
+  storeProvider(AuditStore, (stores) => stores.audit ?? new MemoryAuditStore()),
+  storeProvider(DirectiveStore, (stores) => stores.directives ?? new MemoryDirectiveStore()),
   {
     provide: AuditTrail,
     inject: [TOOL_LOOP_OPTIONS, AuditStore],
@@ -152,7 +184,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
       // What is wrong with the options is a finding, like everything else that is.
       audit && auditFindings(audit, 'audit').length === 0 ? new AuditTrail(store, audit) : undefined,
   },
-  { provide: ConversationStore, useClass: MemoryConversationStore },
+  storeProvider(ConversationStore, (stores) => stores.conversations ?? new MemoryConversationStore()),
 ];
 
 /**
@@ -162,9 +194,12 @@ const OWN_PROVIDERS: readonly Provider[] = [
 @Module({
   imports: [DiscoveryModule],
   exports: [
+    ActorIdentity,
     ApprovalService,
     AuditTrail,
+    ConversationService,
     DataPolicyEngine,
+    DirectiveService,
     ToolLoopService,
     RunOpener,
     ToolCatalog,
@@ -180,7 +215,7 @@ export class ToolLoopModule extends ConfigurableModuleClass {
    * named.
    */
   static forFeature(options: ToolFeatureOptions): DynamicModule {
-    const loops = Object.entries(options.loops ?? {}).map(([name, profile]) => loopProvider(toolLoopToken(name), profile));
+    const loops = Object.entries(options.loops ?? {}).map(([name, profile]) => loopProvider(toolLoopToken(name), profile, name));
     return {
       module: ToolFeatureModule,
       global: true, // so that every module can inject the loops
@@ -195,8 +230,13 @@ export class ToolLoopModule extends ConfigurableModuleClass {
 @Module({})
 class ToolFeatureModule {}
 
-function loopProvider(provide: InjectionToken, profile: LoopProfile): FactoryProvider {
-  return { provide, inject: [RunOpener], useFactory: (runs: RunOpener) => new ToolLoopService(runs, profile) };
+/** A port's adapter: of the stores that a global module exports, else in memory. */
+function storeProvider(provide: InjectionToken, storeOf: (stores: Partial<ToolLoopStores>) => unknown): FactoryProvider {
+  return { provide, inject: [{ token: ToolLoopStores, optional: true }], useFactory: (stores?: ToolLoopStores) => storeOf(stores ?? {}) };
+}
+
+function loopProvider(provide: InjectionToken, profile: LoopProfile, name?: string): FactoryProvider {
+  return { provide, inject: [RunOpener], useFactory: (runs: RunOpener) => new ToolLoopService(runs, profile, name) };
 }
 
 function hostsOf({ entities = [] }: ToolFeatureOptions): Provider[] {

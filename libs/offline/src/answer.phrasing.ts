@@ -72,7 +72,8 @@ function singular(noun: string): string {
   return noun.replace(/([^su])s$/, '$1');
 }
 
-function phraseDone({ value }: MadeCall, profile: ToolProfile, { about, told }: Subject): string {
+function phraseDone({ value, promise }: MadeCall, profile: ToolProfile, { about, told }: Subject): string {
+  if (promise !== undefined) return ended(promise);
   const result = isRecord(value) ? fieldList(fieldsOf(value)) : inline(value);
   const says = value !== null && value !== true && result !== '';
   const repeats = says && told.every((text) => result.includes(text));

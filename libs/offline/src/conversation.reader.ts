@@ -10,6 +10,8 @@ export interface MadeCall {
   readonly status: 'succeeded' | 'failed' | 'denied' | 'open';
   /** The result as JSON; plain text is a JSON string. Of a denied call why it was not made. */
   readonly value: JsonValue;
+  /** Said where the call only asked for something that happens later. */
+  readonly promise: string | undefined;
 }
 
 /** What a transcript says about the question at hand. */
@@ -75,24 +77,32 @@ function toolCallsOf(message: Message): readonly ToolCall[] {
 function callsIn(messages: readonly Message[], results: ReadonlyMap<string, ToolMessage>): MadeCall[] {
   return messages.flatMap(toolCallsOf).map(({ toolCallId, name, arguments: text }) => {
     const args = parseJson(text);
-    const { status, value } = outcomeOf(results.get(toolCallId));
-    return { toolCallId, name, args: isJsonObject(args) ? args : {}, status, value };
+    const { status, value, promise } = outcomeOf(results.get(toolCallId));
+    return { toolCallId, name, args: isJsonObject(args) ? args : {}, status, value, promise };
   });
 }
 
-function outcomeOf(result: ToolMessage | undefined): Pick<MadeCall, 'status' | 'value'> {
-  if (!result) return { status: 'open', value: null };
+function outcomeOf(result: ToolMessage | undefined): Pick<MadeCall, 'status' | 'value' | 'promise'> {
+  if (!result) return { status: 'open', value: null, promise: undefined };
   const text = textOf(result);
   const parsed = parseJson(text);
   const value = parsed === undefined ? text : parsed;
-  if (result.isError !== true && !isErrorDocument(value)) return { status: 'succeeded', value: unwrapped(value) };
+  if (result.isError !== true && !isErrorDocument(value))
+    return { status: 'succeeded', value: unwrapped(value), promise: promiseIn(value) };
   const denial = denialIn(value);
-  return denial === undefined ? { status: 'failed', value } : { status: 'denied', value: denial };
+  return { status: denial === undefined ? 'failed' : 'denied', value: denial ?? value, promise: undefined };
 }
 
 /** Takes a result out of the envelope `{ ok, type, result, human_readable }`. */
 function unwrapped(value: JsonValue): JsonValue {
   return isJsonObject(value) && value['ok'] === true && 'result' in value ? (value['result'] ?? null) : value;
+}
+
+/** What an envelope says that tells of something yet to happen: `order.refund.requested`. */
+function promiseIn(value: JsonValue): string | undefined {
+  if (!isJsonObject(value)) return undefined;
+  const { type, human_readable: promise } = value;
+  return typeof type === 'string' && type.endsWith('.requested') && typeof promise === 'string' ? promise : undefined;
 }
 
 export function textOf(message: Message | undefined): string {

@@ -1,6 +1,6 @@
 import type { JsonObject } from '@toolloop/core';
 import type { Missing } from './argument.filler.js';
-import { isEmptyResult } from './coverage.js';
+import { isEmptyResult, usedMentions } from './coverage.js';
 import { isJsonObject } from './json.js';
 import { names } from './question.reader.js';
 import { isIdKey, labelOf, scalarsOf } from './result.entities.js';
@@ -62,7 +62,7 @@ function isBlocked({ calls, missing, match }: ToolOption): boolean {
  * another place to search. Nothing is searched while only the user can say what is missing.
  */
 function nextOption(ready: readonly ToolOption[], options: readonly ToolOption[], situation: Situation): ToolOption | undefined {
-  const direct = ready.filter(({ match }) => match.passes);
+  const direct = ready.filter((option) => option.match.passes && !isBeside(option, situation));
   const aimed = best(direct.filter((option) => isAimed(option, situation)));
   const asking = options.filter((option) => mustAsk(option, situation));
   if (asking.some(({ match }) => match.commanded && match.share > (aimed?.match.share ?? 0))) return undefined;
@@ -129,6 +129,15 @@ function isAimed(option: ToolOption, situation: Situation): boolean {
   if (sure.length === 0) return true;
   const uses = option.used.some((mention) => sure.includes(mention));
   return uses && (option.quality >= GOOD || option.match.share > 0.9);
+}
+
+/** Whether whoever the user named was found nowhere, and the option is not about them: all orders are no answer to a question about nobody's. */
+function isBeside({ profile, used }: ToolOption, { question, conversation }: Situation): boolean {
+  const people = question.mentions.filter(({ kind }) => kind === 'name');
+  if (people.length === 0 || profile.entity || used.some(({ kind }) => kind === 'name')) return false;
+  const searches = conversation.calls.filter((call) => usedMentions(people, [call]).length > 0);
+  const missed = people.every((person) => usedMentions([person], searches).length > 0);
+  return missed && searches.every(({ status, value }) => status === 'succeeded' && isEmptyResult(value));
 }
 
 /** Whether an entity tool belongs to another thing than the user named. */

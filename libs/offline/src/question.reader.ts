@@ -143,6 +143,12 @@ function restMentions(text: string, tokens: readonly Token[]): Mention[] {
 /** What "where" asks for, so far as a tool knows of it. */
 const WHEREABOUTS = ['location', 'position', 'status'];
 
+/** What "what is in it" asks for, so far as a tool knows of it. */
+const CONTENTS = ['item', 'line', 'content', 'article', 'entry'];
+/** Behind "in" stands a thing, by an article, an id or whose it is: "in stock" is a state. */
+const ASKS_FOR_CONTENTS =
+  /\bwhat(?:['’]s|\s+(?:is|was|are|were))\s+(?:in|inside)\s+(?:(?:the|my|our|your|his|her|its|their|this|that|an?|each|every|all)\b|(?:\p{L}+\s+)?(?:\S*\d|\p{L}+['’]s\b))/iu;
+
 function questionWords(text: string, tokens: readonly Token[], mentions: readonly Mention[], vocabulary: Vocabulary): QuestionWord[] {
   const silent = new Set(mentions.filter(isValue).flatMap(({ first, last }) => range(first, last)));
   const said = tokens.flatMap((token, index) =>
@@ -150,7 +156,8 @@ function questionWords(text: string, tokens: readonly Token[], mentions: readonl
   );
   const meant = [...(/how many/i.test(text) ? ['count'] : []), ...(/how much/i.test(text) ? ['price', 'amount'] : [])];
   const places = /\bwhere\b/i.test(text) ? WHEREABOUTS.filter((word) => vocabulary.has(stem(word))).slice(0, 1) : [];
-  const signs = [...operators(tokens), ...places].map((word) => ({ stem: stem(word), token: -1, weak: false }));
+  const contents = ASKS_FOR_CONTENTS.test(text) ? CONTENTS.filter((word) => vocabulary.has(stem(word))).slice(0, 1) : [];
+  const signs = [...operators(tokens), ...places, ...contents].map((word) => ({ stem: stem(word), token: -1, weak: false }));
   return [...said, ...signs, ...meant.map((word) => ({ stem: stem(word), token: -1, weak: true }))];
 }
 

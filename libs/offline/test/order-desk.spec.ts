@@ -85,3 +85,19 @@ describe('an order desk', () => {
     expect(run.calls).toEqual(['crm__searchCustomers {"name":"Jane Doe"}', 'customer_c-124_getAverageSpend {}']);
   });
 });
+
+describe('what is in a thing', () => {
+  it.each([
+    "What is in John Smith's last order?",
+    'What’s in the latest order of John Smith?',
+    'What was inside the last order of John Smith?',
+  ])('is asked of its items: %s', async (prompt) => {
+    const run = await runLoop(prompt, orderDesk);
+    expect(run.calls.at(-1)).toBe('order_o-101_getItems {}');
+  });
+
+  it('is asked of one named by its id', async () => {
+    const run = await runLoop('What is in o-100?', orderDesk);
+    expect(run.calls).toEqual(['orders__getOrder {"orderId":"o-100"}', 'order_o-100_getItems {}']);
+  });
+});

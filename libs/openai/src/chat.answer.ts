@@ -1,19 +1,21 @@
-import { ModelError, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
-import { EventBatch } from './event-batch.js';
-import { fromProviderError } from './from-provider-error.js';
+import { ModelError, type Citation, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
+import { EventBatch, isWireObject, type WireAnswer, type WireObject } from '@toolloop/wire';
+import { fromChatAnnotations, fromSources } from './from-annotations.js';
+import { fromErrorPayload, fromProviderError } from './from-provider-error.js';
+import { WHERE_TO_LOOK } from './where-to-look.js';
 import { fromChatUsage } from './from-chat-usage.js';
 import { fromFinishReason } from './from-finish-reason.js';
 import { ProviderDataCollector } from './provider-data.js';
 import { ToolCallAssembler, type AssembledCall } from './tool-call.assembler.js';
-import type { WireAnswer } from './wire-answer.js';
-import { isWireObject, type WireObject } from './wire-object.js';
 
 const NONE_REDUNDANT: ReadonlySet<string> = new Set();
 
 /** An answer to `POST /chat/completions`. */
 export class ChatAnswer implements WireAnswer {
   readonly kind = 'chat completion';
+  readonly whereToLook = WHERE_TO_LOOK;
   readonly redundant = NONE_REDUNDANT;
+  readonly isPaused = false;
   /** Usage may follow the finish reason, so only the stream's own end is the end. */
   readonly hasEnded = false;
   private readonly batch = new EventBatch();
@@ -22,6 +24,8 @@ export class ChatAnswer implements WireAnswer {
   private finishReason: string | undefined;
   private usage: Usage | undefined;
   private groqUsage: Usage | undefined;
+  private readonly citations: Citation[] = [];
+  private sources: readonly Citation[] = [];
   private hasLost = false;
   private error: ModelError | undefined;
 
@@ -33,6 +37,10 @@ export class ChatAnswer implements WireAnswer {
 
   fail(error: ModelError): void {
     this.error ??= error;
+  }
+
+  toFailure(payload: string): ModelError {
+    return fromErrorPayload(payload);
   }
 
   lose(): void {
@@ -64,6 +72,9 @@ export class ChatAnswer implements WireAnswer {
       return;
     }
     for (const { toolCallId, name, arguments: text } of calls) this.batch.push({ type: 'tool-call', toolCallId, name, arguments: text });
+    // Sources are listed whole in every chunk, and repeat what annotations say in the text.
+    const citations = this.citations.length > 0 ? this.citations : this.sources;
+    for (const citation of citations) this.batch.push({ type: 'citation', citation });
     const usage = this.usage ?? this.groqUsage;
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
     const data = this.collector.finish(this.model, calls);
@@ -75,6 +86,7 @@ export class ChatAnswer implements WireAnswer {
     // n is 1 in every request, and an old text-generation-inference counts tokens in `index`: the first choice is ours whatever its index.
     const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
     if (isWireObject(choice)) this.takeChoice(choice, choice[content]);
+    if (chunk.citations !== undefined) this.sources = fromSources(chunk.citations);
     this.usage = fromChatUsage(chunk.usage) ?? this.usage;
     if (isWireObject(chunk.x_groq)) this.groqUsage = fromChatUsage(chunk.x_groq.usage) ?? this.groqUsage;
     if (chunk.error !== undefined && chunk.error !== null) this.fail(fromProviderError(chunk.error));
@@ -91,6 +103,7 @@ export class ChatAnswer implements WireAnswer {
     if (typeof delta.content === 'string') this.batch.append('text-delta', delta.content);
     if (Array.isArray(delta.content)) this.takeParts(delta.content);
     if (typeof delta.refusal === 'string') this.collector.refusal += delta.refusal;
+    if (delta.annotations !== undefined) this.citations.push(...fromChatAnnotations(delta.annotations));
     if (delta.tool_calls !== undefined) this.calls.take(delta.tool_calls);
     if (isWireObject(delta.function_call)) this.calls.take([{ function: delta.function_call }]);
   }

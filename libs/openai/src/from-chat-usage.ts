@@ -1,5 +1,5 @@
 import type { Usage } from '@toolloop/core';
-import { isWireObject } from './wire-object.js';
+import { isWireObject } from '@toolloop/wire';
 
 /** What a provider counted; undefined when the value counts nothing. */
 export function fromChatUsage(value: unknown): Usage | undefined {

@@ -1,6 +1,6 @@
 import type { Usage } from '@toolloop/core';
+import { isWireObject } from '@toolloop/wire';
 import { detailIn, toCount } from './from-chat-usage.js';
-import { isWireObject } from './wire-object.js';
 
 /** What a provider counted; undefined when the value counts nothing. */
 export function fromResponsesUsage(value: unknown): Usage | undefined {

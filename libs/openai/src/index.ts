@@ -1,7 +1,10 @@
 export { OpenAiModel, openai } from './openai.model.js';
 export type { OpenAiModelOptions } from './openai-model.options.js';
-export { decodeChat, decodeResponses } from './decode-answer.js';
-export { httpFetch } from './http.fetch.js';
-export type { Fetch, HttpFetchOptions } from './http.fetch.js';
+export type { OpenAiTarget } from './openai-target.js';
+export { decodeChatCompletions, decodeResponses } from './decode.js';
+export { toChatRequest } from './to-chat-request.js';
+export { toResponsesRequest } from './to-responses-request.js';
+export { httpFetch } from '@toolloop/wire';
+export type { Fetch, HttpFetchOptions } from '@toolloop/wire';
 export { OpenAiTokenCounter } from './openai.token-counter.js';
 export type { OpenAiEncoding } from './from-tokenizer.js';

@@ -1,6 +1,5 @@
 import type { AnswerFormat } from '@toolloop/core';
-import { EncodedOnce } from './encoded-once.js';
-import { isWireObject, type WireObject } from './wire-object.js';
+import { EncodedOnce, isWireObject, type WireObject } from '@toolloop/wire';
 
 /**
  * Keywords strict mode knows (https://platform.openai.com/docs/guides/structured-outputs#supported-schemas). One it does not know fails the whole

@@ -1,7 +1,6 @@
-import { ConfigurationError } from '@toolloop/core';
+import { ConfigurationError, type ModelCapabilities } from '@toolloop/core';
 import { OpenAI } from 'openai';
-import { defaultFetch } from './default-fetch.js';
-import type { Fetch } from './http.fetch.js';
+import { boundedErrors, defaultFetch, type Fetch } from '@toolloop/wire';
 
 /** Where the model is, how to reach it and how to ask it. What is left out comes from the environment, as with the `openai` SDK. */
 export interface OpenAiModelOptions {
@@ -31,6 +30,8 @@ export interface OpenAiModelOptions {
   readonly maxRetries?: number;
   /** Holds the model to the schemas of those tools whose schemas allow it; `false` for a server that refuses `strict`. @default true */
   readonly strictTools?: boolean;
+  /** What the model cannot do, e.g. `{ images: false }`. @default everything is taken for granted */
+  readonly capabilities?: ModelCapabilities;
   /** Whether an answer may hold several calls. @default what the provider does by itself */
   readonly parallelToolCalls?: boolean;
   /** How long a reasoning model thinks. @default what the provider does by itself */
@@ -58,7 +59,7 @@ export function toClient(model: string, options: OpenAiModelOptions): { readonly
     organization: options.organization,
     project: options.project,
     defaultHeaders: options.headers,
-    fetch: options.fetch ?? defaultFetch(),
+    fetch: boundedErrors(options.fetch ?? defaultFetch()),
     // A redirect would carry the conversation to another host.
     fetchOptions: { redirect: 'error' },
     timeout: options.timeoutMs,

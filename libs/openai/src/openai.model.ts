@@ -1,16 +1,15 @@
-import { LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
-import { readAnswer } from './decode-answer.js';
+import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '@toolloop/core';
+import { bytesOf, readAnswer, ResponseBody, withDiscretion } from '@toolloop/wire';
 import { fromRequestError } from './from-provider-error.js';
-import { bytesOf } from './http.fetch.js';
 import { toClient, type OpenAiModelOptions } from './openai-model.options.js';
-import { ResponseBody } from './response-body.js';
-import { toWireTarget, type WireTarget } from './wire-target.js';
+import type { OpenAiTarget } from './openai-target.js';
 import { WIRES, type Wire } from './wire.js';
 
 /** A model at OpenAI, or at any server that speaks one of its APIs. */
 export class OpenAiModel extends LanguageModel {
   readonly provider = 'openai';
-  readonly #target: WireTarget;
+  override readonly capabilities: ModelCapabilities;
+  readonly #target: OpenAiTarget;
   readonly #wire: Wire;
   /** Out of reach of `console.log` and `JSON.stringify`, for it holds the key. */
   readonly #connection: ReturnType<typeof toClient>;
@@ -21,8 +20,9 @@ export class OpenAiModel extends LanguageModel {
     options: OpenAiModelOptions = {},
   ) {
     super();
+    this.capabilities = options.capabilities ?? {};
     this.#wire = WIRES[options.api ?? 'chat'];
-    this.#target = toWireTarget(modelId, options);
+    this.#target = { ...options, model: modelId };
     this.#connection = toClient(modelId, options);
   }
 
@@ -31,13 +31,14 @@ export class OpenAiModel extends LanguageModel {
    * `ModelError` when the request is refused, the answer holds an error, or the connection breaks.
    */
   stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+    const { apiKey } = this.#connection;
     const open = (): Promise<ResponseBody | undefined> => this.post(request, signal);
-    return readAnswer(this.#wire.answerOf(this.modelId), { open, secret: this.#connection.apiKey });
+    return readAnswer(this.#wire.answerOf(this.modelId), { open, veil: (error) => withDiscretion(error, { apiKey, request }) });
   }
 
   /** Undefined when the signal was aborted before an answer came. */
   private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
-    const { client, apiKey } = this.#connection;
+    const { client } = this.#connection;
     const { path } = this.#wire;
     try {
       const body = this.#wire.toRequest(request, this.#target);
@@ -46,7 +47,7 @@ export class OpenAiModel extends LanguageModel {
       return new ResponseBody(bytesOf(response), signal);
     } catch (error) {
       if (signal.aborted) return undefined;
-      throw fromRequestError(error, apiKey);
+      throw fromRequestError(error);
     }
   }
 }

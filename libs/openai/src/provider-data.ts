@@ -1,6 +1,6 @@
 import type { AssistantMessage } from '@toolloop/core';
+import { isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import type { AssembledCall } from './tool-call.assembler.js';
-import { isWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
 
 /**
  * What one model wants to see again. DeepSeek and Kimi refuse a tool result without the `reasoning_content` that led to the call, Gemini one without

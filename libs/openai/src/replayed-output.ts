@@ -1,5 +1,6 @@
+import { type WireObject, wireObjectsIn } from '@toolloop/wire';
+import { PROVIDER_CALLS } from './provider-tools.js';
 import type { ResponsesCall } from './responses-wire.js';
-import { wireObjectsIn, type WireObject } from './wire-object.js';
 
 /** What the transcript says of an answer, in the words of the API. */
 export interface TranscriptAnswer {
@@ -8,12 +9,7 @@ export interface TranscriptAnswer {
 }
 
 /** Calls that the provider performs and answers itself. Others would need an output, which nobody here makes, and are not sent back. */
-const SELF_SUFFICIENT = new Set(
-  (
-    'function_call compaction web_search_call file_search_call code_interpreter_call image_generation_call mcp_list_tools mcp_call ' +
-    'tool_search_call tool_search_output'
-  ).split(' '),
-);
+const SELF_SUFFICIENT = new Set<unknown>(['function_call', 'compaction', 'tool_search_output', ...PROVIDER_CALLS]);
 
 /**
  * The output items of an earlier answer as input: encrypted reasoning verbatim, in its place before what it led to. None when the transcript
@@ -34,7 +30,7 @@ function canReturn(item: WireObject): boolean {
   if (item.type === 'message') return item.role === 'assistant';
   // Of reasoning that is neither encrypted nor in the open the provider would have to remember the id, and it stores nothing.
   if (isReasoning(item)) return typeof item.encrypted_content === 'string' || wireObjectsIn(item.content).length > 0;
-  return SELF_SUFFICIENT.has(String(item.type)) && item.execution !== 'client';
+  return SELF_SUFFICIENT.has(item.type) && item.execution !== 'client';
 }
 
 /** Reasoning whose next item is not sent back is refused. */

@@ -1,12 +1,11 @@
 import { ModelError, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
-import { EventBatch } from './event-batch.js';
+import { EventBatch, isWireObject, type WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import { fromIncompleteReason } from './from-finish-reason.js';
-import { fromProviderError } from './from-provider-error.js';
+import { fromErrorPayload, fromProviderError } from './from-provider-error.js';
 import { fromResponsesUsage } from './from-responses-usage.js';
 import { outputToKeep, type ProviderData } from './provider-data.js';
 import { ResponsesOutput } from './responses.output.js';
-import type { WireAnswer } from './wire-answer.js';
-import { isWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
+import { WHERE_TO_LOOK } from './where-to-look.js';
 
 /** They announce, or repeat, what other events say; the first three carry the whole request with every tool in it. */
 const REDUNDANT: ReadonlySet<string> = new Set(
@@ -21,7 +20,9 @@ const REDUNDANT: ReadonlySet<string> = new Set(
 /** An answer to `POST /responses`. Events that are not known say nothing. */
 export class ResponsesAnswer implements WireAnswer {
   readonly kind = 'response';
+  readonly whereToLook = WHERE_TO_LOOK;
   readonly redundant = REDUNDANT;
+  readonly isPaused = false;
   private readonly batch = new EventBatch();
   private readonly output = new ResponsesOutput(this.batch);
   private usage: Usage | undefined;
@@ -42,6 +43,10 @@ export class ResponsesAnswer implements WireAnswer {
 
   fail(error: ModelError): void {
     this.error ??= error;
+  }
+
+  toFailure(payload: string): ModelError {
+    return fromErrorPayload(payload);
   }
 
   lose(): void {

@@ -1,6 +1,8 @@
-import type { EventBatch } from './event-batch.js';
+import type { ProviderToolStatus } from '@toolloop/core';
+import { type EventBatch, isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import { fromMessageAnnotations } from './from-annotations.js';
+import { hasFailed, providerToolOf } from './provider-tools.js';
 import { ToolCallAssembler, type AssembledCall } from './tool-call.assembler.js';
-import { isWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
 
 /** What the deltas of a message and of reasoning are. */
 const SHOWN: ReadonlyMap<unknown, 'text-delta' | 'reasoning-delta' | 'refusal'> = new Map([
@@ -14,6 +16,8 @@ const SHOWN: ReadonlyMap<unknown, 'text-delta' | 'reasoning-delta' | 'refusal'> 
 interface PartialItem {
   /** The type of the first delta it came in; undefined for an item that did not stream. */
   streamed: unknown;
+  /** Where its text begins in the answer's, once it has begun. */
+  textAt: number | undefined;
   /** As the provider repeats it when it is done. */
   whole: WireObject | undefined;
 }
@@ -37,6 +41,8 @@ export class ResponsesOutput {
   /** For servers that leave `output_index` out. */
   private readonly indexes = new Map<unknown, number>();
   private refusal = '';
+  /** Characters of text so far. */
+  private said = 0;
 
   constructor(private readonly batch: EventBatch) {
     this.calls = new ToolCallAssembler(batch);
@@ -79,25 +85,46 @@ export class ResponsesOutput {
     const item = this.itemAt(this.indexOf(event));
     item.streamed ??= event.type;
     if (shown === 'refusal') this.refusal += delta;
-    else if (shown === 'text-delta' || item.streamed === event.type) this.batch.append(shown, delta);
+    else if (shown === 'text-delta') this.say(item, delta);
+    else if (item.streamed === event.type) this.batch.append(shown, delta);
   }
 
   private open(index: number, item: unknown): void {
     this.itemAt(index);
-    if (isWireObject(item) && item.type === 'function_call') this.calls.take([{ index, id: item.call_id, function: { name: item.name } }]);
+    if (!isWireObject(item)) return;
+    this.showProviderTool(item, 'started');
+    if (item.type === 'function_call') this.calls.take([{ index, id: item.call_id, function: { name: item.name } }]);
   }
 
   private close(index: number, item: WireObject): void {
     const known = this.itemAt(index);
     known.whole = item;
+    this.showProviderTool(item, hasFailed(item) ? 'failed' : 'succeeded');
     if (item.type === 'function_call') this.calls.complete(index, item);
-    else if (known.streamed === undefined && item.type === 'message') this.showMessage(item);
+    else if (item.type === 'message') this.closeMessage(known, item);
     else if (known.streamed === undefined && item.type === 'reasoning') this.showReasoning(item);
   }
 
-  private showMessage({ content }: WireObject): void {
+  private closeMessage(item: PartialItem, message: WireObject): void {
+    if (item.streamed === undefined) this.showMessage(item, message);
+    for (const citation of fromMessageAnnotations(message, item.textAt ?? this.said)) this.batch.push({ type: 'citation', citation });
+  }
+
+  private say(item: PartialItem, text: string): void {
+    item.textAt ??= this.said;
+    this.said += text.length;
+    this.batch.append('text-delta', text);
+  }
+
+  /** Calls of the provider's own tools, which it performs and answers itself. */
+  private showProviderTool(item: WireObject, status: ProviderToolStatus): void {
+    const name = providerToolOf(item);
+    if (name !== undefined && typeof item.id === 'string') this.batch.push({ type: 'provider-tool', id: item.id, name, status });
+  }
+
+  private showMessage(item: PartialItem, { content }: WireObject): void {
     for (const { type, text, refusal } of wireObjectsIn(content)) {
-      if (type === 'output_text' && typeof text === 'string') this.batch.append('text-delta', text);
+      if (type === 'output_text' && typeof text === 'string') this.say(item, text);
       if (type === 'refusal' && typeof refusal === 'string') this.refusal += refusal;
     }
   }
@@ -112,7 +139,7 @@ export class ResponsesOutput {
   private itemAt(index: number): PartialItem {
     const known = this.items.get(index);
     if (known !== undefined) return known;
-    const item = { streamed: undefined, whole: undefined };
+    const item = { streamed: undefined, textAt: undefined, whole: undefined };
     this.items.set(index, item);
     return item;
   }

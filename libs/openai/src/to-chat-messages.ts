@@ -1,9 +1,9 @@
 import type { AssistantMessage, ContentPart, Message, ToolCall, ToolMessage, UserMessage } from '@toolloop/core';
+import { EncodedOnce, toWireArguments, toWireName } from '@toolloop/wire';
 import type { ChatMessage, ChatPart, ChatToolCall } from './chat-wire.js';
-import { EncodedOnce } from './encoded-once.js';
 import { fileName } from './file-name.js';
 import { providerDataOf, type ProviderData } from './provider-data.js';
-import { toWireArguments, toWireName, wireIdsOf } from './wire-calls.js';
+import { wireIdsOf } from './wire-ids.js';
 
 const NOUNS = { image: 'An image', file: 'A file' };
 

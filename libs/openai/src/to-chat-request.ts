@@ -1,16 +1,16 @@
 import type { ModelRequest, ToolChoice, ToolSpec } from '@toolloop/core';
+import { RequestBody } from '@toolloop/wire';
 import type { ChatTool } from './chat-wire.js';
 import { isStrictSchema, toJsonSchemaFormat } from './json-schema-format.js';
-import { RequestBody } from './request-body.js';
+import type { OpenAiTarget } from './openai-target.js';
 import { toChatMessages } from './to-chat-messages.js';
 import { ToolEncoder } from './tool.encoder.js';
-import type { WireTarget } from './wire-target.js';
 
 const strictTools = new ToolEncoder((spec) => toTool(spec, isStrictSchema(spec.inputSchema)));
 const looseTools = new ToolEncoder((spec) => toTool(spec, false));
 
 /** The body of `POST /chat/completions`, put together from parts that are encoded once and known by identity. */
-export function toChatRequest(request: ModelRequest, target: WireTarget): string {
+export function toChatRequest(request: ModelRequest, target: OpenAiTarget): string {
   const { instructions, messages, tools, toolChoice, answerFormat, options = {} } = request;
   const body = new RequestBody();
   body.setAll({ model: target.model });
@@ -19,17 +19,18 @@ export function toChatRequest(request: ModelRequest, target: WireTarget): string
   body.setJson('stream_options', '{"include_usage":true}');
   // Providers refuse an empty list, and what is said of one.
   if (tools.length > 0) {
-    body.setJson('tools', `[${(target.strictTools ? strictTools : looseTools).toJson(tools)}]`);
+    body.setJson('tools', `[${(target.strictTools !== false ? strictTools : looseTools).toJson(tools)}]`);
     body.setAll({ tool_choice: toolChoice && toToolChoice(toolChoice), parallel_tool_calls: target.parallelToolCalls });
   }
   if (answerFormat !== undefined) {
     body.setJson('response_format', `{"type":"json_schema","json_schema":${toJsonSchemaFormat(answerFormat)}}`);
   }
+  const { maxTokensField = 'max_completion_tokens' } = target;
   body.setAll({
     reasoning_effort: target.reasoningEffort,
     temperature: options.temperature,
     top_p: options.topP,
-    [target.maxTokensField]: options.maxOutputTokens,
+    [maxTokensField]: options.maxOutputTokens,
     seed: options.seed,
     stop: options.stopSequences,
   });

@@ -1,11 +1,10 @@
 import type { AssistantMessage, ContentPart, Message, ToolCall, UserMessage } from '@toolloop/core';
-import { EncodedOnce } from './encoded-once.js';
+import { EncodedOnce, toWireArguments, toWireName, type WireObject } from '@toolloop/wire';
 import { fileName } from './file-name.js';
 import { providerDataOf } from './provider-data.js';
 import { replayedOutput } from './replayed-output.js';
 import type { ResponsesCall, ResponsesItem, ResponsesPart } from './responses-wire.js';
-import { toWireArguments, toWireName, wireIdsOf } from './wire-calls.js';
-import type { WireObject } from './wire-object.js';
+import { wireIdsOf } from './wire-ids.js';
 
 const encoded = new EncodedOnce<Message>();
 

@@ -1,10 +1,10 @@
 import type { ModelRequest, ToolChoice, ToolSpec } from '@toolloop/core';
+import { RequestBody } from '@toolloop/wire';
 import { isStrictSchema, toJsonSchemaFormat } from './json-schema-format.js';
-import { RequestBody } from './request-body.js';
+import type { OpenAiTarget } from './openai-target.js';
 import type { ResponsesTool } from './responses-wire.js';
 import { toResponsesInput } from './to-responses-input.js';
 import { ToolEncoder } from './tool.encoder.js';
-import type { WireTarget } from './wire-target.js';
 
 const strictTools = new ToolEncoder((spec) => toTool(spec, isStrictSchema(spec.inputSchema)));
 const looseTools = new ToolEncoder((spec) => toTool(spec, false));
@@ -16,7 +16,7 @@ const NOT_REASONING = /^(?:ft:)?(?:gpt-3|gpt-4|chatgpt-|gpt-5.*-chat)/;
  * The body of `POST /responses`, put together from parts that are encoded once and known by identity. Nothing is stored at the provider: what a model
  * wants to see again, its encrypted reasoning above all, travels in the transcript. The API knows neither a seed nor stop sequences.
  */
-export function toResponsesRequest(request: ModelRequest, target: WireTarget): string {
+export function toResponsesRequest(request: ModelRequest, target: OpenAiTarget): string {
   const { instructions, messages, tools, toolChoice, answerFormat, options = {} } = request;
   const { model, builtInTools = [] } = target;
   const body = new RequestBody();
@@ -28,7 +28,7 @@ export function toResponsesRequest(request: ModelRequest, target: WireTarget): s
   if (tools.length + builtInTools.length > 0) {
     // The provider's own come first, for they are the same in every request.
     const own = builtInTools.map((tool) => JSON.stringify(tool));
-    const ours = tools.length > 0 ? [(target.strictTools ? strictTools : looseTools).toJson(tools)] : [];
+    const ours = tools.length > 0 ? [(target.strictTools !== false ? strictTools : looseTools).toJson(tools)] : [];
     body.setJson('tools', `[${[...own, ...ours].join(',')}]`);
     body.setAll({ tool_choice: toolChoice && toToolChoice(toolChoice), parallel_tool_calls: target.parallelToolCalls });
   }
@@ -48,7 +48,7 @@ function toTool({ id: name, description, inputSchema: parameters }: ToolSpec, st
   return { type: 'function', name, description, parameters, strict };
 }
 
-function toReasoning({ reasoningEffort: effort, reasoningSummary: summary }: WireTarget): object | undefined {
+function toReasoning({ reasoningEffort: effort, reasoningSummary: summary }: OpenAiTarget): object | undefined {
   return effort === undefined && summary === undefined ? undefined : { effort, summary };
 }
 

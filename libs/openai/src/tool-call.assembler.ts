@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { isWireObject, type WireObject } from './wire-object.js';
-import type { CallName, EventBatch } from './event-batch.js';
+import { type CallName, type EventBatch, isWireObject, type WireObject } from '@toolloop/wire';
 
 interface PartialCall {
   readonly index: number | undefined;

@@ -1,5 +1,5 @@
 import type { ToolSpec } from '@toolloop/core';
-import { EncodedOnce } from './encoded-once.js';
+import { EncodedOnce } from '@toolloop/wire';
 
 /**
  * Writes tools in the words of one API. Labels, effect and the like are ours: the model is told what a tool does and what it takes. An unchanged

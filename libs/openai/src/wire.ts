@@ -1,17 +1,17 @@
 import type { ModelRequest } from '@toolloop/core';
+import type { WireAnswer } from '@toolloop/wire';
 import { ChatAnswer } from './chat.answer.js';
+import type { OpenAiTarget } from './openai-target.js';
 import { ResponsesAnswer } from './responses.answer.js';
 import { toChatRequest } from './to-chat-request.js';
 import { toResponsesRequest } from './to-responses-request.js';
-import type { WireAnswer } from './wire-answer.js';
-import type { WireTarget } from './wire-target.js';
 
 /** One of OpenAI's APIs. */
 export interface Wire {
   /** Behind the base URL. */
   readonly path: string;
   /** The body of a request, as JSON text. */
-  toRequest(request: ModelRequest, target: WireTarget): string;
+  toRequest(request: ModelRequest, target: OpenAiTarget): string;
   /** An answer in the making. */
   answerOf(model: string): WireAnswer;
 }

@@ -144,18 +144,13 @@ describe('errors of a provider', () => {
     ['a status', { error: { message: 'Busy.', code: 429 } }, 429, true],
     ['a status in words', { error: { message: 'No.', code: '400' } }, 400, false],
     ['a type that passes', { error: { message: 'Busy.', type: 'overloaded_error' } }, undefined, true],
-    [
-      'a type that says nothing',
-      { error: { message: 'No.', type: 'invalid_request_error', code: 'tool_use_failed' } },
-      undefined,
-      undefined,
-    ],
-    ['a text', { error: 'No.' }, undefined, undefined],
+    ['a type that says nothing', { error: { message: 'No.', type: 'invalid_request_error', code: 'tool_use_failed' } }, undefined, false],
+    ['a text', { error: 'No.' }, undefined, false],
   ])('with %s end the answer', (_what, payload, status, retryable) => {
     const { events, failure } = decode([sse(chunk({ content: 'Hi' }), payload, STOP)]);
     expect(events).toEqual([{ type: 'text-delta', text: 'Hi' }]);
-    expect(failure?.message).toMatch(/^The provider reported an error: (Busy|No)\.$/);
-    expect(failure?.options).toEqual({ status, retryable });
+    expect(failure?.message).toMatch(/^The provider reported an error: (\w+: )?(Busy|No)\.$/);
+    expect([failure?.status, failure?.isRetryable]).toEqual([status, retryable]);
   });
 
   it.each([
@@ -165,7 +160,7 @@ describe('errors of a provider', () => {
   ])('are read from an error event: %s', (payload, status) => {
     const { failure } = decode([`event: error\ndata: ${payload}\n\n`]);
     expect(failure?.message).toBe('The provider reported an error: Busy.');
-    expect(failure?.options.status).toBe(status);
+    expect(failure?.status).toBe(status);
   });
 
   it('are cut to a length a log can bear', () => {
@@ -210,7 +205,7 @@ describe('an endless line', () => {
   ])('%s fails after 16 MB, and nothing more is kept', (_what, start) => {
     const { failure } = decode([start, ...Array.from({ length: 17 }, () => megabyte)]);
     expect(failure?.message).toBe('The provider sent an event of more than 16777216 characters.');
-    expect(failure?.options.retryable).toBe(false);
+    expect(failure?.isRetryable).toBe(false);
   });
 
   it('below that is read', () => {

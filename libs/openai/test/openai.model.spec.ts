@@ -1,13 +1,14 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { ConfigurationError, ModelError, type Message, type ModelEvent, type ModelRequest } from '@toolloop/core';
+import { ConfigurationError, type Message, type ModelEvent } from '@toolloop/core';
 import { getEventListeners } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { inspect } from 'node:util';
 import { OpenAiModel, openai, type OpenAiModelOptions } from '../src/index.js';
 import { chunk, sse } from './decode.js';
-import { answers, LocalProvider, streams, type Answer } from './local-provider.js';
-import { ask, toolSpec } from './requests.js';
+import { answers, LocalProvider, streams, type Answer } from '../../wire/test/local-provider.js';
+import { eventsOf, failureOf } from '../../wire/test/read-model.js';
+import { ask, toolSpec } from '../../wire/test/requests.js';
 
 const HELLO = sse(chunk({ content: 'Hello' }), chunk({}, 'stop'), { choices: [], usage: { prompt_tokens: 3, completion_tokens: 1 } });
 const HELLO_EVENTS: readonly ModelEvent[] = [
@@ -16,28 +17,21 @@ const HELLO_EVENTS: readonly ModelEvent[] = [
   { type: 'finish', reason: 'stop' },
 ];
 const KEY = 'sk-own-secret';
+const PROMPT = 'My bank account is DE89 3704 0044 0532 0130 00.';
+const ARGUMENTS = '{"iban":"DE89370400440532013000"}';
+const ECHOED = ask(PROMPT, {
+  messages: [
+    { role: 'user', content: PROMPT },
+    { role: 'assistant', content: '', toolCalls: [{ toolCallId: 'a', name: 'pay', arguments: ARGUMENTS }] },
+    { role: 'tool', toolCallId: 'a', toolName: 'pay', content: 'Paid.' },
+  ],
+});
 
 let provider: LocalProvider | undefined;
 
 async function model(answer: Answer | readonly Answer[], options: OpenAiModelOptions = {}): Promise<OpenAiModel> {
   provider = await LocalProvider.start(...[answer].flat());
   return openai('own-1', { baseURL: provider.baseURL, apiKey: KEY, maxRetries: 0, ...options });
-}
-
-async function eventsOf(
-  subject: OpenAiModel,
-  request: ModelRequest = ask('Hi'),
-  signal = new AbortController().signal,
-): Promise<readonly ModelEvent[]> {
-  const events: ModelEvent[] = [];
-  for await (const event of subject.stream(request, signal)) events.push(event);
-  return events;
-}
-
-async function failureOf(subject: OpenAiModel): Promise<ModelError> {
-  const error: unknown = await eventsOf(subject).catch((reason: unknown) => reason);
-  if (error instanceof ModelError) return error;
-  throw new Error('There was no ModelError.', { cause: error });
 }
 
 afterEach(async () => {
@@ -156,7 +150,7 @@ describe('an answer', () => {
     const reading = (async () => {
       for await (const event of subject.stream(ask('Hi'), new AbortController().signal)) seen.push(event);
     })();
-    await expect(reading).rejects.toMatchObject({ name: 'ModelError', options: { status: 503, retryable: true } });
+    await expect(reading).rejects.toMatchObject({ name: 'ModelError', status: 503, isRetryable: true });
     expect(seen).toEqual([{ type: 'text-delta', text: 'Hel' }]);
   });
 
@@ -178,21 +172,33 @@ describe('a failure', () => {
     [503, true],
   ])('with status %i has retryable %s', async (status, retryable) => {
     const failure = await failureOf(await model(answers(status, '{"error":{"message":"It says why."}}')));
-    expect(failure.message).toBe(`The provider answered ${status} It says why.`);
-    expect(failure.options).toEqual({ status, retryable });
+    expect(failure.message).toBe(`The provider answered ${status}: It says why.`);
+    expect([failure.status, failure.isRetryable]).toEqual([status, retryable]);
   });
 
-  it('never repeats the key or the body at length', async () => {
-    const failure = await failureOf(await model(answers(401, `Wrong key ${KEY}. ${'<p>'.repeat(1000)}`)));
-    expect(failure.message).toContain('Wrong key [api key].');
+  it('says what the provider calls the request, its word for the failure and how long it wants to be left alone', async () => {
+    const body = '{"error":{"message":"Slower.","type":"requests","code":"rate_limit_exceeded"}}';
+    const failure = await failureOf(await model(answers(429, body, { 'x-request-id': 'req_1', 'retry-after': '7' })));
+    expect(failure.message).toBe('The provider answered 429: rate_limit_exceeded: Slower. (request req_1)');
+    expect(failure).toMatchObject({ status: 429, isRetryable: true, requestId: 'req_1', retryAfterMs: 7_000 });
+  });
+
+  it.each([
+    ['an error', JSON.stringify({ error: { message: `Wrong key ${KEY}: ${PROMPT} and ${ARGUMENTS}. ${'<p>'.repeat(1000)}` } })],
+    ['a text in place of an error', JSON.stringify({ error: `Wrong key ${KEY}: ${PROMPT}` })],
+    ['other JSON', JSON.stringify({ headers: { authorization: `Bearer ${KEY}` }, sent: PROMPT })],
+    ['a page', `<html>You sent ${KEY}: ${PROMPT}</html>`],
+  ])('of a provider that echoes what it was sent in %s has neither key nor prompt in it', async (_what, body) => {
+    const failure = await failureOf(await model(answers(401, body)), ECHOED);
+    expect(failure.message).toMatch(/^The provider answered 401: (Wrong key \[api key\]: \[…\]|It does not say why\.$)/);
     expect(failure.message.length).toBeLessThan(600);
-    expect(failure.cause).toBeUndefined();
+    expect(inspect(failure, { depth: 9 })).not.toMatch(/sk-own-secret|bank account|DE89/);
   });
 
-  it('that the provider puts into its stream never repeats the key', async () => {
-    const failure = await failureOf(await model(streams(`data: {"error":{"message":"Wrong key ${KEY}."}}\n\n`)));
-    expect(failure.message).toContain('Wrong key [api key].');
-    expect(failure.message).not.toContain(KEY);
+  it('in the stream of a provider that echoes what it was sent has neither key nor prompt in it', async () => {
+    const echo = { error: { message: `Wrong key ${KEY} for "${PROMPT.slice(3, 40)}"` } };
+    const failure = await failureOf(await model(streams(`data: ${JSON.stringify(echo)}\n\n`)), ECHOED);
+    expect(failure.message).toBe('The provider reported an error: Wrong key [api key] for "[…]"');
   });
 
   it('is a redirect, which would carry the conversation elsewhere', async () => {
@@ -215,13 +221,13 @@ describe('a failure', () => {
     await provider?.[Symbol.asyncDispose]();
     const failure = await failureOf(subject);
     expect(failure.message).toMatch(/^The provider could not be reached: connect ECONNREFUSED 127\.0\.0\.1:\d+$/);
-    expect(failure.options.retryable).toBe(true);
+    expect(failure.isRetryable).toBe(true);
   });
 
   it('to begin in time is retryable', async () => {
     const failure = await failureOf(await model(() => undefined, { timeoutMs: 30 }));
     expect(failure.message).toMatch(/^The provider could not be reached: /);
-    expect(failure.options.retryable).toBe(true);
+    expect(failure.isRetryable).toBe(true);
   });
 
   it('of the connection in the middle of an answer is retryable', async () => {
@@ -231,13 +237,13 @@ describe('a failure', () => {
     });
     const failure = await failureOf(subject);
     expect(failure.message).toBe('The connection broke in the middle of an answer: other side closed');
-    expect(failure.options.retryable).toBe(true);
+    expect(failure.isRetryable).toBe(true);
   });
 
   it('to write the request is a ModelError, too', async () => {
     const subject = await model(streams(HELLO));
     const reading = eventsOf(subject, ask('Hi', { options: { provider: { metadata: 1n } } }));
-    await expect(reading).rejects.toMatchObject({ name: 'ModelError', options: { retryable: false } });
+    await expect(reading).rejects.toMatchObject({ name: 'ModelError', isRetryable: false });
     expect(provider?.requests).toEqual([]);
   });
 
@@ -400,7 +406,7 @@ describe('construction', () => {
 
   it('shows the key to nobody who prints the model', () => {
     const subject = openai('gpt-5-mini', { apiKey: KEY });
-    expect(JSON.stringify(subject)).toBe('{"modelId":"gpt-5-mini","provider":"openai"}');
+    expect(JSON.stringify(subject)).toBe('{"capabilities":{},"modelId":"gpt-5-mini","provider":"openai"}');
     expect(inspect(subject, { depth: 9, showHidden: true })).not.toContain(KEY);
   });
 });

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { openai } from '../src/index.js';
-import { ask } from './requests.js';
+import { ask } from '../../wire/test/requests.js';
 
 /** Streams of real providers, and a server that plays them. They lie beside the project and are no part of it. */
 const FOLDER = join(process.cwd(), '../shared/wire-fixtures');
@@ -82,6 +82,6 @@ describeIfThere(`over HTTP and the SDK${isThere ? '' : ' (left out: ../shared/wi
     const answerIn = (mode: string) =>
       assemble(openai(`${id}@${mode}`, { api, baseURL, maxRetries: 0 }).stream(ask('Hi'), new AbortController().signal));
     expect((await answerIn('cut')).finishReason).toBe('incomplete');
-    await expect(answerIn('destroy')).rejects.toMatchObject({ name: 'ModelError', options: { retryable: true } });
+    await expect(answerIn('destroy')).rejects.toMatchObject({ name: 'ModelError', isRetryable: true });
   });
 });

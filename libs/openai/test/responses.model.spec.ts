@@ -1,9 +1,10 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { assemble, ModelError, type AssistantMessage, type ModelAnswer } from '@toolloop/core';
+import { assemble, type AssistantMessage, type ModelAnswer } from '@toolloop/core';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openai, type OpenAiModel, type OpenAiModelOptions } from '../src/index.js';
-import { answers, LocalProvider, streams, type Answer } from './local-provider.js';
-import { ask, toolSpec } from './requests.js';
+import { answers, LocalProvider, streams, type Answer } from '../../wire/test/local-provider.js';
+import { failureOf } from '../../wire/test/read-model.js';
+import { ask, toolSpec } from '../../wire/test/requests.js';
 
 const KEY = 'sk-own-secret';
 const REASONING = { type: 'reasoning', id: 'rs_1', summary: [], encrypted_content: 'gAAAAB-own==' };
@@ -33,12 +34,6 @@ async function model(answer: Answer | readonly Answer[], options: OpenAiModelOpt
 
 function answerOf(subject: OpenAiModel, request = ask('Hi'), signal = new AbortController().signal): Promise<ModelAnswer> {
   return assemble(subject.stream(request, signal));
-}
-
-async function failureOf(subject: OpenAiModel): Promise<ModelError> {
-  const error: unknown = await answerOf(subject).catch((reason: unknown) => reason);
-  if (error instanceof ModelError) return error;
-  throw new Error('There was no ModelError.', { cause: error });
 }
 
 afterEach(async () => {
@@ -118,7 +113,8 @@ describe('a failure', () => {
     [500, true],
   ])('with status %i has retryable %s', async (status, retryable) => {
     const failure = await failureOf(await model(answers(status, '{"error":{"message":"It says why."}}')));
-    expect([failure.message, failure.options]).toEqual([`The provider answered ${status} It says why.`, { status, retryable }]);
+    expect(failure.message).toBe(`The provider answered ${status}: It says why.`);
+    expect([failure.status, failure.isRetryable]).toEqual([status, retryable]);
   });
 
   it('that the provider reports never repeats the key', async () => {
@@ -126,8 +122,8 @@ describe('a failure', () => {
       response: { status: 'failed', error: { code: 'server_error', message: `Wrong key ${KEY}.` } },
     });
     const failure = await failureOf(await model(streams(failed)));
-    expect(failure.message).toBe('The provider reported an error: Wrong key [api key].');
-    expect(failure.options.retryable).toBe(true);
+    expect(failure.message).toBe('The provider reported an error: server_error: Wrong key [api key].');
+    expect(failure.isRetryable).toBe(true);
   });
 
   it('is a chat completion where a response was expected', async () => {
@@ -137,7 +133,7 @@ describe('a failure', () => {
 
   it('is a redirect, which would carry the conversation elsewhere', async () => {
     const failure = await failureOf(await model(answers(307, '', { location: 'http://127.0.0.1:9/v1/responses' }), { maxRetries: 2 }));
-    expect([failure.options, provider?.requests.length]).toEqual([{ status: 307, retryable: false }, 1]);
+    expect([failure.status, failure.isRetryable, provider?.requests.length]).toEqual([307, false, 1]);
   });
 });
 

@@ -1,11 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import type { AnswerFormat, AssistantMessage, Message, ModelRequest, ToolMessage } from '@toolloop/core';
-import { toChatRequest } from '../src/to-chat-request.js';
-import type { WireTarget } from '../src/wire-target.js';
-import { goldenFor } from './golden.js';
-import { ask, toolSpec } from './requests.js';
+import { toChatRequest, type OpenAiTarget } from '../src/index.js';
+import { GoldenFiles } from '../../wire/test/golden.js';
+import { ask, toolSpec } from '../../wire/test/requests.js';
 
-const TARGET: WireTarget = { model: 'own-1', maxTokensField: 'max_completion_tokens', strictTools: true };
+const golden = new GoldenFiles('openai');
+
+const TARGET: OpenAiTarget = { model: 'own-1' };
 const PIXEL = 'data:image/png;base64,iVBORw0KGgo=';
 
 function called(toolCallId: string, name = 'get_order', text = '{"id":7}', providerCallId?: string): AssistantMessage {
@@ -152,7 +153,7 @@ function strictOf(schema: AnswerFormat['schema']): boolean {
 describe('a request', () => {
   it.each(Object.keys(GOLDEN))('%s is the body kept beside it', (name) => {
     const body = `${JSON.stringify(bodyOf(GOLDEN[name] ?? ask('')), undefined, 2)}\n`;
-    expect(body).toBe(goldenFor(`${name}.request.json`, body));
+    expect(body).toBe(golden.keep(`${name}.request.json`, body));
   });
 
   it('names the token limit as older servers do, where asked to', () => {
@@ -162,7 +163,7 @@ describe('a request', () => {
   });
 
   it('says how long to think, and whether several calls may come, where that was asked for', () => {
-    const target: WireTarget = { ...TARGET, reasoningEffort: 'low', parallelToolCalls: false };
+    const target: OpenAiTarget = { ...TARGET, reasoningEffort: 'low', parallelToolCalls: false };
     expect(bodyOf(ask('Hi', { tools: [toolSpec('get_order')] }), target)).toMatchObject({
       reasoning_effort: 'low',
       parallel_tool_calls: false,
@@ -249,7 +250,7 @@ describe('strict mode', () => {
       { ...toolSpec('strict'), inputSchema: closed },
       { ...toolSpec('loose'), inputSchema: { ...closed, required: [] } },
     ];
-    const strictIn = (target: WireTarget) => bodyOf(ask('', { tools }), target).tools?.map((tool) => tool.function.strict);
+    const strictIn = (target: OpenAiTarget) => bodyOf(ask('', { tools }), target).tools?.map((tool) => tool.function.strict);
     expect(strictIn(TARGET)).toEqual([true, undefined]);
     expect(strictIn({ ...TARGET, strictTools: false })).toEqual([undefined, undefined]);
     expect(strictIn(TARGET)).toEqual([true, undefined]);

@@ -1,11 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import type { AssistantMessage, Message, ModelRequest, ToolMessage } from '@toolloop/core';
-import { toResponsesRequest } from '../src/to-responses-request.js';
-import type { WireTarget } from '../src/wire-target.js';
-import { goldenFor } from './golden.js';
-import { ask, toolSpec } from './requests.js';
+import { toResponsesRequest, type OpenAiTarget } from '../src/index.js';
+import { GoldenFiles } from '../../wire/test/golden.js';
+import { ask, toolSpec } from '../../wire/test/requests.js';
 
-const TARGET: WireTarget = { model: 'own-1', maxTokensField: 'max_completion_tokens', strictTools: true };
+const golden = new GoldenFiles('openai');
+
+const TARGET: OpenAiTarget = { model: 'own-1' };
 const PIXEL = 'data:image/png;base64,iVBORw0KGgo=';
 const PAGE = 'data:application/pdf;base64,JVBERi0=';
 
@@ -29,7 +30,7 @@ function result(toolCallId: string, content: ToolMessage['content'] = '{"total":
   return { role: 'tool', toolCallId, toolName: 'get_order', content };
 }
 
-const GOLDEN: Readonly<Record<string, readonly [ModelRequest, Partial<WireTarget>?]>> = {
+const GOLDEN: Readonly<Record<string, readonly [ModelRequest, Partial<OpenAiTarget>?]>> = {
   'instructions-and-text': [ask('Where is order 7?', { instructions: 'You help "support" staff.' })],
   'tools-and-choice': [
     ask('Where?', {
@@ -121,7 +122,7 @@ const GOLDEN: Readonly<Record<string, readonly [ModelRequest, Partial<WireTarget
   ],
 };
 
-function bodyOf(request: ModelRequest, target: Partial<WireTarget> = {}) {
+function bodyOf(request: ModelRequest, target: Partial<OpenAiTarget> = {}) {
   return JSON.parse(toResponsesRequest(request, { ...TARGET, ...target })) as { input: unknown[]; include?: unknown };
 }
 
@@ -133,7 +134,7 @@ describe('a request', () => {
   it.each(Object.keys(GOLDEN))('%s is the body kept beside it', (name) => {
     const [request, target] = GOLDEN[name] ?? [ask('')];
     const body = `${JSON.stringify(bodyOf(request, target), undefined, 2)}\n`;
-    expect(body).toBe(goldenFor(`responses-${name}.request.json`, body));
+    expect(body).toBe(golden.keep(`responses-${name}.request.json`, body));
   });
 
   it('says nothing of labels, effect, redaction, output schema or declared id', () => {

@@ -82,7 +82,7 @@ describe('the answers of a ScriptedModel', () => {
       for await (const event of new ScriptedModel([fails(new ModelError('overloaded', { status: 529 }), 'So')]).stream(hello, never))
         read.push(event);
     };
-    await expect(reading()).rejects.toMatchObject({ name: 'ModelError', options: { status: 529 } });
+    await expect(reading()).rejects.toMatchObject({ name: 'ModelError', status: 529 });
     expect(textOf(read)).toBe('So');
   });
 

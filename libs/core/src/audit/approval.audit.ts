@@ -21,10 +21,10 @@ export class ApprovalAudit extends ApprovalWitness {
   }
 
   private async record({ binding, request }: ApprovalRecord, event: AuditEvent): Promise<void> {
-    const { tenant, requesterId, runId, toolCallId, declaredId, instanceId } = binding;
+    const { tenant, requesterId, runId, subRunId, toolCallId, declaredId, instanceId } = binding;
     const subject = {
       ...(requesterId !== undefined && { actorId: requesterId }),
-      runId,
+      ...(subRunId === undefined ? { runId } : { runId: subRunId, rootRunId: runId }),
       toolCallId,
       step: request.step,
       declaredId,

@@ -29,6 +29,7 @@ export interface ToolDescription extends ToolSpec {
 interface Filling {
   readonly entries: ReadonlyMap<string, CatalogEntry>;
   readonly entities: EntityRegistry;
+  origins?: ReadonlyMap<string, ToolOrigin>;
 }
 
 /** Entities are classes of the application. */
@@ -41,6 +42,9 @@ export class ToolCatalog {
 
   /** `registry` knows the tools by name, and takes those that providers register while the application starts. */
   constructor(readonly registry: ToolRegistry) {}
+
+  /** Ids of tools that are no part of it, and that may join runs all the same. */
+  announced: readonly string[] = [];
 
   /** Fills the catalog, once; answers with the ids that two tools share. */
   load(tools: readonly CatalogEntry[], entities: EntityRegistry): readonly Finding[] {
@@ -81,6 +85,12 @@ export class ToolCatalog {
     const own = [...this.filled.entries.values()].map(({ tool: { spec, origin } }) => policyTool(spec, origin));
     const entities = entityTemplates(this.entities).map(({ spec }) => policyTool(spec, ENTITY_ORIGIN));
     return [...own, ...entities];
+  }
+
+  /** Where the tool of an id comes from, declared ids of entity tools included; undefined where there is none. */
+  originOf(id: string): ToolOrigin | undefined {
+    this.filled.origins ??= new Map(this.subjects().map(({ declaredId, origin }) => [declaredId, origin]));
+    return this.filled.origins.get(id);
   }
 
   find(declaredId: string): Tool | undefined {
@@ -132,6 +142,7 @@ export class ToolCatalog {
   }
 
   private problemWith(selector: ToolSelector): Problem | undefined {
+    if (typeof selector === 'string' && this.announced.includes(selector)) return undefined;
     if (typeof selector === 'string') return this.registry.isKnown(selector) ? undefined : this.registry.problemWith(selector);
     if (isToolPredicate(selector)) return undefined;
     const types = [...this.all().map(({ type }) => type), ...this.entities.definitions.map(({ type }) => type)];

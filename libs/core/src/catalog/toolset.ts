@@ -111,15 +111,18 @@ export class Toolset {
     return this.contents.removals.get(memberKey(declaredId, instanceId));
   }
 
-  /** What {@link remembering} takes; JSON. */
-  get tombstones(): SavedTombstones {
+  /** What was removed, and how to get each back; JSON. */
+  get removals(): SavedTombstones {
     return [...this.contents.removals];
   }
 
-  /** The toolset with what was removed from it before. */
-  remembering(tombstones: SavedTombstones): Toolset {
-    if (tombstones.length === 0) return this;
-    return new Toolset({ ...this.contents, removals: newestTombstones(tombstones) }, this.specs);
+  /** The same tools where another process left off: those of `order` first, and what is gone of them with how to get it back. */
+  resumed(order: readonly string[], gone: SavedTombstones): Toolset {
+    const known = order.flatMap((id) => this.find(id) ?? []);
+    const shown = new Map([...known, ...this.contents.shown.values()].map((tool) => [tool.spec.id, tool]));
+    const here = new Set(this.reachable.flatMap(({ id }) => keysOf(this.held(id))));
+    const removals = newestTombstones([...gone.filter(([key]) => !here.has(key)), ...this.contents.removals]);
+    return new Toolset({ ...this.contents, shown, removals });
   }
 
   /**
@@ -170,7 +173,7 @@ export class Toolset {
     const gone = new Map([...tools, ...behind].map((tool) => [tool.spec.id, tool]));
     const shown = new Map(this.contents.shown);
     for (const id of gone.keys()) shown.delete(id);
-    const tombstones = [...gone.values()].flatMap((tool) => tombstonesOf(tool, howToGetBack(tool)));
+    const tombstones = [...gone.values()].flatMap((tool) => keysOf(tool).map((key): [string, string] => [key, howToGetBack(tool)]));
     const removals = newestTombstones([...this.contents.removals, ...tombstones]);
     const instances = filtered(this.contents.instances, ({ spec }) => !gone.has(spec.id));
     // A removal behind a surface leaves the model shown what it was: the very array stays.
@@ -198,7 +201,7 @@ function refreshed(known: Tool | undefined, tool: Tool): Tool {
 /** Puts a tool where it was, or where it belongs: an entity's beside the others of its instance. What is there again was never removed. */
 function place(tool: Tool, { shown, instances, removals }: Draft): Tool {
   const { id } = tool.spec;
-  if (removals.size > 0) for (const [gone] of tombstonesOf(tool, '')) removals.delete(gone);
+  if (removals.size > 0) for (const key of keysOf(tool)) removals.delete(key);
   if (!tool.entity) return refreshed(shown.get(id), tool);
   const key = instanceKeyOf(tool);
   const beside = instances.get(key) ?? [];
@@ -218,7 +221,7 @@ function filtered(instances: Contents['instances'], isLeft: (tool: Tool) => bool
 }
 
 /** Under its rendered id, and of an entity's tool under the instance as well, however it is called. */
-function tombstonesOf(tool: Tool, text: string): SavedTombstones {
-  const own: [string, string] = [tool.spec.id, text];
-  return tool.entity ? [own, [memberKeyOf(tool, tool.entity), text]] : [own];
+function keysOf(tool: Tool | undefined): readonly string[] {
+  if (!tool) return [];
+  return tool.entity ? [tool.spec.id, memberKeyOf(tool, tool.entity)] : [tool.spec.id];
 }

@@ -4,6 +4,7 @@ import type { ToolExecutionOptions } from '../protocol/execution-options.js';
 import type { JsonValue } from '../protocol/json.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ReservedAllowance, ToolEffect, ToolLabels } from '../protocol/tool.js';
+import type { DirectiveDeclaration } from './directive.declaration.js';
 
 /** A class, a list of it, or either with options. */
 export type OutputShape = Type | readonly [Type] | { readonly type: Type | readonly [Type]; readonly nullable?: boolean };
@@ -56,6 +57,8 @@ interface ToolBasics {
    * is, and left out of it when it fails. Arguments that the ui may not see are taken out of what it returns.
    */
   readonly preview?: string;
+  /** Makes the call ask for its effect, which happens once, later, instead of having it. @default the effect happens in the call */
+  readonly directive?: DirectiveDeclaration;
 }
 
 /** What a tool declares. What may leave it is said by `output` or by `reveal`; a tool with neither does not start the app. */

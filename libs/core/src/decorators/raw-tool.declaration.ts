@@ -3,6 +3,7 @@ import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/sp
 import type { JSONSchema7 } from 'json-schema';
 import type { ToolPreview } from '../protocol/approval.js';
 import type { RunContext, ToolCallContext } from '../protocol/tool-call-context.js';
+import type { RawDirectiveDeclaration } from './directive.declaration.js';
 import type { LlmToolOptions } from './llm-tool.decorator.js';
 
 /** A schema of a library that follows Standard Schema and can say itself as JSON Schema, e.g. Zod 4 (https://standardschema.dev). */
@@ -14,7 +15,7 @@ export type RawInput<Input = unknown> = Type<Input> | StandardInput<Input> | JSO
 /** What a tool says of itself when it is no method of a provider. */
 export type RawToolDeclaration<Input = unknown> = Omit<
   LlmToolOptions,
-  'name' | 'output' | 'reveal' | 'idempotencyKey' | 'canCall' | 'preview'
+  'name' | 'output' | 'reveal' | 'idempotencyKey' | 'canCall' | 'preview' | 'directive'
 > & {
   /** The tool's id, with its namespace: `web__fetch_page`. */
   readonly id: string;
@@ -26,6 +27,8 @@ export type RawToolDeclaration<Input = unknown> = Omit<
   readonly canCall?: (run: RunContext) => boolean | Promise<boolean>;
   /** As in `@LlmTool()`, as a function. */
   preview?(this: void, input: Input, context: ToolCallContext): string | ToolPreview | Promise<string | ToolPreview>;
+  /** As in `@LlmTool()`, its `compensate` as a function. */
+  readonly directive?: RawDirectiveDeclaration<Input>;
 } & Pick<LlmToolOptions, 'output' | 'reveal'>;
 
 /** What a class needs to be a raw tool: a method `call`, and perhaps a static `tool` that describes it. */

@@ -1,4 +1,5 @@
 import type { Type } from '@nestjs/common';
+import type { SubRun } from '../protocol/sub-run.js';
 import type { ToolCallContext } from '../protocol/tool-call-context.js';
 import type { RawToolClass, RawToolDeclaration } from './raw-tool.declaration.js';
 
@@ -16,6 +17,8 @@ export class RawTool {
     readonly source: Executable<unknown>,
     /** The class it was made of, by which it can be selected. */
     readonly type?: Type,
+    /** Set where a call of it is a run. */
+    readonly subRun?: SubRun,
   ) {}
 }
 

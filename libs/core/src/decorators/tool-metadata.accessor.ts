@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { LLM_TOOL_METADATA, type LlmToolOptions, type OutputDeclaration, type OutputShape } from './llm-tool.decorator.js';
+import { ENTITY_RESOLVER_METADATA } from './tool-entity-resolver.decorator.js';
 import { TOOL_PARAMETERS_METADATA, type ToolParameter } from './tool-parameter.decorators.js';
 import { TOOL_PROVIDER_METADATA, type ToolProviderOptions } from './tool-provider.decorator.js';
 
@@ -22,6 +23,11 @@ export interface ResolvedOutput {
 /** The options of a class marked `@ToolProvider()`, its own or inherited; undefined for other classes. */
 export function providerOptionsOf(type: object): ToolProviderOptions | undefined {
   return Reflect.getMetadata(TOOL_PROVIDER_METADATA, type) as ToolProviderOptions | undefined;
+}
+
+/** What a class marked `@ToolEntityResolver()` resolves; `entity` is undefined where files import each other in a circle. */
+export function resolvedEntityOf(type: object): { readonly entity: Type | undefined } | undefined {
+  return Reflect.getMetadata(ENTITY_RESOLVER_METADATA, type) as { readonly entity: Type | undefined } | undefined;
 }
 
 /** Every method of a class that carries a decorator of ours, inherited and overridden ones included, in the order of declaration. */

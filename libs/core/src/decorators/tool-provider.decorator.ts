@@ -1,4 +1,5 @@
 import 'reflect-metadata';
+import type { Rehydrate } from '../protocol/entity-resolver.js';
 import type { ToolExecutionOptions } from '../protocol/execution-options.js';
 
 /** Options of a class whose methods are tools. A Nest provider has a namespace; an entity has a prefix and an id. */
@@ -12,6 +13,13 @@ export interface ToolProviderOptions {
    * in a list or a plain object. @default 'id'
    */
   readonly instanceIdProperty?: string | readonly string[];
+  /**
+   * The property or method of an entity that says whose it is. Where it is given, an instance of another tenant than the run's brings no tools, and is refused when
+   * a resolver gives it. @default nothing is known of it
+   */
+  readonly tenantProperty?: string;
+  /** When an instance is found anew by its `@ToolEntityResolver()`. @default 'always' where there is one, else 'never' */
+  readonly rehydrate?: Rehydrate;
   /** Validation, logging and result format of its tools; wins over the application's. */
   readonly execution?: ToolExecutionOptions;
 }

@@ -2,6 +2,7 @@ import type { Finding } from '../protocol/errors.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import { isReserved, propertyNamesOf, subsetProblems } from '../schema/schema.subset.js';
 import type { SchemaValidators } from '../schema/schema.validators.js';
+import { givenDirectiveFindings } from './directive.compiler.js';
 import { callFindings, toolExecutionFindings } from './execution.findings.js';
 import { labelFindings } from './label.findings.js';
 import { SAFE_TOOL_ID } from './tool-names.js';
@@ -29,7 +30,8 @@ export function contributedFindings(tool: Tool, rules: ContributionRules): Findi
     ...idFindings(at, tool),
     ...schemaFindings(at, spec, rules),
     ...labelFindings(at, spec.labels, spec.inputSchema),
-    ...ownHookFindings(at, tool),
+    ...ownHookFindings(at, { canCall: tool.canCall, preview: tool.preview }),
+    ...givenDirectiveFindings(at, tool.directive, { ...tool, effect: spec.effect }),
     ...callFindings(at, { ...tool, effect: spec.effect }),
     ...toolExecutionFindings(at, tool.execution),
   ];

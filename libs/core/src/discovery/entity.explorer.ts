@@ -1,12 +1,18 @@
 import type { Type } from '@nestjs/common';
 import type { ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
 import { providerOptionsOf, toolMethodsOf, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
+import { REHYDRATE, type Rehydrate } from '../protocol/entity-resolver.js';
 import type { Finding } from '../protocol/errors.js';
+import { OPERATIONS_KEY } from '../protocol/tool.js';
 import { exposedPropertiesOf } from '../schema/exposed-properties.accessor.js';
 import { EntityRegistry, type EntityDefinition, type EntityTool } from './entity.registry.js';
+import type { EntityLookup } from './entity.resolvers.js';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
+import { entityDirectiveFindings } from './directive.compiler.js';
 import { handlerOf, hasEnhancers } from './enhancer-metadata.accessor.js';
 import { toolExecutionFindings } from './execution.findings.js';
+import { PROVIDER_OPTIONS } from './tool-option-names.js';
+import { unknownOptions } from './unknown-options.js';
 import type { MethodLayers } from './method.layers.js';
 import { misplacedFindings } from './misplaced-tools.js';
 import { SAFE_PREFIX, TOOL_ID_LENGTH, prefixOf } from './tool-names.js';
@@ -21,6 +27,7 @@ const MAXIMAL_ID_LENGTH = 24;
 export interface EntityContainer {
   readonly layers: MethodLayers;
   readonly hosts: ReadonlyMap<Type, InstanceWrapper<object>>;
+  readonly lookups: ReadonlyMap<Type, EntityLookup>;
 }
 
 /**
@@ -66,6 +73,7 @@ export class EntityExplorer {
     this.findings.push(
       ...misplacedFindings(type),
       ...entityFindings(type, prefix, options),
+      ...unknownOptions(options, PROVIDER_OPTIONS, type.name),
       ...toolExecutionFindings(type.name, options.execution),
     );
     const longestName = Math.max(0, ...toolMethodsOf(type).map((method) => nameOf(method).length));
@@ -76,7 +84,18 @@ export class EntityExplorer {
         problem: `Its prefix and its longest tool name leave no room for an id within ${TOOL_ID_LENGTH} characters.`,
         remedy: 'Shorten the prefix or the name.',
       });
-    this.definitions.push({ type, prefix, idProperty: options.instanceIdProperty ?? 'id', tools, maxIdLength });
+    const lookup = this.container.lookups.get(type);
+    const { rehydrate = lookup ? 'always' : 'never', tenantProperty } = options;
+    this.findings.push(...rehydrationFindings(type, rehydrate, lookup));
+    this.definitions.push({
+      type,
+      prefix,
+      idProperty: options.instanceIdProperty ?? 'id',
+      ...(tenantProperty !== undefined && { tenantProperty }),
+      ...(lookup && rehydrate !== 'never' && { rehydration: { when: rehydrate, lookup } }),
+      tools,
+      maxIdLength,
+    });
     return returned;
   }
 
@@ -90,6 +109,7 @@ export class EntityExplorer {
       const declaredId = `${prefix}_*_${name}`;
       const { template, returns, findings } = this.compiler.compile({ type, method, declaredId });
       this.findings.push(...findings, ...nameFindings(at, name), ...collisionFindings(at, declaredId, places.get(name)));
+      this.findings.push(...entityDirectiveFindings(at, method.options?.directive));
       places.set(name, at);
       if (returns) returned.push(returns.type);
       const wrapper = this.container.hosts.get(type);
@@ -161,6 +181,12 @@ function entityFindings(
       problem: 'It is an entity and has a namespace.',
       remedy: 'An entity has a prefix: @ToolProvider({ prefix }).',
     });
+  if (exposedPropertiesOf(type).some(({ name }) => name === OPERATIONS_KEY))
+    findings.push({
+      at: type.name,
+      problem: `It shows "${OPERATIONS_KEY}", under which the model reads what can be called on an entity.`,
+      remedy: 'Give the property another name: @Expose({ name }).',
+    });
   if (toolMethodsOf(type).length === 0)
     findings.push({
       at: type.name,
@@ -168,6 +194,14 @@ function entityFindings(
       remedy: 'Mark a method @LlmTool(), or remove @ToolProvider().',
     });
   return findings;
+}
+
+function rehydrationFindings({ name: at }: Type, rehydrate: Rehydrate, lookup: EntityLookup | undefined): Finding[] {
+  if (!REHYDRATE.includes(rehydrate))
+    return [{ at, problem: `Its rehydrate is ${JSON.stringify(rehydrate)}.`, remedy: `Give one of ${REHYDRATE.join(', ')}.` }];
+  if (rehydrate === 'never' || lookup) return [];
+  const problem = `It wants its instances found anew (rehydrate: '${rehydrate}'), and nobody can find them.`;
+  return [{ at, problem, remedy: `Provide a class marked @ToolEntityResolver(${at}), or leave rehydrate out.` }];
 }
 
 function prefixCollisions(definitions: readonly EntityDefinition[]): Finding[] {

@@ -25,6 +25,7 @@ const OPTIONS: Readonly<Record<keyof ExecutionOptions, Values>> = {
   truncateLogs: { wanted: 'a number that is not negative', accept: (value) => typeof value === 'number' && value >= 0 },
   metadata: oneOf('none', 'inline'),
   resultFormat: oneOf('value', 'envelope'),
+  availableOperations: BOOLEAN,
 };
 const TOOL_OPTIONS: Readonly<Record<keyof ToolExecutionOptions, Values>> = { ...OPTIONS, selfManaged: BOOLEAN };
 

@@ -2,6 +2,7 @@ import type { JSONSchema7 } from 'json-schema';
 import type { Finding } from '../protocol/errors.js';
 import type { ToolLabels } from '../protocol/tool.js';
 import { nearestName } from './nearest-name.js';
+import { unknownOptions, type OptionNames } from './unknown-options.js';
 
 /** The values each label takes. */
 const VALUES = {
@@ -9,13 +10,13 @@ const VALUES = {
   reads: ['public', 'private'],
   egress: [true, false],
 } as const satisfies { readonly [Label in 'returns' | 'reads' | 'egress']: readonly ToolLabels[Label][] };
-const LABELS: readonly (keyof ToolLabels)[] = ['returns', 'reads', 'egress', 'accepts', 'decisive'];
-const ACCEPTED: readonly (keyof NonNullable<ToolLabels['accepts']>)[] = ['untrusted', 'private'];
+const LABELS: OptionNames<ToolLabels> = { returns: true, reads: true, egress: true, accepts: true, decisive: true };
+const ACCEPTED: OptionNames<NonNullable<ToolLabels['accepts']>> = { untrusted: true, private: true };
 
 /** What is wrong with a tool's labels. A slip in one of them would widen or narrow what policy lets through, and nobody would notice. */
 export function labelFindings(at: string, labels: Partial<ToolLabels> = {}, inputSchema: JSONSchema7 = {}): Finding[] {
   return [
-    ...unknownKeys(at, 'label', labels, LABELS),
+    ...unknownOptions(labels, LABELS, at, 'label'),
     ...Object.entries(VALUES).flatMap(([label, values]) => valueFindings(at, label, Reflect.get(labels, label), values)),
     ...acceptsFindings(at, labels.accepts),
     ...decisiveFindings(at, labels.decisive, Object.keys(inputSchema.properties ?? {})),
@@ -26,8 +27,8 @@ function acceptsFindings(at: string, accepts: unknown = {}): Finding[] {
   if (typeof accepts !== 'object' || accepts === null)
     return [{ at, problem: 'Its label "accepts" is no object.', remedy: 'Give { untrusted: true }, { private: true } or both.' }];
   return [
-    ...unknownKeys(at, 'label accepts', accepts, ACCEPTED),
-    ...ACCEPTED.flatMap((name) => valueFindings(at, `accepts.${name}`, Reflect.get(accepts, name), VALUES.egress)),
+    ...unknownOptions(accepts, ACCEPTED, at, 'label accepts'),
+    ...Object.keys(ACCEPTED).flatMap((name) => valueFindings(at, `accepts.${name}`, Reflect.get(accepts, name), VALUES.egress)),
   ];
 }
 
@@ -44,12 +45,6 @@ function decisiveFindings(at: string, decisive: unknown, known: readonly string[
       problem: `Its label "decisive" names "${name}", and the tool has no such argument.`,
       remedy: nearestName(name, known),
     }));
-}
-
-function unknownKeys(at: string, what: string, given: object, known: readonly string[]): Finding[] {
-  return Object.keys(given)
-    .filter((name) => !known.includes(name))
-    .map((name) => ({ at, problem: `There is no ${what} "${name}".`, remedy: nearestName(name, known) }));
 }
 
 function valueFindings(at: string, label: string, value: unknown, values: readonly unknown[]): Finding[] {

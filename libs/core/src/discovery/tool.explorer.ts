@@ -10,6 +10,7 @@ import { SchemaValidators } from '../schema/schema.validators.js';
 import { boundTool } from './bound-tool.js';
 import { EntityExplorer } from './entity.explorer.js';
 import { EntityRegistry } from './entity.registry.js';
+import { findResolvers } from './entity.resolvers.js';
 import { toolExecutionFindings } from './execution.findings.js';
 import { misplacedFindings } from './misplaced-tools.js';
 import { classOfProvider, isClass, isSingleton } from './provider-classes.js';
@@ -19,6 +20,8 @@ import { ProviderInstances } from './provider.instances.js';
 import { controllerFinding, portFindings } from './unheard-providers.js';
 import { ToolFeature } from './tool-feature.js';
 import { SAFE_TOOL_ID, namespaceOf } from './tool-names.js';
+import { PROVIDER_OPTIONS } from './tool-option-names.js';
+import { unknownOptions } from './unknown-options.js';
 import { ToolTemplateCompiler, placeOf, type DeclarationRules, type ToolTemplate } from './tool.template.js';
 
 /** What the application's declarations come to. */
@@ -72,16 +75,22 @@ export class ToolExplorer {
     const findings = found.flatMap((one) => one.findings);
     const returned = found.flatMap((one) => one.returned);
     const tools = found.flatMap((one) => one.tools);
-    const entities = new EntityExplorer(compiler, { layers: this.layers, hosts: this.entityHosts() }).explore(
-      this.namedEntities(),
-      returned,
-    );
+    const resolvers = findResolvers(this.discovery.getProviders(), this.instances);
+    const container = { layers: this.layers, hosts: this.entityHosts(), lookups: resolvers.lookups };
+    const named = [...this.namedEntities(), ...resolvers.lookups.keys()];
+    const entities = new EntityExplorer(compiler, container).explore(named, returned);
     const namespaces = new Map(providers.map(({ type }) => [namespaceOf(type, providerOptionsOf(type) ?? {}), type]));
     return {
       tools,
       entities: entities.registry,
       sources: this.instancesOf(ToolSource),
-      findings: [...findings, ...entities.findings, ...sharedNames(entities.registry, namespaces), ...this.unheard()],
+      findings: [
+        ...findings,
+        ...resolvers.findings,
+        ...entities.findings,
+        ...sharedNames(entities.registry, namespaces),
+        ...this.unheard(),
+      ],
     };
   }
 
@@ -128,6 +137,7 @@ export class ToolExplorer {
     const findings = [
       ...misplacedFindings(type),
       ...providerFindings(type, methods),
+      ...unknownOptions(options, PROVIDER_OPTIONS, type.name),
       ...toolExecutionFindings(type.name, options?.execution),
     ];
     if (!options) return { tools: [], returned: [], findings };

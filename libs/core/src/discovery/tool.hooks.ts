@@ -3,7 +3,7 @@ import type { RawToolDeclaration } from '../decorators/raw-tool.declaration.js';
 import { methodNamesOf, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
 import type { Finding } from '../protocol/errors.js';
 import type { RunContext, ToolCallContext } from '../protocol/tool-call-context.js';
-import type { Tool } from '../protocol/tool.js';
+import type { PerformedDirective, Tool } from '../protocol/tool.js';
 import { handlerOf } from './enhancer-metadata.accessor.js';
 import { callNamed } from './named-call.js';
 import { nearestName } from './nearest-name.js';
@@ -15,11 +15,19 @@ export type ToolTarget = (run: RunContext) => object | Promise<object>;
 export interface ToolHooks {
   readonly canCall?: (target: ToolTarget, run: RunContext) => boolean | Promise<boolean>;
   readonly preview?: (target: ToolTarget, input: unknown, context: ToolCallContext) => unknown;
+  /** Undoes what a directive of the tool did. */
+  readonly compensate?: (target: ToolTarget, input: unknown, performed: PerformedDirective, context: ToolCallContext) => unknown;
 }
+
+/** What a tool that is called on nothing declares of its hooks. */
+export type OwnHooks = Pick<RawToolDeclaration, 'canCall' | 'preview'> & { readonly compensate?: RawCompensation | undefined };
+
+type RawCompensation = NonNullable<NonNullable<RawToolDeclaration['directive']>['compensate']>;
 
 /** The hooks of a decorated method, which are methods beside it, looked up by name when they are asked. */
 export function methodHooks({ options }: ToolMethod): ToolHooks {
-  const { canCall, preview } = options ?? {};
+  const { canCall, preview, directive } = options ?? {};
+  const compensate = directive?.compensate;
   const { canCall: own } = ownHooks(typeof canCall === 'function' ? { canCall } : {});
   return {
     ...(own && { canCall: own }),
@@ -27,29 +35,34 @@ export function methodHooks({ options }: ToolMethod): ToolHooks {
     ...(preview !== undefined && {
       preview: async (target, input, context) => callNamed(await target(context), preview, [input, context]),
     }),
+    ...(compensate !== undefined && {
+      compensate: async (target, input, performed, context) => callNamed(await target(context), compensate, [input, performed, context]),
+    }),
   };
 }
 
 /** The hooks of a tool that is called on nothing. */
-export function ownHooks({ canCall, preview }: Pick<RawToolDeclaration, 'canCall' | 'preview'>): ToolHooks {
+export function ownHooks({ canCall, preview, compensate }: OwnHooks): ToolHooks {
   return {
     ...(canCall && { canCall: (_target, run) => canCall(run) }),
     ...(preview && { preview: (_target, input, context) => preview(input, context) }),
+    ...(compensate && { compensate: (_target, input, performed, context) => compensate(input, performed, context) }),
   };
 }
 
 /** Hooks that name no method of the class. */
 export function methodHookFindings(at: string, type: Type, { options }: ToolMethod): Finding[] {
-  const { canCall, preview } = options ?? {};
+  const { canCall, preview, directive } = options ?? {};
   return [
+    ...(directive?.compensate === undefined ? [] : namedFindings(at, type, 'compensate', directive.compensate)),
     ...(canCall === undefined || typeof canCall === 'function' ? [] : namedFindings(at, type, 'canCall', canCall)),
     ...(preview === undefined ? [] : namedFindings(at, type, 'preview', preview)),
   ];
 }
 
 /** Hooks of a tool that is no method, and so has none beside it. */
-export function ownHookFindings(at: string, hooks: Pick<Tool, 'canCall' | 'preview'>): Finding[] {
-  return Object.entries({ canCall: hooks.canCall, preview: hooks.preview })
+export function ownHookFindings(at: string, hooks: OwnHooks | Pick<Tool, 'canCall' | 'preview'>): Finding[] {
+  return Object.entries(hooks)
     .filter(([, hook]: [string, unknown]) => hook !== undefined && typeof hook !== 'function')
     .map(([name]) => ({ at, problem: `Its ${name} is no function.`, remedy: 'Give a function, or leave it out.' }));
 }

@@ -2,6 +2,7 @@ import type { Type } from '@nestjs/common';
 import type { JSONSchema7 } from 'json-schema';
 import { providerOptionsOf, resolveOutput, type ResolvedOutput, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
 import type { LlmToolOptions } from '../decorators/llm-tool.decorator.js';
+import type { RawToolDeclaration } from '../decorators/raw-tool.declaration.js';
 import type { RawTool } from '../decorators/raw-tool.js';
 import type { Finding } from '../protocol/errors.js';
 import { givenOptions, type ToolExecutionOptions } from '../protocol/execution-options.js';
@@ -14,11 +15,14 @@ import { subsetProblems } from '../schema/schema.subset.js';
 import { compileRawInput } from '../schema/raw.input.js';
 import type { SchemaValidators } from '../schema/schema.validators.js';
 import { argumentsOf, compileToolInput, withoutAllowed, type CompiledInput } from '../schema/tool.input.js';
+import { compileDirective, directiveFindings } from './directive.compiler.js';
 import { callFindings, toolExecutionFindings } from './execution.findings.js';
 import { labelFindings } from './label.findings.js';
 import { callNamed } from './named-call.js';
 import { isClassOrBelow } from './provider-classes.js';
+import { METHOD_OPTIONS, RAW_OPTIONS } from './tool-option-names.js';
 import { methodHookFindings, methodHooks, ownHookFindings, ownHooks, type ToolHooks } from './tool.hooks.js';
+import { unknownOptions } from './unknown-options.js';
 
 /** What all tools of one (class, method) share; compiled once, whatever the number of instances. */
 export interface ToolTemplate {
@@ -36,6 +40,8 @@ export interface ToolTemplate {
   readonly humanReadable?: NonNullable<Tool['humanReadable']>;
   readonly layers?: NonNullable<Tool['layers']>;
   readonly allowReserved?: NonNullable<Tool['allowReserved']>;
+  readonly directive?: NonNullable<Tool['directive']>;
+  readonly subRun?: NonNullable<Tool['subRun']>;
   readonly hooks: ToolHooks;
   readonly call: (target: object, input: unknown, context: ToolCallContext) => unknown;
 }
@@ -72,30 +78,37 @@ export class ToolTemplateCompiler {
     const call: ToolTemplate['call'] = (target, built, context) => callNamed(target, method.property, argumentsOf(method, built, context));
     const inherited = providerOptionsOf(declaration.type)?.execution;
     const compiled = this.assemble({ at, declaredId, options, input, call, hooks: methodHooks(method), ...(inherited && { inherited }) });
-    const findings = [...this.actorFindings(at, method), ...methodHookFindings(at, declaration.type, method)];
+    const findings = [
+      ...unknownOptions(options, METHOD_OPTIONS, at),
+      ...this.actorFindings(at, method),
+      ...methodHookFindings(at, declaration.type, method),
+    ];
     return withFindings(compiled, findings);
   }
 
   /** A tool that is no method; it is called on nothing. */
-  compileRaw({ declaration, at, source }: RawTool): CompiledTool {
+  compileRaw({ declaration, at, source, subRun }: RawTool): CompiledTool {
     const { id = '', input: declared, description = '', effect, canCall, preview, ...options } = declaration;
-    const own = { ...(canCall && { canCall }), ...(preview && { preview }) };
+    const compensate = options.directive?.compensate;
+    const own = { ...(canCall && { canCall }), ...(preview && { preview }), ...(compensate && { compensate }) };
     const reserved = withoutAllowed(this.rules.reservedArguments, options.allowReserved?.arguments);
     const input = compileRawInput({ at, reserved, input: declared }, this.validators);
     const call: ToolTemplate['call'] = (_target, built, context) => source.execute(built, context);
     const compiled = this.assemble({ at, declaredId: id, options: { ...options, description, effect }, input, call, hooks: ownHooks(own) });
-    const findings = ownHookFindings(at, own);
-    return withFindings(compiled, findings);
+    const findings = [...unknownOptions(declaration, RAW_OPTIONS, at), ...ownHookFindings(at, own)];
+    const { template } = compiled;
+    return withFindings(subRun && template ? { ...compiled, template: { ...template, subRun } } : compiled, findings);
   }
 
   private assemble(parts: ToolParts): CompiledTool {
-    const { at, options, input } = parts;
+    const { at, options, input, hooks } = parts;
     const output = this.compileOutput(at, options);
     const { returns } = output;
     const findings = [
       ...basicFindings(at, options),
       ...optionFindings(at, options),
       ...callFindings(at, options),
+      ...directiveFindings(at, options.directive, { ...options, ...input, preview: hooks.preview }),
       ...toolExecutionFindings(at, options.execution),
       ...labelFindings(at, options.labels, input.input.schema),
       ...input.findings,
@@ -157,8 +170,9 @@ interface CompiledOutput {
 }
 
 /** What every declaration says, however it is written; the effect may be missing until its finding was told. */
-type DeclaredOptions = Omit<LlmToolOptions, 'name' | 'effect' | 'canCall' | 'preview'> & {
+type DeclaredOptions = Omit<LlmToolOptions, 'name' | 'effect' | 'canCall' | 'preview' | 'directive'> & {
   readonly effect?: LlmToolOptions['effect'] | undefined;
+  readonly directive?: LlmToolOptions['directive'] | RawToolDeclaration['directive'];
 };
 
 interface ToolParts {
@@ -178,7 +192,9 @@ function toTemplate(
   output: CompiledOutput,
 ): ToolTemplate {
   const { effect = 'external_side_effect' } = options;
-  const semantics = { description: options.description, inputSchema: input.schema, ...(output.schema && { outputSchema: output.schema }) };
+  // What a directive answers is not what the method returns.
+  const outputSchema = !options.directive && output.schema && { outputSchema: output.schema };
+  const semantics = { description: options.description, inputSchema: input.schema, ...outputSchema };
   const labels: ToolLabels = {
     returns: 'untrusted',
     reads: 'private',
@@ -204,6 +220,7 @@ function toTemplate(
     ...((inherited ?? options.execution) && { execution: { ...givenOptions(inherited), ...givenOptions(options.execution) } }),
     ...(options.humanReadable && { humanReadable: options.humanReadable }),
     ...(options.allowReserved && { allowReserved: options.allowReserved }),
+    ...(options.directive && { directive: compileDirective(options.directive) }),
     hooks,
     call,
   };

@@ -1,7 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { isExpired } from '../approval/approval.service.js';
-import { ApprovalStore, type ApprovalAnswer, type ApprovalBinding, type ApprovalRecord } from '../protocol/approval.js';
+import {
+  ApprovalStore,
+  type ApprovalAnswer,
+  type ApprovalBinding,
+  type ApprovalRecord,
+  type ApprovalRequest,
+} from '../protocol/approval.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { ApprovalTerms, Decision } from '../protocol/policy.js';
 import type { Tool } from '../protocol/tool.js';
@@ -75,6 +81,7 @@ export class ApprovalGate {
   private async approved(call: JudgedCall): Promise<ReadArguments> {
     const { tool, input, decision, progress } = call;
     const { approvals } = progress.scope;
+    if (approvals.covers(decision)) return input;
     if (approvals.standingFor(tool.spec.declaredId, ruleOf(decision)) !== undefined) {
       if (progress.request.isHeld) throw new CallPending();
       return input;
@@ -89,10 +96,10 @@ export class ApprovalGate {
     return this.use(record, answer, call);
   }
 
-  /** What policy and the tool itself say may have changed while the run waited. */
+  /** What policy and the tool itself say may have changed while the run waited, and so may the entity it belongs to. */
   private async authoriseAgain({ tool, input, progress }: JudgedCall): Promise<ReadArguments> {
-    await this.policy.admit(tool, progress);
-    return this.authorise(tool, input, progress);
+    const admitted = await this.policy.admit(tool, progress);
+    return this.authorise(admitted, input, progress);
   }
 
   /** What this call asked for already, as long as all of it is the same. */
@@ -115,7 +122,7 @@ export class ApprovalGate {
     const record: ApprovalRecord = {
       request: {
         approvalId: randomUUID(),
-        runId: scope.run.runId,
+        ...whoWaits(scope),
         step: request.step,
         toolCallId: request.call.toolCallId,
         tool: tool.spec.id,
@@ -180,6 +187,11 @@ export class ApprovalGate {
   }
 }
 
+/** A sub-run does not wait by itself: the root run does, and is resumed. */
+function whoWaits({ run: { runId, path } }: ExecutionScope): Pick<ApprovalRequest, 'runId' | 'path'> {
+  return { runId: path?.[0] ?? runId, ...(path && { path }) };
+}
+
 function expiryOf({ expiresAfterMs = EXPIRES_AFTER_MS }: ApprovalTerms): number {
   return expiresAfterMs;
 }
@@ -204,7 +216,8 @@ function denialText({ reason }: ApprovalAnswer): string {
 function bindingOf({ tool, input, decision, progress: { scope, request } }: JudgedCall): ApprovalBinding {
   return {
     tenant: scope.run.tenant,
-    runId: scope.run.runId,
+    runId: scope.run.path?.[0] ?? scope.run.runId,
+    ...(scope.run.path && { subRunId: scope.run.runId }),
     requesterId: scope.actorId,
     toolCallId: request.call.toolCallId,
     declaredId: tool.spec.declaredId,

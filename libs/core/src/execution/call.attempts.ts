@@ -3,6 +3,7 @@ import type { ToolErrorCode } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
 import { readInput, type ReadArguments } from './argument.reader.js';
 import { CallFailure, failureOf, refuseWhenAborted } from './call.failure.js';
+import { CallPending } from './call.pending.js';
 import { CallLog } from './call.log.js';
 import type { CallProgress } from './execution.scope.js';
 import { fromCanonical } from './from-arguments.js';
@@ -45,6 +46,7 @@ export class CallAttempts {
         progress.attempt = number;
         return result;
       } catch (error) {
+        if (error instanceof CallPending) throw error;
         const failed = { number, error, code: failureOf(error).code, delay: delayAfter(error, number, progress) };
         this.log.attemptFailed(progress, failed);
         standing = outcomeOf(tool, standing, failed);

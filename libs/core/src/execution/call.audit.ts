@@ -2,6 +2,7 @@ import { Injectable, Logger, Optional } from '@nestjs/common';
 import { AuditTrail, type AuditDraft } from '../audit/audit.trail.js';
 import type { ApprovalRecord } from '../protocol/approval.js';
 import type { AuditEvent, AuditSubject } from '../protocol/audit.js';
+import type { DirectiveIntent } from '../protocol/directive.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ReservedAllowance, Tool } from '../protocol/tool.js';
 import type { ReadArguments } from './argument.reader.js';
@@ -34,6 +35,12 @@ export class CallAudit {
   async asked(tool: Tool, input: ReadArguments, { request }: ApprovalRecord, progress: CallProgress): Promise<void> {
     const { approvalId, reason, expiresAt } = request;
     await this.trail?.record(draftOf({ kind: 'approval-request', approvalId, reason, expiresAt }, progress, { tool, input }));
+  }
+
+  /** That an effect was asked for. */
+  async directed({ directiveId, key, type, subject }: DirectiveIntent, call: AuditedCall, progress: CallProgress): Promise<void> {
+    const event = { kind: 'directive-requested', directiveId, details: { key, type, subject } } as const;
+    await this.trail?.record(draftOf(event, progress, call));
   }
 
   /** The last word on a call. It is too late to undo anything, so what cannot be kept is logged. */
@@ -72,6 +79,7 @@ function subjectOf({ request, scope, tool }: CallProgress): AuditSubject {
   return {
     ...(scope.actorId !== undefined && { actorId: scope.actorId }),
     runId: scope.run.runId,
+    ...(scope.run.path?.[0] !== undefined && { rootRunId: scope.run.path[0] }),
     toolCallId: request.call.toolCallId,
     step: request.step,
     ...(tool ? { declaredId: tool.spec.declaredId } : { calledId: request.call.name }),

@@ -6,7 +6,7 @@ import { CallAdmission } from './call.admission.js';
 import { CallAudit } from './call.audit.js';
 import { CallFailure } from './call.failure.js';
 import { CallReader } from './call.reader.js';
-import type { CallProgress } from './execution.scope.js';
+import type { CallProgress, CallRequest, ExecutionScope } from './execution.scope.js';
 
 /** A call that may be made. */
 export interface AdmittedCall {
@@ -24,6 +24,11 @@ export class CallIntake {
     private readonly audit: CallAudit,
   ) {}
 
+  /** A call of which nothing is known yet. */
+  open(request: CallRequest, scope: ExecutionScope): CallProgress {
+    return this.reader.open(request, scope);
+  }
+
   /** Throws whatever keeps the call from being made, and `CallPending` where that is not decided yet. */
   async take(progress: CallProgress): Promise<AdmittedCall> {
     const { tool, input: sent } = await this.reader.read(progress);
@@ -31,10 +36,18 @@ export class CallIntake {
     const admitting = this.admission.admit(tool, sent, progress);
     const admitted = admitting instanceof Promise ? await admitting : admitting;
     progress.args = admitted.args;
+    if (progress.request.begun) return this.goOn(tool, admitted, progress);
     if (tool.allowReserved) await this.audit.optedOut(tool.allowReserved, { tool, input: admitted }, progress);
     const authorising = this.approvals.authorise(tool, admitted, progress);
     const input = authorising instanceof Promise ? await authorising : authorising;
     progress.args = input.args;
+    return { tool: progress.tool ?? tool, input }; // an entity's may have been found anew, after a wait
+  }
+
+  /** A sub-run that waited was let in when it began; what it does now is decided call by call. That the tool is still permitted was asked before. */
+  private async goOn(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<AdmittedCall> {
+    await this.audit.decided(tool, input, progress);
+    progress.args = progress.request.begun?.args ?? input.args;
     return { tool, input };
   }
 }

@@ -22,13 +22,14 @@ export class CallReader {
 
   /** A call of which nothing is known yet, but which tool it means where it is made over a surface. */
   open(request: CallRequest, scope: ExecutionScope): CallProgress {
-    const opened = { startedAt: new Date(), scope, options: this.rules.optionsFor(undefined, scope.options) };
+    const subRun = request.begun?.record;
+    const begun = { startedAt: new Date(), scope, options: this.rules.optionsFor(undefined, scope.options), ...(subRun && { subRun }) };
     const { toolset, limits } = scope;
     const { name: calledAs } = request.call;
     const surface = toolset.find(calledAs)?.surface;
     const routed = surface && meantCall(request.call, toolset, limits.argumentBytes);
-    if (!routed) return { ...opened, request };
-    return { ...opened, request: { ...request, call: routed.call }, routed: { tool: routed.tool, surface, calledAs } };
+    if (!routed) return { ...begun, request };
+    return { ...begun, request: { ...request, call: routed.call }, routed: { tool: routed.tool, surface, calledAs } };
   }
 
   /** The call is announced with its arguments as soon as they are known, and without them where they never are. */
@@ -37,10 +38,10 @@ export class CallReader {
     const announcement = { type: 'tool-call', step: request.step, toolCallId: request.call.toolCallId, tool: request.call.name } as const;
     try {
       const found = this.lookup.resolve(progress);
-      const tool = found instanceof Promise ? await found : found;
-      progress.tool = tool;
-      const admission = this.policy.admit(tool, progress);
-      if (admission) await admission;
+      const listed = found instanceof Promise ? await found : found;
+      progress.tool = listed;
+      const admission = this.policy.admit(listed, progress);
+      const tool = admission instanceof Promise ? await admission : admission;
       progress.options = this.rules.optionsFor(tool, scope.options);
       const input = await this.argumentReader.read(tool, progress);
       if (tool.surface) throw this.missing.failureOf(tool, input.args, progress);

@@ -4,6 +4,7 @@ import type { ToolFailure } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ReadArguments } from './argument.reader.js';
 import { CallFailure } from './call.failure.js';
+import type { DirectiveAttempt } from './directive.attempt.js';
 import type { CallProgress } from './execution.scope.js';
 import { declaredKeyOf, idempotencyKeyOf } from './idempotency-key.js';
 import { Interruption, untilAborted, withinTime } from './interruption.js';
@@ -20,24 +21,38 @@ export class EffectGuard {
 
   /** The outcome of a call that was already performed; undefined when it is this caller's to perform. Throws `unknown_outcome`. */
   async claim(tool: Tool, { built, canonical }: ReadArguments, progress: CallProgress): Promise<JournalOutcome | undefined> {
-    if (tool.spec.effect === 'read_only') return undefined;
+    if (isEffectless(tool)) return undefined;
     progress.idempotencyKey = declaredKeyOf(tool, built, progress);
-    const { run } = progress.scope;
-    const instance = tool.entity && { instanceId: tool.entity.instanceId };
-    const start = { ...keyOf(progress), runId: run.runId, declaredId: tool.spec.declaredId, ...instance, args: canonical };
+    const start = startOf(tool, canonical, progress);
+    const { performing } = progress.scope;
     const claim = await this.begin(tool, start, progress);
     switch (claim.status) {
       case 'started':
+        if (performing) await this.hold(start, performing);
         return undefined;
       case 'finished':
         return claim.outcome;
       case 'in_progress':
-        throw CallFailure.of(
-          'unknown_outcome',
-          'This call was begun before and nobody knows whether its effect took place. Do not repeat it; check first.',
-        );
+        await this.goOn(tool, progress);
+        return undefined;
       case 'conflict':
         throw CallFailure.of('execution_failed', conflictText(progress));
+    }
+  }
+
+  /** Of a call that was begun before: whoever performs it knows its key again, or nobody knows what became of it. */
+  private async goOn(tool: Tool, { request, scope }: CallProgress): Promise<void> {
+    if (scope.performing && tool.directive?.maybeRan === 'repeat') return scope.performing.begin();
+    if (!request.mayHaveRun || !tool.idempotencyKey) throw new CallFailure(BEGUN_BEFORE);
+  }
+
+  /** A directive that was lost meanwhile is somebody else's to perform, or cancelled. */
+  private async hold(key: JournalKey, performing: DirectiveAttempt): Promise<void> {
+    try {
+      await performing.begin();
+    } catch (error) {
+      await this.journal.release(key);
+      throw error;
     }
   }
 
@@ -57,17 +72,19 @@ export class EffectGuard {
 
   /** Keeps what the call came to. */
   async succeed(tool: Tool, outcome: JournalOutcome, progress: CallProgress): Promise<void> {
-    if (tool.spec.effect === 'read_only') return;
+    if (isEffectless(tool)) return;
     await this.settle(tool, progress, () => this.journal.finish(keyOf(progress), outcome));
   }
 
   /** Keeps a failure, but for two: a call that was interrupted before it began may be made yet, and one of which nobody knows stays begun for ever. */
   async fail(tool: Tool, failure: ToolFailure, progress: CallProgress): Promise<void> {
-    if (tool.spec.effect === 'read_only' || failure.code === 'unknown_outcome') return;
+    if (isEffectless(tool) || failure.code === 'unknown_outcome') return;
     const key = keyOf(progress);
     const hasNotBegun = failure.code === 'timeout' || failure.code === 'aborted';
+    // A directive keeps its failures itself, and may be attempted again.
+    const hasNoEffect = progress.scope.performing !== undefined && failure.code !== 'invalid_output';
     await this.settle(tool, progress, () =>
-      hasNotBegun ? this.journal.release(key) : this.journal.finish(key, { status: 'failed', failure }),
+      hasNotBegun || hasNoEffect ? this.journal.release(key) : this.journal.finish(key, { status: 'failed', failure }),
     );
   }
 
@@ -81,11 +98,25 @@ export class EffectGuard {
   }
 }
 
+const BEGUN_BEFORE: ToolFailure = {
+  code: 'unknown_outcome',
+  safeMessage: 'This call was begun before and nobody knows whether its effect took place. Do not repeat it; check first.',
+};
+/** A read; or a sub-run, which changes things by its calls alone: each of them has a key of its own. */
+function isEffectless({ spec, subRun }: Tool): boolean {
+  return spec.effect === 'read_only' || subRun !== undefined;
+}
+
 /** Without a key of its own a call conflicts only where a client used a request's id for another request. */
 function conflictText({ idempotencyKey }: CallProgress): string {
   return idempotencyKey === undefined
     ? 'This request was already used for another call, so the call was not made.'
     : 'This was already done with other arguments, so the call was not made. Check what was done before.';
+}
+
+function startOf({ spec, entity }: Tool, args: string, progress: CallProgress): JournalStart {
+  const instance = entity && { instanceId: entity.instanceId };
+  return { ...keyOf(progress), runId: progress.scope.run.runId, declaredId: spec.declaredId, ...instance, args };
 }
 
 function keyOf(progress: CallProgress): JournalKey {

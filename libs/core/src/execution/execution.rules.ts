@@ -2,7 +2,13 @@ import { DEFAULT_EXECUTION, givenOptions, type ExecutionOptions, type ToolExecut
 import type { Tool } from '../protocol/tool.js';
 
 /** What a tool that manages itself is spared. */
-const SELF_MANAGED: Partial<ExecutionOptions> = { validation: false, logging: false, metadata: 'none', resultFormat: 'value' };
+const SELF_MANAGED: Partial<ExecutionOptions> = {
+  validation: false,
+  logging: false,
+  metadata: 'none',
+  resultFormat: 'value',
+  availableOperations: false,
+};
 
 /** Which execution options hold for a call: the defaults, then the application's, the tool's (its provider's included) and the run's. */
 export class ExecutionRules {

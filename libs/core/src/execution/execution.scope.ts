@@ -4,15 +4,20 @@ import type { ExecutionOptions } from '../protocol/execution-options.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { Limits } from '../protocol/limits.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
-import type { ToolCall, ToolMessage } from '../protocol/message.js';
+import type { MessageLabels, ToolCall, ToolMessage } from '../protocol/message.js';
 import type { Decision, InformationFlow, PolicyActor, PolicyEngine } from '../protocol/policy.js';
+import type { SubRunRecord } from '../protocol/sub-run.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
+import type { EntityKey } from '../protocol/tool-injection.js';
 import type { Tool, ToolSurface } from '../protocol/tool.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
+import type { OperationsOn } from './available-operations.js';
 import type { CallCredentials } from './call.credentials.js';
+import type { DirectiveAttempt } from './directive.attempt.js';
 import type { ResultPages } from './result.pages.js';
 import type { RunApprovals } from './run.approvals.js';
+import type { BegunSubRun, SubRuns } from './sub-runs.js';
 
 /** Where a call is executed: whose run, which tools, under which policies and limits. */
 export interface ExecutionScope {
@@ -20,6 +25,8 @@ export interface ExecutionScope {
   readonly requestId: string;
   /** Part of the idempotency key, so that one actor's key never answers another. */
   readonly actorId: string | undefined;
+  /** In a sub-run the steps and indexes of the calls around it, from the root. Part of the idempotency key, so that no call has that of another. */
+  readonly place?: readonly number[];
   readonly toolset: Toolset;
   /** For whom policies decide. */
   readonly actor: PolicyActor;
@@ -37,6 +44,10 @@ export interface ExecutionScope {
   readonly agentName?: string;
   /** Attempts reads, and writes with a key of their own, again when that may help. @default false */
   readonly retry?: boolean;
+  /** Set where a directive is performed: then its effect happens, and is not asked for again. */
+  readonly performing?: DirectiveAttempt;
+  /** Performs tools whose call is a run; absent outside of a run, and where runs are nested as deep as they may be. */
+  readonly subRuns?: SubRuns;
   readonly signal: AbortSignal;
   /** May return a promise when the reader of the events is slow. Never throws. */
   emit(event: LoopEventBody): void | Promise<void>;
@@ -53,6 +64,10 @@ export interface CallRequest {
   readonly refusal?: ToolFailure;
   /** Set where an earlier call of the step waits for a decision: the call may ask for one as well, and is not made. */
   readonly isHeld?: boolean;
+  /** Set where a process that is gone may have begun the call. @default false */
+  readonly mayHaveRun?: boolean;
+  /** Set where the call is a sub-run that has begun, and waited. */
+  readonly begun?: BegunSubRun;
 }
 
 /** What the pipeline has found out about a call so far; the record is made from it, however far the call came. */
@@ -73,6 +88,10 @@ export interface CallProgress {
   credentials?: CallCredentials;
   /** From 1. @default 1 */
   attempt?: number;
+  /** Of a call that is a run, as far as it came. */
+  subRun?: SubRunRecord;
+  /** What the result is worth, where that is not the same for every call of the tool. */
+  labels?: MessageLabels;
 }
 
 /** What became of a call. */
@@ -83,6 +102,14 @@ export interface ToolOutcome {
   readonly tool?: Tool;
   /** What the tool's method returned, before any projection. Absent when it failed or was answered from the journal. */
   readonly live?: unknown;
+  /** The model's projection once more, with what can be called on the entities in it by now. Set where the model is to be told. */
+  readonly hinted?: (operationsOn: OperationsOn) => ToolMessage['content'];
+  /** The entities in `live` that a resolver finds again, of a call whose run waits. */
+  readonly entities?: readonly EntityKey[];
   /** Set where the call was not made yet, for want of a decision. */
   readonly isPending?: true;
+  /** Set where it is a run that waits. */
+  readonly begun?: BegunSubRun;
+  /** In the place of the tool's own. */
+  readonly labels?: MessageLabels;
 }

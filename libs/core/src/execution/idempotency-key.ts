@@ -6,9 +6,15 @@ import type { CallProgress } from './execution.scope.js';
 const MOST_CHARACTERS = 512;
 const SHOWN_SECRET = String(new Secret(undefined));
 
-/** The same for every attempt of a call: what its tool declares, else its place in the request, which is the same in every run of one request. */
+/**
+ * The same for every attempt of a call: that of its directive, or what its tool declares, else its place in the request, which is the same in every run of one
+ * request.
+ */
 export function idempotencyKeyOf({ request, scope, idempotencyKey }: CallProgress): string {
-  return idempotencyKey ?? JSON.stringify([scope.actorId ?? null, scope.requestId, request.step, request.index]);
+  const { performing, actorId, requestId, place = [] } = scope;
+  return (
+    performing?.idempotencyKey ?? idempotencyKey ?? JSON.stringify([actorId ?? null, requestId, ...place, request.step, request.index])
+  );
 }
 
 /**

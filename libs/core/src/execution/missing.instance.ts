@@ -30,12 +30,13 @@ export class MissingInstance {
     const { declaredId, instanceId } = meant;
     const denied = surface.offers.has(declaredId) ? this.denialOf(declaredId, progress) : unknownMethod(declaredId, progress);
     if (denied) return denied;
-    const who = `${prefixIn(declaredId)} ${JSON.stringify(shortened(instanceId))}`;
+    const prefix = prefixIn(declaredId);
     const howToGetBack = toolset.memberRemovalOf(declaredId, instanceId);
-    if (howToGetBack !== undefined) return CallFailure.of('tool_gone', `The tools of ${who} are no longer available. ${howToGetBack}`);
+    if (howToGetBack !== undefined)
+      return CallFailure.of('tool_gone', `The tools of that ${prefix} are no longer available. ${howToGetBack}`);
     // The instance is there, and this method of it is not for whoever calls.
     if (toolset.toolsOfInstance(instanceKey(declaredId, instanceId)).length > 0) return unknownMethod(declaredId, progress);
-    const message = `There is no ${who} in this run. ${hintFor(instanceId, toolset.instanceIds(declaredId))}`;
+    const message = `There is no ${prefix} ${JSON.stringify(shortened(instanceId))} in this run. ${hintFor(instanceId, toolset.instanceIds(declaredId))}`;
     return CallFailure.of('invalid_args', message, [{ pointer: '/id', message }]);
   }
 

@@ -1,5 +1,5 @@
 import type { LoopEventBody } from '../protocol/loop-event.js';
-import type { Audience, Tool } from '../protocol/tool.js';
+import type { Audience, ProjectionObserver, Tool } from '../protocol/tool.js';
 import { ProjectionError } from '../schema/projection.error.js';
 import type { CallProgress } from './execution.scope.js';
 
@@ -24,9 +24,14 @@ export class RedactionError extends Error {
 }
 
 /** What one audience may see of a value. Throws `RedactionError`. */
-export function projected(tool: Pick<Tool, 'output'>, value: unknown, audience: Audience): ReturnType<Tool['output']['project']> {
+export function projected(
+  tool: Pick<Tool, 'output'>,
+  value: unknown,
+  audience: Audience,
+  shown?: ProjectionObserver,
+): ReturnType<Tool['output']['project']> {
   try {
-    return tool.output.project(value, audience);
+    return tool.output.project(value, audience, shown);
   } catch (cause) {
     throw new RedactionError(audience, { cause });
   }

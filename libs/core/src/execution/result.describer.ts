@@ -3,9 +3,10 @@ import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
 import type { Attachment, RecordedAttachment } from '../protocol/attachment.js';
 import type { JsonValue } from '../protocol/json.js';
-import type { Audience, Tool } from '../protocol/tool.js';
+import type { Audience, ProjectionObserver, Tool } from '../protocol/tool.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import { readAttachments, type ReadAttachments } from './attached-media.js';
+import { ShownObjects, type Hinted } from './available-operations.js';
 import { CallFailure } from './call.failure.js';
 import { limitsOf } from './call-limits.js';
 import { cut } from './cut-text.js';
@@ -28,6 +29,8 @@ export interface DescribedResult {
   readonly truncated: boolean;
   /** Absent where there are none. */
   readonly attachments?: readonly RecordedAttachment[];
+  /** Set where the model may be told what can be called on the entities in it. */
+  readonly hinted?: Hinted;
 }
 
 /** Stage 8: checks a result against what the tool declares, projects it for model and ui, and cuts it to its byte budget. */
@@ -41,22 +44,33 @@ export class ResultDescriber {
   describe(tool: Tool, { live: returned, result: live, attachments }: InvokedResult, progress: CallProgress): DescribedResult {
     const { resultBytes: mostBytes } = limitsOf(progress);
     if (returned instanceof ResultPage) return describedPage(tool, returned, progress);
-    const model = this.project(tool, live, 'model', progress);
-    const problems = tool.spec.outputSchema ? this.validators.validate(tool.spec.outputSchema, model) : [];
-    if (problems.length > 0)
-      throw this.invalid(tool, problems.map(({ pointer, message }) => `${pointer || 'result'} ${message}`).join('; '));
+    const objects = progress.options.availableOperations ? new ShownObjects() : undefined;
+    const shown = this.project(tool, live, { audience: 'model', observer: objects?.observe }, progress);
+    const model = withoutSecrets(shown, progress);
+    this.assertDeclared(tool, model);
     const metadata = metadataOf(tool, progress);
-    const ui = withMetadata(this.project(tool, live, 'ui', progress), metadata);
+    const ui = withMetadata(withoutSecrets(this.project(tool, live, { audience: 'ui' }, progress), progress), metadata);
     const sentence = this.sentenceFor(tool, model, progress);
     const attached = attachments.length > 0 ? this.attached(tool, attachments, progress) : undefined;
-    const worded = resultText(tool, { live, value: withMetadata(model, metadata), sentence }, progress);
-    const text = attached?.note === undefined ? worded : `${worded}\n${attached.note}`;
+    const word = (value: JsonValue): string => {
+      const worded = resultText(tool, { live, value: withMetadata(value, metadata), sentence }, progress);
+      return attached?.note === undefined ? worded : `${worded}\n${attached.note}`;
+    };
+    const described = shortened(tool, word(model), mostBytes, progress);
+    const hinted = described.truncated ? undefined : objects?.hinted(() => word(withoutSecrets(shown, progress)), mostBytes);
     const uiText = JSON.stringify(ui);
     return {
-      ...shortened(tool, text, mostBytes, progress),
+      ...described,
+      ...(hinted && { hinted }),
       ui: Buffer.byteLength(uiText) > mostBytes ? cut(uiText, mostBytes) : ui,
       ...(attached && { attachments: attached.kept }),
     };
+  }
+
+  private assertDeclared(tool: Tool, model: JsonValue): void {
+    const problems = tool.spec.outputSchema ? this.validators.validate(tool.spec.outputSchema, model) : [];
+    if (problems.length > 0)
+      throw this.invalid(tool, problems.map(({ pointer, message }) => `${pointer || 'result'} ${message}`).join('; '));
   }
 
   private attached(tool: Tool, attachments: readonly Attachment[], { scope }: CallProgress): ReadAttachments {
@@ -76,10 +90,14 @@ export class ResultDescriber {
     }
   }
 
-  private project(tool: Tool, live: unknown, audience: Audience, { credentials }: CallProgress): JsonValue {
+  private project(
+    tool: Tool,
+    live: unknown,
+    { audience, observer }: { readonly audience: Audience; readonly observer?: ProjectionObserver | undefined },
+    { credentials }: CallProgress,
+  ): JsonValue {
     try {
-      const value = projected(tool, live, audience);
-      return credentials?.json(value) ?? value;
+      return projected(tool, live, audience, observer);
     } catch (error) {
       throw this.invalid(tool, error instanceof RedactionError ? error.message : 'the projection failed', { error, credentials });
     }
@@ -99,6 +117,11 @@ export class ResultDescriber {
       { cause: error },
     );
   }
+}
+
+/** Of a call that was handed credentials a copy that tells none of them. */
+function withoutSecrets(value: JsonValue, { credentials }: CallProgress): JsonValue {
+  return credentials?.json(value) ?? value;
 }
 
 /** What of a result's text fits, and where there is more the way to it. */

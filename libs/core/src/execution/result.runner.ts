@@ -4,6 +4,7 @@ import type { Tool } from '../protocol/tool.js';
 import type { ReadArguments } from './argument.reader.js';
 import { CallAttempts } from './call.attempts.js';
 import { CallFailure, failureOf } from './call.failure.js';
+import { CallPending } from './call.pending.js';
 import { EffectGuard } from './effect.guard.js';
 import type { CallProgress, ToolOutcome } from './execution.scope.js';
 import { RedactionError } from './redaction.error.js';
@@ -29,11 +30,12 @@ export class ResultRunner {
       await this.effects.succeed(tool, toOutcome(result), progress);
       return succeeded(progress, invoked.live, result);
     } catch (error) {
-      const failure = failureOf(error);
+      if (error instanceof CallPending) throw error;
+      const failure = progress.scope.performing?.read(error, tool) ?? failureOf(error);
       const cause = error instanceof CallFailure ? error.cause : undefined;
       if (cause instanceof RedactionError) await progress.scope.emit(cause.warning(tool, progress));
       await this.effects.fail(tool, failure, progress);
-      throw error instanceof CallFailure ? error : new CallFailure(failure, { cause: error });
+      throw error instanceof CallFailure && error.failure === failure ? error : new CallFailure(failure, { cause: cause ?? error });
     }
   }
 

@@ -17,6 +17,12 @@ export function retryDelay(error: unknown, attempt: number): number | undefined 
   return asked === undefined ? Math.random() * atMost(FIRST_MS * 2 ** (attempt - 1)) : atMost(asked);
 }
 
+/** Milliseconds that the error asks to be waited for, 0 where it says nothing. Undefined where another attempt would fail as well. */
+export function askedWait(error: unknown): number | undefined {
+  const cause = causeOf(error);
+  return cause && (askedFor(cause.thrown) ?? 0);
+}
+
 function atMost(ms: number): number {
   return Math.min(ms, LONGEST_MS);
 }

@@ -1,3 +1,10 @@
+import type { DirectiveApproval } from '../protocol/directive.js';
+import type { Decision } from '../protocol/policy.js';
+import { canonicalDeclaration } from '../schema/canonical-json.js';
+
+/** Between the versions of several policies that all ask. */
+const JOINED = ' + ';
+
 /** What a run does with a call that needs a person's yes. */
 export type ApprovalMode = 'suspend' | 'wait' | 'deny';
 
@@ -9,6 +16,8 @@ export class RunApprovals {
   constructor(
     readonly mode: ApprovalMode,
     saved: SavedApprovals = { asked: [], remembered: [] },
+    /** What a person said yes to before, where a directive is performed. */
+    private readonly given?: DirectiveApproval,
   ) {
     this.asked = new Map(saved.asked);
     this.remembered = new Map(saved.remembered);
@@ -29,6 +38,15 @@ export class RunApprovals {
 
   remember(declaredId: string, rule: string, approvalId: string): void {
     this.remembered.set(JSON.stringify([declaredId, rule]), approvalId);
+  }
+
+  /** Whether the yes that a directive was given answers all that policy asks for now. */
+  covers({ approval = [], policyVersion }: Decision): boolean {
+    if (!this.given) return false;
+    const { terms, policyVersion: approvedUnder } = this.given;
+    const met = new Set(terms.map(canonicalDeclaration));
+    const versions = new Set(approvedUnder.split(JOINED));
+    return approval.every((one) => met.has(canonicalDeclaration(one))) && policyVersion.split(JOINED).every((one) => versions.has(one));
   }
 
   save(): SavedApprovals {

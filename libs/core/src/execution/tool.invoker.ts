@@ -11,6 +11,7 @@ import type { CallProgress } from './execution.scope.js';
 import { explained } from './explained.error.js';
 import { Interruption, untilAborted } from './interruption.js';
 import { drain } from './result.drain.js';
+import { SubRunMethod } from './sub-run.method.js';
 import { ToolCallStorage } from './tool-call.storage.js';
 import { ToolMethod, type MethodAnswer } from './tool.method.js';
 import { ToolPlaces, type Leave } from './tool.places.js';
@@ -19,6 +20,14 @@ import { ToolPlaces, type Leave } from './tool.places.js';
 export interface InvokedResult extends MethodAnswer {
   /** What the interceptors made of it. */
   readonly result: unknown;
+}
+
+/** A call that goes on. */
+interface RunningCall {
+  readonly method: ToolMethod;
+  /** Set where it is a run. */
+  readonly inner: SubRunMethod | undefined;
+  readonly progress: CallProgress;
 }
 
 /** Stages 6 and 7: a place, interceptors, time budget and cancellation round the tool's method, which runs inside AsyncLocalStorage. */
@@ -42,19 +51,21 @@ export class ToolInvoker {
     let layers: ToolLayers | undefined;
     let leave: Leave | undefined;
     const onProgress = (value: unknown): void | Promise<void> => report.show(value, tool.output);
-    const method = new ToolMethod(tool, { input: built, context }, (result) => drain(result, onProgress, context.signal));
+    const inner = tool.subRun && new SubRunMethod(tool, tool.subRun, progress);
+    const method = new ToolMethod(inner?.performed ?? tool, { input: built, context }, (result) =>
+      drain(result, onProgress, context.signal),
+    );
+    const call: RunningCall = { method, inner, progress };
     try {
       if (tool.concurrency !== undefined) leave = await this.places.enter(tool.spec.declaredId, tool.concurrency, context.signal);
       // Within the time limit: of a request-scoped provider the layers are made with it.
       layers = tool.layers && (await untilAborted(Promise.resolve(tool.layers(progress.scope.run)), context.signal));
       const running = this.storage.run(context, () => drain(this.intercepted(method, layers), onProgress, context.signal));
       const result: unknown = running instanceof Promise ? await untilAborted(running, context.signal) : running;
+      inner?.assertEnded();
       return toInvoked(result, method);
     } catch (thrown) {
-      const error = discreet(thrown, progress);
-      if (context.signal.aborted) throw interrupted(method, Interruption.from(context.signal), error);
-      const failure = await explained(layers, thrown, { input: built, context }); // filters know it by its class
-      throw failure ? new CallFailure(failure, { cause: error }) : error;
+      throw await toFailure(thrown, layers, call);
     } finally {
       close();
       leave?.();
@@ -80,6 +91,16 @@ function toInvoked(returned: unknown, { answer }: ToolMethod): InvokedResult {
   const result = withoutAttachments(returned);
   const attachments = returned instanceof AttachedResult ? returned.attachments : (answer?.attachments ?? []);
   return { live: answer ? answer.live : result, result, attachments };
+}
+
+/** What is thrown for what a call threw. */
+async function toFailure(thrown: unknown, layers: ToolLayers | undefined, { method, inner, progress }: RunningCall): Promise<unknown> {
+  const { input, context } = method.invocation;
+  if (inner) return inner.thrown(thrown, context.signal);
+  const error = discreet(thrown, progress);
+  if (context.signal.aborted) return interrupted(method, Interruption.from(context.signal), error);
+  const failure = await explained(layers, thrown, { input, context }); // filters know it by its class
+  return failure ? new CallFailure(failure, { cause: error }) : error;
 }
 
 /** A tool that changes things may have changed them before it was interrupted. */

@@ -5,12 +5,13 @@ import type { ToolFailure } from '../protocol/tool-error.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import { toMediaPart } from './attached-media.js';
 import type { CallProgress, ToolOutcome } from './execution.scope.js';
+import type { BegunSubRun } from './sub-runs.js';
 import type { DescribedResult } from './result.describer.js';
 import { failureText } from './result.format.js';
 
 /** A call that succeeded just now. */
 export function succeeded(progress: CallProgress, live: unknown, result: DescribedResult): ToolOutcome {
-  const { content, ui, bytes, truncated, attachments } = result;
+  const { content, ui, bytes, truncated, attachments, hinted } = result;
   const record: ToolInvocationRecord = {
     ...basicRecord(progress),
     status: 'succeeded',
@@ -19,7 +20,8 @@ export function succeeded(progress: CallProgress, live: unknown, result: Describ
     resultBytes: bytes,
     ...(truncated && { truncated }),
   };
-  return { record, content: withParts(content, attachments), live, ...(progress.tool && { tool: progress.tool }) };
+  const withHints: ToolOutcome['hinted'] = hinted && ((operationsOn) => withParts(hinted(operationsOn) ?? content, attachments));
+  return { record, content: withParts(content, attachments), live, ...(withHints && { hinted: withHints }), ...whatOf(progress) };
 }
 
 /** A call that had been performed before; its effect did not happen again. */
@@ -37,19 +39,43 @@ function withParts(text: string, attachments: readonly RecordedAttachment[] = []
   return attachments.length === 0 ? text : [{ type: 'text', text }, ...attachments.map(toMediaPart)];
 }
 
+/** A call that asked for its effect. The model and the ui read the same answer. */
+export function requested(progress: CallProgress, directiveId: string, answer: JsonObject): ToolOutcome {
+  const content = JSON.stringify(answer);
+  const record: ToolInvocationRecord = {
+    ...basicRecord(progress),
+    status: 'succeeded',
+    result: answer,
+    directiveId,
+    resultBytes: Buffer.byteLength(content),
+  };
+  return { record, content, ...(progress.tool && { tool: progress.tool }) };
+}
+
 const DENIED = new Set<ToolFailure['code']>(['forbidden', 'policy_denied', 'approval_denied', 'tenant_override']);
 
 /** A call that was not made yet. Of it nothing is told but that it waits; its outcome follows when the run goes on. */
-export function pending(progress: CallProgress): ToolOutcome {
+export function pending(progress: CallProgress, begun?: BegunSubRun): ToolOutcome {
   const record: ToolInvocationRecord = { ...basicRecord(progress), status: 'waiting' };
-  return { record, content: '', isPending: true, ...(progress.tool && { tool: progress.tool }) };
+  return { record, content: '', isPending: true, ...(begun && { begun }), ...whatOf(progress) };
 }
 
 /** A call that was refused or failed. A tool that policy denies reads like one that does not exist. */
 export function failed(progress: CallProgress, failure: ToolFailure): ToolOutcome {
   const status = DENIED.has(failure.code) ? 'denied' : 'failed';
   const content = failureText(progress, failure);
-  return { record: { ...basicRecord(progress), status, error: failure }, content, ...(progress.tool && { tool: progress.tool }) };
+  return { record: { ...basicRecord(progress), status, error: failure }, content, ...whatOf(progress) };
+}
+
+function whatOf({ tool, labels }: CallProgress): Pick<ToolOutcome, 'tool' | 'labels'> {
+  return { ...(tool && { tool }), ...(labels && { labels }) };
+}
+
+/** A record as its event holds it: what a sub-run did was told as it happened. */
+export function shownRecord(record: ToolInvocationRecord): ToolInvocationRecord {
+  if (!record.subRun) return record;
+  const { toolCalls: _told, ...subRun } = record.subRun;
+  return { ...record, subRun };
 }
 
 /** Arguments as the ui may see them. */
@@ -59,7 +85,15 @@ export function shownArguments(args: JsonObject, hidden: readonly string[]): Jso
   return Object.fromEntries(entries);
 }
 
-function basicRecord({ request, startedAt, tool, args, decision, attempt = 1 }: CallProgress): Omit<ToolInvocationRecord, 'status'> {
+function basicRecord({
+  request,
+  startedAt,
+  tool,
+  args,
+  decision,
+  attempt = 1,
+  subRun,
+}: CallProgress): Omit<ToolInvocationRecord, 'status'> {
   const endedAt = new Date();
   return {
     toolCallId: request.call.toolCallId,
@@ -74,5 +108,6 @@ function basicRecord({ request, startedAt, tool, args, decision, attempt = 1 }: 
     startedAt,
     endedAt,
     durationMs: endedAt.getTime() - startedAt.getTime(),
+    ...(subRun && { subRun }),
   };
 }

@@ -6,11 +6,11 @@ import { CallAudit } from './call.audit.js';
 import { CallIntake } from './call.intake.js';
 import { CallLog } from './call.log.js';
 import { CallPending } from './call.pending.js';
-import { CallReader } from './call.reader.js';
+import { DirectiveRequests } from './directive.requests.js';
 import { EffectGuard } from './effect.guard.js';
 import type { CallProgress, CallRequest, ExecutionScope, ToolOutcome } from './execution.scope.js';
 import { ResultRunner } from './result.runner.js';
-import { failed, pending, replayed } from './tool.outcome.js';
+import { failed, pending, replayed, shownRecord } from './tool.outcome.js';
 
 /**
  * The only way a tool is executed, whoever asks. The stages, in their order:
@@ -19,7 +19,7 @@ import { failed, pending, replayed } from './tool.outcome.js';
  * 2. size and JSON of the arguments
  * 3. reserved names, schema, DTO
  * 4. Nest's guards and pipes, then policy's word on the arguments, and approval
- * 5. the journal, where the tool changes things
+ * 5. the journal, where the tool changes things; or a directive, which goes through all this again when it is performed
  * 6. a place, interceptors, time budget, cancellation; this and the next once more where a run tries again
  * 7. the method, inside AsyncLocalStorage
  * 8. the result: checked, projected, cut
@@ -31,16 +31,16 @@ export class ToolRunner {
   private readonly log = new CallLog();
 
   constructor(
-    private readonly reader: CallReader,
     private readonly intake: CallIntake,
     private readonly effects: EffectGuard,
     private readonly results: ResultRunner,
+    private readonly directives: DirectiveRequests,
     private readonly audit: CallAudit,
   ) {}
 
   /** Runs one call through every stage. Never throws: whatever happens, the call has exactly one outcome, or is pending. */
   async exec(request: CallRequest, scope: ExecutionScope): Promise<ToolOutcome> {
-    const progress = this.reader.open(request, this.shielded(scope));
+    const progress = this.intake.open(request, this.shielded(scope));
     const outcome = await this.attempt(progress)
       .catch((error: unknown) => this.toFailure(progress, error))
       .catch(() => failed(progress, unexplained())); // thrown was something that cannot even be looked at
@@ -48,7 +48,7 @@ export class ToolRunner {
     this.log.ended(progress, outcome.record);
     const recording = this.audit.ended(progress, outcome);
     if (recording) await recording;
-    const shown = progress.scope.emit({ type: 'tool-result', step: request.step, record: outcome.record });
+    const shown = progress.scope.emit({ type: 'tool-result', step: request.step, record: shownRecord(outcome.record) });
     if (shown) await shown;
     return outcome;
   }
@@ -56,6 +56,7 @@ export class ToolRunner {
   private async attempt(progress: CallProgress): Promise<ToolOutcome> {
     const { tool, input } = await this.intake.take(progress);
     refuseWhenAborted(progress.scope.signal);
+    if (tool.directive && !progress.scope.performing) return this.directives.request(tool, tool.directive, input, progress);
     const performed = await this.effects.claim(tool, input, progress);
     if (performed) return replayed(progress, performed);
     this.log.started(tool, progress);
@@ -77,7 +78,7 @@ export class ToolRunner {
   }
 
   private toFailure(progress: CallProgress, thrown: unknown): ToolOutcome {
-    if (thrown instanceof CallPending) return pending(progress);
+    if (thrown instanceof CallPending) return pending(progress, thrown.begun);
     const error = discreet(thrown, progress);
     const told = failureOf(error);
     const failure = progress.credentials?.failure(told) ?? told;

@@ -12,11 +12,13 @@ const logger = new Logger('ToolInjection');
 interface Beginning extends Pick<InjectionRules, 'exclude' | 'entities'> {
   readonly strategies: readonly ToolInjectionStrategy[];
   readonly reserve: RunReserve;
+  /** Leaves out what may not be applied at all. */
+  readonly admit: (injection: ToolInjection) => ToolInjection;
 }
 
 /** What a run starts with: what nobody keeps back, and behind it what its strategies give from the start, in their order. */
 export function begunToolset(
-  { strategies, reserve, exclude, entities }: Beginning,
+  { strategies, reserve, exclude, entities, admit }: Beginning,
   { limits, ...scope }: Pick<InjectionRules, 'run' | 'actor' | 'policies' | 'limits'>,
   records: readonly ToolInvocationRecord[] = [],
 ): Toolset {
@@ -28,7 +30,7 @@ export function begunToolset(
   let toolset = Toolset.of(dispatcher ? [...reserve.kept, dispatcher] : reserve.kept);
   for (const strategy of strategies) {
     const begun = begin(strategy, { run, records, room, toolset: toolset.specs, withheld: reserve.of(strategy) });
-    if (begun) toolset = applyPermitted(toolset, begun, rules, { step: 0, strategy: strategy.name, injected: [] }).toolset;
+    if (begun) toolset = applyPermitted(toolset, admit(begun), rules, { step: 0, strategy: strategy.name, injected: [] }).toolset;
   }
   return toolset;
 }

@@ -28,7 +28,7 @@ export function groupedTools(tools: readonly Tool[]): readonly (readonly Tool[])
       last.push(tool);
       continue;
     }
-    const key = tool.entity ? instanceKeyOf(tool) : `${tool.spec.id} ${tool.spec.declaredId}`;
+    const key = tool.entity ? instanceKeyOf(tool) : `${tool.origin.source} ${tool.spec.id} ${tool.spec.declaredId}`;
     last = groups.get(key) ?? [];
     if (last.push(tool) === 1) groups.set(key, last);
   }
@@ -66,5 +66,6 @@ function groupOf(tools: readonly Tool[], known: (id: string) => Tool | undefined
 
 /** An id that stands for another declaration is never overwritten. */
 function isTaken(tool: Tool, known: Tool): boolean {
-  return known.spec.declaredId !== tool.spec.declaredId || known.entity?.instanceId !== tool.entity?.instanceId;
+  const isOfSameSource = known.origin.source === tool.origin.source && known.origin.trusted === tool.origin.trusted;
+  return !isOfSameSource || known.spec.declaredId !== tool.spec.declaredId || known.entity?.instanceId !== tool.entity?.instanceId;
 }

@@ -1,3 +1,4 @@
+import { groupedId } from '../catalog/entity-keys.js';
 import { selects } from '../catalog/tool.selection.js';
 import type { ToolCatalog } from '../catalog/tool.catalog.js';
 import type { Toolset } from '../catalog/toolset.js';
@@ -11,7 +12,7 @@ import type { Tool } from '../protocol/tool.js';
 import { EntitySurfaces, type EntityMember } from './entity.surfaces.js';
 
 /** What decides on the tools of entities before there are any. */
-interface OfferRules {
+export interface OfferRules {
   readonly run: RunContext;
   readonly actor: PolicyActor;
   readonly policies: readonly PolicyEngine[];
@@ -27,18 +28,18 @@ export class EntityOffers {
 
   offerFor(surface: EntitySurface, rules: OfferRules): EntityOffer {
     this.known ??= new EntitySurfaces(this.catalog.entities);
-    return new EntityOffer(surface, this.known, surface === 'dispatcher' ? this.dispatcherFor(this.known, rules) : undefined);
+    return new EntityOffer(surface, this.known, surface === 'dispatcher' ? dispatcherFor(this.known, rules) : undefined);
   }
+}
 
-  /** A method that decides itself who calls it can be asked of an instance only: a strict listing tells nothing of it beforehand. */
-  private dispatcherFor(surfaces: EntitySurfaces, { run, actor, policies, exclude, strictListing }: OfferRules): Tool | undefined {
-    const offered = surfaces.members.filter(({ spec, origin, when }) => {
-      const isExcluded = exclude.some((selector) => selects(selector, { tool: { spec } }));
-      return !isExcluded && decide(policies, subjectOf({ spec, origin }, actor)).kind !== 'deny' && (when?.(run) ?? true);
-    });
-    const described = strictListing ? offered.filter(({ isSelective }) => !isSelective) : offered;
-    return surfaces.dispatcherFor(idsOf(offered), idsOf(described));
-  }
+/** A method that decides itself who calls it can be asked of an instance only: a strict listing tells nothing of it beforehand. */
+function dispatcherFor(surfaces: EntitySurfaces, { run, actor, policies, exclude, strictListing }: OfferRules): Tool | undefined {
+  const offered = surfaces.members.filter(({ spec, origin, when }) => {
+    const isExcluded = exclude.some((selector) => selects(selector, { tool: { spec } }));
+    return !isExcluded && decide(policies, subjectOf({ spec, origin }, actor)).kind !== 'deny' && (when?.(run) ?? true);
+  });
+  const described = strictListing ? offered.filter(({ isSelective }) => !isSelective) : offered;
+  return surfaces.dispatcherFor(idsOf(offered), idsOf(described));
 }
 
 function idsOf(members: readonly EntityMember[]): string[] {
@@ -68,6 +69,18 @@ export class EntityOffer {
     const hidden = tools.filter(({ spec }) => !toolset.find(spec.id));
     const declaredIds = [...new Set(hidden.map(({ spec }) => spec.declaredId))];
     return this.all(declaredIds).filter(({ spec }) => !toolset.find(spec.id));
+  }
+
+  /** The surfaces of these ids, where a run goes on in another process. */
+  surfacesNamed(ids: readonly string[]): readonly Tool[] {
+    const named = new Set(ids);
+    const grouped = this.surfaces.members.filter(({ spec }) => named.has(groupedId(spec.declaredId)));
+    return grouped.flatMap(({ spec }) => this.surfaces.groupedFor(spec.declaredId) ?? []);
+  }
+
+  /** The same for a run within the run, which may call less. */
+  within(rules: OfferRules): EntityOffer {
+    return new EntityOffer(this.surface, this.surfaces, this.dispatcher && dispatcherFor(this.surfaces, rules));
   }
 
   private all(declaredIds: readonly string[]): readonly Tool[] {

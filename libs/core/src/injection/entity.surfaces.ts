@@ -1,5 +1,6 @@
 import type { JSONSchema7 } from 'json-schema';
 import { DISPATCHER_ID, groupedId, methodIn, prefixIn } from '../catalog/entity-keys.js';
+import type { Toolset } from '../catalog/toolset.js';
 import type { EntityDefinition, EntityRegistry, EntityTool } from '../discovery/entity.registry.js';
 import { idWords } from '../discovery/instance-id.js';
 import { isJsonObject, type JsonValue } from '../protocol/json.js';
@@ -78,6 +79,15 @@ export class EntitySurfaces {
     if (this.dispatchers.size > MOST_DISPATCHERS && oldest !== undefined) this.dispatchers.delete(oldest);
     return made;
   }
+}
+
+/** How the model calls a tool of an entity: by its id, or over the surface that it is shown, with the instance. */
+export function operationName({ spec, entity }: Tool, toolset: Toolset): string {
+  if (!entity || toolset.find(spec.id)) return spec.id;
+  const { declaredId } = spec;
+  const { instanceId: id } = entity;
+  if (toolset.find(groupedId(declaredId))) return `${groupedId(declaredId)}(${JSON.stringify({ id })})`;
+  return `${DISPATCHER_ID}(${JSON.stringify({ entity: prefixIn(declaredId), id, method: methodIn(declaredId) })})`;
 }
 
 function groupedTool({ definition, template: { spec } }: EntityMethod): Tool {

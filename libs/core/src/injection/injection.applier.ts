@@ -45,8 +45,6 @@ export interface InjectionPlace {
   readonly step: number;
   readonly strategy: string;
   readonly injected: readonly ToolSpec[];
-  /** The call whose result is looked at, for a model that wants the same again. */
-  readonly returnedBy?: string;
 }
 
 /**
@@ -78,7 +76,7 @@ export function applyPermitted(
   );
   const groups = groupedTools(permittedOf(injection.add ?? [], rules));
   const change = changeOf(groups, removal.toolset, rules, place);
-  for (const { tools } of change.taken) if (tools[0]?.entity) rules.instances.returned(tools[0], place.returnedBy);
+  for (const { tools } of change.taken) if (tools[0]?.entity) rules.instances.used(tools[0]);
   const events: LoopEventBody[] = [
     ...(injection.warnings ?? []).map(({ code, message }) => ({ type: 'warning', step, code, message }) as const),
     ...removedEvents(removal.removed, step, strategy),

@@ -30,7 +30,7 @@ export function withoutOldest({ excess, taken }: InstanceRoom, toolset: Toolset,
   const going: Tool[] = [];
   const keys: string[] = [];
   let left = excess;
-  for (const key of instances.keys()) {
+  for (const key of instances.oldest()) {
     if (left <= 0) break;
     if (staying.has(key)) continue;
     keys.push(key);
@@ -38,11 +38,12 @@ export function withoutOldest({ excess, taken }: InstanceRoom, toolset: Toolset,
     if (tools.length > 0) left -= 1;
     going.push(...tools);
   }
-  const removal = toolset.withoutTools(going, (tool) => howToGetBack(instances.sourceOf(tool)));
+  const removal = toolset.withoutTools(going, howToGetBack);
   instances.forget(keys);
   return removal;
 }
 
-function howToGetBack(source: string): string {
-  return `Newer ones took the place. To have it back, get it again from ${source}.`;
+/** An instance's id may be anybody's words, so it is not in what we say. */
+function howToGetBack({ givenBy = 'the tool that returned it' }: Tool): string {
+  return `Newer ones took the place. To have it back, get it again from ${givenBy}.`;
 }

@@ -57,7 +57,7 @@ export class ProviderWalk {
     const add = (child: unknown, type: Type | undefined): void => {
       if (isObject(child)) children.push({ value: child, declared: type });
     };
-    if (shown) for (const one of shown.properties) add(Reflect.get(value, one.property), one.declared);
+    if (shown) for (const one of shown.properties) add(readOf(value, one.property), one.declared);
     else for (const item of itemsOf(value)) add(item, isIterable(value) ? declared : undefined);
     return children;
   }
@@ -84,12 +84,34 @@ export class ProviderWalk {
   }
 }
 
-/** Of a list, set or map its elements; of a plain object its values. */
-function itemsOf(value: object): Iterable<unknown> {
-  if (value instanceof Map) return value.values();
-  if (isIterable(value)) return value;
-  const values: unknown[] = isPlain(value) ? Object.values(value) : [];
-  return values;
+/** Of a list, set or map its elements; of a plain object its values. No more than are looked at, since an iterable may have no end. */
+function itemsOf(value: object): readonly unknown[] {
+  if (value instanceof Map) return firstOf(value.values());
+  if (isIterable(value)) return firstOf(value);
+  return isPlain(value) ? Object.keys(value).map((name) => readOf(value, name)) : [];
+}
+
+/** What an iterable gives until it fails, or has given as much as is looked at. */
+function firstOf(items: Iterable<unknown>): readonly unknown[] {
+  const first: unknown[] = [];
+  try {
+    for (const item of items) {
+      first.push(item);
+      if (first.length >= MOST_OBJECTS) break;
+    }
+  } catch {
+    // what came before it failed was shown
+  }
+  return first;
+}
+
+/** A getter that gave its value when the result was shown may throw when it is asked again. */
+function readOf(value: object, property: string): unknown {
+  try {
+    return Reflect.get(value, property);
+  } catch {
+    return undefined;
+  }
 }
 
 function isPlain(value: object): boolean {

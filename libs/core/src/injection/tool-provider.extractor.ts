@@ -1,9 +1,12 @@
 import { Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { boundTool } from '../discovery/bound-tool.js';
-import { instanceIdOf, type EntityDefinition, type EntityTool } from '../discovery/entity.registry.js';
-import type { EntityReference, Tool } from '../protocol/tool.js';
-import type { EntityHandles, InjectionResult, ToolInjection } from '../protocol/tool-injection.js';
+import { instanceIdOf, isForeign, type EntityDefinition, type EntityTool } from '../discovery/entity.registry.js';
+import type { OperationsOn } from '../execution/available-operations.js';
+import { HeldInstance } from '../discovery/held.instance.js';
+import type { RunContext } from '../protocol/tool-call-context.js';
+import type { EntityReference, Tool, ToolSpec } from '../protocol/tool.js';
+import type { EntityHandles, EntityKey, InjectionResult, ToolInjection } from '../protocol/tool-injection.js';
 import type { WarningCode } from '../protocol/loop-event.js';
 import { classOf } from '../schema/exposed-properties.accessor.js';
 import { ProviderWalk } from './provider.walk.js';
@@ -13,10 +16,11 @@ export interface ExtractionContext {
   readonly handles: EntityHandles;
   /** Of the tools that will be made; 1 for what a service tool returned. */
   readonly depth: number;
+  readonly run: Pick<RunContext, 'tenant'>;
 }
 
 /** What a tool returned, with what its declaration lets the model see of it. */
-export type ShownResult = Pick<InjectionResult, 'live' | 'returns' | 'tool'>;
+export type ShownResult = Pick<InjectionResult, 'live' | 'entities' | 'returns' | 'tool' | 'calledAs'>;
 
 interface Warning {
   readonly code: WarningCode;
@@ -31,17 +35,64 @@ export class ToolProviderExtractor {
   constructor(private readonly catalog: ToolCatalog) {}
 
   extract(result: ShownResult, context: ExtractionContext): Required<Pick<ToolInjection, 'add' | 'warnings'>> {
-    const add: Tool[] = [];
+    const add = this.foundAgain(result, context);
     const warnings = new Map<string, Warning>();
+    const { handles, depth, run } = context;
     for (const instance of this.objectsIn(result)) {
       const definition = this.catalog.entities.find(instance);
-      const instanceId = definition && idOf(definition, instance);
-      if (definition && instanceId !== undefined) add.push(...bindTools(definition, instance, instanceId, context));
+      const instanceId = definition && idOf(definition, instance, run.tenant);
+      if (definition && instanceId !== undefined) {
+        const held = new HeldInstance(definition, instanceId, instance);
+        add.push(...bindTools(definition, held, { instanceId, depth, handles, givenBy: result.calledAs ?? result.tool.id }));
+      }
       const warning = instanceId === undefined && this.warningFor(instance, definition);
       if (warning) warnings.set(warning.message, warning);
     }
     const plain = add.length === 0 && warnings.size === 0 ? this.plainWarning(result) : undefined;
     return { add, warnings: plain ? [plain] : [...warnings.values()] };
+  }
+
+  /** The entities of a result that a resolver would find again: what is left of it where the run goes on in another process. */
+  keysIn(result: ShownResult, { tenant }: Pick<RunContext, 'tenant'>): readonly EntityKey[] {
+    const keys = new Map<string, EntityKey>();
+    for (const instance of this.objectsIn(result)) {
+      const definition = this.catalog.entities.find(instance);
+      const instanceId = definition?.rehydration && idOf(definition, instance, tenant);
+      if (!definition || instanceId === undefined) continue;
+      const { prefix } = definition;
+      keys.set(keyOf(prefix, instanceId), { prefix, instanceId });
+    }
+    return [...keys.values()];
+  }
+
+  /** The one place that says how a run names what can be done with an instance: by those of its tools that are the instance's own. */
+  namesFor(
+    tools: readonly Tool[],
+    { tenant }: Pick<RunContext, 'tenant'>,
+    nameOf: (tool: Tool) => string = ({ spec }) => spec.id,
+  ): OperationsOn {
+    const names = new Map<string, string[]>();
+    for (const tool of tools) {
+      const { spec, entity } = tool;
+      if (!entity) continue;
+      const key = keyOf(prefixIn(spec), entity.instanceId);
+      const known = names.get(key);
+      if (known) known.push(nameOf(tool));
+      else names.set(key, [nameOf(tool)]);
+    }
+    return (instance) => {
+      const definition = this.catalog.entities.find(instance);
+      const instanceId = definition && idOf(definition, instance, tenant);
+      return (definition && instanceId !== undefined && names.get(keyOf(definition.prefix, instanceId))) || [];
+    };
+  }
+
+  private foundAgain({ entities = [], tool, calledAs = tool.id }: ShownResult, { handles, depth }: ExtractionContext): Tool[] {
+    return entities.flatMap(({ prefix, instanceId }) => {
+      const definition = this.catalog.entities.withPrefix(prefix);
+      if (!definition?.rehydration) return [];
+      return bindTools(definition, new HeldInstance(definition, instanceId), { instanceId, depth, handles, givenBy: calledAs });
+    });
   }
 
   /** Rows of an ORM are shown well enough, and bring no tools: whoever declared an entity expects them. */
@@ -64,9 +115,10 @@ export class ToolProviderExtractor {
   private warningFor(instance: object, definition: EntityDefinition | undefined): Warning | undefined {
     const name = classOf(instance)?.name ?? 'object';
     if (definition) {
+      const wanted = definition.tenantProperty === undefined ? '' : ", or is another tenant's";
       return {
         code: 'injection_failed',
-        message: `A ${name} has no "${[definition.idProperty].flat().join('", "')}" that could identify it, so its tools were not added. See @ToolProvider({ instanceIdProperty }).`,
+        message: `A ${name} has no "${[definition.idProperty].flat().join('", "')}" that could identify it${wanted}, so its tools were not added. See @ToolProvider({ instanceIdProperty }).`,
       };
     }
     if (!this.catalog.entities.isUnknownProvider(instance)) return undefined;
@@ -77,32 +129,72 @@ export class ToolProviderExtractor {
   }
 }
 
-/** An instance whose id cannot be read has none; the others of the result are not to suffer for it. */
-function idOf(definition: EntityDefinition, instance: object): string | undefined {
+function keyOf(prefix: string, instanceId: string): string {
+  return JSON.stringify([prefix, instanceId]);
+}
+
+/** The prefix in an entity tool's declared id: no prefix has a `_`. */
+export function prefixIn({ declaredId }: Pick<ToolSpec, 'declaredId'>): string {
+  return declaredId.slice(0, declaredId.indexOf('_'));
+}
+
+/** An instance whose id cannot be read has none, nor has one of another tenant; the others of the result are not to suffer for it. */
+function idOf(definition: EntityDefinition, instance: object, tenant: string): string | undefined {
   try {
-    return instanceIdOf(definition, instance);
+    return isForeign(definition, instance, tenant) ? undefined : instanceIdOf(definition, instance);
   } catch {
     return undefined;
   }
 }
 
+/** How a run knows an instance. */
+export interface KnownInstance extends Pick<EntityReference, 'instanceId' | 'depth'> {
+  readonly handles: EntityHandles;
+  /** The tool that returned it, as the model called it. */
+  readonly givenBy: string;
+}
+
 /** The tools of one instance. One compiled template per method serves every instance. */
-function bindTools(definition: EntityDefinition, instance: object, instanceId: string, { handles, depth }: ExtractionContext): Tool[] {
+export function bindTools(
+  definition: EntityDefinition,
+  held: HeldInstance,
+  { instanceId, depth, handles, givenBy }: KnownInstance,
+): Tool[] {
   const name = handles.nameOf(definition.type, instanceId, definition.maxIdLength);
   const entity: EntityReference = { provider: definition.type.name, instanceId, depth };
   return definition.tools.map((tool) =>
-    bindTool(tool, { instance, entity, id: `${definition.prefix}_${name}_${tool.name}`, isHandle: name !== instanceId }),
+    bindTool(tool, { held, entity, id: `${definition.prefix}_${name}_${tool.name}`, isHandle: name !== instanceId, givenBy }),
   );
 }
 
-function bindTool(
-  { template }: EntityTool,
-  bound: { readonly instance: object; readonly entity: EntityReference; readonly id: string; readonly isHandle: boolean },
-): Tool {
-  const { instance, entity, id, isHandle } = bound;
+interface BoundInstance extends Pick<KnownInstance, 'givenBy'> {
+  readonly held: HeldInstance;
+  readonly entity: EntityReference;
+  readonly id: string;
+  readonly isHandle: boolean;
+}
+
+function bindTool({ template }: EntityTool, { held, entity, id, isHandle, givenBy }: BoundInstance): Tool {
   const description = isHandle
     ? `${template.spec.description} (${entity.provider} ${JSON.stringify(entity.instanceId.slice(0, 80))})`
     : template.spec.description;
-  const tool = boundTool(template, () => instance);
-  return Object.assign(tool, { spec: Object.freeze({ ...template.spec, id, description }), entity }); // not copied again: there may be thousands
+  const spec = Object.freeze({ ...template.spec, id, description });
+  // Not copied again: there may be thousands.
+  const on = (instance: object): Tool =>
+    Object.assign(
+      boundTool(template, () => instance),
+      { spec, entity, givenBy },
+    );
+  const { lookUp, live } = held;
+  if (!lookUp) return on(held.instance);
+  const rehydration = { key: held.key, lookUp, on };
+  return { ...(live ? on(live) : unfound(on(UNFOUND))), rehydration };
+}
+
+/** Stands for an instance that nobody has looked for yet; every call looks for it first. */
+const UNFOUND = Object.freeze({});
+
+/** Its own word is asked at the call, on what was found: a thousand instances are not looked up to list their tools. */
+function unfound({ canCall: _canCall, preview: _preview, ...tool }: Tool): Tool {
+  return tool;
 }

@@ -11,9 +11,9 @@ export class ToolProviderStrategy extends ToolInjectionStrategy {
     super();
   }
 
-  override evaluate({ last, limits, handles, toolset }: ToolInjectionContext): ToolInjection {
+  override evaluate({ last, limits, handles, toolset, run }: ToolInjectionContext): ToolInjection {
     const depth = last.depth + 1;
-    const extracted = this.extractor.extract(last, { handles, depth });
+    const extracted = this.extractor.extract(last, { handles, depth, run });
     if (depth <= limits.injectionDepth) return extracted;
     const there = new Set(toolset.map(({ id }) => id));
     const add = extracted.add.filter(({ spec }) => there.has(spec.id));

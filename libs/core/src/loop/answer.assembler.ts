@@ -1,6 +1,7 @@
 import type { Toolset } from '../catalog/toolset.js';
 import type { ModelEvent, ModelFinishReason } from '../protocol/language-model.js';
 import type { AssistantMessage, ToolCall } from '../protocol/message.js';
+import type { Citation } from '../protocol/citation.js';
 import { NO_USAGE, type Usage } from '../protocol/usage.js';
 import type { LiveRun } from './live.run.js';
 
@@ -9,9 +10,12 @@ export interface ModelAnswer {
   readonly text: string;
   readonly reasoning: string;
   readonly calls: readonly ToolCall[];
+  readonly citations: readonly Citation[];
   readonly usage: Usage;
   readonly finishReason: ModelFinishReason;
   readonly providerData: AssistantMessage['providerData'];
+  /** `provider/modelId`, where that is not who was asked. */
+  readonly answeredBy?: string;
   /** What ended the answer before its end. */
   readonly failure?: unknown;
 }
@@ -24,9 +28,11 @@ export class AnswerAssembler {
   private text = '';
   private reasoning = '';
   private usage = NO_USAGE;
+  private answeredBy: string | undefined;
   private finishReason: ModelFinishReason = 'incomplete';
   private providerData: AssistantMessage['providerData'];
   private readonly calls: ToolCall[] = [];
+  private readonly citations: Citation[] = [];
   /** Provider's id → ours, for calls that were begun and not assembled yet. */
   private readonly begun = new Map<string, string>();
   private callCount = 0;
@@ -51,6 +57,14 @@ export class AnswerAssembler {
       case 'tool-call':
         this.addCall(event);
         return undefined;
+      case 'provider-tool':
+        return this.live.emit({ type: 'provider-tool', step: this.step, id: event.id, name: event.name, status: event.status });
+      case 'citation':
+        this.citations.push(event.citation);
+        return this.live.emit({ type: 'citation', step: this.step, citation: event.citation });
+      case 'model':
+        this.answeredBy = `${event.provider}/${event.modelId}`;
+        return undefined;
       case 'usage':
         this.usage = event.usage;
         return undefined;
@@ -62,8 +76,9 @@ export class AnswerAssembler {
   }
 
   answer(failure?: unknown): ModelAnswer {
-    const { text, reasoning, calls, usage, finishReason, providerData } = this;
-    return { text, reasoning, calls, usage, finishReason, providerData, ...(failure !== undefined && { failure }) };
+    const { text, reasoning, calls, citations, usage, finishReason, providerData, answeredBy } = this;
+    const whole = { text, reasoning, calls, citations, usage, finishReason, providerData };
+    return { ...whole, ...(answeredBy !== undefined && { answeredBy }), ...(failure !== undefined && { failure }) };
   }
 
   /**

@@ -2,12 +2,13 @@ import type { AssistantMessage } from '../protocol/message.js';
 import type { ModelAnswer } from './answer.assembler.js';
 
 /** An answer as it stands in the transcript. */
-export function assistantMessage({ text, reasoning, calls, providerData }: ModelAnswer): AssistantMessage {
+export function assistantMessage({ text, reasoning, calls, citations, providerData }: ModelAnswer): AssistantMessage {
   return {
     role: 'assistant',
     content: text,
     ...(reasoning && { reasoning }),
     ...(calls.length > 0 && { toolCalls: calls }),
+    ...(citations.length > 0 && { citations }),
     ...(providerData && { providerData }),
   };
 }

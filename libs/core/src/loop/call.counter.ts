@@ -30,6 +30,8 @@ export class CallCounter {
   constructor(
     private readonly limits: Limits,
     saved: SavedCounts = { perTool: [], identical: [], refusals: 0 },
+    /** Of the run around a sub-run: its calls are that run's too. */
+    private readonly outer?: CallCounter,
   ) {
     this.perTool = new Map(saved.perTool);
     this.identical = new Map(saved.identical);
@@ -42,14 +44,19 @@ export class CallCounter {
 
   /** Counts a call; answers with the limit it goes beyond. */
   admit(call: ToolCall, declaredId: string): LimitReached | undefined {
-    const calls = countIn(this.perTool, declaredId);
+    const most = this.mostReached(declaredId);
     const same = countIn(this.identical, `${call.name} ${this.canonical(call.arguments)}`);
     if (same > this.limits.identicalCalls) {
       return limit('no_progress', `This very call was made ${this.limits.identicalCalls} times already. Its result will not change.`);
     }
-    if (calls > this.limits.callsPerTool)
-      return limit('max_calls', `This tool was called ${this.limits.callsPerTool} times already, which is the limit.`);
-    return undefined;
+    return most === undefined ? undefined : limit('max_calls', `This tool was called ${most} times already, which is the limit.`);
+  }
+
+  /** Counts a call of a tool, here and around; answers with the limit that it goes beyond. */
+  private mostReached(declaredId: string): number | undefined {
+    const calls = countIn(this.perTool, declaredId);
+    const around = this.outer?.mostReached(declaredId);
+    return calls > this.limits.callsPerTool ? this.limits.callsPerTool : around;
   }
 
   /** Looks for unknown tools and refused calls in a row, in the order of the calls. */

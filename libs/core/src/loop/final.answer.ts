@@ -57,7 +57,7 @@ const INVALID_OUTPUT: Finish = {
 /** The state with an answer's text in its transcript, in which nothing blank may stand: some providers refuse it. */
 export function withAnswer(state: LoopState, answer: ModelAnswer): LoopState {
   const messages = isBlank(answer.text) ? state.messages : [...state.messages, assistantMessage(answer)];
-  return { ...state, messages, text: answer.text };
+  return { ...state, messages, text: answer.text, citations: answer.citations };
 }
 
 function isBlank(text: string): boolean {

@@ -2,22 +2,29 @@ import type { SavedApprovals } from '../execution/run.approvals.js';
 import type { SavedTombstones } from '../catalog/tombstones.js';
 import type { SavedHandles } from '../injection/entity.handles.js';
 import type { SavedInstances } from '../injection/run.instances.js';
+import type { SavedTools } from '../injection/saved.tools.js';
 import { InvalidRequestError } from '../protocol/errors.js';
+import type { JsonObject } from '../protocol/json.js';
 import type { Policy, RunSpending } from '../protocol/policy.js';
 import type { SuspendedRun } from '../protocol/suspended-run.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ToolOutcome } from '../execution/execution.scope.js';
+import type { BegunSubRun } from '../execution/sub-runs.js';
 import type { SavedCounts } from './call.counter.js';
 import type { LoopState } from './loop.state.js';
 import type { PendingStep } from './pending.step.js';
+import type { AssumedRoles } from './run.roles.js';
 
 /** What of a run's state is JSON. The tools are not: they are made anew, or kept beside it. */
 export type SavedState = Pick<LoopState, 'step' | 'messages' | 'cut' | 'usage' | 'records' | 'text' | 'corrections' | 'emptyAnswers'>;
 
 /** What became of a call, without the tool and what it returned. */
-export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending'>;
+export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' | 'entities' | 'labels'> & {
+  /** Of a sub-run that waits. */
+  readonly begun?: Pick<BegunSubRun, 'saved' | 'args'>;
+};
 
-/** The content of a suspended run. */
+/** A run that stands still, whether it waits or its process is gone. */
 export interface SavedRun {
   readonly requestId: string;
   readonly conversationId?: string;
@@ -26,28 +33,38 @@ export interface SavedRun {
   /** Messages that the conversation had before the run. */
   readonly past: number;
   readonly state: SavedState;
-  readonly pending: Pick<PendingStep, 'answer' | 'limit'> & { readonly outcomes: readonly SavedOutcome[] };
+  /** The step that is not over. Absent where the run stands between two steps. */
+  readonly pending?: Pick<PendingStep, 'answer' | 'limit' | 'isPlanned'> & { readonly outcomes: readonly SavedOutcome[] };
   readonly approvals: SavedApprovals;
   readonly handles: SavedHandles;
   readonly instances: SavedInstances;
   /** See {@link SentTools}. */
   readonly sentTools: readonly string[];
-  /** What was removed from the toolset. */
-  readonly gone: SavedTombstones;
+  readonly tools: SavedTools;
   readonly policies: readonly Policy[];
   readonly counts: SavedCounts;
+  /** Of sub-runs. @default 0 */
+  readonly innerSteps?: number;
   readonly spent: RunSpending['calls'];
+  /** Those that the run holds, where it has assumed any. */
+  readonly roles?: AssumedRoles;
 }
 
 /** Reads what we wrote. Throws `InvalidRequestError` for a run of another version. */
-export function fromSuspendedRun({ version, runId, content }: SuspendedRun): SavedRun {
+export function fromSuspendedRun({ version, runId, content }: Pick<SuspendedRun, 'version' | 'runId' | 'content'>): SavedRun {
   if (version !== 1)
     throw new InvalidRequestError('unknown_run', `The run ${runId} was suspended by another version of Toolloop and cannot go on.`);
+  return fromSavedJson(content);
+}
+
+/** Reads the JSON of a saved run. */
+export function fromSavedJson(content: JsonObject): SavedRun {
   const saved = content as unknown as SavedRun;
+  const { state, pending } = saved;
   return {
     ...saved,
-    state: { ...saved.state, records: saved.state.records.map(withDates) },
-    pending: { ...saved.pending, outcomes: saved.pending.outcomes.map(revived) },
+    state: { ...state, records: state.records.map(withDates) },
+    ...(pending && { pending: { ...pending, outcomes: pending.outcomes.map(revived) } }),
   };
 }
 
@@ -56,5 +73,7 @@ function revived(outcome: SavedOutcome): SavedOutcome {
 }
 
 function withDates(record: ToolInvocationRecord): ToolInvocationRecord {
-  return { ...record, startedAt: new Date(record.startedAt), endedAt: new Date(record.endedAt) };
+  const { subRun } = record;
+  const inner = subRun?.toolCalls && { subRun: { ...subRun, toolCalls: subRun.toolCalls.map(withDates) } };
+  return { ...record, startedAt: new Date(record.startedAt), endedAt: new Date(record.endedAt), ...inner };
 }

@@ -7,21 +7,30 @@ import type { ResultPages } from '../execution/result.pages.js';
 import { RunApprovals } from '../execution/run.approvals.js';
 import { RunEntityHandles } from '../injection/entity.handles.js';
 import { RunInstances } from '../injection/run.instances.js';
+import type { RunReserve } from '../injection/run.reserve.js';
 import { MessageFlow } from '../policy/message.flow.js';
 import { SpendingLedger } from '../policy/spending.ledger.js';
+import type { InformationFlow } from '../protocol/policy.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
+import type { RunJournal } from '../protocol/run-journal.js';
 import type { LoopHooks } from '../protocol/loop-request.js';
-import type { Message } from '../protocol/message.js';
+import type { Message, MessageLabels } from '../protocol/message.js';
 import type { Usage } from '../protocol/usage.js';
 import { CallCounter } from './call.counter.js';
 import { CallIds } from './call.ids.js';
 import { assistantMessage } from './assistant-message.js';
+import { RunRecorder } from './run.recorder.js';
+import type { SavedPlace } from './saved-run.js';
 import { pagesFor, withReader, type RunTools } from './result-offer.js';
 import type { SavedRun } from './from-suspended-run.js';
 import type { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
+import { RunRoles } from './run.roles.js';
+import { RunUse, type UsedBefore } from './run.use.js';
+import type { SubRunOpener } from './sub.run.opener.js';
 import { SentTools } from './sent.tools.js';
 import type { ResumedRun } from './suspended.runs.js';
+import type { LoopState } from './loop.state.js';
 import { ToolsetNarrowing } from './toolset.narrowing.js';
 
 /** What a hook is called with, by its name. */
@@ -33,8 +42,21 @@ export interface RunStart {
   readonly history: readonly Message[];
   /** Filled by `RunHandle.addInput` while the run goes on. */
   readonly inputs: RunInputs;
-  /** Set where the run goes on after it waited. */
+  /** Set where the run goes on after it stood still. */
   readonly resumed?: ResumedRun;
+  readonly subRuns: SubRunOpener;
+}
+
+/** Where a sub-run stands in the run around it. */
+export interface RunPlace {
+  readonly live: LiveRun;
+  /** What the model that asked for it had read. */
+  readonly flow: InformationFlow;
+  readonly toolCallId: string;
+  readonly tool: string;
+  readonly step: number;
+  /** Whether a process that is gone may have begun the sub-run, and made its calls. */
+  readonly mayHaveRun: boolean;
 }
 
 /** Everything of a run that changes beside its `LoopState`. One per run, so that two runs never meet. */
@@ -47,8 +69,15 @@ export class LiveRun {
   readonly callIds: CallIds;
   readonly approvals: RunApprovals;
   readonly pages: ResultPages | undefined;
+  /** One for a run and all its sub-runs: budgets of policy are about what they do together. */
   readonly spending: SpendingLedger;
-  private flow = MessageFlow.of([]);
+  readonly use: RunUse;
+  readonly roles: RunRoles;
+  /** What strategies keep back under the roles of now. */
+  reserve: RunReserve;
+  /** Writes a durable run down. */
+  recorder: RunRecorder | undefined;
+  private flow: MessageFlow;
   private readonly logger = new Logger(LiveRun.name);
 
   constructor(
@@ -57,26 +86,37 @@ export class LiveRun {
     readonly signal: AbortSignal,
     readonly emit: (event: LoopEventBody) => void | Promise<void>,
   ) {
-    const { limits } = plan.execution;
-    const saved: Partial<SavedRun> = start.resumed?.saved ?? {};
-    this.handles = new RunEntityHandles(saved.handles);
-    this.instances = new RunInstances(saved.instances);
-    this.sentTools = new SentTools(saved.sentTools);
-    this.counter = new CallCounter(limits, saved.counts);
-    const asked = saved.pending ? [assistantMessage(saved.pending.answer)] : [];
-    this.callIds = new CallIds([...start.history, ...asked], limits.toolCallIdLength);
-    this.approvals = new RunApprovals(plan.options.approvals ?? 'suspend', saved.approvals);
-    this.spending = new SpendingLedger(saved.spent);
+    const { saved } = start.resumed ?? {};
+    const { handles, counter, flow, spending, use } = plan.within ? sharedWith(plan.within, plan, saved) : ownOf(plan, saved);
+    this.handles = handles;
+    this.counter = counter;
+    this.flow = flow;
+    this.spending = spending;
+    this.use = use;
+    this.roles = new RunRoles(plan.execution, plan.rolesNow, saved?.roles ?? plan.assumed, plan.within?.live.roles);
+    this.instances = new RunInstances(saved?.instances ?? plan.within?.live.instances.save());
+    this.sentTools = new SentTools(saved?.sentTools);
+    this.reserve = plan.injection.reserve;
+    const asked = saved?.pending ? [assistantMessage(saved.pending.answer)] : [];
+    this.callIds = new CallIds([...start.history, ...asked], plan.execution.limits.toolCallIdLength);
+    this.approvals = new RunApprovals(plan.options.approvals ?? 'suspend', saved?.approvals);
     this.pages = pagesFor(plan, start.history, start.resumed);
-    if (saved.state) Object.assign(this.spending, spentIn(saved.state.usage));
+  }
+
+  /** From here on a durable run is written down. */
+  recordTo(journal: RunJournal | undefined, from: LoopState, place: () => SavedPlace): void {
+    this.recorder = journal && new RunRecorder(journal, this, place, from);
+  }
+
+  /** Whether another process goes on with the run. */
+  get isElsewhere(): boolean {
+    return this.recorder?.isElsewhere ?? this.plan.within?.live.isElsewhere ?? false;
   }
 
   /** Counts what the run has used until now in its own ledger, and what is new of it in its tenant's quotas. */
   async spend(usage: Usage): Promise<void> {
-    const { tokens, usd } = spentIn(usage);
-    const added = { tokens: tokens - this.spending.tokens, ...(usage.costUsd !== undefined && { usd: usd - this.spending.usd }) };
-    Object.assign(this.spending, { tokens, usd });
-    await this.plan.quotas?.charge(added, this.signal);
+    const spent = this.use.spend(usage);
+    await this.plan.quotas?.charge(spent, this.signal);
   }
 
   /** Notes what a model is shown beside the transcript: what it has read it has read, whatever the transcript says. */
@@ -84,17 +124,25 @@ export class LiveRun {
     this.flow = this.flow.beside(messages);
   }
 
-  /** Where a call is executed whose model had read these messages. */
-  scope(toolset: Toolset, read: readonly Message[]): ExecutionScope {
+  /** What all of it is worth that the model has read by the end of this transcript. */
+  readIn(messages: readonly Message[]): MessageLabels {
+    const { integrity, confidentiality } = this.flow.at(messages);
+    return { returns: integrity, reads: confidentiality };
+  }
+
+  /** Where a call is executed whose model had read these messages. `offered` of the run's tools may be called; its sub-runs choose among all of them. */
+  scope(offered: Toolset, read: readonly Message[], toolset: Toolset): ExecutionScope {
     const { plan, approvals, spending, pages, signal, emit } = this;
     this.flow = this.flow.at(read);
-    const own = { toolset, flow: this.flow, approvals, spending, ...(pages && { pages }), signal, emit };
+    const subRuns = this.start.subRuns.within(this, toolset);
+    const given = { ...(pages && { pages }), ...(subRuns && { subRuns }) };
+    const own = { ...this.roles.now(), toolset: offered, flow: this.flow, approvals, spending, ...given, signal, emit };
     return { ...plan.execution, retry: plan.options.onToolError === 'retry', ...own };
   }
 
   /** With the tool that reads on in what was cut, as soon as something was. */
   async withReader(tools: RunTools, step: number): Promise<RunTools> {
-    const offered = withReader(tools, this.pages, this.plan);
+    const offered = withReader(tools, this.pages, this.roles.now());
     const { id } = RESULT_READER.spec;
     if (offered !== tools) await this.emit({ type: 'tools-injected', step, provider: 'results', tools: [id] });
     return offered;
@@ -118,6 +166,39 @@ export class LiveRun {
   }
 }
 
-function spentIn({ inputTokens, outputTokens, costUsd = 0 }: Usage): Pick<SpendingLedger, 'tokens' | 'usd'> {
-  return { tokens: inputTokens + outputTokens, usd: costUsd };
+/** What a run counts and knows, beside its state. */
+type RunAccounts = Pick<LiveRun, 'handles' | 'counter' | 'spending' | 'use'> & { readonly flow: MessageFlow };
+
+function ownOf({ execution: { limits } }: RunPlan, saved: SavedRun | undefined): RunAccounts {
+  const spending = ledgerOf(saved);
+  return {
+    handles: new RunEntityHandles(saved?.handles),
+    counter: new CallCounter(limits, saved?.counts),
+    flow: MessageFlow.of([]),
+    spending,
+    use: new RunUse(limits, spending, undefined, saved && usedBefore(saved)),
+  };
+}
+
+/** A sub-run knows entities by the same names, and what it does the run around it has done. */
+function sharedWith({ live, flow }: RunPlace, { execution: { limits } }: RunPlan, saved: SavedRun | undefined): RunAccounts {
+  const { handles, counter, spending, use } = live;
+  return {
+    handles,
+    counter: new CallCounter(limits, saved?.counts, counter),
+    flow: MessageFlow.within(flow),
+    spending,
+    use: new RunUse(limits, spending, use, saved && usedBefore(saved)),
+  };
+}
+
+function usedBefore({ state: { usage, step }, innerSteps = 0 }: SavedRun): UsedBefore {
+  return { usage, steps: step, innerSteps };
+}
+
+function ledgerOf(saved: SavedRun | undefined): SpendingLedger {
+  const ledger = new SpendingLedger(saved?.spent);
+  if (!saved) return ledger;
+  const { inputTokens, outputTokens, costUsd = 0 } = saved.state.usage;
+  return Object.assign(ledger, { tokens: inputTokens + outputTokens, usd: costUsd });
 }

@@ -1,20 +1,23 @@
 import type { JsonValue } from '../protocol/json.js';
 import type { LoopResult } from '../protocol/loop-result.js';
-import type { Message } from '../protocol/message.js';
+import type { Message, MessageLabels } from '../protocol/message.js';
 import type { LoopState } from './loop.state.js';
 import { toJson } from '../schema/from-value.js';
 
 /** A run's result as the application gets it. `messages` is behind a getter, so that no serializer finds it. */
 export class FinishedRun<Output> implements LoopResult<Output> {
   readonly text: string;
+  readonly citations?: NonNullable<LoopResult['citations']>;
   readonly finishReason: LoopResult['finishReason'];
   readonly steps: number;
   readonly toolCalls: LoopResult['toolCalls'];
   readonly injectedTools: LoopResult['injectedTools'];
   readonly usage: LoopResult['usage'];
   readonly error?: NonNullable<LoopResult['error']>;
+  readonly finishDetail?: string;
   readonly #messages: readonly Message[];
   readonly #json: JsonValue | undefined;
+  readonly #read: MessageLabels;
 
   constructor(
     readonly runId: string,
@@ -22,14 +25,27 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     readonly output?: Output,
   ) {
     this.text = state.text;
+    if (state.citations.length > 0) this.citations = state.citations;
     this.finishReason = state.finish?.reason ?? 'error';
     this.steps = state.step;
     this.toolCalls = state.pending ? [...state.records, ...state.pending.outcomes.map(({ record }) => record)] : state.records;
     this.injectedTools = state.injected;
     this.usage = state.usage;
     if (state.finish?.error) this.error = state.finish.error;
+    if (state.finish?.detail !== undefined) this.finishDetail = state.finish.detail;
     this.#messages = state.messages;
     this.#json = state.output?.json;
+    this.#read = state.read ?? { returns: 'untrusted', reads: 'private' };
+  }
+
+  /** The answer as JSON, where one was asked for and given. */
+  get outputJson(): JsonValue | undefined {
+    return this.#json;
+  }
+
+  /** What all that its model has read is worth. */
+  get read(): MessageLabels {
+    return this.#read;
   }
 
   get messages(): readonly Message[] {
@@ -37,17 +53,19 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   }
 
   toJSON(): JsonValue {
-    const { runId, text, finishReason, steps, toolCalls, usage, error } = this;
+    const { runId, text, citations, finishReason, steps, toolCalls, usage, error, finishDetail } = this;
     return toJson({
       runId,
       output: this.#json,
       text,
+      citations,
       finishReason,
       steps,
       toolCalls,
       injectedTools: this.injectedTools.map(({ id }) => id),
       usage,
       error,
+      finishDetail,
     });
   }
 }

@@ -1,20 +1,18 @@
 import { Logger } from '@nestjs/common';
 import { Observable } from 'rxjs';
 import { Toolset } from '../catalog/toolset.js';
-import { selects } from '../catalog/tool.selection.js';
 import { Interruption, linkSignal, untilAborted, withinTime, type LinkedSignal } from '../execution/interruption.js';
 import { strictlyListed } from '../execution/tool-permission.js';
-import type { ConversationKey, ConversationStore } from '../protocol/conversation-store.js';
-import { InvalidRequestError, RunError } from '../protocol/errors.js';
-import type { LoopEvent, LoopEventBody, LoopEventSink } from '../protocol/loop-event.js';
+import type { ConversationKey } from '../protocol/conversation-store.js';
+import { InvalidRequestError, RunElsewhereError, RunError } from '../protocol/errors.js';
+import type { LoopEvent, LoopEventBody } from '../protocol/loop-event.js';
 import type { LoopResult } from '../protocol/loop-result.js';
 import type { Message } from '../protocol/message.js';
-import type { Tool } from '../protocol/tool.js';
+import type { RunJournal } from '../protocol/run-journal.js';
 import type { RunHandle } from '../protocol/run-handle.js';
-import { MessageFlow } from '../policy/message.flow.js';
-import { assistantMessage } from './assistant-message.js';
-import { toMessage } from './tool.step.js';
+import { withClosedStep } from './closed-step.js';
 import { EventOutlet, type EventReader } from './event.outlet.js';
+import { labelledMessages } from './labelled-messages.js';
 import { LiveRun } from './live.run.js';
 import { FinishedRun } from './loop.result.js';
 import { firstState, type LoopState } from './loop.state.js';
@@ -23,20 +21,12 @@ import { PullQueue } from './pull.queue.js';
 import { finishFor } from './run.failure.js';
 import { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
-import { remainsOf, resumedState, savedRun } from './saved-run.js';
-import type { ResumedRun, SuspendedRuns } from './suspended.runs.js';
-import type { ToolLoop } from './tool.loop.js';
+import type { RunParts } from './run.services.js';
+import { remainsOf, resumedState, savedRun, type SavedPlace } from './saved-run.js';
+import type { ResumedRun } from './suspended.runs.js';
 
 /** A store that has not kept a conversation by then fails: it must not keep a run from ending. */
 const LONGEST_APPEND_MS = 10_000;
-
-/** What a run works with. */
-export interface RunServices {
-  readonly loop: ToolLoop;
-  readonly conversations: ConversationStore;
-  readonly sinks: readonly LoopEventSink[];
-  readonly suspended: SuspendedRuns;
-}
 
 interface SuspendedAt {
   readonly past: number;
@@ -57,12 +47,14 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   constructor(
     private readonly plan: RunPlan<Output>,
-    private readonly services: RunServices,
+    private readonly services: RunParts,
     private readonly resumed?: ResumedRun,
+    private readonly journal?: RunJournal,
+    lastSequence = resumed?.saved.sequence,
   ) {
     this.runId = plan.execution.run.runId;
     const onFailure = (cause: unknown): void => this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
-    this.outlet = new EventOutlet(this.runId, services.sinks, onFailure, resumed?.saved.sequence);
+    this.outlet = new EventOutlet(this.runId, [...services.sinks, ...(journal ? [journal.sink] : [])], onFailure, lastSequence);
     this.events$ = new Observable((subscriber) => {
       this.read({ next: (event) => subscriber.next(event), end: () => subscriber.complete() });
       return () => this.abandon();
@@ -98,7 +90,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   /** Two readers would share one run's events, or run its tools twice; neither is what they want. */
-  private read(reader: EventReader): void {
+  read(reader: EventReader): void {
     if (this.hasReader)
       throw new Error(`The events of run ${this.runId} are read already; a run has one reader. Share them with RxJS share().`);
     if (this.running) throw new Error(`The run ${this.runId} has started; read its events before asking for its result.`);
@@ -110,7 +102,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private abandon(): void {
     if (this.hasEnded) return;
     this.outlet.detach();
-    this.interrupt(new Interruption('aborted', 'Nobody reads the run any more.'));
+    if (!this.journal) this.interrupt(new Interruption('aborted', 'Nobody reads the run any more.'));
   }
 
   private interrupt(interruption: Interruption): void {
@@ -141,40 +133,61 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   private async drive(first: LoopState): Promise<LoopState> {
-    const { signal } = this.interruption;
-    const { resumed, plan } = this;
-    const instructions = await untilAborted(Promise.resolve(plan.instructions()), signal);
-    if (resumed) await this.services.suspended.claim(resumed); // last: what fails before loses no decision
-    const { past, history } = resumed ? { past: resumed.saved.past, history: resumed.saved.state.messages } : await this.loaded();
-    const start = { instructions, history, inputs: this.inputs, ...(resumed && { resumed }) };
-    const live = new LiveRun(plan, start, signal, (event) => this.emit(event));
-    const last = await this.services.loop.drive({ ...first, messages: history }, live);
-    if (last.pending && last.finish?.reason === 'waiting') return this.suspend(last, last.pending, { past, live });
-    const state = last.pending ? closed(last, last.pending) : last;
-    const hasAnswer = state.messages.slice(past).some(({ role }) => role === 'assistant');
-    return plan.conversation && hasAnswer ? this.keep(plan.conversation, labelled(state.messages).slice(past), state) : state;
+    const instructions = await untilAborted(Promise.resolve(this.plan.instructions()), this.interruption.signal);
+    const { past, history } = await this.before(); // last: what fails before loses no decision
+    const begun = { ...first, messages: history };
+    const live = this.liveRun(instructions, history);
+    live.recordTo(this.journal, begun, () => this.placeAfter(past));
+    if (!this.resumed) await live.recorder?.begun(begun);
+    const last = await this.services.loop.drive(begun, live);
+    return live.isElsewhere ? last : this.concluded({ ...last, read: live.readIn(last.messages) }, { past, live });
   }
 
-  private async loaded(): Promise<{ readonly past: number; readonly history: readonly Message[] }> {
+  private liveRun(instructions: string | undefined, history: readonly Message[]): LiveRun {
+    const { plan, inputs, resumed } = this;
+    const start = { instructions, history, inputs, subRuns: this.services.subRuns, ...(resumed && { resumed }) };
+    return new LiveRun(plan, start, this.interruption.signal, (event) => this.tell(event));
+  }
+
+  /** The messages there were before the run, or before this part of it; `past`: how many of them are not the run's own. */
+  private async before(): Promise<{ readonly past: number; readonly history: readonly Message[] }> {
+    const { resumed, journal } = this;
+    if (resumed && !journal) await this.services.suspended.claim(resumed);
+    if (resumed) return { past: resumed.saved.past, history: resumed.saved.state.messages };
     const { conversation, messages } = this.plan;
     if (!conversation) return { past: 0, history: messages };
     const earlier = await untilAborted(this.services.conversations.load(conversation), this.interruption.signal);
     return { past: earlier.length, history: [...earlier, ...messages] };
   }
 
+  private concluded(last: LoopState, { past, live }: SuspendedAt): LoopState | Promise<LoopState> {
+    const { conversation } = this.plan;
+    if (last.pending && last.finish?.reason === 'waiting') return this.suspend(last, last.pending, { past, live });
+    const state = last.pending ? withClosedStep(last, last.pending) : last;
+    const hasAnswer = state.messages.slice(past).some(({ role }) => role === 'assistant');
+    return conversation && hasAnswer ? this.keep(conversation, labelledMessages(state.messages).slice(past), state) : state;
+  }
+
+  private placeAfter(past: number): SavedPlace {
+    const { execution, conversation } = this.plan;
+    const { requestId } = execution;
+    return { requestId, ...(conversation && { conversationId: conversation.conversationId }), past, sequence: this.outlet.lastSequence };
+  }
+
   /** A run that cannot be kept until somebody decides is an error: it would wait for ever. */
   private async suspend(state: LoopState, pending: PendingStep, { past, live }: SuspendedAt): Promise<LoopState> {
-    const { execution, conversation } = this.plan;
-    const { run, requestId, actorId } = execution;
+    const { run, actorId } = this.plan.execution;
     const owner = { runId: run.runId, tenant: run.tenant, ...(actorId !== undefined && { actorId }) };
-    const about = { requestId, ...(conversation && { conversationId: conversation.conversationId }), past };
+    const { sequence, ...about } = this.placeAfter(past);
     // The run-end follows, and is the last event of this part of the run.
-    const saved = savedRun(state, pending, live, { ...about, sequence: this.outlet.lastSequence + 1 });
+    const saved = savedRun(state, pending, live, { ...about, sequence: sequence + 1 });
     try {
-      await this.services.suspended.keep(owner, saved, remainsOf(state, pending, live));
+      const remains = remainsOf(state, pending, live);
+      if (this.journal) this.services.suspended.remember(run.runId, remains);
+      else await this.services.suspended.keep(owner, saved, remains);
       return state;
     } catch (error) {
-      return this.failed(closed(state, pending), new Error('The run could not be kept until it is decided.', { cause: error }));
+      return this.failed(withClosedStep(state, pending), new Error('The run could not be kept until it is decided.', { cause: error }));
     }
   }
 
@@ -191,21 +204,39 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private async end(state: LoopState, outer: LinkedSignal): Promise<LoopResult<Output>> {
     outer.release();
     this.inputs.close();
-    const { answer } = this.plan;
-    const instance = state.output?.output;
-    const output = answer && instance instanceof answer.type ? instance : undefined;
-    const result = new FinishedRun<Output>(this.runId, state, output);
-    const { finishReason, text, steps, usage, error } = result;
-    const shown = state.output && { output: state.output.json };
-    await this.emit({ type: 'run-end', finishReason, text, ...shown, steps, usage, ...(error && { error }) });
+    if (this.journal && !this.journal.isOurs) return this.leave();
+    const result = new FinishedRun<Output>(this.runId, state, this.outputOf(state));
+    const { finishReason, text, steps, usage, error, finishDetail } = result;
+    const shown = { ...(state.output && { output: state.output.json }), ...(error && { error }), ...(finishDetail && { finishDetail }) };
+    await this.emit({ type: 'run-end', finishReason, text, steps, usage, ...shown });
     this.hasEnded = true;
     this.outlet.end();
     if (finishReason === 'error' || finishReason === 'aborted') throw new RunError(result, { cause: state.finish?.cause });
     return result;
   }
 
+  private outputOf({ output }: LoopState): Output | undefined {
+    const { answer } = this.plan;
+    const instance = output?.output;
+    return answer && instance instanceof answer.type ? instance : undefined;
+  }
+
+  /** The run goes on elsewhere: its end is told there. */
+  private leave(): never {
+    this.hasEnded = true;
+    this.outlet.end();
+    throw new RunElsewhereError(this.runId);
+  }
+
   private failed(state: LoopState, error: unknown): LoopState {
     return { ...state, finish: finishFor(error, 'internal', { runId: this.runId, logger: this.logger }) };
+  }
+
+  /** What somebody has to answer, or has answered, is told where they look: by the root run. */
+  private tell(event: LoopEventBody): void | Promise<void> {
+    const { within } = this.plan;
+    const isOfApproval = event.type === 'approval-request' || event.type === 'approval-decision';
+    return within && isOfApproval ? within.live.emit({ ...event, step: within.step }) : this.emit(event);
   }
 
   private emit(event: LoopEventBody): void | Promise<void> {
@@ -215,17 +246,12 @@ export class LoopRun<Output> implements RunHandle<Output> {
   /** The tools it starts or goes on with. A run that ends before their hooks have answered has none. */
   private listed(): Toolset | Promise<Toolset> {
     const { toolset, strictListing, execution } = this.plan;
-    const { exclude } = this.plan.injection;
-    const { saved, remains } = this.resumed ?? {};
-    const isLeft = (tool: Tool): boolean => !exclude.some((selector) => selects(selector, { tool }));
-    const kept = toolset.with(remains?.injected.filter(isLeft) ?? [], remains?.behindSurfaces.filter(isLeft)).toolset;
-    const known = kept.remembering(saved?.gone ?? []);
-    if (!strictListing) return known;
-    return strictlyListed(known, { ...execution, signal: this.interruption.signal }).catch(() => Toolset.of([]));
+    if (!strictListing) return toolset;
+    return strictlyListed(toolset, { ...execution, signal: this.interruption.signal }).catch(() => Toolset.of([]));
   }
 
   private startEvent(toolset: Toolset): LoopEventBody {
-    const { model, conversation, execution } = this.plan;
+    const { model, conversation, execution, within } = this.plan;
     const tools = toolset.specs.map(({ id }) => id);
     return {
       type: 'run-start',
@@ -233,29 +259,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
       ...(conversation && { conversationId: conversation.conversationId }),
       model: model.modelId,
       tools,
+      ...(within && { within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId, tool: within.tool } }),
     };
   }
-}
-
-/** A model's words are worth what it had read: a store that forgets what that was must not forget this. */
-function labelled(messages: readonly Message[]): readonly Message[] {
-  const { integrity, confidentiality } = MessageFlow.of(messages);
-  return messages.map((message) =>
-    message.role === 'assistant' ? { ...message, labels: { returns: integrity, reads: confidentiality } } : message,
-  );
-}
-
-/** A run that waited and ended otherwise: what its last step did stays in the transcript, and what waited was not done. */
-function closed(state: LoopState, { answer, outcomes }: PendingStep): LoopState {
-  const aborted = { code: 'aborted', safeMessage: 'The run ended before anybody decided, so the call was not made.' } as const;
-  const results = outcomes.map((outcome) => {
-    if (!outcome.isPending) return outcome;
-    return { ...outcome, content: aborted.safeMessage, record: { ...outcome.record, status: 'failed', error: aborted } as const };
-  });
-  return {
-    ...state,
-    pending: undefined,
-    messages: [...state.messages, assistantMessage(answer), ...results.map((result) => toMessage(result, answer.calls))],
-    records: [...state.records, ...results.map(({ record }) => record)],
-  };
 }

@@ -2,31 +2,39 @@ import { Inject, Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { auditFindings } from '../audit/audit.options.js';
 import { executionFindings } from '../discovery/execution.findings.js';
-import { strategyFindings } from '../injection/strategy-findings.js';
+import { searchFindings, strategyFindings } from '../injection/strategy-findings.js';
 import { CompiledPolicy } from '../policy/compiled.policy.js';
 import { DataPolicyEngine, listOf } from '../policy/data.policy.engine.js';
+import { priceFindings } from '../model/model-prices.js';
+import { priced } from '../model/priced.js';
 import { policyFindings } from '../policy/policy-findings.js';
 import { ConfigurationError, InvalidRequestError, type Finding } from '../protocol/errors.js';
 import type { ExecutionOptions } from '../protocol/execution-options.js';
 import { LanguageModel } from '../protocol/language-model.js';
 import { DEFAULT_LIMITS, type Limits } from '../protocol/limits.js';
+import type { LoopRequest } from '../protocol/loop-request.js';
 import { SAID_BY_THE_RUN, type LoopProfile } from '../protocol/loop-profile.js';
 import { PolicyEngine, type Policy } from '../protocol/policy.js';
 import { QuotaStore } from '../protocol/quota.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
+import type { ToolInjection } from '../protocol/tool-injection.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import type { ExecutionScope } from '../execution/execution.scope.js';
+import { unknownOptions } from '../discovery/unknown-options.js';
 import { closestTo } from '../catalog/suggestion.js';
 import { quotaFindings } from './quota-findings.js';
 import { QuotaGuard } from './quota.guard.js';
+import { APPLICATION_OPTIONS, REQUEST_OPTIONS } from './loop-option-names.js';
 import { choiceFindings } from './choice-findings.js';
+import { ForeignTools } from './foreign-tools.js';
 import { TOOL_LOOP_OPTIONS } from './tool-loop.tokens.js';
-import type { ToolLoopOptions } from './tool-loop.options.js';
+import { DEFAULT_RESERVED_ARGUMENTS, type ToolLoopOptions } from './tool-loop.options.js';
 
 /** The application's options with the defaults filled in, and what a request makes of them. */
 @Injectable()
 export class LoopSettings {
   private readonly compiled = new WeakMap<Policy, CompiledPolicy>();
+  private readonly foreign: ForeignTools;
 
   constructor(
     @Inject(TOOL_LOOP_OPTIONS) readonly options: ToolLoopOptions,
@@ -34,13 +42,23 @@ export class LoopSettings {
     private readonly validators: SchemaValidators,
     private readonly engine: PolicyEngine,
     private readonly quotaStore: QuotaStore,
-  ) {}
+  ) {
+    const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS } = options;
+    this.foreign = new ForeignTools(catalog, { reservedArguments, validators });
+  }
+
+  /** What of an injection may be applied: tools that no catalog holds are held to what those of a source are. */
+  admit(injection: ToolInjection): ToolInjection {
+    return this.foreign.admit(injection);
+  }
 
   /** What is wrong with the options; asked once the catalog is filled. */
   findings(): Finding[] {
-    const { model, policy, audit, limits = {}, quotas = [], execution, injection = [] } = this.options;
+    const { model, prices = {}, policy, audit, limits = {}, quotas = [], execution, injection = [] } = this.options;
     return [
+      ...unknownOptions(this.options, APPLICATION_OPTIONS, 'ToolLoopModule.forRoot'),
       ...(model instanceof LanguageModel ? [] : [WITHOUT_MODEL]),
+      ...priceFindings(prices, 'ToolLoopModule prices'),
       ...this.applicationPolicyFindings(listOf(policy)),
       ...(audit ? auditFindings(audit, 'ToolLoopModule audit') : []),
       ...limitFindings(limits, 'ToolLoopModule limits'),
@@ -48,14 +66,15 @@ export class LoopSettings {
       ...choiceFindings({ ...this.options }, 'ToolLoopModule'),
       ...executionFindings('ToolLoopModule execution', execution),
       ...strategyFindings(injection, 'ToolLoopModule injection', this.catalog),
+      ...searchFindings(injection, 'ToolLoopModule injection', listOf(policy)),
     ];
   }
 
-  /** What is wrong with a named loop; asked once the catalog is filled. */
-  profileFindings(name: string, profile: LoopProfile): Finding[] {
-    const at = `loop "${name}"`;
+  /** What is wrong with a named loop or a sub-run; asked once the catalog is filled. */
+  profileFindings(at: string, profile: LoopProfile): Finding[] {
     const { model, policy, limits = {}, execution, injection } = profile;
     return [
+      ...unknownOptions(profile, REQUEST_OPTIONS, at),
       ...SAID_BY_THE_RUN.filter((option) => option in profile).map((option) => ({
         at,
         problem: `It says "${option}", which only a run can say.`,
@@ -67,6 +86,7 @@ export class LoopSettings {
       ...limitFindings(limits, `${at} limits`),
       ...executionFindings(`${at} execution`, execution),
       ...strategyFindings(injection || [], `${at} injection`, this.catalog),
+      ...this.searchFindingsOf(profile, `${at} injection`),
       ...this.catalog.problemsWith(profile).map(({ problem, remedy }) => ({ at, problem, remedy })),
     ];
   }
@@ -89,6 +109,14 @@ export class LoopSettings {
     return { ...limits, runMs: timerMs(runMs), modelIdleMs: timerMs(modelIdleMs), toolCallMs: timerMs(toolCallMs) };
   }
 
+  /** What a run is told, or else the application's; asked once, when the run starts. */
+  instructionsFor<Actor>(
+    own: LoopRequest<unknown, Actor>['instructions'] = this.options.instructions,
+    run: RunContext<Actor>,
+  ): () => string | undefined | Promise<string | undefined> {
+    return () => (typeof own === 'function' ? own(run) : own);
+  }
+
   /** What the run's tenant may use. Throws `ConfigurationError` where a function of the options gives what is no quota. */
   quotasFor(run: Pick<RunContext, 'runId' | 'tenant'>): QuotaGuard | undefined {
     const { quotas = [] } = this.options;
@@ -106,8 +134,14 @@ export class LoopSettings {
     return { ...(own && { options: own }), ...(agentName && { agentName }) };
   }
 
-  /** Throws `InvalidRequestError` (`unknown_model`) for a name that names none. */
+  /** With its price, where the application has prices. Throws `InvalidRequestError` (`unknown_model`) for a name that names none. */
   modelFor(own: LanguageModel | string | undefined): LanguageModel {
+    const model = this.modelMeant(own);
+    const { prices } = this.options;
+    return prices ? priced(model, prices) : model;
+  }
+
+  private modelMeant(own: LanguageModel | string | undefined): LanguageModel {
     if (own === undefined) return this.options.model;
     if (typeof own !== 'string') return own;
     const named = this.modelNamed(own);
@@ -134,6 +168,14 @@ export class LoopSettings {
     return [{ at, problem: `No model is named "${model}".`, remedy }];
   }
 
+  /** Application and loop must both allow a search that either of them brings. */
+  private searchFindingsOf({ injection, policy }: LoopProfile, at: string): Finding[] {
+    if (injection === false) return [];
+    const { injection: shared = [], policy: applications } = this.options;
+    const own = searchFindings(injection ?? [], at, listOf(applications));
+    return own.length > 0 ? own : searchFindings([...shared, ...(injection ?? [])], at, listOf(policy));
+  }
+
   private compile(policy: Policy): CompiledPolicy {
     const known = this.compiled.get(policy);
     if (known) return known;
@@ -145,7 +187,11 @@ export class LoopSettings {
   }
 
   private policyFindings(policy: Policy, at: string): Finding[] {
-    return policyFindings(policy, at, { tools: this.catalog.subjects(), validators: this.validators });
+    return policyFindings(policy, at, {
+      tools: this.catalog.subjects(),
+      announced: this.catalog.announced,
+      validators: this.validators,
+    });
   }
 
   /** One is named without its number; policies that nobody reads are a mistake. */

@@ -1,6 +1,7 @@
 import type { Toolset } from '../catalog/toolset.js';
+import type { Citation } from '../protocol/citation.js';
 import type { FinishReason, RunFailure } from '../protocol/loop-result.js';
-import type { Message } from '../protocol/message.js';
+import type { Message, MessageLabels } from '../protocol/message.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ToolSpec } from '../protocol/tool.js';
 import { NO_USAGE, type Usage } from '../protocol/usage.js';
@@ -12,6 +13,8 @@ import type { StructuredOutput } from './structured.answer.js';
 export interface Finish {
   readonly reason: FinishReason;
   readonly error?: RunFailure;
+  /** Which limit or condition it was, where the reason alone does not tell. */
+  readonly detail?: string;
   /** For the log and the rejection only. */
   readonly cause?: unknown;
 }
@@ -28,16 +31,30 @@ export interface LoopState {
   readonly injected: readonly ToolSpec[];
   /** Of the last answer. */
   readonly text: string;
+  readonly citations: readonly Citation[];
   readonly output?: StructuredOutput;
   /** Answers that were not what `output` asks for. */
   readonly corrections: number;
   readonly emptyAnswers: number;
   readonly finish?: Finish;
+  /** What the model has read by now is worth; known once the run is over. */
+  readonly read?: MessageLabels;
   /** The step that waits for decisions, where the run does. */
   readonly pending?: PendingStep;
 }
 
 /** A run before its first step. */
 export function firstState(toolset: Toolset): LoopState {
-  return { step: 0, messages: [], toolset, usage: NO_USAGE, records: [], injected: [], text: '', corrections: 0, emptyAnswers: 0 };
+  return {
+    step: 0,
+    messages: [],
+    toolset,
+    usage: NO_USAGE,
+    records: [],
+    injected: [],
+    text: '',
+    citations: [],
+    corrections: 0,
+    emptyAnswers: 0,
+  };
 }

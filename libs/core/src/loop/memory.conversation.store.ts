@@ -1,5 +1,12 @@
 import { Injectable } from '@nestjs/common';
-import { ConversationStore, type ConversationKey } from '../protocol/conversation-store.js';
+import {
+  ConversationStore,
+  type ConversationKey,
+  type ConversationListing,
+  type ConversationOwner,
+  type ConversationSummary,
+  type MessagePage,
+} from '../protocol/conversation-store.js';
 import type { Message } from '../protocol/message.js';
 
 const MOST_CONVERSATIONS = 1_000;
@@ -11,21 +18,53 @@ const MOST_MESSAGES = 200;
  */
 @Injectable()
 export class MemoryConversationStore extends ConversationStore {
-  private readonly conversations = new Map<string, readonly Message[]>();
+  /** The last used is the last. */
+  private readonly conversations = new Map<string, KeptConversation>();
 
   override load(key: ConversationKey): Promise<readonly Message[]> {
-    return Promise.resolve(this.conversations.get(textOf(key)) ?? []);
+    return Promise.resolve(this.messagesOf(key));
   }
 
   override append(key: ConversationKey, messages: readonly Message[]): Promise<void> {
+    if (messages.length === 0) return Promise.resolve();
     const text = textOf(key);
-    const before = this.conversations.get(text) ?? [];
+    const kept = newest([...this.messagesOf(key), ...messages]);
     this.conversations.delete(text);
-    this.conversations.set(text, newest([...before, ...messages]));
+    this.conversations.set(text, { key, messages: kept, updatedAt: new Date().toISOString() });
     const [oldest] = this.conversations.keys();
     if (this.conversations.size > MOST_CONVERSATIONS && oldest !== undefined) this.conversations.delete(oldest);
     return Promise.resolve();
   }
+
+  override list(
+    { tenant, actorId }: ConversationOwner,
+    { limit = 100, after }: ConversationListing = {},
+  ): Promise<readonly ConversationSummary[]> {
+    const own = [...this.conversations.values()].toReversed().filter(({ key }) => key.tenant === tenant && key.actorId === actorId);
+    const start = after === undefined ? 0 : own.findIndex(({ key }) => key.conversationId === after) + 1;
+    const page = own.slice(start, start + limit);
+    return Promise.resolve(
+      page.map(({ key, messages, updatedAt }) => ({ conversationId: key.conversationId, messages: messages.length, updatedAt })),
+    );
+  }
+
+  override read(key: ConversationKey, { from, limit }: MessagePage): Promise<readonly Message[]> {
+    return Promise.resolve(this.messagesOf(key).slice(from, from + limit));
+  }
+
+  override delete(key: ConversationKey): Promise<boolean> {
+    return Promise.resolve(this.conversations.delete(textOf(key)));
+  }
+
+  private messagesOf(key: ConversationKey): readonly Message[] {
+    return this.conversations.get(textOf(key))?.messages ?? [];
+  }
+}
+
+interface KeptConversation {
+  readonly key: ConversationKey;
+  readonly messages: readonly Message[];
+  readonly updatedAt: string;
 }
 
 /** The last messages, from a user's on, so that no call stands without its result. */

@@ -1,15 +1,17 @@
 import type { Toolset } from '../catalog/toolset.js';
 import type { ToolOutcome } from '../execution/execution.scope.js';
-import type { FinishReason } from '../protocol/loop-result.js';
 import type { ModelAnswer } from './answer.assembler.js';
+import type { Finish } from './loop.state.js';
 
 /** A step whose calls are not all made: the answer that made them, and what became of those that are done. It is not in the transcript yet. */
 export interface PendingStep {
   readonly answer: ModelAnswer;
   /** What the model was offered. */
   readonly offered: Toolset;
-  /** One per call, in their order; those that wait are pending. */
+  /** Whether its calls were counted: else a process ended before it knew what became of them, and they are counted again. */
+  readonly isPlanned: boolean;
+  /** Of each call that was begun, in their order; those that wait are pending. */
   readonly outcomes: readonly ToolOutcome[];
   /** The limit that a call of the step reached. */
-  readonly limit?: FinishReason;
+  readonly limit?: Pick<Finish, 'reason' | 'detail'>;
 }

@@ -12,7 +12,7 @@ const LONGEST_USE_MS = 5_000;
 /** How many calls may be made, and what becomes of those beyond. */
 export interface CallGrant {
   readonly calls: number;
-  readonly beyond: { readonly refusal: ToolFailure; readonly limit?: FinishReason };
+  readonly beyond: { readonly refusal: ToolFailure; readonly limit?: FinishReason; readonly detail?: string };
 }
 
 /** What a run has used since it was last asked. */
@@ -43,25 +43,27 @@ export class QuotaGuard {
   /** Takes calls before they are made; what was refused counts as well until the window ends. Never throws. */
   async takeCalls(wanted: number, signal: AbortSignal): Promise<CallGrant> {
     let calls = wanted;
+    let beyond = USED_UP;
     try {
       signal.throwIfAborted(); // a run that is over makes no calls, so it takes none
       for (const quota of this.ofCalls) {
         if (calls === 0) break;
         const before = (await this.use(quota, calls, signal)) - calls;
         const left = Math.floor(quota.most - before);
+        if (!(left >= calls)) beyond = { ...USED_UP, detail: detailOf(quota) };
         calls = left > 0 ? Math.min(calls, left) : 0; // none for a total that is no number
       }
-      return { calls, beyond: USED_UP };
+      return { calls, beyond };
     } catch {
       return { calls: 0, beyond: signal.aborted ? { refusal: interruptionFailure(Interruption.from(signal)) } : UNCOUNTED };
     }
   }
 
-  /** Whether no model may be asked any more. Throws the interruption of a run that ends meanwhile, and where the store fails. */
-  async isSpent(signal: AbortSignal): Promise<boolean> {
+  /** The quota for which no model may be asked any more. Throws the interruption of a run that ends meanwhile, and where the store fails. */
+  async spent(signal: AbortSignal): Promise<Quota | undefined> {
     const isReached = async (quota: Quota): Promise<boolean> => !((await this.use(quota, 0, signal)) < quota.most);
     const reached = await Promise.all(this.ofSpending.map(isReached));
-    return reached.includes(true);
+    return this.ofSpending.find((_, index) => reached[index]);
   }
 
   /** Adds what a model call has cost. Never throws: it is spent already, so where the store fails it is lost to the quota, and logged. */
@@ -100,6 +102,11 @@ export class QuotaGuard {
     this.hasWarned = true;
     this.logger.warn(`The models of run ${this.run.runId} report no cost (Usage.costUsd), so the quota of usd does not hold for it.`);
   }
+}
+
+/** Which quota it is: what is left of it, and what others have used, is nobody's business. */
+export function detailOf({ quantity, most, windowMs }: Quota): string {
+  return `The tenant's quota of ${most} ${quantity} in ${windowMs} ms is used up.`;
 }
 
 const USED_UP: CallGrant['beyond'] = {

@@ -5,8 +5,11 @@ import { ResultPages } from '../execution/result.pages.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
 import type { Message } from '../protocol/message.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ToolSpec } from '../protocol/tool.js';
+import type { SavedRun } from './from-suspended-run.js';
 import type { RunPlan } from './run.plan.js';
+import type { Authority } from './run.roles.js';
 import type { ResumedRun } from './suspended.runs.js';
 
 /** The tools of a run, and which of them were injected. */
@@ -24,14 +27,17 @@ export function pagesFor({ injection, execution }: RunPlan, history: readonly Me
   if (isKeptOut || injection.strategies.length === 0) return undefined;
   if (resumed?.remains?.pages) return resumed.remains.pages;
   const results = history.filter(({ role }) => role === 'tool').length;
-  const waiting = resumed?.saved.pending.outcomes ?? [];
-  const records = [...(resumed?.saved.state.records ?? []), ...waiting.map(({ record }) => record)];
-  const earlier = { results: results + waiting.length, hasHandles: records.some(({ truncated }) => truncated) };
-  return new ResultPages(execution.limits.keptResultBytes, earlier);
+  const records = resumed ? recordsOf(resumed.saved) : { ended: [], waiting: [] };
+  const hasHandles = [...records.ended, ...records.waiting].some(({ truncated }) => truncated);
+  return new ResultPages(execution.limits.keptResultBytes, { results: results + records.waiting.length, hasHandles });
+}
+
+function recordsOf({ state, pending }: SavedRun): Readonly<Record<'ended' | 'waiting', readonly ToolInvocationRecord[]>> {
+  return { ended: state.records, waiting: pending?.outcomes.map(({ record }) => record) ?? [] };
 }
 
 /** The run's tools with the one that reads on, once there is something to read. It answers a limit of ours, so the cap of injected tools does not hold. */
-export function withReader(tools: RunTools, pages: ResultPages | undefined, { execution: { policies, actor } }: RunPlan): RunTools {
+export function withReader(tools: RunTools, pages: ResultPages | undefined, { policies, actor }: Authority): RunTools {
   if (!pages?.hasHandles || tools.toolset.find(RESULT_READER.spec.id)) return tools;
   if (decide(policies, subjectOf(RESULT_READER, actor)).kind === 'deny') return tools;
   const { toolset, added } = tools.toolset.with([resultReader(pages)]);

@@ -2,29 +2,38 @@ import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import type { Toolset } from '../catalog/toolset.js';
+import { unknownOptions } from '../discovery/unknown-options.js';
 import { strictlyListed } from '../execution/tool-permission.js';
 import { begunToolset } from '../injection/begun-toolset.js';
 import { EntityOffers } from '../injection/entity.offer.js';
+import { RunEntityHandles } from '../injection/entity.handles.js';
+import { resumedTools } from '../injection/saved.tools.js';
 import { ToolProviderStrategy } from '../injection/tool-provider.strategy.js';
 import { ToolReserve } from '../injection/tool.reserve.js';
 import { ActorIdentity } from '../policy/actor.identity.js';
+import { takesMedia } from '../model/request.fitting.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
 import type { ConversationKey } from '../protocol/conversation-store.js';
 import { ConfigurationError, InvalidRequestError } from '../protocol/errors.js';
+import type { LanguageModel } from '../protocol/language-model.js';
 import type { Limits } from '../protocol/limits.js';
 import type { LoopProfile } from '../protocol/loop-profile.js';
 import type { LoopRequest, ToolSelector } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
 import type { Tool } from '../protocol/tool.js';
+import type { EntitySurface, ToolInjectionStrategy } from '../protocol/tool-injection.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
 import { choiceFindings } from './choice-findings.js';
+import { REQUEST_OPTIONS } from './loop-option-names.js';
 import { LoopSettings } from './loop.settings.js';
 import { checkMessages } from './message.check.js';
 import { withProfile } from './named-loop.js';
 import type { RunPlan } from './run.plan.js';
 import type { ResumedRun } from './suspended.runs.js';
+import { stopConditionsOf } from './stop.condition.js';
 import { StructuredAnswers } from './structured.answer.js';
 
 /** What decides on the tools of a run, and for whom. */
@@ -35,6 +44,11 @@ export type ListingRequest<Actor> = Pick<
 
 /** What a run and its loop each say of the tools; neither can let in what the other keeps out. */
 type Narrowing = Pick<LoopRequest, 'policy' | 'tools' | 'exclude' | 'injection'>;
+
+/** A run that has an id already, and may have gone on for a while. */
+type KnownRun = Pick<ResumedRun, 'runId'> & Partial<ResumedRun>;
+
+type RunScope = Pick<RunPlan['execution'], 'run' | 'actor' | 'policies' | 'limits'>;
 
 /** Checks a request and turns it into a plan. What cannot be run is refused here, before anything starts. */
 @Injectable()
@@ -54,41 +68,71 @@ export class RunPreparation {
   }
 
   /** Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the application wrote. */
-  prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, resumed?: ResumedRun): RunPlan<Output> {
+  prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, known?: KnownRun): RunPlan<Output> {
     assertIdentified(own);
     assertChoices(own);
     const request = withProfile(profile, own);
+    const resumed = known?.saved && { ...known, saved: known.saved };
     const levels = [...narrowingsBefore(resumed, [own, profile]), own, profile];
-    const run = runOf(request, resumed);
-    const { instructions = this.settings.options.instructions, output } = request;
+    const run = runOf(request, known);
+    const { output } = request;
     const model = this.settings.modelFor(request.model);
-    const execution = { ...this.scopeOf(levels, request, run), ...this.settings.executionFor(request.execution, model) };
+    const assumed = resumed?.saved.roles ?? startingRoles(this.strategiesOf(levels));
+    const execution = { ...this.scopeOf(levels, { ...request, assumed }, run), ...this.settings.executionFor(request.execution, model) };
     const conversation = this.conversationOf(request, resumed);
     const injection = this.injectionFor(levels, execution, request.surface);
     return {
       model,
-      instructions: () => (typeof instructions === 'function' ? instructions(run) : instructions),
-      messages: resumed ? [] : messagesOf(request, conversation !== undefined, execution.limits),
+      instructions: this.settings.instructionsFor(request.instructions, run),
+      messages: resumed ? [] : takenBy(model, messagesOf(request, conversation !== undefined, execution.limits)),
       conversation,
-      toolset: begunToolset(injection, execution, resumed?.saved.state.records),
+      toolset: this.toolsFor(injection, execution, resumed),
       strictListing: this.isStrict,
-      execution: { ...execution, requestId: resumed?.saved.requestId ?? request.requestId ?? run.runId },
+      execution: { ...execution, requestId: requestIdOf(request, run, resumed) },
       quotas: this.settings.quotasFor(run),
       narrowing: levels.flatMap(({ policy }) => policy ?? []),
       injection,
+      rolesNow: () => this.identity.rolesOf(request.actor),
+      assumed,
+      relist: (authority, records) => this.relisted(levels, { ...execution, ...authority }, records, request.surface),
       ...this.stepsOf(request, run),
+      stopWhen: stopConditionsOf(this.settings.options.stopWhen, profile.stopWhen, own.stopWhen),
       answer: output && { type: output, ...this.answers.shapeOf(output) },
       options: request,
     };
+  }
+
+  /** What a run starts with, and where it goes on what it had. */
+  private toolsFor(injection: RunPlan['injection'], scope: RunScope, resumed?: ResumedRun): Toolset {
+    const begun = this.begun(injection, scope, resumed?.saved.state.records);
+    if (!resumed) return begun;
+    const { saved, remains } = resumed;
+    const handles = new RunEntityHandles(saved.handles);
+    const before = { saved: saved.tools, remains: remains?.injected ?? [], exclude: injection.exclude, handles, offer: injection.entities };
+    return resumedTools(begun, before, this.catalog.entities);
   }
 
   /** The tools such a run would start with. */
   async listed<Actor>(request: ListingRequest<Actor>, profile: LoopProfile): Promise<Toolset> {
     assertIdentified(request);
     const levels = [request, profile];
-    const scope = this.scopeOf(levels, request, runOf(request));
-    const toolset = begunToolset(this.injectionFor(levels, scope, request.surface ?? profile.surface), scope);
+    const scope = this.scopeOf(levels, { ...request, assumed: startingRoles(this.strategiesOf(levels)) }, runOf(request));
+    const toolset = this.begun(this.injectionFor(levels, scope, request.surface ?? profile.surface), scope);
     return this.isStrict ? strictlyListed(toolset, { ...scope, signal: undefined }) : toolset;
+  }
+
+  private relisted(
+    levels: readonly Narrowing[],
+    scope: RunScope,
+    records: readonly ToolInvocationRecord[],
+    surface: EntitySurface | undefined,
+  ): ReturnType<NonNullable<RunPlan['relist']>> {
+    const injection = this.injectionFor(levels, scope, surface);
+    return { reserve: injection.reserve, toolset: this.begun(injection, scope, records) };
+  }
+
+  private begun(injection: RunPlan['injection'], scope: RunScope, records?: readonly ToolInvocationRecord[]): Toolset {
+    return begunToolset({ ...injection, admit: (given) => this.settings.admit(given) }, scope, records);
   }
 
   private get isStrict(): boolean {
@@ -96,24 +140,21 @@ export class RunPreparation {
   }
 
   /** Selected and permitted at every level, and sensible for this run. */
-  private permittedFor(
-    levels: readonly Narrowing[],
-    { run, actor, policies }: Pick<RunPlan['execution'], 'run' | 'actor' | 'policies'>,
-  ): readonly Tool[] {
-    const selected = this.catalog.build(...levels);
+  private permittedFor(levels: readonly Narrowing[], { run, actor, policies, limits }: RunScope): readonly Tool[] {
+    const selected = this.catalog.build(...levels).filter(({ subRun }) => !subRun || limits.subRunDepth > 0);
     return selected.filter((tool) => decide(policies, subjectOf(tool, actor)).kind !== 'deny' && (tool.when?.(run) ?? true));
   }
 
   /** For whom the run's calls are made, under which policies and limits. */
   private scopeOf<Actor>(
     levels: readonly Narrowing[],
-    { actor, tenant, limits }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'limits'>,
+    { actor, tenant, limits, assumed }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'limits'> & Pick<RunPlan, 'assumed'>,
     run: RunContext<Actor>,
   ): Pick<RunPlan['execution'], 'run' | 'actorId' | 'actor' | 'policies' | 'limits'> {
     return {
       run,
       actorId: this.identity.idOf(actor),
-      actor: { tenant, roles: this.identity.rolesOf(actor) },
+      actor: { tenant, roles: this.identity.rolesOf(actor), ...(assumed && assumed !== 'all' && { assumed }) },
       policies: this.settings.policiesFor(levels.map(({ policy }) => policy)),
       limits: this.settings.limitsFor(limits),
     };
@@ -126,14 +167,18 @@ export class RunPreparation {
     return [...exclude, ...ofClasses.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId))];
   }
 
+  private strategiesOf(levels: readonly Narrowing[]): readonly ToolInjectionStrategy[] {
+    const own = levels.toReversed().flatMap(({ injection }) => injection || []);
+    return [this.entities, ...(this.settings.options.injection ?? []), ...own];
+  }
+
   /** Where injection is off, what strategies keep back stays away: turning it off must not give more. */
   private injectionFor(
     levels: readonly Narrowing[],
-    scope: Pick<RunPlan['execution'], 'run' | 'actor' | 'policies'>,
+    scope: RunScope,
     surface = this.settings.options.surface ?? 'auto',
   ): RunPlan['injection'] {
-    const own = levels.toReversed().flatMap(({ injection }) => injection || []);
-    const strategies = [this.entities, ...(this.settings.options.injection ?? []), ...own];
+    const strategies = this.strategiesOf(levels);
     const isOff = levels.some(({ injection }) => injection === false);
     const exclude = this.excludedFor(levels);
     return {
@@ -165,9 +210,16 @@ export class RunPreparation {
   }
 }
 
-/** Throws `ConfigurationError` for a word that is none of an option's. */
+/** What a run begins with that several strategies have a say in: what each of them leaves it. */
+function startingRoles(strategies: readonly ToolInjectionStrategy[]): readonly string[] | undefined {
+  const said = strategies.flatMap(({ startsAs }) => (startsAs ? [startsAs] : []));
+  const [first, ...others] = said;
+  return first?.filter((role) => others.every((roles) => roles.includes(role)));
+}
+
+/** Throws `ConfigurationError` for an option that does not exist, and for a word that is none of an option's. */
 function assertChoices<Actor>(request: LoopRequest<unknown, Actor>): void {
-  const findings = choiceFindings({ ...request }, 'request');
+  const findings = [...unknownOptions(request, REQUEST_OPTIONS, 'request'), ...choiceFindings({ ...request }, 'request')];
   if (findings.length > 0) throw new ConfigurationError(findings);
 }
 
@@ -186,9 +238,15 @@ function narrowingsBefore(resumed: ResumedRun | undefined, levels: readonly Narr
 
 function runOf<Actor>(
   { actor, tenant, context = {} }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'context'>,
-  resumed?: ResumedRun,
+  known?: KnownRun,
 ): RunContext<Actor> {
-  return { runId: resumed?.runId ?? randomUUID(), actor, tenant, context, state: resumed?.remains?.state ?? new Map<string, unknown>() };
+  // A map of its own for each part of a run: by it the request-scoped providers are known, and those of before were made for the actor of before.
+  const state = new Map<string, unknown>(known?.remains?.state);
+  return { runId: known?.runId ?? randomUUID(), actor, tenant, context, state };
+}
+
+function requestIdOf<Actor>({ requestId }: Pick<LoopRequest, 'requestId'>, { runId }: RunContext<Actor>, resumed?: ResumedRun): string {
+  return resumed?.saved.requestId ?? requestId ?? runId;
 }
 
 /** What a request says. Of a conversation the server knows the past, so only the newest user message is taken. */
@@ -206,6 +264,16 @@ function messagesOf(
   if (!checked.some(({ role }) => role === 'user')) throw invalid('There is no user message: pass `prompt`, or `messages` with one.');
   if (!hasConversation) return checked;
   return checked.filter(({ role }) => role === 'user').slice(-1);
+}
+
+/** What a user shows a model that cannot see it would be answered without having been looked at. */
+function takenBy({ provider, modelId, capabilities }: LanguageModel, messages: readonly Message[]): readonly Message[] {
+  const untaken = messages.findIndex((message) => message.role === 'user' && !takesMedia([message], capabilities));
+  if (untaken === -1) return messages;
+  throw new InvalidRequestError(
+    'invalid_messages',
+    `Message ${untaken} has an image or a file that ${provider}/${modelId} does not take. Leave it out, or choose another model.`,
+  );
 }
 
 function isOrInherits(type: object, selector: ToolSelector): boolean {

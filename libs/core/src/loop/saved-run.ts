@@ -1,5 +1,7 @@
 import type { Toolset } from '../catalog/toolset.js';
 import type { ToolOutcome } from '../execution/execution.scope.js';
+import { savedTools } from '../injection/saved.tools.js';
+import type { BegunSubRun } from '../execution/sub-runs.js';
 import type { SavedOutcome, SavedRun } from './from-suspended-run.js';
 import type { LiveRun } from './live.run.js';
 import { firstState, type LoopState } from './loop.state.js';
@@ -7,28 +9,25 @@ import type { PendingStep } from './pending.step.js';
 import type { LiveRemains, ResumedRun } from './suspended.runs.js';
 
 /** Where a run stands among its events and its conversation. */
-type SavedPlace = Pick<SavedRun, 'requestId' | 'conversationId' | 'past' | 'sequence'>;
+export type SavedPlace = Pick<SavedRun, 'requestId' | 'conversationId' | 'past' | 'sequence'>;
 
 /** What of a waiting run is JSON. */
-export function savedRun(state: LoopState, pending: PendingStep, live: LiveRun, place: SavedPlace): SavedRun {
+export function savedRun(state: LoopState, pending: PendingStep | undefined, live: LiveRun, place: SavedPlace): SavedRun {
   const { step, messages, cut, usage, records, text, corrections, emptyAnswers } = state;
-  const { answer, outcomes, limit } = pending;
   return {
     ...place,
     state: { step, messages, ...(cut && { cut }), usage, records, text, corrections, emptyAnswers },
-    pending: {
-      answer,
-      outcomes: outcomes.map(savedOutcome),
-      ...(limit && { limit }),
-    },
+    ...(pending && { pending: savedStep(pending) }),
     approvals: live.approvals.save(),
     handles: live.handles.save(),
+    tools: savedTools(state.toolset, state.injected),
     instances: live.instances.save(),
     sentTools: live.sentTools.save(),
-    gone: state.toolset.tombstones,
     policies: live.plan.narrowing,
     counts: live.counter.save(),
+    ...(live.use.innerSteps > 0 && { innerSteps: live.use.innerSteps }),
     spent: live.spending.calls,
+    ...(live.roles.assumed && { roles: live.roles.assumed }),
   };
 }
 
@@ -36,33 +35,55 @@ export function savedRun(state: LoopState, pending: PendingStep, live: LiveRun, 
 export function remainsOf({ toolset, injected }: LoopState, { outcomes }: PendingStep, live: LiveRun): LiveRemains {
   const isInjected = new Set(injected);
   return {
-    injected: toolset.specs.filter((spec) => isInjected.has(spec)).flatMap(({ id }) => toolset.find(id) ?? []),
-    behindSurfaces: toolset.behindSurfaces,
+    injected: [
+      ...toolset.specs.filter((spec) => isInjected.has(spec)).flatMap(({ id }) => toolset.find(id) ?? []),
+      ...toolset.behindSurfaces,
+    ],
     specs: injected,
     ...(live.pages && { pages: live.pages }),
     state: live.plan.execution.run.state,
     results: new Map(outcomes.map(({ record, live: result }) => [record.toolCallId, result])),
+    subRuns: new Map(outcomes.flatMap(({ record, begun }) => (begun?.remains ? [[record.toolCallId, begun.remains]] : []))),
   };
 }
 
-/** The state in which a run waited, with the tools as they are now, injected ones included. */
+/** The state in which a run stood still, with the tools as they are now, injected ones included. */
 export function resumedState({ saved, remains }: ResumedRun, toolset: Toolset): LoopState {
-  const { answer, outcomes, limit } = saved.pending;
-  const done = outcomes.map((outcome) => withLive(outcome, toolset, remains));
+  const { pending } = saved;
+  const done = pending?.outcomes.map((outcome) => withLive(outcome, toolset, remains)) ?? [];
+  const before = new Map(remains?.specs.map((spec) => [spec.id, spec]));
   return {
     ...firstState(toolset),
     ...saved.state,
-    injected: remains?.specs ?? [],
-    pending: { answer, offered: toolset, outcomes: done, ...(limit && { limit }) },
+    injected: saved.tools.injected.flatMap((id) => toolset.find(id)?.spec ?? before.get(id) ?? []),
+    ...(pending && { pending: { ...pending, offered: toolset, outcomes: done } }),
   };
 }
 
-function savedOutcome({ record, content, isPending }: ToolOutcome): SavedOutcome {
-  return isPending ? { record, content, isPending } : { record, content };
+function savedStep({ answer, outcomes, limit, isPlanned }: PendingStep): NonNullable<SavedRun['pending']> {
+  return { answer, outcomes: outcomes.map(savedOutcome), isPlanned, ...(limit && { limit }) };
+}
+
+/** What of an outcome is JSON. */
+export function savedOutcome({ record, content, isPending, entities, labels, begun }: ToolOutcome): SavedOutcome {
+  const inner = begun && { begun: { saved: begun.saved, args: begun.args } };
+  const more = { ...(isPending && { isPending }), ...(entities && { entities }), ...(labels && { labels }), ...inner };
+  return { record, content, ...more };
 }
 
 function withLive(outcome: SavedOutcome, toolset: Toolset, remains: LiveRemains | undefined): ToolOutcome {
+  const { begun, ...rest } = outcome;
   const { toolCallId, id } = outcome.record;
   const tool = toolset.held(id);
-  return { ...outcome, live: remains?.results.get(toolCallId), ...(tool && { tool }) };
+  const again = begun && begunAgain(outcome, begun, remains);
+  return { ...rest, live: remains?.results.get(toolCallId), ...(tool && { tool }), ...(again && { begun: again }) };
+}
+
+function begunAgain(
+  { record }: SavedOutcome,
+  begun: NonNullable<SavedOutcome['begun']>,
+  remains: LiveRemains | undefined,
+): BegunSubRun | undefined {
+  const kept = remains?.subRuns.get(record.toolCallId);
+  return record.subRun && { ...begun, record: record.subRun, ...(kept && { remains: kept }) };
 }

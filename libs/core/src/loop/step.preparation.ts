@@ -3,7 +3,9 @@ import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { isToolPredicate, selects } from '../catalog/tool.selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { isClassOrBelow } from '../discovery/provider-classes.js';
+import { unknownOptions } from '../discovery/unknown-options.js';
 import { untilAborted } from '../execution/interruption.js';
+import { fitted } from '../model/request.fitting.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import type { LanguageModel, ModelRequest, ToolChoice } from '../protocol/language-model.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
@@ -11,10 +13,13 @@ import type { Message } from '../protocol/message.js';
 import type { StepChange } from '../protocol/step-preparation.js';
 import type { ToolSpec } from '../protocol/tool.js';
 import { sentMessages } from './history/sent-history.js';
+import { choiceFindings } from './choice-findings.js';
 import type { LiveRun } from './live.run.js';
+import { STEP_CHANGES } from './loop-option-names.js';
 import { LoopSettings } from './loop.settings.js';
 import type { LoopState } from './loop.state.js';
 import { checkMessages } from './message.check.js';
+import { RunFault } from './run.failure.js';
 
 /** One question to one model, and the tools its answer may call. */
 export interface PreparedStep {
@@ -32,10 +37,18 @@ export class StepPreparation {
     private readonly catalog: ToolCatalog,
   ) {}
 
-  /** Throws what `prepareStep` throws, `InvalidRequestError` for a change that cannot be made, and the interruption of a run that ends meanwhile. */
+  /** Throws what `prepareStep` throws, a `RunFault` for a change that cannot be made, and the interruption of a run that ends meanwhile. */
   async prepare(state: LoopState, live: LiveRun): Promise<PreparedStep> {
     const sent = sentMessages(state.messages, state.cut);
     const change = await changeOf(state, sent, live);
+    try {
+      return this.changed(state, sent, change, live);
+    } catch (error) {
+      throw error instanceof InvalidRequestError ? faultOf(error) : error;
+    }
+  }
+
+  private changed(state: LoopState, sent: readonly Message[], change: StepChange, live: LiveRun): PreparedStep {
     const { messages = sent } = change;
     if (messages !== sent) {
       checkSent(messages, live);
@@ -44,12 +57,8 @@ export class StepPreparation {
     const toolset = change.tools ? live.narrowing.narrow(state.toolset, this.choiceOf(change.tools, state.toolset)) : state.toolset;
     const toolChoice = toolChoiceOf(change, toolset, state.step, live);
     const model = change.model === undefined ? live.plan.model : this.settings.modelFor(change.model);
-    return {
-      step: state.step,
-      model,
-      toolset,
-      request: { ...requestOf(change, live), messages, tools: toolset.specs, ...(toolChoice !== undefined && { toolChoice }) },
-    };
+    const request = { ...requestOf(change, live), messages, tools: toolset.specs, ...(toolChoice !== undefined && { toolChoice }) };
+    return { step: state.step, model, toolset, request: fitted(request, model) };
   }
 
   private choiceOf(selectors: readonly ToolSelector[], toolset: Toolset): (spec: ToolSpec) => boolean {
@@ -92,7 +101,33 @@ async function changeOf(state: LoopState, messages: readonly Message[], live: Li
   if (!prepareStep) return {};
   const { step, toolset, usage, records } = state;
   const changing = prepareStep({ step, messages, tools: toolset.specs, usage, toolCalls: records, signal: live.signal });
-  return (await untilAborted(Promise.resolve(changing), live.signal)) ?? {};
+  const change = (await untilAborted(Promise.resolve(changing), live.signal)) ?? {};
+  const [problem] = changeProblems(change);
+  if (problem !== undefined) throw new RunFault('invalid_step', problem);
+  return change;
+}
+
+/** What would be passed over in silence: a step that is not what was meant is not taken. */
+function changeProblems(change: unknown): readonly string[] {
+  if (typeof change !== 'object' || change === null || Array.isArray(change))
+    return ['prepareStep returned no object. Return what is different in the step, or nothing.'];
+  const lists = ['tools', 'messages'].filter((name) => {
+    const value: unknown = Reflect.get(change, name);
+    return value !== undefined && !Array.isArray(value);
+  });
+  const findings = [...unknownOptions(change, STEP_CHANGES, AT), ...choiceFindings({ ...change }, AT)];
+  return [
+    ...findings.map(({ problem, remedy }) => `What prepareStep returned changes nothing or cannot be. ${problem} ${remedy}`),
+    ...lists.map((name) => `What prepareStep returned as "${name}" is no list.`),
+  ];
+}
+
+const AT = 'prepareStep';
+
+/** The first sentence says what is wrong; what there would be instead is for the log and the rejection. */
+function faultOf(cause: InvalidRequestError): RunFault {
+  const [problem = ''] = cause.message.split(/\.(?: |$)/);
+  return new RunFault('invalid_step', `The step cannot be taken. ${problem}.`, { cause });
 }
 
 function isSelected(selector: string, { id }: ToolSpec, toolset: Toolset): boolean {
@@ -108,12 +143,20 @@ function checkSent(messages: readonly Message[], { plan: { execution } }: LiveRu
   throw new InvalidRequestError('invalid_messages', 'prepareStep returned messages without one of the user.');
 }
 
-/** A forced tool would be forced again after its own result: the request's choice holds for the first step only. */
+/** A forced tool would be forced again after its own result: the request's choice holds for the first step only, unless it is kept. */
 function toolChoiceOf(change: StepChange, toolset: Toolset, step: number, live: LiveRun): ToolChoice | undefined {
-  const { toolChoice = step === 1 ? live.plan.options.toolChoice : undefined } = change;
+  const { toolChoice = requestedChoice(toolset, step, live) } = change;
   if (typeof toolChoice !== 'object' || toolset.find(toolChoice.tool)) return toolChoice;
   throw new InvalidRequestError(
     'unknown_tool',
     `toolChoice forces "${toolChoice.tool}", which is not among the tools of step ${step}: ${toolset.specs.map(({ id }) => id).join(', ') || 'none'}.`,
   );
+}
+
+/** A tool that has gone since it was first forced is forced no more. */
+function requestedChoice(toolset: Toolset, step: number, { plan: { options } }: LiveRun): ToolChoice | undefined {
+  const { toolChoice, keepToolChoice } = options;
+  if (step === 1) return toolChoice;
+  const isThere = typeof toolChoice !== 'object' || toolset.find(toolChoice.tool) !== undefined;
+  return keepToolChoice && isThere ? toolChoice : undefined;
 }

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import type { ResultPages } from '../execution/result.pages.js';
+import type { SubRunRemains } from '../execution/sub-runs.js';
 import { ActorIdentity } from '../policy/actor.identity.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import { SuspendedRunStore, type SuspendedRun } from '../protocol/suspended-run.js';
@@ -12,8 +13,6 @@ import { fromSuspendedRun, type SavedRun } from './from-suspended-run.js';
 export interface LiveRemains {
   /** The tools that were injected and are still there; those of entities are bound to live instances. */
   readonly injected: readonly Tool[];
-  /** Those of them that are called over others. */
-  readonly behindSurfaces: readonly Tool[];
   /** Everything that was ever injected. */
   readonly specs: readonly ToolSpec[];
   /** Results that the model can read on in. */
@@ -21,6 +20,8 @@ export interface LiveRemains {
   readonly state: RunContext['state'];
   /** What the calls that are done returned, by call id. */
   readonly results: ReadonlyMap<string, unknown>;
+  /** Of the sub-runs that wait, by call id. */
+  readonly subRuns: ReadonlyMap<string, SubRunRemains>;
 }
 
 /** A run that waited, about to go on. */
@@ -28,7 +29,7 @@ export interface ResumedRun {
   readonly runId: string;
   readonly saved: SavedRun;
   /** Absent in another process: then tools of entities are gone until a tool returns them again. */
-  readonly remains: LiveRemains | undefined;
+  readonly remains?: LiveRemains;
 }
 
 /** Whose a run is. */
@@ -50,10 +51,22 @@ export class SuspendedRuns {
 
   async keep(owner: RunOwner, saved: SavedRun, remains: LiveRemains): Promise<void> {
     await this.store.save({ ...owner, version: 1, content: toJsonObject(saved) });
-    this.remains.set(owner.runId, remains);
+    this.remember(owner.runId, remains);
+  }
+
+  /** Keeps what a waiting run needs and no store can hold, for as long as the process lives. */
+  remember(runId: string, remains: LiveRemains): void {
+    this.remains.set(runId, remains);
     const [oldest] = this.remains.keys();
     if (this.remains.size > MOST_REMAINS && oldest !== undefined) this.remains.delete(oldest);
     this.forgetPages();
+  }
+
+  /** Takes what was remembered. */
+  recall(runId: string): LiveRemains | undefined {
+    const remains = this.remains.get(runId);
+    this.remains.delete(runId);
+    return remains;
   }
 
   /** Throws `InvalidRequestError` (`unknown_run`) for a run that does not wait, or is somebody else's; which of the two is not told. */
@@ -76,15 +89,26 @@ export class SuspendedRuns {
   /** Of the longest waiting first: nobody knows whether they ever go on. */
   private forgetPages(): void {
     let bytes = 0;
-    for (const { pages } of [...this.remains.values()].toReversed()) {
-      bytes += pages?.keptBytes ?? 0;
-      if (bytes > MOST_KEPT_BYTES) pages?.forget();
+    for (const remains of [...this.remains.values()].toReversed()) {
+      bytes += keptBytesOf(remains);
+      if (bytes > MOST_KEPT_BYTES) forgetPagesOf(remains);
     }
   }
 
   private resumed(run: SuspendedRun): ResumedRun {
-    return { runId: run.runId, saved: fromSuspendedRun(run), remains: this.remains.get(run.runId) };
+    const remains = this.remains.get(run.runId);
+    return { runId: run.runId, saved: fromSuspendedRun(run), ...(remains && { remains }) };
   }
+}
+
+/** Of the run and of the sub-runs that wait in it. */
+export function keptBytesOf({ pages, subRuns }: LiveRemains): number {
+  return [...subRuns.values()].reduce((bytes, subRun) => bytes + subRun.keptBytes, pages?.keptBytes ?? 0);
+}
+
+export function forgetPagesOf({ pages, subRuns }: LiveRemains): void {
+  pages?.forget();
+  for (const subRun of subRuns.values()) subRun.forgetPages();
 }
 
 function unknownRun(runId: string): InvalidRequestError {

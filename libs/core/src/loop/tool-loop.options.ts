@@ -1,6 +1,7 @@
 import type { Type } from '@nestjs/common';
 import type { AuditOptions } from '../audit/audit.options.js';
 import type { RawTool } from '../decorators/raw-tool.js';
+import type { ModelPrices } from '../model/model-prices.js';
 import type { ExecutionOptions } from '../protocol/execution-options.js';
 import type { HistoryPolicy } from '../protocol/history.js';
 import type { LanguageModel } from '../protocol/language-model.js';
@@ -9,8 +10,10 @@ import type { Policy } from '../protocol/policy.js';
 import type { Quota } from '../protocol/quota.js';
 import type { RegisteredActor } from '../protocol/register.js';
 import type { PrepareStep } from '../protocol/step-preparation.js';
+import type { StopCondition } from '../protocol/stop-condition.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { EntitySurface, ToolInjectionStrategy } from '../protocol/tool-injection.js';
+import type { DirectiveOptions } from './directives/directive.options.js';
 
 /** Argument names that no model may send and no tool may declare. */
 export const DEFAULT_RESERVED_ARGUMENTS: readonly string[] = ['tenant', 'tenantId', 'actor', 'actorId'];
@@ -20,6 +23,8 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly model: LanguageModel;
   /** Further models, which a request may name. */
   readonly models?: Readonly<Record<string, LanguageModel>>;
+  /** What models cost, by their ids, for `usage.costUsd`, budgets and quotas in USD. @default only what providers say themselves */
+  readonly prices?: ModelPrices;
   /** What the model is told before everything else. */
   readonly instructions?: string | ((context: RunContext<Actor>) => string | Promise<string>);
   /** @default nothing is allowed, so no tool is listed */
@@ -38,9 +43,11 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly history?: HistoryPolicy;
   /** Looks at every step before its model call, and may change it. */
   readonly prepareStep?: PrepareStep<Actor>;
+  /** Each of them ends a run with `stop` after a step for which it holds, beside those of its loop and its request. */
+  readonly stopWhen?: StopCondition | readonly StopCondition[];
   /** Who calls, in the metadata of results. @default the model's id */
   readonly agentName?: string;
-  /** Tools that are no methods of providers, made by `tool()` or `rawTool()`. */
+  /** Tools that are no methods of providers, made by `tool()`, `rawTool()` or `subRunTool()`. */
   readonly tools?: readonly RawTool[];
   /** Strategies that follow the entity tools' own, in every run. */
   readonly injection?: readonly ToolInjectionStrategy[];
@@ -56,4 +63,6 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly actorRoles?: (actor: Actor) => readonly string[];
   /** Keeps an audit, chained by an HMAC with this key. @default no audit is kept */
   readonly audit?: AuditOptions;
+  /** Who looks after directives, and how they are performed. */
+  readonly directives?: DirectiveOptions;
 }

@@ -17,11 +17,13 @@ export class ToolLoopService<Actor = RegisteredActor> {
   constructor(
     private readonly runs: RunOpener,
     private readonly profile: LoopProfile,
+    private readonly name?: string,
   ) {}
 
   /** A run that starts when it is first read. */
   open<Output = unknown>(request: LoopRequest<Output, Actor>): RunHandle<Output> {
-    return this.runs.open(request, this.profile);
+    const { profile, name } = this;
+    return this.runs.open(request, { profile, ...(name !== undefined && { name }) });
   }
 
   /** Runs to the end. Rejects with a `RunError`, which carries the partial result, for `error` and `aborted`. */

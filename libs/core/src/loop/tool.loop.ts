@@ -8,12 +8,15 @@ import type { ModelAnswer } from './answer.assembler.js';
 import { assistantMessage } from './assistant-message.js';
 import { FinalAnswer, withAnswer } from './final.answer.js';
 import type { LiveRun } from './live.run.js';
-import type { Finish, LoopState } from './loop.state.js';
+import type { LoopState } from './loop.state.js';
 import { HistoryStep } from './history/history.step.js';
 import { ModelStep } from './model.step.js';
 import type { PendingStep } from './pending.step.js';
+import { detailOf } from './quota.guard.js';
+import { withRolesOfNow } from './role.change.js';
 import { finishFor, type FailedRun } from './run.failure.js';
 import { StepPreparation, type PreparedStep } from './step.preparation.js';
+import { stopFor } from './stop.check.js';
 import { ToolStep } from './tool.step.js';
 
 /** A model's answer, and the tools it was given for it. */
@@ -35,18 +38,22 @@ export class ToolLoop {
     private readonly finalAnswer: FinalAnswer,
   ) {}
 
-  /** The last state; it always has a `finish`. Never rejects. */
-  drive(first: LoopState, live: LiveRun): Promise<LoopState> {
-    return lastValueFrom(
-      of(first.pending ? first : { ...first, ...finishWhenLimited(first, live) }).pipe(
-        expand((state) => (state.finish ? EMPTY : from(this.step(state, live)))),
+  /** The last state; it has a `finish`, unless the run goes on elsewhere. Never rejects. */
+  async drive(first: LoopState, live: LiveRun): Promise<LoopState> {
+    const ended = await lastValueFrom(
+      of(first.pending ? first : withLimit(first, live)).pipe(
+        expand((state) => (state.finish || live.isElsewhere ? EMPTY : from(this.step(state, live)))),
         last(),
       ),
     );
+    this.tools.leave(live);
+    return ended;
   }
 
-  private step(state: LoopState, live: LiveRun): Promise<LoopState> {
-    return state.pending ? this.goOn(state, state.pending, live) : this.nextStep(state, live);
+  private async step(state: LoopState, live: LiveRun): Promise<LoopState> {
+    const next = await (state.pending ? this.goOn(state, state.pending, live) : this.nextStep(state, live));
+    live.recorder?.stepped(next);
+    return next;
   }
 
   /** The step that waited: its answer is there, and so are some of its results. */
@@ -54,7 +61,7 @@ export class ToolLoop {
     const state = { ...waiting, pending: undefined };
     try {
       const next = await this.runCalls(state, pending, live, pending);
-      return settle(await this.concluded(next, pending, live), live);
+      return await this.settled(await this.concluded(next, pending, live), live);
     } catch (error) {
       return settle({ ...state, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
     }
@@ -63,14 +70,16 @@ export class ToolLoop {
   private async nextStep(state: LoopState, live: LiveRun): Promise<LoopState> {
     let begun: LoopState = { ...state, messages: [...state.messages, ...live.inputs.take()] };
     try {
-      if (await live.plan.quotas?.isSpent(live.signal)) return settle({ ...begun, finish: { reason: 'budget' } }, live);
-      begun = { ...begun, step: state.step + 1 };
+      const spent = await live.plan.quotas?.spent(live.signal);
+      if (spent) return settle({ ...begun, finish: { reason: 'budget', detail: detailOf(spent) } }, live);
+      begun = { ...(await withRolesOfNow(begun, live)), step: state.step + 1 };
+      live.use.beginStep();
       await live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });
       begun = await this.history.apply(begun, live);
       await live.spend(begun.usage);
       if (begun.finish) return settle(begun, live);
       const prepared = await this.preparation.prepare(begun, live);
-      return settle(await this.answerAndCalls(begun, prepared, live), live);
+      return await this.settled(await this.answerAndCalls(begun, prepared, live), live);
     } catch (error) {
       return settle({ ...begun, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
     }
@@ -103,6 +112,7 @@ export class ToolLoop {
   private async runCalls(state: LoopState, step: AnsweredStep, live: LiveRun, before?: PendingStep): Promise<LoopState> {
     const { answer, offered } = step;
     const history = [...state.messages, assistantMessage(answer)];
+    if (!before) await live.recorder?.answered(state, { answer, offered, outcomes: [], isPlanned: false });
     const { messages, records, toolset, injected, finish, pending } = await this.tools.run(answer.calls, {
       step: state.step,
       toolset: state.toolset,
@@ -112,21 +122,38 @@ export class ToolLoop {
       live,
       ...(before && { pending: before }),
     });
-    if (pending) return { ...state, text: answer.text, pending: { answer, offered, ...pending }, finish: { reason: 'waiting' } };
+    const usage = live.use.withInner(state.usage);
+    const { text, citations } = answer;
+    if (pending) return { ...state, usage, text, citations, pending: { answer, offered, ...pending }, finish: { reason: 'waiting' } };
     return {
       ...state,
+      usage,
       messages: [...history, ...messages],
       records: [...state.records, ...records],
       toolset,
       injected,
-      text: answer.text,
-      ...(finish && { finish: { reason: finish } }),
+      text,
+      citations,
+      ...(finish && { finish }),
     };
+  }
+
+  /** A step that ends no run by itself may be the one that its stop conditions wait for. */
+  private async settled(state: LoopState, live: LiveRun): Promise<LoopState> {
+    const next = overtaken(state, live);
+    try {
+      const stopped = next.finish ? undefined : await stopFor(next, live);
+      return settle(stopped ? { ...next, finish: stopped } : next, live);
+    } catch (error) {
+      return settle({ ...next, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
+    }
   }
 
   private async endStep(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): Promise<void> {
     const toolCalls = state.records.filter(({ step }) => step === state.step);
-    await live.emit({ type: 'step-end', step: state.step, modelFinishReason: answer.finishReason, toolCalls: toolCalls.length });
+    const { finishReason: modelFinishReason, answeredBy } = answer;
+    const model = answeredBy !== undefined && { model: answeredBy };
+    await live.emit({ type: 'step-end', step: state.step, modelFinishReason, toolCalls: toolCalls.length, ...model });
     const { runId } = live.plan.execution.run;
     await live.notify((hooks) =>
       hooks.onIteration?.({ runId, step: state.step, toolCalls, tools: offered.specs.map(({ id }) => id), usage: state.usage }),
@@ -146,16 +173,19 @@ function withoutCalls(answer: ModelAnswer): ModelAnswer {
   return answer.calls.length === 0 ? answer : { ...answer, calls: [], providerData: undefined };
 }
 
-/** The last word on a step: an input overtakes a final answer, a limit ends what goes on, and a run that is over takes no more inputs. */
-function settle(state: LoopState, live: LiveRun): LoopState {
+/** An input overtakes a final answer. */
+function overtaken(state: LoopState, live: LiveRun): LoopState {
   const isOvertaken = state.finish?.reason === 'stop' && !live.inputs.isEmpty;
-  const next = isOvertaken ? { ...state, finish: undefined, output: undefined } : state;
-  const settled = next.finish ? next : { ...next, ...finishWhenLimited(next, live) };
+  return isOvertaken ? { ...state, finish: undefined, output: undefined } : state;
+}
+
+/** The last word on a step: a limit ends what goes on, and a run that is over takes no more inputs. */
+function settle(state: LoopState, live: LiveRun): LoopState {
+  const settled = state.finish ? state : withLimit(state, live);
   return settled.finish ? { ...settled, messages: [...settled.messages, ...live.inputs.close()] } : settled;
 }
 
-function finishWhenLimited(state: LoopState, live: LiveRun): { readonly finish?: Finish } {
-  const { limits } = live.plan.execution;
-  if (state.usage.inputTokens + state.usage.outputTokens > limits.tokens) return { finish: { reason: 'budget' } };
-  return state.step >= limits.steps ? { finish: { reason: 'max_steps' } } : {};
+function withLimit(state: LoopState, live: LiveRun): LoopState {
+  const finish = live.use.limitReached();
+  return finish ? { ...state, finish } : state;
 }

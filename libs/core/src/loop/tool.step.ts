@@ -5,14 +5,21 @@ import type { CallRequest, ToolOutcome } from '../execution/execution.scope.js';
 import { untilAborted } from '../execution/interruption.js';
 import { meantCall } from '../execution/meant-call.js';
 import { ToolRunner } from '../execution/tool.runner.js';
+import { operationName } from '../injection/entity.surfaces.js';
 import { applyInjection, roomIn, type AppliedInjection } from '../injection/injection.applier.js';
+import { ToolProviderExtractor, type ShownResult } from '../injection/tool-provider.extractor.js';
+import { subjectOf } from '../policy/policy-subject.js';
+import { decide } from '../policy/strictest-decision.js';
 import type { FinishReason } from '../protocol/loop-result.js';
 import type { Message, MessageLabels, ToolCall, ToolMessage } from '../protocol/message.js';
 import type { ToolErrorCode } from '../protocol/tool-error.js';
 import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
+import { DirectiveUpdates } from './directives/directive.updates.js';
 import type { LiveRun } from './live.run.js';
+import { LoopSettings } from './loop.settings.js';
+import type { Finish } from './loop.state.js';
 import type { PendingStep } from './pending.step.js';
 
 /** Where the calls of a step stand. */
@@ -26,8 +33,8 @@ export interface ToolStepContext {
   readonly history: readonly Message[];
   readonly injected: readonly ToolSpec[];
   readonly live: LiveRun;
-  /** Set where the step waited for decisions: what became of its calls until then. */
-  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit'>;
+  /** Set where the step was begun before: what became of its calls until then. */
+  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned'>;
 }
 
 /** What the calls of a step came to, in the order of the calls. */
@@ -36,15 +43,21 @@ export interface ToolStepResult {
   readonly records: readonly ToolInvocationRecord[];
   readonly toolset: Toolset;
   readonly injected: readonly ToolSpec[];
-  readonly finish?: FinishReason;
+  readonly finish?: Finish;
   /** Set where calls wait for decisions: then there are no messages and no records yet. */
-  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit'>;
+  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned'>;
 }
 
 interface PlannedCall extends CallRequest {
   readonly limit?: FinishReason;
   /** What the call means: over a surface, the call of an entity's own tool. */
   readonly meant: { readonly call: ToolCall; readonly tool: Tool | undefined };
+  readonly detail?: string;
+}
+
+/** What became of a call, and what the model called. */
+interface CalledOutcome extends ToolOutcome {
+  readonly calledAs: string | undefined;
 }
 
 /** Runs the calls of one answer: reads together, writes behind them in the model's order; then looks at every result for tools to inject. */
@@ -52,19 +65,49 @@ interface PlannedCall extends CallRequest {
 export class ToolStep {
   private readonly logger = new Logger(ToolStep.name);
 
-  constructor(private readonly runner: ToolRunner) {}
+  constructor(
+    private readonly runner: ToolRunner,
+    private readonly entities: ToolProviderExtractor,
+    private readonly updates: DirectiveUpdates,
+    private readonly settings: LoopSettings,
+  ) {}
 
   async run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
     const done = doneBefore(context);
-    const due = calls.flatMap((call, index) => (done.some(({ record }) => record.index === index) ? [] : [plan(call, index, context)]));
-    const planned = context.pending ? due : await withinQuotas(due, context);
+    const planned = await callsDue(calls, done, context);
     const outcomes = [...done, ...(await this.execute(planned, context))].toSorted((a, b) => a.record.index - b.record.index);
-    const limit = context.pending?.limit ?? planned.find((one) => one.limit)?.limit;
-    if (outcomes.some(({ isPending }) => isPending)) return waitingFor({ outcomes, ...(limit && { limit }) }, context);
+    const limit = context.pending?.limit ?? limitOf(planned);
+    if (outcomes.some(({ isPending }) => isPending)) {
+      const kept = outcomes.map((outcome) => this.withEntities(outcome, context.live));
+      return waitingFor({ outcomes: kept, isPlanned: true, ...(limit && { limit }) }, context);
+    }
     const records = outcomes.map(({ record }) => record);
     const { toolset, injected } = await this.inject(outcomes, calls, context);
-    const finish = limit ?? haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
-    return { messages: outcomes.map((outcome) => toMessage(outcome, calls)), records, toolset, injected, ...(finish && { finish }) };
+    const halted = haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
+    const finish = limit ?? (halted && { reason: halted });
+    const messages = this.hinted(outcomes, toolset, context).map((outcome) => toMessage(outcome, calls));
+    return { messages, records, toolset, injected, ...(finish && { finish }) };
+  }
+
+  /** What a result showed is injected when its step is complete, which may be in a process that does not have the result any more. */
+  private withEntities(outcome: ToolOutcome, live: LiveRun): ToolOutcome {
+    if (!outcome.tool || outcome.live === undefined) return outcome;
+    return { ...outcome, entities: this.entities.keysIn(shownResult(outcome, outcome.tool), live.plan.execution.run) };
+  }
+
+  /** What the model reads, with what it can call on what it reads of: known only now that every result of the step has brought its tools. */
+  private hinted(outcomes: readonly ToolOutcome[], toolset: Toolset, { live }: ToolStepContext): readonly ToolOutcome[] {
+    if (!outcomes.some(({ hinted }) => hinted)) return outcomes;
+    const { run, policies, actor } = live.plan.execution;
+    const tools = toolset.reachable.flatMap(({ id }) => toolset.held(id) ?? []);
+    const permitted = tools.filter((tool) => tool.entity && decide(policies, subjectOf(tool, actor)).kind !== 'deny');
+    const operationsOn = this.entities.namesFor(permitted, run, (tool) => operationName(tool, toolset));
+    return outcomes.map((outcome) => (outcome.hinted ? { ...outcome, content: outcome.hinted(operationsOn) } : outcome));
+  }
+
+  /** What goes on without the run is not told to it any more. */
+  leave(live: LiveRun): void {
+    this.updates.forget(live.plan.execution.run.runId);
   }
 
   private async execute(planned: readonly PlannedCall[], context: ToolStepContext): Promise<ToolOutcome[]> {
@@ -88,12 +131,14 @@ export class ToolStep {
     return outcomes;
   }
 
-  private async executeOne(request: PlannedCall, { offered, live, history }: ToolStepContext): Promise<ToolOutcome> {
+  private async executeOne(request: PlannedCall, { offered, live, history, toolset }: ToolStepContext): Promise<ToolOutcome> {
     const { call, tool } = request.meant;
     if (tool?.entity) live.instances.used(tool);
     if (tool) await live.notify((hooks) => hooks.onToolStart?.(call, tool.spec));
-    const outcome = await this.runner.exec(request, live.scope(offered, history));
+    const scope = live.scope(offered, history, toolset);
+    const outcome = await this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
     if (outcome.isPending) return outcome;
+    await live.recorder?.called(this.withEntities(outcome, live));
     await live.notify((hooks) => hooks.onToolEnd?.(outcome.record));
     return outcome;
   }
@@ -109,7 +154,7 @@ export class ToolStep {
       for (const strategy of live.plan.injection.strategies) {
         const applied = await this.applied(
           strategy,
-          { ...outcome, returnedBy: sourceOf(outcome, calls) },
+          { ...outcome, calledAs: callOf(outcome.record, calls)?.name },
           { ...context, toolset, injected },
         );
         toolset = applied.toolset;
@@ -121,35 +166,23 @@ export class ToolStep {
   }
 
   /** A strategy that fails, or hands over what cannot be applied, changes nothing. */
-  private async applied(
-    strategy: ToolInjectionStrategy,
-    { tool, record, live: result, returnedBy }: ToolOutcome & { readonly returnedBy: string },
-    context: ToolStepContext,
-  ): Promise<AppliedInjection> {
+  private async applied(strategy: ToolInjectionStrategy, outcome: CalledOutcome, context: ToolStepContext): Promise<AppliedInjection> {
     const { live, step, history, toolset, injected } = context;
     const { execution, injection, strictListing } = live.plan;
+    const { tool, record, calledAs } = outcome;
     if (!tool) return { toolset, added: [], events: [] };
     try {
-      const { declared } = tool.output;
-      const last = { record, tool: tool.spec, live: result, ...(declared && { returns: declared }), depth: tool.entity?.depth ?? 0 };
+      const last = { record, depth: tool.entity?.depth ?? 0, ...shownResult(outcome, tool), ...(calledAs !== undefined && { calledAs }) };
       const { run, limits } = execution;
-      const withheld = injection.reserve.of(strategy);
+      const withheld = live.reserve.of(strategy);
       const room = roomIn(toolset, injected, limits);
-      const found = strategy.evaluate({
-        run,
-        history,
-        toolset: toolset.reachable,
-        last,
-        step,
-        limits,
-        handles: live.handles,
-        withheld,
-        room,
-      });
-      const proposed = await untilAborted(Promise.resolve(found), live.signal);
+      const { reachable } = toolset;
+      const found = strategy.evaluate({ run, history, toolset: reachable, last, step, limits, handles: live.handles, withheld, room });
+      const proposed = this.settings.admit(await untilAborted(Promise.resolve(found), live.signal));
+      if (proposed.roles) live.roles.assume(proposed.roles);
       const { exclude, entities } = injection;
-      const rules = { ...execution, exclude, entities, instances: live.instances, strictListing, signal: live.signal };
-      return await applyInjection(toolset, proposed, rules, { step, strategy: strategy.name, injected, returnedBy });
+      const rules = { ...execution, ...live.roles.now(), exclude, entities, instances: live.instances, strictListing, signal: live.signal };
+      return await applyInjection(toolset, proposed, rules, { step, strategy: strategy.name, injected });
     } catch (error) {
       if (live.signal.aborted) return { toolset, added: [], events: [] };
       this.logger.error(`The injection strategy ${strategy.name} failed (run ${execution.run.runId}).`, error);
@@ -159,20 +192,50 @@ export class ToolStep {
   }
 }
 
+function shownResult({ live, entities }: ToolOutcome, { spec: tool, output: { declared } }: Tool): ShownResult {
+  return { tool, live, ...(live === undefined && entities && { entities }), ...(declared && { returns: declared }) };
+}
+
 /** What became of the calls that were made before the step waited. */
 function doneBefore({ pending }: ToolStepContext): readonly ToolOutcome[] {
   return (pending?.outcomes ?? []).filter(({ isPending }) => !isPending);
 }
 
 function waitingFor(pending: NonNullable<ToolStepResult['pending']>, { toolset, injected }: ToolStepContext): ToolStepResult {
-  return { messages: [], records: [], toolset, injected, finish: 'waiting', pending };
+  return { messages: [], records: [], toolset, injected, finish: { reason: 'waiting' }, pending };
 }
 
-function plan(call: ToolCall, index: number, { step, offered, live, pending }: ToolStepContext): PlannedCall {
+/** Of the first call that went beyond one. */
+function limitOf(planned: readonly PlannedCall[]): Finish | undefined {
+  const { limit: reason, detail } = planned.find(({ limit }) => limit) ?? {};
+  return reason && { reason, ...(detail !== undefined && { detail }) };
+}
+
+/** All calls are counted, those that were made by a process that is gone as well. */
+async function callsDue(
+  calls: readonly ToolCall[],
+  done: readonly ToolOutcome[],
+  context: ToolStepContext,
+): Promise<readonly PlannedCall[]> {
+  const all = calls.map((call, index) => plan(call, index, context));
+  const due = all.filter(({ index }) => !done.some(({ record }) => record.index === index));
+  return context.pending?.isPlanned ? due : withinQuotas(due, context);
+}
+
+function plan(call: ToolCall, index: number, context: ToolStepContext): PlannedCall {
+  const { step, offered, live, pending } = context;
   const meant = meantCall(call, offered, live.plan.execution.limits.argumentBytes) ?? { call, tool: offered.find(call.name) };
-  if (pending) return { call, step, index, meant }; // counted when it was first made
+  const place = { call, step, index, meant, ...beginningOf(index, context) };
+  if (pending?.isPlanned) return place; // counted when it was first made
   const limit = live.counter.admit(meant.call, meant.tool?.spec.declaredId ?? call.name);
-  return { call, step, index, meant, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
+  return { ...place, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
+}
+
+/** What may have become of a call before this process came to it. */
+function beginningOf(index: number, { live, pending }: ToolStepContext): Pick<CallRequest, 'mayHaveRun' | 'begun'> {
+  const mayHaveRun = (pending && live.recorder) || live.plan.within?.mayHaveRun;
+  const begun = pending?.outcomes.find(({ record }) => record.index === index)?.begun;
+  return { ...(mayHaveRun && { mayHaveRun: true }), ...(begun && { begun }) };
 }
 
 /** Refuses the calls beyond the tenant's quotas, the last ones first. What is refused already, or names no tool, takes nothing of them. */
@@ -197,21 +260,18 @@ function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }
 }
 
 /** What the model reads, under the name by which it called. */
-export function toMessage({ record, content, tool }: ToolOutcome, calls: readonly ToolCall[]): ToolMessage {
-  const labels = tool && { labels: labelsOf(tool, record.error?.code) };
+export function toMessage({ record, content, tool, labels: own }: ToolOutcome, calls: readonly ToolCall[]): ToolMessage {
   const { name: toolName } = callOf(record, calls) ?? { name: record.id };
-  return { role: 'tool', toolCallId: record.toolCallId, toolName, content, ...(record.error && { isError: true }), ...labels };
+  const told = {
+    ...(record.error && { isError: true }),
+    ...(tool?.subRun && { isModelText: true as const }),
+    ...(tool && { labels: labelsOf(tool, record.error?.code, own) }),
+  };
+  return { role: 'tool', toolCallId: record.toolCallId, toolName, content, ...told };
 }
 
 function callOf({ toolCallId }: ToolInvocationRecord, calls: readonly ToolCall[]): ToolCall | undefined {
   return calls.find((call) => call.toolCallId === toolCallId);
-}
-
-/** A call in words, for a model that wants the same result again. */
-function sourceOf({ record }: ToolOutcome, calls: readonly ToolCall[]): string {
-  const { name } = callOf(record, calls) ?? { name: record.id };
-  const isSurface = record.entity !== undefined && name !== record.id;
-  return isSurface ? `${name} of ${record.entity.provider} ${JSON.stringify(record.entity.instanceId.slice(0, 80))}` : name;
 }
 
 /** Refusals in our own words tell nothing that the model had not read; what a tool says of its failure may. */
@@ -226,8 +286,7 @@ const OWN_WORDS = new Set<ToolErrorCode>([
   'aborted',
 ]);
 
-function labelsOf({ origin, spec: { labels } }: Tool, code: ToolErrorCode | undefined): MessageLabels {
-  return code !== undefined && OWN_WORDS.has(code)
-    ? { returns: 'trusted', reads: 'public' }
-    : { returns: origin.trusted ? labels.returns : 'untrusted', reads: labels.reads };
+function labelsOf({ origin, spec: { labels } }: Tool, code: ToolErrorCode | undefined, own: MessageLabels | undefined): MessageLabels {
+  if (code !== undefined && OWN_WORDS.has(code)) return { returns: 'trusted', reads: 'public' };
+  return own ?? { returns: origin.trusted ? labels.returns : 'untrusted', reads: labels.reads };
 }

@@ -30,7 +30,7 @@ export class DataPolicyEngine extends PolicyEngine {
   /** Throws `ConfigurationError` with every finding, and keeps what holds, when one of them is wrong. */
   replace(policies: Policy | readonly Policy[]): void {
     const next = listOf(policies);
-    const known = { tools: this.catalog.subjects(), validators: this.validators };
+    const known = { tools: this.catalog.subjects(), announced: this.catalog.announced, validators: this.validators };
     const findings = next.flatMap((policy) => policyFindings(policy, 'policy', known));
     if (findings.length > 0) throw new ConfigurationError(findings);
     this.current = next.map((policy) => new CompiledPolicy(policy, this.validators));

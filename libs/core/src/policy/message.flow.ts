@@ -13,10 +13,17 @@ export class MessageFlow implements InformationFlow {
     private readonly messages: readonly Message[],
     readonly integrity: InformationFlow['integrity'],
     readonly confidentiality: InformationFlow['confidentiality'],
+    /** Of the run around a sub-run, when it made the call. */
+    private readonly outer?: InformationFlow,
   ) {}
 
   static of(messages: readonly Message[]): MessageFlow {
     return new MessageFlow([], 'trusted', 'public').at(messages);
+  }
+
+  /** The flow of a sub-run: whoever began it had read what it had read, and the user's words there are the user's words here. */
+  static within(outer: InformationFlow): MessageFlow {
+    return new MessageFlow([], outer.integrity, outer.confidentiality, outer);
   }
 
   /** The flow of a transcript that goes on from this one's. Costs what is new in it, not what went before. */
@@ -25,19 +32,19 @@ export class MessageFlow implements InformationFlow {
     const read = messages.slice(this.messages.length);
     const isTainted = this.integrity === 'untrusted' || read.some(isUntrusted);
     const isPrivate = this.confidentiality === 'private' || read.some(isPrivateContent);
-    return new MessageFlow(messages, isTainted ? 'untrusted' : 'trusted', isPrivate ? 'private' : 'public');
+    return new MessageFlow(messages, isTainted ? 'untrusted' : 'trusted', isPrivate ? 'private' : 'public', this.outer);
   }
 
   /** The flow of a model that was shown these as well, which are not in the transcript. */
   beside(shown: readonly Message[]): MessageFlow {
     const other = MessageFlow.of(shown);
     const integrity = other.integrity === 'untrusted' ? 'untrusted' : this.integrity;
-    return new MessageFlow(this.messages, integrity, other.confidentiality === 'private' ? 'private' : this.confidentiality);
+    return new MessageFlow(this.messages, integrity, other.confidentiality === 'private' ? 'private' : this.confidentiality, this.outer);
   }
 
   isTraced(value: string | number): boolean {
-    this.trusted ??= new TrustedText(authorityIn(this.messages).flatMap(textsOf));
-    return this.trusted.has(value);
+    this.trusted ??= new TrustedText(authorityIn(this.messages, this.outer?.integrity === 'untrusted').flatMap(textsOf));
+    return this.trusted.has(value) || this.outer?.isTraced(value) === true;
   }
 }
 
@@ -59,15 +66,15 @@ function isPrivateContent(message: Message): boolean {
  * stranger may have told it. A model's own words carry no authority either, they may repeat what it read; nor do errors, which may repeat
  * the model's.
  */
-function authorityIn(messages: readonly Message[]): Message[] {
-  let isTainted = false;
+function authorityIn(messages: readonly Message[], wasTainted: boolean): Message[] {
+  let isTainted = wasTainted;
   let isChosenFreely = true;
   return messages.filter((message) => {
     if (message.role === 'assistant') isChosenFreely = !isTainted;
     if (isUntrusted(message)) isTainted = true;
     return (
       (message.role === 'user' && message.labels?.returns !== 'untrusted') ||
-      (message.role === 'tool' && !message.isError && !isUntrusted(message) && isChosenFreely)
+      (message.role === 'tool' && !message.isError && !message.isModelText && !isUntrusted(message) && isChosenFreely)
     );
   });
 }

@@ -10,11 +10,13 @@ import { POLICY_SCHEMA } from './policy.schema.js';
 /** What a policy is checked against. */
 export interface PolicySurroundings {
   readonly tools: readonly PolicyTool[];
+  /** Ids of tools that may join runs, of which nothing else is known. */
+  readonly announced: readonly string[];
   readonly validators: SchemaValidators;
 }
 
 /** What is wrong with a policy: its shape, ids that name no tool, and arguments that no tool has. `at` says where the policy stands. */
-export function policyFindings(policy: Policy, at: string, { tools, validators }: PolicySurroundings): Finding[] {
+export function policyFindings(policy: Policy, at: string, { tools, announced, validators }: PolicySurroundings): Finding[] {
   const problems = validators.validate(POLICY_SCHEMA, policy);
   if (problems.length > 0)
     return problems.map(({ pointer, message }) => ({
@@ -23,14 +25,18 @@ export function policyFindings(policy: Policy, at: string, { tools, validators }
       remedy: 'See the type Policy for the fields and their values.',
     }));
   const { requireApproval = [], runBudgets = [], callBudgets = [] } = policy;
+  const isKnown = ({ tools: patterns = [] }: { readonly tools?: readonly string[] }): boolean =>
+    !patterns.some((pattern) => announced.includes(pattern));
   return [
-    ...patternsOf(policy).flatMap((pattern) => patternFindings(pattern, at, tools)),
+    ...patternsOf(policy).flatMap((pattern) => (announced.includes(pattern) ? [] : patternFindings(pattern, at, tools))),
     ...allowedBy(policy).flatMap((pattern) => untrustedFindings(pattern, at, tools)),
-    ...requireApproval.flatMap((rule, index) => predicateFindings(rule, `${at}/requireApproval/${index}`, { tools, validators })),
+    ...requireApproval.flatMap((rule, index) =>
+      isKnown(rule) ? predicateFindings(rule, `${at}/requireApproval/${index}`, { tools, validators }) : [],
+    ),
     ...emptyBudgets(runBudgets, `${at}/runBudgets`),
     ...emptyBudgets(callBudgets, `${at}/callBudgets`),
-    ...runBudgets.flatMap(({ sum, tools: patterns }, index) =>
-      sum ? sumFindings(sum.argument, patterns, `${at}/runBudgets/${index}`, tools) : [],
+    ...runBudgets.flatMap((budget, index) =>
+      budget.sum && isKnown(budget) ? sumFindings(budget.sum.argument, budget.tools, `${at}/runBudgets/${index}`, tools) : [],
     ),
   ];
 }
@@ -42,7 +48,8 @@ function patternsOf({ allow, deny = [], tenants = {}, roles = {}, ...rules }: Po
   return [...allow, ...deny, ...grants.flatMap((grant) => (grant.allow ?? []).concat(grant.deny ?? [])), ...named];
 }
 
-function allowedBy({ allow, tenants = {}, roles = {} }: Policy): string[] {
+/** Every pattern that lets tools in, for whomever. */
+export function allowedBy({ allow, tenants = {}, roles = {} }: Policy): string[] {
   return [...allow, ...[...Object.values(tenants), ...Object.values(roles)].flatMap((grant) => grant.allow ?? [])];
 }
 
@@ -72,7 +79,11 @@ function untrustedFindings(pattern: string, at: string, tools: readonly PolicyTo
   ];
 }
 
-function predicateFindings({ arguments: schema, tools: patterns }: ApprovalRule, at: string, known: PolicySurroundings): Finding[] {
+function predicateFindings(
+  { arguments: schema, tools: patterns }: ApprovalRule,
+  at: string,
+  known: Omit<PolicySurroundings, 'announced'>,
+): Finding[] {
   if (!schema) return [];
   const problem = known.validators.problemWith(schema);
   if (problem !== undefined)

@@ -14,6 +14,16 @@ const logger = new Logger('ToolPolicy');
  * policy denies.
  */
 export function decide(policies: readonly PolicyEngine[], subject: PolicySubject): Decision {
+  const { assumed, ...actor } = subject.actor;
+  if (!assumed) return decideAs(policies, subject);
+  // With all roles as well: one that was laid down may be one that denies.
+  const withAll = decideAs(policies, { ...subject, actor });
+  const held = decideAs(policies, { ...subject, actor: { ...actor, roles: actor.roles.filter((role) => assumed.includes(role)) } });
+  const isSame = withAll.kind === held.kind && withAll.rule === held.rule && withAll.policyVersion === held.policyVersion;
+  return isSame ? withAll : stricter(withAll, held);
+}
+
+function decideAs(policies: readonly PolicyEngine[], subject: PolicySubject): Decision {
   let strictest: Decision | undefined;
   let shadow: Decision[] | undefined;
   for (const policy of policies) {

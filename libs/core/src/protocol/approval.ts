@@ -19,8 +19,11 @@ export interface PreviewChange {
 /** A call that waits for a person's yes or no, as a client may see it. The call itself is held by the server. */
 export interface ApprovalRequest {
   readonly approvalId: string;
+  /** The root run's: the one that waits and is resumed. */
   readonly runId: string;
-  /** From 1. */
+  /** Run ids from the root to the sub-run that makes the call. Absent where the root makes it. */
+  readonly path?: readonly string[];
+  /** Of the run that makes the call, from 1. */
   readonly step: number;
   readonly toolCallId: string;
   /** The rendered id the model used. */
@@ -68,7 +71,10 @@ export interface ApprovalAnswer extends ApprovalAmendment {
 /** The one call that an approval is for. All of it must be the same when the call is made. */
 export interface ApprovalBinding {
   readonly tenant: string;
+  /** The root run's. */
   readonly runId: string;
+  /** Set where a sub-run makes the call. */
+  readonly subRunId?: string;
   /** For whom the run acts. */
   readonly requesterId: string | undefined;
   readonly toolCallId: string;

@@ -7,6 +7,8 @@ export interface AuditSubject {
   /** Absent where nothing identifies the actor. */
   readonly actorId?: string;
   readonly runId: string;
+  /** Of the run around all others, where the call is made in a sub-run. */
+  readonly rootRunId?: string;
   readonly toolCallId: string;
   /** From 1. */
   readonly step: number;

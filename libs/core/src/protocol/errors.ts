@@ -35,15 +35,42 @@ export class InvalidRequestError extends Error {
   }
 }
 
-/** A failure of a provider or of the way to it. `message` is for logs; users and models read a fixed text. */
+/** What is known of a model's failure. */
+export interface ModelErrorOptions {
+  /** Of HTTP, as the provider answered it or as its word for the failure stands for. */
+  readonly status?: number;
+  /** Whether the same request may succeed a little later. @default false */
+  readonly retryable?: boolean;
+  /** What the provider calls the request: its support asks for it. */
+  readonly requestId?: string;
+  /** How long the provider wants to be left alone. */
+  readonly retryAfterMs?: number;
+  readonly cause?: unknown;
+}
+
+/** A failure of a provider or of the way to it. `message` is for logs, with neither key nor prompt in it; users and models read a fixed text. */
 export class ModelError extends Error {
   override readonly name = 'ModelError';
+  readonly status: number | undefined;
+  readonly isRetryable: boolean;
+  readonly requestId: string | undefined;
+  readonly retryAfterMs: number | undefined;
 
-  constructor(
-    message: string,
-    readonly options: { readonly status?: number; readonly retryable?: boolean; readonly cause?: unknown } = {},
-  ) {
-    super(message, { cause: options.cause });
+  constructor(message: string, { status, retryable = false, requestId, retryAfterMs, cause }: ModelErrorOptions = {}) {
+    super(message, { cause });
+    this.status = status;
+    this.isRetryable = retryable;
+    this.requestId = requestId;
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** The `result` of a durable run that another process goes on with, or goes on later: ask for the run by its id. */
+export class RunElsewhereError extends Error {
+  override readonly name = 'RunElsewhereError';
+
+  constructor(readonly runId: string) {
+    super(`The run ${runId} is not this process's any more; it goes on elsewhere, or later. Ask for it by its id.`);
   }
 }
 

@@ -19,6 +19,11 @@ export interface ExecutionOptions {
   readonly metadata: 'none' | 'inline';
   /** `envelope` lets the model read `{ ok, type, result, human_readable? }`, or `{ ok, type, errors }`; the ui reads the plain value. @default 'value' */
   readonly resultFormat: 'value' | 'envelope';
+  /**
+   * Adds `_availableOperations` to each entity in a result: the ids of the tools that can be called on it now. The model alone reads it, where all of it fits into the
+   * result's bytes. It costs tokens, and says what the list of tools says too: for models that lose sight of that list. @default false
+   */
+  readonly availableOperations: boolean;
 }
 
 /** What a provider or a tool may say. */
@@ -34,6 +39,7 @@ export const DEFAULT_EXECUTION: ExecutionOptions = {
   truncateLogs: 100,
   metadata: 'none',
   resultFormat: 'value',
+  availableOperations: false,
 };
 
 /** The options that are said: one that is `undefined` is not. */

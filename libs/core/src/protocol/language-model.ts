@@ -1,4 +1,5 @@
 import type { JSONSchema7 } from 'json-schema';
+import type { Citation } from './citation.js';
 import type { Message } from './message.js';
 import type { ToolSpec } from './tool.js';
 import type { Usage } from './usage.js';
@@ -43,6 +44,9 @@ export interface ModelRequest {
  */
 export type ModelFinishReason = 'stop' | 'tool_calls' | 'length' | 'content_filter' | 'incomplete';
 
+/** How far a tool has come that the provider runs itself. */
+export type ProviderToolStatus = 'started' | 'succeeded' | 'failed';
+
 /**
  * What a model's answer consists of, in order. Text and arguments come in deltas; each call comes once more, assembled, as `tool-call`, and only
  * that is executed. `finish` is last and comes exactly once. A failure of the provider is thrown as a `ModelError`.
@@ -52,8 +56,27 @@ export type ModelEvent =
   | { readonly type: 'text-delta'; readonly text: string }
   | { readonly type: 'tool-call-delta'; readonly toolCallId: string; readonly name: string; readonly argumentsDelta: string }
   | { readonly type: 'tool-call'; readonly toolCallId: string; readonly name: string; readonly arguments: string }
+  /**
+   * A tool that the provider runs itself, such as its web search. It is shown and nothing more: no policy looks at it, it counts as no call, and nothing of
+   * it is run here. `id` is the same from start to end.
+   */
+  | { readonly type: 'provider-tool'; readonly id: string; readonly name: string; readonly status: ProviderToolStatus }
+  /** Where something in the text behind which it comes is from. */
+  | { readonly type: 'citation'; readonly citation: Citation }
+  /** Who answers, where that is not who was asked, such as behind `fallback`. Comes before anything else that is shown. */
+  | { readonly type: 'model'; readonly provider: string; readonly modelId: string }
   | { readonly type: 'usage'; readonly usage: Usage }
   | { readonly type: 'finish'; readonly reason: ModelFinishReason; readonly providerData?: Readonly<Record<string, unknown>> };
+
+/** What a model can do. What is left out is taken for granted: most models can, and providers say it of none. */
+export interface ModelCapabilities {
+  /** Whether it can be shown images. */
+  readonly images?: boolean;
+  /** Whether it can be shown files. */
+  readonly files?: boolean;
+  /** Whether it takes a schema for its answer; else it is told the form in words. */
+  readonly structuredOutput?: boolean;
+}
 
 /**
  * The port behind which a provider lies.
@@ -66,5 +89,7 @@ export abstract class LanguageModel {
   abstract readonly provider: string;
   /** The provider's name of the model, e.g. `gpt-5-mini`. */
   abstract readonly modelId: string;
+  /** What the loop has to know before it asks. */
+  readonly capabilities: ModelCapabilities = {};
   abstract stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<ModelEvent>;
 }

@@ -1,8 +1,9 @@
 import type { ApprovalDecision, ApprovalRequest } from './approval.js';
-import type { DirectiveRequest } from './directive.js';
+import type { Citation } from './citation.js';
+import type { DirectiveEventType, DirectiveRequest } from './directive.js';
 import type { FinishReason, RunFailure } from './loop-result.js';
 import type { JsonObject, JsonValue } from './json.js';
-import type { ModelFinishReason } from './language-model.js';
+import type { ModelFinishReason, ProviderToolStatus } from './language-model.js';
 import type { Decision } from './policy.js';
 import type { ToolEffect } from './tool.js';
 import type { ToolInvocationRecord } from './tool-invocation-record.js';
@@ -47,11 +48,23 @@ export type LoopEventBody =
       readonly conversationId?: string;
       readonly model: string;
       readonly tools: readonly string[];
+      /** Set in a sub-run: the call whose run it is. */
+      readonly within?: { readonly runId: string; readonly toolCallId: string; readonly tool: string };
     }
   /** `tools`: how many the run has; `prepareStep` may leave the model fewer. */
   | { readonly type: 'step-start'; readonly step: number; readonly tools: number }
   | { readonly type: 'reasoning-delta'; readonly step: number; readonly text: string }
   | { readonly type: 'text-delta'; readonly step: number; readonly text: string }
+  /** A tool that the provider runs itself: shown, and no call of the run's. */
+  | {
+      readonly type: 'provider-tool';
+      readonly step: number;
+      readonly id: string;
+      readonly name: string;
+      readonly status: ProviderToolStatus;
+    }
+  /** Where something in the step's text is from. Show it as what it is: words from outside. */
+  | { readonly type: 'citation'; readonly step: number; readonly citation: Citation }
   /** Streamed only where the tool's input hides nothing. */
   | {
       readonly type: 'tool-call-delta';
@@ -84,12 +97,24 @@ export type LoopEventBody =
   | { readonly type: 'approval-request'; readonly step: number; readonly approval: ApprovalRequest }
   | { readonly type: 'approval-decision'; readonly step: number; readonly decision: ApprovalDecision; readonly decidedBy: string }
   | { readonly type: 'directive-request'; readonly step: number; readonly directive: DirectiveRequest }
-  /** An event of a run within this one; `path` holds the run ids from the outer to the inner. */
+  /** What became of a directive that the run asked for, as long as the run goes on. */
+  | { readonly type: 'directive-update'; readonly step: number; readonly event: DirectiveEventType; readonly directive: DirectiveRequest }
+  /**
+   * An event of a run within this one, with that run's id and sequence; `path` holds the run ids from the outer to the inner. Approvals are no such events:
+   * those of sub-runs are told as the root run's own.
+   */
   | { readonly type: 'sub-run'; readonly path: readonly string[]; readonly event: LoopEvent }
   /** Of one model call: the step's own, which says what tools it was sent, or one that its history policy made before it. */
   | { readonly type: 'usage'; readonly step: number; readonly usage: Usage; readonly total: Usage; readonly tools?: ToolPrefix }
   | { readonly type: 'warning'; readonly step?: number; readonly code: WarningCode; readonly message: string }
-  | { readonly type: 'step-end'; readonly step: number; readonly modelFinishReason: ModelFinishReason; readonly toolCalls: number }
+  /** `model`: who answered, `provider/modelId`, where that is not who was asked. */
+  | {
+      readonly type: 'step-end';
+      readonly step: number;
+      readonly modelFinishReason: ModelFinishReason;
+      readonly toolCalls: number;
+      readonly model?: string;
+    }
   | {
       readonly type: 'run-end';
       readonly finishReason: FinishReason;
@@ -98,6 +123,7 @@ export type LoopEventBody =
       readonly steps: number;
       readonly usage: Usage;
       readonly error?: RunFailure;
+      readonly finishDetail?: string;
     };
 
 /** One thing that happened in a run; the only thing everything downstream reads. */

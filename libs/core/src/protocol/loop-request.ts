@@ -7,6 +7,7 @@ import type { Message } from './message.js';
 import type { Policy } from './policy.js';
 import type { RegisteredActor } from './register.js';
 import type { PrepareStep } from './step-preparation.js';
+import type { StopCondition } from './stop-condition.js';
 import type { RunContext } from './tool-call-context.js';
 import type { EntitySurface, ToolInjectionStrategy } from './tool-injection.js';
 import type { ToolInvocationRecord } from './tool-invocation-record.js';
@@ -90,8 +91,20 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   /** Loads and keeps the history in the `ConversationStore`, per tenant and actor. */
   readonly conversationId?: string;
   readonly signal?: AbortSignal;
+  /**
+   * Keeps the run as it goes on, so that it outlives its process; it needs `@toolloop/durable`. What the request says must then be JSON, but for actor and
+   * signal: classes and functions belong into a named loop. Whoever stops reading only stops reading. @default false
+   */
+  readonly durable?: boolean;
+  /**
+   * Ends the run with `stop` after a step for which one of them holds. Those of the application, the loop and the run add up.
+   * @default none: the model decides when it is done
+   */
+  readonly stopWhen?: StopCondition | readonly StopCondition[];
   /** Holds for the first step only, so that a forced tool cannot loop. @default 'auto' */
   readonly toolChoice?: ToolChoice;
+  /** Whether `toolChoice` holds for every step. A forced tool is then called until `stopWhen` or a limit ends the run, or the tool is gone. @default false */
+  readonly keepToolChoice?: boolean;
   readonly modelOptions?: ModelOptions;
 }
 

@@ -1,3 +1,4 @@
+import type { Citation } from './citation.js';
 import type { JsonValue } from './json.js';
 import type { Message } from './message.js';
 import type { ToolSpec } from './tool.js';
@@ -24,7 +25,7 @@ export type FinishReason =
 
 /** What went wrong with a run, safe to show; the cause is in the log under the correlation id. */
 export interface RunFailure {
-  readonly code: 'model_error' | 'model_incomplete' | 'invalid_output' | 'internal';
+  readonly code: 'model_error' | 'model_incomplete' | 'invalid_output' | 'invalid_step' | 'stop_condition' | 'internal';
   readonly message: string;
   readonly correlationId?: string;
 }
@@ -38,6 +39,8 @@ export interface LoopResult<Output = unknown> {
   readonly output?: Output;
   /** The text of the last answer. */
   readonly text: string;
+  /** Where the model says that it has that text from, if it does. */
+  readonly citations?: readonly Citation[];
   readonly finishReason: FinishReason;
   readonly steps: number;
   readonly toolCalls: readonly ToolInvocationRecord[];
@@ -47,5 +50,7 @@ export interface LoopResult<Output = unknown> {
   /** The whole transcript in the model's projection; pass it as `messages` to continue. Not enumerable. */
   readonly messages: readonly Message[];
   readonly error?: RunFailure;
+  /** Which limit, quota or stop condition it was, in a sentence, where the reason alone does not tell. */
+  readonly finishDetail?: string;
   toJSON(): JsonValue;
 }

@@ -1,3 +1,4 @@
+import type { Citation } from './citation.js';
 import type { ToolLabels } from './tool.js';
 
 /** The model's request for a tool, as the model wrote it. */
@@ -40,6 +41,8 @@ export interface AssistantMessage {
   readonly content: string;
   readonly reasoning?: string;
   readonly toolCalls?: readonly ToolCall[];
+  /** Where the model says that it has the content from. */
+  readonly citations?: readonly Citation[];
   /** Opaque parts a provider wants back verbatim, by provider name. Never shown, never read by the loop. */
   readonly providerData?: Readonly<Record<string, unknown>>;
 }
@@ -51,6 +54,8 @@ export interface ToolMessage {
   readonly toolName: string;
   readonly content: string | readonly ContentPart[];
   readonly isError?: boolean;
+  /** Set where it is in a model's words, which prove nothing, however trusted what the model had read. */
+  readonly isModelText?: true;
   readonly labels?: MessageLabels;
 }
 

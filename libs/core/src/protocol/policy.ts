@@ -124,6 +124,8 @@ export interface Decision {
 export interface PolicyActor {
   readonly tenant: string;
   readonly roles: readonly string[];
+  /** Set where the run holds these of them only: then a call must be permitted with them, and with all. */
+  readonly assumed?: readonly string[];
 }
 
 /** What a policy knows of a tool. */

@@ -4,11 +4,13 @@ import type { RegisteredActor } from './register.js';
 /** Who a run acts for and what the application gave it. The same for every call of the run. */
 export interface RunContext<Actor = RegisteredActor> {
   readonly runId: string;
+  /** Run ids from the root run to this one. Absent where this is no sub-run. */
+  readonly path?: readonly string[];
   readonly actor: Actor;
   readonly tenant: string;
   /** What the application passed as `context`; never part of a tool's arguments. */
   readonly context: Readonly<Record<string, unknown>>;
-  /** Shared by the calls of a run. */
+  /** Shared by the calls of a run. A sub-run begins with a copy of its own. */
   readonly state: Map<string, unknown>;
 }
 

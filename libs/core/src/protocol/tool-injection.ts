@@ -1,7 +1,7 @@
 import type { Type } from '@nestjs/common';
 import type { ToolSelector } from './loop-request.js';
 import type { Message } from './message.js';
-import type { Tool, ToolSpec } from './tool.js';
+import type { EntityReference, Tool, ToolSpec } from './tool.js';
 import type { RunContext } from './tool-call-context.js';
 import type { ToolInvocationRecord } from './tool-invocation-record.js';
 import type { WarningCode } from './loop-event.js';
@@ -12,12 +12,22 @@ import type { WarningCode } from './loop-event.js';
  */
 export type EntitySurface = 'auto' | 'named' | 'grouped' | 'dispatcher';
 
+/** Which entity it is, whatever is known of it. */
+export interface EntityKey extends Pick<EntityReference, 'instanceId'> {
+  /** Of its class, and of no other. */
+  readonly prefix: string;
+}
+
 /** A result a strategy may derive tools from. */
 export interface InjectionResult {
   readonly record: ToolInvocationRecord;
   readonly tool: ToolSpec;
+  /** The id that the model called, where that is another: of a surface. */
+  readonly calledAs?: string;
   /** What the tool's method returned, before any projection; undefined where it failed. */
   readonly live: unknown;
+  /** The entities in it that a resolver finds again, where the run waited since and the process that had `live` is gone. */
+  readonly entities?: readonly EntityKey[];
   /** The class the tool declares as its result, whose exposed properties are what the model sees of `live`. */
   readonly returns?: Type;
   /** Depth of the tool that returned it: 0 for the application's own. */
@@ -68,6 +78,11 @@ export interface ToolInjection {
   readonly remove?: readonly string[];
   /** What a model reads that calls one of the removed: one or two sentences. @default that the tool which gave it gives it again */
   readonly howToGetBack?: string;
+  /**
+   * Which of its actor's roles the run holds from now on; `all` for every one. What is permitted must then be so with these roles and with all of them, so that
+   * a run gains nothing by it that its actor has not. In a sub-run it holds there alone. @default as before
+   */
+  readonly roles?: readonly string[] | 'all';
   readonly warnings?: readonly { readonly code: WarningCode; readonly message: string }[];
 }
 
@@ -86,6 +101,13 @@ export abstract class ToolInjectionStrategy {
   readonly yields?: boolean;
   /** Tools whose results it waits for; checked as `withheld` is. @default none */
   readonly awaited?: readonly string[];
+  /** Which of its actor's roles a run holds from the start, where injection is turned off too. @default all of them */
+  readonly startsAs?: readonly string[];
+  /**
+   * Ids of tools that no catalog holds and that it may add. Policies, selections and sub-runs of the application and its loops may name them; without a name in a
+   * policy a tool of an untrusted source never joins. @default none
+   */
+  readonly announced?: readonly string[];
   /** What a run has of it from the start, under policy and beyond the cap; asked again when a run is resumed. */
   begin?(beginning: RunBeginning): ToolInjection;
   abstract evaluate(context: ToolInjectionContext): ToolInjection | Promise<ToolInjection>;

@@ -2,6 +2,7 @@ import type { RecordedAttachment } from './attachment.js';
 import type { Decision } from './policy.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { EntityReference, ToolEffect } from './tool.js';
+import type { SubRunRecord } from './sub-run.js';
 import type { ToolFailure } from './tool-error.js';
 
 /**
@@ -24,6 +25,8 @@ export interface ToolInvocationRecord {
   /** `waiting`: for a person's yes; the call was not made. */
   readonly status: 'succeeded' | 'failed' | 'denied' | 'waiting';
   readonly result?: JsonValue;
+  /** Set where the call asked for its effect, which happens later. */
+  readonly directiveId?: string;
   /** Images and files of the result, which the model is shown too. */
   readonly attachments?: readonly RecordedAttachment[];
   readonly error?: ToolFailure;
@@ -36,4 +39,6 @@ export interface ToolInvocationRecord {
   /** Bytes of the model's projection before it was cut to its budget. */
   readonly resultBytes?: number;
   readonly truncated?: boolean;
+  /** Set where the call was a run of its own. */
+  readonly subRun?: SubRunRecord;
 }

@@ -1,7 +1,9 @@
 import type { Type } from '@nestjs/common';
 import type { JSONSchema7 } from 'json-schema';
+import type { EntityContext } from './entity-resolver.js';
 import type { ToolExecutionOptions } from './execution-options.js';
 import type { JsonObject, JsonValue } from './json.js';
+import type { SubRun } from './sub-run.js';
 import type { RunContext, ToolCallContext } from './tool-call-context.js';
 import type { ToolLayers } from './tool-layers.js';
 
@@ -118,11 +120,51 @@ export interface ToolInputCodec {
   build?(args: JsonObject): unknown;
 }
 
+/** Under this name the model reads of an entity what can be called on it; see `availableOperations` of the execution options. */
+export const OPERATIONS_KEY = '_availableOperations';
+
+/** Told of every object of a class in a result, and of the JSON that is shown of it. */
+export type ProjectionObserver = (source: object, json: Record<string, JsonValue>) => void;
+
 /** Turns a tool's live result into the JSON one audience may see. Throws when the result is not what the tool declared. */
 export interface ResultProjector {
   /** The class whose exposed properties are all that leaves; absent where no class is declared. */
   readonly declared?: Type;
-  project(value: unknown, audience: Audience): JsonValue;
+  /** `shown` is told of every object of a class and the JSON that was made of it, which is its own and may be added to. */
+  project(value: unknown, audience: Audience, shown?: ProjectionObserver): JsonValue;
+}
+
+/** How an entity tool finds its instance before a call. */
+export interface ToolRehydration {
+  /** The same for all tools of the instance: calls that need it at the same time look it up once. */
+  readonly key: string;
+  /** Undefined where it is gone, or is not for whom the run acts for. Rejects where that cannot be told. */
+  readonly lookUp: (context: EntityContext) => Promise<object | undefined>;
+  /** The tool on what was found, for one call. */
+  on(instance: object): Tool;
+}
+
+/** What was performed, for whoever undoes it. */
+export interface PerformedDirective {
+  readonly directiveId: string;
+  /** What the effect was handed as `context.idempotencyKey`; the undoing has one of its own. */
+  readonly idempotencyKey: string;
+  /** In the ui projection. */
+  readonly result?: JsonValue;
+}
+
+/** How a tool asks for its effect instead of having it; see `directive` of `@LlmTool()`. */
+export interface ToolDirective {
+  readonly type: string;
+  readonly preview: 'required' | 'optional';
+  readonly maybeRan: 'ask' | 'repeat';
+  readonly attempts: number;
+  /** Of the canonical arguments. */
+  subjectOf(args: JsonObject): string;
+  /** Of the canonical arguments; absent where it is the request's id that makes two requests one. */
+  keyOf?(args: JsonObject): string;
+  /** Undoes what {@link Tool.invoke} did; it is handed the same input. */
+  compensate?(input: unknown, performed: PerformedDirective, context: ToolCallContext): unknown;
 }
 
 /**
@@ -137,6 +179,10 @@ export interface Tool {
   readonly entity?: EntityReference;
   /** Set on a tool over which others are called; a call of it is a call of one of them, and it is never invoked itself. */
   readonly surface?: ToolSurface;
+  /** Set on entity tools whose instance is found anew before each call. */
+  readonly rehydration?: ToolRehydration;
+  /** The tool whose result brought it, as the model called it. Set on entity tools. */
+  readonly givenBy?: string;
   /** Whether the tool makes sense for this run; a tool it rejects is not listed. */
   readonly when?: (context: RunContext) => boolean;
   /** Overrides `limits.toolCallMs` for this tool, in milliseconds. */
@@ -153,12 +199,16 @@ export interface Tool {
   readonly canCall?: (run: RunContext) => boolean | Promise<boolean>;
   /** What a call would do, for whoever approves it: a sentence or a `ToolPreview`. It is handed what the method would be. */
   readonly preview?: (input: unknown, context: ToolCallContext) => unknown;
+  /** Set where a call asks for the effect, and the directive runner has it later. */
+  readonly directive?: ToolDirective;
   /** Set where reserved names do not hold for the tool; every call of it is in the audit with the reason. */
   readonly allowReserved?: ReservedAllowance;
   /** A result in a sentence, for the envelope. It is handed what the model may see. */
   readonly humanReadable?: (result: JsonValue) => string;
   /** Nest's own layers round the method, where there are any; of a request-scoped provider, those of the run. */
   readonly layers?: (run: RunContext) => ToolLayers | undefined | Promise<ToolLayers | undefined>;
+  /** Set where a call is a run: the loop performs it in the place of {@link invoke}. */
+  readonly subRun?: SubRun;
   /** Calls the user's code. May return a value, a Promise, an Observable or an AsyncIterable. */
   invoke(input: unknown, context: ToolCallContext): unknown;
 }

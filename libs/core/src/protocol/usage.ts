@@ -4,21 +4,41 @@ export interface Usage {
   readonly outputTokens: number;
   /** Of the input tokens, those read from the provider's prompt cache. */
   readonly cachedInputTokens?: number;
+  /** Of the input tokens, those written to it, which some providers charge more for. */
+  readonly cacheWriteInputTokens?: number;
   /** Of the output tokens, those spent on reasoning. */
   readonly reasoningTokens?: number;
-  /** What it cost, where the model reports that; of a sum, what was reported. */
+  /** What it cost, where the model reports that or `prices` say so; of a sum, what is known. */
   readonly costUsd?: number;
 }
 
 export const NO_USAGE: Usage = { inputTokens: 0, outputTokens: 0 };
 
+/** What was used between two sums of one run. */
+export function usageSince(before: Usage, now: Usage): Usage {
+  const isPriced = now.costUsd !== undefined;
+  return {
+    inputTokens: now.inputTokens - before.inputTokens,
+    outputTokens: now.outputTokens - before.outputTokens,
+    cachedInputTokens: (now.cachedInputTokens ?? 0) - (before.cachedInputTokens ?? 0),
+    reasoningTokens: (now.reasoningTokens ?? 0) - (before.reasoningTokens ?? 0),
+    ...(isPriced && { costUsd: (now.costUsd ?? 0) - (before.costUsd ?? 0) }),
+  };
+}
+
 export function addUsage(one: Usage, other: Usage): Usage {
-  const isPriced = one.costUsd !== undefined || other.costUsd !== undefined;
+  const written = sumOf(one.cacheWriteInputTokens, other.cacheWriteInputTokens);
+  const costUsd = sumOf(one.costUsd, other.costUsd);
   return {
     inputTokens: one.inputTokens + other.inputTokens,
     outputTokens: one.outputTokens + other.outputTokens,
-    cachedInputTokens: (one.cachedInputTokens ?? 0) + (other.cachedInputTokens ?? 0),
-    reasoningTokens: (one.reasoningTokens ?? 0) + (other.reasoningTokens ?? 0),
-    ...(isPriced && { costUsd: (one.costUsd ?? 0) + (other.costUsd ?? 0) }),
+    cachedInputTokens: sumOf(one.cachedInputTokens, other.cachedInputTokens) ?? 0,
+    ...(written !== undefined && { cacheWriteInputTokens: written }),
+    reasoningTokens: sumOf(one.reasoningTokens, other.reasoningTokens) ?? 0,
+    ...(costUsd !== undefined && { costUsd }),
   };
+}
+
+function sumOf(one: number | undefined, other: number | undefined): number | undefined {
+  return one === undefined && other === undefined ? undefined : (one ?? 0) + (other ?? 0);
 }

@@ -1,4 +1,5 @@
-import type { Audience } from '../protocol/tool.js';
+import type { JsonValue } from '../protocol/json.js';
+import type { Audience, ProjectionObserver } from '../protocol/tool.js';
 
 const MAX_DEPTH = 64;
 const MAX_VALUES = 100_000;
@@ -44,7 +45,13 @@ export class ProjectionWalk {
   constructor(
     private readonly subject: string,
     readonly audience: Audience,
+    private readonly observer?: ProjectionObserver,
   ) {}
+
+  /** Tells of an object of a class that what is shown of it is complete. */
+  show(source: object, json: Record<string, JsonValue>): void {
+    this.observer?.(source, json);
+  }
 
   enter(value: object, key: ProjectionKey): void {
     this.count(key);

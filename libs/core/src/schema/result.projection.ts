@@ -87,8 +87,8 @@ export class ProjectionCompiler {
       declared: output.type,
       schema: outputSchemaOf(output),
       findings: exposureFindings(output.type),
-      project: (value, audience) => {
-        const walk = new ProjectionWalk(output.type.name, audience);
+      project: (value, audience, shown) => {
+        const walk = new ProjectionWalk(output.type.name, audience, shown);
         try {
           return this.result(value, output, plan, walk);
         } catch (cause) {
@@ -149,6 +149,7 @@ export class ProjectionCompiler {
       if (json !== undefined) projected[name] = json;
     }
     walk.leave();
+    walk.show(source, projected);
     return projected;
   }
 

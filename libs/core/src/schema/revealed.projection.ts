@@ -176,8 +176,8 @@ export function compileReveal(fields: 'all' | readonly string[]): ResultProjecto
     ? (value, key, walk) => pick(value, key, walk, names)
     : (value, key, walk) => everything.value(value, key, walk);
   return {
-    project(value, audience) {
-      const walk = new ProjectionWalk('the result', audience);
+    project(value, audience, shown) {
+      const walk = new ProjectionWalk('the result', audience, shown);
       try {
         return convert(value, undefined, walk) ?? null;
       } catch (cause) {
@@ -210,6 +210,7 @@ function pickFields(
     if (json !== undefined) picked[name] = json;
   }
   walk.leave();
+  walk.show(value, picked);
   return picked;
 }
 

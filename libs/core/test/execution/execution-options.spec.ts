@@ -237,7 +237,7 @@ describe('an execution option that does not exist', () => {
       'nonsense',
       { wxyz: 1 },
       'There is no execution option "wxyz" here.',
-      'There are: validation, logging, logArguments, truncateLogs, metadata, resultFormat.',
+      'There are: validation, logging, logArguments, truncateLogs, metadata, resultFormat, availableOperations.',
     ],
   ])('is told with a remedy: %s', async (_, execution, problem, remedy) => {
     expect(await findingsOf({ options: { execution } })).toEqual([{ at: 'ToolLoopModule execution', problem, remedy }]);

@@ -159,7 +159,8 @@ describe('a resumed run', () => {
     await resultOf(shop.loop.open({ prompt: 'Go.', ...alice }));
     const { runs } = Reflect.get(shop.loop, 'runs') as never as { runs?: unknown };
     void runs;
-    const suspended = Reflect.get(Reflect.get(shop.loop, 'runs') as object, 'suspended') as { remains: Map<string, unknown> };
+    const services = Reflect.get(Reflect.get(shop.loop, 'runs') as object, 'services') as object;
+    const suspended = Reflect.get(services, 'suspended') as { remains: Map<string, unknown> };
     const [runId = ''] = suspended.remains.keys();
     const [request] = await shop.approvals.list(alice);
     await shop.approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'deny' }, alice);

@@ -5,21 +5,20 @@ import { play, resultOf } from '../fixtures/played-run.js';
 import { ask, openShop, type ShopOptions } from '../fixtures/shop.module.js';
 
 /** A store that notes what it is asked, and fails where the test says so. */
-class NotedStore extends ConversationStore {
+class NotedStore extends MemoryConversationStore {
   readonly appended: (readonly Message[])[] = [];
-  private readonly memory = new MemoryConversationStore();
 
   constructor(private readonly trouble: { load?: () => Promise<never>; append?: () => Promise<never> } = {}) {
     super();
   }
 
   override load(key: ConversationKey): Promise<readonly Message[]> {
-    return this.trouble.load ? this.trouble.load() : this.memory.load(key);
+    return this.trouble.load ? this.trouble.load() : super.load(key);
   }
 
   override append(key: ConversationKey, messages: readonly Message[]): Promise<void> {
     this.appended.push(messages);
-    return this.trouble.append ? this.trouble.append() : this.memory.append(key, messages);
+    return this.trouble.append ? this.trouble.append() : super.append(key, messages);
   }
 }
 

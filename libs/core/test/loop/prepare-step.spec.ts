@@ -36,7 +36,10 @@ const withoutFirstStep: PrepareStep = ({ messages }) => ({ messages: messages.fi
 async function causeOf(request: Partial<LoopRequest>, script: readonly ScriptedTurn[] = [text('Done.')]): Promise<unknown> {
   const loop = await openShop(new ScriptedModel(script));
   const { result } = await play(loop, ask(request));
-  expect(result).toMatchObject({ finishReason: 'error', error: { code: 'internal', message: 'The run failed.' } });
+  expect(result).toMatchObject({
+    finishReason: 'error',
+    error: { code: 'invalid_step', message: expect.stringContaining('The step cannot be taken. ') },
+  });
   const error: unknown = await loop.run(ask({ ...request, model: new ScriptedModel(script) })).catch((thrown: unknown) => thrown);
   return error instanceof RunError ? error.cause : error;
 }
@@ -253,6 +256,23 @@ describe('a preparation that cannot be', () => {
 
   it("for the request's forced tool, which the step has not, ends the run too", async () => {
     expect(String(await causeOf({ toolChoice: { tool: 'probe__read' }, tools: ['crm__*'] }))).toContain('toolChoice forces "probe__read"');
+  });
+
+  it.each([
+    [{ tols: ['probe__read'] }, 'Did you mean "tools"?'],
+    [{ toolChoice: 'requird' }, 'Did you mean "required"?'],
+    [{ tools: 'probe__read' }, '"tools" is no list'],
+    [['probe__read'], 'returned no object'],
+    ['small', 'returned no object'],
+  ])('for %j ends the run, and its error says what to write', async (change, message) => {
+    const { result } = await play(await openShop(new ScriptedModel([])), ask({ prepareStep: () => change as StepChange }));
+    expect(result).toMatchObject({ finishReason: 'error', error: { code: 'invalid_step', message: expect.stringContaining(message) } });
+  });
+
+  it('tells whoever reads the run what is wrong, and the developer what there is', async () => {
+    const loop = await openShop(new ScriptedModel([]));
+    const { result } = await play(loop, ask({ prepareStep: () => ({ tools: ['probe__raed'] }) }));
+    expect(result.error?.message).toBe('The step cannot be taken. No tool is named "probe__raed".');
   });
 
   it.each<[string, PrepareStep]>([

@@ -92,7 +92,11 @@ describe('a quota of calls', () => {
     const { run } = await shop([callsAnHour(5)]);
     const result = await run([reads('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h')], { context: { act } });
     expect(made.toSorted()).toEqual(['a', 'b', 'c', 'd', 'e']);
-    expect(result).toMatchObject({ finishReason: 'budget', steps: 1 });
+    expect(result).toMatchObject({
+      finishReason: 'budget',
+      steps: 1,
+      finishDetail: `The tenant's quota of 5 calls in ${HOUR} ms is used up.`,
+    });
     expect(codes(result).slice(4)).toEqual([undefined, 'budget_exceeded', 'budget_exceeded', 'budget_exceeded']);
     expect(resultsIn(result.messages)).toHaveLength(8);
   });
@@ -195,7 +199,9 @@ describe('a quota of tokens', () => {
   it('that is used up keeps the next run from asking a model, and leaves another tenant alone', async () => {
     const { run } = await shop([tokensAnHour(10)]);
     await run([text('Done.', { usage: { inputTokens: 9, outputTokens: 1 } })]);
-    expect(await run([])).toMatchObject({ finishReason: 'budget', steps: 0, types: ['run-start', 'run-end'] });
+    const spent = await run([]);
+    expect(spent).toMatchObject({ finishReason: 'budget', steps: 0, types: ['run-start', 'run-end'] });
+    expect(spent.finishDetail).toBe(`The tenant's quota of 10 tokens in ${HOUR} ms is used up.`);
     expect(await run([text('Done.')], { tenant: 'globex' })).toMatchObject({ finishReason: 'stop' });
   });
 

@@ -1,5 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { ConfigurationError, InvalidRequestError, LanguageModel, type LoopRequest, type Message, type RunContext } from '@toolloop/core';
+import {
+  ConfigurationError,
+  InvalidRequestError,
+  LanguageModel,
+  unlock,
+  type LoopRequest,
+  type Message,
+  type RunContext,
+} from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { play, resultOf, resultsIn } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
@@ -120,6 +128,13 @@ describe('the instructions of a run', () => {
 const script = () => [calls(call('probe__read', { key: 'a' })), text('Done.')];
 
 describe('what a request asks of the model', () => {
+  it('keeps `toolChoice` where it is told to, for as long as the tool is there', async () => {
+    const model = new ScriptedModel([calls(call('probe__read', { key: 'a' })), calls(call('probe__read', { key: 'b' })), text('Done.')]);
+    const injection = [unlock({ after: 'probe__read', when: ({ args }) => args?.['key'] === 'b', remove: ['probe__read'] })];
+    await play(await openShop(model), ask({ toolChoice: { tool: 'probe__read' }, keepToolChoice: true, injection }));
+    expect(model.requests.map(({ toolChoice }) => toolChoice)).toEqual([{ tool: 'probe__read' }, { tool: 'probe__read' }, undefined]);
+  });
+
   it('holds `toolChoice` for the first step only, so that a forced tool cannot loop', async () => {
     const model = new ScriptedModel(script());
     await play(await openShop(model), ask({ toolChoice: { tool: 'probe__read' } }));

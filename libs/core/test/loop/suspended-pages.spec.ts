@@ -10,7 +10,7 @@ const saved = { state: { records: [] }, pending: { outcomes: [] } } as unknown a
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 
 function remainsWith(pages: ResultPages): LiveRemains {
-  return { injected: [], behindSurfaces: [], specs: [], state: new Map(), results: new Map(), pages };
+  return { injected: [], specs: [], state: new Map(), results: new Map(), subRuns: new Map(), pages };
 }
 
 /** Runs that wait, the oldest first, each with so many bytes of results. */

@@ -5,6 +5,7 @@ import type { LanguageModel, ModelEvent, ModelFinishReason, ModelRequest } from 
 import { NO_USAGE, addUsage, type Usage } from '../../protocol/usage.js';
 import type { LiveRun } from '../live.run.js';
 import type { LoopState } from '../loop.state.js';
+import { LoopSettings } from '../loop.settings.js';
 import { readModel } from '../read-model.js';
 import { finishFor } from '../run.failure.js';
 import { applyCut, type AppliedCut } from './sent-history.js';
@@ -14,6 +15,8 @@ import { applyCut, type AppliedCut } from './sent-history.js';
 export class HistoryStep {
   private readonly logger = new Logger(HistoryStep.name);
 
+  constructor(private readonly settings: LoopSettings) {}
+
   /** The state with the cut that holds from now on, and with what finding it cost. Never throws: a run that ends meanwhile has its `finish`. */
   async apply(state: LoopState, live: LiveRun): Promise<LoopState> {
     const { history, execution } = live.plan;
@@ -22,7 +25,8 @@ export class HistoryStep {
     const questions = new HistoryQuestions(state, live, link.signal);
     const { run } = execution;
     const { step, messages } = state;
-    const ask = (request: ModelRequest, model = live.plan.model): Promise<string> => questions.ask(request, model);
+    const ask = (request: ModelRequest, model?: LanguageModel): Promise<string> =>
+      questions.ask(request, model ? this.settings.modelFor(model) : live.plan.model);
     try {
       const proposing = history.cut({ run, step, messages, cut: state.cut, signal: link.signal, ask });
       const proposed = await untilAborted(Promise.resolve(proposing), live.signal);

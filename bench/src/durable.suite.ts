@@ -1,0 +1,124 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ApprovalRecord, AuditEntry } from '@toolloop/core';
+import { SqlStores, openDatabase, type Database } from '@toolloop/durable';
+import type { Section, Skip, Suite, Table } from './report.js';
+import { compare, repeat, type Contender, type Samples } from './sampling.js';
+
+const TIMES = 50;
+const SERVER = process.env['TOOLLOOP_TEST_POSTGRES'];
+
+/** What it costs to keep things in a database. */
+export const durableSuite: Suite = {
+  name: 'durable',
+  async run(): Promise<Section> {
+    const skipped: Skip[] = SERVER === undefined ? [{ what: 'PostgreSQL', why: 'TOOLLOOP_TEST_POSTGRES is not set' }] : [];
+    const tables = [await onPglite(), ...(SERVER === undefined ? [] : [await onPostgres(SERVER)])];
+    return {
+      title: 'keeping things',
+      method: [
+        `One after the other, ${TIMES} in a sample, by the clock: the database's time counts. Medians of the rounds; × insert is the median of the ratios within a round.`,
+        'A plain insert is one row of 200 bytes by the same handle, committed by itself. PGlite is in a folder, and does not sync to the disk.',
+      ],
+      tables,
+      targets: [],
+      skipped,
+    };
+  },
+};
+
+async function onPglite(): Promise<Table> {
+  const folder = await mkdtemp(join(tmpdir(), 'toolloop-bench-'));
+  const database = await openDatabase({ dataDir: join(folder, 'data') });
+  try {
+    return await measure('PGlite', database);
+  } finally {
+    await database.close();
+    await rm(folder, { recursive: true });
+  }
+}
+
+/** In a database of its own, dropped afterwards. */
+async function onPostgres(server: string): Promise<Table> {
+  const name = `toolloop_bench_${randomUUID().replaceAll('-', '')}`;
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  const admin = await openDatabase({ url: server, connections: 1 });
+  await admin.query(`create database ${name}`);
+  const database = await openDatabase({ url: url.href });
+  try {
+    return await measure('PostgreSQL', database);
+  } finally {
+    await database.close();
+    await admin.query(`drop database ${name} with (force)`);
+    await admin.close();
+  }
+}
+
+async function measure(engine: string, database: Database): Promise<Table> {
+  await database.query('create table plain (id text primary key, content text not null)');
+  const samples = await compare(contenders(database, new SqlStores(database)), { rounds: 9, warmUp: 2 });
+  return {
+    title: engine,
+    columns: [
+      { key: 'what', title: 'what' },
+      { key: 'statements', title: 'statements', digits: 0 },
+      { key: 'ms', title: 'ms', digits: 2 },
+      { key: 'ratio', title: '× insert', digits: 1 },
+    ],
+    rows: STATEMENTS.map(([what, statements]) => rowOf(samples, what, statements)),
+  };
+}
+
+const STATEMENTS = [
+  ['plain insert', 1],
+  ['call: begin, finish', 2],
+  ['audit: append', 2],
+  ['approval: add, answer', 2],
+] as const;
+
+function rowOf(samples: Samples, what: string, statements: number): Table['rows'][number] {
+  return { what, statements, ms: samples.of(what, 'wall') / 1000, ratio: samples.ratio(what, 'plain insert', 'wall') };
+}
+
+function contenders(database: Database, { journal, audit, approvals }: SqlStores): readonly Contender[] {
+  const units = TIMES;
+  const each = (name: string, work: (id: string) => Promise<unknown>): Contender => ({
+    name,
+    units,
+    work: () => repeat(TIMES, () => work(randomUUID())),
+  });
+  return [
+    each('plain insert', (id) => database.query('insert into plain (id, content) values ($1, $2)', [id, 'x'.repeat(200)])),
+    each('call: begin, finish', async (id) => {
+      const key = { tenant: 'acme', idempotencyKey: id };
+      await journal.begin({ ...key, runId: id, declaredId: 'bank__pay', args: '{"amount":5}' });
+      await journal.finish(key, { status: 'succeeded', content: 'Paid.', ui: { receipt: 1 } });
+    }),
+    each('audit: append', () => audit.append('acme', (head) => entryAfter(head?.sequence ?? 0, head?.hash ?? ''))),
+    each('approval: add, answer', async (id) => {
+      await approvals.add(approvalOf(id));
+      await approvals.answer(id, { decision: 'approve', decidedBy: 'mia', decidedAt: '2026-01-01T00:00:00.000Z' });
+    }),
+  ];
+}
+
+function entryAfter(sequence: number, previousHash: string): AuditEntry {
+  const stamp = { version: 1, tenant: 'acme', sequence: sequence + 1, at: '2026-01-01T00:00:00.000Z', keyId: '1', previousHash } as const;
+  return { ...stamp, hash: `hash ${sequence}`, runId: 'run_1', toolCallId: 'call_1', step: 1, kind: 'denied', code: 'forbidden' };
+}
+
+function approvalOf(approvalId: string): ApprovalRecord {
+  const call = { runId: approvalId, toolCallId: 'call_1', declaredId: 'bank__pay' };
+  const request = { ...call, approvalId, step: 1, tool: 'bank__pay', args: { amount: 5 }, reason: 'It is dear.' };
+  return {
+    request: { ...request, expiresAt: '2036-01-01T00:00:00.000Z', mayEdit: false, mayRemember: false },
+    binding: { ...call, tenant: 'acme', requesterId: 'alice', instanceId: undefined, argsHash: 'ab', policyVersion: 'v1' },
+    terms: [],
+    rule: 'requireApproval[0]',
+    createdAt: '2026-01-01T00:00:00.000Z',
+    isUsed: false,
+  };
+}

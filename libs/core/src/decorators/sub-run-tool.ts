@@ -1,0 +1,63 @@
+import type { JSONSchema7 } from 'json-schema';
+import type { SubRunProfile } from '../protocol/sub-run.js';
+import type { ToolEffect } from '../protocol/tool.js';
+import { RawTool } from './raw-tool.js';
+import type { RawToolDeclaration } from './raw-tool.declaration.js';
+
+/** What a model says to a sub-run, unless its declaration says otherwise. */
+export interface SubRunInput {
+  readonly prompt: string;
+}
+
+type ToolHalf<Input> = Pick<RawToolDeclaration<Input>, 'id' | 'description' | 'when' | 'timeoutMs' | 'concurrency' | 'canCall' | 'preview'>;
+
+/** A tool whose call is a run: its own tools, its own transcript, and of its result a summary. */
+export type SubRunToolDeclaration<Input = SubRunInput> = ToolHalf<Input> &
+  SubRunProfile & {
+    /** The strongest effect that its tools may have; those with a stronger one are left out. @default the strongest among `tools` */
+    readonly effect?: ToolEffect;
+  } & SubRunQuestion<Input>;
+
+type SubRunQuestion<Input> =
+  | { readonly input?: undefined; prompt?: undefined }
+  /** `input` as in `tool()`, and what is asked, made of it. */
+  | { readonly input: NonNullable<RawToolDeclaration<Input>['input']>; prompt(this: void, input: Input): string };
+
+const PROMPT: JSONSchema7 = {
+  type: 'object',
+  properties: {
+    prompt: {
+      type: 'string',
+      minLength: 1,
+      description: 'What to find out or do, with everything needed for it: nothing else is known there.',
+    },
+  },
+  required: ['prompt'],
+  additionalProperties: false,
+};
+
+/** A run as a tool, for `ToolLoopModule.forRoot({ tools })` and `forFeature({ tools })`. It may do nothing that the run around it may not. */
+export function subRunTool<Input = SubRunInput>(declaration: SubRunToolDeclaration<Input>): RawTool {
+  const { id, description, effect, input = PROMPT, prompt, when, timeoutMs, concurrency, canCall, preview, ...profile } = declaration;
+  const given = { when, timeoutMs, concurrency, canCall, preview };
+  const said = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  // What its calls may do is decided call by call, by what both runs have read: the sub-run itself takes and gives nothing.
+  const labels = { returns: 'untrusted', reads: 'private', egress: false, accepts: { untrusted: true, private: true } } as const;
+  return new RawTool(
+    { ...said, id, description, effect: effect ?? 'external_side_effect', input, labels, reveal: 'all' },
+    `sub-run ${id}`,
+    OUTSIDE,
+    undefined,
+    { ...profile, ...(effect && { effect }), prompt: prompt ?? promptIn },
+  );
+}
+
+function promptIn(input: unknown): string {
+  return typeof input === 'object' && input !== null && 'prompt' in input ? String(input.prompt) : '';
+}
+
+const OUTSIDE = {
+  execute(): never {
+    throw new Error('A sub-run is a part of a run; nothing else can perform it.');
+  },
+};

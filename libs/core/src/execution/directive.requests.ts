@@ -1,0 +1,162 @@
+import { Injectable } from '@nestjs/common';
+import { CompiledPolicy } from '../policy/compiled.policy.js';
+import type { ToolPreview } from '../protocol/approval.js';
+import { DirectiveStore, type DirectiveAuthority, type DirectiveIntent, type DirectiveRecord } from '../protocol/directive.js';
+import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
+import type { Tool, ToolDirective } from '../protocol/tool.js';
+import { sha256 } from '../schema/canonical-json.js';
+import { toJson } from '../schema/from-value.js';
+import type { ReadArguments } from './argument.reader.js';
+import { CallAudit } from './call.audit.js';
+import { CallFailure } from './call.failure.js';
+import { CallPreview } from './call.preview.js';
+import type { CallProgress, ExecutionScope, ToolOutcome } from './execution.scope.js';
+import { requested, shownArguments } from './tool.outcome.js';
+
+const LONGEST_PART = 256;
+const DIGITS_OF_ID = 32;
+
+/** In the place of stage 5 and all that follow: a call that was let in is kept as a directive, and its effect happens later. */
+@Injectable()
+export class DirectiveRequests {
+  constructor(
+    private readonly store: DirectiveStore,
+    private readonly preview: CallPreview,
+    private readonly audit: CallAudit,
+  ) {}
+
+  /**
+   * Throws `forbidden` for an actor without an id, `invalid_args` for a subject that names nothing, `execution_failed` where a required preview fails, and where the
+   * key belongs to another request.
+   */
+  async request(tool: Tool, directive: ToolDirective, input: ReadArguments, progress: CallProgress): Promise<ToolOutcome> {
+    const preview = await this.preview.of(tool, input, progress);
+    if (!preview && directive.preview === 'required')
+      throw CallFailure.of('execution_failed', 'What the call would do could not be shown, so it was not asked for.');
+    const intent = intentOf(tool, directive, input, { progress, preview });
+    await this.audit.directed(intent, { tool, input }, progress);
+    const { record } = await this.store.add(intent);
+    if (!isSameRequest(record.intent, intent, directive)) throw CallFailure.of('execution_failed', conflictText(record, directive));
+    const shown = requestOf(record, progress.request.call.toolCallId);
+    const showing = progress.scope.emit({ type: 'directive-request', step: progress.request.step, directive: shown });
+    if (showing) await showing;
+    return requested(progress, record.intent.directiveId, answerOf(record));
+  }
+}
+
+interface RequestedCall {
+  readonly progress: CallProgress;
+  readonly preview: ToolPreview | undefined;
+}
+
+function intentOf(
+  tool: Tool,
+  directive: ToolDirective,
+  { args, canonical }: ReadArguments,
+  { progress, preview }: RequestedCall,
+): DirectiveIntent {
+  const { scope, request } = progress;
+  const { tenant, runId } = scope.run;
+  const { actorId } = scope;
+  if (actorId === undefined)
+    throw CallFailure.of('forbidden', 'What happens later happens in the name of somebody, and the actor of this run has no id.');
+  const subject = part('subject', directive.subjectOf(args));
+  const { type } = directive;
+  const key = [type, tenant, subject, directive.keyOf ? part('key', directive.keyOf(args)) : scope.requestId].map(encoded).join(':');
+  const { toolCallId } = request.call;
+  const instance = tool.entity && { instanceId: tool.entity.instanceId };
+  return {
+    tenant,
+    directiveId: `dir_${sha256(key).slice(0, DIGITS_OF_ID)}`, // the tenant is in the key
+    key,
+    type,
+    subject,
+    call: { declaredId: tool.spec.declaredId, ...instance, args: canonical, runId, toolCallId, step: request.step, index: request.index },
+    authority: authorityOf(actorId, tool, args, progress),
+    shownArgs: shownArguments(args, tool.input.hidden),
+    ...(preview && { preview }),
+    correlationId: scope.requestId,
+    createdAt: new Date().toISOString(),
+  };
+}
+
+function authorityOf(actorId: string, { spec }: Tool, args: JsonObject, { scope, request, decision }: CallProgress): DirectiveAuthority {
+  const { integrity, confidentiality } = scope.flow;
+  const { approvals } = scope;
+  const flow = { integrity, confidentiality, traced: wordsIn(args).filter((word) => scope.flow.isTraced(word)) };
+  const base = { actorId, policies: narrowingOf(scope), flow };
+  if (decision?.kind !== 'require_approval') return base;
+  const { rule, policyVersion, approval: terms = [] } = decision;
+  const approvalId =
+    approvals.approvalOf(request.call.toolCallId) ?? approvals.standingFor(spec.declaredId, `${policyVersion} ${rule}`) ?? '';
+  return { ...base, approved: { approvalId, rule, policyVersion, terms } };
+}
+
+/** The policies of the run and its loop; the application's own are those of the moment when it is performed. */
+function narrowingOf({ policies }: ExecutionScope): DirectiveAuthority['policies'] {
+  return policies.flatMap((one) => (one instanceof CompiledPolicy ? [one.policy] : []));
+}
+
+/** Texts and numbers at any depth, names included. */
+function wordsIn(value: JsonValue): (string | number)[] {
+  if (typeof value === 'string' || typeof value === 'number') return [value];
+  if (isJsonList(value)) return value.flatMap(wordsIn);
+  return isJsonObject(value) ? Object.entries(value).flatMap(([name, item]) => [[name], wordsIn(item)].flat()) : [];
+}
+
+function part(name: string, text: string): string {
+  if (text.trim() !== '' && text.length <= LONGEST_PART) return text;
+  throw CallFailure.of(
+    'invalid_args',
+    `The arguments that make up the ${name} are empty, or longer than ${LONGEST_PART} characters together.`,
+  );
+}
+
+function encoded(text: string): string {
+  try {
+    return encodeURIComponent(text);
+  } catch {
+    throw CallFailure.of('invalid_args', 'The arguments hold half a character.');
+  }
+}
+
+/** A request's id is chosen by its client, so without a key of the tool's own another actor's request is another one. */
+function isSameRequest(first: DirectiveIntent, second: DirectiveIntent, directive: ToolDirective): boolean {
+  const isSameCall = first.call.declaredId === second.call.declaredId && first.call.instanceId === second.call.instanceId;
+  return (
+    isSameCall &&
+    first.call.args === second.call.args &&
+    (directive.keyOf !== undefined || first.authority.actorId === second.authority.actorId)
+  );
+}
+
+function conflictText({ intent, status }: DirectiveRecord, directive: ToolDirective): string {
+  if (!directive.keyOf)
+    return `This request already asked for "${intent.subject}" with other arguments, or for somebody else, so nothing was asked for now.`;
+  return `This was already asked for with other arguments (${intent.directiveId}, ${status}), so nothing was asked for now. Look at that one first.`;
+}
+
+function requestOf({ intent, status }: DirectiveRecord, toolCallId: string) {
+  const { directiveId, type, subject, preview } = intent;
+  return { directiveId, toolCallId, type, subject, status, ...(preview && { preview }) };
+}
+
+/** The answer of the blueprint: what was asked for, and that it has not happened yet. */
+function answerOf({ intent, status }: DirectiveRecord): JsonObject {
+  const { directiveId, type, subject, preview } = intent;
+  const shown = preview && {
+    sentence: preview.sentence,
+    ...(preview.changes && { changes: toJson(preview.changes) }),
+  };
+  return {
+    ok: true,
+    type: `${type}.requested`,
+    result: { directive_id: directiveId, status, ...(shown && { preview: shown }), subject },
+    human_readable: sentenceFor(status, preview?.sentence ?? `${type} for ${subject}`),
+  };
+}
+
+function sentenceFor(status: DirectiveRecord['status'], what: string): string {
+  if (status === 'pending' || status === 'performing') return `Requested: ${what}. It is performed later, once; it has not happened yet.`;
+  return `This was requested before: ${what}. Its status is ${status}.`;
+}

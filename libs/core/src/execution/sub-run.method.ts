@@ -1,0 +1,77 @@
+import type { SubRun } from '../protocol/sub-run.js';
+import type { ToolCallContext } from '../protocol/tool-call-context.js';
+import type { ToolFailure } from '../protocol/tool-error.js';
+import type { Tool } from '../protocol/tool.js';
+import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
+import { CallFailure, interruptionFailure } from './call.failure.js';
+import { discreet } from './call.credentials.js';
+import { CallPending } from './call.pending.js';
+import { subRunMs } from './call-limits.js';
+import type { CallProgress } from './execution.scope.js';
+import { Interruption } from './interruption.js';
+
+/** A sub-run in the place of its tool's method. */
+export class SubRunMethod {
+  /** Set where the sub-run waits. */
+  private pending: CallPending | undefined;
+  private running: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    private readonly tool: Tool,
+    private readonly subRun: SubRun,
+    private readonly progress: CallProgress,
+  ) {}
+
+  /** The tool, performed by the run. */
+  get performed(): Tool {
+    return { ...this.tool, invoke: (input, context) => (this.running = this.perform(input, context)) };
+  }
+
+  /** Throws the signal of a sub-run that waits, whatever an interceptor has made of it. */
+  assertEnded(): void {
+    if (this.pending) throw this.pending;
+  }
+
+  /** What its call throws, once the sub-run has ended by itself and told all of it: it is interrupted with the call, and not left behind. */
+  async thrown(thrown: unknown, signal: AbortSignal): Promise<unknown> {
+    await this.running.catch(() => undefined);
+    const error = discreet(thrown, this.progress);
+    if (signal.aborted) return new CallFailure(this.interrupted(Interruption.from(signal)), { cause: error });
+    return this.pending ?? error;
+  }
+
+  /** Its records tell whether anything was changed. */
+  private interrupted(interruption: Interruption): ToolFailure {
+    if (!hasChangedThings(this.progress.subRun?.toolCalls ?? [])) return interruptionFailure(interruption);
+    return {
+      code: 'unknown_outcome',
+      safeMessage: `${interruption.message} The sub-run had changed things by then. Do not repeat it; check first.`,
+    };
+  }
+
+  private async perform(input: unknown, { signal }: ToolCallContext): Promise<unknown> {
+    const { request, scope, args = {} } = this.progress;
+    if (!scope.subRuns) throw CallFailure.of('budget_exceeded', 'No sub-run can be made here: they are nested as deep as they may be.');
+    const prompt: unknown = this.subRun.prompt(input);
+    if (typeof prompt !== 'string' || prompt.trim() === '')
+      throw CallFailure.of('invalid_args', 'The prompt is empty: say what is to be done.');
+    const call = { subRun: this.subRun, tool: this.tool.spec, prompt, args, request, scope, ms: subRunMs(this.progress), signal };
+    const ending = await scope.subRuns.run(call);
+    this.progress.subRun = ending.record;
+    if (ending.status === 'waiting') throw (this.pending = new CallPending(undefined, ending.begun));
+    this.progress.labels = ending.labels;
+    if (ending.status === 'failed') throw new CallFailure(ending.failure);
+    return ending.result;
+  }
+}
+
+/** Whether a call that is no read had its effect, or may have had it. */
+export function hasChangedThings(records: readonly ToolInvocationRecord[]): boolean {
+  return records.some(
+    ({ effect, status, error, subRun }) =>
+      (effect !== 'read_only' &&
+        !subRun &&
+        (status === 'succeeded' || error?.code === 'unknown_outcome' || error?.code === 'invalid_output')) ||
+      hasChangedThings(subRun?.toolCalls ?? []),
+  );
+}

@@ -1,0 +1,62 @@
+import { ConfigurationError } from '../protocol/errors.js';
+import { ToolInjectionStrategy, type ToolInjection, type ToolInjectionContext } from '../protocol/tool-injection.js';
+import { isTrigger, isTriggered, listed, type ResultTrigger } from './result-trigger.js';
+
+/** After which result a run holds which roles. Everything that is given must hold of one result. */
+export interface RoleChange extends Omit<ResultTrigger, 'after'> {
+  /** Tools, one of which succeeded: declared ids, short names or globs. */
+  readonly after?: string | readonly string[];
+  /** Of the roles that the actor has; `all` for every one. */
+  readonly roles: readonly string[] | 'all';
+}
+
+/** The roles that a run begins with, and how it comes to others. */
+export interface AssumedRolesOptions {
+  /** Of the roles that the actor has. */
+  readonly start: readonly string[];
+  /** The first that holds is taken. @default none: it keeps those of the start */
+  readonly to?: readonly RoleChange[];
+  /** Shown in findings. @default 'roles' */
+  readonly name?: string;
+}
+
+/**
+ * Lets a run hold fewer roles than its actor has, until a result, such as that of a step-up login, shows that it may hold more of them. Roles that the actor does
+ * not have are none that a run can hold.
+ */
+export class AssumedRolesStrategy extends ToolInjectionStrategy {
+  override readonly name: string;
+  override readonly startsAs: readonly string[];
+  override readonly awaited: readonly string[];
+  private readonly changes: readonly (RoleChange & { readonly trigger: ResultTrigger })[];
+
+  constructor({ start, to = [], name = 'roles' }: AssumedRolesOptions) {
+    super();
+    this.name = name;
+    this.startsAs = start;
+    this.changes = to.map((change) => Object.assign({}, change, { trigger: triggerOf(change) }));
+    this.awaited = to.flatMap(({ after }) => listed(after));
+    const findings = this.changes
+      .filter(({ trigger }) => !isTrigger(trigger))
+      .map(() => ({
+        at: `assumeRoles "${name}"`,
+        problem: 'A change of roles waits for nothing.',
+        remedy: 'Give `after`, `when` or `found`.',
+      }));
+    if (findings.length > 0) throw new ConfigurationError(findings);
+  }
+
+  override evaluate({ last }: ToolInjectionContext): ToolInjection {
+    const change = this.changes.find(({ trigger }) => isTriggered(trigger, last));
+    return change ? { roles: change.roles } : {};
+  }
+}
+
+/** A run begins with some of its actor's roles and comes to others by results. Throws `ConfigurationError` for a change that waits for nothing. */
+export function assumeRoles(options: AssumedRolesOptions): AssumedRolesStrategy {
+  return new AssumedRolesStrategy(options);
+}
+
+function triggerOf({ after, when, found }: RoleChange): ResultTrigger {
+  return { ...(after !== undefined && { after: listed(after) }), ...(when && { when }), ...(found && { found }) };
+}

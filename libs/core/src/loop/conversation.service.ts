@@ -1,0 +1,87 @@
+import { Injectable } from '@nestjs/common';
+import { ActorIdentity } from '../policy/actor.identity.js';
+import {
+  ConversationStore,
+  type ConversationKey,
+  type ConversationListing,
+  type ConversationSummary,
+  type MessagePage,
+} from '../protocol/conversation-store.js';
+import type { Message } from '../protocol/message.js';
+import type { RegisteredActor } from '../protocol/register.js';
+
+/** Whose conversations are looked at: whom the application identified, never what a client says. */
+export interface ConversationReader<Actor = RegisteredActor> {
+  readonly actor: Actor;
+  readonly tenant: string;
+}
+
+/** What somebody said. */
+export interface ConversationEntry {
+  /** Among the messages that are kept, from 0. */
+  readonly position: number;
+  readonly role: 'user' | 'assistant';
+  readonly text: string;
+}
+
+/** A part of a conversation as its owner may see it. */
+export interface ConversationPart {
+  readonly conversationId: string;
+  readonly entries: readonly ConversationEntry[];
+  /** Where the next part begins; absent where there is none. */
+  readonly next?: number;
+}
+
+const PAGE: MessagePage = { from: 0, limit: 100 };
+
+/** Where people see and delete their own conversations. Those of others, and of other tenants, do not exist; an actor without an id has none. */
+@Injectable()
+export class ConversationService<Actor = RegisteredActor> {
+  constructor(
+    private readonly store: ConversationStore,
+    private readonly identity: ActorIdentity<Actor>,
+  ) {}
+
+  /** The last used first. */
+  async list(reader: ConversationReader<Actor>, listing?: ConversationListing): Promise<readonly ConversationSummary[]> {
+    const { tenant } = reader;
+    const actorId = this.identity.idOf(reader.actor);
+    return actorId === undefined ? [] : this.store.list({ tenant, actorId }, listing);
+  }
+
+  /**
+   * What was said. Results of tools and the model's calls are left out: they are kept as the model may see them, which is not for a client. Undefined where there is
+   * no such conversation.
+   */
+  async read(
+    conversationId: string,
+    reader: ConversationReader<Actor>,
+    page: Partial<MessagePage> = {},
+  ): Promise<ConversationPart | undefined> {
+    const key = this.keyOf(conversationId, reader);
+    if (!key) return undefined;
+    const { from, limit } = { ...PAGE, ...page };
+    const messages = await this.store.read(key, { from, limit: limit + 1 });
+    if (messages.length === 0 && (from === 0 || (await this.store.read(key, { from: 0, limit: 1 })).length === 0)) return undefined;
+    const entries = messages.slice(0, limit).flatMap((message, index) => entryOf(message, from + index));
+    return { conversationId, entries, ...(messages.length > limit && { next: from + limit }) };
+  }
+
+  /** Whether there was one. */
+  async delete(conversationId: string, reader: ConversationReader<Actor>): Promise<boolean> {
+    const key = this.keyOf(conversationId, reader);
+    return key !== undefined && this.store.delete(key);
+  }
+
+  private keyOf(conversationId: string, { actor, tenant }: ConversationReader<Actor>): ConversationKey | undefined {
+    const actorId = this.identity.idOf(actor);
+    return actorId === undefined || typeof conversationId !== 'string' ? undefined : { tenant, actorId, conversationId };
+  }
+}
+
+function entryOf(message: Message, position: number): ConversationEntry[] {
+  const { role, content } = message;
+  if (role !== 'user' && role !== 'assistant') return [];
+  const text = typeof content === 'string' ? content : content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
+  return text === '' ? [] : [{ position, role, text }];
+}

@@ -1,0 +1,104 @@
+import { Inject, Injectable, Logger, type BeforeApplicationShutdown } from '@nestjs/common';
+import { CallFailure, unexplained } from '../../execution/call.failure.js';
+import { DirectiveAttempt } from '../../execution/directive.attempt.js';
+import { Interruption, withinTime } from '../../execution/interruption.js';
+import { ToolRunner } from '../../execution/tool.runner.js';
+import {
+  DirectiveStore,
+  type DirectiveChange,
+  type DirectiveRecord,
+  type DirectiveReference,
+  type StopWork,
+} from '../../protocol/directive.js';
+import type { JsonObject } from '../../protocol/json.js';
+import { TOOL_LOOP_OPTIONS } from '../tool-loop.tokens.js';
+import type { ToolLoopOptions } from '../tool-loop.options.js';
+import { DirectiveAudit } from './directive.audit.js';
+import { DEFAULT_DIRECTIVES } from './directive.options.js';
+import { DirectiveScopes } from './directive.scopes.js';
+import { effectKeyOf, verdictOn, versionOf } from './directive.verdict.js';
+
+const ATTEMPTS_WITHOUT_TOOL = 1;
+/** Beside the tool's own time, which its guards and its `canCall` have as well. */
+const LEASE_MARGIN_MS = 60_000;
+const PARTS_WITH_TIME_LIMIT = 3;
+/** What is in hand when the application stops has so long to end. */
+const LONGEST_STOP_MS = 10_000;
+
+/** Performs directives, each once, in the name of who asked: through the one pipeline, which checks, permits and authorises the call anew. */
+@Injectable()
+export class DirectiveRunner implements BeforeApplicationShutdown {
+  private readonly logger = new Logger(DirectiveRunner.name);
+  private readonly shutdown = new AbortController();
+  private leaseMs = 0;
+  private stop: StopWork | undefined;
+
+  constructor(
+    private readonly store: DirectiveStore,
+    private readonly runner: ToolRunner,
+    private readonly scopes: DirectiveScopes,
+    private readonly audit: DirectiveAudit,
+    @Inject(TOOL_LOOP_OPTIONS) private readonly options: ToolLoopOptions,
+  ) {}
+
+  /** Begins to work, where this process performs directives at all. */
+  async start(longestCallMs: number): Promise<void> {
+    const { perform, concurrency } = { ...DEFAULT_DIRECTIVES, ...this.options.directives };
+    this.leaseMs = longestCallMs * PARTS_WITH_TIME_LIMIT + LEASE_MARGIN_MS;
+    if (perform) this.stop = await this.store.work((reference) => this.perform(reference), concurrency);
+  }
+
+  /** Takes nothing new, and waits for what is in hand; what is not over by then is interrupted. */
+  async beforeApplicationShutdown(): Promise<void> {
+    const stopping = this.stop?.();
+    if (!stopping) return;
+    await withinTime(stopping, LONGEST_STOP_MS).catch((error: unknown) => this.logger.warn('Directives are interrupted.', error));
+    this.shutdown.abort(new Interruption('aborted', 'The application stops.'));
+    await withinTime(stopping, LONGEST_STOP_MS).catch((error: unknown) => this.logger.warn('Directives are left to their leases.', error));
+  }
+
+  private async perform(reference: DirectiveReference): Promise<void> {
+    const record = await this.store.claim(reference, this.leaseMs);
+    if (!record) return; // somebody else has it, or it is over
+    const change = await this.attempt(record);
+    const more: JsonObject = change.failure ? { code: change.failure.code } : {};
+    const isOver = change.status !== 'pending'; // the last word is kept before it counts
+    if (isOver) await this.audit.note(change.event, record, more);
+    const changed = await this.store.change(versionOf(record), change);
+    if (changed && !isOver) await this.audit.note(change.event, record, more);
+    if (!changed)
+      this.logger.warn(`The directive ${reference.directiveId} is somebody else's by now; what became of this attempt is not kept.`);
+  }
+
+  private async attempt(record: DirectiveRecord): Promise<DirectiveChange> {
+    const { intent } = record;
+    const attempt = new DirectiveAttempt(effectKeyOf(record), () => this.isHeld(record));
+    const most = this.scopes.toolOf(intent)?.directive.attempts ?? ATTEMPTS_WITHOUT_TOOL;
+    const terms = { ...DEFAULT_DIRECTIVES, ...this.options.directives, attempts: most };
+    try {
+      await this.audit.record('started', record);
+      if (record.attempts > most) return verdictOn(ENDLESS, { record, attempt, terms });
+      const { request, scope } = await this.scopes.open(record, attempt, this.shutdown.signal);
+      const outcome = await this.runner.exec(request, scope);
+      return verdictOn(outcome.record, { record, attempt, terms });
+    } catch (error) {
+      const failure = error instanceof CallFailure ? error.failure : unexplained();
+      const { correlationId } = failure;
+      if (correlationId !== undefined) this.logger.error(`The directive ${intent.directiveId} failed (reference ${correlationId}).`, error);
+      return verdictOn({ status: error instanceof CallFailure ? 'denied' : 'failed', error: failure }, { record, attempt, terms });
+    }
+  }
+
+  private async isHeld({ intent, epoch }: DirectiveRecord): Promise<boolean> {
+    const now = await this.store.find(intent);
+    return now?.status === 'performing' && now.epoch === epoch;
+  }
+}
+
+const ENDLESS = {
+  status: 'failed',
+  error: {
+    code: 'unknown_outcome',
+    safeMessage: 'It was begun again and again and never ended; nobody knows whether its effect took place.',
+  },
+} as const;

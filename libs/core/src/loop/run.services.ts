@@ -1,0 +1,32 @@
+import { Injectable } from '@nestjs/common';
+import { ToolExplorer } from '../discovery/tool.explorer.js';
+import { ConversationStore } from '../protocol/conversation-store.js';
+import { LoopEventSink } from '../protocol/loop-event.js';
+import { SubRunOpener } from './sub.run.opener.js';
+import { SuspendedRuns } from './suspended.runs.js';
+import { ToolLoop } from './tool.loop.js';
+
+/** What every run works with. */
+@Injectable()
+export class RunServices {
+  private found: readonly LoopEventSink[] | undefined;
+
+  constructor(
+    readonly loop: ToolLoop,
+    readonly conversations: ConversationStore,
+    readonly suspended: SuspendedRuns,
+    readonly subRuns: SubRunOpener,
+    private readonly explorer: ToolExplorer,
+  ) {}
+
+  /** Of the whole application; known once it has started. */
+  get sinks(): readonly LoopEventSink[] {
+    this.found ??= this.explorer.instancesOf(LoopEventSink);
+    return this.found;
+  }
+}
+
+/** What one run uses of it. A sub-run is told and kept by the run around it. */
+export type RunParts = Pick<RunServices, 'loop' | 'conversations' | 'sinks' | 'subRuns'> & {
+  readonly suspended: Pick<SuspendedRuns, 'keep' | 'claim' | 'remember'>;
+};

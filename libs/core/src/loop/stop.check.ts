@@ -1,0 +1,32 @@
+import { linkSignal, untilAborted } from '../execution/interruption.js';
+import type { FinishedStep, StopCondition } from '../protocol/stop-condition.js';
+import type { LiveRun } from './live.run.js';
+import type { Finish, LoopState } from './loop.state.js';
+import { RunFault } from './run.failure.js';
+
+/** How a run ends for a stop condition that holds of the step that has just ended. Throws a `RunFault` that names the one that failed. */
+export async function stopFor({ step, text, records, usage }: LoopState, live: LiveRun): Promise<Finish | undefined> {
+  const { stopWhen, execution } = live.plan;
+  if (stopWhen.length === 0 || step === 0) return undefined;
+  const finished = { step, text, usage, toolCalls: records.filter((record) => record.step === step), run: execution.run };
+  for (const [index, condition] of stopWhen.entries()) {
+    const name = condition.name === '' ? `stopWhen[${index}]` : condition.name;
+    if (await holds(condition, finished, name, live))
+      return { reason: 'stop', detail: `The stop condition ${name} held after step ${step}.` };
+  }
+  return undefined;
+}
+
+async function holds(condition: StopCondition, step: FinishedStep, name: string, live: LiveRun): Promise<boolean> {
+  const { toolCallMs: ms } = live.plan.execution.limits;
+  const link = linkSignal(live.signal, { ms, message: `The stop condition ${name} did not answer within ${ms} ms.` });
+  try {
+    const asking = Promise.resolve(step).then(condition); // so that what it throws at once is a rejection like any
+    return (await untilAborted<unknown>(asking, link.signal)) === true;
+  } catch (error) {
+    if (live.signal.aborted) throw error;
+    throw new RunFault('stop_condition', `The stop condition ${name} failed.`, { cause: error });
+  } finally {
+    link.release();
+  }
+}

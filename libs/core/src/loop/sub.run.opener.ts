@@ -1,0 +1,147 @@
+import { Injectable } from '@nestjs/common';
+import type { Toolset } from '../catalog/toolset.js';
+import { cut } from '../execution/cut-text.js';
+import { hasChangedThings } from '../execution/sub-run.method.js';
+import { SubRunRemains, type BegunSubRun, type SubRunCall, type SubRunEnding, type SubRuns } from '../execution/sub-runs.js';
+import { ConversationStore } from '../protocol/conversation-store.js';
+import { RunError } from '../protocol/errors.js';
+import type { JsonObject } from '../protocol/json.js';
+import type { FinishReason, LoopResult } from '../protocol/loop-result.js';
+import type { SubRunRecord } from '../protocol/sub-run.js';
+import type { ToolFailure } from '../protocol/tool-error.js';
+import { toJsonObject } from '../schema/from-value.js';
+import { fromSuspendedRun } from './from-suspended-run.js';
+import type { LiveRun } from './live.run.js';
+import { ToolLoop } from './tool.loop.js';
+import { FinishedRun } from './loop.result.js';
+import { LoopRun } from './loop.run.js';
+import type { RunParts } from './run.services.js';
+import { SubRunPreparation, depthOf } from './sub.run.preparation.js';
+import { forgetPagesOf, keptBytesOf, type LiveRemains, type ResumedRun } from './suspended.runs.js';
+
+const SUMMARY_BYTES = 4_096;
+
+/** What of a waiting sub-run lives as long as the process does. */
+class KeptSubRun extends SubRunRemains {
+  constructor(readonly remains: LiveRemains) {
+    super();
+  }
+
+  override get keptBytes(): number {
+    return keptBytesOf(this.remains);
+  }
+
+  override forgetPages(): void {
+    forgetPagesOf(this.remains);
+  }
+}
+
+/** Opens runs within runs: the same loop, told and kept by the run around it. */
+@Injectable()
+export class SubRunOpener {
+  /** What every run works with, the outermost as well. */
+  readonly services: Pick<RunParts, 'loop' | 'conversations'>;
+
+  constructor(
+    private readonly preparation: SubRunPreparation,
+    loop: ToolLoop,
+    conversations: ConversationStore,
+  ) {
+    this.services = { loop, conversations };
+  }
+
+  /** The sub-runs of a run that has these tools; undefined where runs are nested as deep as they may be. */
+  within(live: LiveRun, toolset: Toolset): SubRuns | undefined {
+    const { run, limits } = live.plan.execution;
+    return depthOf(run) < limits.subRunDepth ? { run: (call) => this.run(call, live, toolset) } : undefined;
+  }
+
+  private async run(call: SubRunCall, live: LiveRun, toolset: Toolset): Promise<SubRunEnding> {
+    const resumed = call.request.begun && resumedFrom(call.request.begun);
+    const plan = this.preparation.prepare(call, { live, toolset }, resumed);
+    const { path = [] } = plan.execution.run;
+    let kept: Pick<BegunSubRun, 'saved' | 'remains'> | undefined;
+    const suspended: RunParts['suspended'] = {
+      keep: ({ runId }, saved, remains) => {
+        kept = { saved: toJsonObject({ runId, saved }), remains: new KeptSubRun(remains) };
+        return Promise.resolve();
+      },
+      remember: () => undefined,
+      claim: () => Promise.resolve(), // the root run was
+    };
+    const run = new LoopRun(plan, { ...this.services, sinks: [], suspended, subRuns: this }, resumed);
+    const root = rootOf(live);
+    run.read({ next: (event) => root.emit({ type: 'sub-run', path, event }), end: () => undefined });
+    const result = await resultOf(run);
+    const record = recordOf(result);
+    if (kept) return { status: 'waiting', record, begun: { ...kept, args: call.args, record } };
+    return { record, labels: result.read, ...endingOf(result, call) };
+  }
+}
+
+type Ended = { readonly status: 'succeeded'; readonly result: JsonObject } | { readonly status: 'failed'; readonly failure: ToolFailure };
+
+/** The ends of a run that make its call a failed one; of a limit, its result tells. */
+const FAILED: Partial<Record<FinishReason, ToolFailure['code']>> = {
+  error: 'execution_failed',
+  tool_error: 'execution_failed',
+  waiting: 'execution_failed',
+  aborted: 'aborted',
+  forbidden: 'forbidden',
+};
+
+function endingOf(result: FinishedRun<unknown>, { subRun }: SubRunCall): Ended {
+  const code = FAILED[result.finishReason];
+  if (code) return { status: 'failed', failure: { code, ...failureOf(result) } };
+  return { status: 'succeeded', result: summaryOf(result, subRun.summaryBytes ?? SUMMARY_BYTES) };
+}
+
+/** What it came to first: a reader that is cut off has read that. */
+function summaryOf({ text, outputJson, finishReason, steps, toolCalls }: FinishedRun<unknown>, mostBytes: number): JsonObject {
+  const summary = text.trim() === '' ? `It ended (${finishReason}) before it said anything.` : cut(text, mostBytes);
+  return { summary, ...(outputJson !== undefined && { output: outputJson }), finishReason, steps, toolCalls: toolCalls.length };
+}
+
+const REASONS: Partial<Record<FinishReason, string>> = {
+  tool_error: 'A tool of it failed.',
+  forbidden: 'It was refused what it asked for.',
+  aborted: 'It was aborted.',
+};
+
+function failureOf({ finishReason, error, toolCalls }: LoopResult): Omit<ToolFailure, 'code'> {
+  const why = error ? error.message : REASONS[finishReason];
+  const hint = hasChangedThings(toolCalls) ? ' It had changed things by then: do not repeat it; check first.' : '';
+  const { correlationId } = error ?? {};
+  return { safeMessage: `The sub-run failed. ${why ?? ''}${hint}`, ...(correlationId !== undefined && { correlationId }) };
+}
+
+function recordOf({ runId, finishReason, steps, usage, toolCalls }: LoopResult): SubRunRecord {
+  return { runId, finishReason, steps, usage, toolCalls };
+}
+
+/** What a run came to, whether it resolved or rejected. */
+async function resultOf(run: LoopRun<unknown>): Promise<FinishedRun<unknown>> {
+  const result = await run.result.catch((error: unknown) => (error instanceof RunError ? error.result : Promise.reject(error)));
+  if (result instanceof FinishedRun) return result;
+  throw new TypeError('A run has ended without a result of its own.');
+}
+
+function rootOf(live: LiveRun): LiveRun {
+  let root = live;
+  for (let outer = root.plan.within; outer; outer = root.plan.within) root = outer.live;
+  return root;
+}
+
+function resumedFrom({ saved, remains }: BegunSubRun): ResumedRun {
+  const { runId, saved: content } = saved;
+  if (typeof runId !== 'string' || !isObject(content)) throw new TypeError('This is no sub-run that waits.');
+  return {
+    runId,
+    saved: fromSuspendedRun({ version: 1, runId, content }),
+    remains: remains instanceof KeptSubRun ? remains.remains : undefined,
+  };
+}
+
+function isObject(value: JsonObject[string] | undefined): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

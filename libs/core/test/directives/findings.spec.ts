@@ -1,0 +1,122 @@
+import { describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import { Expose } from 'class-transformer';
+import { ActorDirectory, LlmTool, ToolField, ToolInput, ToolLoopModule, ToolParam, ToolProvider, tool } from '@toolloop/core';
+import { IsArray, IsOptional, IsString } from 'class-validator';
+import { findingsOf } from '../discovery/application.js';
+import { People } from './bench.js';
+
+const does = { description: 'Refunds.', effect: 'external_side_effect', reveal: 'all' } as const;
+const directory = { provide: ActorDirectory, useClass: People };
+const good = { type: 'order.refund', subject: '{orderId}' };
+
+class Refund {
+  @Expose({ groups: ['model'] }) @IsString() card!: string;
+  @IsString() orderId!: string;
+  @IsOptional() @IsString() note?: string;
+  @ToolField({ description: 'Lines' }) @IsArray() @IsString({ each: true }) lines!: string[];
+}
+
+/** Problem and remedy of a provider whose one tool has this directive. */
+async function told(directive: object, more: object = {}, ports: readonly object[] = [directory]): Promise<string[]> {
+  @Injectable()
+  @ToolProvider({ namespace: 'bank' })
+  class BankTools {
+    @LlmTool({ ...does, ...more, directive: directive as never })
+    refund(@ToolInput() input: Refund): string {
+      return input.orderId;
+    }
+
+    undo(): void {
+      // nothing to undo
+    }
+  }
+  const findings = await findingsOf({ providers: [BankTools], ports: ports as never });
+  return findings.map(({ problem, remedy }) => `${problem} ${remedy}`);
+}
+
+describe('a directive that is declared wrongly stops the start', () => {
+  it.each([
+    ['without a type', { subject: '{orderId}' }, 'no type'],
+    ['of a type that is no word', { type: 'Order Refund', subject: '{orderId}' }, 'none that can be used: "Order Refund"'],
+    ['without a subject', { type: 'order.refund' }, 'has no subject'],
+    [
+      'about an argument there is none of',
+      { ...good, subject: '{orderID}' },
+      'names "orderID", and the tool has no such argument. Did you mean "orderId"?',
+    ],
+    ['about an argument that may be missing', { ...good, subject: '{note}' }, 'a call may leave the argument out'],
+    ['about a list', { ...good, subject: '{lines}' }, 'no text, number or switch'],
+    ['with a key of nothing', { ...good, key: ' ' }, 'has no key'],
+    ['with a key of an argument there is none of', { ...good, key: '{month}' }, 'The key of its directive names "month"'],
+    ['that requires a preview the tool has none of', { ...good, preview: 'required' }, 'requires a preview, and the tool has none'],
+    [
+      'with a word that is none of an option',
+      { ...good, maybeRan: 'again' },
+      "The maybeRan of its directive is \"again\". Say 'ask' or 'repeat'.",
+    ],
+    ['attempted never', { ...good, attempts: 0 }, 'says 0 attempts'],
+    ['with an option there is none of', { ...good, subjekt: 'x' }, 'no option "subjekt". Did you mean "subject"?'],
+    [
+      'undone by a method there is none of',
+      { ...good, compensate: 'undoo' },
+      'Its compensate names "undoo", and BankTools has no such method.',
+    ],
+  ])('%s', async (_, directive, message) => {
+    expect(await told(directive)).toEqual([expect.stringContaining(message)]);
+  });
+
+  it.each([
+    ['of a tool that only reads', { effect: 'read_only' }, 'It only reads and has a directive.'],
+    ['beside an idempotencyKey', { idempotencyKey: () => 'x' }, 'It has an idempotencyKey and a directive.'],
+  ])('%s', async (_, more, message) => {
+    expect(await told(good, more)).toEqual([expect.stringContaining(message)]);
+  });
+
+  it('that nobody could be loaded for', async () => {
+    expect(await told(good, {}, [])).toEqual([expect.stringContaining('nothing loads the actor')]);
+  });
+
+  it('of a type that two tools share', async () => {
+    const tools = ['a__x', 'b__x'].map((id) =>
+      tool(Object.assign({ id, directive: { type: 'x', subject: 'all' }, execute: () => 1 }, does)),
+    );
+    const findings = await findingsOf({ ports: [directory], options: { tools } });
+    expect(findings.map(({ problem }) => problem)).toEqual(Array(2).fill('Another tool has directives of the type "x", too.'));
+  });
+
+  it('of an entity, which is gone when it is performed', async () => {
+    @ToolProvider({ prefix: 'order' })
+    class Order {
+      @Expose() readonly id = 'o-1';
+
+      @LlmTool({ ...does, directive: { type: 'x', subject: '{why}' } })
+      refund(@ToolParam('why', { description: 'Why', type: 'string' }) why: string): string {
+        return why;
+      }
+    }
+    const findings = await findingsOf({ ports: [directory], imports: [ToolLoopModule.forFeature({ entities: [Order] })] });
+    expect(findings.map(({ problem }) => problem)).toEqual([expect.stringContaining('outlives the instance')]);
+  });
+
+  it('about an argument that is hidden', async () => {
+    expect(await told({ ...good, subject: '{card}' })).toEqual([expect.stringContaining('hidden from the ui')]);
+  });
+
+  it('looked after by nobody, or never', async () => {
+    const directives = { operators: [], concurrency: 0, longestDelayMs: 1, perfrom: true } as never;
+    const findings = await findingsOf({ options: { directives } });
+    expect(findings.map(({ problem }) => problem)).toEqual([
+      'There is no option "perfrom".',
+      'Its concurrency is 0.',
+      'It waits from 1000 to 1 ms.',
+      'It names no role for its operators.',
+    ]);
+  });
+});
+
+it('a directive that is declared well starts the application', async () => {
+  await expect(told({ ...good, key: 'whole', compensate: 'undo', attempts: 3, maybeRan: 'repeat' })).rejects.toThrow(
+    'The application started.',
+  );
+});

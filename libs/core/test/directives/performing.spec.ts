@@ -1,0 +1,366 @@
+import { HttpException } from '@nestjs/common';
+import { describe, expect, it } from '@jest/globals';
+import { firstValueFrom, Subject } from 'rxjs';
+import {
+  AuditStore,
+  MemoryAuditStore,
+  MemoryCallJournal,
+  ToolError,
+  type JournalClaim,
+  type JournalStart,
+  type Policy,
+} from '@toolloop/core';
+import { refund, desk, alice, mia, once, OPEN, until, world, type DeskOptions } from './bench.js';
+import { text } from '@toolloop/testing';
+
+const FOUR_EYES: Policy = { ...OPEN, requireApproval: [{ tools: ['bank__refund'], roles: ['manager'], notRequester: true }] };
+const waiting = { directives: { perform: false } };
+
+type World = ReturnType<typeof world>;
+
+/** Asked for by one process, and performed by another that starts afterwards. */
+async function later(between: (shared: World) => void = () => undefined, options: DeskOptions = {}) {
+  const shared = world();
+  const asking = await desk(once, { ...options, ...waiting, shared });
+  await asking.run();
+  await asking.module.close();
+  between(shared);
+  return desk(once, { ...options, shared });
+}
+
+describe('when a directive is performed', () => {
+  it.each([
+    ['the actor is gone', (shared: World) => void shared.people.known.delete('acme/alice')],
+    ['somebody else has the id', (shared: World) => void shared.people.known.set('acme/alice', mia.actor)],
+  ])('and %s, it is dead and says why', async (_, between) => {
+    const { until: status, bank, entries } = await later(between);
+    expect((await status('dead')).failure).toMatchObject({ code: 'forbidden' });
+    expect(bank.effects).toEqual([]);
+    expect((await entries()).map(({ kind }) => kind)).toEqual(['directive-started', 'directive-dead']);
+  });
+
+  it('and policy denies it by now, it is dead, and both are in the audit', async () => {
+    const shared = world();
+    const asking = await desk(once, { ...waiting, shared });
+    await asking.run();
+    const { until: status, bank, entries } = await desk(once, { shared, policy: { ...OPEN, version: 'v2', deny: ['bank__refund'] } });
+    expect((await status('dead')).failure).toMatchObject({ code: 'policy_denied' });
+    expect(bank.effects).toEqual([]);
+    expect((await entries()).map(({ kind }) => kind)).toContain('directive-dead');
+  });
+
+  it('and the roles of the actor have changed, those of now decide', async () => {
+    const policy: Policy = { ...OPEN, allow: [], roles: { clerk: { allow: ['bank__refund', 'directives__status'] } } };
+    const { until: status, bank } = await later((shared) => void shared.people.known.set('acme/alice', { id: 'alice', roles: [] }), {
+      policy,
+    });
+    expect((await status('dead')).failure?.code).toBe('policy_denied');
+    expect(bank.effects).toEqual([]);
+  });
+
+  it('and the policy of the run that asked would deny it, it is not widened', async () => {
+    const shared = world();
+    const asking = await desk(once, { ...waiting, shared });
+    await asking.run({ policy: { ...OPEN, version: 'run', runBudgets: [{ tools: ['bank__refund'], calls: 5 }] } });
+    const [record] = await shared.directives.list({ tenant: 'acme' });
+    expect(record?.intent.authority.policies).toMatchObject([{ version: 'run' }]);
+    const { until: status } = await desk(once, { shared });
+    await status('succeeded');
+  });
+});
+
+describe('an approval of a directive', () => {
+  async function approved(options: DeskOptions = {}) {
+    const shared = world();
+    const asking = await desk(once, { policy: FOUR_EYES, ...options, ...waiting, shared });
+    const { runId } = await asking.run();
+    await asking.decide('approve');
+    await asking.resume(runId);
+    return { shared, asking };
+  }
+
+  it('was given to the call, and holds for its directive, once', async () => {
+    const { shared, asking } = await approved();
+    const { until: status, bank } = await desk(once, { policy: FOUR_EYES, shared });
+    await status('succeeded');
+    expect(bank.effects).toHaveLength(1);
+    const [record] = await shared.directives.list({ tenant: 'acme' });
+    const { approvalId = '' } = record?.intent.authority.approved ?? {};
+    expect(await asking.approvals.get(approvalId, mia)).toMatchObject({ isUsed: true, answer: { decidedBy: 'mia' } });
+  });
+
+  it.each([
+    ['another version of the policy', { ...FOUR_EYES, version: 'v2' }],
+    ['other terms', { ...FOUR_EYES, requireApproval: [{ tools: ['bank__refund'], roles: ['auditor'] }] }],
+  ])('does not hold under %s', async (_, policy) => {
+    const { shared } = await approved();
+    const { until: status, bank } = await desk(once, { policy, shared });
+    expect((await status('dead')).failure?.code).toBe('approval_denied');
+    expect(bank.effects).toEqual([]);
+  });
+
+  it('that was never given is not made up by performing', async () => {
+    const asked = world();
+    await (await desk(once, { ...waiting, shared: asked })).run();
+    const { until: status, bank } = await desk(once, { policy: FOUR_EYES, shared: asked });
+    expect((await status('dead')).failure?.code).toBe('approval_denied');
+    expect(bank.effects).toEqual([]);
+  });
+
+  it('denied, asks for nothing', async () => {
+    const asking = await desk(once, { policy: FOUR_EYES });
+    const { runId } = await asking.run();
+    await asking.decide('deny');
+    const { toolCalls } = await asking.resume(runId);
+    expect(toolCalls[0]?.error?.code).toBe('approval_denied');
+    expect(await asking.service.list(alice)).toEqual([]);
+  });
+
+  it('with other arguments performs those', async () => {
+    const policy = { ...FOUR_EYES, requireApproval: [{ tools: ['bank__refund'], roles: ['manager'], mayEdit: true }] };
+    const asking = await desk(once, { policy });
+    const { runId } = await asking.run();
+    await asking.decide('approve', mia, { args: { orderId: 'o-1', amount: 3 } });
+    await asking.resume(runId);
+    await asking.until('succeeded');
+    expect(asking.bank.effects.map(({ amount }) => amount)).toEqual([3]);
+  });
+
+  it('of a call that a stranger may have caused is asked for as if it had been performed at once', async () => {
+    const policy: Policy = { ...OPEN, version: 'p', flow: 'provenance' };
+    const { run, until: status, bank } = await desk([refund('o-1', 10), text('Done.')], { policy });
+    await run({ prompt: 'Refund 10 of o-1.' });
+    await status('succeeded');
+    expect(bank.effects).toHaveLength(1);
+  });
+});
+
+/** Refunds that throw so many times before they take place. */
+function failing(thrown: () => unknown, times = 1, options: DeskOptions = {}) {
+  const shared = world();
+  let left = times;
+  shared.bank.before = () => {
+    left -= 1;
+    if (left >= 0) throw thrown();
+  };
+  return desk(once, { ...options, shared });
+}
+
+describe('an attempt', () => {
+  it.each([
+    ['a retryable ToolError', () => new ToolError('Busy.', { retryable: true })],
+    ['a 429', () => new HttpException('slow down', 429)],
+    ['a 503', () => new HttpException('closed', 503)],
+  ])('with %s is tried again, and refunds once', async (_, thrown) => {
+    const { run, until: status, bank } = await failing(thrown, 2);
+    await run();
+    expect((await status('succeeded')).attempts).toBe(3);
+    expect(bank.effects).toHaveLength(1);
+  });
+
+  it('for good is dead at once, with the reason, and redriven performs it once', async () => {
+    const { run, until: status, bank, service } = await failing(() => new ToolError('The order is closed.'));
+    await run();
+    const dead = await status('dead');
+    expect(dead).toMatchObject({ attempts: 1, failure: { code: 'execution_failed', safeMessage: 'The order is closed.' } });
+    expect(bank.effects).toEqual([]);
+    await service.redrive(dead.directiveId, alice);
+    expect((await status('succeeded')).attempts).toBe(1);
+    expect(bank.effects).toHaveLength(1);
+  });
+
+  it('every time is dead after as many as its tool says', async () => {
+    const { run, until: status } = await failing(() => new ToolError('Busy.', { retryable: true }), 99, { directive: { attempts: 3 } });
+    await run();
+    expect((await status('dead')).attempts).toBe(3);
+  });
+
+  it.each([
+    ['an exception', () => new Error('connection reset')],
+    ['a 500', () => new HttpException('inside', 500)],
+  ])('with %s leaves nobody knowing, and waits for a person', async (_, thrown) => {
+    const { run, until: status, bank, service } = await failing(thrown);
+    await run();
+    const unknown = await status('unknown_outcome');
+    expect(unknown.failure).toMatchObject({ code: 'unknown_outcome' });
+    expect(JSON.stringify(unknown)).not.toContain('connection reset');
+    await expect(service.redrive(unknown.directiveId, alice)).rejects.toMatchObject({ code: 'outcome_needed' });
+    await service.redrive(unknown.directiveId, alice, { tookPlace: false });
+    await status('succeeded');
+    expect(bank.effects).toHaveLength(1);
+  });
+
+  it('after the effect is settled by who looked, and nothing happens twice', async () => {
+    const shared = world();
+    shared.bank.after = () => {
+      throw new Error('the answer was lost');
+    };
+    const { run, until: status, service, bank } = await desk(once, { shared });
+    await run();
+    const { directiveId } = await status('unknown_outcome');
+    await service.redrive(directiveId, alice, { tookPlace: true });
+    await status('succeeded');
+    expect(bank.effects).toHaveLength(1);
+  });
+
+  it('with an exception is tried again with the same key where the tool may repeat it', async () => {
+    const { run, until: status, bank } = await failing(() => new Error('connection reset'), 2, { directive: { maybeRan: 'repeat' } });
+    await run({ requestId: 'r' });
+    expect((await status('succeeded')).attempts).toBe(3);
+    expect(bank.effects.map(({ key }) => key)).toEqual(['order.refund:acme:o-1:r']);
+  });
+
+  it('again and again with an exception ends with nobody knowing, though it may be repeated', async () => {
+    const directive = { maybeRan: 'repeat', attempts: 2 } as const;
+    const { run, until: status } = await failing(() => new Error('connection reset'), 99, { directive });
+    await run();
+    expect((await status('unknown_outcome')).attempts).toBe(2);
+  });
+
+  it('that is in hand when the application stops is waited for', async () => {
+    const shared = world();
+    const answer = new Subject<string>();
+    shared.bank.after = () => firstValueFrom(answer);
+    const first = await desk(once, { shared });
+    await first.run();
+    while (shared.bank.effects.length === 0) await new Promise((resolve) => setTimeout(resolve, 2));
+    const closing = first.module.close();
+    answer.next('refunded');
+    await closing;
+    expect(await until(first.service, 'succeeded')).toMatchObject({ attempts: 1 });
+    expect(shared.bank.effects).toHaveLength(1);
+  });
+});
+
+describe('whoever has lost a directive', () => {
+  /** A journal whose first answer comes when the spec says so. */
+  class SlowJournal extends MemoryCallJournal {
+    readonly gate = new Subject<string>();
+    private isFirst = true;
+
+    override async begin(start: JournalStart): Promise<JournalClaim> {
+      if (!this.isFirst) return super.begin(start);
+      this.isFirst = false;
+      await firstValueFrom(this.gate);
+      return super.begin(start);
+    }
+  }
+
+  it('leaves it alone, though it could still take the key: what was cancelled meanwhile does not happen', async () => {
+    const shared = world();
+    const journal = new SlowJournal();
+    const claim = shared.directives.claim.bind(shared.directives);
+    shared.directives.claim = (reference) => claim(reference, 30);
+    shared.bank.before = () => {
+      throw new ToolError('Closed.');
+    };
+    const slow = await desk(once, { shared: { ...shared, journal } });
+    await slow.run();
+    const { directiveId } = await slow.until('performing');
+    const other = await desk(once, { shared: { ...shared, journal: journal } });
+    const dead = await other.until('dead');
+    expect(dead.attempts).toBe(2);
+    shared.bank.before = () => undefined;
+    journal.gate.next('now');
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    expect(shared.bank.effects).toEqual([]);
+    await other.service.redrive(directiveId, alice);
+    await other.until('succeeded');
+    expect(shared.bank.effects).toHaveLength(1);
+  });
+});
+
+describe('an audit that keeps nothing', () => {
+  it('keeps the effect from happening, and lets it happen once it keeps again', async () => {
+    const shared = world();
+    const store = new MemoryAuditStore();
+    const append = store.append.bind(store);
+    let isDown = true;
+    store.append = (tenant, build) =>
+      append(tenant, (head) => {
+        const entry = build(head);
+        if (isDown && entry.kind === 'directive-started') throw new Error('disk is full');
+        return entry;
+      });
+    const { run, service, bank, until: status } = await desk(once, { shared, providers: [{ provide: AuditStore, useValue: store }] });
+    await run();
+    while (((await service.list(alice))[0]?.attempts ?? 0) < 2) await new Promise((resolve) => setTimeout(resolve, 2));
+    expect(bank.effects).toEqual([]);
+    isDown = false;
+    await status('succeeded');
+    expect(bank.effects).toHaveLength(1);
+  });
+});
+
+describe('a person', () => {
+  it('takes back what is pending, and it never happens', async () => {
+    const shared = world();
+    const asking = await desk(once, { ...waiting, shared });
+    await asking.run();
+    const [one] = await asking.service.list(alice);
+    expect(await asking.service.cancel(one?.directiveId ?? '', alice, 'Never mind.')).toMatchObject({ status: 'cancelled' });
+    const { service, bank, entries } = await desk(once, { shared });
+    await new Promise((resolve) => setTimeout(resolve, 30));
+    expect([bank.effects, (await service.list(alice))[0]?.status]).toEqual([[], 'cancelled']);
+    await expect(service.cancel(one?.directiveId ?? '', alice)).rejects.toMatchObject({ code: 'not_possible' });
+    const kinds = (await entries()).map(({ kind }) => kind);
+    expect(kinds).toEqual(['directive-refused']);
+  });
+
+  it('has undone what was performed, once, with a key of its own and what was performed', async () => {
+    const { run, until: status, service, bank } = await desk();
+    await run({ requestId: 'r' });
+    const { directiveId } = await status('succeeded');
+    expect(await service.cancel(directiveId, alice)).toMatchObject({ status: 'pending', task: 'compensate' });
+    await status('compensated');
+    const key = 'order.refund:acme:o-1:r';
+    expect(bank.effects).toMatchObject([
+      { did: 'refund', key },
+      { did: 'undo', key: `${key}:compensate`, of: key, orderId: 'o-1', amount: 10 },
+    ]);
+    await expect(service.cancel(directiveId, alice)).rejects.toMatchObject({ code: 'not_possible' });
+  });
+
+  it('is told where the tool has no way back', async () => {
+    const { run, until: status, service } = await desk(once, { directive: { compensate: undefined } });
+    await run();
+    const { directiveId } = await status('succeeded');
+    await expect(service.cancel(directiveId, alice)).rejects.toMatchObject({ code: 'not_possible' });
+  });
+
+  it('without a role sees and takes back only their own; an operator sees the tenant and decides', async () => {
+    const shared = world();
+    shared.bank.before = () => {
+      shared.bank.before = () => undefined;
+      throw new ToolError('Closed.');
+    };
+    const { run, service, until: status } = await desk(once, { shared, directives: { operators: ['manager'] } });
+    await run();
+    const { directiveId } = await status('dead');
+    const carl = { actor: { id: 'carl', roles: ['clerk'] }, tenant: 'acme' };
+    await expect(service.get(directiveId, carl)).rejects.toMatchObject({ code: 'not_found' });
+    expect(await service.list(carl)).toEqual([]);
+    await expect(service.redrive(directiveId, alice)).rejects.toMatchObject({ code: 'not_permitted' });
+    expect(await service.list(mia)).toHaveLength(1);
+    await service.redrive(directiveId, mia);
+    await status('succeeded');
+    await expect(service.cancel(directiveId, alice)).rejects.toMatchObject({ code: 'not_permitted' });
+    await service.cancel(directiveId, mia);
+    await status('compensated');
+  });
+
+  it('and another who decide at once do not both', async () => {
+    const shared = world();
+    shared.bank.before = () => {
+      shared.bank.before = () => undefined;
+      throw new ToolError('Closed.');
+    };
+    const { run, service, until: status, bank } = await desk(once, { shared });
+    await run();
+    const { directiveId } = await status('dead');
+    const both = await Promise.allSettled([service.redrive(directiveId, alice), service.redrive(directiveId, alice)]);
+    expect(both.map(({ status: one }) => one).toSorted()).toEqual(['fulfilled', 'rejected']);
+    await status('succeeded');
+    expect(bank.effects).toHaveLength(1);
+  });
+});

@@ -1,0 +1,91 @@
+import { describe, expect, it } from '@jest/globals';
+import {
+  LoopEventSink,
+  RunElsewhereError,
+  RunOpener,
+  type LoopEvent,
+  type LoopRequest,
+  type RunEntry,
+  type RunJournal,
+} from '@toolloop/core';
+import { ScriptedModel, call, calls, expectTranscriptValid, text, type ScriptedTurn } from '@toolloop/testing';
+import { ask, openModule } from '../fixtures/shop.module.js';
+
+const script: readonly ScriptedTurn[] = [
+  calls(call('probe__read', { key: 'r1' }), call('probe__write', { key: 'w1' }), call('probe__write', { key: 'w2' })),
+  calls(call('probe__read', { key: 'r2' })),
+  calls(call('probe__write', { key: 'w3' })),
+  text('Done.'),
+];
+
+/** Keeps what is written until its process "dies" at one of the writes. */
+class MortalJournal implements RunJournal {
+  readonly sink: LoopEventSink;
+  readonly events: LoopEvent[] = [];
+  isOurs = true;
+  private noted: RunEntry[] = [];
+
+  constructor(
+    private readonly entries: RunEntry[],
+    private livesFor = Number.POSITIVE_INFINITY,
+  ) {
+    const write = (event: LoopEvent): void => void (this.isOurs && this.events.push(event));
+    this.sink = new (class extends LoopEventSink {
+      override readonly critical = true;
+      override readonly write = write;
+    })();
+  }
+
+  record(entry: RunEntry): Promise<void> {
+    this.livesFor -= 1;
+    if (this.livesFor < 0) this.isOurs = false;
+    if (!this.isOurs) return Promise.reject(new Error('the process is gone'));
+    this.entries.push(...this.noted, structuredClone(entry));
+    this.noted = [];
+    return Promise.resolve();
+  }
+
+  note(entry: RunEntry): void {
+    this.noted.push(structuredClone(entry));
+  }
+}
+
+async function shop(turns: readonly ScriptedTurn[]) {
+  const module = await openModule(new ScriptedModel(turns), { policy: { allow: ['*'], flow: 'off' } });
+  return { runs: module.get<RunOpener>(RunOpener), module };
+}
+
+describe('a run that is written down', () => {
+  it('goes on after a crash at any of its writes, asks no model twice for what was answered, and does no effect twice', async () => {
+    for (let crashAt = 0; crashAt < 9; crashAt += 1) {
+      const entries: RunEntry[] = [];
+      const effects: string[] = [];
+      const context = { act: (key: string) => (effects.push(key), `${key} done`) };
+      const request: LoopRequest = ask({ context });
+      const { runs, module } = await shop(script);
+      const first = new MortalJournal(entries, crashAt);
+      await runs.openKept(request, { runId: 'run-1', loop: undefined, journal: first }).result.catch((error: unknown) => {
+        if (!(error instanceof RunElsewhereError)) throw error;
+      });
+      if (first.isOurs) return;
+      const answered = entries.filter(({ key }) => key.startsWith('model:')).length;
+      const model = new ScriptedModel(script.slice(answered));
+      const journal = new MortalJournal(entries);
+      const handle = runs.openKept(
+        { ...request, model },
+        { runId: 'run-1', loop: undefined, journal, entries: [...entries], lastSequence: 100 },
+      );
+      const result = await handle.result;
+      expect({ crashAt, ...result, writes: effects.filter((key) => key.startsWith('w')) }).toMatchObject({
+        finishReason: 'stop',
+        text: 'Done.',
+        steps: 4,
+        writes: ['w1', 'w2', 'w3'],
+      });
+      expectTranscriptValid(result.messages);
+      expect(result.toolCalls.map(({ toolCallId }) => toolCallId)).toHaveLength(5);
+      expect(journal.events[0]?.sequence).toBe(101);
+      await module.close();
+    }
+  });
+});

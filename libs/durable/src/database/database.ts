@@ -1,0 +1,64 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { DatabaseConnection, DatabaseDriver, SqlValue } from './database-driver.js';
+import { TransactionScope } from './transaction.scope.js';
+
+/**
+ * The one handle of an application, on PGlite or PostgreSQL. Within `transaction` everything that is asked of it is part of that transaction, however deep
+ * in the call: a second way to the database would wait for ever on PGlite, which has one session.
+ */
+export class Database {
+  private readonly scopes = new AsyncLocalStorage<TransactionScope>();
+  private closing: Promise<void> | undefined;
+
+  constructor(private readonly driver: DatabaseDriver) {}
+
+  /** What other libraries share. */
+  get connection(): DatabaseConnection {
+    return this.driver.connection;
+  }
+
+  get engine(): DatabaseConnection['engine'] {
+    return this.driver.connection.engine;
+  }
+
+  get isClosed(): boolean {
+    return this.closing !== undefined;
+  }
+
+  /** Whether the caller is within `transaction`. */
+  get isInTransaction(): boolean {
+    return this.scopes.getStore() !== undefined;
+  }
+
+  /** Runs one statement, and resolves to its rows. `int8` is a number where one can hold it, else a bigint; `json` is parsed. */
+  query<Row extends object>(text: string, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
+    return (this.scopes.getStore() ?? this.driver).query<Row>(text, values);
+  }
+
+  /**
+   * Runs `work` as one unit: all of it is kept, or nothing where it rejects. Inside another transaction it is a savepoint. Await nothing remote in
+   * it: on PGlite everybody else waits meanwhile.
+   */
+  transaction<Result>(work: () => Promise<Result>): Promise<Result> {
+    const runIn = (scope: TransactionScope): Promise<Result> => this.scopes.run(scope, work);
+    const outer = this.scopes.getStore();
+    if (outer) return outer.nested(runIn);
+    return this.driver.transaction((session) => new TransactionScope(session).complete(runIn));
+  }
+
+  /** Runs what is no part of the transaction it is started in, and is not awaited there: timers, background work. */
+  outside<Result>(work: () => Result): Result {
+    return this.scopes.exit(work);
+  }
+
+  /** Hears what `pg_notify(channel, …)` says after its commit: from every process on PostgreSQL, from this one on PGlite. Resolves to what ends it. */
+  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
+    return this.outside(() => this.driver.listen(channel, heard));
+  }
+
+  /** Ends what listens, and waits for what is under way. */
+  close(): Promise<void> {
+    this.closing ??= this.outside(() => this.driver.close());
+    return this.closing;
+  }
+}

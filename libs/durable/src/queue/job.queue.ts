@@ -1,0 +1,101 @@
+import { Injectable, Logger, type OnApplicationShutdown } from '@nestjs/common';
+import { PgBoss, fromPglite, type Db, type Queue } from 'pg-boss';
+import { Database } from '../database/database.js';
+import { toBossDatabase, toBossTransaction } from './from-database.js';
+
+/** A job, and when to hand it out. The work itself is in our tables; a job only says whose turn it is. */
+export interface Job {
+  readonly id: string;
+  /** @default at once */
+  readonly startAfter?: Date;
+}
+
+/** How a queue treats its jobs. Times are seconds. */
+export type QueueOptions = Pick<Queue, 'retryLimit' | 'retryDelay' | 'retryBackoff' | 'expireInSeconds'>;
+
+/** A process that is gone is noticed after as much silence; the least pg-boss allows. */
+const HEARTBEAT_SECONDS = 10;
+/** A notification may be lost, and jobs that are due later are not notified. */
+const POLL_SECONDS = 0.5;
+
+/**
+ * Jobs in the application's own database, by pg-boss: written in the transaction of what they are about, handed out by whichever process has room, and again
+ * after one that died. Started by the first who needs it.
+ */
+@Injectable()
+export class JobQueue implements OnApplicationShutdown {
+  private readonly logger = new Logger(JobQueue.name);
+  private starting: Promise<PgBoss> | undefined;
+  private readonly queues = new Map<string, Promise<void>>();
+
+  constructor(private readonly database: Database) {}
+
+  /** Makes the queue where it is missing. Call it outside of any transaction, and before anything is sent. */
+  ensure(queue: string, options: QueueOptions = {}): Promise<void> {
+    const ready = this.queues.get(queue) ?? this.database.outside(() => this.create(queue, options));
+    this.queues.set(queue, ready);
+    return ready;
+  }
+
+  /** Writes a job, as part of the transaction that the caller is in. */
+  async send(queue: string, { id, startAfter }: Job): Promise<void> {
+    await this.queues.get(queue);
+    const boss = await this.started();
+    await boss.send(
+      queue,
+      { id },
+      { ...(startAfter && { startAfter }), ...(this.database.isInTransaction && { db: toBossTransaction(this.database) }) },
+    );
+  }
+
+  /** Hands the queue's jobs to `handle`, at most so many at once, and again where it rejects. Resolves to what ends it: no more are handed out. */
+  async work(queue: string, handle: (id: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
+    await this.ensure(queue);
+    const boss = await this.started();
+    const polling = { batchSize: 1, pollingIntervalSeconds: POLL_SECONDS, notifyPollingIntervalSeconds: POLL_SECONDS };
+    const worker = await boss.work<{ readonly id: string }>(queue, { ...polling, localConcurrency: most }, async (jobs) => {
+      for (const { data } of jobs) await handle(data.id);
+    });
+    return () => boss.offWork(queue, { id: worker, wait: false });
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    const boss = await this.starting?.catch(() => undefined);
+    await boss?.stop({ graceful: false, close: false });
+  }
+
+  private async create(queue: string, options: QueueOptions): Promise<void> {
+    const boss = await this.started();
+    await boss.createQueue(queue, { notify: true, heartbeatSeconds: HEARTBEAT_SECONDS, ...options });
+    // Loads what pg-boss knows of its queues: within a transaction it would ask for it outside, and wait for ever on PGlite.
+    await boss.fetch(queue, { batchSize: 1, minPriority: 2_147_483_647 });
+    if (this.database.engine === 'pglite') await this.reopenJobs(boss, queue);
+  }
+
+  /** Nobody else is on an embedded database, so what is under way is of a process that is gone: it is due now, not after its heartbeat. */
+  private async reopenJobs(boss: PgBoss, queue: string): Promise<void> {
+    const orphans = await this.database.query<{ id: string }>(
+      `select id::text as id from pgboss.job where name = $1 and state = 'active'`,
+      [queue],
+    );
+    if (orphans.length > 0)
+      await boss.fail(
+        queue,
+        orphans.map(({ id }) => id),
+      );
+  }
+
+  private started(): Promise<PgBoss> {
+    this.starting ??= this.database.outside(() => this.start());
+    return this.starting;
+  }
+
+  private async start(): Promise<PgBoss> {
+    const { connection } = this.database;
+    const db: Db = connection.engine === 'pglite' ? fromPglite(connection.pglite) : toBossDatabase(connection.pool, this.database);
+    const watch = { superviseIntervalSeconds: 2, monitorIntervalSeconds: 2, useListenNotify: true };
+    const boss = new PgBoss({ db, ...watch, ...(connection.engine === 'pglite' && { backend: 'pglite' as const }) });
+    boss.on('error', (error) => this.logger.error('The job queue failed.', error));
+    return boss.start();
+  }
+}

@@ -1,0 +1,85 @@
+import { Injectable, Logger, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
+import { Database } from './database/database.js';
+import type { Retention } from './durable.options.js';
+
+const EVERY_MS = 3_600_000;
+/** Rows of one statement: a delete of a million would hold its locks, and on PGlite everybody, for as long as it takes. */
+const BATCH = 1_000;
+
+interface Rule {
+  readonly table: string;
+  readonly key: string;
+  /** What is over; `$1` is a number of days. */
+  readonly over: string;
+  readonly days: number | undefined;
+}
+
+/** Deletes what is over: when the application starts, and every hour. */
+@Injectable()
+export class RetentionSweep implements OnApplicationBootstrap, OnModuleDestroy {
+  private readonly logger = new Logger('DurableRetention');
+  private readonly rules: readonly Rule[];
+  private timer: NodeJS.Timeout | undefined;
+  private sweeping: Promise<void> = Promise.resolve();
+  private isStopped = false;
+
+  constructor(
+    private readonly database: Database,
+    retention: Retention = {},
+  ) {
+    this.rules = rulesOf(retention);
+  }
+
+  onApplicationBootstrap(): void {
+    this.timer = setInterval(() => this.start(), EVERY_MS).unref();
+    this.start();
+  }
+
+  async onModuleDestroy(): Promise<void> {
+    this.isStopped = true;
+    clearInterval(this.timer);
+    await this.sweeping;
+  }
+
+  /** Resolves to the number of rows deleted. Several processes may do it at once. */
+  async sweep(): Promise<number> {
+    let deleted = 0;
+    for (const { table, key, over, days } of this.rules) {
+      if (days === undefined) continue;
+      for (let last = BATCH; last === BATCH && !this.isStopped; deleted += last) {
+        const rows = await this.database.query(
+          `delete from ${table} where (${key}) in (select ${key} from ${table} where ${over} limit ${BATCH} for update skip locked) returning 1 as gone`,
+          [days],
+        );
+        last = rows.length;
+      }
+    }
+    return deleted;
+  }
+
+  private start(): void {
+    this.sweeping = this.sweep().then(
+      () => undefined,
+      (error: unknown) => this.logger.warn(`What is over could not be deleted: ${String(error)}`),
+    );
+  }
+}
+
+/** Counters of windows that are over may go at any time; a day later nobody looks at them any more. */
+function rulesOf({ approvals, calls, conversations, runs, suspendedRuns }: Retention): readonly Rule[] {
+  const ago = `now() - $1::float8 * interval '1 day'`;
+  const created = `created_at < ${ago}`;
+  return [
+    { table: 'toolloop.approvals', key: 'approval_id', over: created, days: approvals },
+    { table: 'toolloop.calls', key: 'tenant, key_hash', over: `finished_at < ${ago}`, days: calls },
+    { table: 'toolloop.conversation_parts', key: 'tenant, key_hash, position', over: created, days: conversations },
+    { table: 'toolloop.runs', key: 'run_id', over: `status = 'ended' and updated_at < ${ago}`, days: runs },
+    { table: 'toolloop.suspended_runs', key: 'run_id', over: created, days: suspendedRuns },
+    {
+      table: 'toolloop.quotas',
+      key: 'tenant, quantity, window_ms, "window"',
+      over: `("window" + 1) * window_ms < extract(epoch from ${ago}) * 1000`,
+      days: 1,
+    },
+  ];
+}

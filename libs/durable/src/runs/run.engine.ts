@@ -1,0 +1,188 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import { Inject, Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
+import {
+  ActorIdentity,
+  DurableRuns,
+  InvalidRequestError,
+  RunOpener,
+  type LoopEvent,
+  type LoopRequest,
+  type NamedProfile,
+  type RunHandle,
+} from '@toolloop/core';
+import { toDurableRequest } from './durable-request.js';
+import { fromDurableRequest } from './from-plain-json.js';
+import { KeptJournal } from './kept.journal.js';
+import { DEFAULT_RUN_OPTIONS, type RunOptions } from './run.options.js';
+import { RunStore, type HeldRun, type NewRun, type RunHold } from './run-store.js';
+
+/** Injects the `RunOptions`. */
+export const RUN_OPTIONS = Symbol('toolloop:run-options');
+
+/** A run this process goes on with. */
+interface OpenRun {
+  readonly journal: KeptJournal;
+  readonly handle: RunHandle;
+  readonly hold: RunHold;
+}
+
+/** Goes on with durable runs: those that are opened here, those that are queued, and those whose process is gone. */
+@Injectable()
+export class RunEngine extends DurableRuns implements OnApplicationBootstrap, BeforeApplicationShutdown {
+  private readonly logger = new Logger(RunEngine.name);
+  private readonly options: Required<RunOptions>;
+  private readonly current = new Map<string, OpenRun>();
+  private readonly underWay = new Set<Promise<unknown>>();
+  private stopWork: (() => Promise<void>) | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private isLeaving = false;
+
+  constructor(
+    private readonly store: RunStore,
+    private readonly runs: RunOpener,
+    private readonly identity: ActorIdentity,
+    @Inject(RUN_OPTIONS) options: RunOptions,
+  ) {
+    super();
+    this.options = { ...DEFAULT_RUN_OPTIONS, ...options };
+  }
+
+  async onApplicationBootstrap(): Promise<void> {
+    const { concurrency, heartbeatMs } = this.options;
+    if (concurrency > 0) this.stopWork = await this.store.work((runId) => this.advance(runId), concurrency);
+    this.timer = setInterval(() => void this.beat(), heartbeatMs);
+    this.timer.unref();
+  }
+
+  /** A step in flight ends, or is broken off after a while; the runs are given to whoever comes. */
+  async beforeApplicationShutdown(): Promise<void> {
+    this.isLeaving = true;
+    clearInterval(this.timer);
+    await this.stopWork?.();
+    for (const { journal } of this.current.values()) journal.leaveAfterStep();
+    const drained = Promise.allSettled(this.underWay);
+    await Promise.race([drained, wait(this.options.drainMs, undefined, { ref: false })]);
+    for (const run of this.current.values()) drop(run, 'The process shuts down.');
+    await drained;
+  }
+
+  override open<Output, Actor>(request: LoopRequest<Output, Actor>, { name }: NamedProfile): RunHandle<Output> {
+    const run = this.newRun(request, name);
+    const { runId } = run;
+    const journal = new KeptJournal(this.store, async () => {
+      const hold = await this.store.add(run, 'running');
+      this.track({ journal, handle, hold });
+      return hold;
+    });
+    const handle = this.runs.openKept(request, { runId, loop: name, journal });
+    return handle;
+  }
+
+  /** Adds a run that whoever has room goes on with. Throws what makes the request one that cannot be run. */
+  async start<Output, Actor>(request: LoopRequest<Output, Actor>, name?: string): Promise<string> {
+    const run = this.newRun(request, name);
+    const nowhere = new KeptJournal(this.store, () => Promise.reject(new Error('The run is not begun here.')));
+    this.runs.openKept(request, { runId: run.runId, loop: name, journal: nowhere }); // throws for what cannot be run
+    await this.store.add(run, 'queued');
+    return run.runId;
+  }
+
+  private newRun<Output, Actor>(request: LoopRequest<Output, Actor>, loop: string | undefined): NewRun {
+    const actorId = this.identity.idOf(request.actor);
+    void this.runs.directory; // without one nobody could go on with it
+    if (actorId === undefined)
+      throw new InvalidRequestError(
+        'invalid_request',
+        'A durable run is gone on with for its actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).',
+      );
+    return {
+      runId: randomUUID(),
+      tenant: request.tenant,
+      actorId,
+      ...(loop !== undefined && { loop }),
+      request: toDurableRequest(request),
+    };
+  }
+
+  private async advance(runId: string): Promise<void> {
+    const held = this.isLeaving ? undefined : await this.store.claim(runId);
+    if (held) await this.goOn(held);
+  }
+
+  private async goOn({ hold, record }: HeldRun): Promise<void> {
+    const { runId, tenant, loop, request, cancelled, lastSequence } = record;
+    const journal = new KeptJournal(this.store, () => Promise.resolve(hold));
+    const entries = await this.store.entries(runId);
+    let handle: RunHandle;
+    try {
+      const actor = await this.runs.actorOf(record.actorId, tenant);
+      const said = fromDurableRequest(request, { actor, tenant });
+      handle = this.runs.openKept(said, { runId, loop, journal, entries, lastSequence });
+    } catch (error) {
+      return this.endUnrunnable({ hold, record }, error);
+    }
+    if (cancelled !== undefined) handle.cancel(cancelled);
+    this.track({ journal, handle, hold });
+    await handle.result.catch(() => undefined);
+  }
+
+  /** A run that cannot go on in this application, whatever happens, ends; why is for the log. */
+  private async endUnrunnable({ hold, record }: HeldRun, error: unknown): Promise<void> {
+    const correlationId = randomUUID();
+    this.logger.error(`The run ${record.runId} cannot go on (reference ${correlationId}).`, error);
+    const message = error instanceof InvalidRequestError ? error.message : 'The run cannot go on in this application.';
+    const end: LoopEvent = {
+      type: 'run-end',
+      runId: record.runId,
+      sequence: record.lastSequence + 1,
+      timestamp: new Date().toISOString(),
+      finishReason: 'error',
+      text: '',
+      steps: 0,
+      usage: { inputTokens: 0, outputTokens: 0 },
+      error: { code: 'internal', message, correlationId },
+    };
+    await this.store.write(hold, { entries: [], events: [end], ending: { status: 'ended', finishReason: 'error' } });
+  }
+
+  private track(run: OpenRun): void {
+    const { runId } = run.hold;
+    const before = this.current.get(runId);
+    if (before) drop(before, 'The run was taken over.');
+    this.current.set(runId, run);
+    const ended = run.handle.result
+      .catch(() => undefined)
+      .then(() => run.journal.settled())
+      .then((hold) => (run.journal.isOurs || !hold ? undefined : this.store.release(hold)))
+      .catch((error: unknown) => this.logger.error(`The run ${runId} could not be given back; it is taken over after a while.`, error))
+      .finally(() => {
+        if (this.current.get(runId) === run) this.current.delete(runId);
+        this.underWay.delete(ended);
+      });
+    this.underWay.add(ended);
+    if (this.isLeaving) run.journal.leaveAfterStep();
+  }
+
+  /** Tells that the runs here go on, hears which of them are not ours any more or are to end, and has those taken over of which nobody tells. */
+  private async beat(): Promise<void> {
+    try {
+      const open = [...this.current.values()];
+      const held = new Map((await this.store.beat(open.map(({ hold }) => hold))).map((run) => [run.runId, run]));
+      for (const run of open) {
+        const kept = held.get(run.hold.runId);
+        if (!kept) drop(run, 'Another process goes on with the run.');
+        else if (kept.cancelled !== undefined) run.handle.cancel(kept.cancelled);
+      }
+      await this.store.requeueSilent(this.options.takeoverMs);
+    } catch (error) {
+      this.logger.warn('The durable runs of this process could not be told of.', error);
+    }
+  }
+}
+
+/** Breaks a run off here, without a word: it is somebody else's. */
+function drop({ journal, handle }: OpenRun, reason: string): void {
+  journal.lose();
+  handle.cancel(reason);
+}

@@ -1,0 +1,103 @@
+import { Injectable } from '@nestjs/common';
+import {
+  ActorIdentity,
+  InvalidRequestError,
+  type FinishReason,
+  type LoopEvent,
+  type LoopRequest,
+  type RegisteredActor,
+} from '@toolloop/core';
+import type { Observable } from 'rxjs';
+import { RunEngine } from './run.engine.js';
+import { fork } from './run-fork.js';
+import { RunStore, type RunQuery, type RunRecord, type RunStatus } from './run-store.js';
+import { watched } from './watched-run.js';
+
+/** Who asks: whom the application identified, never what a client says. A run is its actor's, and nobody else's. */
+export interface RunReader<Actor = RegisteredActor> {
+  readonly actor: Actor;
+  readonly tenant: string;
+}
+
+/** A durable run, as its actor may see it. */
+export interface RunView {
+  readonly runId: string;
+  readonly status: RunStatus;
+  /** Of a run that has ended, or waits. */
+  readonly finishReason?: FinishReason;
+  /** Of its last event; 0 for none. */
+  readonly lastSequence: number;
+  readonly forkOf?: RunRecord['forkOf'];
+  /** ISO 8601, UTC. */
+  readonly createdAt: string;
+  /** ISO 8601, UTC. */
+  readonly updatedAt: string;
+}
+
+/** Durable runs, by their ids: in whatever process they are, or whether they are in none. */
+@Injectable()
+export class RunService<Actor = RegisteredActor> {
+  constructor(
+    private readonly engine: RunEngine,
+    private readonly store: RunStore,
+    private readonly identity: ActorIdentity,
+  ) {}
+
+  /** Adds a run for whoever has room, and resolves to its id. `loop` is the name of its loop. Rejects with what `ToolLoopService.open` would throw. */
+  start(request: LoopRequest<unknown, Actor>, loop?: string): Promise<string> {
+    return this.engine.start(request, loop);
+  }
+
+  /** Rejects with `InvalidRequestError` (`unknown_run`), also for somebody else's run. */
+  async get(runId: string, reader: RunReader<Actor>): Promise<RunView> {
+    return viewOf(await this.find(runId, reader));
+  }
+
+  /** The newest first. */
+  async list(reader: RunReader<Actor>, filter: Pick<RunQuery, 'status' | 'limit' | 'after'> = {}): Promise<readonly RunView[]> {
+    const runs = await this.store.list({ ...filter, tenant: reader.tenant, actorId: this.actorIdOf(reader) });
+    return runs.map(viewOf);
+  }
+
+  /**
+   * The events of a run behind this sequence: those there are, and then those that come, whichever process they come from. Completes after the `run-end` of a run
+   * that has ended; one that waits goes on later. A `step-start` of a step that was begun before stands for what was shown of that step.
+   */
+  watch(runId: string, reader: RunReader<Actor>, after = 0): Observable<LoopEvent> {
+    return watched(this.store, () => this.find(runId, reader), after);
+  }
+
+  /** Has a run that waits looked at again. Approvals that are decided do this by themselves. */
+  async resume(runId: string, reader: RunReader<Actor>): Promise<void> {
+    const { status } = await this.find(runId, reader);
+    if (status !== 'waiting') throw new InvalidRequestError('invalid_request', `The run ${runId} does not wait; it is ${status}.`);
+    await this.store.wake(runId);
+  }
+
+  /** Has a run end as `aborted`. Nothing, where it has ended. */
+  async cancel(runId: string, reader: RunReader<Actor>, reason = 'The run was cancelled.'): Promise<void> {
+    await this.find(runId, reader);
+    await this.store.cancel(runId, reason);
+  }
+
+  /** Adds a run that begins where this one stood after that step, and resolves to its id. What the steps before did is not done again. */
+  async fork(runId: string, step: number, reader: RunReader<Actor>): Promise<string> {
+    return fork(this.store, await this.find(runId, reader), step);
+  }
+
+  private async find(runId: string, reader: RunReader<Actor>): Promise<RunRecord> {
+    const run = await this.store.find(runId);
+    if (run && run.tenant === reader.tenant && run.actorId === this.actorIdOf(reader)) return run;
+    throw new InvalidRequestError('unknown_run', `No run ${JSON.stringify(runId.slice(0, 64))} is yours.`);
+  }
+
+  private actorIdOf({ actor }: RunReader<Actor>): string {
+    const actorId = this.identity.idOf(actor);
+    if (actorId !== undefined) return actorId;
+    throw new InvalidRequestError('unknown_run', 'Durable runs belong to actors, and this one has no id.');
+  }
+}
+
+function viewOf({ runId, status, finishReason, lastSequence, forkOf, createdAt, updatedAt }: RunRecord): RunView {
+  return { runId, status, ...(finishReason && { finishReason }), lastSequence, ...(forkOf && { forkOf }), createdAt, updatedAt };
+}

@@ -1,0 +1,27 @@
+import { afterAll, beforeAll, describe, it } from '@jest/globals';
+import {
+  MemoryApprovalStore,
+  MemoryAuditStore,
+  MemoryCallJournal,
+  MemoryConversationStore,
+  MemoryQuotaStore,
+  MemorySuspendedRunStore,
+} from '@toolloop/core';
+import {
+  approvalStoreContract,
+  auditStoreContract,
+  callJournalContract,
+  conversationStoreContract,
+  quotaStoreContract,
+  suspendedRunStoreContract,
+} from '@toolloop/testing';
+
+const runner = { describe, it, beforeAll, afterAll };
+const made = <Store>(store: Store) => Promise.resolve({ store });
+
+approvalStoreContract('in memory', () => made(new MemoryApprovalStore()), runner);
+auditStoreContract('in memory', () => made(new MemoryAuditStore()), runner);
+callJournalContract('in memory', () => made(new MemoryCallJournal()), runner);
+conversationStoreContract('in memory', () => made(new MemoryConversationStore()), runner);
+quotaStoreContract('in memory', () => made(new MemoryQuotaStore()), runner);
+suspendedRunStoreContract('in memory', () => made(new MemorySuspendedRunStore()), runner);

@@ -1,0 +1,31 @@
+import { afterAll, beforeAll, jest } from '@jest/globals';
+import { SqlStores, openDatabase, type Database } from '@toolloop/durable';
+import { createFolder } from './databases.js';
+import { sqlContracts } from './sql-contracts.js';
+
+// PGlite makes a database in seconds, and takes all of a busy machine for it.
+jest.setTimeout(60_000);
+
+let folder: Awaited<ReturnType<typeof createFolder>>;
+let database: Database;
+
+beforeAll(async () => {
+  folder = await createFolder();
+  database = await openDatabase({ dataDir: folder.dataDir });
+});
+afterAll(async () => {
+  await database.close();
+  await folder.drop();
+});
+
+sqlContracts('on PGlite', () =>
+  Promise.resolve({
+    store: new SqlStores(database),
+    other: new SqlStores(database),
+    reopen: async () => {
+      await database.close();
+      database = await openDatabase({ dataDir: folder.dataDir });
+      return new SqlStores(database);
+    },
+  }),
+);

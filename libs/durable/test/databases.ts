@@ -1,0 +1,66 @@
+import { randomUUID } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PGlite } from '@electric-sql/pglite';
+import { describe } from '@jest/globals';
+import { Client } from 'pg';
+import { openDatabase, type Database, type DurableOptions } from '@toolloop/durable';
+
+const SERVER = process.env['TOOLLOOP_TEST_POSTGRES'];
+
+const suite = SERVER ? describe : describe.skip;
+const REASON = SERVER ? '' : ' [skipped: set TOOLLOOP_TEST_POSTGRES=postgres://user@host:5432/database]';
+export const hasServer = SERVER !== undefined;
+
+/** A suite that needs a server, and says so where there is none. */
+export function describePostgres(name: string, body: () => void): void {
+  suite(`${name}${REASON}`, body);
+}
+
+/** An empty database of its own on the server, and what drops it. */
+export async function createServerDatabase(): Promise<{ readonly url: string; readonly drop: () => Promise<void> }> {
+  const name = `toolloop_test_${randomUUID().replaceAll('-', '')}`;
+  await onServer(`create database ${name}`);
+  const url = new URL(SERVER ?? '');
+  url.pathname = `/${name}`;
+  return { url: url.href, drop: () => onServer(`drop database if exists ${name} with (force)`) };
+}
+
+export async function onServer(statement: string): Promise<void> {
+  const client = new Client({ connectionString: SERVER });
+  await client.connect();
+  try {
+    await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
+
+/** A folder that nobody has, and what removes it. */
+export async function createFolder(): Promise<{ readonly dataDir: string; readonly drop: () => Promise<void> }> {
+  const folder = await mkdtemp(join(tmpdir(), 'toolloop-durable-'));
+  return { dataDir: join(folder, 'data'), drop: () => rm(folder, { recursive: true, force: true }) };
+}
+
+/** PGlite in memory, made of an empty database that is kept between runs of the specs: a fifth of the time. */
+export async function inMemory(): Promise<Extract<DurableOptions, { memory: true }>> {
+  const { version } = JSON.parse(readFileSync('node_modules/@electric-sql/pglite/package.json', 'utf8')) as { version: string };
+  const folder = join(process.cwd(), 'node_modules', '.cache', 'toolloop-durable');
+  const file = join(folder, `pglite-${version}.tar`);
+  if (!existsSync(file)) {
+    const empty = await PGlite.create();
+    const dump = Buffer.from(await (await empty.dumpDataDir('none')).arrayBuffer());
+    await empty.close();
+    mkdirSync(folder, { recursive: true });
+    const unfinished = `${file}.${randomUUID()}`;
+    writeFileSync(unfinished, dump);
+    renameSync(unfinished, file);
+  }
+  return { memory: true, template: new Blob([readFileSync(file)]) };
+}
+
+export async function openInMemory(): Promise<Database> {
+  return openDatabase(await inMemory());
+}

@@ -1,0 +1,286 @@
+import { afterEach, describe as about, expect, it } from '@jest/globals';
+import { RunElsewhereError, tool, type LanguageModel, type LoopEvent, type LoopRequest } from '@toolloop/core';
+import type { RunStatus } from '@toolloop/durable';
+import { ScriptedModel, call, calls, expectTranscriptValid, text, type ScriptedTurn } from '@toolloop/testing';
+import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
+import { DeskProcess, asking, type ProcessOptions, type User, type World } from './fixtures/desk.process.js';
+
+const alice: LoopRequest & { actor: User } = { actor: { id: 'alice', tenant: 'acme' }, tenant: 'acme', prompt: 'Go on.' };
+const bob: LoopRequest & { actor: User } = { actor: { id: 'bob', tenant: 'globex' }, tenant: 'globex', prompt: 'Go on.' };
+const look = (key: string) => call('desk__look', { key });
+const act = (key: string) => call('desk__act', { key });
+const keyed = (key: string) => call('desk__keyed', { key });
+const quick = { heartbeatMs: 20, takeoverMs: 100, drainMs: 300 };
+/** Tells nobody that its runs go on, and goes on with no other's. */
+const dying = { heartbeatMs: 1e9, concurrency: 0 };
+const never = (): Promise<void> => new Promise(() => undefined);
+
+const scripted = (...turns: ScriptedTurn[]): ScriptedModel => new ScriptedModel(turns);
+
+/** Until a run has a status. */
+async function until(process: DeskProcess, runId: string, status: RunStatus, who = alice): Promise<void> {
+  for (;;) {
+    const run = await process.runs.get(runId, who);
+    if (run.status === status) return;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+const eventsOf = (process: DeskProcess, runId: string, after = 0): Promise<LoopEvent[]> =>
+  lastValueFrom(process.runs.watch(runId, alice, after).pipe(toArray()));
+
+/** What durable runs do, wherever they are kept: `open` gives every process a hold of its own of one place. */
+export function runsSuite(name: string, open: World['open'], describe: (name: string, body: () => void) => void): void {
+  const started: DeskProcess[] = [];
+  const newWorld = (): World => ({ open, effects: [] });
+
+  async function start(world: World, model: LanguageModel, options: ProcessOptions = {}): Promise<DeskProcess> {
+    const process = await DeskProcess.start(world, model, { ...options, options: { ...quick, ...options.options } });
+    started.push(process);
+    return process;
+  }
+
+  describe(name, () => {
+    afterEach(async () => {
+      await Promise.all(started.splice(0).map((process) => process.close()));
+    });
+
+    about('a durable run', () => {
+      it('is run where it is opened, and read like any other', async () => {
+        const desk = await start(newWorld(), scripted(calls(look('a'), act('b')), text('Done.')));
+        const handle = desk.loop.open({ ...alice, durable: true });
+        const shown = await lastValueFrom(handle.events$.pipe(toArray()));
+        expect(await handle.result).toMatchObject({ finishReason: 'stop', text: 'Done.' });
+        await until(desk, handle.runId, 'ended');
+        expect(await eventsOf(desk, handle.runId)).toEqual(shown);
+        expect(await desk.runs.get(handle.runId, alice)).toMatchObject({
+          status: 'ended',
+          finishReason: 'stop',
+          lastSequence: shown.length,
+        });
+      });
+
+      it('goes on when nobody reads it any more', async () => {
+        const world = newWorld();
+        const desk = await start(world, scripted(calls(act('a')), calls(act('b')), text('Done.')));
+        const handle = desk.loop.open({ ...alice, durable: true });
+        await firstValueFrom(handle.events$.pipe(take(1)));
+        await until(desk, handle.runId, 'ended');
+        expect(world.effects).toEqual(['acme a', 'acme b']);
+      });
+
+      it('is done by whoever has room when it is started, and watched from anywhere', async () => {
+        const world = newWorld();
+        const opener = await start(world, scripted(), { options: { concurrency: 0 } });
+        await start(world, scripted(calls(act('a')), text('Done.')));
+        const runId = await opener.runs.start(alice);
+        const events = await eventsOf(opener, runId);
+        expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index + 1));
+        expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', text: 'Done.' });
+        expect(await eventsOf(opener, runId, 3)).toEqual(events.slice(3));
+      });
+
+      it('goes on with its loop', async () => {
+        const world = newWorld();
+        const model = scripted(text('Done.'));
+        const desk = await start(world, model, { loops: { support: { instructions: 'You help.' } } });
+        const runId = await desk.runs.start(alice, 'support');
+        await until(desk, runId, 'ended');
+        expect(model.requests[0]?.instructions).toBe('You help.');
+      });
+    });
+
+    about('a durable run whose process dies', () => {
+      it('is taken over: what is done stays done, what was answered is not asked again', async () => {
+        const world = newWorld();
+        const first = await start(world, scripted(calls(act('a')), calls(act('b'), keyed('c'))), { options: dying });
+        world.during = (key) => (key === 'c' ? never() : undefined);
+        const handle = first.loop.open({ ...alice, durable: true });
+        void handle.result.catch(() => undefined);
+        while (world.effects.length < 3) await new Promise((resolve) => setTimeout(resolve, 5));
+        delete world.during;
+        const model = scripted(text('Done.'));
+        const other = await start(world, model);
+        await until(other, handle.runId, 'ended');
+        expect(world.effects.map((effect) => effect.slice(0, 6))).toEqual(['acme a', 'acme b', 'keyed ']);
+        expectTranscriptValid(model.requests[0]?.messages ?? []);
+        expect(model.requests).toHaveLength(1);
+        expect(await other.runs.get(handle.runId, alice)).toMatchObject({ finishReason: 'stop' });
+      });
+
+      it('says of a call without a key that nobody knows, and does not make it again', async () => {
+        const world = newWorld();
+        const first = await start(world, scripted(calls(act('a'))), { options: dying });
+        world.during = never;
+        const handle = first.loop.open({ ...alice, durable: true });
+        void handle.result.catch(() => undefined);
+        while (world.effects.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
+        delete world.during;
+        const model = scripted(text('I shall check.'));
+        const other = await start(world, model);
+        await until(other, handle.runId, 'ended');
+        expect(world.effects).toEqual(['acme a']);
+        expect(JSON.stringify(model.requests[0]?.messages)).toContain('nobody knows whether its effect took place');
+      });
+
+      it('is fenced off when it was only frozen: nothing it says is kept, and its reader is told by nothing but the end of the stream', async () => {
+        const world = newWorld();
+        let thaw: (() => void) | undefined;
+        const frozen = await start(world, scripted(calls(keyed('a')), text('Zombie.')), { options: dying });
+        world.during = () => new Promise((resolve) => (thaw = resolve));
+        const handle = frozen.loop.open({ ...alice, durable: true });
+        const seen = lastValueFrom(handle.events$.pipe(toArray()));
+        while (world.effects.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
+        delete world.during;
+        const other = await start(world, scripted(text('Done.')));
+        await until(other, handle.runId, 'ended');
+        thaw?.();
+        await expect(handle.result).rejects.toThrow(RunElsewhereError);
+        expect((await seen).map(({ type }) => type)).not.toContain('run-end');
+        const events = await eventsOf(other, handle.runId);
+        expect(events.filter(({ type }) => type === 'run-end')).toMatchObject([{ text: 'Done.' }]);
+        expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index + 1));
+        expect(world.effects).toHaveLength(1);
+      });
+
+      it('is handed over between two steps when its process is shut down', async () => {
+        const world = newWorld();
+        const first = await start(world, scripted(calls(act('a')), calls(act('b'))));
+        let closing: Promise<void> | undefined;
+        world.during = () => {
+          closing ??= first.close();
+          return new Promise((resolve) => setTimeout(resolve, 20));
+        };
+        const handle = first.loop.open({ ...alice, durable: true });
+        await expect(handle.result).rejects.toThrow(RunElsewhereError);
+        await closing;
+        const second = await start(world, scripted(calls(act('b')), text('Done.')));
+        await until(second, handle.runId, 'ended');
+        expect(world.effects).toEqual(['acme a', 'acme b']);
+      });
+
+      it('ends, and says so, when it cannot go on in this application', async () => {
+        const world = newWorld();
+        const opener = await start(world, scripted(), { loops: { old: { instructions: 'x' } }, options: { concurrency: 0 } });
+        const runId = await opener.runs.start(alice, 'old');
+        const newer = await start(world, scripted());
+        await until(newer, runId, 'ended');
+        expect((await eventsOf(newer, runId)).at(-1)).toMatchObject({
+          type: 'run-end',
+          finishReason: 'error',
+          error: { message: expect.stringContaining('the loop "old", which this application does not have') },
+        });
+      });
+
+      it('acts for its actor as they are now, and ends where they are gone', async () => {
+        const world = newWorld();
+        const opener = await start(world, scripted(), { options: { concurrency: 0 } });
+        const gone = { ...alice, actor: { id: 'gone-alice', tenant: 'acme' } };
+        const runId = await opener.runs.start(gone);
+        const other = await start(world, scripted());
+        await until(other, runId, 'ended', gone);
+        expect(await other.runs.get(runId, gone)).toMatchObject({ finishReason: 'error' });
+      });
+    });
+
+    about('a durable run that waits for a person', () => {
+      it('leaves the process, and goes on in another one after the decision, which had a tool added', async () => {
+        const world = newWorld();
+        const first = await start(world, scripted(calls(act('a'))), { policy: asking });
+        const handle = first.loop.open({ ...alice, durable: true });
+        expect(await handle.result).toMatchObject({ finishReason: 'waiting' });
+        await until(first, handle.runId, 'waiting');
+        await first.close();
+        const model = scripted(text('Done.'));
+        const ping = tool({
+          id: 'net__ping',
+          description: 'Pings.',
+          input: { type: 'object' },
+          effect: 'read_only',
+          reveal: 'all',
+          execute: () => 'pong',
+        });
+        const second = await start(world, model, { policy: asking, tools: [ping] });
+        const [request] = await second.approvals.list(alice);
+        const decision = { approvalId: request?.approvalId ?? '', decision: 'approve' } as const;
+        await second.approvals.decide(decision, alice);
+        await expect(second.approvals.decide(decision, alice)).rejects.toThrow('decided already');
+        await until(second, handle.runId, 'ended');
+        expect(world.effects).toEqual(['acme a']);
+        expect(model.requests[0]?.tools.map(({ id }) => id)).toContain('net__ping');
+        const events = await eventsOf(second, handle.runId);
+        expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index + 1));
+      });
+
+      it('ends when it is cancelled, with a result for its call', async () => {
+        const world = newWorld();
+        const desk = await start(world, scripted(calls(act('a'))), { policy: asking });
+        const handle = desk.loop.open({ ...alice, durable: true });
+        await handle.result;
+        await until(desk, handle.runId, 'waiting');
+        await desk.runs.cancel(handle.runId, alice, 'Never mind.');
+        await until(desk, handle.runId, 'ended');
+        expect((await eventsOf(desk, handle.runId)).at(-1)).toMatchObject({ type: 'run-end', finishReason: 'aborted' });
+        expect(world.effects).toEqual([]);
+      });
+    });
+
+    about('what is asked about durable runs', () => {
+      it('is answered to their actors alone', async () => {
+        const world = newWorld();
+        const desk = await start(world, scripted(text('Done.')));
+        const runId = await desk.runs.start(alice);
+        await until(desk, runId, 'ended');
+        await expect(desk.runs.get(runId, bob)).rejects.toMatchObject({ code: 'unknown_run' });
+        await expect(desk.runs.get(runId, { ...alice, tenant: 'globex' })).rejects.toMatchObject({ code: 'unknown_run' });
+        await expect(desk.runs.cancel(runId, bob)).rejects.toMatchObject({ code: 'unknown_run' });
+        await expect(desk.runs.fork(runId, 0, bob)).rejects.toMatchObject({ code: 'unknown_run' });
+        await expect(lastValueFrom(desk.runs.watch(runId, bob))).rejects.toMatchObject({ code: 'unknown_run' });
+        expect(await desk.runs.list(bob)).toEqual([]);
+        expect((await desk.runs.list(alice))[0]).toMatchObject({ runId, status: 'ended' });
+      });
+
+      it('cancels a run that goes on in another process', async () => {
+        const world = newWorld();
+        world.during = never;
+        const worker = await start(world, scripted(calls(keyed('a'))));
+        const desk = await start(world, scripted(), { options: { concurrency: 0 } });
+        const handle = worker.loop.open({ ...alice, durable: true });
+        void handle.result.catch(() => undefined);
+        while (world.effects.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
+        await desk.runs.cancel(handle.runId, alice);
+        await until(desk, handle.runId, 'ended');
+        expect(await desk.runs.get(handle.runId, alice)).toMatchObject({ finishReason: 'aborted' });
+      });
+
+      it('forks a run after one of its steps, and does not do again what was done before', async () => {
+        const world = newWorld();
+        const model = scripted(calls(act('a')), calls(act('b')), text('Done.'), text('Another end.'));
+        const desk = await start(world, model);
+        const runId = await desk.runs.start(alice);
+        await until(desk, runId, 'ended');
+        const forked = await desk.runs.fork(runId, 1, alice);
+        await until(desk, forked, 'ended');
+        expect(world.effects).toEqual(['acme a', 'acme b']);
+        expect(model.requests[3]?.messages.filter(({ role }) => role === 'tool')).toHaveLength(1);
+        expect(await desk.runs.get(forked, alice)).toMatchObject({ forkOf: { runId, step: 1 }, finishReason: 'stop' });
+        await expect(desk.runs.fork(runId, 9, alice)).rejects.toThrow('no step 9');
+      });
+    });
+
+    about('a request for a durable run', () => {
+      it('is refused where no other process could know what it says', async () => {
+        const desk = await start(newWorld(), scripted());
+        const request = { ...alice, durable: true, hooks: { onToolStart: () => undefined }, tools: [/x/ as never, () => true] };
+        expect(() => desk.loop.open(request)).toThrow('cannot know what `hooks`, `tools` of its request is');
+        expect(() => desk.loop.open({ ...alice, actor: {}, durable: true })).toThrow('this actor has no id');
+      });
+
+      it('is refused where runs are not kept', async () => {
+        const desk = await DeskProcess.start(newWorld(), scripted(), { withoutRuns: true });
+        expect(() => desk.loop.open({ ...alice, durable: true })).toThrow('import DurableModule of @toolloop/durable');
+        await desk.close();
+      });
+    });
+  });
+}

@@ -1,0 +1,16 @@
+import { describe } from '@jest/globals';
+import { MemoryApprovalStore, MemoryCallJournal, type ToolLoopStores } from '@toolloop/core';
+import { MemoryRunStore, WakingApprovalStore } from '@toolloop/durable';
+import type { Kept } from './fixtures/desk.process.js';
+import { runsSuite } from './runs-suite.js';
+
+const runs = new MemoryRunStore();
+
+class SharedStores implements ToolLoopStores {
+  readonly approvals = new WakingApprovalStore(new MemoryApprovalStore(), runs, (work) => work());
+  readonly journal = new MemoryCallJournal();
+}
+
+const kept: Kept = { runs, stores: new SharedStores(), close: () => Promise.resolve() };
+
+runsSuite('in memory', () => Promise.resolve(kept), describe);

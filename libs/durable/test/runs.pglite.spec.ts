@@ -1,0 +1,23 @@
+import { afterAll, beforeAll, describe } from '@jest/globals';
+import { JobQueue, SqlRunStore, SqlStores, type Database } from '@toolloop/durable';
+import { openInMemory } from './databases.js';
+import type { Kept } from './fixtures/desk.process.js';
+import { runsSuite } from './runs-suite.js';
+
+let database: Database;
+let jobs: JobQueue;
+let kept: Kept;
+
+beforeAll(async () => {
+  database = await openInMemory();
+  jobs = new JobQueue(database);
+  const runs = new SqlRunStore(database, jobs);
+  kept = { runs, stores: new SqlStores(database, runs), close: () => Promise.resolve() };
+}, 30_000);
+
+afterAll(async () => {
+  await jobs.onApplicationShutdown();
+  await database.close();
+});
+
+runsSuite('on PGlite', () => Promise.resolve(kept), describe);

@@ -1,0 +1,28 @@
+import { afterAll, beforeAll } from '@jest/globals';
+import { JobQueue, SqlRunStore, SqlStores, openDatabase } from '@toolloop/durable';
+import { createServerDatabase, describePostgres, hasServer } from './databases.js';
+import type { Kept } from './fixtures/desk.process.js';
+import { runsSuite } from './runs-suite.js';
+
+let server: Awaited<ReturnType<typeof createServerDatabase>>;
+
+async function open(): Promise<Kept> {
+  const database = await openDatabase({ url: server.url, connections: 3 });
+  const jobs = new JobQueue(database);
+  const runs = new SqlRunStore(database, jobs);
+  const close = async (): Promise<void> => {
+    await jobs.onApplicationShutdown();
+    await database.close();
+  };
+  return { runs, stores: new SqlStores(database, runs), close };
+}
+
+if (hasServer) {
+  beforeAll(async () => {
+    server = await createServerDatabase();
+  });
+
+  afterAll(() => server.drop());
+}
+
+runsSuite('on PostgreSQL', open, describePostgres);

@@ -1,0 +1,153 @@
+import { randomUUID } from 'node:crypto';
+import { expect, it, jest } from '@jest/globals';
+import type { AuditEntry, Message } from '@toolloop/core';
+import { RetentionSweep, SqlStores, UnstorableError, type Database } from '@toolloop/durable';
+import { onEachDatabase } from './each-database.js';
+
+// PGlite makes a database in seconds, and takes all of a busy machine for it.
+jest.setTimeout(60_000);
+
+const entry = (tenant: string, sequence: number) => ({ version: 1, tenant, sequence, hash: `h${sequence}` }) as AuditEntry;
+const call = (tenant: string, idempotencyKey: string) => ({
+  tenant,
+  idempotencyKey,
+  runId: 'run_1',
+  declaredId: 'bank__pay',
+  args: '{"iban":"DE1"}',
+});
+
+onEachDatabase('the audit', (open) => {
+  const grown = async (): Promise<string> => {
+    const tenant = randomUUID();
+    await new SqlStores(open()).audit.append(tenant, () => entry(tenant, 1));
+    return tenant;
+  };
+
+  it.each([
+    ['update', `update toolloop.audit set hash = 'x'`],
+    ['delete', 'delete from toolloop.audit'],
+    ['truncate', 'truncate toolloop.audit'],
+  ])('refuses %s', async (_, statement) => {
+    const tenant = await grown();
+    await expect(open().query(statement)).rejects.toThrow(/append-only/);
+    expect(await new SqlStores(open()).audit.head(tenant)).toMatchObject({ sequence: 1, hash: 'h1' });
+  });
+
+  it('takes no entry that leaves a gap, or is of another tenant', async () => {
+    const tenant = await grown();
+    const { audit } = new SqlStores(open());
+    await expect(audit.append(tenant, () => entry(tenant, 3))).rejects.toThrow(/does not follow/);
+    await expect(audit.append(tenant, () => entry('other', 2))).rejects.toThrow(/does not follow/);
+    expect(await audit.read(tenant, { from: 1, limit: 10 })).toHaveLength(1);
+  });
+
+  it('is part of the transaction it is written in', async () => {
+    const { audit } = new SqlStores(open());
+    const tenant = randomUUID();
+    const work = open().transaction(async () => {
+      await audit.append(tenant, () => entry(tenant, 1));
+      throw new Error('undone');
+    });
+    await expect(work).rejects.toThrow('undone');
+    expect(await audit.head(tenant)).toBeUndefined();
+  });
+});
+
+onEachDatabase('the stores', (open) => {
+  it('keep no arguments of a call, only their hash', async () => {
+    await new SqlStores(open()).journal.begin(call('acme', 'secret'));
+    const rows = await open().query(`select * from toolloop.calls where tenant = 'acme'`);
+    expect(JSON.stringify(rows)).not.toContain('DE1');
+  });
+
+  it('wait, within a transaction, for an answer that is rolled back', async () => {
+    const { approvals } = new SqlStores(open());
+    const approvalId = randomUUID();
+    const request = { approvalId } as never;
+    await approvals.add({ request, binding: { tenant: 'acme', runId: 'r' } as never, terms: [], rule: '', createdAt: '', isUsed: false });
+    let isTold = false;
+    const controller = new AbortController();
+    const waiting = approvals.answered(approvalId, controller.signal).then(() => (isTold = true));
+    const answer = { decision: 'approve', decidedBy: 'mia', decidedAt: '' } as const;
+    const work = open().transaction(async () => {
+      await approvals.answer(approvalId, answer);
+      throw new Error('undone');
+    });
+    await expect(work).rejects.toThrow('undone');
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(isTold).toBe(false);
+    await open().transaction(() => approvals.answer(approvalId, answer));
+    expect(await waiting).toBe(true);
+  });
+
+  it.each<[string, string]>([
+    ['a NUL', 'ac\0me'],
+    ['half a surrogate pair', 'acme\ud800'],
+    ['more than 512 characters', 'a'.repeat(513)],
+  ])('refuse a tenant with %s, and say so', async (_, tenant) => {
+    const stores = new SqlStores(open());
+    await expect(stores.journal.begin(call(tenant, 'k'))).rejects.toThrow(UnstorableError);
+    await expect(stores.journal.begin(call(tenant, 'k'))).rejects.toThrow(/The tenant has/);
+    await expect(stores.quotas.use({ tenant, quantity: 'calls', windowMs: 1, amount: 1 })).rejects.toThrow(UnstorableError);
+    await expect(stores.audit.append(tenant, () => entry(tenant, 1))).rejects.toThrow(UnstorableError);
+  });
+
+  it.each<[string, unknown, string]>([
+    ['a bigint', 1n, 'bigint'],
+    ['a date', new Date(), 'Date'],
+    ['bytes', new Uint8Array(1), 'Uint8Array'],
+    ['a number that is none', Number.NaN, 'number'],
+    ['a map', new Map(), 'Map'],
+  ])('refuse %s in a message, and say where', async (_, value, type) => {
+    const { conversations } = new SqlStores(open());
+    const key = { tenant: 'acme', actorId: 'alice', conversationId: randomUUID() };
+    const message = { role: 'assistant', content: '', providerData: { openai: [value] } } as Message;
+    await expect(conversations.append(key, [message])).rejects.toThrow(`messages.0.providerData.openai.0 (${type}) is no JSON`);
+    expect(await conversations.load(key)).toEqual([]);
+  });
+});
+
+async function age(database: Database, days: number): Promise<void> {
+  for (const [table, column] of [
+    ['calls', 'started_at'],
+    ['calls', 'finished_at'],
+    ['conversation_parts', 'created_at'],
+    ['suspended_runs', 'created_at'],
+  ])
+    await database.query(`update toolloop.${table} set ${column} = ${column} - $1::int * interval '1 day'`, [days]);
+}
+
+onEachDatabase('the retention', (open) => {
+  it('deletes what is over, in batches, and nothing that is not named', async () => {
+    const stores = new SqlStores(open());
+    const tenant = randomUUID();
+    await open().query(
+      `insert into toolloop.conversation_parts (tenant, key_hash, actor_id, conversation_id, message_count, messages)
+       select $1, 'k', 'a', 'c', 1, '[]' from generate_series(1, 2500)`,
+      [tenant],
+    );
+    await stores.suspendedRuns.save({ version: 1, runId: tenant, tenant, content: {} });
+    await age(open(), 40);
+    await stores.suspendedRuns.save({ version: 1, runId: `${tenant} new`, tenant, content: {} });
+    expect(await new RetentionSweep(open(), { conversations: 50 }).sweep()).toBe(0);
+    expect(await new RetentionSweep(open(), { conversations: 30 }).sweep()).toBe(2500);
+    expect(await stores.suspendedRuns.find(tenant)).toBeDefined();
+    expect(await new RetentionSweep(open(), { suspendedRuns: 30 }).sweep()).toBe(1);
+    expect(await stores.suspendedRuns.find(`${tenant} new`)).toBeDefined();
+  });
+
+  it('keeps calls of which nobody knows, and counters that still count', async () => {
+    const stores = new SqlStores(open());
+    const tenant = randomUUID();
+    for (const key of ['open', 'done']) await stores.journal.begin(call(tenant, key));
+    await stores.journal.finish(call(tenant, 'done'), { status: 'succeeded', content: '', ui: null });
+    await stores.quotas.use({ tenant, quantity: 'calls', windowMs: 3_600_000, amount: 1 });
+    await stores.quotas.use({ tenant, quantity: 'calls', windowMs: 1, amount: 1 });
+    await open().query(`update toolloop.quotas set "window" = 1 where window_ms = 1`);
+    await age(open(), 10);
+    expect(await new RetentionSweep(open(), { calls: 9, approvals: 1 }).sweep()).toBeGreaterThanOrEqual(2);
+    expect(await stores.journal.begin(call(tenant, 'open'))).toEqual({ status: 'in_progress' });
+    expect(await stores.journal.begin(call(tenant, 'done'))).toEqual({ status: 'started' });
+    expect(await stores.quotas.use({ tenant, quantity: 'calls', windowMs: 3_600_000, amount: 0 })).toBe(1);
+  });
+});

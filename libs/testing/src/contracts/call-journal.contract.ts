@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict';
+import type { CallJournal, JournalOutcome, JournalStart } from '@toolloop/core';
+import { AWKWARD_TEXTS, atOnce, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+
+type JournalTrial = Trial<CallJournal>;
+
+/** What every `CallJournal` does. */
+export function callJournalContract(name: string, make: () => Promise<StoreUnderTest<CallJournal>>, runner: ContractRunner): void {
+  runContract(CONTRACT, name, make, runner);
+}
+
+function pay(tenant: string, idempotencyKey: string, more: Partial<JournalStart> = {}): JournalStart {
+  return { tenant, idempotencyKey, runId: 'run_1', declaredId: 'bank__pay', args: '{"amount":5}', ...more };
+}
+
+const DONE: JournalOutcome = { status: 'succeeded', content: 'Paid.', ui: { receipt: 1 } };
+const FAILED: JournalOutcome = { status: 'failed', failure: { code: 'execution_failed', safeMessage: 'No money.', retryable: true } };
+
+const CONTRACT: Contract<CallJournal> = {
+  port: 'CallJournal',
+  cases: [
+    { name: 'gives a key to one of many who begin at once', check: beginsOnce },
+    { name: 'answers with what became of the call', check: answersWithOutcome },
+    { name: 'says that a call was begun and has not ended', check: saysInProgress },
+    { name: 'refuses a key that belongs to another call', check: refusesOtherCalls },
+    { name: 'keeps the first outcome', check: keepsFirstOutcome },
+    { name: 'gives back a key that was not used, and no other', check: releases },
+    { name: 'keeps tenants apart', check: separatesTenants },
+    { name: 'tells keys apart whatever is in them', check: tellsKeysApart },
+    { name: 'keeps texts that are awkward', check: keepsAwkwardTexts },
+  ],
+  restart: {
+    before: async ({ store, tenant }) => {
+      await store.begin(pay(tenant, 'done'));
+      await store.finish(pay(tenant, 'done'), DONE);
+      await store.begin(pay(tenant, 'open'));
+    },
+    after: async (store, { tenant }) => {
+      assert.deepEqual(await store.begin(pay(tenant, 'done')), { status: 'finished', outcome: DONE });
+      assert.deepEqual(await store.begin(pay(tenant, 'open')), { status: 'in_progress' });
+    },
+  },
+};
+
+async function beginsOnce(trial: JournalTrial): Promise<void> {
+  const claims = await atOnce(trial, 40, (store) => store.begin(pay(trial.tenant, 'key')));
+  const statuses = claims.map(({ status }) => status);
+  assert.equal(statuses.filter((status) => status === 'started').length, 1);
+  assert.equal(statuses.filter((status) => status === 'in_progress').length, 39);
+}
+
+async function answersWithOutcome({ store, other, tenant }: JournalTrial): Promise<void> {
+  for (const outcome of [DONE, FAILED]) {
+    await store.begin(pay(tenant, outcome.status));
+    await store.finish(pay(tenant, outcome.status), outcome);
+    assert.deepEqual(await other.begin(pay(tenant, outcome.status)), { status: 'finished', outcome });
+  }
+}
+
+async function saysInProgress({ store, other, tenant }: JournalTrial): Promise<void> {
+  assert.deepEqual(await store.begin(pay(tenant, 'key')), { status: 'started' });
+  assert.deepEqual(await other.begin(pay(tenant, 'key', { runId: 'run_2' })), { status: 'in_progress' });
+}
+
+async function refusesOtherCalls({ store, other, tenant }: JournalTrial): Promise<void> {
+  await store.begin(pay(tenant, 'key', { instanceId: 'a' }));
+  const others: Partial<JournalStart>[] = [
+    { instanceId: 'b' },
+    { instanceId: 'a', declaredId: 'bank__refund' },
+    { instanceId: 'a', args: '{"amount":6}' },
+    {},
+  ];
+  for (const more of others) assert.deepEqual(await other.begin(pay(tenant, 'key', more)), { status: 'conflict' });
+  await store.finish(pay(tenant, 'key'), DONE);
+  for (const more of others) assert.deepEqual(await other.begin(pay(tenant, 'key', more)), { status: 'conflict' });
+}
+
+async function keepsFirstOutcome({ store, other, tenant }: JournalTrial): Promise<void> {
+  await store.begin(pay(tenant, 'key'));
+  await store.finish(pay(tenant, 'key'), DONE);
+  await other.finish(pay(tenant, 'key'), FAILED);
+  await other.finish(pay(tenant, 'nobody began it'), FAILED);
+  assert.deepEqual(await other.begin(pay(tenant, 'key')), { status: 'finished', outcome: DONE });
+  assert.deepEqual(await other.begin(pay(tenant, 'nobody began it')), { status: 'started' });
+}
+
+async function releases({ store, other, tenant }: JournalTrial): Promise<void> {
+  await store.begin(pay(tenant, 'open'));
+  await other.release(pay(tenant, 'open'));
+  assert.deepEqual(await other.begin(pay(tenant, 'open', { args: '{}' })), { status: 'started' });
+  await store.begin(pay(tenant, 'done'));
+  await store.finish(pay(tenant, 'done'), DONE);
+  await store.release(pay(tenant, 'done'));
+  assert.deepEqual(await store.begin(pay(tenant, 'done')), { status: 'finished', outcome: DONE });
+}
+
+async function separatesTenants({ store, tenant, otherTenant }: JournalTrial): Promise<void> {
+  await store.begin(pay(tenant, 'key'));
+  assert.deepEqual(await store.begin(pay(otherTenant, 'key')), { status: 'started' });
+  await store.finish(pay(otherTenant, 'key'), DONE);
+  await store.release(pay(otherTenant, 'key'));
+  assert.deepEqual(await store.begin(pay(tenant, 'key')), { status: 'in_progress' });
+}
+
+async function tellsKeysApart({ store, other, tenant }: JournalTrial): Promise<void> {
+  for (const key of AWKWARD_TEXTS) assert.deepEqual(await store.begin(pay(tenant, key)), { status: 'started' });
+  for (const key of AWKWARD_TEXTS) assert.deepEqual(await other.begin(pay(tenant, key)), { status: 'in_progress' });
+}
+
+async function keepsAwkwardTexts({ store, other, tenant }: JournalTrial): Promise<void> {
+  for (const [index, content] of AWKWARD_TEXTS.entries()) {
+    const outcome: JournalOutcome = { status: 'succeeded', content, ui: { [content]: [content, null, 0.1, 2 ** 53] } };
+    await store.begin(pay(tenant, `key ${index}`, { args: JSON.stringify({ content }) }));
+    await store.finish(pay(tenant, `key ${index}`), outcome);
+    const claim = await other.begin(pay(tenant, `key ${index}`, { args: JSON.stringify({ content }) }));
+    assert.deepEqual(claim, { status: 'finished', outcome });
+  }
+}

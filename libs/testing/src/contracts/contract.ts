@@ -1,0 +1,95 @@
+import { randomUUID } from 'node:crypto';
+
+/** What a contract needs of a test runner: Jest's, Vitest's and Node's own functions will do. */
+export interface ContractRunner {
+  readonly describe: (name: string, body: () => void) => void;
+  readonly it: (name: string, body: () => Promise<void>) => void;
+  readonly beforeAll: (body: () => Promise<void>) => void;
+  readonly afterAll: (body: () => Promise<void>) => void;
+}
+
+/** An adapter, ready to be tried. */
+export interface StoreUnderTest<Store> {
+  readonly store: Store;
+  /** The same data as another process sees it. @default the store itself */
+  readonly other?: Store;
+  /** Closes the data and opens it again. Absent where data lives as long as the object that holds it. */
+  readonly reopen?: () => Promise<Store>;
+  readonly close?: () => Promise<void>;
+}
+
+/** What a check is handed: two ways to the same data, and names that no other check uses. */
+export interface Trial<Store> {
+  readonly store: Store;
+  readonly other: Store;
+  readonly tenant: string;
+  readonly otherTenant: string;
+}
+
+/** Something that every adapter of a port does. A check throws where it does not. */
+export interface ContractCase<Store> {
+  readonly name: string;
+  readonly check: (trial: Trial<Store>) => Promise<void>;
+}
+
+/** What must still be so after the data was opened anew. */
+export interface RestartCase<Store> {
+  readonly before: (trial: Trial<Store>) => Promise<void>;
+  readonly after: (store: Store, trial: Trial<Store>) => Promise<void>;
+}
+
+/** A port's contract, apart from who runs it. */
+export interface Contract<Store> {
+  readonly port: string;
+  readonly cases: readonly ContractCase<Store>[];
+  readonly restart: RestartCase<Store>;
+}
+
+/** Runs a contract against one adapter, opened once for all of its cases. */
+export function runContract<Store>(
+  { port, cases, restart }: Contract<Store>,
+  name: string,
+  make: () => Promise<StoreUnderTest<Store>>,
+  { describe, it, beforeAll, afterAll }: ContractRunner,
+): void {
+  describe(`${port} ${name}`, () => {
+    let made: StoreUnderTest<Store>;
+    beforeAll(async () => {
+      made = await make();
+    });
+    afterAll(async () => made.close?.());
+    for (const { name: sentence, check } of cases) it(sentence, () => check(trialOf(made)));
+    it('has everything after a restart, where it outlives one', async () => {
+      const { reopen } = made;
+      const trial = trialOf(made);
+      await restart.before(trial);
+      await restart.after(reopen ? await reopen() : made.store, trial);
+    });
+  });
+}
+
+function trialOf<Store>({ store, other = store }: StoreUnderTest<Store>): Trial<Store> {
+  return { store, other, tenant: `acme ${randomUUID()}`, otherTenant: `globex ${randomUUID()}` };
+}
+
+/** So many of something, all begun before any has ended; every other one by the other way. */
+export function atOnce<Store, Result>(
+  { store, other }: Trial<Store>,
+  count: number,
+  act: (store: Store, index: number) => Promise<Result>,
+): Promise<Result[]> {
+  return Promise.all(Array.from({ length: count }, (_, index) => act(index % 2 === 0 ? store : other, index)));
+}
+
+/** Texts that a database, a key or a query may trip over. */
+export const AWKWARD_TEXTS: readonly string[] = [
+  '',
+  'a\0b',
+  '\ud800',
+  '\udc00',
+  "'; drop table x; --",
+  '$1 %s \\ \\u0000',
+  '💶 żółć 漢字',
+  '","acme',
+  'x'.repeat(3_000),
+];

@@ -1,0 +1,99 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { call, calls, ScriptedModel, text } from '@toolloop/testing';
+import type { LoopEvent } from '@toolloop/core';
+import { CustomersRepository } from '../../src/customers/customers.repository.js';
+import { OrdersRepository } from '../../src/orders/orders.repository.js';
+import { ask, closeDesks, eventsIn, eventsOf, ofType, serve, type ServedDesk } from './served-desk.js';
+
+afterAll(closeDesks);
+afterEach(() => {
+  jest.restoreAllMocks();
+});
+
+const COMPARE = 'Compare the average spend of John Smith and Mary Jones';
+const LAST_ORDER = 'What is in the last order of John Smith?';
+
+const called = (events: readonly LoopEvent[]) => ofType(events, 'tool-result').map(({ record }) => record.id);
+const answer = (events: readonly LoopEvent[]) => ofType(events, 'run-end')[0]?.text;
+
+describe('the order desk, answered by the offline model through the tools of entities', () => {
+  let desk: ServedDesk;
+  beforeAll(async () => {
+    desk = await serve();
+  });
+
+  it('compares two customers, each by a tool of their own', async () => {
+    const events = await eventsOf(desk, 'alice', COMPARE);
+    expect(called(events)).toEqual([
+      'crm__searchCustomers',
+      'crm__searchCustomers',
+      'customer_c-123_getAverageSpend',
+      'customer_c-128_getAverageSpend',
+    ]);
+    expect(answer(events)).toBe("John Smith's average spend is 472.19 EUR.\nMary Jones's average spend is 165.54 EUR.");
+  });
+
+  it('goes from a customer to their last order to what is in it', async () => {
+    const events = await eventsOf(desk, 'alice', LAST_ORDER);
+    expect(called(events)).toEqual(['crm__searchCustomers', 'customer_c-123_getRecentOrders', 'order_o-1024_getLines']);
+    expect(ofType(events, 'tool-result').map(({ record }) => record.entity?.depth)).toEqual([undefined, 1, 2]);
+    expect(answer(events)).toContain('Walnut desk (p-100): quantity 1, unit price 649.00 EUR');
+  });
+
+  it.each([COMPARE, LAST_ORDER])('tells the other tenant nothing of it: %s', async (question) => {
+    const stream = await (await ask(desk, 'bob', { message: question })).text();
+    const events = eventsIn(stream);
+    expect(new Set(called(events))).toEqual(new Set(['crm__searchCustomers']));
+    expect(ofType(events, 'tools-injected')).toEqual([]);
+    expect(answer(events)).toContain('I found no customers for John Smith.');
+    expect(stream).not.toMatch(/472\.19|165\.54|customer_|order_|Walnut|Dublin/);
+  });
+
+  it('answers both at once, each from their own', async () => {
+    const [alice, bob] = await Promise.all([
+      eventsOf(desk, 'alice', 'What is in order o-1004?'),
+      eventsOf(desk, 'bob', 'What is in order o-1004?'),
+    ]);
+    expect([answer(alice), answer(bob)]).toEqual([expect.stringContaining('Task chair'), expect.stringContaining('Bench vise')]);
+    expect(answer(alice)).not.toContain('Bench vise');
+  });
+});
+
+describe('an entity of the desk', () => {
+  it('that is gone when its tool is called is not called', async () => {
+    const turns = [
+      calls(call('crm__searchCustomers', { name: 'Mary Jones' })),
+      calls(call('customer_c-128_getAverageSpend')),
+      text('Gone.'),
+    ];
+    const desk = await serve({ model: new ScriptedModel(turns) });
+    jest.spyOn(desk.app.get(CustomersRepository), 'find').mockResolvedValue(undefined);
+    const [, gone] = ofType(await eventsOf(desk, 'alice', COMPARE), 'tool-result');
+    expect(gone?.record).toMatchObject({ status: 'failed', error: { code: 'tool_gone' } });
+  });
+
+  it('is the one it is when its tool is called', async () => {
+    const turns = [calls(call('orders__findOrder', { orderId: 'o-1024' })), calls(call('order_o-1024_getTotal')), text('So much.')];
+    const desk = await serve({ model: new ScriptedModel(turns) });
+    const orders = desk.app.get(OrdersRepository);
+    const halved = (): void => {
+      void orders.change('acme', 'o-1024', (order) => ({ ...order, lines: [] }));
+    };
+    const found = jest.spyOn(orders, 'find');
+    found.mockImplementationOnce(async (tenant, id) => {
+      found.mockRestore();
+      const order = await orders.find(tenant, id);
+      halved();
+      return order;
+    });
+    const [, total] = ofType(await eventsOf(desk, 'alice', 'Total?'), 'tool-result');
+    expect(total?.record.result).toMatchObject({ amount: '0.00' });
+  });
+
+  it('of the other tenant has no tool here, whatever its id', async () => {
+    const turns = [calls(call('crm__getCustomer', { customerId: 'c-123' })), calls(call('customer_c-201_getAverageSpend')), text('No.')];
+    const desk = await serve({ model: new ScriptedModel(turns) });
+    const events = await eventsOf(desk, 'alice', 'Spy');
+    expect(ofType(events, 'tool-result')[1]?.record).toMatchObject({ status: 'failed', error: { code: 'unknown_tool' } });
+  });
+});

@@ -1,0 +1,38 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from '@jest/globals';
+import type { Type } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { ToolLoopService } from '@toolloop/core';
+import { Database } from '@toolloop/durable';
+import { fencesOf, importFence, typeErrorsIn } from './fences.js';
+
+const README = 'libs/durable/README.md';
+
+const cleanUps: (() => Promise<void>)[] = [];
+afterAll(async () => {
+  for (const cleanUp of cleanUps.toReversed()) await cleanUp();
+});
+
+describe('the application of the README of durable', () => {
+  it('compiles, and runs in a folder', async () => {
+    const [code = ''] = fencesOf(README, 'ts');
+    expect(typeErrorsIn(code)).toEqual([]);
+    const folder = await mkdtemp(join(tmpdir(), 'toolloop-readme-'));
+    cleanUps.push(() => rm(folder, { recursive: true, force: true }));
+    const { DATA_DIR, DATABASE_URL } = process.env;
+    process.env['DATA_DIR'] = join(folder, 'data');
+    delete process.env['DATABASE_URL'];
+    const { AppModule } = await importFence(code);
+    Object.assign(process.env, { ...(DATA_DIR !== undefined && { DATA_DIR }), ...(DATABASE_URL !== undefined && { DATABASE_URL }) });
+    const module = await Test.createTestingModule({ imports: [AppModule as Type] }).compile();
+    cleanUps.push(() => module.close());
+    await module.init();
+    expect(module.get(Database).engine).toBe('pglite');
+    const { finishReason } = await module
+      .get<ToolLoopService>(ToolLoopService)
+      .run({ prompt: 'Hello', actor: { id: 'a' }, tenant: 'acme' });
+    expect(finishReason).toBe('stop');
+  }, 60_000);
+});
