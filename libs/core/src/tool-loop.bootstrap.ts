@@ -1,7 +1,7 @@
 import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
 import { ToolCatalog } from './catalog/tool.catalog.js';
 import type { CatalogEntry } from './catalog/tool.selection.js';
-import { contributedFindings, placeOf } from './discovery/contributed-tools.js';
+import { placeOf } from './discovery/contributed-tools.js';
 import { ToolExplorer, type Exploration } from './discovery/tool.explorer.js';
 import { ToolFeature } from './discovery/tool-feature.js';
 import { unknownOptions } from './discovery/unknown-options.js';
@@ -13,7 +13,6 @@ import { FEATURE_OPTIONS } from './loop/loop-option-names.js';
 import { LoopSettings } from './loop/loop.settings.js';
 import { SubRunPreparation } from './loop/sub.run.preparation.js';
 import { ConfigurationError, type Finding } from './protocol/errors.js';
-import { SchemaValidators } from './schema/schema.validators.js';
 
 /** Fills the catalog when the application starts, and refuses to start, with every finding at once, when a declaration is wrong. */
 @Injectable()
@@ -24,7 +23,6 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     private readonly explorer: ToolExplorer,
     private readonly catalog: ToolCatalog,
     private readonly settings: LoopSettings,
-    private readonly validators: SchemaValidators,
     private readonly directives: DirectiveBootstrap,
     private readonly subRuns: SubRunPreparation,
   ) {}
@@ -34,14 +32,13 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const raw = [...(tools ?? []), ...this.catalog.registry.take()];
     const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }) }, raw);
     const contributed = await contributedTools(exploration);
-    const rules = { reservedArguments, validators: this.validators };
     const own = [...exploration.tools, ...contributed];
     const entries = [LATENT_READER, LATENT_SEARCH, ...own, ...this.directives.entries(own)];
     this.catalog.announced = this.announced();
     const collisions = this.catalog.load(entries, exploration.entities);
     const findings = [
       ...exploration.findings,
-      ...contributed.flatMap(({ tool }) => contributedFindings(tool, rules)),
+      ...contributed.flatMap(({ tool }) => this.explorer.contributedFindings(tool, reservedArguments)),
       ...collisions,
       ...this.directives.findings(own),
     ];

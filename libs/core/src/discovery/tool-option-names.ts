@@ -8,6 +8,8 @@ export const PROVIDER_OPTIONS: OptionNames<ToolProviderOptions> = {
   namespace: true,
   prefix: true,
   instanceIdProperty: true,
+  rehydrate: true,
+  tenantProperty: true,
   execution: true,
 };
 
@@ -20,6 +22,7 @@ export const METHOD_OPTIONS: OptionNames<LlmToolOptions> = {
   when: true,
   timeoutMs: true,
   idempotencyKey: true,
+  directive: true,
   concurrency: true,
   execution: true,
   humanReadable: true,

@@ -8,6 +8,7 @@ import type { RawTool } from '../decorators/raw-tool.js';
 import { ProjectionCompiler } from '../schema/result.projection.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import { boundTool } from './bound-tool.js';
+import { contributedFindings } from './contributed-tools.js';
 import { EntityExplorer } from './entity.explorer.js';
 import { EntityRegistry } from './entity.registry.js';
 import { findResolvers } from './entity.resolvers.js';
@@ -62,6 +63,11 @@ export class ToolExplorer {
     private readonly validators: SchemaValidators,
     private readonly layers: MethodLayers,
   ) {}
+
+  /** What is wrong with a tool that was declared elsewhere. */
+  contributedFindings(tool: Tool, reservedArguments: readonly string[]): Finding[] {
+    return contributedFindings(tool, { reservedArguments, validators: this.validators });
+  }
 
   /** `raw` are the tools of `forRoot` and those that were registered; those of features are found among the providers. */
   explore(rules: DeclarationRules, raw: readonly RawTool[] = []): Exploration {

@@ -7,14 +7,14 @@ import type { RawTool } from '../decorators/raw-tool.js';
 import type { Finding } from '../protocol/errors.js';
 import { givenOptions, type ToolExecutionOptions } from '../protocol/execution-options.js';
 import type { RunContext, ToolCallContext } from '../protocol/tool-call-context.js';
-import { TOOL_EFFECTS, type ResultProjector, type Tool, type ToolInputCodec, type ToolLabels, type ToolSpec } from '../protocol/tool.js';
+import type { ResultProjector, Tool, ToolInputCodec, ToolLabels, ToolSpec } from '../protocol/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { ProjectionCompiler } from '../schema/result.projection.js';
 import { compileReveal } from '../schema/revealed.projection.js';
-import { subsetProblems } from '../schema/schema.subset.js';
 import { compileRawInput } from '../schema/raw.input.js';
 import type { SchemaValidators } from '../schema/schema.validators.js';
 import { argumentsOf, compileToolInput, withoutAllowed, type CompiledInput } from '../schema/tool.input.js';
+import { basicFindings, noRedaction, optionFindings, parametersWithoutTool, saidTwice, schemaFindings } from './declaration.findings.js';
 import { compileDirective, directiveFindings } from './directive.compiler.js';
 import { callFindings, toolExecutionFindings } from './execution.findings.js';
 import { labelFindings } from './label.findings.js';
@@ -239,63 +239,10 @@ function callOptionsOf({
   };
 }
 
-/** What every tool says of itself, whoever declares it. */
-export function basicFindings(at: string, options: Pick<DeclaredOptions, 'effect'> & { readonly description?: string }): Finding[] {
-  const findings: Finding[] = [];
-  if (!options.description?.trim())
-    findings.push({ at, problem: 'The tool has no description.', remedy: 'Say in @LlmTool({ description }) what it does.' });
-  if (!TOOL_EFFECTS.some((effect) => effect === options.effect))
-    findings.push({
-      at,
-      problem: options.effect === undefined ? 'The tool declares no effect.' : `"${options.effect}" is no effect.`,
-      remedy: `Add @LlmTool({ effect }): one of ${TOOL_EFFECTS.join(', ')}.`,
-    });
-  return findings;
-}
-
-function optionFindings(at: string, { timeoutMs = 1, allowReserved }: DeclaredOptions): Finding[] {
-  const findings: Finding[] = [];
-  if (!(timeoutMs > 0))
-    findings.push({ at, problem: `Its timeoutMs is ${timeoutMs}.`, remedy: 'Give milliseconds, more than 0, or leave it out.' });
-  if (allowReserved && !allowReserved.reason.trim())
-    findings.push({
-      at,
-      problem: 'It allows itself reserved arguments and gives no reason.',
-      remedy: 'Say why in @LlmTool({ allowReserved: { arguments, reason } }): the reason is kept for whoever asks later.',
-    });
-  return findings;
-}
-
 function isReveal(reveal: LlmToolOptions['reveal']): reveal is 'all' | readonly string[] {
   return reveal === 'all' || Array.isArray(reveal);
 }
 
 function nothingLeaves(finding: Finding): CompiledOutput {
   return { projector: compileReveal([]), redaction: { kind: 'reveal', fields: [] }, returns: undefined, findings: [finding] };
-}
-
-function schemaFindings(at: string, input: ToolInputCodec): Finding[] {
-  return subsetProblems(input.schema).map(({ pointer, problem }) => ({
-    at,
-    problem: `The input schema leaves the supported subset at "${pointer}": ${problem}`,
-    remedy: 'Use types, enums, bounds, patterns, formats, nested objects and arrays only.',
-  }));
-}
-
-function parametersWithoutTool(at: string): Finding {
-  return {
-    at,
-    problem: 'Its parameters are decorated, but the method is not.',
-    remedy: 'Add @LlmTool({ description, effect, output }) to the method.',
-  };
-}
-
-function saidTwice(at: string): Finding {
-  return { at, problem: 'The tool says twice what may leave it.', remedy: 'Keep `output` for classes, or `reveal` for everything else.' };
-}
-
-function noRedaction(at: string): Finding {
-  const remedy =
-    'Add @LlmTool({ output: SomeClass }) whose @Expose() properties may leave, or reveal: "all" | [fields]; reveal: [] for void.';
-  return { at, problem: 'The tool does not say what may leave it.', remedy };
 }

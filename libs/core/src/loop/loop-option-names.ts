@@ -80,6 +80,8 @@ export const APPLICATION_OPTIONS: OptionNames<ToolLoopOptions> & { readonly prov
   actorId: true,
   actorRoles: true,
   audit: true,
+  directives: true,
+  prices: true,
   providers: true,
   imports: true,
 };

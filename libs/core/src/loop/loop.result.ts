@@ -1,7 +1,7 @@
 import type { JsonValue } from '../protocol/json.js';
 import type { LoopResult } from '../protocol/loop-result.js';
 import type { Message, MessageLabels } from '../protocol/message.js';
-import type { LoopState } from './loop.state.js';
+import type { Finish, LoopState } from './loop.state.js';
 import { toJson } from '../schema/from-value.js';
 
 /** A run's result as the application gets it. `messages` is behind a getter, so that no serializer finds it. */
@@ -26,13 +26,14 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   ) {
     this.text = state.text;
     if (state.citations.length > 0) this.citations = state.citations;
-    this.finishReason = state.finish?.reason ?? 'error';
+    const { reason, error, detail }: Finish = state.finish ?? { reason: 'error' };
+    this.finishReason = reason;
     this.steps = state.step;
     this.toolCalls = state.pending ? [...state.records, ...state.pending.outcomes.map(({ record }) => record)] : state.records;
     this.injectedTools = state.injected;
     this.usage = state.usage;
-    if (state.finish?.error) this.error = state.finish.error;
-    if (state.finish?.detail !== undefined) this.finishDetail = state.finish.detail;
+    if (error) this.error = error;
+    if (detail !== undefined) this.finishDetail = detail;
     this.#messages = state.messages;
     this.#json = state.output?.json;
     this.#read = state.read ?? { returns: 'untrusted', reads: 'private' };
