@@ -84,7 +84,10 @@ export interface HeldRun {
 }
 
 /** Holds a run open, so that calls can be made in it as the loop makes them, its events stamped and read. The model must wait at its second step. */
-export async function hold({ loop, runner }: BenchApplication, options: Pick<LoopRequest, 'injection' | 'exclude'> = {}): Promise<HeldRun> {
+export async function hold(
+  { loop, runner }: BenchApplication,
+  options: Pick<LoopRequest, 'injection' | 'exclude' | 'surface'> = {},
+): Promise<HeldRun> {
   const handle = loop.open({ prompt: 'Go on.', ...WHO, ...options });
   const scope = await new Promise<ExecutionScope>((resolve, reject) => {
     const exec = runner.exec.bind(runner);

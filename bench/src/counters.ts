@@ -9,11 +9,13 @@ export interface Counts {
   charactersStringified: number;
   hashes: number;
   promises: number;
+  /** Functions made of text, as a validator of a schema is. */
+  compilations: number;
 }
 
 /** Counts what is done while `work` runs. It slows everything down, so nothing is timed meanwhile. */
 export async function count(work: () => Promise<unknown>): Promise<Readonly<Counts>> {
-  const counts: Counts = { parses: 0, stringifies: 0, charactersStringified: 0, hashes: 0, promises: 0 };
+  const counts: Counts = { parses: 0, stringifies: 0, charactersStringified: 0, hashes: 0, promises: 0, compilations: 0 };
   const { parse, stringify } = JSON;
   const { createHash, hash } = crypto;
   const hook = createHook({ init: (_id, type) => void (counts.promises += type === 'PROMISE' ? 1 : 0) });
@@ -28,12 +30,20 @@ export async function count(work: () => Promise<unknown>): Promise<Readonly<Coun
       return Reflect.apply(hash, crypto, args);
     },
   });
+  const { Function: own } = globalThis;
+  globalThis.Function = new Proxy(own, {
+    construct: (target, args: string[]) => {
+      counts.compilations += 1;
+      return Reflect.construct(target, args);
+    },
+  });
   syncBuiltinESMExports();
   hook.enable();
   try {
     await work();
   } finally {
     hook.disable();
+    globalThis.Function = own;
     Object.assign(JSON, { parse, stringify });
     Object.assign(crypto, { createHash, hash });
     syncBuiltinESMExports();

@@ -11,6 +11,7 @@ import { pipelineSuite } from './pipeline.suite.js';
 import { pressureSuite } from './pressure.suite.js';
 import { isMet, toText, type Section, type Suite } from './report.js';
 import { searchSuite } from './search.suite.js';
+import { surfacesSuite } from './surfaces.suite.js';
 
 const SUITES: readonly Suite[] = [
   pipelineSuite,
@@ -18,6 +19,7 @@ const SUITES: readonly Suite[] = [
   loopSuite,
   growthSuite,
   memorySuite,
+  surfacesSuite,
   searchSuite,
   durableSuite,
   decodingSuite,

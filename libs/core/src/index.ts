@@ -85,7 +85,7 @@ export type {
 export { DEFAULT_LIMITS } from './protocol/limits.js';
 export type { Limits } from './protocol/limits.js';
 export { LoopEventSink } from './protocol/loop-event.js';
-export type { EventStamp, LoopEvent, LoopEventBody, LoopEventOf, WarningCode } from './protocol/loop-event.js';
+export type { EventStamp, LoopEvent, LoopEventBody, LoopEventOf, ToolPrefix, WarningCode } from './protocol/loop-event.js';
 export type { LoopProfile } from './protocol/loop-profile.js';
 export type { LoopHooks, LoopIteration, LoopRequest, ResumeRequest, ToolSelector } from './protocol/loop-request.js';
 export type { FinishReason, LoopResult, RunFailure } from './protocol/loop-result.js';
@@ -148,6 +148,7 @@ export type {
   Audience,
   EntityReference,
   InputReading,
+  MeantCall,
   ProjectionObserver,
   PerformedDirective,
   ReservedAllowance,
@@ -161,6 +162,7 @@ export type {
   ToolRedaction,
   ToolRehydration,
   ToolSpec,
+  ToolSurface,
 } from './protocol/tool.js';
 export { ConnectionBroker } from './protocol/tool-call-context.js';
 export type { Credential, RunContext, ToolCallContext } from './protocol/tool-call-context.js';
@@ -170,6 +172,7 @@ export { ToolInjectionStrategy } from './protocol/tool-injection.js';
 export type {
   EntityHandles,
   EntityKey,
+  EntitySurface,
   InjectionResult,
   RunBeginning,
   ToolInjection,

@@ -31,6 +31,7 @@ import { EffectGuard } from './execution/effect.guard.js';
 import { EntityRehydration } from './execution/entity.rehydration.js';
 import { ExecutionRules } from './execution/execution.rules.js';
 import { MemoryCallJournal } from './execution/memory.call.journal.js';
+import { MissingInstance } from './execution/missing.instance.js';
 import { PolicyGate } from './execution/policy.gate.js';
 import { ResultDescriber } from './execution/result.describer.js';
 import { ResultRunner } from './execution/result.runner.js';
@@ -115,6 +116,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   CallLookup,
   ArgumentReader,
   CallReader,
+  MissingInstance,
   CallContextFactory,
   CallAdmission,
   EntityRehydration,

@@ -6,6 +6,7 @@ import type { Finding } from '../protocol/errors.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import type { PolicyTool } from '../protocol/policy.js';
 import type { Tool, ToolOrigin, ToolSpec } from '../protocol/tool.js';
+import { DISPATCHER_ID, groupedId } from './entity-keys.js';
 import { isGlob } from './glob.js';
 import { notReady, ToolRegistry, unknownTool, type Problem } from './tool.registry.js';
 import { isToolPredicate, selects, type CatalogEntry } from './tool.selection.js';
@@ -31,6 +32,9 @@ interface Filling {
   origins?: ReadonlyMap<string, ToolOrigin>;
 }
 
+/** Entities are classes of the application. */
+const ENTITY_ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
+
 /** All tools of the application by id, fixed at bootstrap. Collisions never get this far: they are findings. */
 @Injectable()
 export class ToolCatalog {
@@ -55,7 +59,7 @@ export class ToolCatalog {
           problem: `Its id "${declaredId}" is that of ${taken.at} too.`,
           remedy: 'Give one another name or namespace, or provide its class in one module only.',
         });
-      findings.push(...prefixFindings(entry, entities));
+      findings.push(...prefixFindings(entry, entities), ...surfaceFindings(entry, entities));
       entries.set(declaredId, entry);
     }
     this.filling = { entries, entities };
@@ -79,7 +83,7 @@ export class ToolCatalog {
   /** What policy may be asked about: every declared id, of entity tools and of those that appear in the course of a run too. */
   subjects(): readonly PolicyTool[] {
     const own = [...this.filled.entries.values()].map(({ tool: { spec, origin } }) => policyTool(spec, origin));
-    const entities = entityTemplates(this.entities).map(({ spec }) => policyTool(spec, { source: 'discovery', trusted: true }));
+    const entities = entityTemplates(this.entities).map(({ spec }) => policyTool(spec, ENTITY_ORIGIN));
     return [...own, ...entities];
   }
 
@@ -91,6 +95,12 @@ export class ToolCatalog {
 
   find(declaredId: string): Tool | undefined {
     return this.filled.entries.get(declaredId)?.tool;
+  }
+
+  /** What policy is asked about an entity's tool, whatever instance it is of. */
+  entityTool(declaredId: string): Pick<Tool, 'spec' | 'origin'> | undefined {
+    const template = entityTemplates(this.entities).find(({ spec }) => spec.declaredId === declaredId);
+    return template && { spec: template.spec, origin: ENTITY_ORIGIN };
   }
 
   /** A tool by its declared id or by a short name that only one tool has. Throws `InvalidRequestError` with the closest names. */
@@ -120,7 +130,7 @@ export class ToolCatalog {
   /** All about one tool, service or entity, by its declared id. Throws `InvalidRequestError` with the closest names. */
   describe(declaredId: string): ToolDescription {
     const template = entityTemplates(this.entities).find(({ spec }) => spec.declaredId === declaredId);
-    if (template) return { ...template.spec, source: 'discovery', trusted: true, perInstance: true };
+    if (template) return { ...template.spec, ...ENTITY_ORIGIN, perInstance: true };
     const { spec, origin } = this.resolve(declaredId);
     return { ...spec, ...origin, perInstance: false };
   }
@@ -169,6 +179,18 @@ function prefixFindings({ tool, at }: CatalogEntry, { definitions }: EntityRegis
       remedy: 'Give one another name: @ToolProvider({ namespace }) or @ToolProvider({ prefix }).',
     },
   ];
+}
+
+/** A run may offer the tools of entities under ids of ours. */
+function surfaceFindings({ tool, at }: CatalogEntry, entities: EntityRegistry): Finding[] {
+  const { declaredId } = tool.spec;
+  const templates = entityTemplates(entities);
+  const stands = templates.find(({ spec }) => groupedId(spec.declaredId) === declaredId)?.spec.declaredId;
+  const isDispatcher = templates.length > 0 && declaredId === DISPATCHER_ID;
+  if (stands === undefined && !isDispatcher) return [];
+  const whose =
+    stands === undefined ? 'the tool over which tools of entities are called' : `${stands} where it is offered for all instances`;
+  return [{ at, problem: `Its id "${declaredId}" is that of ${whose}.`, remedy: 'Give it another name.' }];
 }
 
 function policyTool({ declaredId, effect, labels, inputSchema }: ToolSpec, origin: ToolOrigin): PolicyTool {

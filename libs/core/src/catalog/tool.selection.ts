@@ -16,7 +16,10 @@ export interface CatalogEntry {
 }
 
 /** Whether one selector names an entry. A class selects its subclasses' tools too. */
-export function selects(selector: ToolSelector, { tool, type }: Pick<CatalogEntry, 'tool' | 'type'>): boolean {
+export function selects(
+  selector: ToolSelector,
+  { tool, type }: Pick<CatalogEntry, 'type'> & { readonly tool: Pick<Tool, 'spec'> },
+): boolean {
   const { declaredId } = tool.spec;
   if (typeof selector === 'string')
     return isGlob(selector) ? matchesGlob(selector, declaredId) : selector === declaredId || selector === shortNameOf(declaredId);

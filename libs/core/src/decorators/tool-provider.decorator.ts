@@ -8,8 +8,11 @@ export interface ToolProviderOptions {
   readonly namespace?: string;
   /** First part of an entity tool's id; matches `^[a-zA-Z][a-zA-Z0-9]*$`. @default the class name in lower case */
   readonly prefix?: string;
-  /** The property or method of an entity that identifies an instance. @default 'id' */
-  readonly instanceIdProperty?: string;
+  /**
+   * The property or method of an entity that identifies an instance, or the properties that do together. What it gives is a text, a number, or several of them
+   * in a list or a plain object. @default 'id'
+   */
+  readonly instanceIdProperty?: string | readonly string[];
   /**
    * The property or method of an entity that says whose it is. Where it is given, an instance of another tenant than the run's brings no tools, and is refused when
    * a resolver gives it. @default nothing is known of it

@@ -1,4 +1,5 @@
 import type { Type } from '@nestjs/common';
+import type { ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
 import { providerOptionsOf, toolMethodsOf, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
 import { REHYDRATE, type Rehydrate } from '../protocol/entity-resolver.js';
 import type { Finding } from '../protocol/errors.js';
@@ -17,8 +18,8 @@ import { misplacedFindings } from './misplaced-tools.js';
 import { SAFE_PREFIX, TOOL_ID_LENGTH, prefixOf } from './tool-names.js';
 import { placeOf, type ToolTemplateCompiler } from './tool.template.js';
 
-/** An id shorter than this would leave no room for a handle such as `h99`. */
-const MINIMAL_ID_LENGTH = 4;
+/** An id shorter than this would leave no room for a handle such as `h99999`: a run may meet many instances. */
+const MINIMAL_ID_LENGTH = 6;
 /** Ids longer than this become handles, as DESIGN.md section 3 says. */
 const MAXIMAL_ID_LENGTH = 24;
 
@@ -155,8 +156,19 @@ function collisionFindings(at: string, declaredId: string, taken: string | undef
   return [{ at, problem: `Its id "${declaredId}" is that of ${taken} too.`, remedy: 'Give one another name: @LlmTool({ name }).' }];
 }
 
-function entityFindings(type: Type, prefix: string, options: { readonly namespace?: string }): Finding[] {
+function entityFindings(
+  type: Type,
+  prefix: string,
+  { instanceIdProperty = 'id', ...options }: Pick<ToolProviderOptions, 'namespace' | 'instanceIdProperty'>,
+): Finding[] {
   const findings: Finding[] = [];
+  const ids = [instanceIdProperty].flat();
+  if (ids.length === 0 || ids.includes('') || new Set(ids).size < ids.length)
+    findings.push({
+      at: type.name,
+      problem: `Its instanceIdProperty is ${JSON.stringify(instanceIdProperty)}.`,
+      remedy: 'Name a property or method, or each of several once: @ToolProvider({ instanceIdProperty }).',
+    });
   if (!SAFE_PREFIX.test(prefix))
     findings.push({
       at: type.name,

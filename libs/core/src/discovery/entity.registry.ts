@@ -3,14 +3,14 @@ import { providerOptionsOf } from '../decorators/tool-metadata.accessor.js';
 import { classOf } from '../schema/exposed-properties.accessor.js';
 import type { Rehydrate } from '../protocol/entity-resolver.js';
 import type { EntityLookup } from './entity.resolvers.js';
+import { instanceIdIn, type IdProperty } from './instance-id.js';
 import type { ToolTemplate } from './tool.template.js';
 
 /** A class whose instances bring tools with them. */
 export interface EntityDefinition {
   readonly type: Type;
   readonly prefix: string;
-  /** The property or method that identifies an instance. */
-  readonly idProperty: string;
+  readonly idProperty: IdProperty;
   /** The property or method that says whose an instance is, where there is one. */
   readonly tenantProperty?: string;
   /** How and when an instance is found anew; absent where it never is. */
@@ -56,9 +56,7 @@ export class EntityRegistry {
 
 /** An instance's id as text; undefined when it has none. */
 export function instanceIdOf(definition: EntityDefinition, instance: object): string | undefined {
-  const value = memberOf(instance, definition.idProperty);
-  if (typeof value === 'string') return value === '' ? undefined : value;
-  return Number.isFinite(value) || typeof value === 'bigint' ? String(value) : undefined;
+  return instanceIdIn(instance, definition.idProperty);
 }
 
 /** Whether an instance is known to be another tenant's. One that does not say whose it is, though its class does, is nobody's. */

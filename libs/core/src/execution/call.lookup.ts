@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { methodIn, prefixIn } from '../catalog/entity-keys.js';
 import { closestTo } from '../catalog/suggestion.js';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { subjectOf } from '../policy/policy-subject.js';
@@ -15,7 +16,7 @@ export class CallLookup {
 
   /** Throws `tool_gone`, `policy_denied` or `unknown_tool`; the last two read alike, so that nobody learns what exists. */
   resolve(progress: CallProgress): Tool | Promise<never> {
-    const tool = progress.scope.toolset.find(progress.request.call.name);
+    const tool = progress.routed?.tool ?? progress.scope.toolset.find(progress.request.call.name);
     this.catalog.registry.count(tool !== undefined);
     return tool ?? this.refuse(progress);
   }
@@ -34,6 +35,12 @@ export class CallLookup {
   }
 }
 
+/** The text a model reads for a tool that it may not call, and for one that does not exist. */
+export function deniedToolMessage({ spec }: Tool, { routed, scope }: CallProgress): string {
+  if (!routed) return unknownToolMessage(spec.id, scope);
+  return routed.surface.kind === 'dispatcher' ? unknownMethodMessage(spec.declaredId, scope) : unknownToolMessage(routed.calledAs, scope);
+}
+
 /** The text a model reads for a name that is none of its tools: the closest of those it may use. */
 export function unknownToolMessage(name: string, scope: ExecutionScope): string {
   // The name itself may be one of them: listed, and denied at the call.
@@ -41,8 +48,21 @@ export function unknownToolMessage(name: string, scope: ExecutionScope): string 
     name,
     permittedIds(scope).filter((id) => id !== name),
   );
-  const hint = closest.length > 0 ? `Did you mean ${closest.map((id) => `"${id}"`).join(' or ')}?` : 'Use one of the tools you were given.';
+  const hint = closest.length > 0 ? `Did you mean ${quoted(closest)}?` : 'Use one of the tools you were given.';
   return `No tool is named ${JSON.stringify(name.slice(0, 64))}. ${hint}`;
+}
+
+/** The same for a method that is said to a dispatcher. */
+export function unknownMethodMessage(declaredId: string, scope: ExecutionScope): string {
+  const [prefix, method] = [prefixIn(declaredId), methodIn(declaredId)];
+  const permitted = permittedMembers(scope).filter((id) => id !== declaredId && prefixIn(id) === prefix);
+  const closest = closestTo(method, permitted.map(methodIn));
+  const hint = closest.length > 0 ? `Did you mean ${quoted(closest)}?` : 'Use one of those you were told of.';
+  return `No method of "${prefix}" is named ${JSON.stringify(method.slice(0, 64))}. ${hint}`;
+}
+
+function quoted(names: readonly string[]): string {
+  return names.map((name) => `"${name}"`).join(' or ');
 }
 
 function permittedIds({ toolset, policies, actor }: ExecutionScope): string[] {
@@ -51,4 +71,12 @@ function permittedIds({ toolset, policies, actor }: ExecutionScope): string[] {
     return tool && decide(policies, subjectOf(tool, actor)).kind !== 'deny';
   });
   return permitted.map(({ id }) => id);
+}
+
+/** Declared ids of the entities' tools that are there and may be called. */
+function permittedMembers({ toolset, policies, actor }: ExecutionScope): string[] {
+  const members = new Map(toolset.behindSurfaces.map((tool) => [tool.spec.declaredId, tool]));
+  return [...members.values()]
+    .filter((tool) => decide(policies, subjectOf(tool, actor)).kind !== 'deny')
+    .map(({ spec }) => spec.declaredId);
 }

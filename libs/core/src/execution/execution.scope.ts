@@ -10,7 +10,7 @@ import type { SubRunRecord } from '../protocol/sub-run.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { EntityKey } from '../protocol/tool-injection.js';
-import type { Tool } from '../protocol/tool.js';
+import type { Tool, ToolSurface } from '../protocol/tool.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { OperationsOn } from './available-operations.js';
 import type { CallCredentials } from './call.credentials.js';
@@ -77,6 +77,8 @@ export interface CallProgress {
   readonly startedAt: Date;
   /** The tool's own are in it once the call is known to be permitted: until then it must read like one of no tool. */
   options: ExecutionOptions;
+  /** Set on a call over a surface: the tool it means, and how it was called. `request` holds what it means already. */
+  readonly routed?: { readonly tool: Tool; readonly surface: ToolSurface; readonly calledAs: string };
   tool?: Tool;
   args?: JsonObject;
   decision?: Decision;

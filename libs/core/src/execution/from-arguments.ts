@@ -14,3 +14,17 @@ export function parseJson(text: string): JsonValue | undefined {
 export function fromCanonical(canonical: string): JsonObject {
   return JSON.parse(canonical) as JsonObject;
 }
+
+/** Stands for a number that is too large while its JSON is written; no argument reads so by chance. */
+const HUGE = 'toolloop:1e999:f2b6c0';
+
+/** The JSON of what {@link parseJson} read. `1e999` is JSON, and `JSON.stringify` would write the infinity that it was read as, as null. */
+export function compactJson(value: JsonValue): string {
+  let isHuge = false;
+  const text = JSON.stringify(value, (_key, one: JsonValue) => {
+    if (typeof one !== 'number' || Number.isFinite(one)) return one;
+    isHuge = true;
+    return HUGE;
+  });
+  return isHuge ? text.replaceAll(`"${HUGE}"`, '1e999') : text;
+}

@@ -5,7 +5,7 @@ import type { JsonObject } from '../protocol/json.js';
 import type { Decision } from '../protocol/policy.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure } from './call.failure.js';
-import { unknownToolMessage } from './call.lookup.js';
+import { deniedToolMessage } from './call.lookup.js';
 import { EntityRehydration } from './entity.rehydration.js';
 import type { CallProgress, ExecutionScope } from './execution.scope.js';
 import { permissionFor } from './tool-permission.js';
@@ -17,9 +17,10 @@ export class PolicyGate {
 
   /**
    * The tool to go on with: that of an entity is on the instance as it is now. Throws `policy_denied`, before the arguments are looked at: what is wrong with
-   * them would tell that the tool exists. Throws as {@link EntityRehydration} does.
+   * them would tell that the tool exists. Throws as {@link EntityRehydration} does. Of a dispatcher there is nothing to decide, only of what is called over it.
    */
   admit(tool: Tool, progress: CallProgress): Tool | Promise<Tool> {
+    if (tool.surface?.kind === 'dispatcher') return tool;
     return tool.rehydration ? this.admitFresh(tool, progress) : this.admitted(tool, progress);
   }
 
@@ -39,9 +40,8 @@ export class PolicyGate {
   }
 
   private assertAdmitted(tool: Tool, decision: Decision, progress: CallProgress): Tool {
-    const { scope } = progress;
     progress.decision = decision;
-    if (progress.decision.kind === 'deny') throw CallFailure.of('policy_denied', unknownToolMessage(tool.spec.id, scope));
+    if (progress.decision.kind === 'deny') throw CallFailure.of('policy_denied', deniedToolMessage(tool, progress));
     return tool;
   }
 
@@ -54,7 +54,7 @@ export class PolicyGate {
     progress.decision = decision;
     if (decision.kind !== 'deny') return decision;
     if (decision.isOverBudget) throw CallFailure.of('budget_exceeded', decision.reason);
-    throw CallFailure.of('policy_denied', unknownToolMessage(tool.spec.id, scope));
+    throw CallFailure.of('policy_denied', deniedToolMessage(tool, progress));
   }
 
   /** Counts a call that is let in. */

@@ -35,9 +35,22 @@ export async function callable(tools: readonly Tool[], scope: HookScope): Promis
 
 /** The toolset without the tools whose own `canCall` keeps the run's actor out. Throws as {@link permissionFor} does. */
 export async function strictlyListed(toolset: Toolset, scope: HookScope): Promise<Toolset> {
-  const tools = toolset.specs.flatMap(({ id }) => toolset.find(id) ?? []);
-  const listed = await callable(tools, scope);
-  return listed.length === tools.length ? toolset : toolset.only(listed.map(({ spec }) => spec));
+  const tools = toolset.reachable.flatMap(({ id }) => toolset.held(id) ?? []);
+  const listed = new Set(await callable(tools, scope));
+  if (listed.size === tools.length) return toolset;
+  const isListed = (id: string): boolean => {
+    const tool = toolset.find(id);
+    return tool !== undefined && listed.has(tool) && !isOfNone(tool, tools, listed);
+  };
+  const specs = toolset.specs.filter(({ id }) => isListed(id));
+  return toolset.only(specs, (tool) => listed.has(tool));
+}
+
+/** Whether it is a surface of tools none of which is listed. */
+function isOfNone({ surface }: Tool, tools: readonly Tool[], listed: ReadonlySet<Tool>): boolean {
+  if (surface?.kind !== 'grouped') return false;
+  const members = tools.filter(({ spec, entity }) => entity && surface.offers.has(spec.declaredId));
+  return members.length > 0 && !members.some((tool) => listed.has(tool));
 }
 
 /** What it throws denies, and so does silence until the tool's time is up. */

@@ -3,12 +3,13 @@ import { Toolset } from '../catalog/toolset.js';
 import type { RunBeginning, ToolInjection, ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import { applyPermitted, type InjectionRules } from './injection.applier.js';
+import { RunInstances } from './run.instances.js';
 import type { RunReserve } from './run.reserve.js';
 
 const logger = new Logger('ToolInjection');
 
 /** What decides on a run's first toolset, beside its policies. */
-interface Beginning extends Pick<InjectionRules, 'exclude'> {
+interface Beginning extends Pick<InjectionRules, 'exclude' | 'entities'> {
   readonly strategies: readonly ToolInjectionStrategy[];
   readonly reserve: RunReserve;
   /** Leaves out what may not be applied at all. */
@@ -17,14 +18,16 @@ interface Beginning extends Pick<InjectionRules, 'exclude'> {
 
 /** What a run starts with: what nobody keeps back, and behind it what its strategies give from the start, in their order. */
 export function begunToolset(
-  { strategies, reserve, exclude, admit }: Beginning,
+  { strategies, reserve, exclude, entities, admit }: Beginning,
   { limits, ...scope }: Pick<InjectionRules, 'run' | 'actor' | 'policies' | 'limits'>,
   records: readonly ToolInvocationRecord[] = [],
 ): Toolset {
-  const rules = { ...scope, exclude, limits: { ...limits, injectedTools: Number.POSITIVE_INFINITY } };
+  const instances = new RunInstances();
+  const rules = { ...scope, exclude, entities, instances, limits: { ...limits, injectedTools: Number.POSITIVE_INFINITY } };
   const { run } = scope;
   const room = limits.injectedTools;
-  let toolset = Toolset.of(reserve.kept);
+  const { dispatcher } = entities;
+  let toolset = Toolset.of(dispatcher ? [...reserve.kept, dispatcher] : reserve.kept);
   for (const strategy of strategies) {
     const begun = begin(strategy, { run, records, room, toolset: toolset.specs, withheld: reserve.of(strategy) });
     if (begun) toolset = applyPermitted(toolset, admit(begun), rules, { step: 0, strategy: strategy.name, injected: [] }).toolset;

@@ -10,6 +10,10 @@ import type { PolicyActor, PolicyEngine } from '../protocol/policy.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import type { ToolInjection } from '../protocol/tool-injection.js';
+import { chosenGroups, groupedTools, type ChosenGroups, type ToolGroup } from './chosen-groups.js';
+import type { EntityOffer } from './entity.offer.js';
+import { instanceRoom, withoutOldest } from './instance-room.js';
+import type { RunInstances } from './run.instances.js';
 
 /** What injected tools obey. */
 export interface InjectionRules {
@@ -18,10 +22,16 @@ export interface InjectionRules {
   readonly policies: readonly PolicyEngine[];
   readonly exclude: readonly ToolSelector[];
   readonly limits: Limits;
+  readonly entities: EntityOffer;
+  /** In which order the run used what it has; it changes with the toolset. */
+  readonly instances: RunInstances;
   /** Whether a tool's own `canCall` is asked before the tool is added. */
   readonly strictListing: boolean;
   readonly signal: AbortSignal;
 }
+
+/** What is asked without waiting. */
+type PermissionRules = Omit<InjectionRules, 'strictListing' | 'signal'>;
 
 /** What an injection changed, as a new toolset and the events that tell of it. */
 export interface AppliedInjection {
@@ -38,7 +48,7 @@ export interface InjectionPlace {
 }
 
 /**
- * Applies what a strategy wants, under the run's policy, exclusions and cap. Strategies propose; only this changes a toolset. Rejects with the
+ * Applies what a strategy wants, under the run's policy, exclusions and caps. Strategies propose; only this changes a toolset. Rejects with the
  * interruption of a run that ends meanwhile.
  */
 export async function applyInjection(
@@ -48,7 +58,7 @@ export async function applyInjection(
   place: InjectionPlace,
 ): Promise<AppliedInjection> {
   if (!rules.strictListing) return applyPermitted(toolset, injection, rules, place);
-  const permitted = (injection.add ?? []).filter((tool) => isPermitted(tool, rules));
+  const permitted = permittedOf(injection.add ?? [], rules);
   return applyPermitted(toolset, { ...injection, add: await callable(permitted, rules) }, rules, place);
 }
 
@@ -56,107 +66,136 @@ export async function applyInjection(
 export function applyPermitted(
   toolset: Toolset,
   injection: ToolInjection,
-  rules: Omit<InjectionRules, 'strictListing' | 'signal'>,
-  { step, strategy, injected: before }: InjectionPlace,
+  rules: PermissionRules,
+  place: InjectionPlace,
 ): AppliedInjection {
-  const warnings = (injection.warnings ?? []).map(({ code, message }): LoopEventBody => ({ type: 'warning', step, code, message }));
+  const { step, strategy } = place;
   const removal = toolset.without(
     injection.remove ?? [],
     injection.howToGetBack ?? `It was removed by ${strategy}; call the tool that gave it again.`,
   );
-  const permitted = (injection.add ?? []).filter((tool) => isPermitted(tool, rules));
-  const room = roomIn(removal.toolset, before, rules.limits);
-  const { tools, injected, leftOut } = chooseGroups(groupByInstance(permitted), removal.toolset, room);
-  const { toolset: changed, added } = removal.toolset.with(tools);
-  const events: LoopEventBody[] = [...warnings];
-  if (removal.removed.length > 0) events.push({ type: 'tools-removed', step, tools: removal.removed, reason: strategy });
-  for (const group of injected) events.push(injectedEvent(group, step, strategy));
-  const [first, ...others] = leftOut;
-  if (first) events.push(capWarning(first, others.length, step, rules.limits.injectedTools));
-  return { toolset: changed, added, events };
+  const groups = groupedTools(permittedOf(injection.add ?? [], rules));
+  const change = changeOf(groups, removal.toolset, rules, place);
+  for (const { tools } of change.taken) if (tools[0]?.entity) rules.instances.used(tools[0]);
+  const events: LoopEventBody[] = [
+    ...(injection.warnings ?? []).map(({ code, message }) => ({ type: 'warning', step, code, message }) as const),
+    ...removedEvents(removal.removed, step, strategy),
+    ...removedEvents(change.evicted, step, 'room for newer entities'),
+    ...injectedEvents(change, step, strategy),
+    ...change.leftOut.flatMap(({ groups: left, why }) => capWarning(left, step, why)),
+  ];
+  return { toolset: change.toolset, added: change.added, events };
 }
 
-/** How many tools can still be injected: those that went again do not count. */
+/** How many tools can still be injected one by one: those that went again do not count, and neither do those that stand for others. */
 export function roomIn(toolset: Toolset, injected: readonly ToolSpec[], { injectedTools }: Pick<Limits, 'injectedTools'>): number {
-  return injectedTools - injected.filter((spec) => toolset.find(spec.id)?.spec === spec).length;
+  const counts = (spec: ToolSpec): boolean => {
+    const tool = toolset.find(spec.id);
+    return tool?.spec === spec && !tool.surface;
+  };
+  return injectedTools - injected.filter(counts).length;
 }
 
-/** What of the proposed tools goes into the toolset. */
-interface ChosenGroups {
-  /** New tools, and newer instances of tools that are there. */
-  readonly tools: readonly Tool[];
-  /** Of each group that brings something new, the new tools. */
-  readonly injected: readonly (readonly Tool[])[];
-  readonly leftOut: readonly (readonly Tool[])[];
+/** What new tools came to. */
+interface Change extends Pick<AppliedInjection, 'toolset' | 'added'> {
+  readonly taken: readonly ToolGroup[];
+  readonly surfaces: readonly Tool[];
+  readonly evicted: readonly string[];
+  readonly leftOut: readonly { readonly groups: readonly ToolGroup[]; readonly why: string }[];
 }
 
-/** Decides group by group, as if each were added before the next: so many are added in one change, as every change copies the toolset. */
-function chooseGroups(groups: Iterable<readonly Tool[]>, toolset: Toolset, room: number): ChosenGroups {
-  const [tools, injected, leftOut]: [Tool[], (readonly Tool[])[], (readonly Tool[])[]] = [[], [], []];
-  const coming = new Map<string, Tool>();
-  for (const group of groups) {
-    const free = group.filter((tool) => !isTaken(tool, coming.get(tool.spec.id) ?? toolset.find(tool.spec.id)));
-    const fresh = newOf(free, (id) => coming.has(id) || toolset.find(id) !== undefined);
-    if (fresh.length > 0 && coming.size + fresh.length > room) {
-      leftOut.push(group);
-      continue;
-    }
-    tools.push(...free);
-    for (const tool of fresh) coming.set(tool.spec.id, tool);
-    if (fresh.length > 0) injected.push(fresh);
-  }
-  return { tools, injected, leftOut };
+function changeOf(
+  groups: readonly (readonly Tool[])[],
+  toolset: Toolset,
+  { limits, entities, instances }: Pick<InjectionRules, 'limits' | 'entities' | 'instances'>,
+  { injected }: InjectionPlace,
+): Change {
+  const free = roomIn(toolset, injected, limits);
+  const hasEntities = groups.some(([tool]) => tool?.entity);
+  const isSurfaced = hasEntities && entities.isSurfaced(toolset, () => freshIn(groups, toolset) > free);
+  const chosen = isSurfaced ? surfacedGroups(groups, toolset, free) : chosenGroups(groups, toolset, free);
+  const room = instanceRoom(chosen.taken, toolset, limits.injectedInstances);
+  const eviction = withoutOldest(room, toolset, instances);
+  const isBehind = ({ instance }: ToolGroup): boolean => isSurfaced && instance !== undefined;
+  const behind = room.taken.filter(isBehind).flatMap(({ tools }) => tools);
+  const shown = room.taken.filter((group) => !isBehind(group)).flatMap(({ tools }) => tools);
+  const surfaces = entities.surfacesFor(behind, eviction.toolset);
+  return {
+    ...eviction.toolset.with([...surfaces, ...shown], behind),
+    taken: room.taken,
+    surfaces,
+    evicted: eviction.removed,
+    leftOut: [
+      { groups: chosen.leftOut, why: `a run holds at most ${limits.injectedTools} injected tools. Raise limits.injectedTools` },
+      { groups: room.leftOut, why: `a run holds at most ${limits.injectedInstances} entities. Raise limits.injectedInstances` },
+    ],
+  };
 }
 
-/** The tools that are not known yet, the first of each id. */
-function newOf(tools: readonly Tool[], isKnown: (id: string) => boolean): readonly Tool[] {
-  const fresh = new Map<string, Tool>();
-  for (const tool of tools) if (!fresh.has(tool.spec.id) && !isKnown(tool.spec.id)) fresh.set(tool.spec.id, tool);
-  return [...fresh.values()];
+/** How many tools are new. */
+function freshIn(groups: readonly (readonly Tool[])[], toolset: Toolset): number {
+  const fresh = groups.flat().filter(({ spec }) => !toolset.held(spec.id));
+  return new Set(fresh.map(({ spec }) => spec.id)).size;
 }
 
-/** The tools of an entity come or stay away together; those without an entity each stand alone. */
-function groupByInstance(tools: readonly Tool[]): Iterable<Tool[]> {
-  const groups = new Map<string, Tool[]>();
-  for (const tool of tools) {
-    const key = tool.entity
-      ? `${tool.entity.provider} ${tool.entity.instanceId}`
-      : `${tool.origin.source} ${tool.spec.id} ${tool.spec.declaredId}`;
-    const group = groups.get(key);
-    if (group) group.push(tool);
-    else groups.set(key, [tool]);
-  }
-  return groups.values();
+/** The same where entities take no room, as their tools are not offered one by one. */
+function surfacedGroups(groups: readonly (readonly Tool[])[], toolset: Toolset, room: number): ChosenGroups {
+  const ofEntities = chosenGroups(
+    groups.filter(([tool]) => tool?.entity),
+    toolset,
+    Number.POSITIVE_INFINITY,
+  );
+  const others = chosenGroups(
+    groups.filter(([tool]) => !tool?.entity),
+    toolset,
+    room,
+  );
+  return { taken: [...ofEntities.taken, ...others.taken], leftOut: others.leftOut };
 }
 
-function isPermitted(tool: Tool, { run, actor, policies, exclude }: Omit<InjectionRules, 'strictListing' | 'signal'>): boolean {
-  if (decide(policies, subjectOf(tool, actor)).kind === 'deny') return false;
-  if (exclude.some((selector) => selects(selector, { tool }))) return false;
-  return tool.when?.(run) ?? true;
+/** Those that policy, exclusions and the tools themselves let in. Policy sees no instance, so it is asked once for all that differ in nothing else. */
+function permittedOf(tools: readonly Tool[], { run, actor, policies, exclude }: PermissionRules): readonly Tool[] {
+  const decided = new Map<string, { readonly tool: Tool; readonly isDenied: boolean }>();
+  const isDenied = (tool: Tool): boolean => {
+    const known = decided.get(tool.spec.declaredId);
+    if (known && isAlike(known.tool, tool)) return known.isDenied;
+    const answer = decide(policies, subjectOf(tool, actor)).kind === 'deny';
+    decided.set(tool.spec.declaredId, { tool, isDenied: answer });
+    return answer;
+  };
+  const isExcluded = (tool: Tool): boolean => exclude.some((selector) => selects(selector, { tool }));
+  return tools.filter((tool) => !isDenied(tool) && !isExcluded(tool) && (tool.when?.(run) ?? true));
 }
 
-/** An id that stands for another declaration is never overwritten. */
-function isTaken(tool: Tool, known: Tool | undefined): boolean {
-  if (!known) return false;
-  const isOfSameSource = known.origin.source === tool.origin.source && known.origin.trusted === tool.origin.trusted;
-  return !isOfSameSource || known.spec.declaredId !== tool.spec.declaredId || known.entity?.instanceId !== tool.entity?.instanceId;
+function isAlike({ spec: one, origin }: Tool, { spec: other, origin: otherOrigin }: Tool): boolean {
+  return origin === otherOrigin && one.effect === other.effect && one.labels === other.labels && one.inputSchema === other.inputSchema;
 }
 
-function injectedEvent(group: readonly Tool[], step: number, strategy: string): LoopEventBody {
-  const entity = group[0]?.entity;
-  const tools = group.map(({ spec }) => spec.id);
-  return { type: 'tools-injected', step, provider: entity?.provider ?? strategy, ...(entity && { instanceId: entity.instanceId }), tools };
+function removedEvents(tools: readonly string[], step: number, reason: string): LoopEventBody[] {
+  return tools.length === 0 ? [] : [{ type: 'tools-removed', step, tools, reason }];
+}
+
+/** The surfaces first, which the model is shown; then every instance, whatever it is called over. */
+function injectedEvents({ surfaces, taken }: Change, step: number, strategy: string): LoopEventBody[] {
+  const groups = [surfaces, ...taken.map(({ fresh }) => fresh)].filter((tools) => tools.length > 0);
+  return groups.map((tools) => {
+    const entity = tools[0]?.entity;
+    const event = {
+      type: 'tools-injected',
+      step,
+      provider: entity?.provider ?? strategy,
+      tools: tools.map(({ spec }) => spec.id),
+    } as const;
+    return entity ? Object.assign(event, { instanceId: entity.instanceId }) : event;
+  });
 }
 
 /** One for all that was left out: a long list must not flood the events. */
-function capWarning(group: readonly Tool[], others: number, step: number, most: number): LoopEventBody {
-  const entity = group[0]?.entity;
-  const first = entity ? `${entity.provider} ${JSON.stringify(entity.instanceId)}` : (group[0]?.spec.id ?? 'a tool');
-  const whose = others === 0 ? first : `${first} and of ${others} more`;
-  return {
-    type: 'warning',
-    step,
-    code: 'injection_cap',
-    message: `The tools of ${whose} were not added: a run holds at most ${most} injected tools. Raise limits.injectedTools, or return fewer at a time.`,
-  };
+function capWarning([first, ...others]: readonly ToolGroup[], step: number, why: string): LoopEventBody[] {
+  if (!first) return [];
+  const [tool] = first.tools;
+  const name = tool?.entity ? `${tool.entity.provider} ${JSON.stringify(tool.entity.instanceId)}` : (tool?.spec.id ?? 'a tool');
+  const whose = others.length === 0 ? name : `${name} and of ${others.length} more`;
+  const message = `The tools of ${whose} were not added: ${why}, or return fewer at a time.`;
+  return [{ type: 'warning', step, code: 'injection_cap', message }];
 }

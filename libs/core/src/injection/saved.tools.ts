@@ -1,10 +1,12 @@
 import { selects } from '../catalog/tool.selection.js';
+import { memberKey } from '../catalog/entity-keys.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { EntityRegistry } from '../discovery/entity.registry.js';
 import { HeldInstance } from '../discovery/held.instance.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import type { EntityReference, Tool, ToolSpec } from '../protocol/tool.js';
 import type { EntityHandles, EntityKey } from '../protocol/tool-injection.js';
+import type { EntityOffer } from './entity.offer.js';
 import { bindTools, prefixIn } from './tool-provider.extractor.js';
 
 /** An entity whose tools a run has: enough to have them again, with the same ids, where its class has a resolver. */
@@ -16,7 +18,7 @@ export interface SavedEntity extends EntityKey, Pick<EntityReference, 'depth'> {
 
 /** The tools of a waiting run as JSON. */
 export interface SavedTools {
-  /** Rendered ids of all tools, in their order. */
+  /** Rendered ids of what the model was shown, in their order; tools of entities that are not among them are called over a surface. */
   readonly order: readonly string[];
   /** Rendered ids of whatever was ever injected. */
   readonly injected: readonly string[];
@@ -32,13 +34,14 @@ export interface ToolsBefore {
   readonly remains: readonly Tool[];
   readonly exclude: readonly ToolSelector[];
   readonly handles: EntityHandles;
+  readonly offer: EntityOffer;
 }
 
 /** What of a run's tools is JSON. */
 export function savedTools(toolset: Toolset, injected: readonly ToolSpec[]): SavedTools {
   const entities = new Map<string, SavedEntity & { readonly tools: string[] }>();
-  for (const { id } of toolset.specs) {
-    const { entity, givenBy = '', spec } = toolset.find(id) ?? {};
+  for (const { id } of toolset.reachable) {
+    const { entity, givenBy = '', spec } = toolset.held(id) ?? {};
     if (!entity || !spec) continue;
     const { instanceId, depth } = entity;
     const prefix = prefixIn(spec);
@@ -59,18 +62,32 @@ export function savedTools(toolset: Toolset, injected: readonly ToolSpec[]): Sav
  * What a run had, in the same order: tools of entities that a resolver finds again are looked for when they are called, others are those the process still has, and
  * of the rest the model is told how to get them back.
  */
-export function resumedTools(begun: Toolset, { saved, remains, exclude, handles }: ToolsBefore, entities: EntityRegistry): Toolset {
+export function resumedTools(begun: Toolset, { saved, remains, exclude, handles, offer }: ToolsBefore, entities: EntityRegistry): Toolset {
   const isKept = (tool: Tool): boolean => !exclude.some((selector) => selects(selector, { tool }));
   const found = saved.entities.flatMap((entity) => toolsOf(entity, entities, handles));
   const foundIds = new Set(found.map(({ spec }) => spec.id));
   const tools = [...remains.filter(({ spec }) => !foundIds.has(spec.id)), ...found].filter(isKept);
-  const { toolset } = begun.with(tools);
-  const lost = saved.entities.flatMap((entity) => entity.tools.map((id): [string, string] => [id, wayBack(entity)]));
+  const wasShown = new Set(saved.order);
+  const isBehind = ({ spec, entity }: Tool): boolean => entity !== undefined && !wasShown.has(spec.id);
+  const surfaces = offer.surfacesNamed(saved.order).filter(isKept);
+  const { toolset } = begun.with([...tools.filter((tool) => !isBehind(tool)), ...surfaces], tools.filter(isBehind));
+  const lost = saved.entities.flatMap((entity) => keysOf(entity).map((key): [string, string] => [key, wayBack(entity)]));
   const excluded = new Set([...remains, ...found].filter((tool) => !isKept(tool)).map(({ spec }) => spec.id));
   return toolset.resumed(
     saved.order,
     [...saved.gone, ...lost].filter(([id]) => !excluded.has(id)),
   );
+}
+
+/** Under what its tools were known: their ids, and the instance's own where they were called over a surface. */
+function keysOf({ prefix, instanceId, tools }: SavedEntity): readonly string[] {
+  return tools.flatMap((id) => [id, memberKey(declaredIdOf(prefix, id), instanceId)]);
+}
+
+/** `customer_c-1_getAverageSpend` → `customer_*_getAverageSpend`: neither a prefix nor a name of an instance has a `_`. */
+function declaredIdOf(prefix: string, id: string): string {
+  const name = id.slice(prefix.length + 1);
+  return `${prefix}_*_${name.slice(name.indexOf('_') + 1)}`;
 }
 
 /** Nothing where its class has no resolver, or is none of ours any more. */

@@ -20,7 +20,7 @@ export interface ExtractionContext {
 }
 
 /** What a tool returned, with what its declaration lets the model see of it. */
-export type ShownResult = Pick<InjectionResult, 'live' | 'entities' | 'returns' | 'tool'>;
+export type ShownResult = Pick<InjectionResult, 'live' | 'entities' | 'returns' | 'tool' | 'calledAs'>;
 
 interface Warning {
   readonly code: WarningCode;
@@ -43,7 +43,7 @@ export class ToolProviderExtractor {
       const instanceId = definition && idOf(definition, instance, run.tenant);
       if (definition && instanceId !== undefined) {
         const held = new HeldInstance(definition, instanceId, instance);
-        add.push(...bindTools(definition, held, { instanceId, depth, handles, givenBy: result.tool.id }));
+        add.push(...bindTools(definition, held, { instanceId, depth, handles, givenBy: result.calledAs ?? result.tool.id }));
       }
       const warning = instanceId === undefined && this.warningFor(instance, definition);
       if (warning) warnings.set(warning.message, warning);
@@ -66,14 +66,19 @@ export class ToolProviderExtractor {
   }
 
   /** The one place that says how a run names what can be done with an instance: by those of its tools that are the instance's own. */
-  namesFor(tools: readonly Tool[], { tenant }: Pick<RunContext, 'tenant'>): OperationsOn {
+  namesFor(
+    tools: readonly Tool[],
+    { tenant }: Pick<RunContext, 'tenant'>,
+    nameOf: (tool: Tool) => string = ({ spec }) => spec.id,
+  ): OperationsOn {
     const names = new Map<string, string[]>();
-    for (const { spec, entity } of tools) {
+    for (const tool of tools) {
+      const { spec, entity } = tool;
       if (!entity) continue;
       const key = keyOf(prefixIn(spec), entity.instanceId);
       const known = names.get(key);
-      if (known) known.push(spec.id);
-      else names.set(key, [spec.id]);
+      if (known) known.push(nameOf(tool));
+      else names.set(key, [nameOf(tool)]);
     }
     return (instance) => {
       const definition = this.catalog.entities.find(instance);
@@ -82,11 +87,11 @@ export class ToolProviderExtractor {
     };
   }
 
-  private foundAgain({ entities = [], tool }: ShownResult, { handles, depth }: ExtractionContext): Tool[] {
+  private foundAgain({ entities = [], tool, calledAs = tool.id }: ShownResult, { handles, depth }: ExtractionContext): Tool[] {
     return entities.flatMap(({ prefix, instanceId }) => {
       const definition = this.catalog.entities.withPrefix(prefix);
       if (!definition?.rehydration) return [];
-      return bindTools(definition, new HeldInstance(definition, instanceId), { instanceId, depth, handles, givenBy: tool.id });
+      return bindTools(definition, new HeldInstance(definition, instanceId), { instanceId, depth, handles, givenBy: calledAs });
     });
   }
 
@@ -113,7 +118,7 @@ export class ToolProviderExtractor {
       const wanted = definition.tenantProperty === undefined ? '' : ", or is another tenant's";
       return {
         code: 'injection_failed',
-        message: `A ${name} has no "${definition.idProperty}" that could identify it${wanted}, so its tools were not added. See @ToolProvider({ instanceIdProperty }).`,
+        message: `A ${name} has no "${[definition.idProperty].flat().join('", "')}" that could identify it${wanted}, so its tools were not added. See @ToolProvider({ instanceIdProperty }).`,
       };
     }
     if (!this.catalog.entities.isUnknownProvider(instance)) return undefined;
@@ -145,7 +150,7 @@ function idOf(definition: EntityDefinition, instance: object, tenant: string): s
 /** How a run knows an instance. */
 export interface KnownInstance extends Pick<EntityReference, 'instanceId' | 'depth'> {
   readonly handles: EntityHandles;
-  /** The id of the tool that returned it. */
+  /** The tool that returned it, as the model called it. */
   readonly givenBy: string;
 }
 
@@ -174,7 +179,12 @@ function bindTool({ template }: EntityTool, { held, entity, id, isHandle, givenB
     ? `${template.spec.description} (${entity.provider} ${JSON.stringify(entity.instanceId.slice(0, 80))})`
     : template.spec.description;
   const spec = Object.freeze({ ...template.spec, id, description });
-  const on = (instance: object): Tool => ({ ...boundTool(template, () => instance), spec, entity, givenBy });
+  // Not copied again: there may be thousands.
+  const on = (instance: object): Tool =>
+    Object.assign(
+      boundTool(template, () => instance),
+      { spec, entity, givenBy },
+    );
   const { lookUp, live } = held;
   if (!lookUp) return on(held.instance);
   const rehydration = { key: held.key, lookUp, on };

@@ -81,11 +81,14 @@ export class AnswerAssembler {
     return { ...whole, ...(answeredBy !== undefined && { answeredBy }), ...(failure !== undefined && { failure }) };
   }
 
-  /** Arguments are shown while they come only where the tool's input hides nothing. */
+  /**
+   * Arguments are shown while they come only where the tool's input hides nothing, and where it is known what they are for: over a surface that is said
+   * among them.
+   */
   private showDelta(event: Extract<ModelEvent, { readonly type: 'tool-call-delta' }>): void | Promise<void> {
     const toolCallId = this.idOf(event.toolCallId);
     const tool = this.toolset.find(event.name);
-    if (!tool || tool.input.hidden.length > 0) return undefined;
+    if (!tool || tool.surface || tool.input.hidden.length > 0) return undefined;
     return this.live.emit({ type: 'tool-call-delta', step: this.step, toolCallId, tool: event.name, argumentsDelta: event.argumentsDelta });
   }
 

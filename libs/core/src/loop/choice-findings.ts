@@ -7,6 +7,7 @@ const CHOICES = {
   approvals: ['suspend', 'wait', 'deny'],
   onToolError: ['continue', 'halt', 'retry'],
   onForbidden: ['continue', 'halt'],
+  surface: ['auto', 'named', 'grouped', 'dispatcher'],
   toolChoice: ['auto', 'none', 'required'],
 } as const satisfies { readonly [Option in keyof LoopRequest]?: readonly LoopRequest[Option][] };
 

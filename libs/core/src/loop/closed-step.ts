@@ -13,7 +13,7 @@ export function withClosedStep(state: LoopState, { answer, outcomes }: PendingSt
   return {
     ...state,
     pending: undefined,
-    messages: [...state.messages, assistantMessage(answer), ...results.map(toMessage)],
+    messages: [...state.messages, assistantMessage(answer), ...results.map((result) => toMessage(result, answer.calls))],
     records: [...state.records, ...results.map(({ record }) => record)],
   };
 }

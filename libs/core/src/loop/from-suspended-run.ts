@@ -1,5 +1,7 @@
 import type { SavedApprovals } from '../execution/run.approvals.js';
+import type { SavedTombstones } from '../catalog/tombstones.js';
 import type { SavedHandles } from '../injection/entity.handles.js';
+import type { SavedInstances } from '../injection/run.instances.js';
 import type { SavedTools } from '../injection/saved.tools.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import type { JsonObject } from '../protocol/json.js';
@@ -35,6 +37,9 @@ export interface SavedRun {
   readonly pending?: Pick<PendingStep, 'answer' | 'limit' | 'isPlanned'> & { readonly outcomes: readonly SavedOutcome[] };
   readonly approvals: SavedApprovals;
   readonly handles: SavedHandles;
+  readonly instances: SavedInstances;
+  /** See {@link SentTools}. */
+  readonly sentTools: readonly string[];
   readonly tools: SavedTools;
   readonly policies: readonly Policy[];
   readonly counts: SavedCounts;

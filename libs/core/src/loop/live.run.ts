@@ -6,6 +6,7 @@ import { RESULT_READER } from '../execution/result-reader.js';
 import type { ResultPages } from '../execution/result.pages.js';
 import { RunApprovals } from '../execution/run.approvals.js';
 import { RunEntityHandles } from '../injection/entity.handles.js';
+import { RunInstances } from '../injection/run.instances.js';
 import type { RunReserve } from '../injection/run.reserve.js';
 import { MessageFlow } from '../policy/message.flow.js';
 import { SpendingLedger } from '../policy/spending.ledger.js';
@@ -27,6 +28,7 @@ import type { RunPlan } from './run.plan.js';
 import { RunRoles } from './run.roles.js';
 import { RunUse, type UsedBefore } from './run.use.js';
 import type { SubRunOpener } from './sub.run.opener.js';
+import { SentTools } from './sent.tools.js';
 import type { ResumedRun } from './suspended.runs.js';
 import type { LoopState } from './loop.state.js';
 import { ToolsetNarrowing } from './toolset.narrowing.js';
@@ -60,6 +62,8 @@ export interface RunPlace {
 /** Everything of a run that changes beside its `LoopState`. One per run, so that two runs never meet. */
 export class LiveRun {
   readonly handles: RunEntityHandles;
+  readonly instances: RunInstances;
+  readonly sentTools: SentTools;
   readonly narrowing = new ToolsetNarrowing();
   readonly counter: CallCounter;
   readonly callIds: CallIds;
@@ -90,6 +94,8 @@ export class LiveRun {
     this.spending = spending;
     this.use = use;
     this.roles = new RunRoles(plan.execution, plan.rolesNow, saved?.roles ?? plan.assumed, plan.within?.live.roles);
+    this.instances = new RunInstances(saved?.instances ?? plan.within?.live.instances.save());
+    this.sentTools = new SentTools(saved?.sentTools);
     this.reserve = plan.injection.reserve;
     const asked = saved?.pending ? [assistantMessage(saved.pending.answer)] : [];
     this.callIds = new CallIds([...start.history, ...asked], plan.execution.limits.toolCallIdLength);

@@ -63,6 +63,7 @@ export class LoopSettings {
       ...(audit ? auditFindings(audit, 'ToolLoopModule audit') : []),
       ...limitFindings(limits, 'ToolLoopModule limits'),
       ...(typeof quotas === 'function' ? [] : quotaFindings(quotas, 'ToolLoopModule quotas')),
+      ...choiceFindings({ ...this.options }, 'ToolLoopModule'),
       ...executionFindings('ToolLoopModule execution', execution),
       ...strategyFindings(injection, 'ToolLoopModule injection', this.catalog),
       ...searchFindings(injection, 'ToolLoopModule injection', listOf(policy)),

@@ -13,8 +13,8 @@ export async function withRolesOfNow(state: LoopState, live: LiveRun): Promise<L
   const authority = live.roles.now();
   if (!live.roles.hasChanged(authority)) return state;
   const step = state.step + 1;
-  const denied = state.toolset.specs.flatMap(({ id }) => {
-    const tool = state.toolset.find(id);
+  const denied = state.toolset.reachable.flatMap(({ id }) => {
+    const tool = state.toolset.held(id);
     return tool && isDenied(tool, authority) ? [id] : [];
   });
   const { toolset: kept, removed } = state.toolset.without(denied, LAID_DOWN);
@@ -35,6 +35,8 @@ async function cameBack({ toolset, records }: LoopState, authority: Authority, l
   return callable(missing, { ...live.plan.execution, signal: live.signal });
 }
 
+/** Of a dispatcher there is nothing to decide, only of what is called over it. */
 function isDenied(tool: Tool, { policies, actor }: Authority): boolean {
+  if (tool.surface?.kind === 'dispatcher') return false;
   return decide(policies, subjectOf(tool, actor)).kind === 'deny';
 }

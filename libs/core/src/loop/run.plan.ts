@@ -48,7 +48,7 @@ export interface RunPlan<Output = unknown> {
   readonly relist?:
     | ((authority: Authority, records: readonly ToolInvocationRecord[]) => { readonly toolset: Toolset; readonly reserve: RunReserve })
     | undefined;
-  readonly injection: Pick<InjectionRules, 'exclude'> & {
+  readonly injection: Pick<InjectionRules, 'exclude' | 'entities'> & {
     readonly strategies: readonly ToolInjectionStrategy[];
     readonly reserve: RunReserve;
   };

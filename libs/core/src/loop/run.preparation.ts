@@ -5,6 +5,7 @@ import type { Toolset } from '../catalog/toolset.js';
 import { unknownOptions } from '../discovery/unknown-options.js';
 import { strictlyListed } from '../execution/tool-permission.js';
 import { begunToolset } from '../injection/begun-toolset.js';
+import { EntityOffers } from '../injection/entity.offer.js';
 import { RunEntityHandles } from '../injection/entity.handles.js';
 import { resumedTools } from '../injection/saved.tools.js';
 import { ToolProviderStrategy } from '../injection/tool-provider.strategy.js';
@@ -21,7 +22,7 @@ import type { LoopProfile } from '../protocol/loop-profile.js';
 import type { LoopRequest, ToolSelector } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
 import type { Tool } from '../protocol/tool.js';
-import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
+import type { EntitySurface, ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
@@ -36,7 +37,10 @@ import { stopConditionsOf } from './stop.condition.js';
 import { StructuredAnswers } from './structured.answer.js';
 
 /** What decides on the tools of a run, and for whom. */
-export type ListingRequest<Actor> = Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'context' | 'policy' | 'tools' | 'exclude'>;
+export type ListingRequest<Actor> = Pick<
+  LoopRequest<unknown, Actor>,
+  'actor' | 'tenant' | 'context' | 'policy' | 'tools' | 'exclude' | 'surface'
+>;
 
 /** What a run and its loop each say of the tools; neither can let in what the other keeps out. */
 type Narrowing = Pick<LoopRequest, 'policy' | 'tools' | 'exclude' | 'injection'>;
@@ -50,6 +54,7 @@ type RunScope = Pick<RunPlan['execution'], 'run' | 'actor' | 'policies' | 'limit
 @Injectable()
 export class RunPreparation {
   private readonly reserve: ToolReserve;
+  private readonly offers: EntityOffers;
 
   constructor(
     private readonly settings: LoopSettings,
@@ -59,6 +64,7 @@ export class RunPreparation {
     private readonly identity: ActorIdentity,
   ) {
     this.reserve = new ToolReserve(catalog);
+    this.offers = new EntityOffers(catalog);
   }
 
   /** Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the application wrote. */
@@ -74,7 +80,7 @@ export class RunPreparation {
     const assumed = resumed?.saved.roles ?? startingRoles(this.strategiesOf(levels));
     const execution = { ...this.scopeOf(levels, { ...request, assumed }, run), ...this.settings.executionFor(request.execution, model) };
     const conversation = this.conversationOf(request, resumed);
-    const injection = this.injectionFor(levels, execution);
+    const injection = this.injectionFor(levels, execution, request.surface);
     return {
       model,
       instructions: this.settings.instructionsFor(request.instructions, run),
@@ -88,7 +94,7 @@ export class RunPreparation {
       injection,
       rolesNow: () => this.identity.rolesOf(request.actor),
       assumed,
-      relist: (authority, records) => this.relisted(levels, { ...execution, ...authority }, records),
+      relist: (authority, records) => this.relisted(levels, { ...execution, ...authority }, records, request.surface),
       ...this.stepsOf(request, run),
       stopWhen: stopConditionsOf(this.settings.options.stopWhen, profile.stopWhen, own.stopWhen),
       answer: output && { type: output, ...this.answers.shapeOf(output) },
@@ -102,7 +108,7 @@ export class RunPreparation {
     if (!resumed) return begun;
     const { saved, remains } = resumed;
     const handles = new RunEntityHandles(saved.handles);
-    const before = { saved: saved.tools, remains: remains?.injected ?? [], exclude: injection.exclude, handles };
+    const before = { saved: saved.tools, remains: remains?.injected ?? [], exclude: injection.exclude, handles, offer: injection.entities };
     return resumedTools(begun, before, this.catalog.entities);
   }
 
@@ -111,7 +117,7 @@ export class RunPreparation {
     assertIdentified(request);
     const levels = [request, profile];
     const scope = this.scopeOf(levels, { ...request, assumed: startingRoles(this.strategiesOf(levels)) }, runOf(request));
-    const toolset = this.begun(this.injectionFor(levels, scope), scope);
+    const toolset = this.begun(this.injectionFor(levels, scope, request.surface ?? profile.surface), scope);
     return this.isStrict ? strictlyListed(toolset, { ...scope, signal: undefined }) : toolset;
   }
 
@@ -119,8 +125,9 @@ export class RunPreparation {
     levels: readonly Narrowing[],
     scope: RunScope,
     records: readonly ToolInvocationRecord[],
+    surface: EntitySurface | undefined,
   ): ReturnType<NonNullable<RunPlan['relist']>> {
-    const injection = this.injectionFor(levels, scope);
+    const injection = this.injectionFor(levels, scope, surface);
     return { reserve: injection.reserve, toolset: this.begun(injection, scope, records) };
   }
 
@@ -166,11 +173,18 @@ export class RunPreparation {
   }
 
   /** Where injection is off, what strategies keep back stays away: turning it off must not give more. */
-  private injectionFor(levels: readonly Narrowing[], scope: RunScope): RunPlan['injection'] {
+  private injectionFor(
+    levels: readonly Narrowing[],
+    scope: RunScope,
+    surface = this.settings.options.surface ?? 'auto',
+  ): RunPlan['injection'] {
     const strategies = this.strategiesOf(levels);
+    const isOff = levels.some(({ injection }) => injection === false);
+    const exclude = this.excludedFor(levels);
     return {
-      exclude: this.excludedFor(levels),
-      strategies: levels.some(({ injection }) => injection === false) ? [] : strategies,
+      exclude,
+      entities: this.offers.offerFor(isOff ? 'named' : surface, { ...scope, exclude, strictListing: this.isStrict }),
+      strategies: isOff ? [] : strategies,
       reserve: this.reserve.divide(this.permittedFor(levels, scope), strategies),
     };
   }

@@ -21,6 +21,8 @@ export function savedRun(state: LoopState, pending: PendingStep | undefined, liv
     approvals: live.approvals.save(),
     handles: live.handles.save(),
     tools: savedTools(state.toolset, state.injected),
+    instances: live.instances.save(),
+    sentTools: live.sentTools.save(),
     policies: live.plan.narrowing,
     counts: live.counter.save(),
     ...(live.use.innerSteps > 0 && { innerSteps: live.use.innerSteps }),
@@ -31,8 +33,12 @@ export function savedRun(state: LoopState, pending: PendingStep | undefined, liv
 
 /** What of it is not. */
 export function remainsOf({ toolset, injected }: LoopState, { outcomes }: PendingStep, live: LiveRun): LiveRemains {
+  const isInjected = new Set(injected);
   return {
-    injected: injected.flatMap(({ id }) => toolset.find(id) ?? []),
+    injected: [
+      ...toolset.specs.filter((spec) => isInjected.has(spec)).flatMap(({ id }) => toolset.find(id) ?? []),
+      ...toolset.behindSurfaces,
+    ],
     specs: injected,
     ...(live.pages && { pages: live.pages }),
     state: live.plan.execution.run.state,
@@ -68,7 +74,7 @@ export function savedOutcome({ record, content, isPending, entities, labels, beg
 function withLive(outcome: SavedOutcome, toolset: Toolset, remains: LiveRemains | undefined): ToolOutcome {
   const { begun, ...rest } = outcome;
   const { toolCallId, id } = outcome.record;
-  const tool = toolset.find(id);
+  const tool = toolset.held(id);
   const again = begun && begunAgain(outcome, begun, remains);
   return { ...rest, live: remains?.results.get(toolCallId), ...(tool && { tool }), ...(again && { begun: again }) };
 }

@@ -69,7 +69,7 @@ export class StepPreparation {
   /** A selector that names nothing is a mistake, as in a request; the tools of an entity come and go, so theirs may be missing. */
   private oneChoiceOf(selector: ToolSelector, toolset: Toolset): (spec: ToolSpec) => boolean {
     if (typeof selector === 'string') {
-      if (!toolset.find(selector) && !this.isOfEntity(selector)) this.catalog.build({ tools: [selector] });
+      if (!toolset.held(selector) && !this.isOfEntity(selector)) this.catalog.build({ tools: [selector] });
       return (spec) => spec.id === selector || isSelected(selector, spec, toolset);
     }
     if (isToolPredicate(selector)) return selector;
@@ -131,7 +131,7 @@ function faultOf(cause: InvalidRequestError): RunFault {
 }
 
 function isSelected(selector: string, { id }: ToolSpec, toolset: Toolset): boolean {
-  const tool = toolset.find(id);
+  const tool = toolset.held(id);
   return tool !== undefined && selects(selector, { tool });
 }
 

@@ -10,7 +10,7 @@ import type { Limits } from '../protocol/limits.js';
 import type { Message } from '../protocol/message.js';
 import type { SubRun } from '../protocol/sub-run.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
-import type { Tool } from '../protocol/tool.js';
+import type { Tool, ToolSpec } from '../protocol/tool.js';
 import type { LiveRun, RunPlace } from './live.run.js';
 import { SUB_RUN_OPTIONS } from './loop-option-names.js';
 import { LoopSettings } from './loop.settings.js';
@@ -24,6 +24,11 @@ import type { ResumedRun } from './suspended.runs.js';
 export interface OuterRun {
   readonly live: LiveRun;
   readonly toolset: Toolset;
+}
+
+interface Permitted {
+  readonly isKeptOut: (spec: ToolSpec) => boolean;
+  readonly dispatcher: Tool | undefined;
 }
 
 /** Makes the plan of a sub-run out of that of the run around it. Nothing in it is wider. */
@@ -69,7 +74,8 @@ export class SubRunPreparation {
     const { policy, output, model, stopWhen } = subRun;
     const execution = this.executionOf(call, outer, resumed);
     const isKeptOut = this.tools.keptOut(subRun, call.tool.effect);
-    const starting = startingTools(live, toolset).filter((tool) => !isKeptOut(tool.spec) && isOffered(tool, execution));
+    const exclude = [...outer.injection.exclude, isKeptOut];
+    const entities = outer.injection.entities.within({ ...execution, exclude, strictListing: outer.strictListing });
     return {
       ...outer,
       relist: undefined,
@@ -79,15 +85,23 @@ export class SubRunPreparation {
       within: placeOf(call, live),
       messages: [asked(call.prompt)],
       conversation: undefined,
-      toolset: Toolset.of(starting),
+      toolset: this.toolsetFor({ live, toolset }, { ...execution, isKeptOut, dispatcher: entities.dispatcher }),
       execution,
       narrowing: policy ? [policy] : [],
-      injection: { ...outer.injection, exclude: [...outer.injection.exclude, isKeptOut] },
+      injection: { ...outer.injection, exclude, entities },
       ...this.stepsOf(subRun, execution.run),
       stopWhen: stopConditionsOf(stopWhen),
       answer: output && { type: output, ...this.answers.shapeOf(output) },
       options: optionsOf(outer, call),
     };
+  }
+
+  /** What it has of the run around it; tools of entities are called over what they were called over there. */
+  private toolsetFor(outer: OuterRun, { isKeptOut, dispatcher, ...execution }: RunPlan['execution'] & Permitted): Toolset {
+    const isLeft = (tool: Tool): boolean => !isKeptOut(tool.spec) && isOffered(tool, execution);
+    const behind = outer.toolset.behindSurfaces.filter(isLeft);
+    const shown = startingTools(outer.live, outer.toolset).filter(isLeft);
+    return Toolset.of(dispatcher ? [...shown, dispatcher] : shown).with([], behind).toolset;
   }
 
   /** For whom and under what its calls are made: the same, or less. */

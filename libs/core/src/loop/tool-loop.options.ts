@@ -12,7 +12,7 @@ import type { RegisteredActor } from '../protocol/register.js';
 import type { PrepareStep } from '../protocol/step-preparation.js';
 import type { StopCondition } from '../protocol/stop-condition.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
-import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
+import type { EntitySurface, ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { DirectiveOptions } from './directives/directive.options.js';
 
 /** Argument names that no model may send and no tool may declare. */
@@ -51,6 +51,8 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly tools?: readonly RawTool[];
   /** Strategies that follow the entity tools' own, in every run. */
   readonly injection?: readonly ToolInjectionStrategy[];
+  /** How models are offered the tools of entities. @default 'auto' */
+  readonly surface?: EntitySurface;
   /** @default tenant, tenantId, actor, actorId; compared without regard to case, `_` and `-` */
   readonly reservedArguments?: readonly string[];
   /** A tool's parameter of this class stops the start: the model never chooses who acts. */

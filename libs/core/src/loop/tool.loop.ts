@@ -86,10 +86,11 @@ export class ToolLoop {
   }
 
   private async answerAndCalls(state: LoopState, prepared: PreparedStep, live: LiveRun): Promise<LoopState> {
+    const tools = live.sentTools.send(prepared.request.tools);
     const answer = await this.model.ask(prepared, live);
     const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
     await live.spend(asked.usage);
-    await live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage });
+    await live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage, tools });
     if (answer.failure !== undefined) {
       const partial = answer.text === '' ? asked : withAnswer(asked, withoutCalls(answer));
       return { ...partial, finish: finishFor(answer.failure, 'model_error', this.failedRun(live)) };

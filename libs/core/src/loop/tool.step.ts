@@ -3,7 +3,9 @@ import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import type { CallRequest, ToolOutcome } from '../execution/execution.scope.js';
 import { untilAborted } from '../execution/interruption.js';
+import { meantCall } from '../execution/meant-call.js';
 import { ToolRunner } from '../execution/tool.runner.js';
+import { operationName } from '../injection/entity.surfaces.js';
 import { applyInjection, roomIn, type AppliedInjection } from '../injection/injection.applier.js';
 import { ToolProviderExtractor, type ShownResult } from '../injection/tool-provider.extractor.js';
 import { subjectOf } from '../policy/policy-subject.js';
@@ -48,7 +50,14 @@ export interface ToolStepResult {
 
 interface PlannedCall extends CallRequest {
   readonly limit?: FinishReason;
+  /** What the call means: over a surface, the call of an entity's own tool. */
+  readonly meant: { readonly call: ToolCall; readonly tool: Tool | undefined };
   readonly detail?: string;
+}
+
+/** What became of a call, and what the model called. */
+interface CalledOutcome extends ToolOutcome {
+  readonly calledAs: string | undefined;
 }
 
 /** Runs the calls of one answer: reads together, writes behind them in the model's order; then looks at every result for tools to inject. */
@@ -73,10 +82,10 @@ export class ToolStep {
       return waitingFor({ outcomes: kept, isPlanned: true, ...(limit && { limit }) }, context);
     }
     const records = outcomes.map(({ record }) => record);
-    const { toolset, injected } = await this.inject(outcomes, context);
+    const { toolset, injected } = await this.inject(outcomes, calls, context);
     const halted = haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
     const finish = limit ?? (halted && { reason: halted });
-    const messages = this.hinted(outcomes, toolset, context).map(toMessage);
+    const messages = this.hinted(outcomes, toolset, context).map((outcome) => toMessage(outcome, calls));
     return { messages, records, toolset, injected, ...(finish && { finish }) };
   }
 
@@ -90,9 +99,9 @@ export class ToolStep {
   private hinted(outcomes: readonly ToolOutcome[], toolset: Toolset, { live }: ToolStepContext): readonly ToolOutcome[] {
     if (!outcomes.some(({ hinted }) => hinted)) return outcomes;
     const { run, policies, actor } = live.plan.execution;
-    const tools = toolset.specs.flatMap(({ id }) => toolset.find(id) ?? []);
+    const tools = toolset.reachable.flatMap(({ id }) => toolset.held(id) ?? []);
     const permitted = tools.filter((tool) => tool.entity && decide(policies, subjectOf(tool, actor)).kind !== 'deny');
-    const operationsOn = this.entities.namesFor(permitted, run);
+    const operationsOn = this.entities.namesFor(permitted, run, (tool) => operationName(tool, toolset));
     return outcomes.map((outcome) => (outcome.hinted ? { ...outcome, content: outcome.hinted(operationsOn) } : outcome));
   }
 
@@ -102,14 +111,14 @@ export class ToolStep {
   }
 
   private async execute(planned: readonly PlannedCall[], context: ToolStepContext): Promise<ToolOutcome[]> {
-    const { live, offered } = context;
-    const reads = planned.filter((request) => !isWrite(request, offered));
+    const { live } = context;
+    const reads = planned.filter((request) => !isWrite(request));
     const together = from(reads).pipe(
       mergeMap((request) => this.executeOne(request, context), Math.max(1, live.plan.execution.limits.parallelReads)),
       toArray(),
     );
     const outcomes = await lastValueFrom(together);
-    for (const request of planned.filter((one) => isWrite(one, offered))) {
+    for (const request of planned.filter(isWrite)) {
       const isHalted =
         haltFor(
           outcomes.map(({ record }) => record),
@@ -123,8 +132,9 @@ export class ToolStep {
   }
 
   private async executeOne(request: PlannedCall, { offered, live, history, toolset }: ToolStepContext): Promise<ToolOutcome> {
-    const tool = offered.find(request.call.name);
-    if (tool) await live.notify((hooks) => hooks.onToolStart?.(request.call, tool.spec));
+    const { call, tool } = request.meant;
+    if (tool?.entity) live.instances.used(tool);
+    if (tool) await live.notify((hooks) => hooks.onToolStart?.(call, tool.spec));
     const scope = live.scope(offered, history, toolset);
     const outcome = await this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
     if (outcome.isPending) return outcome;
@@ -133,12 +143,20 @@ export class ToolStep {
     return outcome;
   }
 
-  private async inject(outcomes: readonly ToolOutcome[], context: ToolStepContext): Promise<Pick<ToolStepResult, 'toolset' | 'injected'>> {
+  private async inject(
+    outcomes: readonly ToolOutcome[],
+    calls: readonly ToolCall[],
+    context: ToolStepContext,
+  ): Promise<Pick<ToolStepResult, 'toolset' | 'injected'>> {
     const { live } = context;
     let { toolset, injected } = context;
     for (const outcome of outcomes) {
       for (const strategy of live.plan.injection.strategies) {
-        const applied = await this.applied(strategy, outcome, { ...context, toolset, injected });
+        const applied = await this.applied(
+          strategy,
+          { ...outcome, calledAs: callOf(outcome.record, calls)?.name },
+          { ...context, toolset, injected },
+        );
         toolset = applied.toolset;
         injected = applied.added.length > 0 ? [...injected, ...applied.added] : injected;
         for (const event of applied.events) await live.emit(event);
@@ -148,20 +166,22 @@ export class ToolStep {
   }
 
   /** A strategy that fails, or hands over what cannot be applied, changes nothing. */
-  private async applied(strategy: ToolInjectionStrategy, outcome: ToolOutcome, context: ToolStepContext): Promise<AppliedInjection> {
+  private async applied(strategy: ToolInjectionStrategy, outcome: CalledOutcome, context: ToolStepContext): Promise<AppliedInjection> {
     const { live, step, history, toolset, injected } = context;
     const { execution, injection, strictListing } = live.plan;
-    const { tool, record } = outcome;
+    const { tool, record, calledAs } = outcome;
     if (!tool) return { toolset, added: [], events: [] };
     try {
-      const last = { record, depth: tool.entity?.depth ?? 0, ...shownResult(outcome, tool) };
+      const last = { record, depth: tool.entity?.depth ?? 0, ...shownResult(outcome, tool), ...(calledAs !== undefined && { calledAs }) };
       const { run, limits } = execution;
       const withheld = live.reserve.of(strategy);
       const room = roomIn(toolset, injected, limits);
-      const found = strategy.evaluate({ run, history, toolset: toolset.specs, last, step, limits, handles: live.handles, withheld, room });
+      const { reachable } = toolset;
+      const found = strategy.evaluate({ run, history, toolset: reachable, last, step, limits, handles: live.handles, withheld, room });
       const proposed = this.settings.admit(await untilAborted(Promise.resolve(found), live.signal));
       if (proposed.roles) live.roles.assume(proposed.roles);
-      const rules = { ...execution, ...live.roles.now(), exclude: injection.exclude, strictListing, signal: live.signal };
+      const { exclude, entities } = injection;
+      const rules = { ...execution, ...live.roles.now(), exclude, entities, instances: live.instances, strictListing, signal: live.signal };
       return await applyInjection(toolset, proposed, rules, { step, strategy: strategy.name, injected });
     } catch (error) {
       if (live.signal.aborted) return { toolset, added: [], events: [] };
@@ -204,10 +224,10 @@ async function callsDue(
 
 function plan(call: ToolCall, index: number, context: ToolStepContext): PlannedCall {
   const { step, offered, live, pending } = context;
-  const place = { call, step, index, ...beginningOf(index, context) };
+  const meant = meantCall(call, offered, live.plan.execution.limits.argumentBytes) ?? { call, tool: offered.find(call.name) };
+  const place = { call, step, index, meant, ...beginningOf(index, context) };
   if (pending?.isPlanned) return place; // counted when it was first made
-  const declaredId = offered.find(call.name)?.spec.declaredId ?? call.name;
-  const limit = live.counter.admit(call, declaredId);
+  const limit = live.counter.admit(meant.call, meant.tool?.spec.declaredId ?? call.name);
   return { ...place, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
 }
 
@@ -219,9 +239,9 @@ function beginningOf(index: number, { live, pending }: ToolStepContext): Pick<Ca
 }
 
 /** Refuses the calls beyond the tenant's quotas, the last ones first. What is refused already, or names no tool, takes nothing of them. */
-async function withinQuotas(due: readonly PlannedCall[], { offered, live }: ToolStepContext): Promise<readonly PlannedCall[]> {
+async function withinQuotas(due: readonly PlannedCall[], { live }: ToolStepContext): Promise<readonly PlannedCall[]> {
   const { quotas } = live.plan;
-  const counted = due.filter(({ call, refusal }) => !refusal && offered.find(call.name));
+  const counted = due.filter(({ meant, refusal }) => !refusal && meant.tool && !meant.tool.surface);
   if (!quotas || counted.length === 0) return due;
   const { calls, beyond } = await quotas.takeCalls(counted.length, live.signal);
   const refused = new Set(counted.slice(calls));
@@ -229,9 +249,8 @@ async function withinQuotas(due: readonly PlannedCall[], { offered, live }: Tool
 }
 
 /** An unknown tool counts as a read: it does nothing. */
-function isWrite({ call }: CallRequest, offered: Toolset): boolean {
-  const effect = offered.find(call.name)?.spec.effect ?? 'read_only';
-  return effect !== 'read_only';
+function isWrite({ meant: { tool } }: PlannedCall): boolean {
+  return tool !== undefined && tool.spec.effect !== 'read_only';
 }
 
 function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }: LiveRun): FinishReason | undefined {
@@ -240,13 +259,19 @@ function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }
   return undefined;
 }
 
-export function toMessage({ record, content, tool, labels: own }: ToolOutcome): ToolMessage {
+/** What the model reads, under the name by which it called. */
+export function toMessage({ record, content, tool, labels: own }: ToolOutcome, calls: readonly ToolCall[]): ToolMessage {
+  const { name: toolName } = callOf(record, calls) ?? { name: record.id };
   const told = {
     ...(record.error && { isError: true }),
     ...(tool?.subRun && { isModelText: true as const }),
     ...(tool && { labels: labelsOf(tool, record.error?.code, own) }),
   };
-  return { role: 'tool', toolCallId: record.toolCallId, toolName: record.id, content, ...told };
+  return { role: 'tool', toolCallId: record.toolCallId, toolName, content, ...told };
+}
+
+function callOf({ toolCallId }: ToolInvocationRecord, calls: readonly ToolCall[]): ToolCall | undefined {
+  return calls.find((call) => call.toolCallId === toolCallId);
 }
 
 /** Refusals in our own words tell nothing that the model had not read; what a tool says of its failure may. */

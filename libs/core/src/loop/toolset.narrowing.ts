@@ -1,5 +1,9 @@
 import type { Toolset } from '../catalog/toolset.js';
-import type { ToolSpec } from '../protocol/tool.js';
+import type { Tool, ToolSpec } from '../protocol/tool.js';
+
+function offersOf(toolset: Toolset, id: string): readonly string[] {
+  return [...(toolset.find(id)?.surface?.offers ?? [])];
+}
 
 /**
  * Narrows the toolsets of one run. The same narrowing gives the same array of specs, whatever happened to the tools left out, so that a wire need not
@@ -8,9 +12,18 @@ import type { ToolSpec } from '../protocol/tool.js';
 export class ToolsetNarrowing {
   private readonly known = new Map<string, readonly ToolSpec[]>();
 
+  /** A surface is chosen by its own spec, with all that is called over it, or because something is that is called over it. */
   narrow(toolset: Toolset, isChosen: (spec: ToolSpec) => boolean): Toolset {
-    const chosen = toolset.specs.filter(isChosen);
-    return chosen.length === toolset.specs.length ? toolset : toolset.only(this.sameArray(chosen));
+    const behind = toolset.behindSurfaces;
+    const own = new Set(behind.filter(({ spec }) => isChosen(spec)));
+    const wholly = new Set(toolset.specs.filter(isChosen).flatMap(({ id }) => offersOf(toolset, id)));
+    const partly = new Set([...own].map(({ spec }) => spec.declaredId));
+    const chosen = toolset.specs.filter(
+      (spec) => isChosen(spec) || offersOf(toolset, spec.id).some((declaredId) => partly.has(declaredId)),
+    );
+    const isLeft = (tool: Tool): boolean => own.has(tool) || wholly.has(tool.spec.declaredId);
+    if (chosen.length === toolset.specs.length && behind.every(isLeft)) return toolset;
+    return toolset.only(this.sameArray(chosen), isLeft);
   }
 
   private sameArray(specs: readonly ToolSpec[]): readonly ToolSpec[] {

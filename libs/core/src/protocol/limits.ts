@@ -18,8 +18,10 @@ export interface Limits {
   /** How often a call is attempted under `onToolError: 'retry'`, the first attempt included. */
   readonly attempts: number;
   readonly toolCallIdLength: number;
-  /** Entity tools a run may hold. */
+  /** Injected tools that a run may offer one by one; the tools of entities beyond them are grouped, unless `surface` says otherwise. */
   readonly injectedTools: number;
+  /** Entity instances whose tools a run holds; past it those go whose tools were not used for longest. */
+  readonly injectedInstances: number;
   readonly injectionDepth: number;
   /** Unknown tools or refused calls in a row before the run ends. */
   readonly refusalsInARow: number;
@@ -43,6 +45,7 @@ export const DEFAULT_LIMITS: Limits = {
   attempts: 3,
   toolCallIdLength: 128,
   injectedTools: 24,
+  injectedInstances: 1_000,
   injectionDepth: 3,
   refusalsInARow: 3,
   parallelReads: 8,

@@ -18,6 +18,18 @@ export interface EventStamp {
   readonly timestamp: string;
 }
 
+/**
+ * The tools of a model call, which stand at the beginning of every prompt. Where `unchanged` is fewer than `tools`, the provider's prompt cache holds up to
+ * there; what stands behind, the conversation included, is read anew.
+ */
+export interface ToolPrefix {
+  /** Of their names, descriptions and schemas in their order: 16 hex digits; empty where there are none. */
+  readonly hash: string;
+  readonly tools: number;
+  /** How many of the first are what the run's model call before was sent. */
+  readonly unchanged: number;
+}
+
 export type WarningCode =
   | 'injection_cap'
   | 'injection_depth'
@@ -92,8 +104,8 @@ export type LoopEventBody =
    * those of sub-runs are told as the root run's own.
    */
   | { readonly type: 'sub-run'; readonly path: readonly string[]; readonly event: LoopEvent }
-  /** Of one model call: the step's own, or one that its history policy made before it. */
-  | { readonly type: 'usage'; readonly step: number; readonly usage: Usage; readonly total: Usage }
+  /** Of one model call: the step's own, which says what tools it was sent, or one that its history policy made before it. */
+  | { readonly type: 'usage'; readonly step: number; readonly usage: Usage; readonly total: Usage; readonly tools?: ToolPrefix }
   | { readonly type: 'warning'; readonly step?: number; readonly code: WarningCode; readonly message: string }
   /** `model`: who answered, `provider/modelId`, where that is not who was asked. */
   | {

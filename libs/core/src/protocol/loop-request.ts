@@ -9,7 +9,7 @@ import type { RegisteredActor } from './register.js';
 import type { PrepareStep } from './step-preparation.js';
 import type { StopCondition } from './stop-condition.js';
 import type { RunContext } from './tool-call-context.js';
-import type { ToolInjectionStrategy } from './tool-injection.js';
+import type { EntitySurface, ToolInjectionStrategy } from './tool-injection.js';
 import type { ToolInvocationRecord } from './tool-invocation-record.js';
 import type { ToolCall } from './message.js';
 import type { ToolSpec } from './tool.js';
@@ -65,6 +65,8 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   readonly execution?: Partial<ExecutionOptions>;
   /** Strategies that follow the entity tools' own; `false` turns injection off. */
   readonly injection?: readonly ToolInjectionStrategy[] | false;
+  /** How the model is offered the tools of entities. @default the module's, else 'auto' */
+  readonly surface?: EntitySurface;
   /** A class the final answer must be; its class-validator decorators give the schema. */
   readonly output?: Type<Output>;
   /**

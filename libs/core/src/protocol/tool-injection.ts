@@ -6,6 +6,12 @@ import type { RunContext } from './tool-call-context.js';
 import type { ToolInvocationRecord } from './tool-invocation-record.js';
 import type { WarningCode } from './loop-event.js';
 
+/**
+ * How a model is offered the tools of entities. `named`: one tool per instance and method. `grouped`: one per method, whose `id` says the instance.
+ * `dispatcher`: one for all of them. `auto`: named, until they would be more than `limits.injectedTools`; then grouped.
+ */
+export type EntitySurface = 'auto' | 'named' | 'grouped' | 'dispatcher';
+
 /** Which entity it is, whatever is known of it. */
 export interface EntityKey extends Pick<EntityReference, 'instanceId'> {
   /** Of its class, and of no other. */
@@ -16,6 +22,8 @@ export interface EntityKey extends Pick<EntityReference, 'instanceId'> {
 export interface InjectionResult {
   readonly record: ToolInvocationRecord;
   readonly tool: ToolSpec;
+  /** The id that the model called, where that is another: of a surface. */
+  readonly calledAs?: string;
   /** What the tool's method returned, before any projection; undefined where it failed. */
   readonly live: unknown;
   /** The entities in it that a resolver finds again, where the run waited since and the process that had `live` is gone. */
@@ -30,6 +38,7 @@ export interface InjectionResult {
 export interface ToolInjectionContext {
   readonly run: RunContext;
   readonly history: readonly Message[];
+  /** Everything the model may call. Tools of entities are in it under ids of their own, whatever surface they are called over. */
   readonly toolset: readonly ToolSpec[];
   readonly last: InjectionResult;
   readonly step: number;

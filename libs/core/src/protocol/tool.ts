@@ -77,6 +77,24 @@ export interface EntityReference {
   readonly depth: number;
 }
 
+/** What a call over a tool that stands for others means: a method of one instance, and what the model would have sent to its own tool. */
+export interface MeantCall {
+  readonly declaredId: string;
+  /** The real id, as the model said it. */
+  readonly instanceId: string;
+  readonly args: JsonValue;
+}
+
+/** How the model is offered the tools of many instances as one. */
+export interface ToolSurface {
+  /** `grouped`: one method of all instances of a class. `dispatcher`: every method of every instance. */
+  readonly kind: 'grouped' | 'dispatcher';
+  /** Declared ids of the tools that may be called over it. */
+  readonly offers: ReadonlySet<string>;
+  /** Undefined for arguments that mean no call, whatever instances there are. */
+  meant(args: JsonValue): MeantCall | undefined;
+}
+
 /** Something wrong with one argument, said so that a model can mend it. */
 export interface ArgumentProblem {
   /** JSON pointer into the arguments, e.g. `/address/city`; empty for the whole. */
@@ -159,9 +177,11 @@ export interface Tool {
   readonly output: ResultProjector;
   /** Set on entity tools. */
   readonly entity?: EntityReference;
+  /** Set on a tool over which others are called; a call of it is a call of one of them, and it is never invoked itself. */
+  readonly surface?: ToolSurface;
   /** Set on entity tools whose instance is found anew before each call. */
   readonly rehydration?: ToolRehydration;
-  /** The id of the tool whose result brought it. Set on entity tools. */
+  /** The tool whose result brought it, as the model called it. Set on entity tools. */
   readonly givenBy?: string;
   /** Whether the tool makes sense for this run; a tool it rejects is not listed. */
   readonly when?: (context: RunContext) => boolean;

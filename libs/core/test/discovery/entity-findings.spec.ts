@@ -109,7 +109,7 @@ describe('invariant 4: an entity class does not start the application', () => {
   });
 
   it('invariant 4: whose ids cannot fit 64 characters', async () => {
-    const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', {}, 'n'.repeat(51))] })];
+    const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', {}, 'n'.repeat(49))] })];
     expect(await findingsOf({ imports })).toEqual([
       {
         at: 'Customer',
@@ -120,8 +120,15 @@ describe('invariant 4: an entity class does not start the application', () => {
   });
 
   it('invariant 4: but one with room for a handle does', async () => {
-    const module = await start({ imports: [ToolLoopModule.forFeature({ entities: [entity('Customer', {}, 'n'.repeat(50))] })] });
+    const module = await start({ imports: [ToolLoopModule.forFeature({ entities: [entity('Customer', {}, 'n'.repeat(48))] })] });
     expect(module).toBeDefined();
+  });
+
+  it.each([[[]], [['a', 'a']], [['']], ['']])('invariant 4: that %j identifies', async (instanceIdProperty) => {
+    const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', { instanceIdProperty })] })];
+    expect(await findingsOf({ imports })).toMatchObject([
+      { at: 'Customer', problem: `Its instanceIdProperty is ${JSON.stringify(instanceIdProperty)}.` },
+    ]);
   });
 
   it('invariant 4: with a tool of an unsafe name', async () => {

@@ -9,7 +9,7 @@ import { ask, openShop } from '../fixtures/shop.module.js';
 
 async function playSteps(steps: readonly ScriptedAnswer[], act: Act, limits: Partial<Limits> = {}): Promise<PlayedRun> {
   const model = new ScriptedModel([...steps, text('Done.')]);
-  const played = await play(await openShop(model), ask({ context: { act }, limits }));
+  const played = await play(await openShop(model), ask({ context: { act }, limits, surface: 'named' }));
   model.assertComplete();
   return played;
 }

@@ -7,7 +7,7 @@ import { ask, openShop } from '../fixtures/shop.module.js';
 
 async function playOnce(act: Act, injectedTools: number) {
   const model = new ScriptedModel([calls(call('probe__customers', { key: 'a' })), text('Done.')]);
-  return play(await openShop(model), ask({ context: { act }, limits: { injectedTools } }));
+  return play(await openShop(model), ask({ context: { act }, limits: { injectedTools, injectedInstances: 5_000 }, surface: 'named' }));
 }
 
 const customer = (index: number): Customer => new Customer(`c${index}`, 'x');
