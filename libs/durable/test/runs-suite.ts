@@ -183,6 +183,17 @@ export function runsSuite(name: string, open: World['open'], describe: (name: st
       });
     });
 
+    about('a durable run whose actor cannot be looked up for a while', () => {
+      it('goes on later', async () => {
+        const world = newWorld();
+        const opener = await start(world, scripted(), { options: { concurrency: 0 } });
+        const runId = await opener.runs.start({ ...alice, actor: { id: 'away-alice', tenant: 'acme' } });
+        const desk = await start(world, scripted(text('Done.')));
+        await until(desk, runId, 'ended', { ...alice, actor: { id: 'away-alice', tenant: 'acme' } });
+        expect(await desk.runs.list({ ...alice, actor: { id: 'away-alice', tenant: 'acme' } })).toMatchObject([{ finishReason: 'stop' }]);
+      });
+    });
+
     about('a durable run that waits for a person', () => {
       it('leaves the process, and goes on in another one after the decision, which had a tool added', async () => {
         const world = newWorld();
@@ -210,6 +221,32 @@ export function runsSuite(name: string, open: World['open'], describe: (name: st
         expect(model.requests[0]?.tools.map(({ id }) => id)).toContain('net__ping');
         const events = await eventsOf(second, handle.runId);
         expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index + 1));
+      });
+
+      it('makes an approved call whose process died when it had used the approval, once', async () => {
+        const world = newWorld();
+        const first = await start(world, scripted(calls(keyed('a')), calls(act('b'))), { policy: asking });
+        const handle = first.loop.open({ ...alice, durable: true });
+        await handle.result;
+        await until(first, handle.runId, 'waiting');
+        await first.close();
+        const approve = async (desk: DeskProcess): Promise<void> => {
+          const [request] = await desk.approvals.list(alice);
+          await desk.approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice);
+        };
+        world.during = never;
+        const second = await start(world, scripted(), { policy: asking, options: { heartbeatMs: 1e9, concurrency: 1 } });
+        await approve(second);
+        while (world.effects.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
+        delete world.during;
+        const model = scripted(calls(act('b')), text('Done.'));
+        const third = await start(world, model, { policy: asking });
+        await until(third, handle.runId, 'waiting');
+        expect(world.effects).toHaveLength(1);
+        expect(model.requests[0]?.messages.at(-1)).toMatchObject({ role: 'tool', content: 'a done' });
+        await approve(third);
+        await until(third, handle.runId, 'ended');
+        expect(world.effects).toHaveLength(2);
       });
 
       it('ends when it is cancelled, with a result for its call', async () => {
