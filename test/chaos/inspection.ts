@@ -9,7 +9,7 @@ import { AUDIT_KEY, USERS } from './worker.application.js';
 export interface Findings {
   readonly runs: number;
   readonly calls: number;
-  /** Effects of calls that have a key. */
+  /** Effects of calls that have a key or a transaction. */
   readonly keyed: number;
   /** Calls that were told a second time, and known again. */
   readonly repeated: number;
@@ -47,7 +47,6 @@ export class Inspection {
   ) {
     this.stores = new SqlStores(database);
     this.runs = new SqlRunStore(database, new JobQueue(database));
-    for (const delivery of receiver.performed) this.effects.set(delivery.place, [...(this.effects.get(delivery.place) ?? []), delivery]);
   }
 
   static async of(durable: DurableOptions, receiver: Receiver, acknowledged: ReadonlySet<string>): Promise<Findings> {
@@ -60,6 +59,9 @@ export class Inspection {
   }
 
   private async all(acknowledged: ReadonlySet<string>): Promise<Findings> {
+    const bookings = await this.database.query<Delivery>('select place, tenant from bookings');
+    for (const effect of [...this.receiver.performed, ...bookings])
+      this.effects.set(effect.place, [...(this.effects.get(effect.place) ?? []), effect]);
     const rows = await this.database.query<RunRow>(
       'select run_id, tenant, actor_id, request, status, finish_reason, epoch, last_sequence from toolloop.runs',
     );
@@ -113,7 +115,7 @@ export class Inspection {
     const effects = this.effects.get(place) ?? [];
     this.effects.delete(place);
     this.counts.calls += 1;
-    if (kind === 'pay' || kind === 'order') this.counts.keyed += effects.length;
+    if (kind !== 'look' && kind !== 'act') this.counts.keyed += effects.length;
     if (effects.some((effect) => effect.tenant !== tenant)) this.say(place, `its effect was another tenant's`);
     const result = messages.filter((message) => message.role === 'tool')[step];
     if (result) this.inspectOutcome(place, { kind, result, times: effects.length }); // else it was said already

@@ -19,9 +19,13 @@ export function serverUrl(): string | undefined {
   return process.env['TOOLLOOP_TEST_POSTGRES'] ?? process.env['DATABASE_URL'];
 }
 
-/** A folder, or a database of its own on the server. */
-export function openPlace(engine: Engine): Promise<Place> {
-  return engine === 'pglite' ? openFolder() : openServer(serverUrl() ?? '');
+/** A folder, or a database of its own on the server, with a table of the application's own. */
+export async function openPlace(engine: Engine): Promise<Place> {
+  const place = engine === 'pglite' ? await openFolder() : await openServer(serverUrl() ?? '');
+  const database = await openDatabase(place.durable);
+  await database.query('create table bookings (place text not null, tenant text not null)');
+  await database.close();
+  return place;
 }
 
 async function openFolder(): Promise<Place> {

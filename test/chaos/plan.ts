@@ -1,9 +1,9 @@
 /** The ways in which a step touches the world. */
-export const KINDS = ['look', 'pay', 'act', 'order'] as const;
+export const KINDS = ['look', 'pay', 'act', 'order', 'book'] as const;
 
 /**
  * `look` only reads. `pay` has a key that its receiver knows again: exactly once. `act` has none: at most once, and nobody may know. `order` has a key and
- * needs a person's yes: exactly once.
+ * needs a person's yes: exactly once. `book` writes into the same database, in the call's transaction: exactly once.
  */
 export type Kind = (typeof KINDS)[number];
 
@@ -14,7 +14,7 @@ export interface RunPlan {
   readonly seed: number;
 }
 
-const WEIGHTS: Readonly<Record<Kind, number>> = { look: 2, pay: 3, act: 2, order: 1 };
+const WEIGHTS: Readonly<Record<Kind, number>> = { look: 2, pay: 3, act: 2, order: 1, book: 2 };
 const WEIGHTED = KINDS.flatMap((kind) => Array.from({ length: WEIGHTS[kind] }, () => kind));
 
 /** What the call of a step does: always the same for the same run, whoever asks. */

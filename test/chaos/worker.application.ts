@@ -9,7 +9,7 @@ import {
   type Policy,
   type ToolCallContext,
 } from '@toolloop/core';
-import { DurableModule, type DurableOptions } from '@toolloop/durable';
+import { Database, DurableModule, type DurableOptions } from '@toolloop/durable';
 import { PlannedModel } from './planned.model.js';
 import type { Delivery } from './receiver.js';
 
@@ -47,7 +47,7 @@ class Staff extends ActorDirectory<User> {
 const PLACE = { description: 'Where' };
 const keyOf = (input: unknown): string => (input as { readonly place: string }).place;
 
-function worldTools(receiver: string): new () => object {
+function worldTools(receiver: string): new (database: Database) => object {
   async function deliver(delivery: Delivery): Promise<string> {
     const response = await fetch(receiver, { method: 'POST', body: JSON.stringify(delivery) });
     if (!response.ok) throw new Error(`The receiver said ${response.status}.`);
@@ -56,6 +56,8 @@ function worldTools(receiver: string): new () => object {
 
   @ToolProvider({ namespace: 'world' })
   class WorldTools {
+    constructor(private readonly database: Database) {}
+
     @LlmTool({ description: 'Looks.', effect: 'read_only', reveal: 'all' })
     look(@ToolParam('place', PLACE) place: string): string {
       return `${place} seen`;
@@ -74,6 +76,15 @@ function worldTools(receiver: string): new () => object {
     @LlmTool({ description: 'Orders.', effect: 'external_side_effect', reveal: 'all', idempotencyKey: keyOf })
     order(@ToolParam('place', PLACE) place: string, @ToolContext() { tenant, idempotencyKey }: ToolCallContext): Promise<string> {
       return deliver({ place, tenant, key: idempotencyKey });
+    }
+
+    @LlmTool({ description: 'Books.', effect: 'state_change', reveal: 'all', idempotent: true })
+    book(@ToolParam('place', PLACE) place: string, @ToolContext() { tenant, transaction }: ToolCallContext): Promise<string> {
+      if (!transaction) throw new Error('There is no transaction.');
+      return transaction(async () => {
+        await this.database.query('insert into bookings (place, tenant) values ($1, $2)', [place, tenant]);
+        return `${place} done`;
+      });
     }
   }
   return WorldTools;

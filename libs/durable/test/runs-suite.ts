@@ -9,11 +9,26 @@ const alice: LoopRequest & { actor: User } = { actor: { id: 'alice', tenant: 'ac
 const bob: LoopRequest & { actor: User } = { actor: { id: 'bob', tenant: 'globex' }, tenant: 'globex', prompt: 'Go on.' };
 const look = (key: string) => call('desk__look', { key });
 const act = (key: string) => call('desk__act', { key });
+const book = (key: string) => call('desk__book', { key });
 const keyed = (key: string) => call('desk__keyed', { key });
 const quick = { heartbeatMs: 20, takeoverMs: 100, drainMs: 300 };
 /** Tells nobody that its runs go on, and goes on with no other's. */
 const dying = { heartbeatMs: 1e9, concurrency: 0 };
 const never = (): Promise<void> => new Promise(() => undefined);
+
+/** Opens a run whose first call does not end once it has done its work. */
+async function stuck(process: DeskProcess, world: World): Promise<string> {
+  let isDone = false;
+  world.during = () => {
+    isDone = true;
+    return never();
+  };
+  const handle = process.loop.open({ ...alice, durable: true });
+  void handle.result.catch(() => undefined);
+  while (!isDone) await new Promise((resolve) => setTimeout(resolve, 5));
+  delete world.during;
+  return handle.runId;
+}
 
 const scripted = (...turns: ScriptedTurn[]): ScriptedModel => new ScriptedModel(turns);
 
@@ -30,7 +45,12 @@ const eventsOf = (process: DeskProcess, runId: string, after = 0): Promise<LoopE
   lastValueFrom(process.runs.watch(runId, alice, after).pipe(toArray()));
 
 /** What durable runs do, wherever they are kept: `open` gives every process a hold of its own of one place. */
-export function runsSuite(name: string, open: World['open'], describe: (name: string, body: () => void) => void): void {
+export function runsSuite(
+  name: string,
+  open: World['open'],
+  describe: (name: string, body: () => void) => void,
+  keeps = { transactions: true },
+): void {
   const started: DeskProcess[] = [];
   const newWorld = (): World => ({ open, effects: [] });
 
@@ -317,6 +337,26 @@ export function runsSuite(name: string, open: World['open'], describe: (name: st
         const desk = await DeskProcess.start(newWorld(), scripted(), { withoutRuns: true });
         expect(() => desk.loop.open({ ...alice, durable: true })).toThrow('import DurableModule of @toolloop/durable');
         await desk.close();
+      });
+    });
+
+    about('a call with a transaction', () => {
+      if (!keeps.transactions) {
+        it('has none in memory', async () => {
+          const desk = await start(newWorld(), scripted(calls(book('a')), text('Done.')));
+          expect(await desk.loop.run({ ...alice, durable: true })).toMatchObject({ toolCalls: [{ result: 'there is no transaction' }] });
+        });
+        return;
+      }
+      it('is made again after its process died, and what it did is not done again', async () => {
+        const world = newWorld();
+        const runId = await stuck(await start(world, scripted(calls(book('a'))), { options: dying }), world);
+        const model = scripted(text('Done.'));
+        const other = await start(world, model);
+        await until(other, runId, 'ended');
+        expect(await other.runs.get(runId, alice)).toMatchObject({ finishReason: 'stop' });
+        expect(world.effects).toEqual(['booked a']);
+        expect(model.requests[0]?.messages.at(-1)).toMatchObject({ content: JSON.stringify({ said: 'a done', times: 1 }) });
       });
     });
   });

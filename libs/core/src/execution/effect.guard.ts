@@ -1,11 +1,11 @@
 import { Injectable, Logger } from '@nestjs/common';
-import { CallJournal, type JournalClaim, type JournalKey, type JournalOutcome, type JournalStart } from '../protocol/call-journal.js';
+import { CallJournal, type JournalClaim, type JournalOutcome, type JournalStart } from '../protocol/call-journal.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ReadArguments } from './argument.reader.js';
 import { CallFailure } from './call.failure.js';
 import type { CallProgress } from './execution.scope.js';
-import { declaredKeyOf, idempotencyKeyOf } from './idempotency-key.js';
+import { declaredKeyOf, isRepeatable, journalKeyOf } from './idempotency-key.js';
 import { Interruption, untilAborted, withinTime } from './interruption.js';
 
 /** A journal that has not answered by then must not keep the run from ending. */
@@ -24,7 +24,7 @@ export class EffectGuard {
     progress.idempotencyKey = declaredKeyOf(tool, built, progress);
     const { run } = progress.scope;
     const instance = tool.entity && { instanceId: tool.entity.instanceId };
-    const start = { ...keyOf(progress), runId: run.runId, declaredId: tool.spec.declaredId, ...instance, args: canonical };
+    const start = { ...journalKeyOf(progress), runId: run.runId, declaredId: tool.spec.declaredId, ...instance, args: canonical };
     const claim = await this.begin(tool, start, progress);
     switch (claim.status) {
       case 'started':
@@ -32,7 +32,7 @@ export class EffectGuard {
       case 'finished':
         return claim.outcome;
       case 'in_progress':
-        if (progress.request.mayHaveRun && tool.idempotencyKey) return undefined; // whoever performs it knows the key again
+        if (progress.request.mayHaveRun && isRepeatable(tool)) return undefined; // whoever performs it knows the key again
         throw CallFailure.of(
           'unknown_outcome',
           'This call was begun before and nobody knows whether its effect took place. Do not repeat it; check first.',
@@ -59,13 +59,13 @@ export class EffectGuard {
   /** Keeps what the call came to. */
   async succeed(tool: Tool, outcome: JournalOutcome, progress: CallProgress): Promise<void> {
     if (tool.spec.effect === 'read_only') return;
-    await this.settle(tool, progress, () => this.journal.finish(keyOf(progress), outcome));
+    await this.settle(tool, progress, () => this.journal.finish(journalKeyOf(progress), outcome));
   }
 
   /** Keeps a failure, but for two: a call that was interrupted before it began may be made yet, and one of which nobody knows stays begun for ever. */
   async fail(tool: Tool, failure: ToolFailure, progress: CallProgress): Promise<void> {
     if (tool.spec.effect === 'read_only' || failure.code === 'unknown_outcome') return;
-    const key = keyOf(progress);
+    const key = journalKeyOf(progress);
     const hasNotBegun = failure.code === 'timeout' || failure.code === 'aborted';
     await this.settle(tool, progress, () =>
       hasNotBegun ? this.journal.release(key) : this.journal.finish(key, { status: 'failed', failure }),
@@ -87,8 +87,4 @@ function conflictText({ idempotencyKey }: CallProgress): string {
   return idempotencyKey === undefined
     ? 'This request was already used for another call, so the call was not made.'
     : 'This was already done with other arguments, so the call was not made. Check what was done before.';
-}
-
-function keyOf(progress: CallProgress): JournalKey {
-  return { tenant: progress.scope.run.tenant, idempotencyKey: idempotencyKeyOf(progress) };
 }

@@ -1,3 +1,4 @@
+import type { JournalKey } from '../protocol/call-journal.js';
 import { Secret } from '../protocol/secret.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure, unexplained } from './call.failure.js';
@@ -9,6 +10,16 @@ const SHOWN_SECRET = String(new Secret(undefined));
 /** The same for every attempt of a call: what its tool declares, else its place in the request, which is the same in every run of one request. */
 export function idempotencyKeyOf({ request, scope, idempotencyKey }: CallProgress): string {
   return idempotencyKey ?? JSON.stringify([scope.actorId ?? null, scope.requestId, request.step, request.index]);
+}
+
+/** Whether making a call again does no harm: it only reads, or whoever performs it knows it again. */
+export function isRepeatable({ spec, idempotencyKey, idempotent = false }: Tool): boolean {
+  return spec.effect === 'read_only' || idempotencyKey !== undefined || idempotent;
+}
+
+/** Whose a call is in the journal. */
+export function journalKeyOf(progress: CallProgress): JournalKey {
+  return { tenant: progress.scope.run.tenant, idempotencyKey: idempotencyKeyOf(progress) };
 }
 
 /**
