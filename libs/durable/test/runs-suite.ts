@@ -18,14 +18,15 @@ const never = (): Promise<void> => new Promise(() => undefined);
 
 /** Opens a run whose first call does not end once it has done its work. */
 async function stuck(process: DeskProcess, world: World): Promise<string> {
-  let isDone = false;
-  world.during = () => {
-    isDone = true;
-    return never();
-  };
+  const done = new Promise<void>((resolve) => {
+    world.during = () => {
+      resolve();
+      return never();
+    };
+  });
   const handle = process.loop.open({ ...alice, durable: true });
   void handle.result.catch(() => undefined);
-  while (!isDone) await new Promise((resolve) => setTimeout(resolve, 5));
+  await done;
   delete world.during;
   return handle.runId;
 }

@@ -11,27 +11,49 @@ const MOST_MESSAGES = 200;
  */
 @Injectable()
 export class MemoryConversationStore extends ConversationStore {
-  private readonly conversations = new Map<string, readonly Message[]>();
+  private readonly conversations = new Map<string, readonly Part[]>();
 
   override load(key: ConversationKey): Promise<readonly Message[]> {
-    return Promise.resolve(this.conversations.get(textOf(key)) ?? []);
+    return Promise.resolve((this.conversations.get(textOf(key)) ?? []).flatMap(({ messages }) => messages));
   }
 
-  override append(key: ConversationKey, messages: readonly Message[]): Promise<void> {
+  override append(key: ConversationKey, messages: readonly Message[], runId?: string): Promise<void> {
     const text = textOf(key);
     const before = this.conversations.get(text) ?? [];
     this.conversations.delete(text);
-    this.conversations.set(text, newest([...before, ...messages]));
+    this.conversations.set(text, newest(withPart(before, { runId, messages })));
     const [oldest] = this.conversations.keys();
     if (this.conversations.size > MOST_CONVERSATIONS && oldest !== undefined) this.conversations.delete(oldest);
     return Promise.resolve();
   }
 }
 
-/** The last messages, from a user's on, so that no call stands without its result. */
-function newest(messages: readonly Message[]): readonly Message[] {
-  if (messages.length <= MOST_MESSAGES) return messages;
-  const from = messages.findIndex(({ role }, index) => role === 'user' && index >= messages.length - MOST_MESSAGES);
+/** What one run added. */
+interface Part {
+  readonly runId: string | undefined;
+  readonly messages: readonly Message[];
+}
+
+function withPart(parts: readonly Part[], part: Part): readonly Part[] {
+  const known = part.runId === undefined ? -1 : parts.findIndex(({ runId }) => runId === part.runId);
+  return known === -1 ? [...parts, part] : parts.with(known, part);
+}
+
+/** The last parts, and of a part that is too long the last messages, from a user's on: no call stands without its result. */
+function newest(parts: readonly Part[]): readonly Part[] {
+  let room = MOST_MESSAGES;
+  const kept: Part[] = [];
+  for (const { runId, messages } of parts.toReversed()) {
+    if (room <= 0) break;
+    kept.unshift({ runId, messages: lastOf(messages, room) });
+    room -= messages.length;
+  }
+  return kept;
+}
+
+function lastOf(messages: readonly Message[], most: number): readonly Message[] {
+  if (messages.length <= most) return messages;
+  const from = messages.findIndex(({ role }, index) => role === 'user' && index >= messages.length - most);
   return from < 0 ? messages.slice(messages.findLastIndex(({ role }) => role === 'user')) : messages.slice(from);
 }
 
