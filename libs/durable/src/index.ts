@@ -8,6 +8,7 @@ export { SqlStores } from './sql.stores.js';
 export { SqlApprovalStore } from './stores/sql.approval.store.js';
 export { SqlAuditStore } from './stores/sql.audit.store.js';
 export { SqlCallJournal } from './stores/sql.call.journal.js';
+export { SqlCallTransactions } from './stores/sql.call.transactions.js';
 export { SqlConversationStore } from './stores/sql.conversation.store.js';
 export { SqlQuotaStore } from './stores/sql.quota.store.js';
 export { SqlSuspendedRunStore } from './stores/sql.suspended.run.store.js';

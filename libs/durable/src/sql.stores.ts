@@ -6,6 +6,7 @@ import { WakingApprovalStore } from './runs/waking.approval.store.js';
 import { SqlApprovalStore } from './stores/sql.approval.store.js';
 import { SqlAuditStore } from './stores/sql.audit.store.js';
 import { SqlCallJournal } from './stores/sql.call.journal.js';
+import { SqlCallTransactions } from './stores/sql.call.transactions.js';
 import { SqlConversationStore } from './stores/sql.conversation.store.js';
 import { SqlQuotaStore } from './stores/sql.quota.store.js';
 import { SqlSuspendedRunStore } from './stores/sql.suspended.run.store.js';
@@ -19,6 +20,7 @@ export class SqlStores extends ToolLoopStores {
   override readonly journal: SqlCallJournal;
   override readonly quotas: SqlQuotaStore;
   override readonly suspendedRuns: SqlSuspendedRunStore;
+  override readonly transactions: SqlCallTransactions;
 
   /** Where there are durable runs, an answered approval has its run gone on with. */
   constructor(database: Database, runs?: RunStore) {
@@ -30,5 +32,6 @@ export class SqlStores extends ToolLoopStores {
     this.journal = new SqlCallJournal(database);
     this.quotas = new SqlQuotaStore(database);
     this.suspendedRuns = new SqlSuspendedRunStore(database);
+    this.transactions = new SqlCallTransactions(database);
   }
 }

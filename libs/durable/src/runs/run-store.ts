@@ -87,7 +87,7 @@ export abstract class RunStore {
   abstract claim(runId: string): Promise<HeldRun | undefined>;
   /**
    * Keeps all of it, or rejects: with `RunLostError` where the hold does not hold. The same write twice is kept once. A run that is to wait, and was woken
-   * meanwhile, is queued instead.
+   * or cancelled meanwhile, is queued instead.
    */
   abstract write(hold: RunHold, write: RunWrite): Promise<void>;
   /** Tells that these runs go on; answers with those that are still held. */
@@ -108,6 +108,6 @@ export abstract class RunStore {
   abstract events(runId: string, page: EventPage): Promise<readonly LoopEvent[]>;
   /** Calls `changed` after something was written for the run, perhaps more often. Resolves to what ends it. */
   abstract watch(runId: string, changed: () => void): Promise<() => Promise<void>>;
-  /** Hands queued runs to `advance`, at most so many at once. Resolves to what ends it, and then waits for nobody. */
+  /** Hands queued runs to `advance`, at most so many at once, and again where it rejects. Resolves to what ends it, and then waits for nobody. */
   abstract work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>>;
 }
