@@ -3,7 +3,7 @@ import { LlmTool, ToolParam, ToolProvider, type EntitySurface } from '@toolloop/
 import { Expose } from 'class-transformer';
 import { InProcessModel, WHO, callOf, start, textOf, type BenchApplication } from './application.js';
 import { count, type Counts } from './counters.js';
-import type { Section, Suite, Value } from './report.js';
+import type { Section, Suite, Table, Value } from './report.js';
 
 const TOOLS = 500;
 const STEPS = 20;
@@ -46,20 +46,7 @@ export const surfacesSuite: Suite = {
         `Runs of ${STEPS} and of ${MORE_STEPS} steps, the first of which returns so many entities with a method each; the others call one after the other. Counted is what the`,
         'second has more than the first, by step: so what is done once, when tools come, is in neither. Nothing here depends on a clock.',
       ],
-      tables: [
-        {
-          title: 'per step',
-          columns: [
-            { key: 'surface', title: 'surface' },
-            { key: 'instances', title: 'instances', digits: 0 },
-            { key: 'compilations', title: 'schemas compiled' },
-            { key: 'stringifies', title: 'JSON.stringify' },
-            { key: 'characters', title: 'characters of it', digits: 0 },
-            { key: 'hashes', title: 'hashes' },
-          ],
-          rows,
-        },
-      ],
+      tables: [tableOf(rows)],
       targets: [
         {
           what: `schemas compiled in a step with ${TOOLS} instances`,
@@ -78,6 +65,21 @@ export const surfacesSuite: Suite = {
     };
   },
 };
+
+function tableOf(rows: readonly Row[]): Table {
+  return {
+    title: 'per step',
+    columns: [
+      { key: 'surface', title: 'surface' },
+      { key: 'instances', title: 'instances', digits: 0 },
+      { key: 'compilations', title: 'schemas compiled' },
+      { key: 'stringifies', title: 'JSON.stringify' },
+      { key: 'characters', title: 'characters of it', digits: 0 },
+      { key: 'hashes', title: 'hashes' },
+    ],
+    rows,
+  };
+}
 
 function growthOf({ surface, characters }: Row, rows: readonly Row[]): number {
   const few = rows.find((row) => row.surface === surface && row.instances < TOOLS);

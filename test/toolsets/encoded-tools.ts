@@ -25,8 +25,8 @@ function modelOf(wire: Wire, keep: (body: string) => void): LanguageModel {
     keep(typeof init?.body === 'string' ? init.body : '');
     return Promise.resolve(new Response('{"error":{"message":"Only the request counts."}}', { status: 400 }));
   };
-  if (wire === 'openai') return openai('gpt-5-mini', { apiKey: 'none', fetch: fetch as never });
-  return anthropic('claude-sonnet-4-5', { apiKey: 'none', promptCache: false, fetch: fetch as never });
+  if (wire === 'openai') return openai('gpt-5-mini', { apiKey: 'none', fetch });
+  return anthropic('claude-sonnet-4-5', { apiKey: 'none', promptCache: false, fetch });
 }
 
 /** The request is refused; it was sent all the same. */

@@ -43,7 +43,7 @@ export class ToolProviderExtractor {
       const instanceId = definition && idOf(definition, instance, run.tenant);
       if (definition && instanceId !== undefined) {
         const held = new HeldInstance(definition, instanceId, instance);
-        add.push(...bindTools(definition, held, { instanceId, depth, handles, givenBy: result.calledAs ?? result.tool.id }));
+        add.push(...bindTools(definition, held, { instanceId, depth, handles, givenBy: calledNameOf(result) }));
       }
       const warning = instanceId === undefined && this.warningFor(instance, definition);
       if (warning) warnings.set(warning.message, warning);
@@ -87,11 +87,11 @@ export class ToolProviderExtractor {
     };
   }
 
-  private foundAgain({ entities = [], tool, calledAs = tool.id }: ShownResult, { handles, depth }: ExtractionContext): Tool[] {
+  private foundAgain({ entities = [], ...result }: ShownResult, { handles, depth }: ExtractionContext): Tool[] {
     return entities.flatMap(({ prefix, instanceId }) => {
       const definition = this.catalog.entities.withPrefix(prefix);
       if (!definition?.rehydration) return [];
-      return bindTools(definition, new HeldInstance(definition, instanceId), { instanceId, depth, handles, givenBy: calledAs });
+      return bindTools(definition, new HeldInstance(definition, instanceId), { instanceId, depth, handles, givenBy: calledNameOf(result) });
     });
   }
 
@@ -127,6 +127,10 @@ export class ToolProviderExtractor {
       message: `${name} is marked @ToolProvider() but not known, so its tools were not added. List it in ToolLoopModule.forFeature({ entities: [${name}] }).`,
     };
   }
+}
+
+function calledNameOf({ calledAs, tool }: ShownResult): string {
+  return calledAs ?? tool.id;
 }
 
 function keyOf(prefix: string, instanceId: string): string {

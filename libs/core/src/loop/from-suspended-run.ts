@@ -1,5 +1,4 @@
 import type { SavedApprovals } from '../execution/run.approvals.js';
-import type { SavedTombstones } from '../catalog/tombstones.js';
 import type { SavedHandles } from '../injection/entity.handles.js';
 import type { SavedInstances } from '../injection/run.instances.js';
 import type { SavedTools } from '../injection/saved.tools.js';

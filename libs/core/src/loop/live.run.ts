@@ -87,15 +87,15 @@ export class LiveRun {
     readonly emit: (event: LoopEventBody) => void | Promise<void>,
   ) {
     const { saved } = start.resumed ?? {};
-    const { handles, counter, flow, spending, use } = plan.within ? sharedWith(plan.within, plan, saved) : ownOf(plan, saved);
-    this.handles = handles;
-    this.counter = counter;
-    this.flow = flow;
-    this.spending = spending;
-    this.use = use;
+    const accounts = plan.within ? sharedWith(plan.within, plan, saved) : ownOf(plan, saved);
+    this.handles = accounts.handles;
+    this.instances = accounts.instances;
+    this.sentTools = new SentTools(accounts.sentBefore);
+    this.counter = accounts.counter;
+    this.flow = accounts.flow;
+    this.spending = accounts.spending;
+    this.use = accounts.use;
     this.roles = new RunRoles(plan.execution, plan.rolesNow, saved?.roles ?? plan.assumed, plan.within?.live.roles);
-    this.instances = new RunInstances(saved?.instances ?? plan.within?.live.instances.save());
-    this.sentTools = new SentTools(saved?.sentTools);
     this.reserve = plan.injection.reserve;
     const asked = saved?.pending ? [assistantMessage(saved.pending.answer)] : [];
     this.callIds = new CallIds([...start.history, ...asked], plan.execution.limits.toolCallIdLength);
@@ -167,12 +167,17 @@ export class LiveRun {
 }
 
 /** What a run counts and knows, beside its state. */
-type RunAccounts = Pick<LiveRun, 'handles' | 'counter' | 'spending' | 'use'> & { readonly flow: MessageFlow };
+type RunAccounts = Pick<LiveRun, 'handles' | 'instances' | 'counter' | 'spending' | 'use'> & {
+  readonly flow: MessageFlow;
+  readonly sentBefore: readonly string[] | undefined;
+};
 
 function ownOf({ execution: { limits } }: RunPlan, saved: SavedRun | undefined): RunAccounts {
   const spending = ledgerOf(saved);
   return {
     handles: new RunEntityHandles(saved?.handles),
+    instances: new RunInstances(saved?.instances),
+    sentBefore: saved?.sentTools,
     counter: new CallCounter(limits, saved?.counts),
     flow: MessageFlow.of([]),
     spending,
@@ -182,9 +187,11 @@ function ownOf({ execution: { limits } }: RunPlan, saved: SavedRun | undefined):
 
 /** A sub-run knows entities by the same names, and what it does the run around it has done. */
 function sharedWith({ live, flow }: RunPlace, { execution: { limits } }: RunPlan, saved: SavedRun | undefined): RunAccounts {
-  const { handles, counter, spending, use } = live;
+  const { handles, instances, counter, spending, use } = live;
   return {
     handles,
+    instances: new RunInstances(saved?.instances ?? instances.save()),
+    sentBefore: saved?.sentTools,
     counter: new CallCounter(limits, saved?.counts, counter),
     flow: MessageFlow.within(flow),
     spending,

@@ -104,23 +104,23 @@ describe('where nothing is said of the surface, a run', () => {
   });
 });
 
-describe('the surface', () => {
-  async function surfaceOf(said: { readonly [Level in 'app' | 'loop' | 'run']?: EntitySurface }): Promise<string | undefined> {
-    const model = new ScriptedModel([calls(call('crm__searchCustomers', { name: 'x' })), text('Done.')]);
-    const { app, loop, run } = said;
-    const module = await Test.createTestingModule({
-      imports: [
-        ToolLoopModule.forRoot({ model, policy: policies.allowAll, ...(app && { surface: app }) }),
-        ToolLoopModule.forFeature({ entities: [Customer], loops: { desk: loop ? { surface: loop } : {} } }),
-      ],
-      providers: [CrmTools],
-    }).compile();
-    await module.init();
-    await module.get<ToolLoopService>(toolLoopToken('desk')).run(ask(run && { surface: run }));
-    await module.close();
-    return model.requests[1]?.toolIds.find((id) => /^customer|^entity/.test(id));
-  }
+async function surfaceOf(said: { readonly [Level in 'app' | 'loop' | 'run']?: EntitySurface }): Promise<string | undefined> {
+  const model = new ScriptedModel([calls(call('crm__searchCustomers', { name: 'x' })), text('Done.')]);
+  const { app, loop, run } = said;
+  const module = await Test.createTestingModule({
+    imports: [
+      ToolLoopModule.forRoot({ model, policy: policies.allowAll, ...(app && { surface: app }) }),
+      ToolLoopModule.forFeature({ entities: [Customer], loops: { desk: loop ? { surface: loop } : {} } }),
+    ],
+    providers: [CrmTools],
+  }).compile();
+  await module.init();
+  await module.get<ToolLoopService>(toolLoopToken('desk')).run(ask(run && { surface: run }));
+  await module.close();
+  return model.requests[1]?.toolIds.find((id) => /^customer|^entity/.test(id));
+}
 
+describe('the surface', () => {
   it.each<[string, Parameters<typeof surfaceOf>[0], string]>([
     ['nobody', {}, 'customer_c-1_getAverageSpend'],
     ['the application', { app: 'grouped' }, 'customer__getAverageSpend'],

@@ -87,9 +87,19 @@ describe('what can be called on the entities of a result', () => {
   it.each<[string, Partial<LoopRequest>]>([
     ['nothing is injected', { injection: false }],
     ['it is too deep', { limits: { injectionDepth: 0 } }],
-    ['there is no room', { limits: { injectedTools: 1 } }],
+    ['there is no room', { limits: { injectedInstances: 0 } }],
+    ['there is no room for names', { limits: { injectedTools: 1 }, surface: 'named' }],
   ])('is nothing where %s', async (_what, request) => {
     expect(parsed(await shown([find('customer')], () => new Customer('a', 'Ann'), wanted, request))).not.toHaveProperty(operations);
+  });
+
+  it.each<[NonNullable<LoopRequest['surface']>, string]>([
+    ['grouped', 'customer__getAverageSpend({"id":"a b"})'],
+    ['dispatcher', 'entity__call({"entity":"customer","id":"a b","method":"getAverageSpend"})'],
+    ['named', 'customer_h1_getAverageSpend'],
+  ])('is what is called over the surface %s', async (surface, expected) => {
+    const read = parsed(await shown([find('customer')], () => new Customer('a b', 'Ann'), wanted, { surface }));
+    expect(read[operations]).toContain(expected);
   });
 
   it('leaves out what policy denies by the time the result is read', async () => {

@@ -143,9 +143,10 @@ describe('the same arguments come to the same, over every surface', () => {
   });
 });
 
-describe('what means no instance', () => {
-  const look = (id: string): SaidCall => ({ prefix: 'box', id, method: 'look' });
+const look = (id: string): SaidCall => ({ prefix: 'box', id, method: 'look' });
+const dispatched = (entity: string, method: string) => ({ name: 'entity__call', arguments: JSON.stringify({ entity, id: 'a', method }) });
 
+describe('what means no instance', () => {
   it.each(['grouped', 'dispatcher'] as const)('is told the closest over the surface %s, and nothing is made', async (surface) => {
     const near = new ScriptedModel([show('box-1,box-2'), calls(over(surface, look('box_1'))), text('Done.')]);
     const { messages, toolCalls } = await (await open()).open(ask({ model: near, surface, context: { act: boxes } })).result;
@@ -186,8 +187,7 @@ describe('what means no instance', () => {
   });
 
   it('a name of the prototype is no method and no entity', async () => {
-    const said = (entity: string, method: string) => ({ name: 'entity__call', arguments: JSON.stringify({ entity, id: 'a', method }) });
-    const model = new ScriptedModel([show('a'), calls(said('box', 'constructor'), said('__proto__', 'look')), text('Done.')]);
+    const model = new ScriptedModel([show('a'), calls(dispatched('box', 'constructor'), dispatched('__proto__', 'look')), text('Done.')]);
     const { toolCalls } = await (await open()).open(ask({ model, surface: 'dispatcher', context: { act: boxes } })).result;
     expect(toolCalls.slice(1).map(({ error }) => error?.code)).toEqual(['unknown_tool', 'invalid_args']);
   });

@@ -26,9 +26,10 @@ const allowAll: Policy = { allow: ['*'], flow: 'off' };
 const spend = (id: string): SaidCall => ({ prefix: 'customer', id, method: 'getAverageSpend' });
 const cancel = (id: string): SaidCall => ({ prefix: 'order', id, method: 'cancel' });
 
+const secretOf = (tenant: string) => `${tenant}-7`;
+
 describe.each(SURFACES)('two tenants at once, over the surface %s,', (surface) => {
   it('hold their own instances, and no guess leads to those of the other', async () => {
-    const secretOf = (tenant: string) => `${tenant}-7`;
     const act = (key: string, { tenant }: { readonly tenant: string }) =>
       new Customer(key === 'own' ? secretOf(tenant) : 'same', key, tenant);
     const loop = await openShop(new ScriptedModel([]), { policy: allowAll });
@@ -63,9 +64,10 @@ describe.each(SURFACES)('two tenants at once, over the surface %s,', (surface) =
   });
 });
 
+const orders = (key: string) => key.split(',').map((id) => new Order(id, 1));
+
 describe.each(SURFACES)('an approval, over the surface %s,', (surface) => {
   const policy: Policy = { ...allowAll, requireApproval: [{ tools: ['order_*_cancel'] }] };
-  const orders = (key: string) => key.split(',').map((id) => new Order(id, 1));
 
   async function waiting(...said: ScriptedCall[]) {
     const module = await openModule(new ScriptedModel([show('o-1,o-2'), calls(...said), text('Done.')]), { policy });
@@ -125,12 +127,13 @@ class Vault {
   }
 }
 
+const vaults = (key: string) => new Vault(key);
+
 afterEach(() => {
   Vault.isOpen = true;
 });
 
 describe.each(SURFACES)('over the surface %s', (surface) => {
-  const vaults = (key: string) => new Vault(key);
   const opening: SaidCall = { prefix: 'vault', id: 'v1', method: 'open', args: '{"pin":"1234"}' };
 
   async function playVault(said: ScriptedCall, request: Partial<LoopRequest>, shop: object = {}) {
