@@ -87,14 +87,16 @@ export class LiveRun {
     readonly emit: (event: LoopEventBody) => void | Promise<void>,
   ) {
     const { saved } = start.resumed ?? {};
-    const { handles, counter, flow, spending, use } = plan.within ? sharedWith(plan.within, plan, saved) : ownOf(plan, saved);
+    const { handles, counter, flow, spending, use, roles, instances } = plan.within
+      ? sharedWith(plan.within, plan, saved)
+      : ownOf(plan, saved);
     this.handles = handles;
     this.counter = counter;
     this.flow = flow;
     this.spending = spending;
     this.use = use;
-    this.roles = new RunRoles(plan.execution, plan.rolesNow, saved?.roles ?? plan.assumed, plan.within?.live.roles);
-    this.instances = new RunInstances(saved?.instances ?? plan.within?.live.instances.save());
+    this.roles = roles;
+    this.instances = instances;
     this.sentTools = new SentTools(saved?.sentTools);
     this.reserve = plan.injection.reserve;
     const asked = saved?.pending ? [assistantMessage(saved.pending.answer)] : [];
@@ -167,12 +169,16 @@ export class LiveRun {
 }
 
 /** What a run counts and knows, beside its state. */
-type RunAccounts = Pick<LiveRun, 'handles' | 'counter' | 'spending' | 'use'> & { readonly flow: MessageFlow };
+type RunAccounts = Pick<LiveRun, 'handles' | 'counter' | 'spending' | 'use' | 'roles' | 'instances'> & { readonly flow: MessageFlow };
 
-function ownOf({ execution: { limits } }: RunPlan, saved: SavedRun | undefined): RunAccounts {
+function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
+  const { execution, rolesNow, assumed } = plan;
+  const { limits } = execution;
   const spending = ledgerOf(saved);
   return {
     handles: new RunEntityHandles(saved?.handles),
+    instances: new RunInstances(saved?.instances),
+    roles: new RunRoles(execution, rolesNow, saved?.roles ?? assumed),
     counter: new CallCounter(limits, saved?.counts),
     flow: MessageFlow.of([]),
     spending,
@@ -181,10 +187,13 @@ function ownOf({ execution: { limits } }: RunPlan, saved: SavedRun | undefined):
 }
 
 /** A sub-run knows entities by the same names, and what it does the run around it has done. */
-function sharedWith({ live, flow }: RunPlace, { execution: { limits } }: RunPlan, saved: SavedRun | undefined): RunAccounts {
-  const { handles, counter, spending, use } = live;
+function sharedWith({ live, flow }: RunPlace, { execution, rolesNow }: RunPlan, saved: SavedRun | undefined): RunAccounts {
+  const { handles, instances, counter, spending, use, roles } = live;
+  const { limits } = execution;
   return {
     handles,
+    instances: new RunInstances(saved?.instances ?? instances.save()),
+    roles: new RunRoles(execution, rolesNow, saved?.roles, roles),
     counter: new CallCounter(limits, saved?.counts, counter),
     flow: MessageFlow.within(flow),
     spending,
