@@ -1,7 +1,10 @@
-import { afterAll, beforeAll, describe, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, it, jest } from '@jest/globals';
 import { JobQueue, SqlDirectiveStore, openDatabase, type Database } from '@toolloop/durable';
 import { directiveStoreContract } from '@toolloop/testing';
 import { createFolder } from './databases.js';
+
+// PGlite makes a database in seconds, and takes all of a busy machine for it.
+jest.setTimeout(60_000);
 
 let folder: Awaited<ReturnType<typeof createFolder>>;
 let database: Database;
@@ -34,5 +37,5 @@ directiveStoreContract(
       close: () => close().then(() => folder.drop()),
     };
   },
-  { describe, it: (name, body) => it(name, body, 30_000), beforeAll: (body) => beforeAll(body, 30_000), afterAll },
+  { describe, it, beforeAll, afterAll },
 );

@@ -1,7 +1,9 @@
-import { afterAll, beforeAll, it } from '@jest/globals';
+import { afterAll, beforeAll, it, jest } from '@jest/globals';
 import { JobQueue, SqlDirectiveStore, openDatabase, type Database } from '@toolloop/durable';
 import { directiveStoreContract } from '@toolloop/testing';
 import { createServerDatabase, describePostgres } from './databases.js';
+
+jest.setTimeout(60_000); // what is due is looked for by polling
 
 const opened: { readonly database: Database; readonly jobs: JobQueue }[] = [];
 
@@ -25,5 +27,5 @@ directiveStoreContract(
     };
     return { store: await open(url), other: await open(url), reopen: () => open(url), close };
   },
-  { describe: describePostgres, it: (name, body) => it(name, body, 30_000), beforeAll, afterAll },
+  { describe: describePostgres, it, beforeAll, afterAll },
 );
