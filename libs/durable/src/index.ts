@@ -2,6 +2,7 @@ export { Database } from './database/database.js';
 export type { DatabaseConnection, DatabaseDriver, SqlSession, SqlValue } from './database/database-driver.js';
 export { DurableModule } from './durable.module.js';
 export type { DurableOptions, FolderOptions, MemoryOptions, Retention, ServerOptions } from './durable.options.js';
+export { SqlDirectiveStore } from './directives/sql.directive.store.js';
 export { openDatabase } from './open-database.js';
 export { RetentionSweep } from './retention.js';
 export { SqlStores } from './sql.stores.js';
