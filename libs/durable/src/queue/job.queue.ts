@@ -85,8 +85,9 @@ export class JobQueue implements OnApplicationShutdown {
       );
   }
 
+  /** Of two processes that make pg-boss's tables at once one may be told that they are there already; then they are. */
   private started(): Promise<PgBoss> {
-    this.starting ??= this.database.outside(() => this.start());
+    this.starting ??= this.database.outside(() => this.start().catch(() => this.start()));
     return this.starting;
   }
 
