@@ -30,6 +30,10 @@ export class MemoryRunStore extends RunStore {
   private readonly watchers = new Set<{ readonly runId: string; changed(): void }>();
   private readonly workers = new Set<() => void>();
 
+  override open(): Promise<void> {
+    return Promise.resolve();
+  }
+
   override add({ entries = [], ...run }: NewRun, status: 'running' | 'queued'): Promise<RunHold> {
     if (this.runs.has(run.runId)) return Promise.reject(new Error(`There is a run ${run.runId} already.`));
     const at = new Date().toISOString();

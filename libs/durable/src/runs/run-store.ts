@@ -81,6 +81,8 @@ export class RunLostError extends Error {
 
 /** The port that keeps durable runs, and tells whoever has room which of them to go on with. Every method is one atomic operation. */
 export abstract class RunStore {
+  /** Makes ready what it needs; called once, when the application starts and outside of any transaction. */
+  abstract open(): Promise<void>;
   /** `running` for the process that adds it, `queued` for whoever has room. Rejects for an id that is there. */
   abstract add(run: NewRun, status: 'running' | 'queued'): Promise<RunHold>;
   /** Takes a run that is queued; undefined where it is not. */

@@ -49,6 +49,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
   }
 
   async onApplicationBootstrap(): Promise<void> {
+    await this.store.open();
     const { concurrency, heartbeatMs } = this.options;
     if (concurrency > 0) this.stopWork = await this.store.work((runId) => this.advance(runId), concurrency);
     this.timer = setInterval(() => void this.beat(), heartbeatMs);

@@ -46,6 +46,10 @@ export class SqlRunStore extends RunStore {
     super();
   }
 
+  override open(): Promise<void> {
+    return this.ready();
+  }
+
   override async add({ runId, entries = [], ...run }: NewRun, status: 'running' | 'queued'): Promise<RunHold> {
     await this.ready();
     await this.database.transaction(async () => {
