@@ -13,9 +13,8 @@ export class RunEvents {
     private readonly closing: Closing,
   ) {}
 
-  /** The run's events behind `after`, until it has ended. Rejects for a run that is not the reader's, before anything is sent. */
-  async follow(runId: string, reader: RunReader<User>, after: number): Promise<Observable<MessageEvent>> {
-    await this.runs.get(runId, reader);
+  /** The run's events behind `after`, until it has ended. For a run that is not the reader's it fails before anything is sent. */
+  follow(runId: string, reader: RunReader<User>, after: number): Observable<MessageEvent> {
     return this.runs.watch(runId, reader, after).pipe(takeUntil(this.closing.closed$), toSse());
   }
 

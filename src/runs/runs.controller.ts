@@ -46,7 +46,7 @@ export class RunsController {
 
   @Sse(':runId/events')
   @UseGuards(TicketGuard)
-  watch(
+  async watch(
     @Param('runId') runId: string,
     @Query(CHECKED_QUERY) { after }: EventsFrom,
     @LastEventId() lastEventId: number | undefined,

@@ -28,16 +28,6 @@ async function untilItWaits(desk: ServedDesk, runId: string): Promise<void> {
   }
 }
 
-/** The ids that later lines name. */
-async function learn(answer: string, known: Map<string, string>, desk: ServedDesk): Promise<void> {
-  const [, approval] = /"approvalId":"([^"]+)"/.exec(answer) ?? [];
-  const [, run] = /^\{"runId":"([^"]+)"/.exec(answer) ?? [];
-  if (approval !== undefined) known.set('APPROVAL', approval);
-  if (run === undefined) return;
-  known.set('RUN', run);
-  await untilItWaits(desk, run);
-}
-
 it('a run that outlives its process goes the way the README shows', async () => {
   folder = await mkdtemp(join(tmpdir(), 'toolloop-walk-'));
   const shell = fencesOf(README, 'sh').find((one) => one.includes('DATA_DIR')) ?? '';
@@ -53,7 +43,13 @@ it('a run that outlives its process goes the way the README shows', async () => 
     if (!desk) throw new Error('The walk begins with a start.');
     const answer = await answerTo(request, desk, known);
     lines.push(...answer.split('\n'));
-    await learn(answer, known, desk);
+    const [, approval] = /"approvalId":"([^"]+)"/.exec(answer) ?? [];
+    const [, run] = /^\{"runId":"([^"]+)"/.exec(answer) ?? [];
+    if (approval !== undefined) known.set('APPROVAL', approval);
+    if (run !== undefined) {
+      known.set('RUN', run);
+      await untilItWaits(desk, run);
+    }
   }
   const shown = fencesOf(README, 'text')[3] ?? '';
   expect(shown).toContain('run-end');
