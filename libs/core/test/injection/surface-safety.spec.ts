@@ -28,10 +28,10 @@ const cancel = (id: string): SaidCall => ({ prefix: 'order', id, method: 'cancel
 
 const secretOf = (tenant: string) => `${tenant}-7`;
 
+const act = (key: string, { tenant }: { readonly tenant: string }) => new Customer(key === 'own' ? secretOf(tenant) : 'same', key, tenant);
+
 describe.each(SURFACES)('two tenants at once, over the surface %s,', (surface) => {
   it('hold their own instances, and no guess leads to those of the other', async () => {
-    const act = (key: string, { tenant }: { readonly tenant: string }) =>
-      new Customer(key === 'own' ? secretOf(tenant) : 'same', key, tenant);
     const loop = await openShop(new ScriptedModel([]), { policy: allowAll });
     const tenants = Array.from({ length: 6 }, (_, index) => (index % 2 === 0 ? 'acme' : 'globex'));
     const runs = tenants.map((tenant) => {
