@@ -22,7 +22,9 @@ async function holds(condition: StopCondition, step: FinishedStep, name: string,
   const link = linkSignal(live.signal, { ms, message: `The stop condition ${name} did not answer within ${ms} ms.` });
   try {
     const asking = Promise.resolve(step).then(condition); // so that what it throws at once is a rejection like any
-    return (await untilAborted<unknown>(asking, link.signal)) === true;
+    const answer = await untilAborted<unknown>(asking, link.signal);
+    if (typeof answer !== 'boolean') throw new TypeError(`It answered with ${typeof answer}, not with true or false.`);
+    return answer;
   } catch (error) {
     if (live.signal.aborted) throw error;
     throw new RunFault('stop_condition', `The stop condition ${name} failed.`, { cause: error });

@@ -1,3 +1,4 @@
+import { ConfigurationError } from '../protocol/errors.js';
 import { isNamed } from '../injection/result-trigger.js';
 import type { StopCondition } from '../protocol/stop-condition.js';
 
@@ -19,7 +20,12 @@ function named(name: string, condition: StopCondition): StopCondition {
   return Object.defineProperty(condition, 'name', { value: name });
 }
 
-/** One, several or none, as a list. */
+/** One, several or none, as a list. Throws a `ConfigurationError` for what is no condition: it would never hold. */
 export function stopConditionsOf(...given: readonly (StopCondition | readonly StopCondition[] | undefined)[]): readonly StopCondition[] {
-  return given.flatMap((stopWhen) => stopWhen ?? []);
+  const conditions = given.flatMap((stopWhen) => stopWhen ?? []);
+  const wrong: readonly unknown[] = conditions.filter((condition: unknown) => typeof condition !== 'function');
+  if (wrong.length === 0) return conditions;
+  throw new ConfigurationError([
+    { at: 'stopWhen', problem: 'A stop condition is no function.', remedy: 'Give calledTool(…), maxSteps(…) or a function of the step.' },
+  ]);
 }

@@ -1,5 +1,6 @@
 import { ModelError } from '../protocol/errors.js';
 import type { LanguageModel, ModelEvent, ModelRequest } from '../protocol/language-model.js';
+import { NO_USAGE, addUsage, type Usage } from '../protocol/usage.js';
 
 /** Events that show nobody anything: behind them a model can still be asked again. */
 const SILENT: ReadonlySet<ModelEvent['type']> = new Set<ModelEvent['type']>(['usage', 'model']);
@@ -10,8 +11,19 @@ const SILENT: ReadonlySet<ModelEvent['type']> = new Set<ModelEvent['type']>(['us
  */
 export class Attempt {
   private shown = false;
+  private reported = NO_USAGE;
 
-  constructor(private readonly model: LanguageModel) {}
+  /** `before`: what attempts in the same place had used, which is used all the same. */
+  constructor(
+    private readonly model: LanguageModel,
+    private readonly before: Usage = NO_USAGE,
+  ) {}
+
+  /** What this attempt and those before it have reported. */
+  get spent(): Usage {
+    if (this.before === NO_USAGE) return this.reported;
+    return this.reported === NO_USAGE ? this.before : addUsage(this.before, this.reported);
+  }
 
   get hasShown(): boolean {
     return this.shown;
@@ -20,7 +32,8 @@ export class Attempt {
   /** Throws what the model throws, and a retryable `ModelError` for an answer that broke off before it began. */
   async *read(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const held: ModelEvent[] = [];
-    for await (const event of this.model.stream(request, signal)) {
+    for await (const said of this.model.stream(request, signal)) {
+      const event = this.counted(said);
       if (!this.shown && SILENT.has(event.type)) {
         held.push(event);
         continue;
@@ -28,12 +41,24 @@ export class Attempt {
       if (!this.shown) {
         if (event.type === 'finish' && event.reason === 'incomplete') throw brokenOff(this.model);
         this.shown = true;
+        if (this.before !== NO_USAGE) yield { type: 'usage', usage: this.spent };
         yield* held.splice(0);
       }
       yield event;
     }
     if (!this.shown && !signal.aborted) throw brokenOff(this.model);
   }
+
+  private counted(event: ModelEvent): ModelEvent {
+    if (event.type !== 'usage') return event;
+    this.reported = event.usage;
+    return { type: 'usage', usage: this.spent };
+  }
+}
+
+/** The last failure of all is told with what all of them have used. */
+export function* usageOf({ hasShown, spent }: Attempt): Generator<ModelEvent, void, undefined> {
+  if (!hasShown && spent !== NO_USAGE) yield { type: 'usage', usage: spent };
 }
 
 function brokenOff({ provider, modelId }: LanguageModel): ModelError {

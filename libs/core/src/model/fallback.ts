@@ -1,6 +1,7 @@
 import { ConfigurationError, ModelError } from '../protocol/errors.js';
 import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '../protocol/language-model.js';
-import { Attempt } from './attempt.js';
+import { Attempt, usageOf } from './attempt.js';
+import { NO_USAGE } from '../protocol/usage.js';
 import { fitted, takesMedia } from './request.fitting.js';
 
 export interface FallbackOptions {
@@ -49,14 +50,19 @@ class FallbackModel extends LanguageModel {
     const able = this.models.filter(({ capabilities }) => takesMedia(request.messages, capabilities));
     // Where no model takes all of it, each is shown what it takes.
     const candidates = able.length > 0 ? able : this.models;
+    let spent = NO_USAGE;
     for (const [index, model] of candidates.entries()) {
-      const attempt = new Attempt(model);
+      const attempt = new Attempt(model, spent);
       try {
         yield* introduced(model, attempt.read(fitted(request, model), signal));
         return;
       } catch (error) {
         const canGoOn = error instanceof ModelError && !attempt.hasShown && !signal.aborted && index < candidates.length - 1;
-        if (!canGoOn || !this.canGoOn(error)) throw error;
+        if (!canGoOn || !this.canGoOn(error)) {
+          yield* usageOf(attempt);
+          throw error;
+        }
+        ({ spent } = attempt);
       }
     }
   }

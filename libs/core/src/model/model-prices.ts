@@ -24,8 +24,10 @@ export function priceOf(
 
 /** What is wrong with prices. */
 export function priceFindings(prices: ModelPrices, at: string): readonly Finding[] {
-  return Object.entries(prices).flatMap(([model, price]) => {
-    const { inputPerMillion, outputPerMillion, ...others }: ModelPrice = price;
+  return Object.entries(prices).flatMap(([model, price]: [string, ModelPrice | null]) => {
+    if (typeof price !== 'object' || price === null)
+      return [{ at, problem: `The price of ${model} is ${String(price)}.`, remedy: `It has ${FIELDS.join(', ')}.` }];
+    const { inputPerMillion, outputPerMillion, ...others } = price;
     const given: Readonly<Record<string, unknown>> = { inputPerMillion, outputPerMillion, ...others };
     return Object.entries(given).flatMap(([name, value]) => {
       if (!FIELDS.includes(name))

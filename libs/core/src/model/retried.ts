@@ -1,6 +1,7 @@
 import { ModelError } from '../protocol/errors.js';
 import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '../protocol/language-model.js';
-import { Attempt } from './attempt.js';
+import { Attempt, usageOf } from './attempt.js';
+import { NO_USAGE } from '../protocol/usage.js';
 import { pause } from './waiting.js';
 
 export interface RetryOptions {
@@ -36,14 +37,19 @@ class RetriedModel extends LanguageModel {
 
   async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const { attempts = 3 } = this.options;
+    let spent = NO_USAGE;
     for (let count = 1; !signal.aborted; count += 1) {
-      const attempt = new Attempt(this.model);
+      const attempt = new Attempt(this.model, spent);
       try {
         yield* attempt.read(request, signal);
         return;
       } catch (error) {
         const wait = attempt.hasShown || count >= attempts ? undefined : this.waitFor(error, count);
-        if (wait === undefined) throw error;
+        if (wait === undefined) {
+          yield* usageOf(attempt);
+          throw error;
+        }
+        ({ spent } = attempt);
         await pause(wait, signal);
       }
     }

@@ -41,10 +41,6 @@ describe('fallback', () => {
     ['is not reached', fails(new ModelError('connect ECONNREFUSED', { retryable: true }))],
     ['has no such model', fails(new ModelError('No such model.', { status: 404 }))],
     ['refuses the key', fails(new ModelError('No.', { status: 401 }))],
-    [
-      'fails after it counted tokens',
-      { ...events([{ type: 'usage', usage: { inputTokens: 1, outputTokens: 0 } }]), ending: fails(busy).ending },
-    ],
     ['breaks off before its first word', cut()],
     ['ends incomplete before its first word', events([{ type: 'finish', reason: 'incomplete' }])],
   ])('asks the next where one %s', async (_why, turn) => {
