@@ -3,7 +3,9 @@ export default {
   rootDir: '.build',
   transform: {},
   testMatch: ['<rootDir>/test/**/*.spec.js', '<rootDir>/test/**/*.e2e-spec.js', '<rootDir>/libs/*/test/**/*.spec.js'],
-  moduleNameMapper: { '^@toolloop/(core|wire|openai|anthropic|offline|toolbox|durable|ui-stream|testing)$': '<rootDir>/libs/$1/src/index.js' },
+  moduleNameMapper: {
+    '^@toolloop/(core|wire|openai|anthropic|offline|toolbox|durable|ui-stream|testing)$': '<rootDir>/libs/$1/src/index.js',
+  },
   coverageProvider: 'v8',
   coverageDirectory: '<rootDir>/../coverage',
   collectCoverageFrom: ['src/**/*.js', 'libs/*/src/**/*.js'],

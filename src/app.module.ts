@@ -20,6 +20,7 @@ import { RefundsModule } from './refunds/refunds.module.js';
 import { RunsModule } from './runs/runs.module.js';
 import { SettingsModule } from './settings.module.js';
 import { SETTINGS, type Settings } from './settings.js';
+import { StorageModule } from './storage/storage.module.js';
 import { calendarDay } from './time/calendar-day.js';
 import { Clock } from './time/clock.js';
 
@@ -35,6 +36,7 @@ const MOST_INJECTED = 64;
 @Module({
   imports: [
     SettingsModule,
+    StorageModule,
     ToolLoopModule.forRootAsync({
       imports: [ModelModule, DeskModule, SettingsModule],
       inject: [LanguageModel, Clock, SETTINGS],

@@ -17,8 +17,9 @@ try {
   });
   configure(app);
   app.enableShutdownHooks([], { useProcessExit: true });
-  await app.listen(app.get<Settings>(SETTINGS).port, HOST);
-  process.stdout.write(welcome(await app.getUrl(), app.get(LanguageModel)));
+  const settings = app.get<Settings>(SETTINGS);
+  await app.listen(settings.port, HOST);
+  process.stdout.write(welcome(await app.getUrl(), app.get(LanguageModel), settings));
 } catch (error) {
   process.stderr.write(`${failureOf(error)}\n`);
   process.exit(1);

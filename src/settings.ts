@@ -7,6 +7,10 @@ export interface Settings {
   readonly allowedOrigins: readonly string[];
   /** Signs the audit; at least 32 bytes. Absent: a random one does. */
   readonly auditKey?: string;
+  /** A PostgreSQL server to keep things on, which several processes may share. */
+  readonly databaseUrl?: string;
+  /** A folder to keep things in, where there is no server. Absent as well: they are kept in memory. */
+  readonly dataDir?: string;
   /** Absent: the offline model answers. */
   readonly openai?: OpenAiSettings;
 }
@@ -32,8 +36,15 @@ export function settingsFrom(env: NodeJS.ProcessEnv): Settings {
     allowedHosts: listFrom(env['ALLOWED_HOSTS']),
     allowedOrigins: listFrom(env['ALLOWED_ORIGINS']),
     ...(auditKey && { auditKey }),
+    ...storageFrom(env),
     ...(openai && { openai }),
   };
+}
+
+function storageFrom(env: NodeJS.ProcessEnv): Pick<Settings, 'databaseUrl' | 'dataDir'> {
+  const databaseUrl = env['DATABASE_URL'];
+  const dataDir = env['DATA_DIR'];
+  return { ...(databaseUrl && { databaseUrl }), ...(dataDir && { dataDir }) };
 }
 
 function openAiFrom(env: NodeJS.ProcessEnv): OpenAiSettings | undefined {

@@ -1,59 +1,84 @@
+import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import type { ApprovalRecord, AuditEntry } from '@toolloop/core';
-import { SqlStores, openDatabase, type Database } from '@toolloop/durable';
+import { SqlStores, openDatabase, type Database, type DurableOptions } from '@toolloop/durable';
+import { measureRuns, type RunFigures } from './durable-runs.js';
 import type { Section, Skip, Suite, Table } from './report.js';
-import { compare, repeat, type Contender, type Samples } from './sampling.js';
+import { compare, median, repeat, type Contender, type Samples } from './sampling.js';
 
 const TIMES = 50;
 const SERVER = process.env['TOOLLOOP_TEST_POSTGRES'];
 
-/** What it costs to keep things in a database. */
+/** What it costs to keep things in a database, and runs. */
 export const durableSuite: Suite = {
   name: 'durable',
   async run(): Promise<Section> {
     const skipped: Skip[] = SERVER === undefined ? [{ what: 'PostgreSQL', why: 'TOOLLOOP_TEST_POSTGRES is not set' }] : [];
-    const tables = [await onPglite(), ...(SERVER === undefined ? [] : [await onPostgres(SERVER)])];
+    const measured = [await onPglite(), ...(SERVER === undefined ? [] : [await onPostgres(SERVER)])];
     return {
-      title: 'keeping things',
+      title: 'keeping things, and runs',
       method: [
         `One after the other, ${TIMES} in a sample, by the clock: the database's time counts. Medians of the rounds; × insert is the median of the ratios within a round.`,
         'A plain insert is one row of 200 bytes by the same handle, committed by itself. PGlite is in a folder, and does not sync to the disk.',
+        'Steps: runs of 50, kept and not kept, in one application with one journal; beginning and end of the run are shared out. The model takes no time.',
+        'Waiting runs: some that were suspended here, and copies of one in the database. CPU of the whole process, database included where it is PGlite, over ten seconds.',
+        'A start: the median of five processes that open a folder with a database in it.',
       ],
-      tables,
-      targets: [],
+      tables: measured.flatMap(({ tables }) => tables),
+      targets: measured.flatMap(({ targets }) => targets),
       skipped,
     };
   },
 };
 
-async function onPglite(): Promise<Table> {
+async function onPglite(): Promise<RunFigures> {
   const folder = await mkdtemp(join(tmpdir(), 'toolloop-bench-'));
-  const database = await openDatabase({ dataDir: join(folder, 'data') });
+  const dataDir = join(folder, 'data');
   try {
-    return await measure('PGlite', database);
+    const stores = await measureStores('PGlite', { dataDir });
+    const runs = await measureRuns('PGlite', { dataDir });
+    const start = { what: 'PGlite: a start on a folder that is there', value: await startOn(dataDir), unit: 'ms', atMost: 1_000 };
+    return { tables: [stores, ...runs.tables], targets: [...runs.targets, start] };
   } finally {
-    await database.close();
     await rm(folder, { recursive: true });
   }
 }
 
+async function startOn(dataDir: string): Promise<number> {
+  const script = fileURLToPath(new URL('durable-start.process.js', import.meta.url));
+  const took: number[] = [];
+  await repeat(5, async () => took.push(Number((await promisify(execFile)(process.execPath, [script, dataDir])).stdout)));
+  return median(took);
+}
+
 /** In a database of its own, dropped afterwards. */
-async function onPostgres(server: string): Promise<Table> {
+async function onPostgres(server: string): Promise<RunFigures> {
   const name = `toolloop_bench_${randomUUID().replaceAll('-', '')}`;
   const url = new URL(server);
   url.pathname = `/${name}`;
   const admin = await openDatabase({ url: server, connections: 1 });
   await admin.query(`create database ${name}`);
-  const database = await openDatabase({ url: url.href });
   try {
-    return await measure('PostgreSQL', database);
+    const stores = await measureStores('PostgreSQL', { url: url.href });
+    const runs = await measureRuns('PostgreSQL', { url: url.href });
+    return { tables: [stores, ...runs.tables], targets: runs.targets };
   } finally {
-    await database.close();
     await admin.query(`drop database ${name} with (force)`);
     await admin.close();
+  }
+}
+
+async function measureStores(engine: string, durable: DurableOptions): Promise<Table> {
+  const database = await openDatabase(durable);
+  try {
+    return await measure(engine, database);
+  } finally {
+    await database.close();
   }
 }
 

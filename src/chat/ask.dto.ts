@@ -1,4 +1,4 @@
-import { IsOptional, IsString, Matches, MaxLength } from 'class-validator';
+import { IsBoolean, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
 
 /** A question to the desk. */
 export class Ask {
@@ -11,6 +11,12 @@ export class Ask {
   @IsOptional()
   @Matches(/^[A-Za-z0-9_-]{1,64}$/, { message: 'conversationId must be 1 to 64 letters, digits, "-" or "_"' })
   conversationId?: string;
+}
+
+/** A question whose answer is streamed. */
+export class AskByBody extends Ask {
+  /** The run outlives the connection and the process; `/runs` has it. */
+  @IsOptional() @IsBoolean({ message: 'durable must be true or false' }) durable?: boolean;
 }
 
 /** A question in a URL. The guard has read the ticket already; it is named here because nothing unnamed is accepted. */

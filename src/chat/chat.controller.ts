@@ -8,7 +8,7 @@ import { TicketGuard } from '../identity/ticket.guard.js';
 import { TicketOffice, type Ticket } from '../identity/ticket.office.js';
 import { User } from '../identity/user.js';
 import { Answer } from './answer.js';
-import { Ask, AskByUrl } from './ask.dto.js';
+import { Ask, AskByBody, AskByUrl } from './ask.dto.js';
 import { ClientSignal } from './client-signal.decorator.js';
 import { toRunRequest } from './run-request.js';
 
@@ -25,8 +25,8 @@ export class ChatController {
   @Sse('', { method: RequestMethod.POST })
   @HttpCode(200)
   @UseGuards(BearerGuard)
-  chat(@Body(CHECKED) ask: Ask, @CurrentUser() user: User): Observable<MessageEvent> {
-    return this.loop.stream(toRunRequest(ask, user)).pipe(toSse());
+  chat(@Body(CHECKED) { durable = false, ...ask }: AskByBody, @CurrentUser() user: User): Observable<MessageEvent> {
+    return this.loop.stream({ ...toRunRequest(ask, user), durable }).pipe(toSse());
   }
 
   @Sse('stream')

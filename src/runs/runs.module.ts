@@ -1,6 +1,9 @@
 import { Module } from '@nestjs/common';
 import { IdentityModule } from '../identity/identity.module.js';
+import { Closing } from './closing.js';
+import { RunEvents } from './run-events.js';
 import { RunsController } from './runs.controller.js';
+import { WaitingRunsController } from './waiting-runs.controller.js';
 
-@Module({ imports: [IdentityModule], controllers: [RunsController] })
+@Module({ imports: [IdentityModule], controllers: [RunsController, WaitingRunsController], providers: [Closing, RunEvents] })
 export class RunsModule {}

@@ -4,7 +4,9 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule } from '../../src/app.module.js';
 import { configure } from '../../src/http/configure.js';
 import { SETTINGS, type Settings } from '../../src/settings.js';
+import { StorageModule } from '../../src/storage/storage.module.js';
 import { SystemClock } from '../../src/time/clock.js';
+import { MemoryStorageModule } from './memory-storage.module.js';
 
 interface Replacements {
   readonly settings?: Partial<Settings>;
@@ -26,9 +28,11 @@ export async function closeDesks(): Promise<void> {
   open.clear();
 }
 
+/** Keeps things in a database where the settings name one. */
 export async function serve({ settings, model, clock }: Replacements = {}): Promise<ServedDesk> {
   const builder = Test.createTestingModule({ imports: [AppModule] });
   builder.overrideProvider(SETTINGS).useValue({ port: 0, allowedHosts: [], allowedOrigins: [], ...settings });
+  if (!settings?.databaseUrl && !settings?.dataDir) builder.overrideModule(StorageModule).useModule(MemoryStorageModule);
   if (model) builder.overrideProvider(LanguageModel).useValue(model);
   if (clock) builder.overrideProvider(SystemClock).useValue(clock);
   const built = await builder.compile();
@@ -38,6 +42,12 @@ export async function serve({ settings, model, clock }: Replacements = {}): Prom
   const desk = { url: await app.getUrl(), app };
   open.add(desk);
   return desk;
+}
+
+/** Closes one desk, as a process that is told to stop does. */
+export async function close(desk: ServedDesk): Promise<void> {
+  open.delete(desk);
+  await desk.app.close();
 }
 
 export function headersOf(user: string): Record<string, string> {

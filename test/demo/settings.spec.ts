@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { auditKeyOf } from '../../src/audit/audit-key.js';
 import { settingsFrom } from '../../src/settings.js';
+import { placeOf, storageOf } from '../../src/storage/storage.js';
 import { failureOf } from '../../src/welcome.js';
 
 describe('the settings', () => {
@@ -27,6 +28,13 @@ describe('the settings', () => {
     const keys = [1, 2].map(() => auditKeyOf(settingsFrom({ AUDIT_KEY: '' })));
     expect(keys[0]).toHaveLength(32);
     expect(keys[0]).not.toEqual(keys[1]);
+  });
+
+  it('keep things on a server before a folder, and in memory where there is neither', () => {
+    const url = 'postgres://desk:hidden@db/desk';
+    const said = [{ DATABASE_URL: url, DATA_DIR: './data' }, { DATA_DIR: './data' }, { DATABASE_URL: '', DATA_DIR: '' }].map(settingsFrom);
+    expect(said.map(storageOf)).toEqual([{ url }, { dataDir: './data' }, { memory: true }]);
+    expect(said.map(placeOf).join()).not.toContain('hidden');
   });
 
   it('read lists', () => {

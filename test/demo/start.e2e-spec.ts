@@ -1,12 +1,21 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { describe, expect, it } from '@jest/globals';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from '@jest/globals';
 
 const ARGUMENTS = ['--conditions=@toolloop/source', '--import', '@swc-node/register/esm-register', 'src/main.ts'];
 
-function start(port: string): { process: ChildProcess; output: () => string } {
-  const { OPENAI_API_KEY: _key, OPENAI_BASE_URL: _url, ...env } = process.env;
-  const child = spawn(process.execPath, ARGUMENTS, { env: { ...env, PORT: port, NO_COLOR: '1' }, stdio: ['ignore', 'pipe', 'pipe'] });
+const folders: string[] = [];
+afterAll(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true }))));
+
+function start(port: string, storage: NodeJS.ProcessEnv = {}): { process: ChildProcess; output: () => string } {
+  const { OPENAI_API_KEY: _key, OPENAI_BASE_URL: _url, DATABASE_URL: _server, DATA_DIR: _folder, ...env } = process.env;
+  const child = spawn(process.execPath, ARGUMENTS, {
+    env: { ...env, ...storage, PORT: port, NO_COLOR: '1' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
   return { process: child, output: () => output };
@@ -38,4 +47,41 @@ describe('npm start', () => {
     first.process.kill('SIGTERM');
     expect((await once(first.process, 'exit'))[0]).toBe(0);
   }, 60_000);
+
+  it('gives its folder to nobody else while it lives, and gives it back when it is told to stop', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'toolloop-start-'));
+    folders.push(folder);
+    const DATA_DIR = join(folder, 'data');
+    const first = start('0', { DATA_DIR });
+    const url = await untilOpen(first);
+    expect(first.output()).toContain(`It keeps runs and approvals in ${DATA_DIR}.`);
+
+    const second = start('0', { DATA_DIR });
+    expect((await once(second.process, 'exit'))[0]).toBe(1);
+    expect(second.output()).toContain(`The database folder ${DATA_DIR} is in use by process ${first.process.pid}`);
+    expect(second.output()).toContain('give each process a folder, or let several share one PostgreSQL');
+
+    const headers = { authorization: 'Bearer demo-alice', 'content-type': 'application/json' };
+    const body = JSON.stringify({ message: 'Refund order o-1021' });
+    const { runId } = (await (await fetch(`${url}/runs`, { method: 'POST', headers, body })).json()) as { runId: string };
+    const watched = await fetch(`${url}/runs/${runId}/events`, { headers });
+    first.process.kill('SIGTERM');
+    expect((await once(first.process, 'exit'))[0]).toBe(0);
+    expect(await watched.text()).toContain('data: '); // it ends, and is not broken off
+    expect((await readdir(DATA_DIR)).filter((name) => name.endsWith('.lock'))).toEqual([]);
+  }, 120_000);
+
+  it.each([
+    ['postgres://desk:hidden@127.0.0.1:1/desk', 'Start the server and check host, port, user and database.'],
+    ['mysql://127.0.0.1/desk', 'Give postgres://user:password@host:5432/database'],
+  ])(
+    'says what to do about the server %s',
+    async (DATABASE_URL, remedy) => {
+      const started = start('0', { DATABASE_URL });
+      expect((await once(started.process, 'exit'))[0]).toBe(1);
+      expect(started.output()).toContain(remedy);
+      expect(started.output()).not.toContain('hidden');
+    },
+    60_000,
+  );
 });

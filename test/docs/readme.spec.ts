@@ -10,6 +10,7 @@ import { verifyCommand } from '../../libs/core/src/audit/verify.command.js';
 import { ask, closeDesks, eventsIn, headersOf, ofType, serve } from '../demo/served-desk.js';
 import { requestsIn } from './curl.js';
 import { fencesOf, importFence, typeErrorsIn } from './fences.js';
+import { missingFrom } from './shown.js';
 
 const README = 'README.md';
 const apps: INestApplication[] = [];
@@ -136,28 +137,3 @@ describe('the links of the README', () => {
     expect(targets.filter((target) => !existsSync(target))).toEqual([]);
   });
 });
-
-/** The shown lines that no frame is, each behind the one before. */
-function missingFrom(frames: readonly string[], shown: string): string[] {
-  let left = frames;
-  return shown
-    .trim()
-    .split('\n')
-    .filter((line) => {
-      const found = left.findIndex((frame) => isShortened(frame, line));
-      left = left.slice(found + 1);
-      return found < 0;
-    });
-}
-
-/** Whether a line is a frame of which some was left out at each `…`. */
-function isShortened(frame: string, line: string): boolean {
-  const [beginning = '', ...rest] = line.split('…');
-  if (!frame.startsWith(beginning)) return false;
-  let position = beginning.length;
-  return rest.every((piece) => {
-    const found = frame.indexOf(piece, position);
-    position = found + piece.length;
-    return found >= 0;
-  });
-}

@@ -1,6 +1,8 @@
 import { ConfigurableModuleBuilder, Module, type OnApplicationShutdown, type Provider } from '@nestjs/common';
 import { ToolLoopStores } from '@toolloop/core';
 import { Database } from './database/database.js';
+import { SqlDirectiveStore } from './directives/sql.directive.store.js';
+import { DurableHealth } from './durable.health.js';
 import type { DurableOptions } from './durable.options.js';
 import { JobQueue } from './queue/job.queue.js';
 import { RUN_OPTIONS, RunEngine } from './runs/run.engine.js';
@@ -22,14 +24,20 @@ const OWN_PROVIDERS: readonly Provider[] = [
     useFactory: (database: Database, jobs: JobQueue) => new SqlRunStore(database, jobs),
   },
   {
+    provide: SqlDirectiveStore,
+    inject: [Database, JobQueue],
+    useFactory: (database: Database, jobs: JobQueue) => new SqlDirectiveStore(database, jobs),
+  },
+  {
     provide: SqlStores,
-    inject: [Database, RunStore],
-    useFactory: (database: Database, runs: RunStore) => new SqlStores(database, runs),
+    inject: [Database, RunStore, SqlDirectiveStore],
+    useFactory: (database: Database, runs: RunStore, directives: SqlDirectiveStore) => new SqlStores(database, runs, directives),
   },
   { provide: ToolLoopStores, useExisting: SqlStores },
   { provide: RUN_OPTIONS, inject: [DURABLE_OPTIONS], useFactory: ({ runs = {} }: DurableOptions) => runs },
   RunEngine,
   RunService,
+  { provide: DurableHealth, inject: [Database], useFactory: (database: Database) => new DurableHealth(database) },
   {
     provide: RetentionSweep,
     inject: [Database, DURABLE_OPTIONS],
@@ -43,10 +51,10 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<DurableOptions
   .build();
 
 /**
- * Keeps durable runs, approvals, journal, audit, conversations, quotas and waiting runs in a database. Import it once, beside `ToolLoopModule.forRoot` and in any
+ * Keeps durable runs, approvals, directives, journal, audit, conversations, quotas and waiting runs in a database. Import it once, beside `ToolLoopModule.forRoot` and in any
  * order: it is global, and its stores replace those in memory. It closes the database last, when the application shuts down.
  */
-@Module({ exports: [Database, JobQueue, RetentionSweep, RunService, SqlStores, ToolLoopStores] })
+@Module({ exports: [Database, DurableHealth, JobQueue, RetentionSweep, RunService, SqlStores, ToolLoopStores] })
 export class DurableModule extends ConfigurableModuleClass implements OnApplicationShutdown {
   constructor(private readonly database: Database) {
     super();

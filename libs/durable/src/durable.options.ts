@@ -10,6 +10,8 @@ export interface Retention {
   readonly calls?: number;
   /** The parts of conversations, after they were added. */
   readonly conversations?: number;
+  /** Directives, after they were over: from then on the same request asks for another one. Those that wait for a person's word stay. */
+  readonly directives?: number;
   /** Durable runs, after they ended. */
   readonly runs?: number;
   /** Runs that wait, after they began to: then nobody can resume them. */
@@ -48,7 +50,7 @@ export interface MemoryOptions extends CommonOptions {
 export type DurableOptions = ServerOptions | FolderOptions | MemoryOptions;
 
 const KNOWN = new Set(['url', 'connections', 'dataDir', 'memory', 'template', 'retention', 'runs']);
-const KEPT = new Set(['approvals', 'calls', 'conversations', 'runs', 'suspendedRuns']);
+const KEPT = new Set(['approvals', 'calls', 'conversations', 'directives', 'runs', 'suspendedRuns']);
 
 /** What is wrong with the options; an address is never quoted. */
 export function optionFindings(options: DurableOptions): Finding[] {

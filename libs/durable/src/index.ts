@@ -1,13 +1,16 @@
 export { Database } from './database/database.js';
 export type { DatabaseConnection, DatabaseDriver, SqlSession, SqlValue } from './database/database-driver.js';
+export { DurableHealth, type Readiness } from './durable.health.js';
 export { DurableModule } from './durable.module.js';
 export type { DurableOptions, FolderOptions, MemoryOptions, Retention, ServerOptions } from './durable.options.js';
+export { SqlDirectiveStore } from './directives/sql.directive.store.js';
 export { openDatabase } from './open-database.js';
 export { RetentionSweep } from './retention.js';
 export { SqlStores } from './sql.stores.js';
 export { SqlApprovalStore } from './stores/sql.approval.store.js';
 export { SqlAuditStore } from './stores/sql.audit.store.js';
 export { SqlCallJournal } from './stores/sql.call.journal.js';
+export { SqlCallTransactions } from './stores/sql.call.transactions.js';
 export { SqlConversationStore } from './stores/sql.conversation.store.js';
 export { SqlQuotaStore } from './stores/sql.quota.store.js';
 export { SqlSuspendedRunStore } from './stores/sql.suspended.run.store.js';

@@ -66,13 +66,19 @@ export class RetentionSweep implements OnApplicationBootstrap, OnModuleDestroy {
 }
 
 /** Counters of windows that are over may go at any time; a day later nobody looks at them any more. */
-function rulesOf({ approvals, calls, conversations, runs, suspendedRuns }: Retention): readonly Rule[] {
+function rulesOf({ approvals, calls, conversations, directives, runs, suspendedRuns }: Retention): readonly Rule[] {
   const ago = `now() - $1::float8 * interval '1 day'`;
   const created = `created_at < ${ago}`;
   return [
     { table: 'toolloop.approvals', key: 'approval_id', over: created, days: approvals },
     { table: 'toolloop.calls', key: 'tenant, key_hash', over: `finished_at < ${ago}`, days: calls },
     { table: 'toolloop.conversation_parts', key: 'tenant, key_hash, position', over: created, days: conversations },
+    {
+      table: 'toolloop.directives',
+      key: 'tenant, directive_id',
+      over: `status in ('succeeded', 'dead', 'cancelled', 'compensated') and updated_at < ${ago}`,
+      days: directives,
+    },
     { table: 'toolloop.runs', key: 'run_id', over: `status = 'ended' and updated_at < ${ago}`, days: runs },
     { table: 'toolloop.suspended_runs', key: 'run_id', over: created, days: suspendedRuns },
     {

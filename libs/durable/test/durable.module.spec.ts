@@ -5,6 +5,7 @@ import {
   ApprovalService,
   AuditTrail,
   CallJournal,
+  DirectiveStore,
   MemoryCallJournal,
   ToolLoopModule,
   ToolLoopService,
@@ -14,7 +15,15 @@ import {
   type LoopResult,
   type Policy,
 } from '@toolloop/core';
-import { Database, DurableModule, SqlCallJournal, SqlStores, openDatabase, type DurableOptions } from '@toolloop/durable';
+import {
+  Database,
+  DurableModule,
+  SqlCallJournal,
+  SqlDirectiveStore,
+  SqlStores,
+  openDatabase,
+  type DurableOptions,
+} from '@toolloop/durable';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { createFolder, createServerDatabase, describePostgres, inMemory, openInMemory } from './databases.js';
 
@@ -176,6 +185,7 @@ describe('the module', () => {
     const stores = module.get(ToolLoopStores, { strict: false });
     expect(stores).toBeInstanceOf(SqlStores);
     expect(stores.journal).toBeInstanceOf(SqlCallJournal);
+    expect(module.get(DirectiveStore, { strict: false })).toBeInstanceOf(SqlDirectiveStore);
   });
 
   it('closes the database after everybody else', async () => {

@@ -9,11 +9,27 @@ const alice: LoopRequest & { actor: User } = { actor: { id: 'alice', tenant: 'ac
 const bob: LoopRequest & { actor: User } = { actor: { id: 'bob', tenant: 'globex' }, tenant: 'globex', prompt: 'Go on.' };
 const look = (key: string) => call('desk__look', { key });
 const act = (key: string) => call('desk__act', { key });
+const book = (key: string) => call('desk__book', { key });
 const keyed = (key: string) => call('desk__keyed', { key });
 const quick = { heartbeatMs: 20, takeoverMs: 100, drainMs: 300 };
 /** Tells nobody that its runs go on, and goes on with no other's. */
 const dying = { heartbeatMs: 1e9, concurrency: 0 };
 const never = (): Promise<void> => new Promise(() => undefined);
+
+/** Opens a run whose first call does not end once it has done its work. */
+async function stuck(process: DeskProcess, world: World): Promise<string> {
+  const done = new Promise<void>((resolve) => {
+    world.during = () => {
+      resolve();
+      return never();
+    };
+  });
+  const handle = process.loop.open({ ...alice, durable: true });
+  void handle.result.catch(() => undefined);
+  await done;
+  delete world.during;
+  return handle.runId;
+}
 
 const scripted = (...turns: ScriptedTurn[]): ScriptedModel => new ScriptedModel(turns);
 
@@ -30,7 +46,12 @@ const eventsOf = (process: DeskProcess, runId: string, after = 0): Promise<LoopE
   lastValueFrom(process.runs.watch(runId, alice, after).pipe(toArray()));
 
 /** What durable runs do, wherever they are kept: `open` gives every process a hold of its own of one place. */
-export function runsSuite(name: string, open: World['open'], describe: (name: string, body: () => void) => void): void {
+export function runsSuite(
+  name: string,
+  open: World['open'],
+  describe: (name: string, body: () => void) => void,
+  keeps = { transactions: true },
+): void {
   const started: DeskProcess[] = [];
   const newWorld = (): World => ({ open, effects: [] });
 
@@ -183,6 +204,17 @@ export function runsSuite(name: string, open: World['open'], describe: (name: st
       });
     });
 
+    about('a durable run whose actor cannot be looked up for a while', () => {
+      it('goes on later', async () => {
+        const world = newWorld();
+        const opener = await start(world, scripted(), { options: { concurrency: 0 } });
+        const runId = await opener.runs.start({ ...alice, actor: { id: 'away-alice', tenant: 'acme' } });
+        const desk = await start(world, scripted(text('Done.')));
+        await until(desk, runId, 'ended', { ...alice, actor: { id: 'away-alice', tenant: 'acme' } });
+        expect(await desk.runs.list({ ...alice, actor: { id: 'away-alice', tenant: 'acme' } })).toMatchObject([{ finishReason: 'stop' }]);
+      });
+    });
+
     about('a durable run that waits for a person', () => {
       it('leaves the process, and goes on in another one after the decision, which had a tool added', async () => {
         const world = newWorld();
@@ -210,6 +242,32 @@ export function runsSuite(name: string, open: World['open'], describe: (name: st
         expect(model.requests[0]?.tools.map(({ id }) => id)).toContain('net__ping');
         const events = await eventsOf(second, handle.runId);
         expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index + 1));
+      });
+
+      it('makes an approved call whose process died when it had used the approval, once', async () => {
+        const world = newWorld();
+        const first = await start(world, scripted(calls(keyed('a')), calls(act('b'))), { policy: asking });
+        const handle = first.loop.open({ ...alice, durable: true });
+        await handle.result;
+        await until(first, handle.runId, 'waiting');
+        await first.close();
+        const approve = async (desk: DeskProcess): Promise<void> => {
+          const [request] = await desk.approvals.list(alice);
+          await desk.approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice);
+        };
+        world.during = never;
+        const second = await start(world, scripted(), { policy: asking, options: { heartbeatMs: 1e9, concurrency: 1 } });
+        await approve(second);
+        while (world.effects.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
+        delete world.during;
+        const model = scripted(calls(act('b')), text('Done.'));
+        const third = await start(world, model, { policy: asking });
+        await until(third, handle.runId, 'waiting');
+        expect(world.effects).toHaveLength(1);
+        expect(model.requests[0]?.messages.at(-1)).toMatchObject({ role: 'tool', content: 'a done' });
+        await approve(third);
+        await until(third, handle.runId, 'ended');
+        expect(world.effects).toHaveLength(2);
       });
 
       it('ends when it is cancelled, with a result for its call', async () => {
@@ -280,6 +338,26 @@ export function runsSuite(name: string, open: World['open'], describe: (name: st
         const desk = await DeskProcess.start(newWorld(), scripted(), { withoutRuns: true });
         expect(() => desk.loop.open({ ...alice, durable: true })).toThrow('import DurableModule of @toolloop/durable');
         await desk.close();
+      });
+    });
+
+    about('a call with a transaction', () => {
+      if (!keeps.transactions) {
+        it('has none in memory', async () => {
+          const desk = await start(newWorld(), scripted(calls(book('a')), text('Done.')));
+          expect(await desk.loop.run({ ...alice, durable: true })).toMatchObject({ toolCalls: [{ result: 'there is no transaction' }] });
+        });
+        return;
+      }
+      it('is made again after its process died, and what it did is not done again', async () => {
+        const world = newWorld();
+        const runId = await stuck(await start(world, scripted(calls(book('a'))), { options: dying }), world);
+        const model = scripted(text('Done.'));
+        const other = await start(world, model);
+        await until(other, runId, 'ended');
+        expect(await other.runs.get(runId, alice)).toMatchObject({ finishReason: 'stop' });
+        expect(world.effects).toEqual(['booked a']);
+        expect(model.requests[0]?.messages.at(-1)).toMatchObject({ content: JSON.stringify({ said: 'a done', times: 1 }) });
       });
     });
   });

@@ -13,4 +13,4 @@ class SharedStores implements ToolLoopStores {
 
 const kept: Kept = { runs, stores: new SharedStores(), close: () => Promise.resolve() };
 
-runsSuite('in memory', () => Promise.resolve(kept), describe);
+runsSuite('in memory', () => Promise.resolve(kept), describe, { transactions: false });

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { expect, it, jest } from '@jest/globals';
+import { beforeAll, expect, it, jest } from '@jest/globals';
 import type { AuditEntry, Message } from '@toolloop/core';
 import { RetentionSweep, SqlStores, UnstorableError, type Database } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
@@ -14,6 +14,56 @@ const call = (tenant: string, idempotencyKey: string) => ({
   runId: 'run_1',
   declaredId: 'bank__pay',
   args: '{"iban":"DE1"}',
+});
+
+onEachDatabase('the transaction of a call', (open) => {
+  const begun = async (): Promise<ReturnType<typeof call>> => {
+    const made = call(randomUUID(), 'key');
+    await new SqlStores(open()).journal.begin(made);
+    return made;
+  };
+  const book = (place: string) => open().query('insert into bookings (place) values ($1)', [place]);
+  const booked = async (place: string): Promise<number> => (await open().query('select 1 from bookings where place = $1', [place])).length;
+
+  beforeAll(() => open().query('create table bookings (place text)'));
+
+  it('is done once, whoever makes the call at once or again, and tells them all the same', async () => {
+    const made = await begun();
+    const { transactions } = new SqlStores(open());
+    let times = 0;
+    const once = () =>
+      transactions.once(made, async () => {
+        await book(made.tenant);
+        return { times: (times += 1), nothing: undefined };
+      });
+    const told = await Promise.all(Array.from({ length: 8 }, once));
+    expect(told).toEqual(Array.from({ length: 8 }, () => ({ times: 1 })));
+    expect(await booked(made.tenant)).toBe(1);
+    expect(await transactions.once(await begun(), () => Promise.resolve())).toBeUndefined();
+  });
+
+  it('is undone as a whole where it rejects or returns what is no JSON, and may be done then', async () => {
+    const made = await begun();
+    const { transactions } = new SqlStores(open());
+    const failing = async (): Promise<never> => {
+      await book(made.tenant);
+      throw new Error('No.');
+    };
+    await expect(transactions.once(made, failing)).rejects.toThrow('No.');
+    await expect(transactions.once(made, () => book(made.tenant).then(() => 1n))).rejects.toThrow(UnstorableError);
+    expect(await booked(made.tenant)).toBe(0);
+    await transactions.once(made, () => book(made.tenant));
+    expect(await booked(made.tenant)).toBe(1);
+  });
+
+  it('is refused to a call that was not begun, and keeps one that was done from being given back', async () => {
+    const { transactions, journal } = new SqlStores(open());
+    await expect(transactions.once(call(randomUUID(), 'key'), () => Promise.resolve(1))).rejects.toThrow('not in the journal');
+    const made = await begun();
+    await transactions.once(made, () => Promise.resolve(1));
+    await journal.release(made);
+    expect(await transactions.once(made, () => Promise.resolve(2))).toBe(1);
+  });
 });
 
 onEachDatabase('the audit', (open) => {
@@ -122,7 +172,7 @@ onEachDatabase('the retention', (open) => {
     const stores = new SqlStores(open());
     const tenant = randomUUID();
     await open().query(
-      `insert into toolloop.conversation_parts (tenant, key_hash, actor_id, conversation_id, message_count, messages)
+      `insert into toolloop.conversation_parts (tenant, key_hash, actor_hash, conversation_id, message_count, messages)
        select $1, 'k', 'a', 'c', 1, '[]' from generate_series(1, 2500)`,
       [tenant],
     );

@@ -35,6 +35,12 @@ interface ToolBasics {
    */
   idempotencyKey?(this: void, input: unknown, context: RunContext): string;
   /**
+   * For a tool that changes things: whether the same call made twice does what it does once, because whoever performs it knows `context.idempotencyKey` again, or
+   * because all of it happens in `context.transaction`. Then a call that was begun by a process that is gone is made again; without it and without an
+   * `idempotencyKey` it ends as `unknown_outcome`. @default false
+   */
+  readonly idempotent?: boolean;
+  /**
    * How many calls of the tool run at once in the process, over all runs and tenants. Others wait in their order, within their time. A method that goes
    * on when its time is up is not waited for. @default as many as are made
    */

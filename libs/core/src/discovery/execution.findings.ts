@@ -7,6 +7,7 @@ import { nearestName } from './nearest-name.js';
 interface CallOptions {
   readonly concurrency?: number;
   readonly idempotencyKey?: unknown;
+  readonly idempotent?: unknown;
   readonly effect?: ToolEffect | undefined;
 }
 
@@ -30,14 +31,25 @@ const OPTIONS: Readonly<Record<keyof ExecutionOptions, Values>> = {
 const TOOL_OPTIONS: Readonly<Record<keyof ToolExecutionOptions, Values>> = { ...OPTIONS, selfManaged: BOOLEAN };
 
 /** What is wrong with how often, and how many at once, a tool may be called. */
-export function callFindings(at: string, { concurrency = 1, idempotencyKey, effect }: CallOptions): Finding[] {
+export function callFindings(at: string, options: CallOptions): Finding[] {
+  const { concurrency = 1 } = options;
   const findings: Finding[] = [];
   if (!Number.isSafeInteger(concurrency) || concurrency < 1)
     findings.push({ at, problem: `Its concurrency is ${concurrency}.`, remedy: 'Give a whole number, 1 or more, or leave it out.' });
+  return [...findings, ...repeatFindings(at, options)];
+}
+
+/** A read may always be made again. */
+function repeatFindings(at: string, { idempotencyKey, idempotent = false, effect }: CallOptions): Finding[] {
+  const findings: Finding[] = [];
   if (idempotencyKey !== undefined && typeof idempotencyKey !== 'function')
     findings.push({ at, problem: 'Its idempotencyKey is no function.', remedy: 'Give (input, context) => text, or leave it out.' });
   if (idempotencyKey !== undefined && effect === 'read_only')
     findings.push({ at, problem: 'It only reads and has an idempotencyKey, which nothing asks for.', remedy: 'Leave it out.' });
+  if (typeof idempotent !== 'boolean')
+    findings.push({ at, problem: 'Its idempotent is neither true nor false.', remedy: 'Say true, or leave it out.' });
+  if (idempotent === true && effect === 'read_only')
+    findings.push({ at, problem: 'It only reads and says that it is idempotent, which nothing asks for.', remedy: 'Leave it out.' });
   return findings;
 }
 

@@ -35,6 +35,7 @@ export interface ToolTemplate {
   readonly when?: (context: RunContext) => boolean;
   readonly timeoutMs?: number;
   readonly idempotencyKey?: NonNullable<Tool['idempotencyKey']>;
+  readonly idempotent?: boolean;
   readonly concurrency?: number;
   readonly execution?: ToolExecutionOptions;
   readonly humanReadable?: NonNullable<Tool['humanReadable']>;
@@ -230,11 +231,13 @@ function toTemplate(
 function callOptionsOf({
   timeoutMs,
   idempotencyKey,
+  idempotent,
   concurrency,
-}: DeclaredOptions): Pick<ToolTemplate, 'timeoutMs' | 'idempotencyKey' | 'concurrency'> {
+}: DeclaredOptions): Pick<ToolTemplate, 'timeoutMs' | 'idempotencyKey' | 'idempotent' | 'concurrency'> {
   return {
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...(idempotencyKey && { idempotencyKey }),
+    ...(idempotent && { idempotent }),
     ...(concurrency !== undefined && { concurrency }),
   };
 }

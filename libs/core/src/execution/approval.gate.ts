@@ -173,16 +173,28 @@ export class ApprovalGate {
 
   /** An approval is used once, and in time. */
   private async use(record: ApprovalRecord, answer: ApprovalAnswer, call: JudgedCall): Promise<ReadArguments> {
-    const { tool, input, decision, progress } = call;
+    const { tool, decision, progress } = call;
     const { approvalId } = record.request;
     const { decision: verdict, reason, decidedBy } = answer;
     const told = { approvalId, decision: verdict, ...(reason !== undefined && { reason }) };
     await progress.scope.emit({ type: 'approval-decision', step: progress.request.step, decision: told, decidedBy });
     if (verdict === 'deny') throw CallFailure.of('approval_denied', denialText(answer));
-    if (isExpired(record)) throw CallFailure.of('approval_denied', 'The approval had expired, so the call was not made.');
-    if (!(await this.store.use(approvalId)))
-      throw CallFailure.of('approval_denied', 'The approval was used already, so the call was not made.');
+    if (!isTakenUp(record, progress)) await this.takeOnce(record);
     if (answer.remember) progress.scope.approvals.remember(tool.spec.declaredId, ruleOf(decision), approvalId);
+    return this.inputOf(record, answer, call);
+  }
+
+  private async takeOnce(record: ApprovalRecord): Promise<void> {
+    if (isExpired(record)) throw CallFailure.of('approval_denied', 'The approval had expired, so the call was not made.');
+    if (!(await this.store.use(record.request.approvalId)))
+      throw CallFailure.of('approval_denied', 'The approval was used already, so the call was not made.');
+  }
+
+  private inputOf(
+    record: ApprovalRecord,
+    answer: ApprovalAnswer,
+    { tool, input, progress }: JudgedCall,
+  ): ReadArguments | Promise<ReadArguments> {
     return answer.args ? this.edits.read(tool, withHidden(answer.args, input.args, tool.input.hidden), progress, record) : input;
   }
 }
@@ -190,6 +202,11 @@ export class ApprovalGate {
 /** A sub-run does not wait by itself: the root run does, and is resumed. */
 function whoWaits({ run: { runId, path } }: ExecutionScope): Pick<ApprovalRequest, 'runId' | 'path'> {
   return { runId: path?.[0] ?? runId, ...(path && { path }) };
+}
+
+/** Whether a process that is gone had used it for this very call. What became of the call then, the journal knows. */
+function isTakenUp({ isUsed }: ApprovalRecord, { request }: CallProgress): boolean {
+  return isUsed && request.mayHaveRun === true;
 }
 
 function expiryOf({ expiresAfterMs = EXPIRES_AFTER_MS }: ApprovalTerms): number {

@@ -7,6 +7,7 @@ import { CallPending } from './call.pending.js';
 import { CallLog } from './call.log.js';
 import type { CallProgress } from './execution.scope.js';
 import { fromCanonical } from './from-arguments.js';
+import { isRepeatable } from './idempotency-key.js';
 import { untilAborted } from './interruption.js';
 import { retryDelay } from './retry-delay.js';
 import type { InvokedResult } from './tool.invoker.js';
@@ -31,8 +32,8 @@ export class CallAttempts {
   private readonly log = new CallLog();
 
   /** Whether the call may be attempted more than once. */
-  apply({ spec, idempotencyKey }: Tool, { scope }: CallProgress): boolean {
-    return scope.retry === true && (spec.effect === 'read_only' || idempotencyKey !== undefined);
+  apply(tool: Tool, { scope }: CallProgress): boolean {
+    return scope.retry === true && isRepeatable(tool);
   }
 
   /** Throws as the invocation does. */

@@ -1,10 +1,11 @@
 import { Injectable, Logger, Optional } from '@nestjs/common';
+import { ToolLoopStores } from '../protocol/stores.js';
 import { ConnectionBroker, type Credential, type ToolCallContext } from '../protocol/tool-call-context.js';
 import type { Tool } from '../protocol/tool.js';
 import { compileReveal } from '../schema/revealed.projection.js';
 import { CallCredentials, discreetLogger } from './call.credentials.js';
 import type { CallProgress } from './execution.scope.js';
-import { idempotencyKeyOf } from './idempotency-key.js';
+import { idempotencyKeyOf, journalKeyOf } from './idempotency-key.js';
 import { limitsOf } from './call-limits.js';
 import { linkSignal } from './interruption.js';
 import { PolicyGate } from './policy.gate.js';
@@ -32,6 +33,7 @@ export class CallContextFactory {
   constructor(
     private readonly policy: PolicyGate,
     @Optional() private readonly broker?: ConnectionBroker,
+    @Optional() private readonly stores?: ToolLoopStores,
   ) {}
 
   /** The signal is aborted with the run, or when the tool's time is up. */
@@ -40,6 +42,7 @@ export class CallContextFactory {
     const { toolCallMs: ms } = limitsOf(progress);
     const link = linkSignal(scope.signal, { ms, message: `The tool did not answer within ${ms} ms.` });
     const report = new ProgressReport(progress, this.logger);
+    const transaction = this.transactionOf(tool, progress, report);
     const context: ToolCallContext = {
       ...scope.run,
       step: request.step,
@@ -49,6 +52,7 @@ export class CallContextFactory {
       idempotencyKey: idempotencyKeyOf(progress),
       logger: this.broker ? discreetLogger(this.logger, () => progress.credentials) : this.logger,
       progress: (value) => void report.show(value, this.anything),
+      ...(transaction && { transaction }),
       connection: (id) => this.connect(id, { tool, progress, report, context }),
     };
     const close = (): void => {
@@ -56,6 +60,23 @@ export class CallContextFactory {
       link.release();
     };
     return { context, report, close };
+  }
+
+  /** A call that is over has been told what became of it, so it is not done any more: what it did is rolled back. */
+  private transactionOf({ spec }: Tool, progress: CallProgress, report: ProgressReport): ToolCallContext['transaction'] {
+    const transactions = this.stores?.transactions;
+    if (!transactions || spec.effect === 'read_only') return undefined;
+    let isTaken = false;
+    return async (work) => {
+      report.assertRunning();
+      if (isTaken) throw new Error('A call has one transaction, which is what it is known again by. Do everything in it.');
+      isTaken = true;
+      return transactions.once(journalKeyOf(progress), async () => {
+        const result = await work();
+        report.assertRunning();
+        return result;
+      });
+    };
   }
 
   /** Asked too late, or answered too late, it hands out nothing. */

@@ -6,7 +6,7 @@ import type { ReadArguments } from './argument.reader.js';
 import { CallFailure } from './call.failure.js';
 import type { DirectiveAttempt } from './directive.attempt.js';
 import type { CallProgress } from './execution.scope.js';
-import { declaredKeyOf, idempotencyKeyOf } from './idempotency-key.js';
+import { declaredKeyOf, isRepeatable, journalKeyOf } from './idempotency-key.js';
 import { Interruption, untilAborted, withinTime } from './interruption.js';
 
 /** A journal that has not answered by then must not keep the run from ending. */
@@ -43,7 +43,7 @@ export class EffectGuard {
   /** Of a call that was begun before: whoever performs it knows its key again, or nobody knows what became of it. */
   private async goOn(tool: Tool, { request, scope }: CallProgress): Promise<void> {
     if (scope.performing && tool.directive?.maybeRan === 'repeat') return scope.performing.begin();
-    if (!request.mayHaveRun || !tool.idempotencyKey) throw new CallFailure(BEGUN_BEFORE);
+    if (!request.mayHaveRun || !isRepeatable(tool)) throw new CallFailure(BEGUN_BEFORE);
   }
 
   /** A directive that was lost meanwhile is somebody else's to perform, or cancelled. */
@@ -73,13 +73,13 @@ export class EffectGuard {
   /** Keeps what the call came to. */
   async succeed(tool: Tool, outcome: JournalOutcome, progress: CallProgress): Promise<void> {
     if (isEffectless(tool)) return;
-    await this.settle(tool, progress, () => this.journal.finish(keyOf(progress), outcome));
+    await this.settle(tool, progress, () => this.journal.finish(journalKeyOf(progress), outcome));
   }
 
   /** Keeps a failure, but for two: a call that was interrupted before it began may be made yet, and one of which nobody knows stays begun for ever. */
   async fail(tool: Tool, failure: ToolFailure, progress: CallProgress): Promise<void> {
     if (isEffectless(tool) || failure.code === 'unknown_outcome') return;
-    const key = keyOf(progress);
+    const key = journalKeyOf(progress);
     const hasNotBegun = failure.code === 'timeout' || failure.code === 'aborted';
     // A directive keeps its failures itself, and may be attempted again.
     const hasNoEffect = progress.scope.performing !== undefined && failure.code !== 'invalid_output';
@@ -116,9 +116,5 @@ function conflictText({ idempotencyKey }: CallProgress): string {
 
 function startOf({ spec, entity }: Tool, args: string, progress: CallProgress): JournalStart {
   const instance = entity && { instanceId: entity.instanceId };
-  return { ...keyOf(progress), runId: progress.scope.run.runId, declaredId: spec.declaredId, ...instance, args };
-}
-
-function keyOf(progress: CallProgress): JournalKey {
-  return { tenant: progress.scope.run.tenant, idempotencyKey: idempotencyKeyOf(progress) };
+  return { ...journalKeyOf(progress), runId: progress.scope.run.runId, declaredId: spec.declaredId, ...instance, args };
 }

@@ -1,3 +1,4 @@
+import type { JournalKey } from '../protocol/call-journal.js';
 import { Secret } from '../protocol/secret.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure, unexplained } from './call.failure.js';
@@ -15,6 +16,16 @@ export function idempotencyKeyOf({ request, scope, idempotencyKey }: CallProgres
   return (
     performing?.idempotencyKey ?? idempotencyKey ?? JSON.stringify([actorId ?? null, requestId, ...place, request.step, request.index])
   );
+}
+
+/** Whether making a call again does no harm: it only reads, or whoever performs it knows it again. */
+export function isRepeatable({ spec, idempotencyKey, idempotent = false }: Tool): boolean {
+  return spec.effect === 'read_only' || idempotencyKey !== undefined || idempotent;
+}
+
+/** Whose a call is in the journal. */
+export function journalKeyOf(progress: CallProgress): JournalKey {
+  return { tenant: progress.scope.run.tenant, idempotencyKey: idempotencyKeyOf(progress) };
 }
 
 /**

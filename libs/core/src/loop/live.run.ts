@@ -95,7 +95,7 @@ export class LiveRun {
     this.flow = accounts.flow;
     this.spending = accounts.spending;
     this.use = accounts.use;
-    this.roles = new RunRoles(plan.execution, plan.rolesNow, saved?.roles ?? plan.assumed, plan.within?.live.roles);
+    this.roles = accounts.roles;
     this.reserve = plan.injection.reserve;
     const asked = saved?.pending ? [assistantMessage(saved.pending.answer)] : [];
     this.callIds = new CallIds([...start.history, ...asked], plan.execution.limits.toolCallIdLength);
@@ -167,17 +167,20 @@ export class LiveRun {
 }
 
 /** What a run counts and knows, beside its state. */
-type RunAccounts = Pick<LiveRun, 'handles' | 'instances' | 'counter' | 'spending' | 'use'> & {
+type RunAccounts = Pick<LiveRun, 'handles' | 'instances' | 'counter' | 'spending' | 'use' | 'roles'> & {
   readonly flow: MessageFlow;
   readonly sentBefore: readonly string[] | undefined;
 };
 
-function ownOf({ execution: { limits } }: RunPlan, saved: SavedRun | undefined): RunAccounts {
+function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
+  const { execution, rolesNow, assumed } = plan;
+  const { limits } = execution;
   const spending = ledgerOf(saved);
   return {
     handles: new RunEntityHandles(saved?.handles),
     instances: new RunInstances(saved?.instances),
     sentBefore: saved?.sentTools,
+    roles: new RunRoles(execution, rolesNow, saved?.roles ?? assumed),
     counter: new CallCounter(limits, saved?.counts),
     flow: MessageFlow.of([]),
     spending,
@@ -186,12 +189,14 @@ function ownOf({ execution: { limits } }: RunPlan, saved: SavedRun | undefined):
 }
 
 /** A sub-run knows entities by the same names, and what it does the run around it has done. */
-function sharedWith({ live, flow }: RunPlace, { execution: { limits } }: RunPlan, saved: SavedRun | undefined): RunAccounts {
-  const { handles, instances, counter, spending, use } = live;
+function sharedWith({ live, flow }: RunPlace, { execution, rolesNow }: RunPlan, saved: SavedRun | undefined): RunAccounts {
+  const { handles, instances, counter, spending, use, roles } = live;
+  const { limits } = execution;
   return {
     handles,
     instances: new RunInstances(saved?.instances ?? instances.save()),
     sentBefore: saved?.sentTools,
+    roles: new RunRoles(execution, rolesNow, saved?.roles, roles),
     counter: new CallCounter(limits, saved?.counts, counter),
     flow: MessageFlow.within(flow),
     spending,

@@ -29,7 +29,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     const { reason, error, detail }: Finish = state.finish ?? { reason: 'error' };
     this.finishReason = reason;
     this.steps = state.step;
-    this.toolCalls = state.pending ? [...state.records, ...state.pending.outcomes.map(({ record }) => record)] : state.records;
+    this.toolCalls = recordsOf(state);
     this.injectedTools = state.injected;
     this.usage = state.usage;
     if (error) this.error = error;
@@ -69,4 +69,9 @@ export class FinishedRun<Output> implements LoopResult<Output> {
       finishDetail,
     });
   }
+}
+
+/** Those of a step that waits are no part of the state yet. */
+function recordsOf({ records, pending }: LoopState): LoopResult['toolCalls'] {
+  return pending ? [...records, ...pending.outcomes.map(({ record }) => record)] : records;
 }

@@ -194,7 +194,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   /** A conversation that cannot be kept makes the run an error; the transcript stays with the result. */
   private async keep(conversation: ConversationKey, added: readonly Message[], state: LoopState): Promise<LoopState> {
     try {
-      await withinTime(this.services.conversations.append(conversation, added), LONGEST_APPEND_MS);
+      await withinTime(this.services.conversations.append(conversation, added, this.runId), LONGEST_APPEND_MS);
       return state;
     } catch (error) {
       return this.failed(state, new Error('The conversation could not be kept.', { cause: error }));

@@ -25,12 +25,12 @@ export class MemoryConversationStore extends ConversationStore {
     return Promise.resolve(this.messagesOf(key));
   }
 
-  override append(key: ConversationKey, messages: readonly Message[]): Promise<void> {
+  override append(key: ConversationKey, messages: readonly Message[], runId?: string): Promise<void> {
     if (messages.length === 0) return Promise.resolve();
     const text = textOf(key);
-    const kept = newest([...this.messagesOf(key), ...messages]);
+    const parts = newest(withPart(this.conversations.get(text)?.parts ?? [], { runId, messages }));
     this.conversations.delete(text);
-    this.conversations.set(text, { key, messages: kept, updatedAt: new Date().toISOString() });
+    this.conversations.set(text, { key, parts, updatedAt: new Date().toISOString() });
     const [oldest] = this.conversations.keys();
     if (this.conversations.size > MOST_CONVERSATIONS && oldest !== undefined) this.conversations.delete(oldest);
     return Promise.resolve();
@@ -44,7 +44,7 @@ export class MemoryConversationStore extends ConversationStore {
     const start = after === undefined ? 0 : own.findIndex(({ key }) => key.conversationId === after) + 1;
     const page = own.slice(start, start + limit);
     return Promise.resolve(
-      page.map(({ key, messages, updatedAt }) => ({ conversationId: key.conversationId, messages: messages.length, updatedAt })),
+      page.map(({ key, parts, updatedAt }) => ({ conversationId: key.conversationId, messages: messagesIn(parts).length, updatedAt })),
     );
   }
 
@@ -57,20 +57,46 @@ export class MemoryConversationStore extends ConversationStore {
   }
 
   private messagesOf(key: ConversationKey): readonly Message[] {
-    return this.conversations.get(textOf(key))?.messages ?? [];
+    return messagesIn(this.conversations.get(textOf(key))?.parts ?? []);
   }
 }
 
 interface KeptConversation {
   readonly key: ConversationKey;
-  readonly messages: readonly Message[];
+  readonly parts: readonly Part[];
   readonly updatedAt: string;
 }
 
-/** The last messages, from a user's on, so that no call stands without its result. */
-function newest(messages: readonly Message[]): readonly Message[] {
-  if (messages.length <= MOST_MESSAGES) return messages;
-  const from = messages.findIndex(({ role }, index) => role === 'user' && index >= messages.length - MOST_MESSAGES);
+/** What one run added. */
+interface Part {
+  readonly runId: string | undefined;
+  readonly messages: readonly Message[];
+}
+
+function messagesIn(parts: readonly Part[]): readonly Message[] {
+  return parts.flatMap(({ messages }) => messages);
+}
+
+function withPart(parts: readonly Part[], part: Part): readonly Part[] {
+  const known = part.runId === undefined ? -1 : parts.findIndex(({ runId }) => runId === part.runId);
+  return known === -1 ? [...parts, part] : parts.with(known, part);
+}
+
+/** The last parts, and of a part that is too long the last messages, from a user's on: no call stands without its result. */
+function newest(parts: readonly Part[]): readonly Part[] {
+  let room = MOST_MESSAGES;
+  const kept: Part[] = [];
+  for (const { runId, messages } of parts.toReversed()) {
+    if (room <= 0) break;
+    kept.unshift({ runId, messages: lastOf(messages, room) });
+    room -= messages.length;
+  }
+  return kept;
+}
+
+function lastOf(messages: readonly Message[], most: number): readonly Message[] {
+  if (messages.length <= most) return messages;
+  const from = messages.findIndex(({ role }, index) => role === 'user' && index >= messages.length - most);
   return from < 0 ? messages.slice(messages.findLastIndex(({ role }) => role === 'user')) : messages.slice(from);
 }
 

@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable, type Type } from '@nestjs/common';
+import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { Toolset } from '../catalog/toolset.js';
 import { unknownOptions } from '../discovery/unknown-options.js';
 import type { SubRunCall } from '../execution/sub-runs.js';
+import { resumedTools } from '../injection/saved.tools.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
 import { ConfigurationError, type Finding } from '../protocol/errors.js';
@@ -28,7 +30,8 @@ export interface OuterRun {
 
 interface Permitted {
   readonly isKeptOut: (spec: ToolSpec) => boolean;
-  readonly dispatcher: Tool | undefined;
+  readonly offer: RunPlan['injection']['entities'];
+  readonly exclude: RunPlan['injection']['exclude'];
 }
 
 /** Makes the plan of a sub-run out of that of the run around it. Nothing in it is wider. */
@@ -38,6 +41,7 @@ export class SubRunPreparation {
     private readonly settings: LoopSettings,
     private readonly tools: SubRunTools,
     private readonly answers: StructuredAnswers,
+    private readonly catalog: ToolCatalog,
   ) {}
 
   /** The tool with the strongest effect of those that it may use. */
@@ -85,7 +89,7 @@ export class SubRunPreparation {
       within: placeOf(call, live),
       messages: [asked(call.prompt)],
       conversation: undefined,
-      toolset: this.toolsetFor({ live, toolset }, { ...execution, isKeptOut, dispatcher: entities.dispatcher }),
+      toolset: this.toolsFor({ live, toolset }, { ...execution, isKeptOut, exclude, offer: entities }, resumed),
       execution,
       narrowing: policy ? [policy] : [],
       injection: { ...outer.injection, exclude, entities },
@@ -96,8 +100,18 @@ export class SubRunPreparation {
     };
   }
 
+  /** What it starts with, and where it goes on what it had. */
+  private toolsFor(outer: OuterRun, permitted: RunPlan['execution'] & Permitted, resumed: ResumedRun | undefined): Toolset {
+    const begun = this.toolsetFor(outer, permitted);
+    if (!resumed) return begun;
+    const { exclude, offer } = permitted;
+    const { saved, remains } = resumed;
+    const before = { saved: saved.tools, remains: remains?.injected ?? [], exclude, handles: outer.live.handles, offer };
+    return resumedTools(begun, before, this.catalog.entities);
+  }
+
   /** What it has of the run around it; tools of entities are called over what they were called over there. */
-  private toolsetFor(outer: OuterRun, { isKeptOut, dispatcher, ...execution }: RunPlan['execution'] & Permitted): Toolset {
+  private toolsetFor(outer: OuterRun, { isKeptOut, offer: { dispatcher }, ...execution }: RunPlan['execution'] & Permitted): Toolset {
     const isLeft = (tool: Tool): boolean => !isKeptOut(tool.spec) && isOffered(tool, execution);
     const behind = outer.toolset.behindSurfaces.filter(isLeft);
     const shown = startingTools(outer.live, outer.toolset).filter(isLeft);

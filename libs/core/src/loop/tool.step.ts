@@ -98,7 +98,8 @@ export class ToolStep {
   /** What the model reads, with what it can call on what it reads of: known only now that every result of the step has brought its tools. */
   private hinted(outcomes: readonly ToolOutcome[], toolset: Toolset, { live }: ToolStepContext): readonly ToolOutcome[] {
     if (!outcomes.some(({ hinted }) => hinted)) return outcomes;
-    const { run, policies, actor } = live.plan.execution;
+    const { run } = live.plan.execution;
+    const { policies, actor } = live.roles.now();
     const tools = toolset.reachable.flatMap(({ id }) => toolset.held(id) ?? []);
     const permitted = tools.filter((tool) => tool.entity && decide(policies, subjectOf(tool, actor)).kind !== 'deny');
     const operationsOn = this.entities.namesFor(permitted, run, (tool) => operationName(tool, toolset));

@@ -38,8 +38,11 @@ export interface MessagePage {
 export abstract class ConversationStore {
   /** Empty for a conversation that does not exist. */
   abstract load(key: ConversationKey): Promise<readonly Message[]>;
-  /** Appends what a run added, as one unit, so that no call is kept without its result. */
-  abstract append(key: ConversationKey, messages: readonly Message[]): Promise<void>;
+  /**
+   * Appends what a run added, as one unit, so that no call is kept without its result. What the same run had appended before is replaced, in its place: a durable run
+   * whose process died at its end ends once more.
+   */
+  abstract append(key: ConversationKey, messages: readonly Message[], runId?: string): Promise<void>;
   /** Those of one actor in one tenant, the last used first. */
   abstract list(owner: ConversationOwner, listing?: ConversationListing): Promise<readonly ConversationSummary[]>;
   /** In order; empty past the end, and for a conversation that does not exist. */

@@ -70,7 +70,7 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   /** A class the final answer must be; its class-validator decorators give the schema. */
   readonly output?: Type<Output>;
   /**
-   * What a failed tool does to the run. `retry` goes on as well, but reads, and tools with an `idempotencyKey`, are attempted up to `limits.attempts` times:
+   * What a failed tool does to the run. `retry` goes on as well, but reads, and tools that are `idempotent` or have an `idempotencyKey`, are attempted up to `limits.attempts` times:
    * after a timeout, an exception that nobody knows, a `ToolError` that says `retryable`, or Nest's 408, 429 and 5xx. @default 'continue'
    */
   readonly onToolError?: 'continue' | 'halt' | 'retry';

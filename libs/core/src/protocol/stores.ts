@@ -1,6 +1,7 @@
 import type { ApprovalStore } from './approval.js';
 import type { AuditStore } from './audit.js';
 import type { CallJournal } from './call-journal.js';
+import type { CallTransactions } from './call-transactions.js';
 import type { ConversationStore } from './conversation-store.js';
 import type { DirectiveStore } from './directive.js';
 import type { QuotaStore } from './quota.js';
@@ -18,4 +19,6 @@ export abstract class ToolLoopStores {
   abstract readonly journal?: CallJournal;
   abstract readonly quotas?: QuotaStore;
   abstract readonly suspendedRuns?: SuspendedRunStore;
+  /** Absent where there is no database that tools could use as well. */
+  abstract readonly transactions?: CallTransactions;
 }

@@ -33,6 +33,12 @@ export interface ToolCallContext<Actor = RegisteredActor> extends RunContext<Act
    * and when no `ConnectionBroker` is bound.
    */
   connection(id: string): Promise<Credential>;
+  /**
+   * For a tool that changes things in the application's own database, beside `idempotent: true`: runs `work` as one transaction of that database, in which the call
+   * is marked as done. A call that is made again after a crash gets what `work` returned, as JSON, and nothing is done a second time. One for each call; await
+   * nothing remote in it. Absent where the application has no such database (`DurableModule`), and for tools that only read.
+   */
+  readonly transaction?: <Result>(work: () => Promise<Result>) => Promise<Result>;
 }
 
 /**

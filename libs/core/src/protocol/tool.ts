@@ -191,6 +191,8 @@ export interface Tool {
    * What makes two calls of a tenant one effect; see `idempotencyKey` of `@LlmTool()`. It is handed what {@link invoke} receives.
    */
   readonly idempotencyKey?: (input: unknown, context: RunContext) => string;
+  /** Whether a call that may have been made is made again; see `idempotent` of `@LlmTool()`. */
+  readonly idempotent?: boolean;
   /** Calls of this declared id that run at once in the process, whoever makes them. @default as many as are made */
   readonly concurrency?: number;
   /** What the tool, or its provider, says of how it is executed. The same object for every instance of an entity. */

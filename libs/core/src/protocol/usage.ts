@@ -16,14 +16,21 @@ export const NO_USAGE: Usage = { inputTokens: 0, outputTokens: 0 };
 
 /** What was used between two sums of one run. */
 export function usageSince(before: Usage, now: Usage): Usage {
-  const isPriced = now.costUsd !== undefined;
+  const written = differenceOf(now.cacheWriteInputTokens, before.cacheWriteInputTokens);
+  const costUsd = differenceOf(now.costUsd, before.costUsd);
   return {
     inputTokens: now.inputTokens - before.inputTokens,
     outputTokens: now.outputTokens - before.outputTokens,
-    cachedInputTokens: (now.cachedInputTokens ?? 0) - (before.cachedInputTokens ?? 0),
-    reasoningTokens: (now.reasoningTokens ?? 0) - (before.reasoningTokens ?? 0),
-    ...(isPriced && { costUsd: (now.costUsd ?? 0) - (before.costUsd ?? 0) }),
+    cachedInputTokens: differenceOf(now.cachedInputTokens, before.cachedInputTokens) ?? 0,
+    ...(written !== undefined && { cacheWriteInputTokens: written }),
+    reasoningTokens: differenceOf(now.reasoningTokens, before.reasoningTokens) ?? 0,
+    ...(costUsd !== undefined && { costUsd }),
   };
+}
+
+/** A sum never loses a field, so what is not there now was not there before. */
+function differenceOf(now: number | undefined, before = 0): number | undefined {
+  return now === undefined ? undefined : now - before;
 }
 
 export function addUsage(one: Usage, other: Usage): Usage {

@@ -152,7 +152,7 @@ describe('invariant 13', () => {
       await survivor.module.close();
       expect(EXPECTED[`${one?.task} ${one?.status}`]).toContainEqual(counted);
     });
-    await fc.assert(property, { numRuns: 25 });
+    await fc.assert(property, { numRuns: 25, plugins: [fc.interruptAfterTimeLimit(60_000)] }); // a busy machine tries fewer
   }, 120_000);
 });
 

@@ -31,6 +31,7 @@ const mistakes: [object, string][] = [
   ]),
   [{ concurrency: '2' }, 'Its concurrency is 2.'],
   [{ idempotencyKey: 'orderId' }, 'Its idempotencyKey is no function.'],
+  [{ idempotent: 'yes' }, 'Its idempotent is neither true nor false.'],
 ];
 
 describe('the options of all calls of a tool together', () => {
@@ -53,6 +54,12 @@ describe('the options of all calls of a tool together', () => {
     const options = { effect: 'read_only', idempotencyKey: () => 'k' };
     expect(await findingsOf({ providers: [providerOf(options)] })).toMatchObject([
       { problem: 'It only reads and has an idempotencyKey, which nothing asks for.', remedy: 'Leave it out.' },
+    ]);
+  });
+
+  it('hold idempotent for tools that change things only', async () => {
+    expect(await findingsOf({ providers: [providerOf({ effect: 'read_only', idempotent: true })] })).toMatchObject([
+      { problem: 'It only reads and says that it is idempotent, which nothing asks for.', remedy: 'Leave it out.' },
     ]);
   });
 

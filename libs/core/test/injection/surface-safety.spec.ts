@@ -27,6 +27,8 @@ const spend = (id: string): SaidCall => ({ prefix: 'customer', id, method: 'getA
 const cancel = (id: string): SaidCall => ({ prefix: 'order', id, method: 'cancel' });
 
 const secretOf = (tenant: string) => `${tenant}-7`;
+const foundFor = (key: string, { tenant }: { readonly tenant: string }) =>
+  new Customer(key === 'own' ? secretOf(tenant) : 'same', key, tenant);
 
 const act = (key: string, { tenant }: { readonly tenant: string }) => new Customer(key === 'own' ? secretOf(tenant) : 'same', key, tenant);
 
@@ -38,7 +40,7 @@ describe.each(SURFACES)('two tenants at once, over the surface %s,', (surface) =
       const other = secretOf(tenant === 'acme' ? 'globex' : 'acme');
       const guesses = calls(over(surface, spend('same')), over(surface, spend(secretOf(tenant))), over(surface, spend(other)));
       const model = new ScriptedModel([show('own'), show('shared'), guesses, text('Done.')]);
-      return play(loop, ask({ tenant, actor: { id: tenant }, model, surface, context: { act } }));
+      return play(loop, ask({ tenant, actor: { id: tenant }, model, surface, context: { act: foundFor } }));
     });
     for (const [index, { result }] of (await Promise.all(runs)).entries()) {
       const tenant = tenants[index] ?? '';

@@ -68,6 +68,22 @@ describe('a call of a sub-run that needs a yes', () => {
     expect(result.usage).toMatchObject({ inputTokens: 40, outputTokens: 20 });
   });
 
+  it('has the tools that it found before it waited', async () => {
+    const found = calls(call('crm__searchCustomers', { name: 'Ann' }));
+    const spend = calls(call('customer_c-1_getAverageSpend'));
+    const tools = ['probe__*', 'crm__searchCustomers', 'customer_*_getAverageSpend'];
+    const { play, decide, resume, inner } = await stage({
+      ...waits,
+      inner: [found, calls(write('w')), spend, text('So.')],
+      subRun: { tools },
+    });
+    const { result: first } = await play();
+    await decide('approve');
+    const { result } = await resume(first.runId);
+    expect(result.toolCalls[0]?.subRun?.toolCalls?.map(({ status }) => status)).toEqual(['succeeded', 'succeeded', 'succeeded']);
+    expect(inner.requests.slice(1).every(({ toolIds }) => toolIds.at(-1) === 'customer_c-1_getAverageSpend')).toBe(true);
+  });
+
   it('is told to its model where it is denied', async () => {
     const { play, decide, resume, done, inner } = await stage(waits);
     const { result: first } = await play();

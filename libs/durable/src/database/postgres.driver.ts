@@ -8,6 +8,8 @@ import { unreachable } from './unreachable.js';
 /** Of one process, beside the one that listens. */
 const MOST_CONNECTIONS = 10;
 const LONGEST_CONNECT_MS = 10_000;
+/** Whoever freezes in the middle of a transaction holds its locks for so long, and nobody could take his runs over. */
+const LONGEST_IDLE_MS = 15_000;
 const INT8 = 20;
 
 /** Numbers as PGlite reads them; said per statement, so that whoever shares the pool keeps pg's ways. */
@@ -38,6 +40,7 @@ export class PostgresDriver implements DatabaseDriver {
       connectionString: url,
       max: connections,
       connectionTimeoutMillis: LONGEST_CONNECT_MS,
+      idle_in_transaction_session_timeout: LONGEST_IDLE_MS,
       keepAlive: true,
       application_name: 'toolloop',
     });

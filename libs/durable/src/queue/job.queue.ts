@@ -11,7 +11,7 @@ export interface Job {
 }
 
 /** How a queue treats its jobs. Times are seconds. */
-export type QueueOptions = Pick<Queue, 'retryLimit' | 'retryDelay' | 'retryBackoff' | 'expireInSeconds'>;
+export type QueueOptions = Pick<Queue, 'retryLimit' | 'retryDelay' | 'retryBackoff' | 'expireInSeconds' | 'retentionSeconds'>;
 
 /** A process that is gone is noticed after as much silence; the least pg-boss allows. */
 const HEARTBEAT_SECONDS = 10;
@@ -85,8 +85,9 @@ export class JobQueue implements OnApplicationShutdown {
       );
   }
 
+  /** Of two processes that make pg-boss's tables at once one may be told that they are there already; then they are. */
   private started(): Promise<PgBoss> {
-    this.starting ??= this.database.outside(() => this.start());
+    this.starting ??= this.database.outside(() => this.start().catch(() => this.start()));
     return this.starting;
   }
 

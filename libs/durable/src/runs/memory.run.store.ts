@@ -30,6 +30,10 @@ export class MemoryRunStore extends RunStore {
   private readonly watchers = new Set<{ readonly runId: string; changed(): void }>();
   private readonly workers = new Set<() => void>();
 
+  override open(): Promise<void> {
+    return Promise.resolve();
+  }
+
   override add({ entries = [], ...run }: NewRun, status: 'running' | 'queued'): Promise<RunHold> {
     if (this.runs.has(run.runId)) return Promise.reject(new Error(`There is a run ${run.runId} already.`));
     const at = new Date().toISOString();
@@ -55,7 +59,7 @@ export class MemoryRunStore extends RunStore {
     writeDown(run, entries, events);
     const lastSequence = events.at(-1)?.sequence ?? run.record.lastSequence;
     this.change(run, { lastSequence, ...ending });
-    if (ending?.status === 'waiting' && run.isWoken) this.enqueue(hold.runId);
+    if (ending?.status === 'waiting' && (run.isWoken || run.record.cancelled !== undefined)) this.enqueue(hold.runId);
     for (const watcher of this.watchers) if (watcher.runId === hold.runId) watcher.changed();
     return Promise.resolve();
   }
@@ -122,13 +126,13 @@ export class MemoryRunStore extends RunStore {
   override work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
     let running = 0;
     const next = (): void => {
-      if (running >= most) return;
+      if (running >= most || !this.workers.has(next)) return;
       const runId = this.queue.shift();
       if (runId === undefined) return;
       running += 1;
       void setImmediate()
         .then(() => advance(runId))
-        .catch(() => undefined)
+        .catch(() => this.again(runId))
         .finally(() => {
           running -= 1;
           next();
@@ -138,6 +142,11 @@ export class MemoryRunStore extends RunStore {
     this.workers.add(next);
     next();
     return Promise.resolve(() => Promise.resolve(void this.workers.delete(next)));
+  }
+
+  /** Somebody could not go on with it. */
+  private again(runId: string): void {
+    if (this.runs.get(runId)?.record.status === 'queued') this.enqueue(runId);
   }
 
   private held({ runId, epoch }: RunHold): KeptRun | undefined {

@@ -81,13 +81,15 @@ export class RunLostError extends Error {
 
 /** The port that keeps durable runs, and tells whoever has room which of them to go on with. Every method is one atomic operation. */
 export abstract class RunStore {
+  /** Makes ready what it needs; called once, when the application starts and outside of any transaction. */
+  abstract open(): Promise<void>;
   /** `running` for the process that adds it, `queued` for whoever has room. Rejects for an id that is there. */
   abstract add(run: NewRun, status: 'running' | 'queued'): Promise<RunHold>;
   /** Takes a run that is queued; undefined where it is not. */
   abstract claim(runId: string): Promise<HeldRun | undefined>;
   /**
    * Keeps all of it, or rejects: with `RunLostError` where the hold does not hold. The same write twice is kept once. A run that is to wait, and was woken
-   * meanwhile, is queued instead.
+   * or cancelled meanwhile, is queued instead.
    */
   abstract write(hold: RunHold, write: RunWrite): Promise<void>;
   /** Tells that these runs go on; answers with those that are still held. */
@@ -108,6 +110,6 @@ export abstract class RunStore {
   abstract events(runId: string, page: EventPage): Promise<readonly LoopEvent[]>;
   /** Calls `changed` after something was written for the run, perhaps more often. Resolves to what ends it. */
   abstract watch(runId: string, changed: () => void): Promise<() => Promise<void>>;
-  /** Hands queued runs to `advance`, at most so many at once. Resolves to what ends it, and then waits for nobody. */
+  /** Hands queued runs to `advance`, at most so many at once, and again where it rejects. Resolves to what ends it, and then waits for nobody. */
   abstract work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>>;
 }

@@ -49,6 +49,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
   }
 
   async onApplicationBootstrap(): Promise<void> {
+    await this.store.open();
     const { concurrency, heartbeatMs } = this.options;
     if (concurrency > 0) this.stopWork = await this.store.work((runId) => this.advance(runId), concurrency);
     this.timer = setInterval(() => void this.beat(), heartbeatMs);
@@ -105,8 +106,10 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     };
   }
 
+  /** Rejects where the run is still to be gone on with: then it is handed out again. */
   private async advance(runId: string): Promise<void> {
-    const held = this.isLeaving ? undefined : await this.store.claim(runId);
+    if (this.isLeaving) throw new Error('The process shuts down.');
+    const held = await this.store.claim(runId);
     if (held) await this.goOn(held);
   }
 
@@ -120,7 +123,8 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
       const said = fromDurableRequest(request, { actor, tenant });
       handle = this.runs.openKept(said, { runId, loop, journal, entries, lastSequence });
     } catch (error) {
-      return this.endUnrunnable({ hold, record }, error);
+      if (error instanceof InvalidRequestError) return this.endUnrunnable({ hold, record }, error);
+      throw error; // such as a directory that cannot be reached: nobody tells of the run, so it is taken over after a while
     }
     if (cancelled !== undefined) handle.cancel(cancelled);
     this.track({ journal, handle, hold });
@@ -128,10 +132,10 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
   }
 
   /** A run that cannot go on in this application, whatever happens, ends; why is for the log. */
-  private async endUnrunnable({ hold, record }: HeldRun, error: unknown): Promise<void> {
+  private async endUnrunnable({ hold, record }: HeldRun, error: InvalidRequestError): Promise<void> {
     const correlationId = randomUUID();
     this.logger.error(`The run ${record.runId} cannot go on (reference ${correlationId}).`, error);
-    const message = error instanceof InvalidRequestError ? error.message : 'The run cannot go on in this application.';
+    const { message } = error;
     const end: LoopEvent = {
       type: 'run-end',
       runId: record.runId,

@@ -46,6 +46,10 @@ export class SqlRunStore extends RunStore {
     super();
   }
 
+  override open(): Promise<void> {
+    return this.ready();
+  }
+
   override async add({ runId, entries = [], ...run }: NewRun, status: 'running' | 'queued'): Promise<RunHold> {
     await this.ready();
     await this.database.transaction(async () => {
@@ -79,11 +83,11 @@ export class SqlRunStore extends RunStore {
     if (!ending) return this.writeAs(hold, entries, events);
     await this.database.transaction(async () => {
       await this.writeAs(hold, entries, events); // its lock is held until the end of the transaction
-      const [row] = await this.database.query<{ is_woken: boolean }>(
-        `update toolloop.runs set status = $2, finish_reason = $3 where run_id = $1 returning is_woken`,
+      const [row] = await this.database.query<{ is_due: boolean }>(
+        `update toolloop.runs set status = $2, finish_reason = $3 where run_id = $1 returning is_woken or cancelled is not null as is_due`,
         [hold.runId, ending.status, ending.finishReason],
       );
-      if (ending.status === 'waiting' && row?.is_woken) await this.queue(hold.runId);
+      if (ending.status === 'waiting' && row?.is_due) await this.queue(hold.runId);
     });
   }
 

@@ -40,11 +40,13 @@ export class SqlCallJournal extends CallJournal {
   }
 
   override async release(key: JournalKey): Promise<void> {
-    await this.database.query('delete from toolloop.calls where tenant = $1 and key_hash = $2 and outcome is null', keysOf(key));
+    const unused = 'outcome is null and effect is null';
+    await this.database.query(`delete from toolloop.calls where tenant = $1 and key_hash = $2 and ${unused}`, keysOf(key));
   }
 }
 
-function keysOf({ tenant, idempotencyKey }: JournalKey): [tenant: string, keyHash: string] {
+/** The columns by which a call is found. Throws `UnstorableError`. */
+export function keysOf({ tenant, idempotencyKey }: JournalKey): [tenant: string, keyHash: string] {
   return [storableKey(tenant, 'tenant'), keyHash(idempotencyKey)];
 }
 

@@ -31,12 +31,20 @@ export class SqlConversationStore extends ConversationStore {
     return rows.flatMap(({ messages }) => messages);
   }
 
-  override async append(key: ConversationKey, messages: readonly Message[]): Promise<void> {
+  override async append(key: ConversationKey, messages: readonly Message[], runId?: string): Promise<void> {
     if (messages.length === 0) return;
     await this.database.query(
-      `insert into toolloop.conversation_parts (tenant, key_hash, actor_hash, conversation_id, message_count, messages)
-       values ($1, $2, $3, $4, $5, $6)`,
-      [...keysOf(key), keyHash(key.actorId), JSON.stringify(key.conversationId), messages.length, storedJson(messages, 'messages')],
+      `insert into toolloop.conversation_parts (tenant, key_hash, actor_hash, conversation_id, message_count, messages, run_id)
+       values ($1, $2, $3, $4, $5, $6, $7)
+       on conflict (tenant, key_hash, run_id) do update set message_count = excluded.message_count, messages = excluded.messages`,
+      [
+        ...keysOf(key),
+        keyHash(key.actorId),
+        JSON.stringify(key.conversationId),
+        messages.length,
+        storedJson(messages, 'messages'),
+        runId === undefined ? null : storableKey(runId, 'id of the run'),
+      ],
     );
   }
 

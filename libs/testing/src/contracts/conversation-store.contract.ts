@@ -34,6 +34,7 @@ const CONTRACT: Contract<ConversationStore> = {
   port: 'ConversationStore',
   cases: [
     { name: 'gives back what was appended, in order', check: keepsOrder },
+    { name: 'keeps what a run appended last, in the place where it was', check: replaces },
     { name: 'keeps what two append at once apart', check: keepsTurnsWhole },
     { name: 'opens nothing to another tenant or actor, or by another id', check: separates },
     { name: 'keeps texts that are awkward, in ids as well', check: keepsAwkwardTexts },
@@ -54,6 +55,16 @@ async function keepsOrder({ store, other, tenant }: ConversationTrial): Promise<
   await other.append(keyOf(tenant), turn('two'));
   await store.append(keyOf(tenant), []);
   assert.deepEqual(await store.load(keyOf(tenant)), [...turn('one'), ...turn('two')]);
+}
+
+async function replaces(trial: ConversationTrial): Promise<void> {
+  const { store, other, tenant } = trial;
+  await store.append(keyOf(tenant), turn('first'), 'run 1');
+  await store.append(keyOf(tenant), turn('second'), 'run 2');
+  await other.append(keyOf(tenant), turn('first again'), 'run 1');
+  await atOnce(trial, 8, (one) => one.append(keyOf(tenant), turn('third'), 'run 3'));
+  await store.append(keyOf(tenant, { conversationId: 'another' }), turn('elsewhere'), 'run 1');
+  assert.deepEqual(await store.load(keyOf(tenant)), [...turn('first again'), ...turn('second'), ...turn('third')]);
 }
 
 async function keepsTurnsWhole(trial: ConversationTrial): Promise<void> {

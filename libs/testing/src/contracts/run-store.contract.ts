@@ -21,6 +21,7 @@ const CONTRACT: Contract<RunStore> = {
     { name: 'keeps entries in the order in which they were written last, however awkward their texts are', check: keepsEntries },
     { name: 'keeps each event once, and gives them in pages', check: keepsEvents },
     { name: 'queues a run that was woken before it began to wait', check: wakesEarly },
+    { name: 'queues a run that was cancelled before it began to wait', check: cancelsEarly },
     { name: 'queues a waiting run that is woken, once', check: wakes },
     { name: 'tells who holds a run that it is to end, and queues one that nobody holds', check: cancels },
     { name: 'takes a run from a process that is silent', check: takesOver },
@@ -131,6 +132,13 @@ async function wakesEarly({ store, other, tenant }: RunTrial): Promise<void> {
   const claim = (await other.claim(hold.runId)) ?? assert.fail('It was not queued.');
   await other.write(claim.hold, WAITING);
   assert.equal((await store.find(hold.runId))?.status, 'waiting');
+}
+
+async function cancelsEarly({ store, other, tenant }: RunTrial): Promise<void> {
+  const hold = await store.add(newRun(tenant), 'running');
+  await other.cancel(hold.runId, 'Never mind.');
+  await store.write(hold, { ...NOTHING, ending: { status: 'waiting', finishReason: 'waiting' } });
+  assert.equal((await other.claim(hold.runId))?.record.cancelled, 'Never mind.');
 }
 
 async function wakes(trial: RunTrial): Promise<void> {

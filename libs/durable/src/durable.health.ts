@@ -1,0 +1,44 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { Database } from './database/database.js';
+
+/** Whether to send a process more work. */
+export interface Readiness {
+  /** The database answers, and the process does not leave. */
+  readonly isReady: boolean;
+  readonly database: 'up' | 'down';
+  /** The application shuts down: what is under way ends or is handed over. */
+  readonly isLeaving: boolean;
+}
+
+const LONGEST_ANSWER_MS = 2_000;
+
+/** Tells whoever balances the load whether this process can take more. Whether it lives, an answer tells. */
+@Injectable()
+export class DurableHealth implements OnModuleDestroy {
+  private isLeaving = false;
+
+  constructor(private readonly database: Pick<Database, 'query'>) {}
+
+  onModuleDestroy(): void {
+    this.isLeaving = true;
+  }
+
+  /** Answers within two seconds: a database that takes longer counts as down. Never rejects. */
+  async readiness(): Promise<Readiness> {
+    const database = (await this.answers()) ? 'up' : 'down';
+    return { isReady: database === 'up' && !this.isLeaving, database, isLeaving: this.isLeaving };
+  }
+
+  private async answers(): Promise<boolean> {
+    const over = new AbortController();
+    const late = wait(LONGEST_ANSWER_MS, false, { ref: false, signal: over.signal }).catch(() => false);
+    const asked = this.database.query('select 1', []).then(
+      () => true,
+      () => false,
+    );
+    const isUp = await Promise.race([asked, late]);
+    over.abort();
+    return isUp;
+  }
+}

@@ -1,0 +1,38 @@
+import { CallTransactions, type JournalKey } from '@toolloop/core';
+import type { Database } from '../database/database.js';
+import { keysOf } from './sql.call.journal.js';
+import { storedJson } from './storable.js';
+
+interface MarkedRow<Result> {
+  readonly effect: { readonly result: Result };
+}
+
+interface CallRow<Result> {
+  readonly effect: MarkedRow<Result>['effect'] | null;
+}
+
+/** Effects in the same database, marked on the call's row of the journal: of two processes that make a call, the second waits, and gets what the first kept. */
+export class SqlCallTransactions extends CallTransactions {
+  constructor(private readonly database: Database) {
+    super();
+  }
+
+  override once<Result>(call: JournalKey, work: () => Promise<Result>): Promise<Result> {
+    const keys = keysOf(call);
+    return this.database.transaction(async () => {
+      const [row] = await this.database.query<CallRow<Result>>(
+        'select effect from toolloop.calls where tenant = $1 and key_hash = $2 for update',
+        keys,
+      );
+      if (!row) throw new Error('The call is not in the journal of this database, so nobody would know it again.');
+      if (row.effect) return row.effect.result;
+      const text = storedJson({ result: await work() }, 'transaction');
+      const [kept] = await this.database.query<MarkedRow<Result>>(
+        'update toolloop.calls set effect = $3 where tenant = $1 and key_hash = $2 returning effect',
+        [...keys, text],
+      );
+      if (!kept) throw new Error('The call was taken out of the journal.');
+      return kept.effect.result; // as JSON gives it back, the first time as every other time
+    });
+  }
+}

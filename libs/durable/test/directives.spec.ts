@@ -1,0 +1,222 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import type { TestingModule } from '@nestjs/testing';
+import { DirectiveStore, type DirectiveEvent } from '@toolloop/core';
+import { JobQueue, RetentionSweep, SqlDirectiveStore, openDatabase, type Database, type DurableOptions } from '@toolloop/durable';
+import { createFolder, createServerDatabase, describePostgres } from './databases.js';
+import { onEachDatabase } from './each-database.js';
+import { askFor, idsIn, intentOf, startDesk, untilAll, type Effects } from './fixtures/refund.desk.js';
+
+// PGlite makes a database in seconds, and takes all of a busy machine for it.
+jest.setTimeout(90_000);
+
+const cleanUps: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).toReversed()) await cleanUp();
+});
+
+async function onServer(): Promise<DurableOptions> {
+  const { url, drop } = await createServerDatabase();
+  cleanUps.push(drop);
+  return { url };
+}
+
+async function inFolder(): Promise<DurableOptions> {
+  const { dataDir, drop } = await createFolder();
+  cleanUps.push(drop);
+  return { dataDir };
+}
+
+async function start(durable: DurableOptions, effects: Effects, perform = true): Promise<TestingModule> {
+  const module = await startDesk(durable, effects, { perform });
+  cleanUps.push(() => module.close());
+  return module;
+}
+
+/** So many processes are asked 500 times at once, and one more is asked again once they are gone. */
+async function askedAgainAndAgain(durable: DurableOptions, processes: number) {
+  const effects: Effects = [];
+  const apps = await Promise.all(Array.from({ length: processes }, () => start(durable, effects)));
+  const results = await Promise.all(apps.map((app) => askFor(app, 500 / processes)));
+  await Promise.all(apps.map((app) => untilAll(app, 'succeeded')));
+  await Promise.all(apps.map((app) => app.close()));
+  const after = await start(durable, effects);
+  const again = await askFor(after, 20);
+  const directives = await untilAll(after, 'succeeded');
+  return { directives: directives.length, ids: idsIn([...results.flat(), ...again]).size, effects };
+}
+
+const ONE_REFUND = { directives: 1, ids: 1, effects: ['o-1'] };
+
+/** One process asks and is closed; another performs. */
+async function performedElsewhere(durable: DurableOptions) {
+  const effects: Effects = [];
+  const asking = await start(durable, effects, false);
+  await askFor(asking, 1);
+  await wait(1_200); // more than a look of who would perform
+  const before = [...effects];
+  await asking.close();
+  const performing = await start(durable, effects);
+  const [directive] = await untilAll(performing, 'succeeded');
+  return { before, attempts: directive?.attempts, after: effects };
+}
+
+const PERFORMED_LATER = { before: [], attempts: 1, after: ['o-1'] };
+
+describe('a refund, on PGlite', () => {
+  it('is made once, though it is asked for 500 times at once and after a restart', async () => {
+    expect(await askedAgainAndAgain(await inFolder(), 1)).toEqual(ONE_REFUND);
+  });
+  it('is asked for by a process that is gone when another performs it', async () => {
+    expect(await performedElsewhere(await inFolder())).toEqual(PERFORMED_LATER);
+  });
+
+  it('that a process died over is taken up at once by the next, which does not wait for the lease', async () => {
+    const folder = await inFolder();
+    const intent = intentOf('acme', 'dir_1');
+    const { store, close } = await opened(await openDatabase(folder));
+    await store.add(intent);
+    await store.claim(intent, 600_000);
+    await close();
+    const next = await opened(await openDatabase(folder));
+    cleanUps.push(next.close);
+    expect(await next.store.claim(intent, 1)).toBeUndefined();
+    const taken: (number | undefined)[] = [];
+    const stop = await next.store.work(async (reference) => {
+      taken.push((await next.store.claim(reference, 600_000))?.epoch);
+    }, 1);
+    await eventually(() => taken.includes(2));
+    await stop();
+  });
+});
+
+describePostgres('a refund, on PostgreSQL', () => {
+  it('is made once, though it is asked for 500 times at once of two processes and after a restart', async () => {
+    expect(await askedAgainAndAgain(await onServer(), 2)).toEqual(ONE_REFUND);
+  });
+  it('is asked for by a process that is gone when another performs it', async () => {
+    expect(await performedElsewhere(await onServer())).toEqual(PERFORMED_LATER);
+  });
+
+  it('is told to processes that did not make it, each change once and in order', async () => {
+    const durable = await onServer();
+    const effects: Effects = [];
+    const [one, two] = [await start(durable, effects), await start(durable, effects, false)];
+    const told = [one, two].map((app) => {
+      const events: string[] = [];
+      app.get<DirectiveStore>(DirectiveStore, { strict: false }).changes$.subscribe(({ event }) => events.push(event));
+      return events;
+    });
+    await wait(300); // until they listen
+    await askFor(two, 1);
+    await eventually(() => told.every((events) => events.includes('succeeded')));
+    expect(told).toEqual([
+      ['requested', 'started', 'succeeded'],
+      ['requested', 'started', 'succeeded'],
+    ]);
+  });
+});
+
+async function opened(database: Database) {
+  const jobs = new JobQueue(database);
+  const store = new SqlDirectiveStore(database, jobs);
+  await store.onApplicationBootstrap();
+  const close = async (): Promise<void> => {
+    await jobs.onApplicationShutdown();
+    await database.close();
+  };
+  return { store, jobs, close };
+}
+
+async function eventually(holds: () => boolean | Promise<boolean>): Promise<void> {
+  for (const end = Date.now() + 20_000; !(await holds()); await wait(10)) if (Date.now() > end) throw new Error('In vain.');
+}
+
+onEachDatabase('the store of directives', (open) => {
+  /** Over the database that the suite shares. */
+  async function made(): Promise<SqlDirectiveStore> {
+    const jobs = new JobQueue(open());
+    cleanUps.push(() => jobs.onApplicationShutdown());
+    const store = new SqlDirectiveStore(open(), jobs);
+    await store.onApplicationBootstrap();
+    return store;
+  }
+
+  const rowsAndJobs = async (tenant: string): Promise<readonly object[]> =>
+    open().query(
+      `select (select count(*)::int from toolloop.directives where tenant = $1) as rows,
+         (select count(*)::int from pgboss.job where name = 'toolloop-directives' and (data->>'id')::json->>0 = $1) as jobs`,
+      [tenant],
+    );
+
+  it('leaves neither row nor job behind, and tells nothing, where the transaction is rolled back', async () => {
+    const store = await made();
+    const tenant = randomUUID();
+    const told: DirectiveEvent[] = [];
+    store.changes$.subscribe((event) => event.tenant === tenant && told.push(event));
+    await wait(100);
+    const undone = open().transaction(async () => {
+      await store.add(intentOf(tenant, 'dir_1'));
+      throw new Error('undone');
+    });
+    await expect(undone).rejects.toThrow('undone');
+    expect(await rowsAndJobs(tenant)).toEqual([{ rows: 0, jobs: 0 }]);
+    await open().transaction(async () => {
+      await store.add(intentOf(tenant, 'dir_2'));
+      expect(told).toEqual([]);
+    });
+    expect(await rowsAndJobs(tenant)).toEqual([{ rows: 1, jobs: 1 }]);
+    await eventually(() => told.length > 0);
+    expect(told.map(({ directiveId }) => directiveId)).toEqual(['dir_2']);
+  });
+
+  it('writes one job for many with the same key', async () => {
+    const store = await made();
+    const tenant = randomUUID();
+    await Promise.all(Array.from({ length: 30 }, () => store.add(intentOf(tenant, 'dir_1'))));
+    expect(await rowsAndJobs(tenant)).toEqual([{ rows: 1, jobs: 1 }]);
+  });
+
+  it('calls again for a directive that was left as it was, and for one whose lease is over', async () => {
+    const store = await made();
+    const tenant = randomUUID();
+    const claimed: (number | undefined)[] = [];
+    let calls = 0;
+    const stop = await store.work(async (reference) => {
+      if (reference.tenant !== tenant || (calls += 1) === 1) return;
+      claimed.push((await store.claim(reference, 200))?.epoch);
+    }, 4);
+    await store.add(intentOf(tenant, 'dir_1'));
+    await eventually(() => claimed.includes(2));
+    await stop();
+    expect(claimed.slice(0, 2)).toEqual([1, 2]);
+  });
+
+  it('tells a change in this process that is too long to be told to others', async () => {
+    const store = await made();
+    const tenant = randomUUID();
+    const told: number[] = [];
+    store.changes$.subscribe((event) => event.tenant === tenant && told.push(event.subject.length));
+    await store.add({ ...intentOf(tenant, 'dir_1'), subject: 'ż'.repeat(10_000) });
+    expect(told).toEqual([10_000]);
+  });
+
+  it('forgets what is over after so many days, and nothing that may go on', async () => {
+    const store = await made();
+    const tenant = randomUUID();
+    const over = { ...(await store.add(intentOf(tenant, 'dir_over'))).record.intent, status: 'pending', epoch: 0 } as const;
+    await store.change(over, { event: 'cancelled', status: 'cancelled' });
+    await store.add(intentOf(tenant, 'dir_pending'));
+    const unknown = (await store.add(intentOf(tenant, 'dir_unknown'))).record.intent;
+    await store.claim(unknown, 1_000);
+    const from = { ...unknown, status: 'performing', epoch: 1 } as const;
+    await store.change(from, { event: 'unknown_outcome', status: 'unknown_outcome' });
+    await open().query(`update toolloop.directives set updated_at = updated_at - interval '10 days' where tenant = $1`, [tenant]);
+    expect(await new RetentionSweep(open(), { directives: 11 }).sweep()).toBe(0);
+    expect(await new RetentionSweep(open(), { directives: 9 }).sweep()).toBe(1);
+    const left = await store.list({ tenant });
+    expect(left.map(({ intent }) => intent.directiveId)).toEqual(['dir_unknown', 'dir_pending']);
+    expect((await store.add(intentOf(tenant, 'dir_over'))).isNew).toBe(true);
+  });
+});

@@ -1,0 +1,27 @@
+import { HttpException, HttpStatus, Injectable, type MessageEvent } from '@nestjs/common';
+import { RunService, type RunReader } from '@toolloop/durable';
+import { toSse } from '@toolloop/ui-stream';
+import { takeUntil, type Observable } from 'rxjs';
+import type { User } from '../identity/user.js';
+import { Closing } from './closing.js';
+
+/** What a client of durable runs watches. */
+@Injectable()
+export class RunEvents {
+  constructor(
+    private readonly runs: RunService<User>,
+    private readonly closing: Closing,
+  ) {}
+
+  /** The run's events behind `after`, until it has ended. For a run that is not the reader's it fails before anything is sent. */
+  follow(runId: string, reader: RunReader<User>, after: number): Observable<MessageEvent> {
+    return this.runs.watch(runId, reader, after).pipe(takeUntil(this.closing.closed$), toSse());
+  }
+
+  /** The same for a client that connects again. An `EventSource` does so after the last event too, unless it is told by a 204 that there is no more. */
+  async followAgain(runId: string, reader: RunReader<User>, lastEventId: number): Promise<Observable<MessageEvent>> {
+    const { status, lastSequence } = await this.runs.get(runId, reader);
+    if (status === 'ended' && lastEventId >= lastSequence) throw new HttpException('The run is over.', HttpStatus.NO_CONTENT);
+    return this.follow(runId, reader, lastEventId);
+  }
+}

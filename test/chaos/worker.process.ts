@@ -1,0 +1,95 @@
+import 'reflect-metadata';
+import type { INestApplicationContext } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ApprovalService, RunElsewhereError, ToolLoopService, type LoopRequest } from '@toolloop/core';
+import { Database, RunService } from '@toolloop/durable';
+import { promptOf, type RunPlan } from './plan.js';
+import { USERS, WorkerApplication, type User, type WorkerOptions } from './worker.application.js';
+
+/** What the command asks of a worker. */
+export type WorkerAsk =
+  | { readonly type: 'start' | 'open'; readonly plan: RunPlan; readonly user: User }
+  /** Says yes to whatever waits for one. */
+  | { readonly type: 'approve' }
+  /** How many runs have not ended. */
+  | { readonly type: 'open-runs' }
+  | { readonly type: 'epoch'; readonly runId: string };
+
+export interface WorkerQuestion {
+  readonly id: number;
+  readonly ask: WorkerAsk;
+}
+
+/** `elsewhere`: the worker was told that a run it had opened is not its own any more. */
+export type WorkerWord =
+  | { readonly type: 'ready' }
+  | { readonly type: 'answer'; readonly id: number; readonly value?: string | number; readonly failure?: string }
+  | { readonly type: 'elsewhere'; readonly runId: string };
+
+const say = (word: WorkerWord): void => void process.send?.(word);
+
+/** A run of which the conversation tells in the end what it did, and how often. */
+function requestOf({ plan, user }: { readonly plan: RunPlan; readonly user: User }): LoopRequest & { actor: User } {
+  return { prompt: promptOf(plan), actor: user, tenant: user.tenant, conversationId: plan.name };
+}
+
+class Worker {
+  constructor(private readonly application: INestApplicationContext) {}
+
+  answer(ask: WorkerAsk): Promise<string | number> {
+    switch (ask.type) {
+      case 'start':
+        return this.application.get(RunService).start(requestOf(ask));
+      case 'open':
+        return this.open(requestOf(ask));
+      case 'approve':
+        return this.approve();
+      case 'open-runs':
+        return this.count(`select count(*)::int as value from toolloop.runs where status <> 'ended'`);
+      case 'epoch':
+        return this.count('select epoch as value from toolloop.runs where run_id = $1', [ask.runId]);
+    }
+  }
+
+  /** Resolves once the run is kept, and says later on where it is somebody else's. */
+  private open(request: LoopRequest & { actor: User }): Promise<string> {
+    const handle = this.application.get(ToolLoopService).open({ ...request, durable: true });
+    return new Promise((resolve, reject) => {
+      handle.events$.subscribe(() => resolve(handle.runId));
+      handle.result.catch((error: unknown) => {
+        if (error instanceof RunElsewhereError) say({ type: 'elsewhere', runId: handle.runId });
+        reject(error instanceof Error ? error : new Error(String(error)));
+      });
+    });
+  }
+
+  private async approve(): Promise<number> {
+    const approvals = this.application.get(ApprovalService);
+    let approved = 0;
+    for (const user of USERS) {
+      const approver = { actor: user, tenant: user.tenant };
+      for (const { approvalId } of await approvals.list(approver)) {
+        await approvals.decide({ approvalId, decision: 'approve' }, approver);
+        approved += 1;
+      }
+    }
+    return approved;
+  }
+
+  private async count(statement: string, values: string[] = []): Promise<number> {
+    const [row] = await this.application.get(Database).query<{ value: number }>(statement, values);
+    return row?.value ?? 0;
+  }
+}
+
+const options = JSON.parse(process.argv[2] ?? '') as WorkerOptions;
+process.on('disconnect', () => process.exit(1)); // whoever started it is gone
+const application = await NestFactory.createApplicationContext(WorkerApplication.of(options), { logger: ['error', 'warn'] });
+const worker = new Worker(application);
+process.on('message', ({ id, ask }: WorkerQuestion) => {
+  worker.answer(ask).then(
+    (value) => say({ type: 'answer', id, value }),
+    (error: unknown) => say({ type: 'answer', id, failure: String(error) }),
+  );
+});
+say({ type: 'ready' });
