@@ -30,8 +30,6 @@ const secretOf = (tenant: string) => `${tenant}-7`;
 const foundFor = (key: string, { tenant }: { readonly tenant: string }) =>
   new Customer(key === 'own' ? secretOf(tenant) : 'same', key, tenant);
 
-const act = (key: string, { tenant }: { readonly tenant: string }) => new Customer(key === 'own' ? secretOf(tenant) : 'same', key, tenant);
-
 describe.each(SURFACES)('two tenants at once, over the surface %s,', (surface) => {
   it('hold their own instances, and no guess leads to those of the other', async () => {
     const loop = await openShop(new ScriptedModel([]), { policy: allowAll });
