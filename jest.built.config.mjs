@@ -9,5 +9,6 @@ export default {
   coverageProvider: 'v8',
   coverageDirectory: '<rootDir>/../coverage',
   collectCoverageFrom: ['src/**/*.js', 'libs/*/src/**/*.js'],
+  testTimeout: 30_000,
   workerIdleMemoryLimit: '512MB',
 };

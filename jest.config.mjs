@@ -12,5 +12,6 @@ export default {
   modulePathIgnorePatterns: ['<rootDir>/(dist|.build)/', '<rootDir>/libs/[^/]+/dist/'],
   coverageProvider: 'v8',
   collectCoverageFrom: ['src/**/*.ts', 'libs/*/src/**/*.ts', '!src/main.ts'],
+  testTimeout: 30_000, // databases and whole applications start in them, on machines that may be busy
   workerIdleMemoryLimit: '512MB',
 };

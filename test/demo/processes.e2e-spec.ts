@@ -20,6 +20,22 @@ class CountingModel extends LanguageModel {
   }
 }
 
+async function get<Body>(from: ServedDesk, user: string, path: string): Promise<Body> {
+  return (await (await fetch(from.url + path, { headers: headersOf(user) })).json()) as Body;
+}
+
+async function start(at: ServedDesk, message: string): Promise<string> {
+  return ((await (await ask(at, 'alice', { message }, '/runs')).json()) as RunView).runId;
+}
+
+async function until(at: ServedDesk, runId: string, status: string): Promise<RunView> {
+  for (;;) {
+    const run = await get<RunView>(at, 'alice', `/runs/${runId}`);
+    if (run.status === status) return run;
+    await new Promise((resolve) => setTimeout(resolve, 25));
+  }
+}
+
 describePostgres('two desks on one PostgreSQL', () => {
   let url: string;
   let drop: () => Promise<void>;
@@ -33,22 +49,6 @@ describePostgres('two desks on one PostgreSQL', () => {
   });
 
   const desk = (model: LanguageModel): Promise<ServedDesk> => serve({ model, settings: { databaseUrl: url, auditKey: AUDIT_KEY } });
-
-  async function get<Body>(from: ServedDesk, user: string, path: string): Promise<Body> {
-    return (await (await fetch(from.url + path, { headers: headersOf(user) })).json()) as Body;
-  }
-
-  async function start(at: ServedDesk, message: string): Promise<string> {
-    return ((await (await ask(at, 'alice', { message }, '/runs')).json()) as RunView).runId;
-  }
-
-  async function until(at: ServedDesk, runId: string, status: string): Promise<RunView> {
-    for (;;) {
-      const run = await get<RunView>(at, 'alice', `/runs/${runId}`);
-      if (run.status === status) return run;
-      await new Promise((resolve) => setTimeout(resolve, 25));
-    }
-  }
 
   it('share the work', async () => {
     const models = [new CountingModel(), new CountingModel()];

@@ -12,7 +12,7 @@ const folders: string[] = [];
 
 afterAll(async () => {
   await closeDesks();
-  await Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true })));
+  await Promise.all(folders.map((made) => rm(made, { recursive: true, force: true })));
 });
 
 const REFUND = calls(call('refunds__refundOrder', { orderId: 'o-1021' }));

@@ -28,6 +28,16 @@ async function untilItWaits(desk: ServedDesk, runId: string): Promise<void> {
   }
 }
 
+/** The ids that later lines name. */
+async function learn(answer: string, known: Map<string, string>, desk: ServedDesk): Promise<void> {
+  const [, approval] = /"approvalId":"([^"]+)"/.exec(answer) ?? [];
+  const [, run] = /^\{"runId":"([^"]+)"/.exec(answer) ?? [];
+  if (approval !== undefined) known.set('APPROVAL', approval);
+  if (run === undefined) return;
+  known.set('RUN', run);
+  await untilItWaits(desk, run);
+}
+
 it('a run that outlives its process goes the way the README shows', async () => {
   folder = await mkdtemp(join(tmpdir(), 'toolloop-walk-'));
   const shell = fencesOf(README, 'sh').find((one) => one.includes('DATA_DIR')) ?? '';
@@ -43,13 +53,7 @@ it('a run that outlives its process goes the way the README shows', async () => 
     if (!desk) throw new Error('The walk begins with a start.');
     const answer = await answerTo(request, desk, known);
     lines.push(...answer.split('\n'));
-    const [, approval] = /"approvalId":"([^"]+)"/.exec(answer) ?? [];
-    const [, run] = /^\{"runId":"([^"]+)"/.exec(answer) ?? [];
-    if (approval !== undefined) known.set('APPROVAL', approval);
-    if (run !== undefined) {
-      known.set('RUN', run);
-      await untilItWaits(desk, run);
-    }
+    await learn(answer, known, desk);
   }
   const shown = fencesOf(README, 'text')[3] ?? '';
   expect(shown).toContain('run-end');

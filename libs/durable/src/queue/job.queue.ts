@@ -10,13 +10,21 @@ export interface Job {
   readonly startAfter?: Date;
 }
 
+/** Who does the jobs of a queue. */
+interface QueueWork {
+  readonly queue: string;
+  readonly handle: (id: string) => Promise<void>;
+}
+
 /** How a queue treats its jobs. Times are seconds. */
 export type QueueOptions = Pick<Queue, 'retryLimit' | 'retryDelay' | 'retryBackoff' | 'expireInSeconds' | 'retentionSeconds'>;
 
 /** A process that is gone is noticed after as much silence; the least pg-boss allows. */
 const HEARTBEAT_SECONDS = 10;
-/** A notification may be lost, and jobs that are due later are not notified. */
-const POLL_SECONDS = 0.5;
+/** Jobs that are due later, or again, are not notified: one of the workers of a queue looks for them often. */
+const LOOKOUT_SECONDS = 0.5;
+/** The others look in case a notification is lost or the one is at work. All of them often would keep an idle process busy. */
+const POLL_SECONDS = 10;
 
 /**
  * Jobs in the application's own database, by pg-boss: written in the transaction of what they are about, handed out by whichever process has room, and again
@@ -52,11 +60,25 @@ export class JobQueue implements OnApplicationShutdown {
   async work(queue: string, handle: (id: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
     await this.ensure(queue);
     const boss = await this.started();
-    const polling = { batchSize: 1, pollingIntervalSeconds: POLL_SECONDS, notifyPollingIntervalSeconds: POLL_SECONDS };
-    const worker = await boss.work<{ readonly id: string }>(queue, { ...polling, localConcurrency: most }, async (jobs) => {
-      for (const { data } of jobs) await handle(data.id);
+    const places = Array.from({ length: most }, (_, index) => (index === 0 ? LOOKOUT_SECONDS : POLL_SECONDS));
+    const ids = await Promise.all(places.map((seconds) => this.workAt(boss, seconds, { queue, handle })));
+    return async () => {
+      await Promise.all(ids.map((id) => boss.offWork(queue, { id, wait: false })));
+    };
+  }
+
+  /** One worker, which looks for the next job as soon as it is done with one. */
+  private async workAt(boss: PgBoss, seconds: number, { queue, handle }: QueueWork): Promise<string> {
+    const polling = { batchSize: 1, pollingIntervalSeconds: seconds, notifyPollingIntervalSeconds: seconds };
+    const worker = boss.work<{ readonly id: string }>(queue, polling, async (jobs) => {
+      const id = await worker;
+      try {
+        for (const { data } of jobs) await handle(data.id);
+      } finally {
+        boss.notifyWorker(id);
+      }
     });
-    return () => boss.offWork(queue, { id: worker, wait: false });
+    return worker;
   }
 
   async onApplicationShutdown(): Promise<void> {

@@ -1,0 +1,20 @@
+import { expect, it, jest } from '@jest/globals';
+import { JobQueue } from '@toolloop/durable';
+import { onEachDatabase } from './each-database.js';
+
+// PGlite makes a database in seconds, and takes all of a busy machine for it.
+jest.setTimeout(30_000);
+
+onEachDatabase('a queue', (open) => {
+  it('hands out the next job when one is done, and does not wait until it looks again', async () => {
+    const jobs = new JobQueue(open());
+    await jobs.ensure('backlog');
+    for (let index = 0; index < 100; index += 1) await jobs.send('backlog', { id: `job ${index}` });
+    const done = new Set<string>();
+    const end = await jobs.work('backlog', (id) => Promise.resolve(void done.add(id)), 1);
+    while (done.size < 100) await new Promise((resolve) => setTimeout(resolve, 10)); // fifty seconds for who looks twice a second
+    await end();
+    await jobs.onApplicationShutdown();
+    expect(done.size).toBe(100);
+  });
+});
