@@ -180,13 +180,9 @@ function injectedEvents({ surfaces, taken }: Change, step: number, strategy: str
   const groups = [surfaces, ...taken.map(({ fresh }) => fresh)].filter((tools) => tools.length > 0);
   return groups.map((tools) => {
     const entity = tools[0]?.entity;
-    const event = {
-      type: 'tools-injected',
-      step,
-      provider: entity?.provider ?? strategy,
-      tools: tools.map(({ spec }) => spec.id),
-    } as const;
-    return entity ? Object.assign(event, { instanceId: entity.instanceId }) : event;
+    const ids = tools.map(({ spec }) => spec.id);
+    if (!entity) return { type: 'tools-injected', step, provider: strategy, tools: ids };
+    return { type: 'tools-injected', step, provider: entity.provider, instanceId: entity.instanceId, tools: ids };
   });
 }
 
