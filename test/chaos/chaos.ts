@@ -154,12 +154,15 @@ class Chaos {
 
   /** Stops a worker that is in the middle of a run, until the other one has taken that over; what it says when it wakes up must be refused. */
   private async freeze(): Promise<void> {
-    for (let round = 0; round < (this.options.runs < 50 ? 1 : 3) && !this.isOver; round += 1) {
+    const wanted = this.options.runs < 50 ? 1 : 5;
+    for (let round = 0; this.frozen < wanted && round < 4 * wanted && !this.isOver; round += 1) {
       for (const seat of this.seats) seat.isSpared = true;
       await this.freezeOne().catch((error: unknown) => this.problems.push(`The frozen worker: ${String(error)}`));
       for (const seat of this.seats) seat.isSpared = false;
       await wait(1_000);
     }
+    if (this.frozen < wanted && !this.isOver)
+      this.problems.push(`Only ${this.frozen} of ${wanted} workers were frozen in the middle of a run.`);
   }
 
   private async freezeOne(): Promise<void> {
@@ -167,10 +170,20 @@ class Chaos {
     if (!frozen || !other) throw new Error('there are no two workers');
     const runId = String(await frozen.ask({ type: 'open', plan: this.undisturbedPlan(), user: this.someUser() }));
     this.acknowledged.add(runId);
+    await wait(this.random() * 400);
     frozen.freeze();
-    await within(LONGEST_TAKEOVER_MS, 'nobody took its run over', async () => Number(await other.ask({ type: 'epoch', runId })) > 1);
+    await wait(300); // what it had sent the database before is done by then
+    const isAtWork = (await other.ask({ type: 'standing', runId })) === 'running 1';
+    if (!isAtWork) return frozen.revive(); // it had ended, or waits: there is nothing to be taken over
+    await within(
+      LONGEST_TAKEOVER_MS,
+      'nobody took its run over',
+      async () => !String(await other.ask({ type: 'standing', runId })).endsWith(' 1'),
+    );
     frozen.revive();
-    await within(LONGEST_TAKEOVER_MS, 'it was not told that its run is not its own', () => Promise.resolve(frozen.elsewhere.has(runId)));
+    await within(LONGEST_TAKEOVER_MS, 'it is told nothing of its run', () => Promise.resolve(frozen.outcomes.has(runId)));
+    const outcome = frozen.outcomes.get(runId);
+    if (outcome !== 'elsewhere') this.problems.push(`${runId}: a process that had lost it says: ${outcome}`);
     this.frozen += 1;
   }
 

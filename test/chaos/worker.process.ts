@@ -13,18 +13,19 @@ export type WorkerAsk =
   | { readonly type: 'approve' }
   /** How many runs have not ended. */
   | { readonly type: 'open-runs' }
-  | { readonly type: 'epoch'; readonly runId: string };
+  /** The status of a run and the epoch it has, as `running 1`. */
+  | { readonly type: 'standing'; readonly runId: string };
 
 export interface WorkerQuestion {
   readonly id: number;
   readonly ask: WorkerAsk;
 }
 
-/** `elsewhere`: the worker was told that a run it had opened is not its own any more. */
+/** `outcome`: what a run that the worker had opened came to there; `elsewhere` where it was told that the run is not its own any more. */
 export type WorkerWord =
   | { readonly type: 'ready' }
   | { readonly type: 'answer'; readonly id: number; readonly value?: string | number; readonly failure?: string }
-  | { readonly type: 'elsewhere'; readonly runId: string };
+  | { readonly type: 'outcome'; readonly runId: string; readonly outcome: string };
 
 const say = (word: WorkerWord): void => void process.send?.(word);
 
@@ -45,9 +46,9 @@ class Worker {
       case 'approve':
         return this.approve();
       case 'open-runs':
-        return this.count(`select count(*)::int as value from toolloop.runs where status <> 'ended'`);
-      case 'epoch':
-        return this.count('select epoch as value from toolloop.runs where run_id = $1', [ask.runId]);
+        return this.value(`select count(*)::int as value from toolloop.runs where status <> 'ended'`);
+      case 'standing':
+        return this.value(`select status || ' ' || epoch as value from toolloop.runs where run_id = $1`, [ask.runId]);
     }
   }
 
@@ -55,11 +56,15 @@ class Worker {
   private open(request: LoopRequest & { actor: User }): Promise<string> {
     const handle = this.application.get(ToolLoopService).open({ ...request, durable: true });
     return new Promise((resolve, reject) => {
+      const tell = (outcome: string): void => say({ type: 'outcome', runId: handle.runId, outcome });
       handle.events$.subscribe(() => resolve(handle.runId));
-      handle.result.catch((error: unknown) => {
-        if (error instanceof RunElsewhereError) say({ type: 'elsewhere', runId: handle.runId });
-        reject(error instanceof Error ? error : new Error(String(error)));
-      });
+      handle.result.then(
+        ({ finishReason }) => tell(finishReason),
+        (error: unknown) => {
+          tell(error instanceof RunElsewhereError ? 'elsewhere' : String(error));
+          reject(error instanceof Error ? error : new Error(String(error)));
+        },
+      );
     });
   }
 
@@ -76,9 +81,9 @@ class Worker {
     return approved;
   }
 
-  private async count(statement: string, values: string[] = []): Promise<number> {
-    const [row] = await this.application.get(Database).query<{ value: number }>(statement, values);
-    return row?.value ?? 0;
+  private async value(statement: string, values: string[] = []): Promise<string | number> {
+    const [row] = await this.application.get(Database).query<{ value: string | number }>(statement, values);
+    return row?.value ?? '';
   }
 }
 

@@ -18,8 +18,8 @@ export class Worker {
   /** Resolves once it is at work; rejects where it is gone before. */
   readonly ready: Promise<void>;
   readonly gone: Promise<void>;
-  /** Runs it had opened and was told that they are somebody else's. */
-  readonly elsewhere = new Set<string>();
+  /** What the runs it had opened came to there. */
+  readonly outcomes = new Map<string, string>();
   private readonly child: ChildProcess;
   private readonly asked = new Map<number, Asked>();
   private count = 0;
@@ -71,7 +71,7 @@ export class Worker {
   }
 
   private heard(word: WorkerWord): void {
-    if (word.type === 'elsewhere') this.elsewhere.add(word.runId);
+    if (word.type === 'outcome') this.outcomes.set(word.runId, word.outcome);
     if (word.type !== 'answer') return;
     const asked = this.asked.get(word.id);
     if (word.failure === undefined) asked?.resolve(word.value ?? '');

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { MemoryApprovalStore, MemoryCallJournal, MemoryConversationStore } from '@toolloop/core';
+import { RunElsewhereError, MemoryApprovalStore, MemoryCallJournal, MemoryConversationStore } from '@toolloop/core';
 import { MemoryRunStore, type RunHold, type RunWrite } from '@toolloop/durable';
-import { ScriptedModel, text } from '@toolloop/testing';
-import { DeskProcess, type World } from './fixtures/desk.process.js';
+import { ScriptedModel, call, calls, text } from '@toolloop/testing';
+import { DeskProcess, asking, type World } from './fixtures/desk.process.js';
 
 const alice = { actor: { id: 'alice', tenant: 'acme' }, tenant: 'acme', prompt: 'Go on.' };
 
@@ -61,5 +61,56 @@ describe('a process that dies when the conversation of a run is kept and its end
     while ((await other.runs.get(handle.runId, alice)).status !== 'ended') await new Promise((resolve) => setTimeout(resolve, 5));
     expect((await conversations.load(key)).map(({ content }) => content)).toEqual(['Go on.', 'The second end.']);
     await other.close();
+  });
+});
+
+/** Has another process take a run in the very moment in which it ends, or waits. */
+class StolenRunStore extends MemoryRunStore {
+  private isStolen = false;
+
+  override async write(hold: RunHold, write: RunWrite): Promise<void> {
+    if (write.ending && !this.isStolen) {
+      this.isStolen = true;
+      await this.requeueSilent(-1);
+      await this.claim(hold.runId);
+    }
+    return super.write(hold, write);
+  }
+}
+
+/** Answers late that it has kept the end of a run, so that its process tells of a run meanwhile that is over. */
+class LateAnswerRunStore extends MemoryRunStore {
+  override async write(hold: RunHold, write: RunWrite): Promise<void> {
+    await super.write(hold, write);
+    if (write.ending) await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+}
+
+function worldOf(runs: MemoryRunStore): World {
+  const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
+  return { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
+}
+
+describe('the end of a run', () => {
+  it.each([
+    ['ends', undefined, text('Zombie.')],
+    ['waits', asking, calls(call('desk__act', { key: 'a' }))],
+  ] as const)('is not told by a process from which the run was taken as it %s', async (_, policy, turn) => {
+    const options = { concurrency: 0, heartbeatMs: 1e9 };
+    const desk = await DeskProcess.start(worldOf(new StolenRunStore()), new ScriptedModel([turn]), { ...(policy && { policy }), options });
+    const handle = desk.loop.open({ ...alice, durable: true });
+    const seen: string[] = [];
+    handle.events$.subscribe(({ type }) => seen.push(type));
+    await expect(handle.result).rejects.toThrow(RunElsewhereError);
+    expect(seen).not.toContain('run-end');
+    await desk.close();
+  });
+
+  it('is told where it was kept, though the run was looked for in vain in that moment', async () => {
+    const desk = await DeskProcess.start(worldOf(new LateAnswerRunStore()), new ScriptedModel([text('Done.')]), {
+      options: { heartbeatMs: 5 },
+    });
+    expect(await desk.loop.run({ ...alice, durable: true })).toMatchObject({ finishReason: 'stop' });
+    await desk.close();
   });
 });

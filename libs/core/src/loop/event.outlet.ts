@@ -31,6 +31,8 @@ export class EventOutlet {
     private readonly onFailure: (error: unknown) => void,
     /** The sequence of the last event of the part of the run before. */
     after = 0,
+    /** Asked once a critical sink has answered: what happens in a run that goes on elsewhere is told there. */
+    private readonly isShown: () => boolean = () => true,
   ) {
     this.sequence = after;
     this.critical = sinks.filter(({ critical }) => critical);
@@ -77,7 +79,7 @@ export class EventOutlet {
 
   private async keepThenShow(event: LoopEvent): Promise<void> {
     for (const sink of this.critical) await this.keep(sink, event);
-    await this.show(event);
+    if (this.isShown()) await this.show(event);
   }
 
   private async keep(sink: LoopEventSink, event: LoopEvent): Promise<void> {

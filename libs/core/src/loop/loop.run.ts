@@ -54,7 +54,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
   ) {
     this.runId = plan.execution.run.runId;
     const onFailure = (cause: unknown): void => this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
-    this.outlet = new EventOutlet(this.runId, [...services.sinks, ...(journal ? [journal.sink] : [])], onFailure, lastSequence);
+    const sinks = [...services.sinks, ...(journal ? [journal.sink] : [])];
+    this.outlet = new EventOutlet(this.runId, sinks, onFailure, lastSequence, () => journal?.isOurs ?? true);
     this.events$ = new Observable((subscriber) => {
       this.read({ next: (event) => subscriber.next(event), end: () => subscriber.complete() });
       return () => this.abandon();
@@ -209,6 +210,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const { finishReason, text, steps, usage, error, finishDetail } = result;
     const shown = { ...(state.output && { output: state.output.json }), ...(error && { error }), ...(finishDetail && { finishDetail }) };
     await this.emit({ type: 'run-end', finishReason, text, steps, usage, ...shown });
+    if (this.journal && !this.journal.isOurs) return this.leave(); // its end was refused
     this.hasEnded = true;
     this.outlet.end();
     if (finishReason === 'error' || finishReason === 'aborted') throw new RunError(result, { cause: state.finish?.cause });

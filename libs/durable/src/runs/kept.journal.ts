@@ -17,6 +17,8 @@ export class KeptJournal implements RunJournal {
   readonly sink: LoopEventSink = new JournalSink((event) => this.take(event));
   private holding: Promise<RunHold> | undefined;
   private held = true;
+  /** How this part of the run ended is kept: nobody can take that away any more. */
+  private isKept = false;
   private isLeaving = false;
   private events: LoopEvent[] = [];
   private entries: RunEntry[] = [];
@@ -31,7 +33,7 @@ export class KeptJournal implements RunJournal {
   ) {}
 
   get isOurs(): boolean {
-    return this.held;
+    return this.held || this.isKept;
   }
 
   record(entry: RunEntry): Promise<void> {
@@ -102,6 +104,7 @@ export class KeptJournal implements RunJournal {
     const hold = await this.holding;
     try {
       await this.persist(hold, write);
+      this.isKept ||= write.ending !== undefined;
     } catch (error) {
       this.lose();
       throw error;
