@@ -205,16 +205,20 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private async end(state: LoopState, outer: LinkedSignal): Promise<LoopResult<Output>> {
     outer.release();
     this.inputs.close();
-    if (this.journal && !this.journal.isOurs) return this.leave();
+    if (this.isElsewhere) return this.leave();
     const result = new FinishedRun<Output>(this.runId, state, this.outputOf(state));
     const { finishReason, text, steps, usage, error, finishDetail } = result;
     const shown = { ...(state.output && { output: state.output.json }), ...(error && { error }), ...(finishDetail && { finishDetail }) };
     await this.emit({ type: 'run-end', finishReason, text, steps, usage, ...shown });
-    if (this.journal && !this.journal.isOurs) return this.leave(); // its end was refused
+    if (this.isElsewhere) return this.leave(); // its end was refused
     this.hasEnded = true;
     this.outlet.end();
     if (finishReason === 'error' || finishReason === 'aborted') throw new RunError(result, { cause: state.finish?.cause });
     return result;
+  }
+
+  private get isElsewhere(): boolean {
+    return this.journal?.isOurs === false;
   }
 
   private outputOf({ output }: LoopState): Output | undefined {
