@@ -1,0 +1,65 @@
+import { afterEach, describe as about, expect, it } from '@jest/globals';
+import type { LanguageModel } from '@toolloop/core';
+import { text } from '@toolloop/testing';
+import { DeskProcess, type ProcessOptions, type World } from './fixtures/desk.process.js';
+import { alice, bob, idle, quick, scripted, until } from './fixtures/durable-runs.js';
+
+/** What is repeated, given and begun within durable runs, and must be there once though a client repeats itself and a process dies. */
+export function repeatedRunsSuite(name: string, open: World['open'], describe: (name: string, body: () => void) => void): void {
+  const started: DeskProcess[] = [];
+  const newWorld = (): World => ({ open, effects: [] });
+
+  async function start(world: World, model: LanguageModel, options: ProcessOptions = {}): Promise<DeskProcess> {
+    const process = await DeskProcess.start(world, model, { ...options, options: { ...quick, ...options.options } });
+    started.push(process);
+    return process;
+  }
+
+  describe(name, () => {
+    afterEach(async () => {
+      await Promise.all(started.splice(0).map((process) => process.close()));
+    });
+
+    about('a run that is started with a request id', () => {
+      it('is one run, however often it is started and in how many processes at once', async () => {
+        const world = newWorld();
+        const [one, other] = [await start(world, scripted(), { options: idle }), await start(world, scripted(), { options: idle })];
+        const request = { ...alice, requestId: `${name} once` };
+        const ids = await Promise.all([one, other, one, other].map((desk) => desk.runs.start(request)));
+        expect(new Set(ids).size).toBe(1);
+        const model = scripted(text('Done.'));
+        const desk = await start(world, model);
+        await until(desk, ids[0] ?? '', 'ended');
+        expect(await desk.runs.start({ ...request, policy: { version: 'v2', allow: ['*'] } })).toBe(ids[0]);
+        expect((await desk.runs.list(alice)).filter(({ runId }) => ids.includes(runId))).toMatchObject([
+          { status: 'ended', finishReason: 'stop' },
+        ]);
+        expect(model.requests).toHaveLength(1);
+      });
+
+      it('is another one for another actor and in another loop, and another question is refused', async () => {
+        const desk = await start(newWorld(), scripted(), { options: idle, loops: { support: { instructions: 'You help.' } } });
+        const request = { ...alice, requestId: `${name} mine` };
+        const ids = [
+          await desk.runs.start(request),
+          await desk.runs.start(request, 'support'),
+          await desk.runs.start({ ...request, ...bob }),
+        ];
+        expect(new Set(ids).size).toBe(3);
+        await expect(desk.runs.start({ ...request, prompt: 'Something else.' })).rejects.toMatchObject({
+          code: 'invalid_request',
+          message: expect.stringContaining('was used for another question'),
+        });
+      });
+
+      it('is gone off from once for each request id', async () => {
+        const desk = await start(newWorld(), scripted(text('Done.'), text('One.'), text('Two.')));
+        const runId = await desk.runs.start(alice);
+        await until(desk, runId, 'ended');
+        const fork = (requestId: string) => desk.runs.fork(runId, 0, alice, requestId);
+        const ids = [await fork('a'), await fork('a'), await fork('b')];
+        expect([ids[0] === ids[1], ids[1] === ids[2]]).toEqual([true, false]);
+      });
+    });
+  });
+}
