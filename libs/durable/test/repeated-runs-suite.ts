@@ -1,8 +1,13 @@
 import { afterEach, describe as about, expect, it } from '@jest/globals';
-import type { LanguageModel } from '@toolloop/core';
-import { text } from '@toolloop/testing';
+import { subRunTool, type LanguageModel, type RawTool } from '@toolloop/core';
+import { call, calls, text } from '@toolloop/testing';
 import { DeskProcess, type ProcessOptions, type World } from './fixtures/desk.process.js';
-import { alice, bob, idle, quick, scripted, until } from './fixtures/durable-runs.js';
+import { alice, bob, dying, idle, never, quick, scripted, until, untilSo } from './fixtures/durable-runs.js';
+
+const act = (key: string) => calls(call('desk__act', { key }));
+const keyed = (key: string) => calls(call('desk__keyed', { key }));
+/** A sub-run that may do what the desk may. */
+const inquiry = (model: LanguageModel): RawTool => subRunTool({ id: 'inquire', description: 'Finds out.', tools: ['desk__*'], model });
 
 /** What is repeated, given and begun within durable runs, and must be there once though a client repeats itself and a process dies. */
 export function repeatedRunsSuite(name: string, open: World['open'], describe: (name: string, body: () => void) => void): void {
@@ -18,6 +23,28 @@ export function repeatedRunsSuite(name: string, open: World['open'], describe: (
   describe(name, () => {
     afterEach(async () => {
       await Promise.all(started.splice(0).map((process) => process.close()));
+    });
+
+    about('a durable run whose process dies within a sub-run', () => {
+      it('goes on within it: what was answered is not asked again, and every effect is had once', async () => {
+        const world = newWorld();
+        world.during = (key) => (key === 'b' ? never() : undefined);
+        const tools = [inquiry(scripted(act('a'), keyed('b')))];
+        const first = await start(world, scripted(calls(call('inquire', { prompt: 'Look.' }))), { options: dying, tools });
+        const handle = first.loop.open({ ...alice, durable: true });
+        void handle.result.catch(() => undefined);
+        await untilSo(() => world.effects.length === 2);
+        delete world.during;
+        const inner = scripted(text('So.'));
+        const other = await start(world, scripted(text('Done.')), { tools: [inquiry(inner)] });
+        await until(other, handle.runId, 'ended');
+        expect(await other.runs.get(handle.runId, alice)).toMatchObject({ finishReason: 'stop' });
+        expect(world.effects.map((effect) => effect.slice(0, 6))).toEqual(['acme a', 'keyed ']);
+        expect(inner.requests[0]?.messages.filter(({ role }) => role === 'tool')).toMatchObject([
+          { content: 'a done' },
+          { content: 'b done' },
+        ]);
+      });
     });
 
     about('a run that is started with a request id', () => {

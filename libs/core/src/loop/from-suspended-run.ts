@@ -33,7 +33,7 @@ export interface SavedRun {
   readonly past: number;
   readonly state: SavedState;
   /** The step that is not over. Absent where the run stands between two steps. */
-  readonly pending?: Pick<PendingStep, 'answer' | 'limit' | 'isPlanned'> & { readonly outcomes: readonly SavedOutcome[] };
+  readonly pending?: Pick<PendingStep, 'answer' | 'limit' | 'isPlanned' | 'begun'> & { readonly outcomes: readonly SavedOutcome[] };
   readonly approvals: SavedApprovals;
   readonly handles: SavedHandles;
   readonly instances: SavedInstances;

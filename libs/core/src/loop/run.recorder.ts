@@ -1,10 +1,12 @@
 import type { ToolOutcome } from '../execution/execution.scope.js';
-import type { RunEntry, RunJournal } from '../protocol/run-journal.js';
+import type { RunEntry } from '../protocol/run-journal.js';
 import { toJsonObject } from '../schema/from-value.js';
 import type { LiveRun } from './live.run.js';
 import type { LoopState } from './loop.state.js';
+import type { SubRunPlace } from './from-sub-run-entry.js';
 import type { PendingStep } from './pending.step.js';
 import { savedOutcome, savedRun, type SavedPlace } from './saved-run.js';
+import { SubRunJournal, type EntryJournal } from './sub.run.journal.js';
 
 /** Writes a durable run down, each part once: an entry has what is new since the one before, so that a long run costs no more per step than a short one. */
 export class RunRecorder {
@@ -14,7 +16,7 @@ export class RunRecorder {
   private readonly written = new Map<string, string>();
 
   constructor(
-    private readonly journal: RunJournal,
+    private readonly journal: EntryJournal,
     private readonly live: LiveRun,
     private readonly place: () => SavedPlace,
     from: Pick<LoopState, 'messages' | 'records'>,
@@ -26,6 +28,11 @@ export class RunRecorder {
   /** Whether another process goes on with the run. */
   get isElsewhere(): boolean {
     return !this.journal.isOurs;
+  }
+
+  /** Where a sub-run of one of its calls is written down. */
+  within(place: SubRunPlace): EntryJournal {
+    return new SubRunJournal(this.journal, place);
   }
 
   /** What the run begins with, its conversation included. */
