@@ -47,6 +47,30 @@ export function repeatedRunsSuite(name: string, open: World['open'], describe: (
       });
     });
 
+    about('what a user adds to a durable run whose process dies', () => {
+      it('is read by the model that goes on', async () => {
+        const world = newWorld();
+        world.during = never;
+        const first = await start(world, scripted(keyed('a')), { options: dying });
+        const handle = first.loop.open({ ...alice, durable: true });
+        void handle.result.catch(() => undefined);
+        await untilSo(() => world.effects.length === 1);
+        handle.addInput('And hurry.');
+        const looking = await open();
+        while (!(await looking.runs.entries(handle.runId)).some(({ key }) => key === 'input:1'))
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        await looking.close();
+        delete world.during;
+        const model = scripted(text('Done.'));
+        const other = await start(world, model);
+        await until(other, handle.runId, 'ended');
+        expect(model.requests[0]?.messages.slice(-2)).toMatchObject([
+          { role: 'tool', content: 'a done' },
+          { role: 'user', content: 'And hurry.' },
+        ]);
+      });
+    });
+
     about('a run that is started with a request id', () => {
       it('is one run, however often it is started and in how many processes at once', async () => {
         const world = newWorld();

@@ -5,6 +5,7 @@ import { NO_USAGE, addUsage, usageSince } from '../protocol/usage.js';
 import { toJsonObject } from '../schema/from-value.js';
 import type { SavedCounts } from './call.counter.js';
 import { fromSavedJson, type SavedOutcome, type SavedRun } from './from-suspended-run.js';
+import type { SavedInputs } from './run.inputs.js';
 import { fromSubRunEntry, type SubRunEntry } from './from-sub-run-entry.js';
 
 /** What of a saved run an entry holds: parts that did not change are left out, and lists have what was added. */
@@ -37,10 +38,13 @@ class RunReading {
   private run: SavedPart | undefined;
   private shared: SharedParts = {};
   private readonly inner = new Map<string, InnerRun>();
+  /** By their numbers. */
+  private readonly inputs = new Map<number, string>();
 
   take(entry: RunEntry): void {
     const within = fromSubRunEntry(entry);
     if (within) this.takeInner(within);
+    else if (entry.key.startsWith('input:')) this.inputs.set(Number(entry.key.slice('input:'.length)), entry.value['content'] as string);
     else if (entry.key.startsWith('tool:')) this.takeOutcome(entry.value as unknown as SavedOutcome);
     else this.takeState(entry.value as unknown as SavedPart);
     this.shared = { ...this.shared, ...sharedIn(entry) };
@@ -48,9 +52,14 @@ class RunReading {
 
   saved(): SavedRun | undefined {
     if (!this.run) return undefined;
-    const run = fromSavedJson({ ...this.run, ...this.shared } as unknown as JsonObject);
+    const run = fromSavedJson({ ...this.run, ...this.shared, inputs: this.given(this.run.inputs?.taken ?? 0) } as unknown as JsonObject);
     const gone = [...this.inner.values()].filter(({ entries, counted }) => entries.length > counted);
     return gone.reduce(withInner, run);
+  }
+
+  private given(taken: number): SavedInputs {
+    const waiting = [...this.inputs].filter(([number]) => number > taken).toSorted(([one], [other]) => one - other);
+    return { taken, waiting: waiting.map(([, content]) => content) };
   }
 
   private takeInner({ runId, toolCallId, args = {}, entry }: SubRunEntry): void {

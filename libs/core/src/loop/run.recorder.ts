@@ -4,6 +4,7 @@ import { toJsonObject } from '../schema/from-value.js';
 import type { LiveRun } from './live.run.js';
 import type { LoopState } from './loop.state.js';
 import type { SubRunPlace } from './from-sub-run-entry.js';
+import type { RunInputs } from './run.inputs.js';
 import type { PendingStep } from './pending.step.js';
 import { savedOutcome, savedRun, type SavedPlace } from './saved-run.js';
 import { SubRunJournal, type EntryJournal } from './sub.run.journal.js';
@@ -39,6 +40,13 @@ export class RunRecorder {
   begun(state: LoopState): Promise<void> {
     this.messages = 0;
     return this.journal.record(this.entry('begin', state));
+  }
+
+  /** What the user adds, as soon as it is given. Where that is impossible the run is somebody else's, and is not ended for it here. */
+  keep(inputs: RunInputs): void {
+    inputs.keepBy((number, content) => {
+      void this.journal.record({ key: `input:${number}`, value: { content } }).catch(() => undefined);
+    });
   }
 
   /** An answer with calls, before any of them is made: the model is not asked again. */
