@@ -203,6 +203,31 @@ describe('an attempt', () => {
     expect(bank.effects).toHaveLength(1);
   });
 
+  it.each([null, 'no', 'false', '', 0, 1, []])('is not settled by %j, which is no answer', async (said) => {
+    const tookPlace = said as never;
+    const { run, until: status, bank, service } = await failing(() => new Error('connection reset'));
+    await run();
+    const { directiveId } = await status('unknown_outcome');
+    await expect(service.redrive(directiveId, alice, { tookPlace })).rejects.toMatchObject({ code: 'outcome_needed' });
+    expect([(await service.get(directiveId, alice)).status, bank.effects]).toEqual(['unknown_outcome', []]);
+  });
+
+  it('that is dead is not performed again where a person says that its effect took place', async () => {
+    const { run, until: status, bank, service } = await failing(() => new ToolError('The order is closed.'));
+    await run();
+    const { directiveId } = await status('dead');
+    expect(await service.redrive(directiveId, alice, { tookPlace: true })).toMatchObject({ status: 'succeeded' });
+    expect(bank.effects).toEqual([]);
+  });
+
+  it('that is dead is not tried again with what is no answer', async () => {
+    const { run, until: status, service } = await failing(() => new ToolError('The order is closed.'));
+    await run();
+    const { directiveId } = await status('dead');
+    await expect(service.redrive(directiveId, alice, { tookPlace: null as never })).rejects.toMatchObject({ code: 'outcome_needed' });
+    expect((await service.get(directiveId, alice)).status).toBe('dead');
+  });
+
   it('with an exception is tried again with the same key where the tool may repeat it', async () => {
     const { run, until: status, bank } = await failing(() => new Error('connection reset'), 2, { directive: { maybeRan: 'repeat' } });
     await run({ requestId: 'r' });

@@ -27,7 +27,7 @@ export type DirectiveFilter = Omit<DirectiveQuery, 'tenant' | 'actorId'>;
 
 /** What a person says who had a look. */
 export interface DirectiveFinding {
-  /** Whether the effect took place; needed where nobody knows. */
+  /** Whether the effect took place; needed where nobody knows. Nothing but `true` and `false` is an answer, whatever a client sent. */
   readonly tookPlace?: boolean;
 }
 
@@ -36,6 +36,9 @@ interface Identified {
   /** Whether every directive of the tenant is theirs to see and to decide about. */
   readonly isOperator: boolean;
 }
+
+/** What an untyped caller says beside these, such as null or 'no', could be read either way, and one of them is a second effect. */
+const ANSWERS: ReadonlySet<unknown> = new Set([true, false, undefined]);
 
 /** Between a person's word and the next attempt, while nobody else can have the directive. */
 const TURN_MS = 60_000;
@@ -80,8 +83,9 @@ export class DirectiveService<Actor = RegisteredActor> {
   }
 
   /**
-   * Has one that is dead tried again; settles one of which nobody knew by what a person found: an effect that took place is not performed again, one that did not is.
-   * Throws `DirectiveError`.
+   * Has one that is dead tried again; settles one of which nobody knew by what a person found: an effect that took place is not performed again, one that did not
+   * is. Of a dead one a person may say that it took place all the same.
+   * Throws `DirectiveError`: `outcome_needed` where the answer is missing, or is none.
    */
   async redrive(directiveId: string, operator: DirectiveOperator<Actor>, finding: DirectiveFinding = {}): Promise<DirectiveView> {
     const record = await this.find(directiveId, operator);
@@ -111,8 +115,10 @@ export class DirectiveService<Actor = RegisteredActor> {
     { tookPlace }: DirectiveFinding,
   ): DirectiveChange {
     this.assertOperator(intent.authority.actorId, operator);
+    if (!ANSWERS.has(tookPlace))
+      throw new DirectiveError('outcome_needed', 'Whether the effect took place is said by tookPlace: true or false.');
     const again = { event: 'redriven', status: 'pending', attempts: 0, dueInMs: 0 } as const;
-    if (status === 'dead') return again;
+    if (status === 'dead') return tookPlace ? DONE[task] : again; // a person may know better than the tool did
     if (status !== 'unknown_outcome') throw notPossible(`It is ${status}; only what is dead, or of which nobody knows, is tried again.`);
     if (tookPlace === undefined)
       throw new DirectiveError('outcome_needed', 'Nobody knows whether its effect took place. Look, and say so: tookPlace true or false.');
