@@ -23,7 +23,7 @@ export { AuditError, AuditStore } from './protocol/audit.js';
 export type { AuditEntry, AuditEvent, AuditEvidence, AuditHead, AuditStamp, AuditSubject, SignedAuditHead } from './protocol/audit.js';
 export { CallJournal } from './protocol/call-journal.js';
 export { CallTransactions } from './protocol/call-transactions.js';
-export type { JournalClaim, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
+export type { JournalClaim, JournalHold, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
 export type { Citation } from './protocol/citation.js';
 export { ConversationStore } from './protocol/conversation-store.js';
 export { EntityResolver } from './protocol/entity-resolver.js';

@@ -86,6 +86,8 @@ export interface CallProgress {
   takeApproval?: () => Promise<void>;
   /** Of a call whose tool declares one, once it is known. */
   idempotencyKey?: string;
+  /** Under which the key was taken, once it was asked for. */
+  claimId?: string;
   /** Set once the tool was handed a credential. */
   credentials?: CallCredentials;
   /** From 1. @default 1 */

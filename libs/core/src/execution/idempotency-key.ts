@@ -1,4 +1,4 @@
-import type { JournalKey } from '../protocol/call-journal.js';
+import type { JournalHold, JournalKey } from '../protocol/call-journal.js';
 import { Secret } from '../protocol/secret.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure, unexplained } from './call.failure.js';
@@ -26,6 +26,11 @@ export function isRepeatable({ spec, idempotencyKey, idempotent = false }: Tool)
 /** Whose a call is in the journal. */
 export function journalKeyOf(progress: CallProgress): JournalKey {
   return { tenant: progress.scope.run.tenant, idempotencyKey: idempotencyKeyOf(progress) };
+}
+
+/** The same, as this attempt to make the call has it. */
+export function journalHoldOf(progress: CallProgress): JournalHold {
+  return { ...journalKeyOf(progress), claimId: progress.claimId ?? '' };
 }
 
 /**

@@ -6,7 +6,7 @@ import {
   ToolError,
   type DirectiveView,
   type JournalClaim,
-  type JournalKey,
+  type JournalHold,
   type JournalOutcome,
   type JournalStart,
 } from '@toolloop/core';
@@ -69,12 +69,16 @@ class MortalJournal extends CallJournal {
     return this.fate.pass(() => this.inner.begin(start));
   }
 
-  override finish(key: JournalKey, outcome: JournalOutcome): Promise<void> {
-    return this.fate.pass(() => this.inner.finish(key, outcome));
+  override takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
+    return this.fate.pass(() => this.inner.takeOver(hold, mostMs));
   }
 
-  override release(key: JournalKey): Promise<void> {
-    return this.fate.pass(() => this.inner.release(key));
+  override finish(hold: JournalHold, outcome: JournalOutcome): Promise<void> {
+    return this.fate.pass(() => this.inner.finish(hold, outcome));
+  }
+
+  override release(hold: JournalHold): Promise<void> {
+    return this.fate.pass(() => this.inner.release(hold));
   }
 }
 

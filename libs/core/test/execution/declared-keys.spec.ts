@@ -142,7 +142,7 @@ describe('invariant 13: a tool that declares its idempotency key', () => {
   it('invariant 13: has its effect once when it is asked for many times at once', async () => {
     const outcomes = await Promise.all([1, 2, 3].map((n) => bench.run({ runId: `run_${n}` }).exec('pay__refund', refund)));
     expect(effects).toHaveLength(1);
-    expect(outcomes.filter(({ record }) => record.status === 'succeeded')).toHaveLength(1);
+    expect(outcomes.map(({ content }) => content)).toEqual(['refund 1', 'refund 1', 'refund 1']);
   });
 
   it('invariant 13: has its effect once for a model that repeats itself in a run', async () => {

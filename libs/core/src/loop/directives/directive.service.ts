@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { ActorIdentity } from '../../policy/actor.identity.js';
@@ -92,9 +93,10 @@ export class DirectiveService<Actor = RegisteredActor> {
     const change = await this.permitted('redrive', record, operator, () => this.redriveOf(record, operator, finding));
     const said = { by: this.nameOf(operator), ...(finding.tookPlace !== undefined && { tookPlace: finding.tookPlace }) };
     if (record.status !== 'unknown_outcome' || change.status !== 'pending') return this.changed(record, change, said);
-    // The key is given back while the directive is in hand: nobody else can have taken it.
+    // The key is given back while the directive is in hand: nobody else can have taken it, and who had it has it no more.
     const held = await this.change(record, { event: 'redriven', status: 'performing', dueInMs: TURN_MS, attempts: 0 }, said);
-    await this.journal.release({ tenant: record.intent.tenant, idempotencyKey: effectKeyOf(record) });
+    const hold = { tenant: record.intent.tenant, idempotencyKey: effectKeyOf(record), claimId: randomUUID() };
+    if (await this.journal.takeOver(hold, 0)) await this.journal.release(hold);
     return toDirectiveView(await this.required(held, { ...change, event: 'retried' }));
   }
 
