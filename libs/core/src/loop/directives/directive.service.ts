@@ -84,9 +84,9 @@ export class DirectiveService<Actor = RegisteredActor> {
   }
 
   /**
-   * Has one that is dead tried again; settles one of which nobody knew by what a person found: an effect that took place is not performed again, one that did not
-   * is. Of a dead one a person may say that it took place all the same.
-   * Throws `DirectiveError`: `outcome_needed` where the answer is missing, or is none.
+   * Has one that is dead or was taken back performed after all; settles one of which nobody knew by what a person found: an effect that took place is not performed
+   * again, one that did not is. Of a dead one a person may say that it took place all the same. Throws `DirectiveError`: `outcome_needed` where the answer is
+   * missing, or is none.
    */
   async redrive(directiveId: string, operator: DirectiveOperator<Actor>, finding: DirectiveFinding = {}): Promise<DirectiveView> {
     const record = await this.find(directiveId, operator);
@@ -120,8 +120,9 @@ export class DirectiveService<Actor = RegisteredActor> {
     if (!ANSWERS.has(tookPlace))
       throw new DirectiveError('outcome_needed', 'Whether the effect took place is said by tookPlace: true or false.');
     const again = { event: 'redriven', status: 'pending', attempts: 0, dueInMs: 0 } as const;
-    if (status === 'dead') return tookPlace ? DONE[task] : again; // a person may know better than the tool did
-    if (status !== 'unknown_outcome') throw notPossible(`It is ${status}; only what is dead, or of which nobody knows, is tried again.`);
+    if (status === 'dead' || status === 'cancelled') return tookPlace ? DONE[task] : again; // a person may know better than the tool did
+    if (status !== 'unknown_outcome')
+      throw notPossible(`It is ${status}; only what is dead, cancelled, or of which nobody knows, is tried again.`);
     if (tookPlace === undefined)
       throw new DirectiveError('outcome_needed', 'Nobody knows whether its effect took place. Look, and say so: tookPlace true or false.');
     return tookPlace ? DONE[task] : again;
@@ -178,14 +179,14 @@ export class DirectiveService<Actor = RegisteredActor> {
   /** Where the application names no operators, everybody is the one of their own. */
   private assertOperator(requesterId: string, operator: DirectiveOperator<Actor>): void {
     const { id, isOperator } = this.identified(operator);
-    const { operators } = this.rules;
-    if (isOperator || (!operators && id === requesterId)) return;
-    throw new DirectiveError('not_permitted', `Somebody with the role ${operators?.join(' or ')} decides about this.`);
+    const { roles, described } = this.rules.operators;
+    if (isOperator || (!roles && id === requesterId)) return;
+    throw new DirectiveError('not_permitted', `${described} decides about this.`);
   }
 
   private identified({ actor }: DirectiveOperator<Actor>): Identified {
     const held = this.identity.rolesOf(actor);
-    return { id: this.identity.idOf(actor), isOperator: this.rules.operators?.some((role) => held.includes(role)) ?? false };
+    return { id: this.identity.idOf(actor), isOperator: this.rules.operators.roles?.some((role) => held.includes(role)) ?? false };
   }
 
   private nameOf({ actor }: DirectiveOperator<Actor>): string {
