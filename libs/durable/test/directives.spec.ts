@@ -193,6 +193,27 @@ onEachDatabase('the store of directives', (open) => {
     expect(claimed.slice(0, 2)).toEqual([1, 2]);
   });
 
+  it('calls again when the lease that was extended is over, and not before', async () => {
+    const store = await made();
+    const tenant = randomUUID();
+    const claims: { epoch: number; at: number }[] = [];
+    let extendedUntil = Infinity;
+    const stop = await store.work(async (reference) => {
+      if (reference.tenant !== tenant) return;
+      const claimed = await store.claim(reference, claims.length === 0 ? 300 : 600_000);
+      if (!claimed) return;
+      claims.push({ epoch: claimed.epoch, at: Date.now() });
+      if (claims.length > 1) return;
+      await store.extend({ ...reference, status: 'performing', epoch: claimed.epoch }, 1_500);
+      extendedUntil = Date.now() + 1_490;
+    }, 4);
+    await store.add(intentOf(tenant, 'dir_1'));
+    await eventually(() => claims.length > 1);
+    await stop();
+    expect(claims.map(({ epoch }) => epoch)).toEqual([1, 2]);
+    expect(claims[1]?.at).toBeGreaterThanOrEqual(extendedUntil);
+  });
+
   it('tells a change in this process that is too long to be told to others', async () => {
     const store = await made();
     const tenant = randomUUID();

@@ -52,6 +52,7 @@ class MortalStore extends DirectiveStore {
   override find: DirectiveStore['find'] = (reference) => this.fate.pass(() => this.inner.find(reference));
   override list: DirectiveStore['list'] = (query) => this.inner.list(query);
   override claim: DirectiveStore['claim'] = (reference) => this.fate.pass(() => this.inner.claim(reference, 3));
+  override extend: DirectiveStore['extend'] = (from) => this.fate.pass(() => this.inner.extend(from, 3));
   override change: DirectiveStore['change'] = (from, { dueInMs, ...change }) =>
     this.fate.pass(() => this.inner.change(from, { ...change, ...(dueInMs !== undefined && { dueInMs: Math.min(dueInMs, 3) }) }));
   override work: DirectiveStore['work'] = (perform, concurrency) => this.inner.work(perform, concurrency);

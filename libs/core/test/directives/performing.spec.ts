@@ -295,6 +295,34 @@ describe('whoever has lost a directive', () => {
   });
 });
 
+describe('a process that performs', () => {
+  const lively = { firstDelayMs: 5, longestDelayMs: 40, heartbeatMs: 10, takeoverMs: 60 };
+  const never = <Result>() => new Promise<Result>(() => undefined);
+
+  it('keeps a directive for as long as it is at it, however long that is', async () => {
+    const shared = world();
+    shared.bank.before = () => new Promise((resolve) => setTimeout(resolve, 300));
+    const first = await desk(once, { shared, directives: lively });
+    await first.run();
+    await desk(once, { shared, directives: lively });
+    expect((await first.until('succeeded')).attempts).toBe(1);
+    expect(shared.bank.effects).toHaveLength(1);
+  });
+
+  it('and is gone loses it after a short silence', async () => {
+    const shared = world();
+    const dead = Object.assign(Object.create(shared.directives) as typeof shared.directives, { extend: () => never<boolean>() });
+    shared.bank.before = () => never();
+    const first = await desk(once, { shared: { ...shared, directives: dead }, directives: lively });
+    await first.run();
+    await first.until('performing');
+    const since = Date.now();
+    const other = await desk(once, { shared, directives: lively });
+    expect(await other.until('unknown_outcome')).toMatchObject({ attempts: 2 });
+    expect(Date.now() - since).toBeLessThan(3_000);
+  });
+});
+
 describe('an audit that keeps nothing', () => {
   it('keeps the effect from happening, and lets it happen once it keeps again', async () => {
     const shared = world();

@@ -42,7 +42,7 @@ interface Identified {
 const ANSWERS: ReadonlySet<unknown> = new Set([true, false, undefined]);
 
 /** Between a person's word and the next attempt, while nobody else can have the directive. */
-const TURN_MS = 60_000;
+const TURN_MS = 15_000;
 
 /** Where people see what was asked for and what became of it, take it back, and have it tried again. Another tenant's directives do not exist. */
 @Injectable()
