@@ -148,6 +148,7 @@ export type {
   ArgumentProblem,
   Audience,
   EntityReference,
+  IdempotencyScope,
   InputReading,
   MeantCall,
   ProjectionObserver,
