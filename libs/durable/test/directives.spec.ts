@@ -89,6 +89,22 @@ describe('a refund, on PGlite', () => {
     await eventually(() => taken.includes(2));
     await stop();
   });
+
+  it('that this very process is at is not taken from it when it begins to work', async () => {
+    const intent = intentOf('acme', 'dir_1');
+    const { store, close } = await opened(await openDatabase(await inFolder()));
+    cleanUps.push(close);
+    await store.add(intent);
+    await store.claim(intent, 600_000);
+    const taken: (number | undefined)[] = [];
+    const stop = await store.work(async (reference) => {
+      taken.push((await store.claim(reference, 600_000))?.epoch);
+    }, 1);
+    await wait(1_500); // more than a look
+    await stop();
+    expect(taken).not.toContain(2);
+    expect((await store.find(intent))?.epoch).toBe(1);
+  });
 });
 
 describePostgres('a refund, on PostgreSQL', () => {

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import { beforeAll, expect, it, jest } from '@jest/globals';
 import type { AuditEntry, Message } from '@toolloop/core';
 import { RetentionSweep, SqlStores, UnstorableError, type Database } from '@toolloop/durable';
@@ -36,6 +37,7 @@ onEachDatabase('the transaction of a call', (open) => {
     const once = () =>
       transactions.once(made, async () => {
         await book(made.tenant);
+        await wait(20); // so that the others come meanwhile
         return { times: (times += 1), nothing: undefined };
       });
     const told = await Promise.all(Array.from({ length: 8 }, once));

@@ -114,17 +114,19 @@ const ask = (process: Started) =>
 async function decided(process: Started, { bank }: World, deed: 'redrive' | 'cancel'): Promise<void> {
   const [one] = await process.service.list(alice);
   if (!one) return;
-  const tookPlace = bank.effects.some(({ did }) => did === 'refund');
+  const effect = one.task === 'perform' ? 'refund' : 'undo';
+  const tookPlace = bank.effects.some(({ did }) => did === effect);
   const doing =
     deed === 'cancel' ? process.service.cancel(one.directiveId, alice) : process.service.redrive(one.directiveId, alice, { tookPlace });
   await Promise.race([doing.catch(() => undefined), quiet()]);
 }
 
-/** The directive once nobody is at it any more. */
+/** The directive once nobody is at it any more, however busy the machine is. */
 async function settled({ service }: Started): Promise<DirectiveView | undefined> {
-  for (let looks = 0; ; looks += 1) {
+  for (const end = Date.now() + 20_000; ;) {
     const [one] = await service.list(alice);
-    if ((one?.status !== 'pending' && one?.status !== 'performing') || looks > 400) return one;
+    if (one?.status !== 'pending' && one?.status !== 'performing') return one;
+    if (Date.now() > end) throw new Error(`It is still ${one.status}.`);
     await quiet(5);
   }
 }
