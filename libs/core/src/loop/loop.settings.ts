@@ -27,6 +27,7 @@ import { QuotaGuard } from './quota.guard.js';
 import { APPLICATION_OPTIONS, REQUEST_OPTIONS } from './loop-option-names.js';
 import { choiceFindings } from './choice-findings.js';
 import { ForeignTools } from './foreign-tools.js';
+import { outputFindings } from './structured.answer.js';
 import { TOOL_LOOP_OPTIONS } from './tool-loop.tokens.js';
 import { DEFAULT_RESERVED_ARGUMENTS, type ToolLoopOptions } from './tool-loop.options.js';
 
@@ -72,7 +73,7 @@ export class LoopSettings {
 
   /** What is wrong with a named loop or a sub-run; asked once the catalog is filled. */
   profileFindings(at: string, profile: LoopProfile): Finding[] {
-    const { model, policy, limits = {}, execution, injection } = profile;
+    const { model, policy, limits = {}, execution, injection, output } = profile;
     return [
       ...unknownOptions(profile, REQUEST_OPTIONS, at),
       ...SAID_BY_THE_RUN.filter((option) => option in profile).map((option) => ({
@@ -82,6 +83,7 @@ export class LoopSettings {
       })),
       ...(model === undefined ? [] : this.modelFindings(model, at)),
       ...(policy ? this.policyFindings(policy, `${at} policy`) : []),
+      ...outputFindings(output, at),
       ...choiceFindings({ ...profile }, at),
       ...limitFindings(limits, `${at} limits`),
       ...executionFindings(`${at} execution`, execution),

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Injectable, type Type } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { Toolset } from '../catalog/toolset.js';
 import { unknownOptions } from '../discovery/unknown-options.js';
@@ -7,7 +7,7 @@ import type { SubRunCall } from '../execution/sub-runs.js';
 import { resumedTools } from '../injection/saved.tools.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
-import { ConfigurationError, type Finding } from '../protocol/errors.js';
+import type { Finding } from '../protocol/errors.js';
 import type { Limits } from '../protocol/limits.js';
 import type { Message } from '../protocol/message.js';
 import type { SubRun } from '../protocol/sub-run.js';
@@ -53,22 +53,8 @@ export class SubRunPreparation {
   findings({ spec, subRun }: Tool): Finding[] {
     if (!subRun) return [];
     const at = `sub-run ${spec.id}`;
-    const { output, prompt: _prompt, effect: _effect, summaryBytes: _bytes, ...profile } = subRun;
-    return [
-      ...unknownOptions(subRun, SUB_RUN_OPTIONS, at),
-      ...this.settings.profileFindings(at, profile),
-      ...(output ? this.outputFindings(output, at) : []),
-    ];
-  }
-
-  private outputFindings(output: Type, at: string): Finding[] {
-    try {
-      this.answers.shapeOf(output);
-      return [];
-    } catch (error) {
-      if (!(error instanceof ConfigurationError)) throw error;
-      return error.findings.map(({ at: where, problem, remedy }) => ({ at: `${at} output ${where}`, problem, remedy }));
-    }
+    const { prompt: _prompt, effect: _effect, summaryBytes: _bytes, ...profile } = subRun;
+    return [...unknownOptions(subRun, SUB_RUN_OPTIONS, at), ...this.settings.profileFindings(at, profile)];
   }
 
   /** Throws `ConfigurationError` for a policy that is wrong, which is found when the application starts. */
