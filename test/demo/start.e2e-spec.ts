@@ -71,6 +71,12 @@ describe('npm start', () => {
     expect((await readdir(DATA_DIR)).filter((name) => name.endsWith('.lock'))).toEqual([]);
   }, 120_000);
 
+  it('says at once what to do about a folder that cannot be made', async () => {
+    const started = start('0', { DATA_DIR: '/proc/x' });
+    expect((await once(started.process, 'exit'))[0]).toBe(1);
+    expect(started.output()).toContain('Name a folder that this process may make and write to');
+  }, 30_000);
+
   it.each([
     ['postgres://desk:hidden@127.0.0.1:1/desk', 'Start the server and check host, port, user and database.'],
     ['mysql://127.0.0.1/desk', 'Give postgres://user:password@host:5432/database'],
