@@ -30,6 +30,24 @@ describe('the settings', () => {
     expect(keys[0]).not.toEqual(keys[1]);
   });
 
+  it.each<[string, NodeJS.ProcessEnv, RegExp]>([
+    [
+      'on a server',
+      { DATABASE_URL: 'postgres://db/desk' },
+      /every desk there signs the same chain.*Set AUDIT_KEY .*to the same for every desk\.$/,
+    ],
+    ['in a folder', { DATA_DIR: './data' }, /The audit in DATA_DIR outlives it.*Set AUDIT_KEY/],
+    ['in memory', {}, /until the desk closes\.$/],
+  ])('say what comes of a random key for an audit that is kept %s', (_, env, told) => {
+    const warnings: unknown[] = [];
+    const silent = (): void => undefined;
+    Logger.overrideLogger({ log: silent, error: silent, warn: (message: unknown) => warnings.push(message) });
+    auditKeyOf(settingsFrom(env));
+    auditKeyOf(settingsFrom({ ...env, AUDIT_KEY: 'k'.repeat(32) }));
+    Logger.overrideLogger(false);
+    expect(warnings).toEqual([expect.stringMatching(told)]);
+  });
+
   it('keep things on a server before a folder, and in memory where there is neither', () => {
     const url = 'postgres://desk:hidden@db/desk';
     const said = [{ DATABASE_URL: url, DATA_DIR: './data' }, { DATA_DIR: './data' }, { DATABASE_URL: '', DATA_DIR: '' }].map(settingsFrom);
