@@ -5,6 +5,8 @@ import { settingsFrom } from '../../src/settings.js';
 import { placeOf, storageOf } from '../../src/storage/storage.js';
 import { failureOf } from '../../src/welcome.js';
 
+const silent = (): void => undefined;
+
 describe('the settings', () => {
   it('need no environment', () => {
     expect(settingsFrom({})).toEqual({ port: 3000, allowedHosts: [], allowedOrigins: [] });
@@ -40,7 +42,6 @@ describe('the settings', () => {
     ['in memory', {}, /until the desk closes\.$/],
   ])('say what comes of a random key for an audit that is kept %s', (_, env, told) => {
     const warnings: unknown[] = [];
-    const silent = (): void => undefined;
     Logger.overrideLogger({ log: silent, error: silent, warn: (message: unknown) => warnings.push(message) });
     auditKeyOf(settingsFrom(env));
     auditKeyOf(settingsFrom({ ...env, AUDIT_KEY: 'k'.repeat(32) }));
