@@ -1,14 +1,13 @@
 import { expect, it, jest } from '@jest/globals';
-import type { LoopEvent, RunEntry } from '@toolloop/core';
+import { MemoryApprovalStore, MemoryCallJournal, type Limits, type LoopEvent, type Policy, type RunEntry } from '@toolloop/core';
 import { JobQueue, MemoryRunStore, SqlRunStore, type RunHold, type RunWrite } from '@toolloop/durable';
-import { MemoryApprovalStore, MemoryCallJournal } from '@toolloop/core';
-import { ScriptedModel, call, calls, text } from '@toolloop/testing';
+import { ScriptedModel, call, calls, text, type ScriptedCall } from '@toolloop/testing';
 import { Database } from '../src/database/database.js';
 import { PgliteDriver } from '../src/database/pglite.driver.js';
 import { MIGRATIONS, migrate } from '../src/migrations/migrate.js';
 import { inMemory } from './databases.js';
 import { onEachDatabase } from './each-database.js';
-import { DeskProcess, type World } from './fixtures/desk.process.js';
+import { DeskProcess, allowAll, type World } from './fixtures/desk.process.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
 jest.setTimeout(60_000);
@@ -52,6 +51,47 @@ it('does not write the result of a read beside the step that has ended with it',
 it('writes the result of a call that changes things before the step ends', async () => {
   const keys = (await written('desk__act')).map(({ key }) => key);
   expect(keys.filter((key) => key.startsWith('tool:')).length).toBe(STEPS);
+});
+
+interface Forked {
+  readonly limits?: Partial<Limits>;
+  readonly budgets?: Policy['runBudgets'];
+}
+
+/** The steps of a run, and then those of one that goes off from its last: how that ended, and which of its results were errors. */
+async function forked(before: readonly ScriptedCall[], after: readonly ScriptedCall[], { limits, budgets }: Forked) {
+  const runs = new MemoryRunStore();
+  const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
+  const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
+  const model = new ScriptedModel([...before.map((one) => calls(one)), text('Done.'), ...after.map((one) => calls(one)), text('Done.')]);
+  const process = await DeskProcess.start(world, model, { policy: { ...allowAll, ...(budgets && { runBudgets: budgets }) } });
+  const { runId } = await process.loop.run({ ...alice, ...(limits && { limits }), durable: true });
+  const other = await process.runs.fork(runId, before.length, alice);
+  while ((await process.runs.get(other, alice)).status !== 'ended') await new Promise((resolve) => setTimeout(resolve, 5));
+  const events = await runs.events(other, { after: 0, limit: 1_000 });
+  const failed = events.flatMap((one) => (one.type === 'tool-result' ? [one.record.error !== undefined] : []));
+  const { finishReason } = await process.runs.get(other, alice);
+  await process.close();
+  return { finishReason, failed };
+}
+
+const look = (key: string): ScriptedCall => call('desk__look', { key });
+const act = (key: string): ScriptedCall => call('desk__act', { key });
+
+it('knows in another process how often each call was made', async () => {
+  const again = await forked([look('a'), look('a'), look('b')], [look('a')], { limits: { identicalCalls: 2 } });
+  expect(again).toEqual({ finishReason: 'no_progress', failed: [true] });
+});
+
+it('knows in another process how often each tool was called', async () => {
+  const again = await forked([look('a'), act('b')], [look('c'), look('d')], { limits: { callsPerTool: 2 } });
+  expect(again).toEqual({ finishReason: 'max_calls', failed: [false, true] });
+});
+
+it('knows in another process what the run has used of its budgets, once', async () => {
+  const budgets = [{ tools: ['desk__look'], calls: 2 }];
+  const again = await forked([look('a'), act('b')], [look('c'), look('d')], { budgets });
+  expect(again.failed).toEqual([false, true]);
 });
 
 const event = (sequence: number): LoopEvent => ({
