@@ -4,7 +4,7 @@ import type { CatalogEntry } from './catalog/tool.selection.js';
 import { placeOf } from './discovery/contributed-tools.js';
 import { ToolExplorer, type Exploration } from './discovery/tool.explorer.js';
 import { ToolFeature } from './discovery/tool-feature.js';
-import { unknownOptions } from './discovery/unknown-options.js';
+import { unknownOptions } from './findings/unknown-options.js';
 import { RESULT_READER } from './execution/result-reader.js';
 import { SEARCH_TOOL } from './injection/search.tool.js';
 import { DirectiveBootstrap } from './loop/directives/directive.bootstrap.js';

@@ -22,7 +22,7 @@ import { controllerFinding, portFindings } from './unheard-providers.js';
 import { ToolFeature } from './tool-feature.js';
 import { SAFE_TOOL_ID, namespaceOf } from './tool-names.js';
 import { PROVIDER_OPTIONS } from './tool-option-names.js';
-import { unknownOptions } from './unknown-options.js';
+import { unknownOptions } from '../findings/unknown-options.js';
 import { ToolTemplateCompiler, placeOf, type DeclarationRules, type ToolTemplate } from './tool.template.js';
 
 /** What the application's declarations come to. */

@@ -20,7 +20,7 @@ import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInjection } from '../protocol/tool-injection.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import type { ExecutionScope } from '../execution/execution.scope.js';
-import { unknownOptions } from '../discovery/unknown-options.js';
+import { unknownOptions } from '../findings/unknown-options.js';
 import { closestTo } from '../catalog/suggestion.js';
 import { quotaFindings } from './quota-findings.js';
 import { QuotaGuard } from './quota.guard.js';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import type { Toolset } from '../catalog/toolset.js';
-import { unknownOptions } from '../discovery/unknown-options.js';
+import { unknownOptions } from '../findings/unknown-options.js';
 import { strictlyListed } from '../execution/tool-permission.js';
 import { begunToolset } from '../injection/begun-toolset.js';
 import { EntityOffers } from '../injection/entity.offer.js';

@@ -3,7 +3,7 @@ import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { isToolPredicate, selects } from '../catalog/tool.selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { isClassOrBelow } from '../discovery/provider-classes.js';
-import { unknownOptions } from '../discovery/unknown-options.js';
+import { unknownOptions } from '../findings/unknown-options.js';
 import { untilAborted } from '../execution/interruption.js';
 import { fitted } from '../model/request.fitting.js';
 import { InvalidRequestError } from '../protocol/errors.js';

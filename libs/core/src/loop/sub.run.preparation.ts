@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Injectable, type Type } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { Toolset } from '../catalog/toolset.js';
-import { unknownOptions } from '../discovery/unknown-options.js';
+import { unknownOptions } from '../findings/unknown-options.js';
 import type { SubRunCall } from '../execution/sub-runs.js';
 import { resumedTools } from '../injection/saved.tools.js';
 import { subjectOf } from '../policy/policy-subject.js';
