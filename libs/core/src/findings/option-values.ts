@@ -23,6 +23,11 @@ export const CLASS: OptionValue = {
   accept: (value) => typeof value === 'function' && typeof value.prototype === 'object' && value.prototype !== null,
 };
 
+/** Of an abstract class whose method it has, whether it inherits it or not. */
+export function whatCan(method: string, wanted: string): OptionValue {
+  return { wanted, accept: (value) => isObject(value) && typeof Reflect.get(value, method) === 'function' };
+}
+
 export function oneOf(...values: readonly string[]): OptionValue {
   return {
     wanted: values.map((value) => `'${value}'`).join(' or '),

@@ -82,7 +82,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   addInput(message: string): void {
     if (this.inputs.isClosed) throw new InvalidRequestError('invalid_request', `The run ${this.runId} has ended; start another.`);
-    if (message.trim() === '') throw new InvalidRequestError('invalid_request', 'The message is empty.');
+    if (typeof message !== 'string' || message.trim() === '')
+      throw new InvalidRequestError('invalid_request', 'The message is no text, or empty.');
     this.inputs.add(message);
   }
 
