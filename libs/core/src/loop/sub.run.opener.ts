@@ -71,7 +71,7 @@ export class SubRunOpener {
     };
     const run = new LoopRun(plan, { ...this.services, sinks: [], suspended, subRuns: this }, resumed);
     const root = rootOf(live);
-    run.read({ next: (event) => root.emit({ type: 'sub-run', path, event }), end: () => undefined });
+    run.read({ next: (event) => root.emit({ type: 'sub-run', path, event }), end: () => undefined, refuse: () => undefined });
     const result = await resultOf(run);
     const record = recordOf(result);
     if (kept) return { status: 'waiting', record, begun: { ...kept, args: call.args, record } };
