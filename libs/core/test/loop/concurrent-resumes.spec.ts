@@ -35,6 +35,10 @@ async function iterated(run: AsyncIterable<LoopEvent>): Promise<readonly LoopEve
   return events;
 }
 
+function failing(): never {
+  throw new Error('secret');
+}
+
 describe('a run that several resume at once', () => {
   it.each([
     [0, 1, 2],
@@ -66,9 +70,6 @@ describe('a run that several resume at once', () => {
 });
 
 describe('a run that cannot be taken up', () => {
-  const failing = (): never => {
-    throw new Error('secret');
-  };
   it.each([failing, async () => Promise.reject(new Error('secret'))])(
     'waits on, and no end of it is told, where its instructions fail',
     async (instructions) => {
