@@ -11,7 +11,9 @@ import { DirectiveBootstrap } from './loop/directives/directive.bootstrap.js';
 import { DEFAULT_RESERVED_ARGUMENTS } from './loop/tool-loop.options.js';
 import { FEATURE_OPTIONS } from './loop/loop-option-names.js';
 import { LoopSettings } from './loop/loop.settings.js';
+import { unpricedWarning } from './loop/unpriced-models.js';
 import { SubRunPreparation } from './loop/sub.run.preparation.js';
+import { listOf } from './policy/data.policy.engine.js';
 import { ConfigurationError, type Finding } from './protocol/errors.js';
 import type { LoopProfile } from './protocol/loop-profile.js';
 import type { ToolInjectionStrategy } from './protocol/tool-injection.js';
@@ -57,12 +59,28 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
       this.logger.warn(
         'No policy: no tool is listed and none can be called. Give one: ToolLoopModule.forRoot({ policy: { allow: [...] } }).',
       );
+    this.warnOfCosts();
     await this.directives.start(own);
+  }
+
+  private warnOfCosts(): void {
+    const { model, models = {}, prices, policy } = this.settings.options;
+    const loops = this.loopProfiles();
+    const warning = unpricedWarning({
+      policies: [...listOf(policy), ...loops.flatMap((loop) => loop.policy ?? [])],
+      models: [model, ...Object.values(models), ...loops.map((loop) => loop.model)],
+      prices,
+    });
+    if (warning !== undefined) this.logger.warn(warning);
+  }
+
+  private loopProfiles(): readonly LoopProfile[] {
+    return this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.values(options.loops ?? {}));
   }
 
   /** Of strategies of the application and its loops. */
   private announced(): readonly string[] {
-    const loops = this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.values(options.loops ?? {}));
+    const loops = this.loopProfiles();
     // What is no loop and no strategy is a finding later on.
     const given: readonly (ToolInjectionStrategy | null)[] = [this.settings.options, ...loops].flatMap(
       (level: Pick<LoopProfile, 'injection'> | null) => level?.injection || [],

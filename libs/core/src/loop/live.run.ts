@@ -212,5 +212,6 @@ function ledgerOf(saved: SavedRun | undefined): SpendingLedger {
   const ledger = new SpendingLedger(saved?.spent);
   if (!saved) return ledger;
   const { inputTokens, outputTokens, costUsd = 0 } = saved.state.usage;
-  return Object.assign(ledger, { tokens: inputTokens + outputTokens, usd: costUsd });
+  const { hasUnknownCost = false } = saved;
+  return Object.assign(ledger, { tokens: inputTokens + outputTokens, usd: costUsd, hasUnknownCost });
 }

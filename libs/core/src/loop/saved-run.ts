@@ -27,6 +27,7 @@ export function savedRun(state: LoopState, pending: PendingStep | undefined, liv
     counts: live.counter.save(),
     ...(live.use.innerSteps > 0 && { innerSteps: live.use.innerSteps }),
     spent: live.spending.calls,
+    ...(live.spending.hasUnknownCost && { hasUnknownCost: true }),
     ...(live.roles.assumed && { roles: live.roles.assumed }),
   };
 }

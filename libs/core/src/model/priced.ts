@@ -15,7 +15,8 @@ export function priced(model: LanguageModel, prices: ModelPrices): LanguageModel
   return new PricedModel(model, prices);
 }
 
-class PricedModel extends LanguageModel {
+/** A model whose answers have a cost. */
+export class PricedModel extends LanguageModel {
   readonly provider: string;
   readonly modelId: string;
   override readonly capabilities: ModelCapabilities;
