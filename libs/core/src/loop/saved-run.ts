@@ -41,6 +41,7 @@ export function remainsOf({ toolset, injected }: LoopState, { outcomes }: Pendin
       ...toolset.behindSurfaces,
     ],
     specs: injected,
+    laidDown: live.laidDown,
     ...(live.pages && { pages: live.pages }),
     state: live.plan.execution.run.state,
     results: new Map(outcomes.map(({ record, live: result }) => [record.toolCallId, result])),
