@@ -64,7 +64,7 @@ describe('an option whose value cannot be', () => {
     ['output', { output: {} }, '"output" is an object.'],
   ])('of a request: %s is refused at once', async (_, option, problem) => {
     const loop = await openShop(new ScriptedModel([]));
-    const request = { ...ask(), ...(option) } as LoopRequest;
+    const request = { ...ask(), ...option } as LoopRequest;
     expect(() => loop.open(request)).toThrow(ConfigurationError);
     expect(() => loop.open(request)).toThrow(problem);
   });
