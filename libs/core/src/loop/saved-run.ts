@@ -36,6 +36,7 @@ export function savedParts(state: LoopState, pending: PendingStep | undefined, l
     sentTools: live.sentTools.save(),
     policies: live.plan.narrowing,
     ...(live.use.innerSteps > 0 && { innerSteps: live.use.innerSteps }),
+    ...(live.spending.hasUnknownCost && { hasUnknownCost: true }),
     ...(live.roles.assumed && { roles: live.roles.assumed }),
   };
 }
@@ -49,6 +50,7 @@ export function remainsOf({ toolset, injected }: LoopState, { outcomes }: Pendin
       ...toolset.behindSurfaces,
     ],
     specs: injected,
+    laidDown: live.laidDown,
     ...(live.pages && { pages: live.pages }),
     state: live.plan.execution.run.state,
     results: new Map(outcomes.map(({ record, live: result }) => [record.toolCallId, result])),
