@@ -38,7 +38,7 @@ export interface FinishedOutput {
 export class ResponsesOutput {
   private readonly calls: ToolCallAssembler;
   private readonly items = new Map<number, PartialItem>();
-  /** For servers that leave `output_index` out. */
+  /** By the ids of items and calls, for servers that leave `output_index` out or count otherwise in the end than on the way. */
   private readonly indexes = new Map<unknown, number>();
   private refusal = '';
   /** Characters of text so far. */
@@ -57,7 +57,7 @@ export class ResponsesOutput {
         if (isWireObject(event.item)) this.close(this.indexOf(event), event.item);
         return;
       case 'response.function_call_arguments.done':
-        this.calls.complete(this.indexOf(event), { arguments: event.arguments });
+        this.calls.complete(this.indexOf(event), { name: event.name, arguments: event.arguments });
         return;
       case 'response.function_call_arguments.delta':
         this.calls.take([{ index: this.indexOf(event), function: { arguments: event.delta } }]);
@@ -67,8 +67,9 @@ export class ResponsesOutput {
     }
   }
 
-  /** An item of the response in full, where the stream did not finish it. */
-  takeMissing(index: number, item: WireObject): void {
+  /** An item of the response in full, where the stream did not finish it: a call that is taken twice would run twice. */
+  takeMissing(place: number, item: WireObject): void {
+    const index = this.knownIndexOf(item) ?? place;
     if (this.items.get(index)?.whole === undefined) this.close(index, item);
   }
 
@@ -144,14 +145,22 @@ export class ResponsesOutput {
     return item;
   }
 
-  /** By the index; else by the item's id; an event with neither belongs to the newest item. */
-  private indexOf(event: WireObject): number {
-    const { type, output_index: index, item } = event;
-    if (typeof index === 'number') return index;
-    const id = isWireObject(item) ? item.id : event.item_id;
-    const isNew = type === 'response.output_item.added' || this.items.size === 0;
-    const found = isNew ? this.items.size : (this.indexes.get(id) ?? this.items.size - 1);
-    this.indexes.set(id, found);
+  /** By the index; else by the item's id; an event with neither belongs to the newest item, unless that is done. */
+  private indexOf({ type, output_index: index, item, item_id: itemId }: WireObject): number {
+    const named = isWireObject(item) ? item : { id: itemId };
+    const found = typeof index === 'number' ? index : this.placeOf(type, named);
+    for (const id of [named.id, named.call_id]) if (typeof id === 'string') this.indexes.set(id, found);
     return found;
+  }
+
+  private placeOf(type: unknown, item: WireObject): number {
+    const newest = this.items.size - 1;
+    if (type === 'response.output_item.added' || newest < 0) return newest + 1;
+    const isDone = type === 'response.output_item.done' && this.items.get(newest)?.whole !== undefined;
+    return this.knownIndexOf(item) ?? (isDone ? newest + 1 : newest);
+  }
+
+  private knownIndexOf({ id, call_id: callId }: WireObject): number | undefined {
+    return this.indexes.get(id) ?? this.indexes.get(callId);
   }
 }
