@@ -87,8 +87,10 @@ export class ToolCallAssembler {
   /** Gemini's parallel calls all have index 0 and are told apart by their ids. */
   private slotAt(index: number, id: string, name: string): PartialCall {
     const call = this.byIndex.get(index);
-    const isOther = name !== '' && id !== '' && call?.id !== '' && call?.id !== id;
-    return call === undefined || isOther ? this.open(index) : call;
+    if (call === undefined) return this.open(index);
+    // A call that has no id yet may get it late, but it keeps its name.
+    const isLate = call.id === '' && (call.name === '' || call.name === name);
+    return name !== '' && id !== '' && call.id !== id && !isLate ? this.open(index) : call;
   }
 
   private open(index: number | undefined): PartialCall {
