@@ -35,9 +35,12 @@ export class ToolCallAssembler {
     for (const delta of deltas) if (isWireObject(delta)) this.add(delta);
   }
 
-  /** The call at an index, as the provider repeats it when it is done: its arguments win over the deltas. */
-  complete(index: number, { call_id: id, name, arguments: text }: WireObject): void {
-    const call = this.identify(index, id, name);
+  /**
+   * The call at an index, as the provider repeats it when it is done: its arguments win over the deltas. Where it `isBegun` there, it is that call
+   * though its id is another now.
+   */
+  complete(index: number, { call_id: id, name, arguments: text }: WireObject, isBegun: boolean): void {
+    const call = this.identify(index, isBegun ? this.byIndex.get(index)?.id || id : id, name);
     const whole = toArgumentText(text);
     this.extend(call, call.arguments === '' ? whole : '');
     if (whole !== '') call.arguments = whole;
@@ -90,7 +93,8 @@ export class ToolCallAssembler {
     if (call === undefined) return this.open(index);
     // A call that has no id yet may get it late, but it keeps its name.
     const isLate = call.id === '' && (call.name === '' || call.name === name);
-    return name !== '' && id !== '' && call.id !== id && !isLate ? this.open(index) : call;
+    if (name === '' || id === '' || call.id === id || isLate) return call;
+    return this.calls.find((other) => other.index === index && other.id === id) ?? this.open(index);
   }
 
   private open(index: number | undefined): PartialCall {

@@ -114,6 +114,18 @@ const INDEXES: readonly Row[] = [
     ],
   ],
   [
+    'the index 0 for all, and two calls interleaved by their ids',
+    [
+      { index: 0, id: 'a', ...fn('look', '{"x"') },
+      { index: 0, id: 'b', ...fn('find', '{}') },
+      { index: 0, id: 'a', ...fn('look', ':1}') },
+    ],
+    [
+      ['a', 'look', '{"x":1}'],
+      ['b', 'find', '{}'],
+    ],
+  ],
+  [
     'the index 0 for all, and an id for the second only',
     [
       { index: 0, id: '', ...fn('look', '{"x":1}') },

@@ -131,6 +131,46 @@ describe('calls', () => {
       ],
       [A],
     ],
+    ['that are counted otherwise when they are done', [added(call('a', EMPTY), 0), done(call('a'), 1), completed(call('a'))], [A]],
+    [
+      'that are counted otherwise when they are announced',
+      [
+        added(call('a', EMPTY), 0),
+        event('function_call_arguments.delta', { output_index: 1, item_id: 'fc_a', delta: '{"x":1}' }),
+        done(call('a'), 1),
+        completed(call('a')),
+      ],
+      [A],
+    ],
+    [
+      'that are announced where another item is',
+      [
+        done({ type: 'reasoning', id: 'rs_1', summary: [] }, 0),
+        added({ type: 'reasoning', id: 'rs_2' }, 1),
+        done({ type: 'reasoning', id: 'rs_2', summary: [] }, 1),
+        added(call('a', EMPTY), 1),
+        event('function_call_arguments.done', { output_index: 2, item_id: 'fc_a', arguments: '{"x":1}' }),
+        done(call('a'), 2),
+        completed(),
+      ],
+      [A],
+    ],
+    [
+      'of which all have the same index and deltas no ids',
+      [
+        added(call('a', EMPTY), 0),
+        event('function_call_arguments.delta', { output_index: 0, delta: '{"x":1}' }),
+        done(call('a'), 0),
+        added(call('b', EMPTY), 0),
+        event('function_call_arguments.delta', { output_index: 0, delta: '{"x":1}' }),
+        done(call('b'), 0),
+        completed(call('a'), call('b')),
+      ],
+      [A, B],
+    ],
+    ['that are announced twice', [added(call('a', EMPTY), 0), added(call('a', EMPTY)), done(call('a'), 0), completed(call('a'))], [A]],
+    ['that have another id when they are done', [added(call('a', EMPTY), 0), done(call('z'), 0), completed(call('y'))], [A]],
+    ['that have their id when they are done only', [added(call('a', { ...EMPTY, call_id: '' }), 0), done(call('a'), 0), completed()], [A]],
     ['of which the last is missing on the way', [done(call('a'), 0), added(call('b', EMPTY), 1), completed(call('a'), call('b'))], [A, B]],
   ])('%s', (_what, events, expected) => {
     const decoded = read(...events);
