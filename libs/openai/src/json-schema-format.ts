@@ -86,7 +86,8 @@ function isOf(type: unknown, name: string): boolean {
 function isClosed({ type, properties, required, additionalProperties }: WireObject): boolean {
   if (!isOf(type, 'object') && properties === undefined) return true;
   const names = isWireObject(properties) ? Object.keys(properties) : [];
-  return additionalProperties === false && names.every((name) => Array.isArray(required) && required.includes(name));
+  const wanted = new Set<unknown>(Array.isArray(required) ? required : []);
+  return additionalProperties === false && names.every((name) => wanted.has(name));
 }
 
 function subschemasOf({ properties, items, anyOf, $defs, definitions }: WireObject): readonly unknown[] {
