@@ -113,7 +113,7 @@ export class ChatAnswer implements WireAnswer {
     if (Array.isArray(delta.content)) this.takeParts(delta.content);
     if (typeof delta.refusal === 'string') this.collector.refusal += delta.refusal;
     if (delta.annotations !== undefined) this.citations.push(...fromChatAnnotations(delta.annotations));
-    if (Array.isArray(delta.tool_calls) && delta.tool_calls.length > 0) this.calls.take(delta.tool_calls);
+    if (!isEmpty(delta.tool_calls)) this.calls.take(delta.tool_calls);
     // The older way, in which there is one call; some servers repeat the newer one in it.
     else if (isWireObject(delta.function_call)) this.calls.take([{ index: 0, function: delta.function_call }]);
   }

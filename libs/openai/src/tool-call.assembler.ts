@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type CallName, type EventBatch, isWireObject, type WireObject } from '@toolloop/wire';
+import { type CallName, type EventBatch, isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 
 interface PartialCall {
   readonly index: number | undefined;
@@ -30,9 +30,10 @@ export class ToolCallAssembler {
 
   constructor(private readonly batch: EventBatch) {}
 
+  /** An older text-generation-inference sends one delta and no list. */
   take(deltas: unknown): void {
-    if (!Array.isArray(deltas)) return;
-    for (const delta of deltas) if (isWireObject(delta)) this.add(delta);
+    if (isWireObject(deltas) && isWireObject(deltas.function)) this.add(deltas);
+    for (const delta of wireObjectsIn(deltas)) this.add(delta);
   }
 
   /**

@@ -299,6 +299,15 @@ describe('a call', () => {
     expect(callsIn(decoded)).toEqual([[MADE, 'look', '{"x":1}']]);
   });
 
+  it('may come without a list', () => {
+    const deltas = [
+      { index: 0, id: '', type: 'function', ...fn('look', '{"x"') },
+      { index: 0, id: '', type: 'function', ...fn(null, ':1}') },
+    ];
+    const decoded = decode([sse(...deltas.map((delta) => chunk({ tool_calls: delta })), chunk({}, 'eos_token'))]);
+    expect(callsIn(decoded)).toEqual([[MADE, 'look', '{"x":1}']]);
+  });
+
   it('is one, though the older way repeats it', () => {
     const call = { index: 0, id: 'a', ...fn('look', '{}') };
     const both = chunk({ tool_calls: [call], function_call: { name: 'look', arguments: '{}' } }, 'tool_calls');
