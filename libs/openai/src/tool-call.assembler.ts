@@ -41,7 +41,7 @@ export class ToolCallAssembler {
    * though its id is another now.
    */
   complete(index: number, { call_id: id, name, arguments: text }: WireObject, isBegun: boolean): void {
-    const call = this.identify(index, isBegun ? this.byIndex.get(index)?.id || id : id, name);
+    const call = this.identify(index, id, name, isBegun ? this.byIndex.get(index) : undefined);
     const whole = toArgumentText(text);
     this.extend(call, call.arguments === '' ? whole : '');
     if (whole !== '') call.arguments = whole;
@@ -67,10 +67,10 @@ export class ToolCallAssembler {
     this.extend(call, toArgumentText(text));
   }
 
-  private identify(index: unknown, sentId: unknown, sentName: unknown): PartialCall {
+  private identify(index: unknown, sentId: unknown, sentName: unknown, begun?: PartialCall): PartialCall {
     const id = typeof sentId === 'string' ? sentId : '';
     const name = typeof sentName === 'string' ? sentName : '';
-    const call = this.slot(index, id, name);
+    const call = begun ?? this.slot(index, id, name);
     call.id ||= id;
     call.name ||= name;
     return call;

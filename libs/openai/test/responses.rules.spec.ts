@@ -169,6 +169,11 @@ describe('calls', () => {
       [A, B],
     ],
     ['that are announced twice', [added(call('a', EMPTY), 0), added(call('a', EMPTY)), done(call('a'), 0), completed(call('a'))], [A]],
+    [
+      'that have no id and another name before they are done',
+      [added(call('a', { ...EMPTY, call_id: undefined, name: 'find' }), 0), done(call('a'), 0), completed(call('a'))],
+      [A],
+    ],
     ['that have another id when they are done', [added(call('a', EMPTY), 0), done(call('z'), 0), completed(call('y'))], [A]],
     ['that have their id when they are done only', [added(call('a', { ...EMPTY, call_id: '' }), 0), done(call('a'), 0), completed()], [A]],
     ['of which the last is missing on the way', [done(call('a'), 0), added(call('b', EMPTY), 1), completed(call('a'), call('b'))], [A, B]],
