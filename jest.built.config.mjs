@@ -10,5 +10,6 @@ export default {
   coverageDirectory: '<rootDir>/../coverage',
   collectCoverageFrom: ['src/**/*.js', 'libs/*/src/**/*.js'],
   testTimeout: 30_000,
+  maxWorkers: '100%',
   workerIdleMemoryLimit: '512MB',
 };

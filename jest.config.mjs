@@ -13,5 +13,6 @@ export default {
   coverageProvider: 'v8',
   collectCoverageFrom: ['src/**/*.ts', 'libs/*/src/**/*.ts', '!src/main.ts'],
   testTimeout: 30_000, // databases and whole applications start in them, on machines that may be busy
+  maxWorkers: '100%', // a suite waits for databases and processes more than it computes
   workerIdleMemoryLimit: '512MB',
 };

@@ -53,11 +53,9 @@ export class StructuredAnswers {
   }
 }
 
-/** What is wrong with what answers are to be. */
+/** What is wrong with the class that answers are to be. */
 export function outputFindings(output: Type | undefined, at: string): Finding[] {
   if (output === undefined) return [];
-  if (typeof output !== 'function')
-    return [{ at, problem: 'Its output is no class.', remedy: 'Give a class whose properties have class-validator’s decorators.' }];
   const { findings } = compileDtoInput({ at: output.name, type: output, reserved: [] });
   return findings.map(({ at: where, problem, remedy }) => ({ at: `${at} output ${where}`, problem, remedy }));
 }

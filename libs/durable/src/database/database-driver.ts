@@ -8,9 +8,20 @@ export type SqlValue = string | number | bigint | boolean | Date | Uint8Array | 
 export type DatabaseConnection =
   { readonly engine: 'pglite'; readonly pglite: PGlite } | { readonly engine: 'postgres'; readonly pool: Pool };
 
+/**
+ * A statement that is asked so often that every session keeps it parsed and planned, under a name that no other text has. For the few in the way of every step:
+ * a session keeps them for as long as it lives.
+ */
+export interface NamedStatement {
+  readonly name: string;
+  readonly text: string;
+}
+
+export type SqlStatement = string | NamedStatement;
+
 /** Whatever runs one statement after the other. */
 export interface SqlSession {
-  query<Row extends object>(text: string, values: readonly SqlValue[]): Promise<readonly Row[]>;
+  query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[]): Promise<readonly Row[]>;
 }
 
 /** What differs between PGlite and PostgreSQL. A `query` of the driver itself commits by itself. */

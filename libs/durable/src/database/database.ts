@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { DatabaseConnection, DatabaseDriver, SqlValue } from './database-driver.js';
+import type { DatabaseConnection, DatabaseDriver, SqlStatement, SqlValue } from './database-driver.js';
 import { TransactionScope } from './transaction.scope.js';
 
 /**
@@ -31,8 +31,8 @@ export class Database {
   }
 
   /** Runs one statement, and resolves to its rows. `int8` is a number where one can hold it, else a bigint; `json` is parsed. */
-  query<Row extends object>(text: string, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
-    return (this.scopes.getStore() ?? this.driver).query<Row>(text, values);
+  query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
+    return (this.scopes.getStore() ?? this.driver).query<Row>(statement, values);
   }
 
   /**

@@ -1,4 +1,4 @@
-import type { SqlSession, SqlValue } from './database-driver.js';
+import type { SqlSession, SqlStatement, SqlValue } from './database-driver.js';
 
 /**
  * One open transaction, or one savepoint in it. What is asked of it at once is done one after the other, since a session can do no other, and a
@@ -14,8 +14,8 @@ export class TransactionScope {
     private readonly depth = 0,
   ) {}
 
-  query<Row extends object>(text: string, values: readonly SqlValue[]): Promise<readonly Row[]> {
-    return this.take(() => this.send<Row>(text, values));
+  query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
+    return this.take(() => this.send<Row>(statement, values));
   }
 
   /** Runs `work` behind a savepoint: when it rejects, what it did is undone and the transaction goes on. */
@@ -60,9 +60,9 @@ export class TransactionScope {
     return taken;
   }
 
-  private async send<Row extends object>(text: string, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
+  private async send<Row extends object>(statement: SqlStatement, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
     try {
-      return await this.session.query<Row>(text, values);
+      return await this.session.query<Row>(statement, values);
     } catch (error) {
       this.failure ??= { cause: error };
       throw error;
