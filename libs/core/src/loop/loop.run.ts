@@ -143,8 +143,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const begun = { ...first, messages: history };
     const live = this.liveRun(instructions, history);
     live.recordTo(this.journal, begun, () => this.placeAfter(past));
-    if (!this.resumed) await live.recorder?.begun(begun);
-    live.recorder?.keep(this.inputs);
+    await live.recorder?.start(this.inputs, this.resumed ? undefined : begun);
     const last = await this.services.loop.drive(begun, live);
     return live.isElsewhere ? last : this.concluded({ ...last, read: live.readIn(last.messages) }, { past, live });
   }

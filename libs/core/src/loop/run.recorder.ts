@@ -40,14 +40,11 @@ export class RunRecorder {
     return new SubRunJournal(this.journal, place);
   }
 
-  /** What the run begins with, its conversation included. */
-  begun(state: LoopState): Promise<void> {
-    this.messages = 0;
-    return this.journal.record(this.entry('begin', state));
-  }
-
-  /** What the user adds, as soon as it is given. Where that is impossible the run is somebody else's, and is not ended for it here. */
-  keep(inputs: RunInputs): void {
+  /** Writes what the run begins with, its conversation included, where it does begin; and from then on what the user adds, as soon as it is given. */
+  async start(inputs: RunInputs, begun: LoopState | undefined): Promise<void> {
+    if (begun) this.messages = 0;
+    if (begun) await this.journal.record(this.entry('begin', begun));
+    // Where that is impossible the run is somebody else's, and is not ended for it here.
     inputs.keepBy((number, content) => {
       void this.journal.record({ key: `input:${number}`, value: { content } }).catch(() => undefined);
     });
