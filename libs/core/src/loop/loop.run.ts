@@ -41,7 +41,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   readonly events$: Observable<LoopEvent>;
   private readonly logger = new Logger(LoopRun.name);
   private readonly outlet: EventOutlet;
-  private readonly inputs = new RunInputs();
+  private readonly inputs: RunInputs;
   private readonly interruption = new AbortController();
   private running: Promise<LoopResult<Output>> | undefined;
   private hasEnded = false;
@@ -55,6 +55,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     lastSequence = resumed?.saved.sequence,
   ) {
     this.runId = plan.execution.run.runId;
+    this.inputs = new RunInputs(resumed?.saved.inputs);
     const onFailure = (cause: unknown): void => this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
     const sinks = [...services.sinks, ...(journal ? [journal.sink] : [])];
     this.outlet = new EventOutlet(this.runId, sinks, onFailure, lastSequence, () => journal?.isOurs ?? true);
@@ -84,8 +85,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   addInput(message: string): void {
     if (this.inputs.isClosed) throw new InvalidRequestError('invalid_request', `The run ${this.runId} has ended; start another.`);
-    if (typeof message !== 'string' || message.trim() === '')
-      throw new InvalidRequestError('invalid_request', 'The message is no text, or empty.');
+    if (this.isElsewhere) throw new RunElsewhereError(this.runId);
     this.inputs.add(message);
   }
 
@@ -144,6 +144,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const live = this.liveRun(instructions, history);
     live.recordTo(this.journal, begun, () => this.placeAfter(past));
     if (!this.resumed) await live.recorder?.begun(begun);
+    live.recorder?.keep(this.inputs);
     const last = await this.services.loop.drive(begun, live);
     return live.isElsewhere ? last : this.concluded({ ...last, read: live.readIn(last.messages) }, { past, live });
   }

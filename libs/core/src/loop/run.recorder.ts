@@ -1,32 +1,33 @@
 import type { ToolOutcome } from '../execution/execution.scope.js';
-import type { RunEntry, RunJournal } from '../protocol/run-journal.js';
+import type { RunEntry } from '../protocol/run-journal.js';
 import { savedTools } from '../injection/saved.tools.js';
 import { toJsonObject } from '../schema/from-value.js';
 import type { SavedRun } from './from-suspended-run.js';
 import type { LiveRun } from './live.run.js';
 import type { LoopState } from './loop.state.js';
+import type { SubRunPlace } from './from-sub-run-entry.js';
+import type { RunInputs } from './run.inputs.js';
 import type { PendingStep } from './pending.step.js';
 import { savedOutcome, savedParts, type SavedPlace } from './saved-run.js';
+import { SubRunJournal, type EntryJournal } from './sub.run.journal.js';
 
 /** Writes a durable run down, each part once: an entry has what is new since the one before, so that a long run costs no more per step than a short one. */
 export class RunRecorder {
   private messages: number;
   private records: number;
-  private spent: number;
   /** The parts of the run beside its state, as they were last written. */
   private readonly written = new Map<string, { readonly part: unknown; readonly text: string }>();
   /** Whose tools were written last: to write them down takes as long as there are many. */
   private tools: Pick<LoopState, 'toolset' | 'injected'> | undefined;
 
   constructor(
-    private readonly journal: RunJournal,
+    private readonly journal: EntryJournal,
     private readonly live: LiveRun,
     private readonly place: () => SavedPlace,
     from: Pick<LoopState, 'messages' | 'records'>,
   ) {
     this.messages = from.messages.length;
     this.records = from.records.length;
-    this.spent = live.spending.calls.length;
   }
 
   /** Whether another process goes on with the run. */
@@ -34,10 +35,22 @@ export class RunRecorder {
     return !this.journal.isOurs;
   }
 
+  /** Where a sub-run of one of its calls is written down. */
+  within(place: SubRunPlace): EntryJournal {
+    return new SubRunJournal(this.journal, place);
+  }
+
   /** What the run begins with, its conversation included. */
   begun(state: LoopState): Promise<void> {
     this.messages = 0;
     return this.journal.record(this.entry('begin', state));
+  }
+
+  /** What the user adds, as soon as it is given. Where that is impossible the run is somebody else's, and is not ended for it here. */
+  keep(inputs: RunInputs): void {
+    inputs.keepBy((number, content) => {
+      void this.journal.record({ key: `input:${number}`, value: { content } }).catch(() => undefined);
+    });
   }
 
   /** An answer with calls, before any of them is made: the model is not asked again. */
@@ -76,9 +89,7 @@ export class RunRecorder {
 
   private counted(): Pick<SavedRun, 'counts' | 'spent'> {
     const { counter, spending } = this.live;
-    const spent = spending.calls.slice(this.spent);
-    this.spent = spending.calls.length;
-    return { counts: counter.takeChanged(), spent };
+    return { counts: counter.takeChanged(), spent: spending.takeNew() };
   }
 
   private changedTools({ toolset, injected }: LoopState): Partial<Pick<SavedRun, 'tools'>> {

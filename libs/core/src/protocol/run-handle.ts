@@ -16,7 +16,7 @@ export interface RunHandle<Output = unknown> extends AsyncIterable<LoopEvent> {
    * that waited, and that somebody else has resumed.
    */
   readonly result: Promise<LoopResult<Output>>;
-  /** Gives the model another user message before its next answer. Throws when the run has ended. */
+  /** Gives the model another user message before its next answer. Throws when the run has ended, or goes on elsewhere. That of a durable run is kept at once. */
   addInput(message: string): void;
   /** Ends the run with `aborted`; its events end with a `run-end` as ever. */
   cancel(reason?: string): void;
