@@ -114,10 +114,10 @@ export class JobQueue implements OnApplicationShutdown {
   }
 
   private async start(): Promise<PgBoss> {
-    const { connection } = this.database;
-    const db: Db = connection.engine === 'pglite' ? fromPglite(connection.pglite) : toBossDatabase(connection.pool, this.database);
+    const { native } = this.database;
+    const db: Db = native.engine === 'pglite' ? fromPglite(native.pglite) : toBossDatabase(native.pool, this.database);
     const watch = { superviseIntervalSeconds: 2, monitorIntervalSeconds: 2, useListenNotify: true };
-    const boss = new PgBoss({ db, ...watch, ...(connection.engine === 'pglite' && { backend: 'pglite' as const }) });
+    const boss = new PgBoss({ db, ...watch, ...(native.engine === 'pglite' && { backend: 'pglite' as const }) });
     boss.on('error', (error) => this.logger.error('The job queue failed.', error));
     return boss.start();
   }

@@ -1,0 +1,60 @@
+import type { QueryConfig } from 'pg';
+import type { ClientSession, SqlAnswer } from './database-driver.js';
+import { transactionCommand, type TransactionCommand } from './transaction-command.js';
+import type { TransactionScope } from './transaction.scope.js';
+
+/** The label of the savepoint that a library's own transaction is. */
+const OWN = '';
+
+/** A library's client inside of `Database.transaction`: all it does is part of that, and what it takes for its own transaction is a savepoint. */
+export class JoinedSession implements ClientSession {
+  /** `current` tells which transaction the caller is in: it may be a savepoint within `home`, where the client was made. */
+  constructor(
+    private readonly home: TransactionScope,
+    private readonly current: () => TransactionScope | undefined,
+  ) {}
+
+  async ask(statement: QueryConfig): Promise<SqlAnswer> {
+    const scope = this.scopeOfCaller();
+    const command = transactionCommand(statement.text);
+    if (!command) return scope.ask(statement, this);
+    await this.follow(command, scope);
+    return [];
+  }
+
+  submit(): never {
+    throw new Error('A cursor or stream has to be read outside of database.transaction: inside, read in pages.');
+  }
+
+  /** Nothing that is left open is kept: the transaction itself refuses to commit. */
+  end(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  private async follow(command: TransactionCommand, scope: TransactionScope): Promise<void> {
+    switch (command.kind) {
+      case 'begin':
+        if (command.modes !== '') throw new Error(`"${command.modes}" is too late inside of database.transaction, which began before.`);
+        return this.home.setSavepoint(this, OWN);
+      case 'commit':
+        return this.home.endSavepoint(this, OWN);
+      case 'rollback':
+        await this.home.undoSavepoint(this, OWN);
+        return this.home.endSavepoint(this, OWN);
+      case 'savepoint':
+        return scope.setSavepoint(this, command.name);
+      case 'release':
+        return scope.endSavepoint(this, command.name);
+      case 'rollback-to':
+        return scope.undoSavepoint(this, command.name);
+    }
+  }
+
+  /** A savepoint that the caller is in has its turn; without it, what the client asks would wait for that to end. */
+  private scopeOfCaller(): TransactionScope {
+    const current = this.current();
+    if (!current || this.home.isWithin(current)) return this.home;
+    if (current.isWithin(this.home)) return current;
+    throw new Error('This is of a library that began in another transaction. Begin it inside of the one that it is used in.');
+  }
+}
