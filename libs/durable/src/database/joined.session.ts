@@ -39,6 +39,7 @@ export class JoinedSession implements ClientSession {
       case 'commit':
         return this.home.endSavepoint(this, OWN);
       case 'rollback':
+        if (!this.home.hasSavepoint(this, OWN)) return; // a library rolls back after a commit that failed, and keeps the connection if that fails, too
         await this.home.undoSavepoint(this, OWN);
         return this.home.endSavepoint(this, OWN);
       case 'savepoint':

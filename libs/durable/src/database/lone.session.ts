@@ -36,6 +36,7 @@ export class LoneSession implements ClientSession {
 
   private async follow(command: Exclude<TransactionCommand, { kind: 'begin' }>): Promise<void> {
     const { open } = this;
+    if (!open && command.kind === 'rollback') return; // after a commit that failed
     if (!open) throw new Error(`There is no transaction to ${command.kind}.`);
     switch (command.kind) {
       case 'savepoint':

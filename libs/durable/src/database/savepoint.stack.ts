@@ -50,11 +50,17 @@ export class SavepointStack {
     return savepoint ?? missing(label);
   }
 
+  has(client: object, label: string): boolean {
+    return this.find(client, label) >= 0;
+  }
+
   private indexOf(client: object, label: string): number {
-    const index = this.savepoints.findLastIndex((one) => one.client === client && one.label === label && !one.isOver);
-    if (index < 0)
-      throw new Error(label === '' ? NO_TRANSACTION : `There is no savepoint "${label}" here: it was rolled back with one below it.`);
-    return index;
+    const index = this.find(client, label);
+    return index < 0 ? missing(label) : index;
+  }
+
+  private find(client: object, label: string): number {
+    return this.savepoints.findLastIndex((one) => one.client === client && one.label === label && !one.isOver);
   }
 }
 

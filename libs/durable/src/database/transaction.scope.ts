@@ -68,6 +68,11 @@ export class TransactionScope {
     });
   }
 
+  /** Whether a client has a savepoint that can be undone; nothing of one that it has no more was kept. */
+  hasSavepoint(client: object, label: string): boolean {
+    return !this.isOver && this.savepoints.has(client, label);
+  }
+
   /** Runs `work` behind a savepoint: when it rejects, what it did is undone and the transaction goes on. */
   nested<Result>(work: (scope: TransactionScope) => Promise<Result>): Promise<Result> {
     const name = `toolloop_${this.depth + 1}`;
