@@ -157,6 +157,34 @@ onEachDatabase('a connection that a library shares', (open) => {
     expect(await names()).toEqual([]);
   });
 
+  it('ends the role and the settings of its part with it', async () => {
+    const standing = `select current_user as "user", current_setting('own.tenant', true) as tenant, coalesce(current_setting('own.actor', true), '') as actor`;
+    await database.transaction(async () => {
+      await database.query(`select set_config('own.tenant', 'outer', true)`);
+      const before = await database.query(standing);
+      await kysely.transaction().execute(async (own) => {
+        await sql`select set_config('own.tenant', ${'acme'}, true), set_config(${'own.actor'}, 'alice', true)`.execute(own);
+        await sql`set local role "pg_read_all_data"`.execute(own);
+        expect(await database.query(standing)).toEqual([{ user: 'pg_read_all_data', tenant: 'acme', actor: 'alice' }]);
+      });
+      expect(await database.query(standing)).toEqual(before);
+    });
+  });
+
+  it('does nothing in the role or tenant of another part', async () => {
+    const work = database.transaction(async () => {
+      const [one, two] = [await kysely.startTransaction().execute(), await kysely.startTransaction().execute()];
+      await sql`select set_config('own.tenant', 'acme', true)`.execute(one);
+      await sql`select set_config('own.tenant', 'globex', true)`.execute(two);
+      await expect(putIn(one, 'a')).rejects.toThrow(/role or tenant of its own/);
+      await expect(one.commit().execute()).rejects.toThrow(/role or tenant of its own/);
+      await two.commit().execute();
+      await one.commit().execute();
+    });
+    await work;
+    expect(await names()).toEqual([]);
+  });
+
   it('refuses to be used in a transaction that it did not begin in', async () => {
     const own = await kysely.startTransaction().execute();
     await putIn(own, 'a');
@@ -191,11 +219,38 @@ onEachDatabase('a connection that a library shares', (open) => {
   });
 
   it('rolls back what is given back in the middle of a transaction', async () => {
-    await connected(async (client) => {
-      await client.query('begin');
-      await putOver(client, 'a');
-    });
+    const leave = (): Promise<void> =>
+      connected(async (client) => {
+        await client.query('begin');
+        await putOver(client, 'a');
+      });
+    await leave();
     expect(await names()).toEqual([]);
+    await database.transaction(async () => {
+      await put('b');
+      await leave();
+      await put('c');
+    });
+    expect(await names()).toEqual(['b', 'c']);
+  });
+
+  it('loses the transaction in which it makes itself wait, and says why', async () => {
+    if (database.engine === 'postgres') return; // where the two have connections of their own
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'performance', 'hrtime'] });
+    try {
+      const work = kysely.transaction().execute(async (own) => {
+        await putIn(own, 'a');
+        await put('b'); // has to wait for the session that `own` has
+      });
+      const said = expect(work).rejects.toThrow(/stood still for 15 seconds.*begin with database\.transaction/);
+      while (jest.getTimerCount() === 0) await new Promise((resolve) => setImmediate(resolve));
+      for (let tries = 0; tries < 50; tries += 1) await new Promise((resolve) => setImmediate(resolve));
+      await jest.advanceTimersByTimeAsync(15_000);
+      await said;
+    } finally {
+      jest.useRealTimers();
+    }
+    expect(await names()).toEqual(['b']);
   });
 
   it('answers as pg does, inside and outside', async () => {

@@ -1,5 +1,7 @@
 import type { QueryConfig } from 'pg';
 import type { ClientSession, SqlAnswer } from './database-driver.js';
+import { valueOf } from './from-answer.js';
+import { settingsIn } from './local-settings.js';
 import { transactionCommand, type TransactionCommand } from './transaction-command.js';
 import type { TransactionScope } from './transaction.scope.js';
 
@@ -8,6 +10,9 @@ const OWN = '';
 
 /** A library's client inside of `Database.transaction`: all it does is part of that, and what it takes for its own transaction is a savepoint. */
 export class JoinedSession implements ClientSession {
+  /** What settings were before its own transaction changed them. */
+  private readonly earlier = new Map<string, string>();
+
   /** `current` tells which transaction the caller is in: it may be a savepoint within `home`, where the client was made. */
   constructor(
     private readonly home: TransactionScope,
@@ -17,7 +22,10 @@ export class JoinedSession implements ClientSession {
   async ask(statement: QueryConfig): Promise<SqlAnswer> {
     const scope = this.scopeOfCaller();
     const command = transactionCommand(statement.text);
-    if (!command) return scope.ask(statement, this);
+    if (!command) {
+      await this.remember(settingsIn(statement));
+      return scope.ask(statement, this);
+    }
     await this.follow(command, scope);
     return [];
   }
@@ -26,9 +34,8 @@ export class JoinedSession implements ClientSession {
     throw new Error('A cursor or stream has to be read outside of database.transaction: inside, read in pages.');
   }
 
-  /** Nothing that is left open is kept: the transaction itself refuses to commit. */
   end(): Promise<void> {
-    return Promise.resolve();
+    return this.home.dropSavepoint(this, OWN);
   }
 
   private async follow(command: TransactionCommand, scope: TransactionScope): Promise<void> {
@@ -37,11 +44,11 @@ export class JoinedSession implements ClientSession {
         if (command.modes !== '') throw new Error(`"${command.modes}" is too late inside of database.transaction, which began before.`);
         return this.home.setSavepoint(this, OWN);
       case 'commit':
+        await this.restore();
         return this.home.endSavepoint(this, OWN);
       case 'rollback':
-        if (!this.home.hasSavepoint(this, OWN)) return; // a library rolls back after a commit that failed, and keeps the connection if that fails, too
-        await this.home.undoSavepoint(this, OWN);
-        return this.home.endSavepoint(this, OWN);
+        this.earlier.clear(); // a savepoint that is undone undoes them, too
+        return this.home.dropSavepoint(this, OWN);
       case 'savepoint':
         return scope.setSavepoint(this, command.name);
       case 'release':
@@ -49,6 +56,19 @@ export class JoinedSession implements ClientSession {
       case 'rollback-to':
         return scope.undoSavepoint(this, command.name);
     }
+  }
+
+  private async remember(settings: readonly string[]): Promise<void> {
+    for (const name of settings.filter((one) => !this.earlier.has(one))) {
+      this.home.keepSettings(this);
+      const text = `select coalesce(current_setting($1, true), '') as value`;
+      this.earlier.set(name, valueOf(await this.home.ask({ text, values: [name] }, this)));
+    }
+  }
+
+  private async restore(): Promise<void> {
+    for (const [name, value] of this.earlier) await this.home.ask({ text: 'select set_config($1, $2, true)', values: [name, value] }, this);
+    this.earlier.clear();
   }
 
   /** A savepoint that the caller is in has its turn; without it, what the client asks would wait for that to end. */

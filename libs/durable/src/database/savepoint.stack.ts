@@ -6,6 +6,8 @@ interface Savepoint {
   readonly name: string;
   isOver: boolean;
   hasGuests: boolean;
+  /** Until its end there is another role, or another tenant. */
+  hasSettings: boolean;
 }
 
 /**
@@ -22,16 +24,23 @@ export class SavepointStack {
     return this.savepoints.some(({ isOver }) => !isOver);
   }
 
-  /** What somebody asks would be undone with every savepoint that others have open. */
+  /** What somebody asks would be undone with every savepoint that others have open. Throws where it would be done in another's role or tenant. */
   asked(client?: object): void {
+    const own = this.savepoints.findIndex((one) => one.client === client && !one.isOver);
+    const isForeign = ({ hasSettings, isOver, ...one }: Savepoint): boolean => hasSettings && !isOver && one.client !== client;
+    if (own >= 0 && this.savepoints.slice(own).some(isForeign)) throw new Error(OTHER_SETTINGS);
     for (const savepoint of this.savepoints) savepoint.hasGuests ||= savepoint.client !== client;
+  }
+
+  keepSettings(client: object): void {
+    for (const savepoint of this.savepoints) savepoint.hasSettings ||= savepoint.client === client;
   }
 
   /** Returns the name to be set. */
   set(client: object, label: string): string {
     this.made += 1;
     const name = `${this.prefix}_${this.made}`;
-    this.savepoints.push({ client, label, name, isOver: false, hasGuests: false });
+    this.savepoints.push({ client, label, name, isOver: false, hasGuests: false, hasSettings: false });
     return name;
   }
 
@@ -69,3 +78,5 @@ function missing(label: string): never {
 }
 
 const NO_TRANSACTION = "The library's transaction is none any more: it was rolled back with another that it was begun in.";
+const OTHER_SETTINGS =
+  'Another transaction of a library is open in this one and has set a role or tenant of its own, in which this would be done. Await one before the next begins.';

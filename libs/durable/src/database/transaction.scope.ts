@@ -43,6 +43,11 @@ export class TransactionScope {
     });
   }
 
+  /** What a client has open changes settings: role, tenant. Whoever has something open below must not ask with them. */
+  keepSettings(client: object): void {
+    this.savepoints.keepSettings(client);
+  }
+
   /** Sets a savepoint of a library's client. Its own transaction is one as well, with no label. */
   setSavepoint(client: object, label: string): Promise<void> {
     return this.take(async () => {
@@ -53,24 +58,23 @@ export class TransactionScope {
   endSavepoint(client: object, label: string): Promise<void> {
     return this.take(async () => {
       if (this.failure) throw new Error('A statement of the transaction failed, so it can only be rolled back.', this.failure);
-      const name = this.savepoints.end(client, label);
-      if (name !== undefined) await this.send(`release savepoint ${name}`);
+      await this.release(client, label);
     });
   }
 
   /** Undoes what came after a savepoint, a statement that failed as well. Nothing of the transaction is kept where others have written something since. */
   undoSavepoint(client: object, label: string): Promise<void> {
-    return this.take(async () => {
-      const { name, hasGuests } = this.savepoints.undo(client, label);
-      if (hasGuests) this.loss ??= new Error(LOST);
-      await this.send(`rollback to savepoint ${name}`);
-      this.failure = undefined;
-    });
+    return this.take(() => this.undo(client, label));
   }
 
-  /** Whether a client has a savepoint that can be undone; nothing of one that it has no more was kept. */
-  hasSavepoint(client: object, label: string): boolean {
-    return !this.isOver && this.savepoints.has(client, label);
+  /** Undoes and ends one. Where the client has none any more, nothing of it was kept. */
+  async dropSavepoint(client: object, label: string): Promise<void> {
+    if (this.isOver) return;
+    await this.take(async () => {
+      if (!this.savepoints.has(client, label)) return;
+      await this.undo(client, label);
+      await this.release(client, label);
+    });
   }
 
   /** Runs `work` behind a savepoint: when it rejects, what it did is undone and the transaction goes on. */
@@ -109,6 +113,18 @@ export class TransactionScope {
     throw new Error('A statement of the transaction failed, so nothing of it is kept. What may fail goes into a transaction of its own.', {
       cause,
     });
+  }
+
+  private async undo(client: object, label: string): Promise<void> {
+    const { name, hasGuests } = this.savepoints.undo(client, label);
+    if (hasGuests) this.loss ??= new Error(LOST);
+    await this.send(`rollback to savepoint ${name}`);
+    this.failure = undefined;
+  }
+
+  private async release(client: object, label: string): Promise<void> {
+    const name = this.savepoints.end(client, label);
+    if (name !== undefined) await this.send(`release savepoint ${name}`);
   }
 
   private take<Result>(turn: () => Promise<Result>): Promise<Result> {
