@@ -22,6 +22,8 @@ export class Worker {
   readonly outcomes = new Map<string, string>();
   private readonly child: ChildProcess;
   private readonly asked = new Map<number, Asked>();
+  /** Asked before it was frozen: of these it may say that they took too long, and nobody can hold that against it. */
+  private readonly sleptOver = new Set<number>();
   private count = 0;
   private said = '';
 
@@ -63,6 +65,7 @@ export class Worker {
   }
 
   freeze(): void {
+    for (const id of this.asked.keys()) this.sleptOver.add(id);
     this.child.kill('SIGSTOP');
   }
 
@@ -75,6 +78,7 @@ export class Worker {
     if (word.type !== 'answer') return;
     const asked = this.asked.get(word.id);
     if (word.failure === undefined) asked?.resolve(word.value ?? '');
+    else if (this.sleptOver.has(word.id)) asked?.reject(new NoAnswerError(`It slept over this: ${word.failure}`));
     else asked?.reject(new Error(word.failure));
   }
 }

@@ -93,13 +93,16 @@ export class MessagesAnswer implements WireAnswer {
         return undefined;
       case 'error':
         return this.fail(fromProviderError(event));
+      case undefined:
+        // As gateways put it that speak another API too.
+        return isError(event.error) ? this.fail(fromProviderError(event)) : undefined;
       default:
         return undefined;
     }
   }
 
   recognises(body: WireObject): boolean {
-    return body.type === 'message' || body.type === 'error' || isWireObject(body.error);
+    return body.type === 'message' || body.type === 'error' || isError(body.error);
   }
 
   takeWhole(body: WireObject): void {
@@ -161,7 +164,13 @@ export class MessagesAnswer implements WireAnswer {
   }
 
   private reason(): ModelFinishReason {
-    if (this.stopReason === undefined || this.hasLost || this.blocks.hasBrokenCall) return 'incomplete';
-    return fromStopReason(this.stopReason, this.blocks.hasCalls);
+    if (this.stopReason === undefined || this.hasLost) return 'incomplete';
+    const reason = fromStopReason(this.stopReason, this.blocks.hasCalls);
+    // Where the model was stopped, that is why a call is half.
+    return this.blocks.hasBrokenCall && (reason === 'stop' || reason === 'tool_calls') ? 'incomplete' : reason;
   }
+}
+
+function isError(error: unknown): boolean {
+  return error !== undefined && error !== null;
 }

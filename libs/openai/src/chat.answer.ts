@@ -26,6 +26,8 @@ export class ChatAnswer implements WireAnswer {
   private groqUsage: Usage | undefined;
   private readonly citations: Citation[] = [];
   private sources: readonly Citation[] = [];
+  /** Whether anything has been said in a delta. */
+  private hasSpoken = false;
   private hasLost = false;
   private error: ModelError | undefined;
 
@@ -51,7 +53,7 @@ export class ChatAnswer implements WireAnswer {
     return this.batch.take();
   }
 
-  /** A chunk of a stream. A `message` beside its `delta` repeats what was said already. */
+  /** A chunk of a stream. A `message` repeats what deltas have said already; it counts where a server streams no delta at all. */
   takeChunk(chunk: WireObject): void {
     this.take(chunk, 'delta');
   }
@@ -85,27 +87,35 @@ export class ChatAnswer implements WireAnswer {
     if (this.error !== undefined) return;
     // n is 1 in every request, and an old text-generation-inference counts tokens in `index`: the first choice is ours whatever its index.
     const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
-    if (isWireObject(choice)) this.takeChoice(choice, choice[content]);
+    if (isWireObject(choice)) this.takeChoice(choice, content);
     if (chunk.citations !== undefined) this.sources = fromSources(chunk.citations);
     this.usage = fromChatUsage(chunk.usage) ?? this.usage;
     if (isWireObject(chunk.x_groq)) this.groqUsage = fromChatUsage(chunk.x_groq.usage) ?? this.groqUsage;
-    if (chunk.error !== undefined && chunk.error !== null) this.fail(fromProviderError(chunk.error));
+    this.failFor(chunk.error);
   }
 
-  private takeChoice(choice: WireObject, delta: unknown): void {
+  private takeChoice(choice: WireObject, content: 'delta' | 'message'): void {
+    const delta = choice[content] ?? (this.hasSpoken ? undefined : choice.message);
     if (isWireObject(delta)) this.takeDelta(delta);
     const { finish_reason: reason } = choice;
     if (typeof reason === 'string' && reason !== '') this.finishReason = reason;
+    this.failFor(choice.error);
+  }
+
+  private failFor(error: unknown): void {
+    if (error !== undefined && error !== null) this.fail(fromProviderError(error));
   }
 
   private takeDelta(delta: WireObject): void {
+    this.hasSpoken ||= saysSomething(delta);
     this.takeReasoning(delta);
     if (typeof delta.content === 'string') this.batch.append('text-delta', delta.content);
     if (Array.isArray(delta.content)) this.takeParts(delta.content);
     if (typeof delta.refusal === 'string') this.collector.refusal += delta.refusal;
     if (delta.annotations !== undefined) this.citations.push(...fromChatAnnotations(delta.annotations));
-    if (delta.tool_calls !== undefined) this.calls.take(delta.tool_calls);
-    if (isWireObject(delta.function_call)) this.calls.take([{ function: delta.function_call }]);
+    if (!isEmpty(delta.tool_calls)) this.calls.take(delta.tool_calls);
+    // The older way, in which there is one call; some servers repeat the newer one in it.
+    else if (isWireObject(delta.function_call)) this.calls.take([{ index: 0, function: delta.function_call }]);
   }
 
   /** Several servers send the same words under two or three of these names. */
@@ -141,4 +151,12 @@ export class ChatAnswer implements WireAnswer {
     const reason = fromFinishReason(this.finishReason, calls.length > 0);
     return reason === 'stop' && this.collector.refusal !== '' ? 'content_filter' : reason;
   }
+}
+
+function saysSomething(delta: WireObject): boolean {
+  return Object.entries(delta).some(([key, value]) => key !== 'role' && !isEmpty(value));
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0);
 }

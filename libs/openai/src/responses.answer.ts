@@ -60,16 +60,19 @@ export class ResponsesAnswer implements WireAnswer {
   takeChunk(event: WireObject): void {
     switch (event.type) {
       case 'response.completed':
+        this.takeEnd(event.response);
+        return;
       case 'response.incomplete':
       case 'response.failed':
       case 'response.cancelled':
-        if (isWireObject(event.response)) this.takeWhole(event.response);
+        // The event has said how it ended, whatever the response in it says.
+        this.takeEnd(event.response, event.type.slice('response.'.length));
         return;
       case 'error':
         this.fail(fromProviderError(event.error ?? event));
         return;
       case undefined:
-        if (isWireObject(event.error)) this.fail(fromProviderError(event.error));
+        if (isError(event.error)) this.fail(fromProviderError(event.error));
         return;
       default:
         this.output.take(event);
@@ -77,19 +80,24 @@ export class ResponsesAnswer implements WireAnswer {
   }
 
   recognises(body: WireObject): boolean {
-    return 'output' in body || isWireObject(body.error);
+    return 'output' in body || body.type === 'error' || isError(body.error);
   }
 
   /** The response in full, as the last event repeats it. */
   takeWhole(response: WireObject): void {
     const { status, error, incomplete_details: details } = response;
-    if (status === 'failed' || isWireObject(error)) {
-      this.fail(fromProviderError(error ?? 'it says no more'));
+    if (status === 'failed' || response.type === 'error' || isError(error)) {
+      this.fail(fromProviderError(error ?? (response.type === 'error' ? response : {})));
       return;
     }
     for (const [index, item] of wireObjectsIn(response.output).entries()) this.output.takeMissing(index, item);
     this.usage = fromResponsesUsage(response.usage);
     this.end = { status, reason: isWireObject(details) ? details.reason : undefined };
+  }
+
+  /** Without its response, an end is an end still. */
+  private takeEnd(response: unknown, status?: string): void {
+    this.takeWhole({ ...(isWireObject(response) && response), ...(status !== undefined && { status }) });
   }
 
   finish(): void {
@@ -114,4 +122,9 @@ export class ResponsesAnswer implements WireAnswer {
     if (hasCalls) return 'tool_calls';
     return hasRefused ? 'content_filter' : 'stop';
   }
+}
+
+/** A response in order says `error: null`. */
+function isError(error: unknown): boolean {
+  return error !== undefined && error !== null;
 }

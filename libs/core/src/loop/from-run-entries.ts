@@ -1,9 +1,10 @@
 import type { JsonObject } from '../protocol/json.js';
 import type { RunEntry } from '../protocol/run-journal.js';
+import type { SavedCounts } from './call.counter.js';
 import { fromSavedJson, type SavedOutcome, type SavedRun } from './from-suspended-run.js';
 
-/** What of a saved run an entry holds: parts that did not change are left out, and lists have what was added. */
-type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state'>;
+/** What of a saved run an entry holds: parts that did not change are left out, lists have what was added, and counts what was counted. */
+type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state' | 'counts' | 'spent'>;
 
 /** Puts a durable run together from what was written down, in the order in which it was. Undefined where it had not begun. */
 export function fromRunEntries(entries: readonly RunEntry[]): SavedRun | undefined {
@@ -19,7 +20,17 @@ function joined(before: SavedPart | undefined, { pending, ...part }: SavedPart):
   const { pending: _earlier, ...whole } = { ...before, ...part };
   const messages = [...(before?.state.messages ?? []), ...part.state.messages];
   const records = [...(before?.state.records ?? []), ...part.state.records];
-  return { ...whole, state: { ...part.state, messages, records }, ...(pending && { pending }) };
+  const spent = [...(before?.spent ?? []), ...part.spent];
+  const counts = before ? countedOn(before.counts, part.counts) : part.counts;
+  return { ...whole, state: { ...part.state, messages, records }, spent, counts, ...(pending && { pending }) };
+}
+
+function countedOn(before: SavedCounts, { perTool, identical, refusals }: SavedCounts): SavedCounts {
+  return {
+    perTool: [...new Map([...before.perTool, ...perTool])],
+    identical: [...new Map([...before.identical, ...identical])],
+    refusals,
+  };
 }
 
 /** A call that waited may have been made since. */

@@ -11,9 +11,20 @@ export type NativeConnection =
 /** As pg answers: one result, or one for each where several statements came at once. */
 export type SqlAnswer = QueryResult | QueryResult[];
 
+/**
+ * A statement that is asked so often that every session keeps it parsed and planned, under a name that no other text has. For the few in the way of every step:
+ * a session keeps them for as long as it lives.
+ */
+export interface NamedStatement {
+  readonly name: string;
+  readonly text: string;
+}
+
+export type SqlStatement = string | NamedStatement;
+
 /** Whatever runs one statement after the other. */
 export interface SqlSession {
-  query<Row extends object>(text: string, values: readonly SqlValue[]): Promise<readonly Row[]>;
+  query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[]): Promise<readonly Row[]>;
   /** The same for libraries, in pg's words and types. */
   ask(statement: QueryConfig): Promise<SqlAnswer>;
 }

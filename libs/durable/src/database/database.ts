@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { PoolConfig } from 'pg';
-import type { DatabaseDriver, NativeConnection, SqlValue } from './database-driver.js';
+import type { DatabaseDriver, NativeConnection, SqlStatement, SqlValue } from './database-driver.js';
 import { toPoolConfig } from './from-shared-client.js';
 import { TransactionScope } from './transaction.scope.js';
 
@@ -41,8 +41,8 @@ export class Database {
   }
 
   /** Runs one statement, and resolves to its rows. `int8` is a number where one can hold it, else a bigint; `json` is parsed. */
-  query<Row extends object>(text: string, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
-    return (this.scopes.getStore() ?? this.driver).query<Row>(text, values);
+  query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
+    return (this.scopes.getStore() ?? this.driver).query<Row>(statement, values);
   }
 
   /**

@@ -1,5 +1,5 @@
 import type { QueryConfig } from 'pg';
-import type { SqlAnswer, SqlSession, SqlValue } from './database-driver.js';
+import type { SqlAnswer, SqlSession, SqlStatement, SqlValue } from './database-driver.js';
 import { SavepointStack } from './savepoint.stack.js';
 
 /**
@@ -28,10 +28,10 @@ export class TransactionScope {
     return this === other || this.outer?.isWithin(other) === true;
   }
 
-  query<Row extends object>(text: string, values: readonly SqlValue[]): Promise<readonly Row[]> {
+  query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
     return this.take(() => {
       this.savepoints.asked();
-      return this.send<Row>(text, values);
+      return this.send<Row>(statement, values);
     });
   }
 
@@ -134,8 +134,8 @@ export class TransactionScope {
     return taken;
   }
 
-  private send<Row extends object>(text: string, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
-    return this.noted(this.session.query<Row>(text, values));
+  private send<Row extends object>(statement: SqlStatement, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
+    return this.noted(this.session.query<Row>(statement, values));
   }
 
   private async noted<Result>(asked: Promise<Result>): Promise<Result> {
