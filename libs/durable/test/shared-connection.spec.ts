@@ -10,6 +10,13 @@ interface Tables {
   readonly things: { readonly id: Generated<number>; readonly name: string };
 }
 
+const putOver = (client: Pool | PoolClient, name: string): Promise<unknown> =>
+  client.query('insert into things (name) values ($1)', [name]);
+
+const undone = (): never => {
+  throw new Error('undone');
+};
+
 onEachDatabase('a connection that a library shares', (open) => {
   let database: Database;
   let pool: Pool;
@@ -29,13 +36,8 @@ onEachDatabase('a connection that a library shares', (open) => {
   const put = (name: string): Promise<unknown> => database.query('insert into things (name) values ($1)', [name]);
   const putIn = (to: Kysely<Tables> | Transaction<Tables>, name: string): Promise<unknown> =>
     to.insertInto('things').values({ name }).execute();
-  const putOver = (client: Pool | PoolClient, name: string): Promise<unknown> =>
-    client.query('insert into things (name) values ($1)', [name]);
   const names = async (): Promise<string[]> =>
     (await kysely.selectFrom('things').select('name').orderBy('id').execute()).map(({ name }) => name);
-  const undone = (): never => {
-    throw new Error('undone');
-  };
   const connected = async <Result>(work: (client: PoolClient) => Promise<Result>): Promise<Result> => {
     const client = await pool.connect();
     try {
@@ -43,6 +45,48 @@ onEachDatabase('a connection that a library shares', (open) => {
     } finally {
       client.release();
     }
+  };
+
+  const putsAround = async (): Promise<void> => {
+    const own = await kysely.startTransaction().execute();
+    await putIn(own, 'a');
+    const point = await own.savepoint('one').execute();
+    await expect(putIn(point, 'a')).rejects.toThrow(/duplicate key/);
+    await point.rollbackToSavepoint('one').execute();
+    await putIn(point, 'b');
+    await point.releaseSavepoint('one').execute();
+    await own.commit().execute();
+  };
+  const putsTwice = (): Promise<unknown> =>
+    kysely.transaction().execute(async (own) => {
+      await putIn(own, 'a');
+      await putIn(own, 'a').catch(() => undefined);
+    });
+  const inside = (work: (client: PoolClient) => Promise<unknown>): Promise<unknown> => database.transaction(() => connected(work));
+  const leave = (): Promise<void> =>
+    connected(async (client) => {
+      await client.query('begin');
+      await putOver(client, 'a');
+    });
+  const askAll = async (): Promise<unknown[]> => {
+    const { rows, rowCount, command } = await pool.query(
+      `select 42::bigint as many, '2026-02-28T12:00:00Z'::timestamptz as "when", 1.50::numeric as price, array[1, 2] as list, null as nothing, '{"a":1}'::jsonb as json where $1`,
+      [true],
+    );
+    const types = { getTypeParser: () => (text: string) => `as ${text}` };
+    const own = await pool.query({ text: 'select 42::bigint as many', types });
+    const array = await pool.query({ text: 'select 1, 2', rowMode: 'array' });
+    const several = await pool.query('select 1 as one; select 2 as two');
+    const merged = await pool.query(`with made as (insert into things (name) values ('a') returning *) delete from things where false`);
+    return [
+      rows,
+      rowCount,
+      command,
+      own.rows,
+      array.rows,
+      (several as unknown as { rows: unknown }[]).map((one) => one.rows),
+      merged.command,
+    ];
   };
 
   it('commits and rolls back by itself outside of a transaction', async () => {
@@ -78,20 +122,10 @@ onEachDatabase('a connection that a library shares', (open) => {
   });
 
   it('has savepoints of its own, in its transaction and in ours', async () => {
-    const work = async (): Promise<void> => {
-      const own = await kysely.startTransaction().execute();
-      await putIn(own, 'a');
-      const point = await own.savepoint('one').execute();
-      await expect(putIn(point, 'a')).rejects.toThrow(/duplicate key/);
-      await point.rollbackToSavepoint('one').execute();
-      await putIn(point, 'b');
-      await point.releaseSavepoint('one').execute();
-      await own.commit().execute();
-    };
-    await work();
+    await putsAround();
     expect(await names()).toEqual(['a', 'b']);
     await database.query('delete from things');
-    await database.transaction(work);
+    await database.transaction(putsAround);
     expect(await names()).toEqual(['a', 'b']);
   });
 
@@ -135,25 +169,20 @@ onEachDatabase('a connection that a library shares', (open) => {
   });
 
   it('keeps nothing where a part is still open at the end', async () => {
-    let open: ControlledTransaction<Tables> | undefined;
+    let left: ControlledTransaction<Tables> | undefined;
     const work = database.transaction(async () => {
       const own = await kysely.startTransaction().execute();
       await putIn(own, 'a');
-      open = own;
+      left = own;
     });
     await expect(work).rejects.toThrow(/still open at its end/);
-    await expect(open?.commit().execute()).rejects.toThrow(/The transaction is over/);
-    await open?.rollback().execute(); // which gives its connection back
+    await expect(left?.commit().execute()).rejects.toThrow(/The transaction is over/);
+    await left?.rollback().execute(); // which gives its connection back
     expect(await names()).toEqual([]);
   });
 
   it('does not pretend to commit its part after a statement that failed and was caught', async () => {
-    const failing = (): Promise<unknown> =>
-      kysely.transaction().execute(async (own) => {
-        await putIn(own, 'a');
-        await putIn(own, 'a').catch(() => undefined);
-      });
-    await database.transaction(() => expect(failing()).rejects.toThrow(/only be rolled back|nothing of it is kept/));
+    await database.transaction(() => expect(putsTwice()).rejects.toThrow(/only be rolled back|nothing of it is kept/));
     expect(await names()).toEqual([]);
   });
 
@@ -185,6 +214,20 @@ onEachDatabase('a connection that a library shares', (open) => {
     expect(await names()).toEqual([]);
   });
 
+  it.each(['set role pg_read_all_data', `select set_config('own.tenant', 'acme', false)`])('leaves nobody else with: %s', async (text) => {
+    const ask = (): Promise<unknown> => connected((client) => client.query(text));
+    const standing = `select current_user as "user", coalesce(current_setting('own.tenant', true), '') as tenant`;
+    const before = await database.query(standing);
+    await expect(database.transaction(ask)).rejects.toThrow(/Set them for a transaction/);
+    const said = await ask().then(
+      () => 'It is done.',
+      (error: unknown) => String(error),
+    );
+    expect(said).toMatch(database.engine === 'postgres' ? 'It is done.' : /Set them for a transaction/); // which has a connection to throw away
+    const after = await Promise.all(Array.from({ length: 10 }, () => database.query(standing)));
+    expect(after).toEqual(after.map(() => before));
+  });
+
   it('refuses to be used in a transaction that it did not begin in', async () => {
     const own = await kysely.startTransaction().execute();
     await putIn(own, 'a');
@@ -199,7 +242,6 @@ onEachDatabase('a connection that a library shares', (open) => {
   });
 
   it('refuses inside of a transaction what comes too late or cannot be followed', async () => {
-    const inside = (work: (client: PoolClient) => Promise<unknown>): Promise<unknown> => database.transaction(() => connected(work));
     await expect(inside((client) => client.query('begin isolation level serializable'))).rejects.toThrow(/too late/);
     await expect(inside((client) => client.query('commit; begin'))).rejects.toThrow(/one by one/);
     await expect(inside((client) => Promise.resolve(client.query({ submit: () => undefined })))).rejects.toThrow(/read in pages/);
@@ -219,11 +261,6 @@ onEachDatabase('a connection that a library shares', (open) => {
   });
 
   it('rolls back what is given back in the middle of a transaction', async () => {
-    const leave = (): Promise<void> =>
-      connected(async (client) => {
-        await client.query('begin');
-        await putOver(client, 'a');
-      });
     await leave();
     expect(await names()).toEqual([]);
     await database.transaction(async () => {
@@ -242,11 +279,11 @@ onEachDatabase('a connection that a library shares', (open) => {
         await putIn(own, 'a');
         await put('b'); // has to wait for the session that `own` has
       });
-      const said = expect(work).rejects.toThrow(/stood still for 15 seconds.*begin with database\.transaction/);
+      const said = work.catch(String);
       while (jest.getTimerCount() === 0) await new Promise((resolve) => setImmediate(resolve));
       for (let tries = 0; tries < 50; tries += 1) await new Promise((resolve) => setImmediate(resolve));
       await jest.advanceTimersByTimeAsync(15_000);
-      await said;
+      expect(await said).toMatch(/stood still for 15 seconds.*begin with database\.transaction/);
     } finally {
       jest.useRealTimers();
     }
@@ -254,26 +291,6 @@ onEachDatabase('a connection that a library shares', (open) => {
   });
 
   it('answers as pg does, inside and outside', async () => {
-    const ask = async (): Promise<unknown[]> => {
-      const { rows, rowCount, command } = await pool.query(
-        `select 42::bigint as many, '2026-02-28T12:00:00Z'::timestamptz as "when", 1.50::numeric as price, array[1, 2] as list, null as nothing, '{"a":1}'::jsonb as json where $1`,
-        [true],
-      );
-      const types = { getTypeParser: () => (text: string) => `as ${text}` };
-      const own = await pool.query({ text: 'select 42::bigint as many', types });
-      const array = await pool.query({ text: 'select 1, 2', rowMode: 'array' });
-      const several = await pool.query('select 1 as one; select 2 as two');
-      const merged = await pool.query(`with made as (insert into things (name) values ('a') returning *) delete from things where false`);
-      return [
-        rows,
-        rowCount,
-        command,
-        own.rows,
-        array.rows,
-        (several as unknown as { rows: unknown }[]).map((one) => one.rows),
-        merged.command,
-      ];
-    };
     const when = new Date('2026-02-28T12:00:00Z');
     const expected = [
       [{ many: '42', when, price: '1.50', list: [1, 2], nothing: null, json: { a: 1 } }],
@@ -284,9 +301,9 @@ onEachDatabase('a connection that a library shares', (open) => {
       [[{ one: 1 }], [{ two: 2 }]],
       'DELETE',
     ];
-    expect(await ask()).toEqual(expected);
+    expect(await askAll()).toEqual(expected);
     await database.query('delete from things');
-    expect(await database.transaction(ask)).toEqual(expected);
+    expect(await database.transaction(askAll)).toEqual(expected);
     const called = await new Promise((resolve) => pool.query('select $1::int as one', [1], (_, { rows }) => resolve(rows)));
     expect(called).toEqual([{ one: 1 }]);
   });

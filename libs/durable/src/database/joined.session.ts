@@ -1,7 +1,7 @@
 import type { QueryConfig } from 'pg';
 import type { ClientSession, SqlAnswer } from './database-driver.js';
 import { valueOf } from './from-answer.js';
-import { settingsIn } from './local-settings.js';
+import { FOR_SESSION_REFUSED, isForSession, settingsIn } from './local-settings.js';
 import { transactionCommand, type TransactionCommand } from './transaction-command.js';
 import type { TransactionScope } from './transaction.scope.js';
 
@@ -20,6 +20,7 @@ export class JoinedSession implements ClientSession {
   ) {}
 
   async ask(statement: QueryConfig): Promise<SqlAnswer> {
+    if (isForSession(statement)) throw new Error(FOR_SESSION_REFUSED);
     const scope = this.scopeOfCaller();
     const command = transactionCommand(statement.text);
     if (!command) {

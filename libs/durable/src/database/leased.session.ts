@@ -1,9 +1,11 @@
 import type { PoolClient, QueryConfig, Submittable } from 'pg';
 import type { ClientSession, SqlAnswer } from './database-driver.js';
+import { isForSession } from './local-settings.js';
 
 /** A library's client on PostgreSQL, outside of `Database.transaction`: a connection of our pool. */
 export class LeasedSession implements ClientSession {
   private broken: Error | undefined;
+  private hasSettings = false;
 
   constructor(
     private readonly client: PoolClient,
@@ -13,6 +15,7 @@ export class LeasedSession implements ClientSession {
   }
 
   ask(statement: QueryConfig): Promise<SqlAnswer> {
+    this.hasSettings ||= isForSession(statement);
     return this.client.query(statement);
   }
 
@@ -22,8 +25,8 @@ export class LeasedSession implements ClientSession {
 
   end(): Promise<void> {
     this.client.off('error', this.lose);
-    // One that was left in the middle of a transaction is destroyed, and the server rolls that back.
-    this.client.release(this.broken ?? this.client.getTransactionStatus() !== 'I');
+    // One that was left in the middle of a transaction, or in another role, is destroyed: the next to have it would go on there.
+    this.client.release(this.broken ?? (this.hasSettings || this.client.getTransactionStatus() !== 'I'));
     return Promise.resolve();
   }
 

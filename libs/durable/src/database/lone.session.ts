@@ -1,5 +1,6 @@
 import type { QueryConfig } from 'pg';
 import type { ClientSession, DatabaseDriver, SqlAnswer } from './database-driver.js';
+import { FOR_SESSION_REFUSED, isForSession } from './local-settings.js';
 import { transactionCommand, type TransactionCommand } from './transaction-command.js';
 import { TransactionScope } from './transaction.scope.js';
 
@@ -13,6 +14,7 @@ export class LoneSession implements ClientSession {
   constructor(private readonly driver: DatabaseDriver) {}
 
   async ask(statement: QueryConfig): Promise<SqlAnswer> {
+    if (isForSession(statement)) throw new Error(FOR_SESSION_REFUSED);
     const command = transactionCommand(statement.text);
     if (command?.kind === 'begin') await this.begin(command.modes);
     else if (command) await this.follow(command);
