@@ -1,5 +1,5 @@
-import { ModelError, type Citation, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
-import { EventBatch, isWireObject, type WireAnswer, type WireObject } from '@toolloop/wire';
+import { ModelError, type Citation, type ModelFinishReason, type Usage } from '@toolloop/core';
+import { isWireObject, WireAnswer, type WireObject } from '@toolloop/wire';
 import { fromChatAnnotations, fromSources } from './from-annotations.js';
 import { fromErrorPayload, fromProviderError } from './from-provider-error.js';
 import { WHERE_TO_LOOK } from './where-to-look.js';
@@ -8,17 +8,12 @@ import { fromFinishReason } from './from-finish-reason.js';
 import { ProviderDataCollector } from './provider-data.js';
 import { ToolCallAssembler, type AssembledCall } from './tool-call.assembler.js';
 
-const NONE_REDUNDANT: ReadonlySet<string> = new Set();
-
 /** An answer to `POST /chat/completions`. */
-export class ChatAnswer implements WireAnswer {
-  readonly kind = 'chat completion';
-  readonly whereToLook = WHERE_TO_LOOK;
-  readonly redundant = NONE_REDUNDANT;
-  readonly isPaused = false;
+export class ChatAnswer extends WireAnswer {
+  override readonly kind = 'chat completion';
+  override readonly whereToLook = WHERE_TO_LOOK;
   /** Usage may follow the finish reason, so only the stream's own end is the end. */
-  readonly hasEnded = false;
-  private readonly batch = new EventBatch();
+  override readonly hasEnded = false;
   private readonly calls = new ToolCallAssembler(this.batch);
   private readonly collector = new ProviderDataCollector();
   private finishReason: string | undefined;
@@ -28,45 +23,29 @@ export class ChatAnswer implements WireAnswer {
   private sources: readonly Citation[] = [];
   /** Whether anything has been said in a delta. */
   private hasSpoken = false;
-  private hasLost = false;
-  private error: ModelError | undefined;
 
-  constructor(private readonly model: string) {}
-
-  get failure(): ModelError | undefined {
-    return this.error;
+  constructor(private readonly model: string) {
+    super();
   }
 
-  fail(error: ModelError): void {
-    this.error ??= error;
-  }
-
-  toFailure(payload: string): ModelError {
+  override toFailure(payload: string): ModelError {
     return fromErrorPayload(payload);
   }
 
-  lose(): void {
-    this.hasLost = true;
-  }
-
-  takeEvents(): ModelEvent[] {
-    return this.batch.take();
-  }
-
   /** A chunk of a stream. A `message` repeats what deltas have said already; it counts where a server streams no delta at all. */
-  takeChunk(chunk: WireObject): void {
+  override takeChunk(chunk: WireObject): void {
     this.take(chunk, 'delta');
   }
 
-  recognises(body: WireObject): boolean {
+  override recognises(body: WireObject): boolean {
     return 'choices' in body || 'error' in body;
   }
 
-  takeWhole(completion: WireObject): void {
+  override takeWhole(completion: WireObject): void {
     this.take(completion, 'message');
   }
 
-  finish(): void {
+  override finish(): void {
     const calls = this.calls.finish();
     const reason = this.reasonFor(calls);
     if ((reason === 'stop' || reason === 'tool_calls') && this.calls.hasNameless) {
@@ -84,7 +63,7 @@ export class ChatAnswer implements WireAnswer {
   }
 
   private take(chunk: WireObject, content: 'delta' | 'message'): void {
-    if (this.error !== undefined) return;
+    if (this.failure !== undefined) return;
     // n is 1 in every request, and an old text-generation-inference counts tokens in `index`: the first choice is ours whatever its index.
     const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
     if (isWireObject(choice)) this.takeChoice(choice, content);

@@ -1,5 +1,5 @@
-import { ModelError, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
-import { EventBatch, isWireObject, type WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import { ModelError, type ModelFinishReason, type Usage } from '@toolloop/core';
+import { isWireObject, WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import { fromIncompleteReason } from './from-finish-reason.js';
 import { fromErrorPayload, fromProviderError } from './from-provider-error.js';
 import { fromResponsesUsage } from './from-responses-usage.js';
@@ -18,46 +18,28 @@ const REDUNDANT: ReadonlySet<string> = new Set(
 );
 
 /** An answer to `POST /responses`. Events that are not known say nothing. */
-export class ResponsesAnswer implements WireAnswer {
-  readonly kind = 'response';
-  readonly whereToLook = WHERE_TO_LOOK;
-  readonly redundant = REDUNDANT;
-  readonly isPaused = false;
-  private readonly batch = new EventBatch();
+export class ResponsesAnswer extends WireAnswer {
+  override readonly kind = 'response';
+  override readonly whereToLook = WHERE_TO_LOOK;
+  override readonly redundant = REDUNDANT;
   private readonly output = new ResponsesOutput(this.batch);
   private usage: Usage | undefined;
-  private hasLost = false;
-  private error: ModelError | undefined;
   /** Set by the event that says how the answer ended. */
   private end: { readonly status: unknown; readonly reason: unknown } | undefined;
 
-  constructor(private readonly model: string) {}
-
-  get failure(): ModelError | undefined {
-    return this.error;
+  constructor(private readonly model: string) {
+    super();
   }
 
-  get hasEnded(): boolean {
+  override get hasEnded(): boolean {
     return this.end !== undefined;
   }
 
-  fail(error: ModelError): void {
-    this.error ??= error;
-  }
-
-  toFailure(payload: string): ModelError {
+  override toFailure(payload: string): ModelError {
     return fromErrorPayload(payload);
   }
 
-  lose(): void {
-    this.hasLost = true;
-  }
-
-  takeEvents(): ModelEvent[] {
-    return this.batch.take();
-  }
-
-  takeChunk(event: WireObject): void {
+  override takeChunk(event: WireObject): void {
     switch (event.type) {
       case 'response.completed':
         this.takeEnd(event.response);
@@ -79,12 +61,12 @@ export class ResponsesAnswer implements WireAnswer {
     }
   }
 
-  recognises(body: WireObject): boolean {
+  override recognises(body: WireObject): boolean {
     return 'output' in body || body.type === 'error' || isError(body.error);
   }
 
   /** The response in full, as the last event repeats it. */
-  takeWhole(response: WireObject): void {
+  override takeWhole(response: WireObject): void {
     const { status, error, incomplete_details: details } = response;
     if (status === 'failed' || response.type === 'error' || isError(error)) {
       this.fail(fromProviderError(error ?? (response.type === 'error' ? response : {})));
@@ -100,7 +82,7 @@ export class ResponsesAnswer implements WireAnswer {
     this.takeWhole({ ...(isWireObject(response) && response), ...(status !== undefined && { status }) });
   }
 
-  finish(): void {
+  override finish(): void {
     const { items, calls, refusal, hasNameless } = this.output.finish();
     const reason = this.reasonFor(calls.length > 0, refusal !== '');
     if (hasNameless && (reason === 'stop' || reason === 'tool_calls')) {

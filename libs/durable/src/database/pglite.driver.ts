@@ -2,8 +2,11 @@ import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { PGlite } from '@electric-sql/pglite';
 import { Logger } from '@nestjs/common';
-import type { DatabaseConnection, DatabaseDriver, SqlSession, SqlStatement, SqlValue } from './database-driver.js';
+import type { QueryConfig } from 'pg';
+import type { ClientSession, DatabaseDriver, NativeConnection, SqlAnswer, SqlSession, SqlStatement, SqlValue } from './database-driver.js';
 import { FolderLock } from './folder.lock.js';
+import { askPglite } from './from-pglite.js';
+import { LoneSession } from './lone.session.js';
 import { PgliteStatements, type PgliteModule } from './pglite.statements.js';
 
 /** PGlite neither vacuums nor checkpoints by itself: its log would grow with every write, and the next start with the log. */
@@ -13,7 +16,7 @@ const SETTINGS = ['shared_buffers = 16MB'];
 
 /** PostgreSQL within the process, in a folder or in memory. It has one session, so transactions come one after the other. */
 export class PgliteDriver implements DatabaseDriver {
-  readonly connection: DatabaseConnection;
+  readonly connection: NativeConnection;
   private readonly logger = new Logger('DurableDatabase');
   private readonly upkeep: NodeJS.Timeout;
   private readonly statements: PgliteStatements;
@@ -54,6 +57,14 @@ export class PgliteDriver implements DatabaseDriver {
     return rows;
   }
 
+  ask(statement: QueryConfig): Promise<SqlAnswer> {
+    return askPglite(this.pglite, this.pglite, statement);
+  }
+
+  lend(): Promise<ClientSession> {
+    return Promise.resolve(new LoneSession(this));
+  }
+
   transaction<Result>(work: (session: SqlSession) => Promise<Result>): Promise<Result> {
     return this.pglite.transaction((transaction) =>
       work({
@@ -62,6 +73,7 @@ export class PgliteDriver implements DatabaseDriver {
           const { rows } = await transaction.query<Row>(statement, [...values]);
           return rows;
         },
+        ask: (statement) => askPglite(this.pglite, transaction, statement),
       }),
     );
   }

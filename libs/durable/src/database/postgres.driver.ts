@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
-import { Pool, types, type CustomTypesConfig, type PoolClient } from 'pg';
-import type { DatabaseConnection, DatabaseDriver, SqlSession, SqlStatement, SqlValue } from './database-driver.js';
+import { Pool, types, type CustomTypesConfig, type PoolClient, type QueryConfig } from 'pg';
+import type { ClientSession, DatabaseDriver, NativeConnection, SqlAnswer, SqlSession, SqlStatement, SqlValue } from './database-driver.js';
+import { LeasedSession } from './leased.session.js';
 import { PostgresListener } from './postgres.listener.js';
 import { readInt8 } from './read-int8.js';
 import { unreachable } from './unreachable.js';
@@ -23,7 +24,7 @@ const TYPES: CustomTypesConfig = {
 
 /** A PostgreSQL server, for as many processes as like to share it. */
 export class PostgresDriver implements DatabaseDriver {
-  readonly connection: DatabaseConnection;
+  readonly connection: NativeConnection;
   private readonly listener: PostgresListener;
 
   private constructor(
@@ -60,6 +61,14 @@ export class PostgresDriver implements DatabaseDriver {
     return send<Row>(this.pool, statement, values);
   }
 
+  ask(statement: QueryConfig): Promise<SqlAnswer> {
+    return this.pool.query(statement);
+  }
+
+  async lend(onLost: (error: Error) => void): Promise<ClientSession> {
+    return new LeasedSession(await this.pool.connect(), onLost);
+  }
+
   async transaction<Result>(work: (session: SqlSession) => Promise<Result>): Promise<Result> {
     const client = await this.pool.connect();
     let broken: Error | undefined;
@@ -69,7 +78,10 @@ export class PostgresDriver implements DatabaseDriver {
     client.on('error', onError); // the pool does not hear those of a client that is in use
     try {
       await client.query('begin');
-      const result = await work({ query: (statement, values) => send(client, statement, values) });
+      const result = await work({
+        query: (statement, values) => send(client, statement, values),
+        ask: (statement) => client.query(statement),
+      });
       await client.query('commit');
       return result;
     } catch (error) {

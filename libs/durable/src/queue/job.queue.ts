@@ -119,11 +119,11 @@ export class JobQueue implements OnApplicationShutdown {
   }
 
   private async start(): Promise<PgBoss> {
-    const { connection } = this.database;
-    const db: Db = connection.engine === 'pglite' ? fromPglite(connection.pglite) : toBossDatabase(connection.pool, this.database);
-    const seconds = SUPERVISE_SECONDS[connection.engine];
+    const { native } = this.database;
+    const db: Db = native.engine === 'pglite' ? fromPglite(native.pglite) : toBossDatabase(native.pool, this.database);
+    const seconds = SUPERVISE_SECONDS[native.engine];
     const watch = { superviseIntervalSeconds: seconds, monitorIntervalSeconds: seconds, useListenNotify: true };
-    const boss = new PgBoss({ db, ...watch, ...(connection.engine === 'pglite' && { backend: 'pglite' as const }) });
+    const boss = new PgBoss({ db, ...watch, ...(native.engine === 'pglite' && { backend: 'pglite' as const }) });
     boss.on('error', (error) => this.logger.error('The job queue failed.', error));
     return boss.start();
   }
