@@ -25,6 +25,7 @@ export { CallJournal } from './protocol/call-journal.js';
 export { CallTransactions } from './protocol/call-transactions.js';
 export type { JournalClaim, JournalHold, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
 export type { Citation } from './protocol/citation.js';
+export { isWebAddress } from './protocol/web-address.js';
 export { ConversationStore } from './protocol/conversation-store.js';
 export { EntityResolver } from './protocol/entity-resolver.js';
 export type { EntityContext, Rehydrate } from './protocol/entity-resolver.js';
@@ -87,7 +88,7 @@ export { DEFAULT_LIMITS } from './protocol/limits.js';
 export type { Limits } from './protocol/limits.js';
 export { LoopEventSink } from './protocol/loop-event.js';
 export type { EventStamp, LoopEvent, LoopEventBody, LoopEventOf, ToolPrefix, WarningCode } from './protocol/loop-event.js';
-export type { LoopProfile } from './protocol/loop-profile.js';
+export { SAID_BY_THE_RUN, type LoopProfile } from './protocol/loop-profile.js';
 export type { LoopHooks, LoopIteration, LoopRequest, ResumeRequest, ToolSelector } from './protocol/loop-request.js';
 export type { FinishReason, LoopResult, RunFailure } from './protocol/loop-result.js';
 export type {

@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { Injectable, type Type } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { Toolset } from '../catalog/toolset.js';
-import { unknownOptions } from '../discovery/unknown-options.js';
+import { withoutWrong } from '../findings/option-findings.js';
+import { unknownOptions } from '../findings/unknown-options.js';
 import type { SubRunCall } from '../execution/sub-runs.js';
 import { resumedTools } from '../injection/saved.tools.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
-import { ConfigurationError, type Finding } from '../protocol/errors.js';
+import type { Finding } from '../protocol/errors.js';
 import type { Limits } from '../protocol/limits.js';
 import type { Message } from '../protocol/message.js';
 import type { SubRun } from '../protocol/sub-run.js';
@@ -15,10 +16,11 @@ import type { RunContext } from '../protocol/tool-call-context.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import type { LiveRun, RunPlace } from './live.run.js';
 import { SUB_RUN_OPTIONS } from './loop-option-names.js';
+import { SUB_RUN_VALUES, shapeFindings } from './loop-option-values.js';
 import { LoopSettings } from './loop.settings.js';
 import type { RunPlan } from './run.plan.js';
 import { stopConditionsOf } from './stop.condition.js';
-import { StructuredAnswers } from './structured.answer.js';
+import { StructuredAnswers, outputFindings } from './structured.answer.js';
 import { SubRunTools } from './sub.run.tools.js';
 import type { ResumedRun } from './suspended.runs.js';
 
@@ -53,22 +55,15 @@ export class SubRunPreparation {
   findings({ spec, subRun }: Tool): Finding[] {
     if (!subRun) return [];
     const at = `sub-run ${spec.id}`;
-    const { output, prompt: _prompt, effect: _effect, summaryBytes: _bytes, ...profile } = subRun;
+    const { prompt: _prompt, effect: _effect, summaryBytes: _bytes, output: _output, ...profile } = subRun;
+    const { output } = withoutWrong(subRun, SUB_RUN_VALUES);
     return [
       ...unknownOptions(subRun, SUB_RUN_OPTIONS, at),
+      ...shapeFindings(subRun, SUB_RUN_VALUES, at),
+      ...(Reflect.get(subRun, 'tools') !== undefined ? [] : [{ at, ...WITHOUT_TOOLS }]),
       ...this.settings.profileFindings(at, profile),
-      ...(output ? this.outputFindings(output, at) : []),
+      ...outputFindings(output, at),
     ];
-  }
-
-  private outputFindings(output: Type, at: string): Finding[] {
-    try {
-      this.answers.shapeOf(output);
-      return [];
-    } catch (error) {
-      if (!(error instanceof ConfigurationError)) throw error;
-      return error.findings.map(({ at: where, problem, remedy }) => ({ at: `${at} output ${where}`, problem, remedy }));
-    }
   }
 
   /** Throws `ConfigurationError` for a policy that is wrong, which is found when the application starts. */
@@ -140,6 +135,11 @@ export class SubRunPreparation {
     return { history, prepareStep: prepareStep && ((step) => prepareStep({ ...step, run })) };
   }
 }
+
+const WITHOUT_TOOLS = {
+  problem: 'It says no "tools".',
+  remedy: "Name what it may use of the tools of the run around it: ['crm__*']; an empty list for none.",
+} as const;
 
 /** How many runs are around a run. */
 export function depthOf({ path }: Pick<RunContext, 'path'>): number {

@@ -1,5 +1,6 @@
 import { CallJournal, type JournalClaim, type JournalHold, type JournalKey, type JournalOutcome, type JournalStart } from '@toolloop/core';
 import type { Database } from '../database/database.js';
+import type { NamedStatement } from '../database/database-driver.js';
 import { keyHash, shownText, storableKey, storedJson } from './storable.js';
 
 interface CallRow {
@@ -12,6 +13,17 @@ interface CallRow {
 const ENDS_AT = (parameter: string): string => `clock_timestamp() + ${parameter}::float8 * interval '1 millisecond'`;
 const LEFT_MS = `greatest(0, coalesce(extract(epoch from ends_at - clock_timestamp()) * 1000, 0))::float8 as left_ms`;
 const IS_HELD = 'tenant = $1 and key_hash = $2 and claim_id = $3 and outcome is null';
+const BEGIN: NamedStatement = {
+  name: 'toolloop_begin_call',
+  text: `
+    insert into toolloop.calls (tenant, key_hash, idempotency_key, run_id, declared_id, call_hash, claim_id, ends_at)
+    values ($1, $2, $3, $4, $5, $6, $7, ${ENDS_AT('$8')})
+    on conflict (tenant, key_hash) do nothing returning tenant`,
+};
+const FINISH: NamedStatement = {
+  name: 'toolloop_finish_call',
+  text: `update toolloop.calls set outcome = $4, finished_at = now() where ${IS_HELD}`,
+};
 
 /** Keeps in SQL which mutating calls were begun and what they came to, across crashes and processes. Of arguments it keeps a hash. */
 export class SqlCallJournal extends CallJournal {
@@ -24,12 +36,16 @@ export class SqlCallJournal extends CallJournal {
     const [tenant, key] = keysOf(start);
     const callHash = keyHash(declaredId, instanceId ?? null, args);
     for (;;) {
-      const taken = await this.database.query(
-        `insert into toolloop.calls (tenant, key_hash, idempotency_key, run_id, declared_id, call_hash, claim_id, ends_at)
-         values ($1, $2, $3, $4, $5, $6, $7, ${ENDS_AT('$8')})
-         on conflict (tenant, key_hash) do nothing returning tenant`,
-        [tenant, key, shownText(start.idempotencyKey), shownText(runId), shownText(declaredId), callHash, claimId, mostMs],
-      );
+      const taken = await this.database.query(BEGIN, [
+        tenant,
+        key,
+        shownText(start.idempotencyKey),
+        shownText(runId),
+        shownText(declaredId),
+        callHash,
+        claimId,
+        mostMs,
+      ]);
       if (taken.length > 0) return { status: 'started' };
       const [known] = await this.database.query<CallRow>(
         `select call_hash, outcome, ${LEFT_MS} from toolloop.calls where tenant = $1 and key_hash = $2`,
@@ -49,8 +65,7 @@ export class SqlCallJournal extends CallJournal {
   }
 
   override async finish(hold: JournalHold, outcome: JournalOutcome): Promise<void> {
-    const values = [...keysOf(hold), hold.claimId, storedJson(outcome, 'outcome')];
-    await this.database.query(`update toolloop.calls set outcome = $4, finished_at = now() where ${IS_HELD}`, values);
+    await this.database.query(FINISH, [...keysOf(hold), hold.claimId, storedJson(outcome, 'outcome')]);
   }
 
   override async release(hold: JournalHold): Promise<void> {
