@@ -2,11 +2,13 @@ import { Body, Controller, HttpCode, Post, Query, RequestMethod, Sse, UseGuards,
 import { ToolLoopService, type LoopResult } from '@toolloop/core';
 import { toSse } from '@toolloop/ui-stream';
 import type { Observable } from 'rxjs';
+import { IdempotencyKey } from '../http/idempotency-key.decorator.js';
 import { BearerGuard } from '../identity/bearer.guard.js';
 import { CurrentUser } from '../identity/current-user.decorator.js';
 import { TicketGuard } from '../identity/ticket.guard.js';
 import { TicketOffice, type Ticket } from '../identity/ticket.office.js';
 import { User } from '../identity/user.js';
+import { RunEvents } from '../runs/run-events.js';
 import { Answer } from './answer.js';
 import { Ask, AskByBody, AskByUrl } from './ask.dto.js';
 import { ClientSignal } from './client-signal.decorator.js';
@@ -20,13 +22,20 @@ export class ChatController {
   constructor(
     private readonly loop: ToolLoopService<User>,
     private readonly tickets: TicketOffice,
+    private readonly events: RunEvents,
   ) {}
 
   @Sse('', { method: RequestMethod.POST })
   @HttpCode(200)
   @UseGuards(BearerGuard)
-  chat(@Body(CHECKED) { durable = false, ...ask }: AskByBody, @CurrentUser() user: User): Observable<MessageEvent> {
-    return this.loop.stream({ ...toRunRequest(ask, user), durable }).pipe(toSse());
+  async chat(
+    @Body(CHECKED) { durable = false, ...ask }: AskByBody,
+    @CurrentUser() user: User,
+    @IdempotencyKey() requestId?: string,
+  ): Promise<Observable<MessageEvent>> {
+    const request = toRunRequest(ask, user, requestId);
+    if (durable && requestId !== undefined) return this.events.begin(request); // it may have been begun elsewhere
+    return this.loop.stream({ ...request, durable }).pipe(toSse());
   }
 
   @Sse('stream')
@@ -38,8 +47,13 @@ export class ChatController {
   @Post('answer')
   @HttpCode(200)
   @UseGuards(BearerGuard)
-  answer(@Body(CHECKED) ask: Ask, @CurrentUser() user: User, @ClientSignal() signal: AbortSignal): Promise<LoopResult<Answer>> {
-    return this.loop.run({ ...toRunRequest(ask, user), output: Answer, signal });
+  answer(
+    @Body(CHECKED) ask: Ask,
+    @CurrentUser() user: User,
+    @ClientSignal() signal: AbortSignal,
+    @IdempotencyKey() requestId?: string,
+  ): Promise<LoopResult<Answer>> {
+    return this.loop.run({ ...toRunRequest(ask, user, requestId), output: Answer, signal });
   }
 
   @Post('tickets')

@@ -3,7 +3,7 @@ import type { User } from '../identity/user.js';
 import { termsFor } from '../policy/run-terms.js';
 import type { Ask } from './ask.dto.js';
 
-/** A question as a run: the user and the tenant come from the guard, never from the body. */
-export function toRunRequest({ message, conversationId }: Ask, user: User): LoopRequest<unknown, User> {
-  return { ...termsFor(user), prompt: message, ...(conversationId && { conversationId }) };
+/** A question as a run: the user and the tenant come from the guard, never from the body. `requestId` is what the client calls it. */
+export function toRunRequest({ message, conversationId }: Ask, user: User, requestId?: string): LoopRequest<unknown, User> {
+  return { ...termsFor(user), prompt: message, ...(conversationId && { conversationId }), ...(requestId !== undefined && { requestId }) };
 }

@@ -1,4 +1,5 @@
 import { HttpException, HttpStatus, Injectable, type MessageEvent } from '@nestjs/common';
+import type { LoopRequest } from '@toolloop/core';
 import { RunService, type RunReader } from '@toolloop/durable';
 import { toSse } from '@toolloop/ui-stream';
 import { takeUntil, type Observable } from 'rxjs';
@@ -12,6 +13,11 @@ export class RunEvents {
     private readonly runs: RunService<User>,
     private readonly closing: Closing,
   ) {}
+
+  /** Those of the run of a request: asked again with the same request id, of the same run. */
+  async begin(request: LoopRequest<unknown, User>): Promise<Observable<MessageEvent>> {
+    return this.follow(await this.runs.start(request), request, 0);
+  }
 
   /** The run's events behind `after`, until it has ended. For a run that is not the reader's it fails before anything is sent. */
   follow(runId: string, reader: RunReader<User>, after: number): Observable<MessageEvent> {

@@ -5,6 +5,7 @@ import type { Response } from 'express';
 import type { Observable } from 'rxjs';
 import { Ask } from '../chat/ask.dto.js';
 import { toRunRequest } from '../chat/run-request.js';
+import { IdempotencyKey } from '../http/idempotency-key.decorator.js';
 import { BearerGuard } from '../identity/bearer.guard.js';
 import { CurrentUser } from '../identity/current-user.decorator.js';
 import { TicketGuard } from '../identity/ticket.guard.js';
@@ -28,8 +29,13 @@ export class RunsController {
   @Post()
   @HttpCode(202)
   @UseGuards(BearerGuard)
-  async start(@Body(CHECKED) ask: Ask, @CurrentUser() user: User, @Res({ passthrough: true }) response: Response): Promise<RunView> {
-    return this.accepted(await this.runs.start(toRunRequest(ask, user)), user, response);
+  async start(
+    @Body(CHECKED) ask: Ask,
+    @CurrentUser() user: User,
+    @Res({ passthrough: true }) response: Response,
+    @IdempotencyKey() requestId?: string,
+  ): Promise<RunView> {
+    return this.accepted(await this.runs.start(toRunRequest(ask, user, requestId)), user, response);
   }
 
   @Get()
@@ -72,8 +78,9 @@ export class RunsController {
     @Body(CHECKED) { step }: ForkFrom,
     @CurrentUser() user: User,
     @Res({ passthrough: true }) response: Response,
+    @IdempotencyKey() requestId?: string,
   ): Promise<RunView> {
-    return this.accepted(await this.runs.fork(runId, step, readerOf(user)), user, response);
+    return this.accepted(await this.runs.fork(runId, step, readerOf(user), requestId), user, response);
   }
 
   private accepted(runId: string, user: User, response: Response): Promise<RunView> {

@@ -5,5 +5,10 @@ import { RunEvents } from './run-events.js';
 import { RunsController } from './runs.controller.js';
 import { WaitingRunsController } from './waiting-runs.controller.js';
 
-@Module({ imports: [IdentityModule], controllers: [RunsController, WaitingRunsController], providers: [Closing, RunEvents] })
+@Module({
+  imports: [IdentityModule],
+  controllers: [RunsController, WaitingRunsController],
+  providers: [Closing, RunEvents],
+  exports: [RunEvents],
+})
 export class RunsModule {}

@@ -1,20 +1,14 @@
 import { afterEach, describe as about, expect, it } from '@jest/globals';
-import { RunElsewhereError, tool, type LanguageModel, type LoopEvent, type LoopRequest } from '@toolloop/core';
-import type { RunStatus } from '@toolloop/durable';
-import { ScriptedModel, call, calls, expectTranscriptValid, text, type ScriptedTurn } from '@toolloop/testing';
+import { RunElsewhereError, tool, type LanguageModel, type LoopEvent } from '@toolloop/core';
+import { call, calls, expectTranscriptValid, text } from '@toolloop/testing';
 import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
-import { DeskProcess, asking, type ProcessOptions, type User, type World } from './fixtures/desk.process.js';
+import { DeskProcess, asking, type ProcessOptions, type World } from './fixtures/desk.process.js';
+import { alice, bob, dying, never, quick, scripted, until } from './fixtures/durable-runs.js';
 
-const alice: LoopRequest & { actor: User } = { actor: { id: 'alice', tenant: 'acme' }, tenant: 'acme', prompt: 'Go on.' };
-const bob: LoopRequest & { actor: User } = { actor: { id: 'bob', tenant: 'globex' }, tenant: 'globex', prompt: 'Go on.' };
 const look = (key: string) => call('desk__look', { key });
 const act = (key: string) => call('desk__act', { key });
 const book = (key: string) => call('desk__book', { key });
 const keyed = (key: string) => call('desk__keyed', { key });
-const quick = { heartbeatMs: 20, takeoverMs: 100, drainMs: 300 };
-/** Tells nobody that its runs go on, and goes on with no other's. */
-const dying = { heartbeatMs: 1e9, concurrency: 0 };
-const never = (): Promise<void> => new Promise(() => undefined);
 
 /** Opens a run whose first call does not end once it has done its work. */
 async function stuck(process: DeskProcess, world: World): Promise<string> {
@@ -31,19 +25,13 @@ async function stuck(process: DeskProcess, world: World): Promise<string> {
   return handle.runId;
 }
 
-const scripted = (...turns: ScriptedTurn[]): ScriptedModel => new ScriptedModel(turns);
-
-/** Until a run has a status. */
-async function until(process: DeskProcess, runId: string, status: RunStatus, who = alice): Promise<void> {
-  for (;;) {
-    const run = await process.runs.get(runId, who);
-    if (run.status === status) return;
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
-
 const eventsOf = (process: DeskProcess, runId: string, after = 0): Promise<LoopEvent[]> =>
   lastValueFrom(process.runs.watch(runId, alice, after).pipe(toArray()));
+
+async function approve(desk: DeskProcess): Promise<void> {
+  const [request] = await desk.approvals.list(alice);
+  await desk.approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice);
+}
 
 /** What durable runs do, wherever they are kept: `open` gives every process a hold of its own of one place. */
 export function runsSuite(
@@ -251,10 +239,6 @@ export function runsSuite(
         await handle.result;
         await until(first, handle.runId, 'waiting');
         await first.close();
-        const approve = async (desk: DeskProcess): Promise<void> => {
-          const [request] = await desk.approvals.list(alice);
-          await desk.approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice);
-        };
         world.during = never;
         const second = await start(world, scripted(), { policy: asking, options: { heartbeatMs: 1e9, concurrency: 1 } });
         await approve(second);

@@ -2,6 +2,7 @@ import { afterAll, beforeAll } from '@jest/globals';
 import { JobQueue, SqlRunStore, SqlStores, openDatabase } from '@toolloop/durable';
 import { createServerDatabase, describePostgres, hasServer } from './databases.js';
 import type { Kept } from './fixtures/desk.process.js';
+import { repeatedRunsSuite } from './repeated-runs-suite.js';
 import { runsSuite } from './runs-suite.js';
 
 let server: Awaited<ReturnType<typeof createServerDatabase>>;
@@ -26,3 +27,4 @@ if (hasServer) {
 }
 
 runsSuite('on PostgreSQL', open, describePostgres);
+repeatedRunsSuite('on PostgreSQL', open, describePostgres);

@@ -18,6 +18,7 @@ import { CallAudit } from './call.audit.js';
 import { CallFailure } from './call.failure.js';
 import { CallPending } from './call.pending.js';
 import { CallPreview } from './call.preview.js';
+import { directiveOf } from './directive.requests.js';
 import type { CallProgress, ExecutionScope } from './execution.scope.js';
 import { linkSignal, untilAborted } from './interruption.js';
 import { PolicyGate } from './policy.gate.js';
@@ -179,8 +180,12 @@ export class ApprovalGate {
     const told = { approvalId, decision: verdict, ...(reason !== undefined && { reason }) };
     await progress.scope.emit({ type: 'approval-decision', step: progress.request.step, decision: told, decidedBy });
     if (verdict === 'deny') throw CallFailure.of('approval_denied', denialText(answer));
-    if (!isTakenUp(record, progress)) await this.takeOnce(record);
-    if (answer.remember) progress.scope.approvals.remember(tool.spec.declaredId, ruleOf(decision), approvalId);
+    const take = async (): Promise<void> => {
+      if (!isTakenUp(record, progress)) await this.takeOnce(record);
+      if (answer.remember) progress.scope.approvals.remember(tool.spec.declaredId, ruleOf(decision), approvalId);
+    };
+    if (directiveOf(tool, progress)) progress.takeApproval = take;
+    else await take();
     return this.inputOf(record, answer, call);
   }
 

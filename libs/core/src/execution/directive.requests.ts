@@ -35,13 +35,18 @@ export class DirectiveRequests {
       throw CallFailure.of('execution_failed', 'What the call would do could not be shown, so it was not asked for.');
     const intent = intentOf(tool, directive, input, { progress, preview });
     await this.audit.directed(intent, { tool, input }, progress);
-    const { record } = await this.store.add(intent);
+    const { record } = await this.store.add(intent, progress.takeApproval);
     if (!isSameRequest(record.intent, intent, directive)) throw CallFailure.of('execution_failed', conflictText(record, directive));
     const shown = requestOf(record, progress.request.call.toolCallId);
     const showing = progress.scope.emit({ type: 'directive-request', step: progress.request.step, directive: shown });
     if (showing) await showing;
     return requested(progress, record.intent.directiveId, answerOf(record));
   }
+}
+
+/** What a call becomes that only asks for its effect; undefined where it has the effect itself, as when a directive is performed. */
+export function directiveOf({ directive }: Tool, { scope }: CallProgress): ToolDirective | undefined {
+  return scope.performing ? undefined : directive;
 }
 
 interface RequestedCall {

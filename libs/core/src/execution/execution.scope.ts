@@ -82,6 +82,8 @@ export interface CallProgress {
   tool?: Tool;
   args?: JsonObject;
   decision?: Decision;
+  /** Uses up the approval of a call that becomes a directive; rejects where that cannot be. It is kept with the directive, or not at all. */
+  takeApproval?: () => Promise<void>;
   /** Of a call whose tool declares one, once it is known. */
   idempotencyKey?: string;
   /** Set once the tool was handed a credential. */

@@ -6,7 +6,7 @@ import { CallAudit } from './call.audit.js';
 import { CallIntake } from './call.intake.js';
 import { CallLog } from './call.log.js';
 import { CallPending } from './call.pending.js';
-import { DirectiveRequests } from './directive.requests.js';
+import { DirectiveRequests, directiveOf } from './directive.requests.js';
 import { EffectGuard } from './effect.guard.js';
 import type { CallProgress, CallRequest, ExecutionScope, ToolOutcome } from './execution.scope.js';
 import { ResultRunner } from './result.runner.js';
@@ -56,7 +56,8 @@ export class ToolRunner {
   private async attempt(progress: CallProgress): Promise<ToolOutcome> {
     const { tool, input } = await this.intake.take(progress);
     refuseWhenAborted(progress.scope.signal);
-    if (tool.directive && !progress.scope.performing) return this.directives.request(tool, tool.directive, input, progress);
+    const directive = directiveOf(tool, progress);
+    if (directive) return this.directives.request(tool, directive, input, progress);
     const performed = await this.effects.claim(tool, input, progress);
     if (performed) return replayed(progress, performed);
     this.log.started(tool, progress);

@@ -1,18 +1,86 @@
 import type { JsonObject } from '../protocol/json.js';
 import type { RunEntry } from '../protocol/run-journal.js';
+import type { SubRunRecord } from '../protocol/sub-run.js';
+import { NO_USAGE, addUsage, usageSince } from '../protocol/usage.js';
+import { toJsonObject } from '../schema/from-value.js';
+import type { SavedCounts } from './call.counter.js';
 import { fromSavedJson, type SavedOutcome, type SavedRun } from './from-suspended-run.js';
+import type { SavedInputs } from './run.inputs.js';
+import { fromSubRunEntry, type SubRunEntry } from './from-sub-run-entry.js';
 
 /** What of a saved run an entry holds: parts that did not change are left out, and lists have what was added. */
 type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state'>;
 
+/** What a run and its sub-runs have in common: whoever wrote it last, wrote all of it. */
+type SharedParts = Partial<Pick<SavedRun, 'handles' | 'spent'>>;
+
+type PendingRun = NonNullable<SavedRun['pending']>;
+type BegunRun = NonNullable<PendingRun['begun']>[number];
+
+/** A sub-run of the step that is not over. */
+interface InnerRun {
+  readonly runId: string;
+  readonly toolCallId: string;
+  readonly args: JsonObject;
+  readonly entries: RunEntry[];
+  /** So many of them are in what the run around it has written since. */
+  counted: number;
+}
+
 /** Puts a durable run together from what was written down, in the order in which it was. Undefined where it had not begun. */
 export function fromRunEntries(entries: readonly RunEntry[]): SavedRun | undefined {
-  let run: SavedPart | undefined;
-  for (const { key, value } of entries) {
-    if (!key.startsWith('tool:')) run = joined(run, value as unknown as SavedPart);
-    else if (run?.pending) run = { ...run, pending: withOutcome(run.pending, value as unknown as SavedOutcome) };
+  const reading = new RunReading();
+  for (const entry of entries) reading.take(entry);
+  return reading.saved();
+}
+
+class RunReading {
+  private run: SavedPart | undefined;
+  private shared: SharedParts = {};
+  private readonly inner = new Map<string, InnerRun>();
+  /** By their numbers. */
+  private readonly inputs = new Map<number, string>();
+
+  take(entry: RunEntry): void {
+    const within = fromSubRunEntry(entry);
+    if (within) this.takeInner(within);
+    else if (entry.key.startsWith('input:')) this.inputs.set(Number(entry.key.slice('input:'.length)), entry.value['content'] as string);
+    else if (entry.key.startsWith('tool:')) this.takeOutcome(entry.value as unknown as SavedOutcome);
+    else this.takeState(entry.value as unknown as SavedPart);
+    this.shared = { ...this.shared, ...sharedIn(entry) };
   }
-  return run && fromSavedJson(run as unknown as JsonObject);
+
+  saved(): SavedRun | undefined {
+    if (!this.run) return undefined;
+    const run = fromSavedJson({ ...this.run, ...this.shared, inputs: this.given(this.run.inputs?.taken ?? 0) } as unknown as JsonObject);
+    const gone = [...this.inner.values()].filter(({ entries, counted }) => entries.length > counted);
+    return gone.reduce(withInner, run);
+  }
+
+  private given(taken: number): SavedInputs {
+    const waiting = [...this.inputs].filter(([number]) => number > taken).toSorted(([one], [other]) => one - other);
+    return { taken, waiting: waiting.map(([, content]) => content) };
+  }
+
+  private takeInner({ runId, toolCallId, args = {}, entry }: SubRunEntry): void {
+    const known = this.inner.get(runId) ?? { runId, toolCallId, args, entries: [], counted: 0 };
+    known.entries.push(entry);
+    this.inner.set(runId, known);
+  }
+
+  private takeState(part: SavedPart): void {
+    this.run = joined(this.run, part);
+    if (!this.run.pending) this.inner.clear();
+    for (const one of this.inner.values()) one.counted = one.entries.length;
+  }
+
+  /** A call that waited may have been made since. */
+  private takeOutcome(outcome: SavedOutcome): void {
+    if (!this.run?.pending) return;
+    const { pending } = this.run;
+    const others = pending.outcomes.filter(({ record }) => record.toolCallId !== outcome.record.toolCallId);
+    this.run = { ...this.run, pending: { ...pending, outcomes: [...others, outcome] } };
+  }
 }
 
 function joined(before: SavedPart | undefined, { pending, ...part }: SavedPart): SavedPart {
@@ -22,8 +90,55 @@ function joined(before: SavedPart | undefined, { pending, ...part }: SavedPart):
   return { ...whole, state: { ...part.state, messages, records }, ...(pending && { pending }) };
 }
 
-/** A call that waited may have been made since. */
-function withOutcome(pending: NonNullable<SavedRun['pending']>, outcome: SavedOutcome): SavedRun['pending'] {
-  const others = pending.outcomes.filter(({ record }) => record.toolCallId !== outcome.record.toolCallId);
-  return { ...pending, outcomes: [...others, outcome] };
+function sharedIn(entry: RunEntry): SharedParts {
+  const within = fromSubRunEntry(entry);
+  if (within) return sharedIn(within.entry);
+  const { handles, spent } = entry.value as unknown as SharedParts;
+  return { ...(handles && { handles }), ...(spent && { spent }) };
+}
+
+/** What a sub-run used, the run around it has used; one that did not end goes on where it was. */
+function withInner(run: SavedRun, { runId, toolCallId, args, entries, counted }: InnerRun): SavedRun {
+  const { pending, state, counts } = run;
+  const now = fromRunEntries(entries);
+  if (!now || !pending) return run;
+  const before = fromRunEntries(entries.slice(0, counted));
+  const done = pending.outcomes.find(({ record, isPending }) => record.toolCallId === toolCallId && !isPending);
+  const usedBefore = usedBy(before);
+  const used = usedBy(now, done?.record.subRun?.runId === runId ? done.record.subRun : undefined);
+  const begun = { toolCallId, args, saved: toJsonObject({ runId, saved: now }), record: recordOf(runId, now) };
+  return {
+    ...run,
+    state: { ...state, usage: addUsage(state.usage, usageSince(usedBefore.usage, used.usage)) },
+    innerSteps: (run.innerSteps ?? 0) + used.steps - usedBefore.steps,
+    counts: { ...counts, perTool: withCalls(counts.perTool, now.counts.perTool, before?.counts.perTool) },
+    pending: done ? pending : withBegun(pending, begun),
+  };
+}
+
+function withBegun(pending: PendingRun, latest: BegunRun): PendingRun {
+  const others = pending.begun?.filter(({ toolCallId }) => toolCallId !== latest.toolCallId) ?? []; // of an attempt before
+  return { ...pending, begun: [...others, latest] };
+}
+
+/** What a sub-run used, and what was in it. The last answer of one that has ended is known by its result alone. */
+function usedBy(run: SavedRun | undefined, result?: Pick<SubRunRecord, 'usage' | 'steps'>): Pick<SubRunRecord, 'usage' | 'steps'> {
+  if (!run) return { usage: NO_USAGE, steps: 0 };
+  const { usage, steps } = result ?? { usage: run.state.usage, steps: run.state.step };
+  return { usage, steps: steps + (run.innerSteps ?? 0) };
+}
+
+type Calls = SavedCounts['perTool'];
+
+function withCalls(around: Calls, now: Calls, before: Calls = []): Calls {
+  const calls = new Map(around);
+  for (const [id, count] of now) calls.set(id, (calls.get(id) ?? 0) + count);
+  for (const [id, count] of before) calls.set(id, (calls.get(id) ?? 0) - count);
+  return [...calls];
+}
+
+/** It was broken off, as far as anybody knows. */
+function recordOf(runId: string, { state: { step: steps, usage, records }, pending }: SavedRun): SubRunRecord {
+  const called = pending?.outcomes.map(({ record }) => record) ?? [];
+  return { runId, finishReason: 'aborted', steps, usage, toolCalls: [...records, ...called] };
 }

@@ -11,6 +11,7 @@ import type { ToolOutcome } from '../execution/execution.scope.js';
 import type { BegunSubRun } from '../execution/sub-runs.js';
 import type { SavedCounts } from './call.counter.js';
 import type { LoopState } from './loop.state.js';
+import type { SavedInputs } from './run.inputs.js';
 import type { PendingStep } from './pending.step.js';
 import type { AssumedRoles } from './run.roles.js';
 
@@ -33,7 +34,7 @@ export interface SavedRun {
   readonly past: number;
   readonly state: SavedState;
   /** The step that is not over. Absent where the run stands between two steps. */
-  readonly pending?: Pick<PendingStep, 'answer' | 'limit' | 'isPlanned'> & { readonly outcomes: readonly SavedOutcome[] };
+  readonly pending?: Pick<PendingStep, 'answer' | 'limit' | 'isPlanned' | 'begun'> & { readonly outcomes: readonly SavedOutcome[] };
   readonly approvals: SavedApprovals;
   readonly handles: SavedHandles;
   readonly instances: SavedInstances;
@@ -42,6 +43,8 @@ export interface SavedRun {
   readonly tools: SavedTools;
   readonly policies: readonly Policy[];
   readonly counts: SavedCounts;
+  /** What the user added. @default nothing */
+  readonly inputs?: SavedInputs;
   /** Of sub-runs. @default 0 */
   readonly innerSteps?: number;
   readonly spent: RunSpending['calls'];

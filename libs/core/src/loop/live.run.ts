@@ -10,9 +10,9 @@ import { RunInstances } from '../injection/run.instances.js';
 import type { RunReserve } from '../injection/run.reserve.js';
 import { MessageFlow } from '../policy/message.flow.js';
 import { SpendingLedger } from '../policy/spending.ledger.js';
+import type { JsonObject } from '../protocol/json.js';
 import type { InformationFlow } from '../protocol/policy.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
-import type { RunJournal } from '../protocol/run-journal.js';
 import type { LoopHooks } from '../protocol/loop-request.js';
 import type { Message, MessageLabels } from '../protocol/message.js';
 import type { Usage } from '../protocol/usage.js';
@@ -27,6 +27,7 @@ import type { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
 import { RunRoles } from './run.roles.js';
 import { RunUse, type UsedBefore } from './run.use.js';
+import type { EntryJournal } from './sub.run.journal.js';
 import type { SubRunOpener } from './sub.run.opener.js';
 import { SentTools } from './sent.tools.js';
 import type { ResumedRun } from './suspended.runs.js';
@@ -53,6 +54,8 @@ export interface RunPlace {
   /** What the model that asked for it had read. */
   readonly flow: InformationFlow;
   readonly toolCallId: string;
+  /** With which it was begun. */
+  readonly args: JsonObject;
   readonly tool: string;
   readonly step: number;
   /** Whether a process that is gone may have begun the sub-run, and made its calls. */
@@ -103,9 +106,11 @@ export class LiveRun {
     this.pages = pagesFor(plan, start.history, start.resumed);
   }
 
-  /** From here on a durable run is written down. */
-  recordTo(journal: RunJournal | undefined, from: LoopState, place: () => SavedPlace): void {
-    this.recorder = journal && new RunRecorder(journal, this, place, from);
+  /** From here on a durable run is written down; a sub-run where the run around it is. */
+  recordTo(journal: EntryJournal | undefined, from: LoopState, place: () => SavedPlace): void {
+    const { within, execution } = this.plan;
+    const into = journal ?? within?.live.recorder?.within({ ...within, runId: execution.run.runId });
+    this.recorder = into && new RunRecorder(into, this, place, from);
   }
 
   /** Whether another process goes on with the run. */

@@ -39,7 +39,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   readonly events$: Observable<LoopEvent>;
   private readonly logger = new Logger(LoopRun.name);
   private readonly outlet: EventOutlet;
-  private readonly inputs = new RunInputs();
+  private readonly inputs: RunInputs;
   private readonly interruption = new AbortController();
   private running: Promise<LoopResult<Output>> | undefined;
   private hasEnded = false;
@@ -53,6 +53,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     lastSequence = resumed?.saved.sequence,
   ) {
     this.runId = plan.execution.run.runId;
+    this.inputs = new RunInputs(resumed?.saved.inputs);
     const onFailure = (cause: unknown): void => this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
     const sinks = [...services.sinks, ...(journal ? [journal.sink] : [])];
     this.outlet = new EventOutlet(this.runId, sinks, onFailure, lastSequence, () => journal?.isOurs ?? true);
@@ -82,6 +83,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   addInput(message: string): void {
     if (this.inputs.isClosed) throw new InvalidRequestError('invalid_request', `The run ${this.runId} has ended; start another.`);
+    if (this.isElsewhere) throw new RunElsewhereError(this.runId);
     if (message.trim() === '') throw new InvalidRequestError('invalid_request', 'The message is empty.');
     this.inputs.add(message);
   }
@@ -140,6 +142,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const live = this.liveRun(instructions, history);
     live.recordTo(this.journal, begun, () => this.placeAfter(past));
     if (!this.resumed) await live.recorder?.begun(begun);
+    live.recorder?.keep(this.inputs);
     const last = await this.services.loop.drive(begun, live);
     return live.isElsewhere ? last : this.concluded({ ...last, read: live.readIn(last.messages) }, { past, live });
   }

@@ -1,9 +1,31 @@
 import type { Message } from '../protocol/message.js';
 
+/** Of a run that goes on elsewhere. */
+export interface SavedInputs {
+  /** How many are in the transcript. */
+  readonly taken: number;
+  /** Those given later, in their order. */
+  readonly waiting: readonly string[];
+}
+
+type UserText = Extract<Message, { role: 'user' }> & { readonly content: string };
+
+/** Keeps an input, by its number in the run: from 1. */
+export type InputKeeper = (number: number, content: string) => void;
+
 /** What the user adds while a run goes on. It is closed in the very moment in which the run is decided, so that nothing said is lost. */
 export class RunInputs {
-  private waiting: Message[] = [];
+  private waiting: UserText[];
   private closed = false;
+  private takenBefore: number;
+  private kept: number;
+  private keep: InputKeeper | undefined;
+
+  constructor({ taken, waiting }: SavedInputs = { taken: 0, waiting: [] }) {
+    this.takenBefore = taken;
+    this.waiting = waiting.map(asMessage);
+    this.kept = this.given;
+  }
 
   get isClosed(): boolean {
     return this.closed;
@@ -13,12 +35,25 @@ export class RunInputs {
     return this.waiting.length === 0;
   }
 
+  /** How many are in the transcript. */
+  get taken(): number {
+    return this.takenBefore;
+  }
+
+  /** From here on each is kept as soon as it is given, and at once those that were given before. */
+  keepBy(keep: InputKeeper): void {
+    this.keep = keep;
+    this.keepNew();
+  }
+
   add(content: string): void {
-    this.waiting.push({ role: 'user', content });
+    this.waiting.push(asMessage(content));
+    this.keepNew();
   }
 
   take(): readonly Message[] {
     const { waiting } = this;
+    this.takenBefore = this.given;
     this.waiting = [];
     return waiting;
   }
@@ -28,4 +63,18 @@ export class RunInputs {
     this.closed = true;
     return this.take();
   }
+
+  private get given(): number {
+    return this.takenBefore + this.waiting.length;
+  }
+
+  private keepNew(): void {
+    if (!this.keep) return;
+    const added = this.waiting.slice(this.kept - this.takenBefore);
+    for (const { content } of added) this.keep((this.kept += 1), content);
+  }
+}
+
+function asMessage(content: string): UserText {
+  return { role: 'user', content };
 }

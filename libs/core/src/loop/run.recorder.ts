@@ -1,10 +1,13 @@
 import type { ToolOutcome } from '../execution/execution.scope.js';
-import type { RunEntry, RunJournal } from '../protocol/run-journal.js';
+import type { RunEntry } from '../protocol/run-journal.js';
 import { toJsonObject } from '../schema/from-value.js';
 import type { LiveRun } from './live.run.js';
 import type { LoopState } from './loop.state.js';
+import type { SubRunPlace } from './from-sub-run-entry.js';
+import type { RunInputs } from './run.inputs.js';
 import type { PendingStep } from './pending.step.js';
 import { savedOutcome, savedRun, type SavedPlace } from './saved-run.js';
+import { SubRunJournal, type EntryJournal } from './sub.run.journal.js';
 
 /** Writes a durable run down, each part once: an entry has what is new since the one before, so that a long run costs no more per step than a short one. */
 export class RunRecorder {
@@ -14,7 +17,7 @@ export class RunRecorder {
   private readonly written = new Map<string, string>();
 
   constructor(
-    private readonly journal: RunJournal,
+    private readonly journal: EntryJournal,
     private readonly live: LiveRun,
     private readonly place: () => SavedPlace,
     from: Pick<LoopState, 'messages' | 'records'>,
@@ -28,10 +31,22 @@ export class RunRecorder {
     return !this.journal.isOurs;
   }
 
+  /** Where a sub-run of one of its calls is written down. */
+  within(place: SubRunPlace): EntryJournal {
+    return new SubRunJournal(this.journal, place);
+  }
+
   /** What the run begins with, its conversation included. */
   begun(state: LoopState): Promise<void> {
     this.messages = 0;
     return this.journal.record(this.entry('begin', state));
+  }
+
+  /** What the user adds, as soon as it is given. Where that is impossible the run is somebody else's, and is not ended for it here. */
+  keep(inputs: RunInputs): void {
+    inputs.keepBy((number, content) => {
+      void this.journal.record({ key: `input:${number}`, value: { content } }).catch(() => undefined);
+    });
   }
 
   /** An answer with calls, before any of them is made: the model is not asked again. */

@@ -25,6 +25,7 @@ export function savedRun(state: LoopState, pending: PendingStep | undefined, liv
     sentTools: live.sentTools.save(),
     policies: live.plan.narrowing,
     counts: live.counter.save(),
+    ...(live.inputs.taken > 0 && { inputs: { taken: live.inputs.taken, waiting: [] } }),
     ...(live.use.innerSteps > 0 && { innerSteps: live.use.innerSteps }),
     spent: live.spending.calls,
     ...(live.roles.assumed && { roles: live.roles.assumed }),

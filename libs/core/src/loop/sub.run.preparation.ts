@@ -146,9 +146,9 @@ export function depthOf({ path }: Pick<RunContext, 'path'>): number {
   return path ? path.length - 1 : 0;
 }
 
-function placeOf({ request, scope, tool }: SubRunCall, live: LiveRun): RunPlace {
+function placeOf({ request, scope, tool, args }: SubRunCall, live: LiveRun): RunPlace {
   const { call, step, mayHaveRun = false } = request;
-  return { live, flow: scope.flow, toolCallId: call.toolCallId, tool: tool.id, step, mayHaveRun };
+  return { live, flow: scope.flow, toolCallId: call.toolCallId, args, tool: tool.id, step, mayHaveRun };
 }
 
 /** Whether the policies of both runs, and the depth, let it have a tool. */

@@ -20,7 +20,7 @@ import { DirectiveUpdates } from './directives/directive.updates.js';
 import type { LiveRun } from './live.run.js';
 import { LoopSettings } from './loop.settings.js';
 import type { Finish } from './loop.state.js';
-import type { PendingStep } from './pending.step.js';
+import { begunIn, type PendingStep } from './pending.step.js';
 
 /** Where the calls of a step stand. */
 export interface ToolStepContext {
@@ -34,7 +34,7 @@ export interface ToolStepContext {
   readonly injected: readonly ToolSpec[];
   readonly live: LiveRun;
   /** Set where the step was begun before: what became of its calls until then. */
-  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned'>;
+  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned' | 'begun'>;
 }
 
 /** What the calls of a step came to, in the order of the calls. */
@@ -226,16 +226,20 @@ async function callsDue(
 function plan(call: ToolCall, index: number, context: ToolStepContext): PlannedCall {
   const { step, offered, live, pending } = context;
   const meant = meantCall(call, offered, live.plan.execution.limits.argumentBytes) ?? { call, tool: offered.find(call.name) };
-  const place = { call, step, index, meant, ...beginningOf(index, context) };
+  const place = { call, step, index, meant, ...beginningOf(call, index, context) };
   if (pending?.isPlanned) return place; // counted when it was first made
   const limit = live.counter.admit(meant.call, meant.tool?.spec.declaredId ?? call.name);
   return { ...place, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
 }
 
 /** What may have become of a call before this process came to it. */
-function beginningOf(index: number, { live, pending }: ToolStepContext): Pick<CallRequest, 'mayHaveRun' | 'begun'> {
+function beginningOf(
+  { toolCallId }: ToolCall,
+  index: number,
+  { live, pending }: ToolStepContext,
+): Pick<CallRequest, 'mayHaveRun' | 'begun'> {
   const mayHaveRun = (pending && live.recorder) || live.plan.within?.mayHaveRun;
-  const begun = pending?.outcomes.find(({ record }) => record.index === index)?.begun;
+  const begun = pending && begunIn(pending, toolCallId, index);
   return { ...(mayHaveRun && { mayHaveRun: true }), ...(begun && { begun }) };
 }
 

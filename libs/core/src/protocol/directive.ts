@@ -214,8 +214,11 @@ export type StopWork = () => Promise<void>;
 export abstract class DirectiveStore {
   /** Every change by this process, in order, and those by others where the store hears of them. It never errors. */
   abstract readonly changes$: Observable<DirectiveEvent>;
-  /** Keeps it as `pending`, due at once; or answers with the one that has its key already. Atomic: of any number with one key one is new. */
-  abstract add(intent: DirectiveIntent): Promise<AddedDirective>;
+  /**
+   * Keeps it as `pending`, due at once; or answers with the one that has its key already. Atomic: of any number with one key one is new. `first` is done before, and in
+   * the same transaction where there are any: what it rejects with keeps the directive out, and what it keeps in the same database is kept with the directive or not at all.
+   */
+  abstract add(intent: DirectiveIntent, first?: () => Promise<void>): Promise<AddedDirective>;
   abstract find(reference: DirectiveReference): Promise<DirectiveRecord | undefined>;
   /** The newest first. */
   abstract list(query: DirectiveQuery): Promise<readonly DirectiveRecord[]>;

@@ -13,7 +13,7 @@ export interface RunHandle<Output = unknown> extends AsyncIterable<LoopEvent> {
   readonly events$: Observable<LoopEvent>;
   /** Rejects with a `RunError`, which carries the partial result, when the run ends in `error` or `aborted`. */
   readonly result: Promise<LoopResult<Output>>;
-  /** Gives the model another user message before its next answer. Throws when the run has ended. */
+  /** Gives the model another user message before its next answer. Throws when the run has ended, or goes on elsewhere. That of a durable run is kept at once. */
   addInput(message: string): void;
   /** Ends the run with `aborted`; its events end with a `run-end` as ever. */
   cancel(reason?: string): void;

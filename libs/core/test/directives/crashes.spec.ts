@@ -48,7 +48,7 @@ class MortalStore extends DirectiveStore {
     return this.inner.changes$;
   }
 
-  override add: DirectiveStore['add'] = (intent) => this.fate.pass(() => this.inner.add(intent));
+  override add: DirectiveStore['add'] = (intent, first) => this.fate.pass(() => this.inner.add(intent, first));
   override find: DirectiveStore['find'] = (reference) => this.fate.pass(() => this.inner.find(reference));
   override list: DirectiveStore['list'] = (query) => this.inner.list(query);
   override claim: DirectiveStore['claim'] = (reference) => this.fate.pass(() => this.inner.claim(reference, 3));

@@ -2,7 +2,6 @@ import { describe, expect, it } from '@jest/globals';
 import {
   ApprovalStore,
   CallJournal,
-  LoopEventSink,
   MemoryApprovalStore,
   MemoryCallJournal,
   RunElsewhereError,
@@ -10,41 +9,10 @@ import {
   type LoopResult,
   type Policy,
   type RunEntry,
-  type RunJournal,
 } from '@toolloop/core';
 import { calls, text } from '@toolloop/testing';
+import { KeptJournal } from './kept-journal.js';
 import { read, research, stage, toldOf, write, type Stage } from './stage.js';
-
-class SilentSink extends LoopEventSink {
-  override readonly critical = true;
-  override write(): void {
-    // nobody watches
-  }
-}
-
-/** Keeps what is written down, for as long as the run is its process's. */
-class KeptJournal implements RunJournal {
-  readonly sink = new SilentSink();
-  isOurs = true;
-  private noted: RunEntry[] = [];
-
-  constructor(readonly entries: RunEntry[] = []) {}
-
-  record(entry: RunEntry): Promise<void> {
-    if (!this.isOurs) return Promise.reject(new Error('It goes on elsewhere.'));
-    this.entries.push(...this.noted.splice(0), structuredClone(entry));
-    return Promise.resolve();
-  }
-
-  note(entry: RunEntry): void {
-    this.noted.push(structuredClone(entry));
-  }
-
-  flush(): readonly RunEntry[] {
-    this.entries.push(...this.noted.splice(0));
-    return [...this.entries];
-  }
-}
 
 function keep({ module, request }: Stage, journal: KeptJournal, entries: readonly RunEntry[] = []): Promise<LoopResult> {
   const handle = module.get<RunOpener>(RunOpener).openKept(request(), { runId: 'run-1', loop: undefined, journal, entries });
@@ -72,10 +40,9 @@ describe('a sub-run of a run that is written down', () => {
     expect([first.done, second.done]).toEqual([['r'], ['w']]);
   });
 
-  it('begins anew where its process is gone, and does no effect twice', async () => {
+  it('goes on where it was when its process is gone: no model is asked again, and no effect had twice', async () => {
     const options = { providers: stores() };
-    const inner = [calls(write('w1')), calls(write('w2')), text('Written.')];
-    const first = await stage({ inner, outer: [research()], options });
+    const first = await stage({ inner: [calls(write('w1')), calls(write('w2'))], outer: [research()], options });
     const journal = new KeptJournal();
     const context = first.request().context as { act: (key: string) => unknown };
     const { act } = context;
@@ -86,10 +53,11 @@ describe('a sub-run of a run that is written down', () => {
     const opened = first.module.get<RunOpener>(RunOpener);
     const request = { ...first.request(), context };
     await expect(opened.openKept(request, { runId: 'run-1', loop: undefined, journal }).result).rejects.toThrow(RunElsewhereError);
-    const second = await stage({ inner, outer: [text('Told.')], options });
+    const second = await stage({ inner: [text('Written.')], outer: [text('Told.')], options });
     const result = await keep(second, new KeptJournal(), journal.entries);
     expect([...first.done, ...second.done]).toEqual(['w1', 'w2']);
-    expect(toldOf(result)).toMatchObject({ summary: 'Written.', toolCalls: 2 });
-    expect(first.inner.requests).toHaveLength(2);
+    expect(toldOf(result)).toMatchObject({ summary: 'Written.', steps: 3, toolCalls: 2 });
+    expect(result).toMatchObject({ finishReason: 'stop', usage: { inputTokens: 50, outputTokens: 25 } });
+    second.inner.assertComplete();
   });
 });

@@ -62,7 +62,7 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
     await this.ready();
   }
 
-  override async add(intent: DirectiveIntent): Promise<AddedDirective> {
+  override async add(intent: DirectiveIntent, first?: () => Promise<void>): Promise<AddedDirective> {
     const { tenant, directiveId, key, subject, authority } = intent;
     const record = await this.put(
       'requested',
@@ -78,6 +78,7 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
         keyHash(authority.actorId),
         storedJson(intent, 'directive'),
       ],
+      first,
     );
     if (record) return { record, isNew: true };
     const known = await this.one('key_hash', tenant, keyHash(key));
@@ -195,9 +196,16 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
     });
   }
 
-  private async put(event: DirectiveEventType, dueInMs: number, statement: string, values: readonly SqlValue[]): Promise<Kept> {
+  private async put(
+    event: DirectiveEventType,
+    dueInMs: number,
+    statement: string,
+    values: readonly SqlValue[],
+    first?: () => Promise<void>,
+  ): Promise<Kept> {
     await this.ready();
     const keep = async (): Promise<Kept> => {
+      await first?.();
       const [row] = await this.database.query<DirectiveRow>(statement, values);
       if (!row) return undefined;
       const record = fromDirectiveRow(row);

@@ -11,6 +11,7 @@ import {
   type NamedProfile,
   type RunHandle,
 } from '@toolloop/core';
+import { addOnce, runIdFor } from './added-once.js';
 import { toDurableRequest } from './durable-request.js';
 import { fromDurableRequest } from './from-plain-json.js';
 import { KeptJournal } from './kept.journal.js';
@@ -69,7 +70,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
   }
 
   override open<Output, Actor>(request: LoopRequest<Output, Actor>, { name }: NamedProfile): RunHandle<Output> {
-    const run = this.newRun(request, name);
+    const run = { ...this.newRun(request, name), runId: randomUUID() }; // whoever reads a run reads one of their own
     const { runId } = run;
     const journal = new KeptJournal(this.store, async () => {
       const hold = await this.store.add(run, 'running');
@@ -80,13 +81,12 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     return handle;
   }
 
-  /** Adds a run that whoever has room goes on with. Throws what makes the request one that cannot be run. */
+  /** Adds a run that whoever has room goes on with, once for a request id. Throws what makes the request one that cannot be run. */
   async start<Output, Actor>(request: LoopRequest<Output, Actor>, name?: string): Promise<string> {
     const run = this.newRun(request, name);
     const nowhere = new KeptJournal(this.store, () => Promise.reject(new Error('The run is not begun here.')));
     this.runs.openKept(request, { runId: run.runId, loop: name, journal: nowhere }); // throws for what cannot be run
-    await this.store.add(run, 'queued');
-    return run.runId;
+    return addOnce(this.store, run);
   }
 
   private newRun<Output, Actor>(request: LoopRequest<Output, Actor>, loop: string | undefined): NewRun {
@@ -98,7 +98,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
         'A durable run is gone on with for its actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).',
       );
     return {
-      runId: randomUUID(),
+      runId: runIdFor(request.requestId, request.tenant, actorId, loop ?? null),
       tenant: request.tenant,
       actorId,
       ...(loop !== undefined && { loop }),

@@ -43,7 +43,10 @@ export class RunService<Actor = RegisteredActor> {
     private readonly identity: ActorIdentity,
   ) {}
 
-  /** Adds a run for whoever has room, and resolves to its id. `loop` is the name of its loop. Rejects with what `ToolLoopService.open` would throw. */
+  /**
+   * Adds a run for whoever has room, and resolves to its id. `loop` is the name of its loop. With a `requestId` the actor's same request is the same run, however often and
+   * in how many processes at once it is started. Rejects with what `ToolLoopService.open` would throw, and for a request id that was used for another question.
+   */
   start(request: LoopRequest<unknown, Actor>, loop?: string): Promise<string> {
     return this.engine.start(request, loop);
   }
@@ -80,9 +83,12 @@ export class RunService<Actor = RegisteredActor> {
     await this.store.cancel(runId, reason);
   }
 
-  /** Adds a run that begins where this one stood after that step, and resolves to its id. What the steps before did is not done again. */
-  async fork(runId: string, step: number, reader: RunReader<Actor>): Promise<string> {
-    return fork(this.store, await this.find(runId, reader), step);
+  /**
+   * Adds a run that begins where this one stood after that step, and resolves to its id. What the steps before did is not done again. With the same `requestId` it is the
+   * same one.
+   */
+  async fork(runId: string, step: number, reader: RunReader<Actor>, requestId?: string): Promise<string> {
+    return fork(this.store, await this.find(runId, reader), step, requestId);
   }
 
   private async find(runId: string, reader: RunReader<Actor>): Promise<RunRecord> {

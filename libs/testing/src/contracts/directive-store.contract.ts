@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { DirectiveEvent, DirectiveIntent, DirectiveRecord, DirectiveReference, DirectiveStore } from '@toolloop/core';
 import { AWKWARD_TEXTS, atOnce, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+import { intentOf } from './directive-intent.js';
 
 type DirectiveTrial = Trial<DirectiveStore>;
 
@@ -15,24 +16,6 @@ export function directiveStoreContract(name: string, make: () => Promise<StoreUn
 const LONG_MS = 600_000;
 /** Until a store that polls has looked again. */
 const PATIENCE_MS = 15_000;
-
-function intentOf(tenant: string, more: Partial<DirectiveIntent> = {}): DirectiveIntent {
-  const directiveId = `dir_${randomUUID()}`;
-  return {
-    tenant,
-    directiveId,
-    key: `order.refund:${tenant}:o-1:${directiveId}`,
-    type: 'order.refund',
-    subject: 'o-1',
-    call: { declaredId: 'bank__refund', args: '{"orderId":"o-1"}', runId: 'run_1', toolCallId: 'call_1', step: 1, index: 0 },
-    authority: { actorId: 'alice', policies: [], flow: { integrity: 'trusted', confidentiality: 'public', traced: ['o-1', 5] } },
-    shownArgs: { orderId: 'o-1' },
-    preview: { sentence: 'Refunds it.', changes: [{ field: 'state', before: null, after: 'refunded' }] },
-    correlationId: 'req_1',
-    createdAt: new Date().toISOString(),
-    ...more,
-  };
-}
 
 async function added(store: DirectiveStore, tenant: string, more?: Partial<DirectiveIntent>): Promise<DirectiveRecord> {
   const { record } = await store.add(intentOf(tenant, more));
@@ -60,6 +43,7 @@ const CONTRACT: Contract<DirectiveStore> = {
   port: 'DirectiveStore',
   cases: [
     { name: 'keeps one of many with the same key, and answers all with it', check: addsOnce },
+    { name: 'keeps nothing where what comes first rejects, and does that once where it does not', check: addsBehind },
     { name: 'finds what was added as it was', check: findsIt },
     { name: 'keeps tenants apart, though their keys and ids are the same', check: separatesTenants },
     { name: 'lists the newest first, by what is asked, page by page', check: lists },
@@ -91,6 +75,21 @@ async function addsOnce(trial: DirectiveTrial): Promise<void> {
   assert.equal(all.filter(({ isNew }) => isNew).length, 1);
   assert.equal(new Set(all.map(({ record }) => record.intent.createdAt)).size, 1);
   assert.equal((await trial.store.list({ tenant: trial.tenant })).length, 1);
+}
+
+async function addsBehind({ store, other, tenant }: DirectiveTrial): Promise<void> {
+  const intent = intentOf(tenant);
+  const refusal = new Error('The approval was used already.');
+  await assert.rejects(
+    store.add(intent, () => Promise.reject(refusal)),
+    (error) => error === refusal,
+  );
+  assert.equal(await other.find(intent), undefined);
+  const seen: unknown[] = [];
+  const first = async (): Promise<void> => void seen.push(await store.find(intent));
+  assert.equal((await store.add(intent, first)).isNew, true);
+  assert.equal((await other.add(intent, first)).isNew, false);
+  assert.deepEqual([seen.length, seen[0]], [2, undefined]);
 }
 
 async function findsIt({ store, other, tenant }: DirectiveTrial): Promise<void> {

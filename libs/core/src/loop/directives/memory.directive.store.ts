@@ -36,15 +36,16 @@ export class MemoryDirectiveStore extends DirectiveStore {
     return this.changes;
   }
 
-  override add(intent: DirectiveIntent): Promise<AddedDirective> {
+  override async add(intent: DirectiveIntent, first?: () => Promise<void>): Promise<AddedDirective> {
+    await first?.();
     const { tenant } = intent;
     const known = this.recordOf({ tenant, directiveId: this.keys.get(keyOf(intent)) ?? '' });
-    if (known) return Promise.resolve({ record: known, isNew: false });
+    if (known) return { record: known, isNew: false };
     const record: DirectiveRecord = { intent, task: 'perform', status: 'pending', epoch: 0, attempts: 0, ...timed(0) };
     this.keys.set(keyOf(intent), intent.directiveId);
     this.put('requested', record);
     this.forgetOldest(tenant);
-    return Promise.resolve({ record, isNew: true });
+    return { record, isNew: true };
   }
 
   override find(reference: DirectiveReference): Promise<DirectiveRecord | undefined> {

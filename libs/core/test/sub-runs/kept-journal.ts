@@ -1,0 +1,32 @@
+import { LoopEventSink, type RunEntry, type RunJournal } from '@toolloop/core';
+
+class SilentSink extends LoopEventSink {
+  override readonly critical = true;
+  override write(): void {
+    // nobody watches
+  }
+}
+
+/** Keeps what is written down, for as long as the run is its process's. */
+export class KeptJournal implements RunJournal {
+  readonly sink = new SilentSink();
+  isOurs = true;
+  private noted: RunEntry[] = [];
+
+  constructor(readonly entries: RunEntry[] = []) {}
+
+  record(entry: RunEntry): Promise<void> {
+    if (!this.isOurs) return Promise.reject(new Error('It goes on elsewhere.'));
+    this.entries.push(...this.noted.splice(0), structuredClone(entry));
+    return Promise.resolve();
+  }
+
+  note(entry: RunEntry): void {
+    this.noted.push(structuredClone(entry));
+  }
+
+  flush(): readonly RunEntry[] {
+    this.entries.push(...this.noted.splice(0));
+    return [...this.entries];
+  }
+}

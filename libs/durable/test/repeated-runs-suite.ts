@@ -1,0 +1,116 @@
+import { afterEach, describe as about, expect, it } from '@jest/globals';
+import { subRunTool, type LanguageModel, type RawTool } from '@toolloop/core';
+import { call, calls, text } from '@toolloop/testing';
+import { DeskProcess, type ProcessOptions, type World } from './fixtures/desk.process.js';
+import { alice, bob, dying, idle, never, quick, scripted, until, untilSo } from './fixtures/durable-runs.js';
+
+const act = (key: string) => calls(call('desk__act', { key }));
+const keyed = (key: string) => calls(call('desk__keyed', { key }));
+/** A sub-run that may do what the desk may. */
+const inquiry = (model: LanguageModel): RawTool => subRunTool({ id: 'inquire', description: 'Finds out.', tools: ['desk__*'], model });
+
+/** What is repeated, given and begun within durable runs, and must be there once though a client repeats itself and a process dies. */
+export function repeatedRunsSuite(name: string, open: World['open'], describe: (name: string, body: () => void) => void): void {
+  const started: DeskProcess[] = [];
+  const newWorld = (): World => ({ open, effects: [] });
+
+  async function start(world: World, model: LanguageModel, options: ProcessOptions = {}): Promise<DeskProcess> {
+    const process = await DeskProcess.start(world, model, { ...options, options: { ...quick, ...options.options } });
+    started.push(process);
+    return process;
+  }
+
+  describe(name, () => {
+    afterEach(async () => {
+      await Promise.all(started.splice(0).map((process) => process.close()));
+    });
+
+    about('a durable run whose process dies within a sub-run', () => {
+      it('goes on within it: what was answered is not asked again, and every effect is had once', async () => {
+        const world = newWorld();
+        world.during = (key) => (key === 'b' ? never() : undefined);
+        const tools = [inquiry(scripted(act('a'), keyed('b')))];
+        const first = await start(world, scripted(calls(call('inquire', { prompt: 'Look.' }))), { options: dying, tools });
+        const handle = first.loop.open({ ...alice, durable: true });
+        void handle.result.catch(() => undefined);
+        await untilSo(() => world.effects.length === 2);
+        delete world.during;
+        const inner = scripted(text('So.'));
+        const other = await start(world, scripted(text('Done.')), { tools: [inquiry(inner)] });
+        await until(other, handle.runId, 'ended');
+        expect(await other.runs.get(handle.runId, alice)).toMatchObject({ finishReason: 'stop' });
+        expect(world.effects.map((effect) => effect.slice(0, 6))).toEqual(['acme a', 'keyed ']);
+        expect(inner.requests[0]?.messages.filter(({ role }) => role === 'tool')).toMatchObject([
+          { content: 'a done' },
+          { content: 'b done' },
+        ]);
+      });
+    });
+
+    about('what a user adds to a durable run whose process dies', () => {
+      it('is read by the model that goes on', async () => {
+        const world = newWorld();
+        world.during = never;
+        const first = await start(world, scripted(keyed('a')), { options: dying });
+        const handle = first.loop.open({ ...alice, durable: true });
+        void handle.result.catch(() => undefined);
+        await untilSo(() => world.effects.length === 1);
+        handle.addInput('And hurry.');
+        const looking = await open();
+        while (!(await looking.runs.entries(handle.runId)).some(({ key }) => key === 'input:1'))
+          await new Promise((resolve) => setTimeout(resolve, 5));
+        await looking.close();
+        delete world.during;
+        const model = scripted(text('Done.'));
+        const other = await start(world, model);
+        await until(other, handle.runId, 'ended');
+        expect(model.requests[0]?.messages.slice(-2)).toMatchObject([
+          { role: 'tool', content: 'a done' },
+          { role: 'user', content: 'And hurry.' },
+        ]);
+      });
+    });
+
+    about('a run that is started with a request id', () => {
+      it('is one run, however often it is started and in how many processes at once', async () => {
+        const world = newWorld();
+        const [one, other] = [await start(world, scripted(), { options: idle }), await start(world, scripted(), { options: idle })];
+        const request = { ...alice, requestId: `${name} once` };
+        const ids = await Promise.all([one, other, one, other].map((desk) => desk.runs.start(request)));
+        expect(new Set(ids).size).toBe(1);
+        const model = scripted(text('Done.'));
+        const desk = await start(world, model);
+        await until(desk, ids[0] ?? '', 'ended');
+        expect(await desk.runs.start({ ...request, policy: { version: 'v2', allow: ['*'] } })).toBe(ids[0]);
+        expect((await desk.runs.list(alice)).filter(({ runId }) => ids.includes(runId))).toMatchObject([
+          { status: 'ended', finishReason: 'stop' },
+        ]);
+        expect(model.requests).toHaveLength(1);
+      });
+
+      it('is another one for another actor and in another loop, and another question is refused', async () => {
+        const desk = await start(newWorld(), scripted(), { options: idle, loops: { support: { instructions: 'You help.' } } });
+        const request = { ...alice, requestId: `${name} mine` };
+        const ids = [
+          await desk.runs.start(request),
+          await desk.runs.start(request, 'support'),
+          await desk.runs.start({ ...request, ...bob }),
+        ];
+        expect(new Set(ids).size).toBe(3);
+        await expect(desk.runs.start({ ...request, prompt: 'Something else.' })).rejects.toMatchObject({
+          code: 'invalid_request',
+          message: expect.stringContaining('was used for another question'),
+        });
+      });
+
+      it('is gone off from once for each request id', async () => {
+        const desk = await start(newWorld(), scripted(text('Done.'), text('One.'), text('Two.')));
+        const runId = await desk.runs.start(alice);
+        await until(desk, runId, 'ended');
+        const fork = (requestId: string) => desk.runs.fork(runId, 0, alice, requestId);
+        const ids = [await fork('a'), await fork('a'), await fork('b')];
+        expect([ids[0] === ids[1], ids[1] === ids[2]]).toEqual([true, false]);
+      });
+    });
+  });
+}
