@@ -18,6 +18,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
 /** The folders of `core/src` in the order of the data. A folder imports only itself and folders before it. */
 export const CORE_FOLDERS: readonly string[] = [
   'protocol',
+  'findings',
   'model',
   'decorators',
   'schema',

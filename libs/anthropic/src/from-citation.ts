@@ -1,5 +1,5 @@
-import type { Citation } from '@toolloop/core';
-import { isWebAddress, type WireObject } from '@toolloop/wire';
+import { isWebAddress, type Citation } from '@toolloop/core';
+import type { WireObject } from '@toolloop/wire';
 
 /**
  * A citation of a text block (https://platform.claude.com/docs/en/build-with-claude/citations): of a web page, a search result, or a document that the user

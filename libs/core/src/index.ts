@@ -25,6 +25,7 @@ export { CallJournal } from './protocol/call-journal.js';
 export { CallTransactions } from './protocol/call-transactions.js';
 export type { JournalClaim, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
 export type { Citation } from './protocol/citation.js';
+export { isWebAddress } from './protocol/web-address.js';
 export { ConversationStore } from './protocol/conversation-store.js';
 export { EntityResolver } from './protocol/entity-resolver.js';
 export type { EntityContext, Rehydrate } from './protocol/entity-resolver.js';

@@ -2,17 +2,21 @@ import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common'
 import { ToolCatalog } from './catalog/tool.catalog.js';
 import type { CatalogEntry } from './catalog/tool.selection.js';
 import { placeOf } from './discovery/contributed-tools.js';
-import { ToolExplorer, type Exploration } from './discovery/tool.explorer.js';
+import { ToolExplorer, listedRaw, type Exploration } from './discovery/tool.explorer.js';
 import { ToolFeature } from './discovery/tool-feature.js';
-import { unknownOptions } from './discovery/unknown-options.js';
+import { unknownOptions } from './findings/unknown-options.js';
 import { RESULT_READER } from './execution/result-reader.js';
 import { SEARCH_TOOL } from './injection/search.tool.js';
 import { DirectiveBootstrap } from './loop/directives/directive.bootstrap.js';
 import { DEFAULT_RESERVED_ARGUMENTS } from './loop/tool-loop.options.js';
 import { FEATURE_OPTIONS } from './loop/loop-option-names.js';
 import { LoopSettings } from './loop/loop.settings.js';
+import { unpricedWarning } from './loop/unpriced-models.js';
 import { SubRunPreparation } from './loop/sub.run.preparation.js';
+import { listOf } from './policy/data.policy.engine.js';
 import { ConfigurationError, type Finding } from './protocol/errors.js';
+import type { LoopProfile } from './protocol/loop-profile.js';
+import type { ToolInjectionStrategy } from './protocol/tool-injection.js';
 
 /** Fills the catalog when the application starts, and refuses to start, with every finding at once, when a declaration is wrong. */
 @Injectable()
@@ -29,7 +33,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
 
   async onApplicationBootstrap(): Promise<void> {
     const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS, actorClass, policy, tools } = this.settings.options;
-    const raw = [...(tools ?? []), ...this.catalog.registry.take()];
+    const raw = [...listedRaw(tools), ...this.catalog.registry.take()];
     const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }) }, raw);
     const contributed = await contributedTools(exploration);
     const own = [...exploration.tools, ...contributed];
@@ -55,14 +59,33 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
       this.logger.warn(
         'No policy: no tool is listed and none can be called. Give one: ToolLoopModule.forRoot({ policy: { allow: [...] } }).',
       );
+    this.warnOfCosts();
     await this.directives.start(own);
+  }
+
+  private warnOfCosts(): void {
+    const { model, models = {}, prices, policy } = this.settings.options;
+    const loops = this.loopProfiles();
+    const warning = unpricedWarning({
+      policies: [...listOf(policy), ...loops.flatMap((loop) => loop.policy ?? [])],
+      models: [model, ...Object.values(models), ...loops.map((loop) => loop.model)],
+      prices,
+    });
+    if (warning !== undefined) this.logger.warn(warning);
+  }
+
+  private loopProfiles(): readonly LoopProfile[] {
+    return this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.values(options.loops ?? {}));
   }
 
   /** Of strategies of the application and its loops. */
   private announced(): readonly string[] {
-    const loops = this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.values(options.loops ?? {}));
-    const strategies = [...(this.settings.options.injection ?? []), ...loops.flatMap(({ injection }) => injection || [])];
-    return strategies.flatMap(({ announced = [] }) => announced);
+    const loops = this.loopProfiles();
+    // What is no loop and no strategy is a finding later on.
+    const given: readonly (ToolInjectionStrategy | null)[] = [this.settings.options, ...loops].flatMap(
+      (level: Pick<LoopProfile, 'injection'> | null) => level?.injection || [],
+    );
+    return given.flatMap((strategy) => strategy?.announced ?? []);
   }
 
   private withEffect(entry: CatalogEntry): CatalogEntry {

@@ -1,5 +1,5 @@
-import type { Citation } from '@toolloop/core';
-import { isWebAddress, isWireObject, wireObjectsIn, type WireObject } from '@toolloop/wire';
+import { isWebAddress, type Citation } from '@toolloop/core';
+import { isWireObject, wireObjectsIn, type WireObject } from '@toolloop/wire';
 
 /** The citations in the annotations of a message of the responses API whose text begins there in the answer's. */
 export function fromMessageAnnotations({ content }: WireObject, textAt: number): readonly Citation[] {

@@ -14,7 +14,6 @@ export { readAnswer, readBytes } from './read-answer.js';
 export type { AnswerSource, Bytes } from './read-answer.js';
 export { RequestBody } from './request-body.js';
 export { ResponseBody } from './response-body.js';
-export { isWebAddress } from './web-address.js';
 export type { WireAnswer } from './wire-answer.js';
 export { toWireArguments, toWireName } from './wire-call.js';
 export { isWireObject, parseWireObject, wireObjectsIn } from './wire-object.js';

@@ -27,6 +27,12 @@ export function memberKeyOf({ spec }: Pick<Tool, 'spec'>, { instanceId }: Entity
   return memberKey(spec.declaredId, instanceId);
 }
 
+/** `customer_c-1_getAverageSpend` → `customer_*_getAverageSpend`: neither a prefix nor a name of an instance has a `_`. */
+export function declaredIdIn(renderedId: string): string {
+  const [prefix, _name, ...method] = renderedId.split('_');
+  return `${prefix}_*_${method.join('_')}`;
+}
+
 /** `customer_*_getAverageSpend` → `customer`. */
 export function prefixIn(declaredId: string): string {
   return declaredId.slice(0, Math.max(0, declaredId.indexOf('_*_')));

@@ -6,7 +6,7 @@ import type { Finding } from '../protocol/errors.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import type { PolicyTool } from '../protocol/policy.js';
 import type { Tool, ToolOrigin, ToolSpec } from '../protocol/tool.js';
-import { DISPATCHER_ID, groupedId } from './entity-keys.js';
+import { DISPATCHER_ID, declaredIdIn, groupedId } from './entity-keys.js';
 import { isGlob } from './glob.js';
 import { notReady, ToolRegistry, unknownTool, type Problem } from './tool.registry.js';
 import { isToolPredicate, selects, type CatalogEntry } from './tool.selection.js';
@@ -119,7 +119,20 @@ export class ToolCatalog {
 
   /** What is wrong with a selection. A selector that names nothing is a mistake: of `exclude` it would let through what was to stay out. */
   problemsWith({ tools = [], exclude = [] }: ToolSelection): readonly Problem[] {
+    const given: readonly unknown[] = [tools, exclude];
+    if (!given.every((list) => Array.isArray(list))) return [NO_LIST];
     return [...tools, ...exclude].flatMap((selector) => this.problemWith(selector) ?? []);
+  }
+
+  /** The same for names by which a record of a call may go: the ids of instances' tools too, whatever instances there are. */
+  problemsWithCalled(names: readonly string[]): readonly Problem[] {
+    return names.flatMap((name) => (this.isOfInstance(name) ? [] : (this.problemWith(name) ?? [])));
+  }
+
+  /** Whether it is the id that a tool of some instance has in a run. */
+  isOfInstance(id: string): boolean {
+    const ids = entityTemplates(this.entities).map(({ spec }) => spec.declaredId);
+    return ids.includes(declaredIdIn(id));
   }
 
   /** The declared ids closest to a wrong one, at most three. */
@@ -144,6 +157,7 @@ export class ToolCatalog {
   private problemWith(selector: ToolSelector): Problem | undefined {
     if (typeof selector === 'string' && this.announced.includes(selector)) return undefined;
     if (typeof selector === 'string') return this.registry.isKnown(selector) ? undefined : this.registry.problemWith(selector);
+    if (typeof selector !== 'function') return NO_SELECTOR;
     if (isToolPredicate(selector)) return undefined;
     const types = [...this.all().map(({ type }) => type), ...this.entities.definitions.map(({ type }) => type)];
     if (types.some((type) => isClassOrBelow(type, selector))) return undefined;
@@ -162,6 +176,9 @@ export class ToolCatalog {
     return this.filling;
   }
 }
+
+const NO_LIST: Problem = { problem: 'The tools are no list.', remedy: "Give one: ['crm__*']." };
+const NO_SELECTOR: Problem = { problem: 'A selector is neither a name, a class nor a predicate.', remedy: 'Give one of them.' };
 
 function entityTemplates({ definitions }: EntityRegistry): readonly ToolTemplate[] {
   return definitions.flatMap(({ tools }) => tools.map(({ template }) => template));

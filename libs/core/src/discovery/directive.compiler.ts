@@ -2,7 +2,7 @@ import type { DirectiveDeclaration, RawDirectiveDeclaration } from '../decorator
 import type { Finding } from '../protocol/errors.js';
 import type { ToolDirective, ToolEffect, ToolInputCodec } from '../protocol/tool.js';
 import { fieldsIn, problemWithField, rendered } from '../schema/argument.template.js';
-import { nearestName } from './nearest-name.js';
+import { nearestName } from '../findings/nearest-name.js';
 
 /** What a tool says of itself that its directive is held against. */
 export interface DirectiveSurroundings {

@@ -12,7 +12,7 @@ import { entityDirectiveFindings } from './directive.compiler.js';
 import { handlerOf, hasEnhancers } from './enhancer-metadata.accessor.js';
 import { toolExecutionFindings } from './execution.findings.js';
 import { PROVIDER_OPTIONS } from './tool-option-names.js';
-import { unknownOptions } from './unknown-options.js';
+import { unknownOptions } from '../findings/unknown-options.js';
 import type { MethodLayers } from './method.layers.js';
 import { misplacedFindings } from './misplaced-tools.js';
 import { SAFE_PREFIX, TOOL_ID_LENGTH, prefixOf } from './tool-names.js';

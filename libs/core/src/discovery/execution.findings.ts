@@ -1,7 +1,8 @@
 import type { ExecutionOptions, ToolExecutionOptions } from '../protocol/execution-options.js';
 import type { Finding } from '../protocol/errors.js';
 import type { ToolEffect } from '../protocol/tool.js';
-import { nearestName } from './nearest-name.js';
+import { BOOLEAN, NOT_NEGATIVE, oneOf, type OptionValue } from '../findings/option-values.js';
+import { nearestName } from '../findings/nearest-name.js';
 
 /** What a tool says of all its calls together. */
 interface CallOptions {
@@ -11,24 +12,16 @@ interface CallOptions {
   readonly effect?: ToolEffect | undefined;
 }
 
-/** The values an option takes, in words and as a test. */
-interface Values {
-  readonly wanted: string;
-  accept(value: unknown): boolean;
-}
-
-const BOOLEAN: Values = { wanted: 'true or false', accept: (value) => typeof value === 'boolean' };
-
-const OPTIONS: Readonly<Record<keyof ExecutionOptions, Values>> = {
+const OPTIONS: Readonly<Record<keyof ExecutionOptions, OptionValue>> = {
   validation: BOOLEAN,
   logging: BOOLEAN,
   logArguments: BOOLEAN,
-  truncateLogs: { wanted: 'a number that is not negative', accept: (value) => typeof value === 'number' && value >= 0 },
+  truncateLogs: NOT_NEGATIVE,
   metadata: oneOf('none', 'inline'),
   resultFormat: oneOf('value', 'envelope'),
   availableOperations: BOOLEAN,
 };
-const TOOL_OPTIONS: Readonly<Record<keyof ToolExecutionOptions, Values>> = { ...OPTIONS, selfManaged: BOOLEAN };
+const TOOL_OPTIONS: Readonly<Record<keyof ToolExecutionOptions, OptionValue>> = { ...OPTIONS, selfManaged: BOOLEAN };
 
 /** What is wrong with how often, and how many at once, a tool may be called. */
 export function callFindings(at: string, options: CallOptions): Finding[] {
@@ -63,7 +56,7 @@ export function executionFindings(at: string, options: Partial<ExecutionOptions>
   return optionFindings(at, options, new Map(Object.entries(OPTIONS)));
 }
 
-function optionFindings(at: string, options: object = {}, known: ReadonlyMap<string, Values>): Finding[] {
+function optionFindings(at: string, options: object = {}, known: ReadonlyMap<string, OptionValue>): Finding[] {
   return Object.entries(options).flatMap(([name, value]: [string, unknown]) => {
     const values = known.get(name);
     if (!values) return [unknownOption(at, name, [...known.keys()])];
@@ -76,11 +69,4 @@ function unknownOption(at: string, name: string, known: readonly string[]): Find
   const problem = `There is no execution option "${name}" here.`;
   if (name in TOOL_OPTIONS) return { at, problem, remedy: 'Say it where the tool is declared: on the tool or its provider.' };
   return { at, problem, remedy: nearestName(name, known) };
-}
-
-function oneOf(...values: readonly string[]): Values {
-  return {
-    wanted: values.map((value) => `'${value}'`).join(' or '),
-    accept: (value) => typeof value === 'string' && values.includes(value),
-  };
 }

@@ -1,8 +1,8 @@
 import type { JSONSchema7 } from 'json-schema';
 import type { Finding } from '../protocol/errors.js';
 import type { ToolLabels } from '../protocol/tool.js';
-import { nearestName } from './nearest-name.js';
-import { unknownOptions, type OptionNames } from './unknown-options.js';
+import { nearestName } from '../findings/nearest-name.js';
+import { unknownOptions, type OptionNames } from '../findings/unknown-options.js';
 
 /** The values each label takes. */
 const VALUES = {

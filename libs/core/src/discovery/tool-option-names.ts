@@ -1,7 +1,7 @@
 import type { LlmToolOptions } from '../decorators/llm-tool.decorator.js';
 import type { RawToolDeclaration } from '../decorators/raw-tool.declaration.js';
 import type { ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
-import type { OptionNames } from './unknown-options.js';
+import type { OptionNames } from '../findings/unknown-options.js';
 
 /** What `@ToolProvider()` takes. */
 export const PROVIDER_OPTIONS: OptionNames<ToolProviderOptions> = {

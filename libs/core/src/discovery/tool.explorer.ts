@@ -4,7 +4,8 @@ import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js'
 import { providerOptionsOf, toolMethodsOf, type ToolMethod } from '../decorators/tool-metadata.accessor.js';
 import type { Finding } from '../protocol/errors.js';
 import { ToolSource, type Tool } from '../protocol/tool.js';
-import type { RawTool } from '../decorators/raw-tool.js';
+import { RawTool } from '../decorators/raw-tool.js';
+import { inWords } from '../findings/option-findings.js';
 import { ProjectionCompiler } from '../schema/result.projection.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import { boundTool } from './bound-tool.js';
@@ -22,7 +23,7 @@ import { controllerFinding, portFindings } from './unheard-providers.js';
 import { ToolFeature } from './tool-feature.js';
 import { SAFE_TOOL_ID, namespaceOf } from './tool-names.js';
 import { PROVIDER_OPTIONS } from './tool-option-names.js';
-import { unknownOptions } from './unknown-options.js';
+import { unknownOptions } from '../findings/unknown-options.js';
 import { ToolTemplateCompiler, placeOf, type DeclarationRules, type ToolTemplate } from './tool.template.js';
 
 /** What the application's declarations come to. */
@@ -73,7 +74,7 @@ export class ToolExplorer {
   explore(rules: DeclarationRules, raw: readonly RawTool[] = []): Exploration {
     const compiler = new ToolTemplateCompiler(new ProjectionCompiler(), rules, this.validators);
     const providers = this.providers();
-    const features = this.instancesOf(ToolFeature).flatMap(({ options }) => options.tools ?? []);
+    const features = this.instancesOf(ToolFeature).flatMap(({ options }) => listedRaw(options.tools));
     const found = [
       ...providers.map((provider) => this.toolsOf(provider, compiler)),
       ...[...raw, ...features].map((one) => rawToolOf(one, compiler)),
@@ -171,7 +172,13 @@ export class ToolExplorer {
   }
 }
 
+/** What is no list stands for one thing that is no tool, so that it is told. */
+export function listedRaw(tools: readonly RawTool[] = []): readonly RawTool[] {
+  return [tools].flat();
+}
+
 function rawToolOf(raw: RawTool, compiler: ToolTemplateCompiler): FoundTools {
+  if (!(raw instanceof RawTool)) return { tools: [], returned: [], findings: [noRawTool(raw)] };
   const { at, type } = raw;
   const startedAt = performance.now();
   const compiled = compiler.compileRaw(raw);
@@ -181,6 +188,11 @@ function rawToolOf(raw: RawTool, compiler: ToolTemplateCompiler): FoundTools {
   if (!template) return { tools: [], returned, findings };
   const tool = boundTool(template, () => NOTHING);
   return { tools: [{ ...(type && { type }), at, tool, buildMs: performance.now() - startedAt }], returned, findings };
+}
+
+function noRawTool(given: unknown): Finding {
+  const remedy = 'Give a list of what tool(), rawTool() and subRunTool() make. Classes marked @ToolProvider() belong into `providers`.';
+  return { at: 'tools', problem: `There is ${inWords(given)} among them.`, remedy };
 }
 
 /** What a raw tool is called on: it brings what it needs. */

@@ -6,7 +6,7 @@ import type { RunContext, ToolCallContext } from '../protocol/tool-call-context.
 import type { PerformedDirective, Tool } from '../protocol/tool.js';
 import { handlerOf } from './enhancer-metadata.accessor.js';
 import { callNamed } from './named-call.js';
-import { nearestName } from './nearest-name.js';
+import { nearestName } from '../findings/nearest-name.js';
 
 /** Finds what a tool is called on, for a run. */
 export type ToolTarget = (run: RunContext) => object | Promise<object>;

@@ -22,7 +22,7 @@ import { callNamed } from './named-call.js';
 import { isClassOrBelow } from './provider-classes.js';
 import { METHOD_OPTIONS, RAW_OPTIONS } from './tool-option-names.js';
 import { methodHookFindings, methodHooks, ownHookFindings, ownHooks, type ToolHooks } from './tool.hooks.js';
-import { unknownOptions } from './unknown-options.js';
+import { unknownOptions } from '../findings/unknown-options.js';
 
 /** What all tools of one (class, method) share; compiled once, whatever the number of instances. */
 export interface ToolTemplate {

@@ -4,6 +4,7 @@ import type { JsonObject, JsonValue } from '../protocol/json.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import { toMediaPart } from './attached-media.js';
+import { closedSubRun } from './closed-record.js';
 import type { CallProgress, ToolOutcome } from './execution.scope.js';
 import type { BegunSubRun } from './sub-runs.js';
 import type { DescribedResult } from './result.describer.js';
@@ -64,7 +65,8 @@ export function pending(progress: CallProgress, begun?: BegunSubRun): ToolOutcom
 export function failed(progress: CallProgress, failure: ToolFailure): ToolOutcome {
   const status = DENIED.has(failure.code) ? 'denied' : 'failed';
   const content = failureText(progress, failure);
-  return { record: { ...basicRecord(progress), status, error: failure }, content, ...whatOf(progress) };
+  const subRun = progress.subRun && { subRun: closedSubRun(progress.subRun) };
+  return { record: { ...basicRecord(progress), status, error: failure, ...subRun }, content, ...whatOf(progress) };
 }
 
 function whatOf({ tool, labels }: CallProgress): Pick<ToolOutcome, 'tool' | 'labels'> {

@@ -1,6 +1,9 @@
-import { ConfigurationError } from '../protocol/errors.js';
+import { FUNCTION, TEXT, either, listOf, oneOf, type OptionValue } from '../findings/option-values.js';
+import { optionFindings, type OptionValues } from '../findings/option-findings.js';
+import { ConfigurationError, type Finding } from '../protocol/errors.js';
 import { ToolInjectionStrategy, type ToolInjection, type ToolInjectionContext } from '../protocol/tool-injection.js';
 import { isTrigger, isTriggered, listed, type ResultTrigger } from './result-trigger.js';
+import { NAMES } from './trigger-values.js';
 
 /** After which result a run holds which roles. Everything that is given must hold of one result. */
 export interface RoleChange extends Omit<ResultTrigger, 'after'> {
@@ -30,26 +33,42 @@ export class AssumedRolesStrategy extends ToolInjectionStrategy {
   override readonly awaited: readonly string[];
   private readonly changes: readonly (RoleChange & { readonly trigger: ResultTrigger })[];
 
-  constructor({ start, to = [], name = 'roles' }: AssumedRolesOptions) {
+  constructor(options: AssumedRolesOptions) {
     super();
+    const findings = shapeFindings(options);
+    if (findings.length > 0) throw new ConfigurationError(findings);
+    const { start, to = [], name = 'roles' } = options;
     this.name = name;
     this.startsAs = start;
     this.changes = to.map((change) => Object.assign({}, change, { trigger: triggerOf(change) }));
     this.awaited = to.flatMap(({ after }) => listed(after));
-    const findings = this.changes
+    const aimless = this.changes
       .filter(({ trigger }) => !isTrigger(trigger))
       .map(() => ({
         at: `assumeRoles "${name}"`,
         problem: 'A change of roles waits for nothing.',
         remedy: 'Give `after`, `when` or `found`.',
       }));
-    if (findings.length > 0) throw new ConfigurationError(findings);
+    if (aimless.length > 0) throw new ConfigurationError(aimless);
   }
 
   override evaluate({ last }: ToolInjectionContext): ToolInjection {
     const change = this.changes.find(({ trigger }) => isTriggered(trigger, last));
     return change ? { roles: change.roles } : {};
   }
+}
+
+const ROLES = listOf(TEXT, 'a list of roles');
+const CHANGES: OptionValue = { wanted: 'a list of changes', accept: Array.isArray };
+const OPTIONS: OptionValues<AssumedRolesOptions> = { start: ROLES, to: CHANGES, name: TEXT };
+const CHANGE: OptionValues<RoleChange> = { after: NAMES, when: FUNCTION, found: FUNCTION, roles: either(ROLES, oneOf('all')) };
+
+/** Of the options and of each change. What is left out, and must not be, would give a run roles that nobody meant. */
+function shapeFindings(options: AssumedRolesOptions): Finding[] {
+  const own = optionFindings(options, OPTIONS, 'assumeRoles', ['start']);
+  if (own.length > 0) return own;
+  const { to = [], name = 'roles' } = options;
+  return to.flatMap((change) => optionFindings(change, CHANGE, `assumeRoles "${name}"`, ['roles']));
 }
 
 /** A run begins with some of its actor's roles and comes to others by results. Throws `ConfigurationError` for a change that waits for nothing. */

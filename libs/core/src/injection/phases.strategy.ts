@@ -1,10 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { closestTo } from '../catalog/suggestion.js';
+import { FUNCTION, OBJECT, TEXT, type OptionValue } from '../findings/option-values.js';
+import { optionFindings, type OptionValues } from '../findings/option-findings.js';
 import { ConfigurationError, type Finding } from '../protocol/errors.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import { ToolInjectionStrategy, type RunBeginning, type ToolInjection, type ToolInjectionContext } from '../protocol/tool-injection.js';
 import type { ToolSpec } from '../protocol/tool.js';
 import { isNamed, isTrigger, isTriggered, listed, type ResultTrigger } from './result-trigger.js';
+import { NAMES, SELECTORS } from './trigger-values.js';
 
 /** The way into another phase. Everything that is given must hold of one result. */
 export interface PhaseChange<Phase extends string = string> extends Omit<ResultTrigger, 'after'> {
@@ -46,8 +49,10 @@ export class PhasesStrategy extends ToolInjectionStrategy {
   private readonly start: string;
   private readonly key: string;
 
-  constructor({ start, states, name = 'phases' }: PhasesOptions) {
+  constructor(options: PhasesOptions) {
     super();
+    assertShapes(options);
+    const { start, states, name = 'phases' } = options;
     this.name = name;
     this.key = `toolloop:${name}:${randomUUID()}`;
     this.start = start;
@@ -104,6 +109,24 @@ const MOST_NAMES = 5;
 /** A run goes through phases, each with its tools. Throws `ConfigurationError` for phases that do not exist or cannot be reached. */
 export function phases<Phase extends string>(options: PhasesOptions<Phase>): PhasesStrategy {
   return new PhasesStrategy(options);
+}
+
+const OPTIONS: OptionValues<PhasesOptions> = { start: TEXT, states: OBJECT, name: TEXT };
+const LIST: OptionValue = { wanted: 'a list of changes', accept: Array.isArray };
+const STATE: OptionValues<PhaseState> = { tools: SELECTORS, to: LIST };
+const CHANGE: OptionValues<PhaseChange> = { on: NAMES, when: FUNCTION, found: FUNCTION, phase: TEXT };
+
+/** Of the options, of each phase and of each change. */
+function assertShapes(options: PhasesOptions): void {
+  const own = optionFindings(options, OPTIONS, 'phases', ['start', 'states']);
+  if (own.length > 0) throw new ConfigurationError(own);
+  const findings = Object.entries(options.states).flatMap(([phase, state]) => {
+    const at = `phases "${options.name ?? 'phases'}", phase "${phase}"`;
+    const ofState = optionFindings(state, STATE, at, ['tools']);
+    if (ofState.length > 0) return ofState;
+    return (state.to ?? []).flatMap((change) => optionFindings(change, CHANGE, at, ['phase']));
+  });
+  if (findings.length > 0) throw new ConfigurationError(findings);
 }
 
 function withTrigger(change: PhaseChange): Change {

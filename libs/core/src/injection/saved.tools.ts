@@ -1,5 +1,5 @@
 import { selects } from '../catalog/tool.selection.js';
-import { memberKey } from '../catalog/entity-keys.js';
+import { declaredIdIn, memberKey } from '../catalog/entity-keys.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { EntityRegistry } from '../discovery/entity.registry.js';
 import { HeldInstance } from '../discovery/held.instance.js';
@@ -80,14 +80,8 @@ export function resumedTools(begun: Toolset, { saved, remains, exclude, handles,
 }
 
 /** Under what its tools were known: their ids, and the instance's own where they were called over a surface. */
-function keysOf({ prefix, instanceId, tools }: SavedEntity): readonly string[] {
-  return tools.flatMap((id) => [id, memberKey(declaredIdOf(prefix, id), instanceId)]);
-}
-
-/** `customer_c-1_getAverageSpend` → `customer_*_getAverageSpend`: neither a prefix nor a name of an instance has a `_`. */
-function declaredIdOf(prefix: string, id: string): string {
-  const name = id.slice(prefix.length + 1);
-  return `${prefix}_*_${name.slice(name.indexOf('_') + 1)}`;
+function keysOf({ instanceId, tools }: SavedEntity): readonly string[] {
+  return tools.flatMap((id) => [id, memberKey(declaredIdIn(id), instanceId)]);
 }
 
 /** Nothing where its class has no resolver, or is none of ours any more. */

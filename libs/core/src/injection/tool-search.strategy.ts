@@ -1,8 +1,10 @@
-import { ConfigurationError } from '../protocol/errors.js';
+import { WHOLE_ABOVE_ZERO } from '../findings/option-values.js';
+import { assertOptions, type OptionValues } from '../findings/option-findings.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import type { Tool } from '../protocol/tool.js';
 import { ToolInjectionStrategy, type RunBeginning, type ToolInjection, type ToolInjectionContext } from '../protocol/tool-injection.js';
 import { SEARCH_ID, idsFoundIn, searchTool } from './search.tool.js';
+import { SELECTORS } from './trigger-values.js';
 
 /** What can be found, and what need not be. */
 export interface ToolSearchOptions {
@@ -22,13 +24,13 @@ export class ToolSearchStrategy extends ToolInjectionStrategy {
   private readonly most: number;
   private readonly always: readonly ToolSelector[];
 
-  constructor({ tools = ['*'], most = 8, always = [] }: ToolSearchOptions = {}) {
+  constructor(options: ToolSearchOptions = {}) {
     super();
+    assertOptions(options, OPTIONS, 'toolSearch');
+    const { tools = ['*'], most = 8, always = [] } = options;
     this.withheld = [...tools, ...always];
     this.always = always;
     this.most = most;
-    if (!(Number.isInteger(most) && most > 0))
-      throw new ConfigurationError([{ at: 'toolSearch', problem: `Its \`most\` is ${most}.`, remedy: 'Give a whole number, 1 or more.' }]);
   }
 
   override begin({ withheld, records, room }: RunBeginning): ToolInjection {
@@ -51,7 +53,9 @@ export class ToolSearchStrategy extends ToolInjectionStrategy {
   }
 }
 
-/** Offers the model a search instead of all tools. */
+const OPTIONS: OptionValues<ToolSearchOptions> = { tools: SELECTORS, most: WHOLE_ABOVE_ZERO, always: SELECTORS };
+
+/** Offers the model a search instead of all tools. Throws `ConfigurationError` for options that do not exist or cannot be. */
 export function toolSearch(options: ToolSearchOptions = {}): ToolSearchStrategy {
   return new ToolSearchStrategy(options);
 }

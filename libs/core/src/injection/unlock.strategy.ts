@@ -1,8 +1,11 @@
+import { FUNCTION, TEXT } from '../findings/option-values.js';
+import { assertOptions, type OptionValues } from '../findings/option-findings.js';
 import { ConfigurationError } from '../protocol/errors.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import { ToolInjectionStrategy, type RunBeginning, type ToolInjection, type ToolInjectionContext } from '../protocol/tool-injection.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import { isNamed, isTrigger, isTriggered, listed, type ResultTrigger } from './result-trigger.js';
+import { NAME_LIST, NAMES, SELECTORS } from './trigger-values.js';
 
 /** What unlocks which tools. At least one trigger, and `tools` or `remove`. */
 export interface UnlockOptions extends Omit<ResultTrigger, 'after'> {
@@ -24,8 +27,10 @@ export class UnlockStrategy extends ToolInjectionStrategy {
   private readonly trigger: ResultTrigger;
   private readonly removed: readonly string[];
 
-  constructor({ after, when, found, tools = [], remove = [], name = 'unlock' }: UnlockOptions) {
+  constructor(options: UnlockOptions) {
     super();
+    assertOptions(options, OPTIONS, 'unlock');
+    const { after, when, found, tools = [], remove = [], name = 'unlock' } = options;
     this.name = name;
     this.withheld = tools;
     this.awaited = [...listed(after), ...remove];
@@ -63,7 +68,16 @@ export class UnlockStrategy extends ToolInjectionStrategy {
   }
 }
 
-/** Tools that appear, or go, after a result. Throws `ConfigurationError` where it waits for nothing or changes nothing. */
+const OPTIONS: OptionValues<UnlockOptions> = {
+  after: NAMES,
+  when: FUNCTION,
+  found: FUNCTION,
+  tools: SELECTORS,
+  remove: NAME_LIST,
+  name: TEXT,
+};
+
+/** Tools that appear, or go, after a result. Throws `ConfigurationError` where it waits for nothing, changes nothing or says what does not exist. */
 export function unlock(options: UnlockOptions): UnlockStrategy {
   return new UnlockStrategy(options);
 }

@@ -3,6 +3,7 @@ import type { ModelEvent, ModelFinishReason } from '../protocol/language-model.j
 import type { AssistantMessage, ToolCall } from '../protocol/message.js';
 import type { Citation } from '../protocol/citation.js';
 import { NO_USAGE, type Usage } from '../protocol/usage.js';
+import { isWebAddress } from '../protocol/web-address.js';
 import type { LiveRun } from './live.run.js';
 
 /** One answer of the model, whole. */
@@ -22,6 +23,9 @@ export interface ModelAnswer {
 
 /** No tool has a longer name; what a model makes up goes into events and records. */
 const MOST_NAME_CHARACTERS = 128;
+
+/** What says where something is from; without any of it a citation cites nothing. */
+const SOURCES = ['url', 'title', 'source', 'quote'] as const satisfies readonly (keyof Citation)[];
 
 /** Puts a model's events together, and shows them while they come. */
 export class AnswerAssembler {
@@ -60,8 +64,7 @@ export class AnswerAssembler {
       case 'provider-tool':
         return this.live.emit({ type: 'provider-tool', step: this.step, id: event.id, name: event.name, status: event.status });
       case 'citation':
-        this.citations.push(event.citation);
-        return this.live.emit({ type: 'citation', step: this.step, citation: event.citation });
+        return this.cite(event.citation);
       case 'model':
         this.answeredBy = `${event.provider}/${event.modelId}`;
         return undefined;
@@ -79,6 +82,14 @@ export class AnswerAssembler {
     const { text, reasoning, calls, citations, usage, finishReason, providerData, answeredBy } = this;
     const whole = { text, reasoning, calls, citations, usage, finishReason, providerData };
     return { ...whole, ...(answeredBy !== undefined && { answeredBy }), ...(failure !== undefined && { failure }) };
+  }
+
+  /** A reader makes a link of the address: one that is not of the web, such as a script, is left out, whatever model says it. */
+  private cite({ url, ...source }: Citation): void | Promise<void> {
+    const citation = { ...source, ...(isWebAddress(url) && { url }) };
+    if (SOURCES.every((name) => citation[name] === undefined)) return undefined;
+    this.citations.push(citation);
+    return this.live.emit({ type: 'citation', step: this.step, citation });
   }
 
   /**

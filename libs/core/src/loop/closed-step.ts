@@ -1,3 +1,4 @@
+import { closedRecord } from '../execution/closed-record.js';
 import { assistantMessage } from './assistant-message.js';
 import type { LoopState } from './loop.state.js';
 import type { PendingStep } from './pending.step.js';
@@ -5,10 +6,10 @@ import { toMessage } from './tool.step.js';
 
 /** A run that waited and ended otherwise: what its last step did stays in the transcript, and what waited was not done. */
 export function withClosedStep(state: LoopState, { answer, outcomes }: PendingStep): LoopState {
-  const aborted = { code: 'aborted', safeMessage: 'The run ended before anybody decided, so the call was not made.' } as const;
   const results = outcomes.map((outcome) => {
     if (!outcome.isPending) return outcome;
-    return { ...outcome, content: aborted.safeMessage, record: { ...outcome.record, status: 'failed', error: aborted } as const };
+    const record = closedRecord(outcome.record);
+    return { ...outcome, content: record.error.safeMessage, record };
   });
   return {
     ...state,

@@ -7,6 +7,8 @@ export interface EventReader {
   /** May return a promise: the run waits for it. */
   next(event: LoopEvent): void | Promise<void>;
   end(): void;
+  /** Instead of the first event: it is no run of theirs. */
+  refuse(error: unknown): void;
 }
 
 /** A critical sink that has not taken an event by then fails, and is not asked again: it must not keep a run from ending. */
@@ -60,6 +62,10 @@ export class EventOutlet {
 
   end(): void {
     this.reader?.end();
+  }
+
+  refuse(error: unknown): void {
+    this.reader?.refuse(error);
   }
 
   private send(body: LoopEventBody): void | Promise<void> {

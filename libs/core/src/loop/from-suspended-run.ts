@@ -48,6 +48,8 @@ export interface SavedRun {
   /** Of sub-runs. @default 0 */
   readonly innerSteps?: number;
   readonly spent: RunSpending['calls'];
+  /** Whether `usage` lacks the cost of an answer. @default false */
+  readonly hasUnknownCost?: boolean;
   /** Those that the run holds, where it has assumed any. */
   readonly roles?: AssumedRoles;
 }

@@ -13,6 +13,8 @@ import { SpendingLedger } from '../policy/spending.ledger.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { InformationFlow } from '../protocol/policy.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
+import type { RunJournal } from '../protocol/run-journal.js';
+import type { Tool } from '../protocol/tool.js';
 import type { LoopHooks } from '../protocol/loop-request.js';
 import type { Message, MessageLabels } from '../protocol/message.js';
 import type { Usage } from '../protocol/usage.js';
@@ -76,6 +78,8 @@ export class LiveRun {
   readonly spending: SpendingLedger;
   readonly use: RunUse;
   readonly roles: RunRoles;
+  /** What went with a role, by id; it comes back with it. */
+  readonly laidDown: Map<string, Tool>;
   /** What strategies keep back under the roles of now. */
   reserve: RunReserve;
   /** Writes a durable run down. */
@@ -100,6 +104,7 @@ export class LiveRun {
     this.use = accounts.use;
     this.roles = accounts.roles;
     this.reserve = plan.injection.reserve;
+    this.laidDown = new Map(start.resumed?.remains?.laidDown);
     const asked = saved?.pending ? [assistantMessage(saved.pending.answer)] : [];
     this.callIds = new CallIds([...start.history, ...asked], plan.execution.limits.toolCallIdLength);
     this.approvals = new RunApprovals(plan.options.approvals ?? 'suspend', saved?.approvals);
@@ -217,5 +222,6 @@ function ledgerOf(saved: SavedRun | undefined): SpendingLedger {
   const ledger = new SpendingLedger(saved?.spent);
   if (!saved) return ledger;
   const { inputTokens, outputTokens, costUsd = 0 } = saved.state.usage;
-  return Object.assign(ledger, { tokens: inputTokens + outputTokens, usd: costUsd });
+  const { hasUnknownCost = false } = saved;
+  return Object.assign(ledger, { tokens: inputTokens + outputTokens, usd: costUsd, hasUnknownCost });
 }

@@ -1,4 +1,4 @@
-import type { OptionNames } from '../discovery/unknown-options.js';
+import type { OptionNames } from '../findings/unknown-options.js';
 import type { ToolFeatureOptions } from '../discovery/tool-feature.js';
 import type { LoopRequest } from '../protocol/loop-request.js';
 import type { StepChange } from '../protocol/step-preparation.js';

@@ -33,6 +33,8 @@ interface SuspendedAt {
   readonly live: LiveRun;
 }
 
+type Instructing = () => Promise<string | undefined>;
+
 /** One run, from its first reader to its `run-end`; or a part of it, where it waits for decisions and goes on later. */
 export class LoopRun<Output> implements RunHandle<Output> {
   readonly runId: string;
@@ -58,7 +60,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const sinks = [...services.sinks, ...(journal ? [journal.sink] : [])];
     this.outlet = new EventOutlet(this.runId, sinks, onFailure, lastSequence, () => journal?.isOurs ?? true);
     this.events$ = new Observable((subscriber) => {
-      this.read({ next: (event) => subscriber.next(event), end: () => subscriber.complete() });
+      this.read({ next: (event) => subscriber.next(event), end: () => subscriber.complete(), refuse: (error) => subscriber.error(error) });
       return () => this.abandon();
     });
   }
@@ -84,7 +86,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
   addInput(message: string): void {
     if (this.inputs.isClosed) throw new InvalidRequestError('invalid_request', `The run ${this.runId} has ended; start another.`);
     if (this.isElsewhere) throw new RunElsewhereError(this.runId);
-    if (message.trim() === '') throw new InvalidRequestError('invalid_request', 'The message is empty.');
+    if (typeof message !== 'string' || message.trim() === '')
+      throw new InvalidRequestError('invalid_request', 'The message is no text, or empty.');
     this.inputs.add(message);
   }
 
@@ -130,14 +133,15 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const listed = this.listed(); // a run whose tools are known at once starts at once
     const toolset = listed instanceof Promise ? await listed : listed;
     const first = this.resumed ? resumedState(this.resumed, toolset) : firstState(toolset);
+    const taken = this.isTaken ? await this.taken(first).catch((error: unknown) => this.refuse(error, outer)) : undefined;
     await this.emit(this.startEvent(toolset));
-    const state = await this.drive(first).catch((error: unknown) => this.failed(first, error));
+    const state = await this.drive(first, taken ?? this.instructed).catch((error: unknown) => this.failed(first, error));
     return this.end(state, outer);
   }
 
-  private async drive(first: LoopState): Promise<LoopState> {
-    const instructions = await untilAborted(Promise.resolve(this.plan.instructions()), this.interruption.signal);
-    const { past, history } = await this.before(); // last: what fails before loses no decision
+  private async drive(first: LoopState, told: Instructing): Promise<LoopState> {
+    const instructions = await told();
+    const { past, history } = await this.before();
     const begun = { ...first, messages: history };
     const live = this.liveRun(instructions, history);
     live.recordTo(this.journal, begun, () => this.placeAfter(past));
@@ -145,6 +149,29 @@ export class LoopRun<Output> implements RunHandle<Output> {
     live.recorder?.keep(this.inputs);
     const last = await this.services.loop.drive(begun, live);
     return live.isElsewhere ? last : this.concluded({ ...last, read: live.readIn(last.messages) }, { past, live });
+  }
+
+  private readonly instructed: Instructing = async () => untilAborted(Promise.resolve(this.plan.instructions()), this.interruption.signal);
+
+  /** Whether the run waited in a store, where somebody else may take it as well. */
+  private get isTaken(): boolean {
+    return this.resumed !== undefined && !this.journal && !this.plan.within;
+  }
+
+  /** Takes the run out of its store; before that nothing is told of it. What fails in its instructions comes before, and loses no decision. */
+  private async taken(first: LoopState): Promise<Instructing> {
+    const instructions = await this.instructed().catch((error: unknown) => this.reject(this.failed(first, error)));
+    if (this.resumed) await this.services.suspended.claim(this.resumed);
+    return () => Promise.resolve(instructions);
+  }
+
+  /** The run waits on, or is somebody else's: an end of it would be told of theirs. */
+  private refuse(error: unknown, outer: LinkedSignal): never {
+    outer.release();
+    this.inputs.close();
+    this.hasEnded = true;
+    this.outlet.refuse(error);
+    throw error;
   }
 
   private liveRun(instructions: string | undefined, history: readonly Message[]): LiveRun {
@@ -155,9 +182,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   /** The messages there were before the run, or before this part of it; `past`: how many of them are not the run's own. */
   private async before(): Promise<{ readonly past: number; readonly history: readonly Message[] }> {
-    const { resumed, journal } = this;
-    if (resumed && !journal) await this.services.suspended.claim(resumed);
-    if (resumed) return { past: resumed.saved.past, history: resumed.saved.state.messages };
+    if (this.resumed) return { past: this.resumed.saved.past, history: this.resumed.saved.state.messages };
     const { conversation, messages } = this.plan;
     if (!conversation) return { past: 0, history: messages };
     const earlier = await untilAborted(this.services.conversations.load(conversation), this.interruption.signal);
@@ -216,8 +241,11 @@ export class LoopRun<Output> implements RunHandle<Output> {
     if (this.isElsewhere) return this.leave(); // its end was refused
     this.hasEnded = true;
     this.outlet.end();
-    if (finishReason === 'error' || finishReason === 'aborted') throw new RunError(result, { cause: state.finish?.cause });
-    return result;
+    return finishReason === 'error' || finishReason === 'aborted' ? this.reject(state, result) : result;
+  }
+
+  private reject(state: LoopState, result = new FinishedRun<Output>(this.runId, state)): never {
+    throw new RunError(result, { cause: state.finish?.cause });
   }
 
   private get isElsewhere(): boolean {

@@ -20,12 +20,16 @@ import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInjection } from '../protocol/tool-injection.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import type { ExecutionScope } from '../execution/execution.scope.js';
-import { unknownOptions } from '../discovery/unknown-options.js';
+import { inWords, withoutWrong } from '../findings/option-findings.js';
+import { isObject } from '../findings/option-values.js';
+import { unknownOptions } from '../findings/unknown-options.js';
 import { closestTo } from '../catalog/suggestion.js';
 import { quotaFindings } from './quota-findings.js';
 import { QuotaGuard } from './quota.guard.js';
 import { APPLICATION_OPTIONS, REQUEST_OPTIONS } from './loop-option-names.js';
+import { APPLICATION_VALUES, PROFILE_VALUES, shapeFindings } from './loop-option-values.js';
 import { choiceFindings } from './choice-findings.js';
+import { stopFindings } from './stop.condition.js';
 import { ForeignTools } from './foreign-tools.js';
 import { TOOL_LOOP_OPTIONS } from './tool-loop.tokens.js';
 import { DEFAULT_RESERVED_ARGUMENTS, type ToolLoopOptions } from './tool-loop.options.js';
@@ -54,8 +58,11 @@ export class LoopSettings {
 
   /** What is wrong with the options; asked once the catalog is filled. */
   findings(): Finding[] {
-    const { model, prices = {}, policy, audit, limits = {}, quotas = [], execution, injection = [] } = this.options;
+    const { model, policy, audit, quotas = [], stopWhen } = this.options;
+    const { prices = {}, limits = {}, execution, injection = [] } = withoutWrong(this.options, APPLICATION_VALUES);
     return [
+      ...shapeFindings(this.options, APPLICATION_VALUES, 'ToolLoopModule'),
+      ...stopFindings(stopWhen, 'ToolLoopModule', this.catalog, this.catalog.announced),
       ...unknownOptions(this.options, APPLICATION_OPTIONS, 'ToolLoopModule.forRoot'),
       ...(model instanceof LanguageModel ? [] : [WITHOUT_MODEL]),
       ...priceFindings(prices, 'ToolLoopModule prices'),
@@ -72,8 +79,13 @@ export class LoopSettings {
 
   /** What is wrong with a named loop or a sub-run; asked once the catalog is filled. */
   profileFindings(at: string, profile: LoopProfile): Finding[] {
-    const { model, policy, limits = {}, execution, injection } = profile;
+    if (!isObject(profile)) return [{ at, problem: `It is ${inWords(profile)}.`, remedy: 'Give its options as an object.' }];
+    const { model, policy, stopWhen } = profile;
+    const sound = withoutWrong(profile, PROFILE_VALUES);
+    const { limits = {}, execution, injection } = sound;
     return [
+      ...shapeFindings(profile, PROFILE_VALUES, at),
+      ...stopFindings(stopWhen, at, this.catalog, this.catalog.announced),
       ...unknownOptions(profile, REQUEST_OPTIONS, at),
       ...SAID_BY_THE_RUN.filter((option) => option in profile).map((option) => ({
         at,
@@ -86,8 +98,8 @@ export class LoopSettings {
       ...limitFindings(limits, `${at} limits`),
       ...executionFindings(`${at} execution`, execution),
       ...strategyFindings(injection || [], `${at} injection`, this.catalog),
-      ...this.searchFindingsOf(profile, `${at} injection`),
-      ...this.catalog.problemsWith(profile).map(({ problem, remedy }) => ({ at, problem, remedy })),
+      ...this.searchFindingsOf({ ...(injection !== undefined && { injection }), ...(policy && { policy }) }, `${at} injection`),
+      ...this.catalog.problemsWith(sound).map(({ problem, remedy }) => ({ at, problem, remedy })),
     ];
   }
 

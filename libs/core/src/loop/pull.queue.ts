@@ -3,19 +3,25 @@ import type { EventReader } from './event.outlet.js';
 
 type Pulled = IteratorResult<LoopEvent, undefined>;
 
+interface Demand {
+  readonly meet: (pulled: Pulled) => void;
+  readonly refuse: (error: unknown) => void;
+}
+
 const END: Pulled = { done: true, value: undefined };
 
 /** Hands events to an iteration: whoever emits waits until the reader asks for more, so a slow reader slows the run down to its source. */
 export class PullQueue implements EventReader {
   private readonly events: LoopEvent[] = [];
-  private readonly demands: ((pulled: Pulled) => void)[] = [];
+  private readonly demands: Demand[] = [];
   private resume: (() => void)[] = [];
   private hasEnded = false;
   private isReleased = false;
+  private refusal: { readonly error: unknown } | undefined;
 
   next(event: LoopEvent): void | Promise<void> {
     const demand = this.demands.shift();
-    if (demand) demand({ done: false, value: event });
+    if (demand) demand.meet({ done: false, value: event });
     else this.events.push(event);
     // A reader that has the run-end need not ask once more, and the run must not wait for it.
     if (this.isReleased || this.demands.length > 0 || event.type === 'run-end') return undefined;
@@ -24,7 +30,15 @@ export class PullQueue implements EventReader {
 
   end(): void {
     this.hasEnded = true;
-    for (const demand of this.demands.splice(0)) demand(END);
+    for (const demand of this.demands.splice(0)) demand.meet(END);
+  }
+
+  /** Whoever pulls is told once; then it is over. */
+  refuse(error: unknown): void {
+    const [demand] = this.demands.splice(0, 1);
+    if (demand) demand.refuse(error);
+    else this.refusal = { error };
+    this.end();
   }
 
   /** Lets whoever emits go on without waiting: the run must end now. */
@@ -43,8 +57,11 @@ export class PullQueue implements EventReader {
   pull(): Promise<Pulled> {
     const event = this.events.shift();
     if (event) return Promise.resolve({ done: false, value: event });
+    const { refusal } = this;
+    this.refusal = undefined;
+    if (refusal) return Promise.reject(refusal.error);
     if (this.hasEnded) return Promise.resolve(END);
-    const waiting = new Promise<Pulled>((resolve) => this.demands.push(resolve));
+    const waiting = new Promise<Pulled>((meet, refuse) => this.demands.push({ meet, refuse }));
     this.wake();
     return waiting;
   }

@@ -28,6 +28,8 @@ export class QuotaGuard {
   /** The shortest window first: what it refuses is not taken from the longer ones. */
   private readonly ofCalls: readonly Quota[];
   private readonly ofSpending: readonly Quota[];
+  /** Whether a model has reported what is no number: nobody knows what the run has used of its quotas. */
+  private isUncounted = false;
   private hasFailed = false;
   private hasWarned = false;
 
@@ -61,6 +63,7 @@ export class QuotaGuard {
 
   /** The quota for which no model may be asked any more. Throws the interruption of a run that ends meanwhile, and where the store fails. */
   async spent(signal: AbortSignal): Promise<Quota | undefined> {
+    if (this.isUncounted) throw new Error('The quotas could not be counted.');
     const isReached = async (quota: Quota): Promise<boolean> => !((await this.use(quota, 0, signal)) < quota.most);
     const reached = await Promise.all(this.ofSpending.map(isReached));
     return this.ofSpending.find((_, index) => reached[index]);
@@ -73,7 +76,10 @@ export class QuotaGuard {
 
   private async chargeOne(quota: Quota, { tokens, usd }: Spent, signal: AbortSignal): Promise<void> {
     const amount = quota.quantity === 'usd' ? usd : tokens;
-    if (amount !== undefined && amount > 0) await this.use(quota, amount, signal);
+    if (amount !== undefined && !Number.isFinite(amount)) {
+      this.isUncounted = true;
+      this.report(new TypeError(`A model of the run has used ${amount} ${quota.quantity}.`));
+    } else if (amount !== undefined && amount > 0) await this.use(quota, amount, signal);
     if (amount === undefined && tokens > 0) this.warnWithoutCost();
   }
 

@@ -2,7 +2,6 @@ import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import type { Toolset } from '../catalog/toolset.js';
-import { unknownOptions } from '../discovery/unknown-options.js';
 import { strictlyListed } from '../execution/tool-permission.js';
 import { begunToolset } from '../injection/begun-toolset.js';
 import { EntityOffers } from '../injection/entity.offer.js';
@@ -15,7 +14,7 @@ import { takesMedia } from '../model/request.fitting.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
 import type { ConversationKey } from '../protocol/conversation-store.js';
-import { ConfigurationError, InvalidRequestError } from '../protocol/errors.js';
+import { InvalidRequestError } from '../protocol/errors.js';
 import type { LanguageModel } from '../protocol/language-model.js';
 import type { Limits } from '../protocol/limits.js';
 import type { LoopProfile } from '../protocol/loop-profile.js';
@@ -26,11 +25,10 @@ import type { EntitySurface, ToolInjectionStrategy } from '../protocol/tool-inje
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
-import { choiceFindings } from './choice-findings.js';
-import { REQUEST_OPTIONS } from './loop-option-names.js';
 import { LoopSettings } from './loop.settings.js';
 import { checkMessages } from './message.check.js';
 import { withProfile } from './named-loop.js';
+import { assertListing, assertRequest } from './request-findings.js';
 import type { RunPlan } from './run.plan.js';
 import type { ResumedRun } from './suspended.runs.js';
 import { stopConditionsOf } from './stop.condition.js';
@@ -70,7 +68,7 @@ export class RunPreparation {
   /** Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the application wrote. */
   prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, known?: KnownRun): RunPlan<Output> {
     assertIdentified(own);
-    assertChoices(own);
+    assertRequest(own, profile, this.catalog);
     const request = withProfile(profile, own);
     const resumed = known?.saved && { ...known, saved: known.saved };
     const levels = [...narrowingsBefore(resumed, [own, profile]), own, profile];
@@ -115,6 +113,7 @@ export class RunPreparation {
   /** The tools such a run would start with. */
   async listed<Actor>(request: ListingRequest<Actor>, profile: LoopProfile): Promise<Toolset> {
     assertIdentified(request);
+    assertListing(request);
     const levels = [request, profile];
     const scope = this.scopeOf(levels, { ...request, assumed: startingRoles(this.strategiesOf(levels)) }, runOf(request));
     const toolset = this.begun(this.injectionFor(levels, scope, request.surface ?? profile.surface), scope);
@@ -215,12 +214,6 @@ function startingRoles(strategies: readonly ToolInjectionStrategy[]): readonly s
   const said = strategies.flatMap(({ startsAs }) => (startsAs ? [startsAs] : []));
   const [first, ...others] = said;
   return first?.filter((role) => others.every((roles) => roles.includes(role)));
-}
-
-/** Throws `ConfigurationError` for an option that does not exist, and for a word that is none of an option's. */
-function assertChoices<Actor>(request: LoopRequest<unknown, Actor>): void {
-  const findings = [...unknownOptions(request, REQUEST_OPTIONS, 'request'), ...choiceFindings({ ...request }, 'request')];
-  if (findings.length > 0) throw new ConfigurationError(findings);
 }
 
 function assertIdentified<Actor>({ tenant, actor }: Pick<LoopRequest<unknown, Actor>, 'tenant' | 'actor'>): void {

@@ -57,8 +57,13 @@ export class RunUse {
     const tokens = tokensOf(added);
     const usd = added.costUsd;
     this.spending.tokens += tokens;
-    this.spending.usd += usd ?? 0;
+    this.spending.usd += Math.max(0, usd ?? 0); // a cost that is negative gives no money back
     return { tokens, ...(usd !== undefined && { usd }) };
+  }
+
+  /** Notes what one answer was said to use: in a sum nobody sees that the cost of a part is missing. */
+  heard(usage: Usage): void {
+    if (usage.costUsd === undefined) this.spending.hasUnknownCost = true;
   }
 
   /** A sum with what sub-runs have used since this was last asked; they have paid for it. */
@@ -83,7 +88,9 @@ export class RunUse {
   }
 
   private get isBeyondTokens(): boolean {
-    return tokensOf(this.counted) + tokensOf(this.inner) > this.limits.tokens;
+    const { tokens } = this.limits;
+    // Where there is a limit, what is no number is beyond it.
+    return tokens !== Number.POSITIVE_INFINITY && !(tokensOf(this.counted) + tokensOf(this.inner) <= tokens);
   }
 
   private get stepsInAll(): number {

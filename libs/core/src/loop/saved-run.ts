@@ -28,6 +28,7 @@ export function savedRun(state: LoopState, pending: PendingStep | undefined, liv
     ...(live.inputs.taken > 0 && { inputs: { taken: live.inputs.taken, waiting: [] } }),
     ...(live.use.innerSteps > 0 && { innerSteps: live.use.innerSteps }),
     spent: live.spending.calls,
+    ...(live.spending.hasUnknownCost && { hasUnknownCost: true }),
     ...(live.roles.assumed && { roles: live.roles.assumed }),
   };
 }
@@ -41,6 +42,7 @@ export function remainsOf({ toolset, injected }: LoopState, { outcomes }: Pendin
       ...toolset.behindSurfaces,
     ],
     specs: injected,
+    laidDown: live.laidDown,
     ...(live.pages && { pages: live.pages }),
     state: live.plan.execution.run.state,
     results: new Map(outcomes.map(({ record, live: result }) => [record.toolCallId, result])),

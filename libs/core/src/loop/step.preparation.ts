@@ -3,7 +3,7 @@ import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { isToolPredicate, selects } from '../catalog/tool.selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { isClassOrBelow } from '../discovery/provider-classes.js';
-import { unknownOptions } from '../discovery/unknown-options.js';
+import { unknownOptions } from '../findings/unknown-options.js';
 import { untilAborted } from '../execution/interruption.js';
 import { fitted } from '../model/request.fitting.js';
 import { InvalidRequestError } from '../protocol/errors.js';
@@ -16,6 +16,7 @@ import { sentMessages } from './history/sent-history.js';
 import { choiceFindings } from './choice-findings.js';
 import type { LiveRun } from './live.run.js';
 import { STEP_CHANGES } from './loop-option-names.js';
+import { STEP_VALUES, shapeFindings } from './loop-option-values.js';
 import { LoopSettings } from './loop.settings.js';
 import type { LoopState } from './loop.state.js';
 import { checkMessages } from './message.check.js';
@@ -69,7 +70,7 @@ export class StepPreparation {
   /** A selector that names nothing is a mistake, as in a request; the tools of an entity come and go, so theirs may be missing. */
   private oneChoiceOf(selector: ToolSelector, toolset: Toolset): (spec: ToolSpec) => boolean {
     if (typeof selector === 'string') {
-      if (!toolset.held(selector) && !this.isOfEntity(selector)) this.catalog.build({ tools: [selector] });
+      if (!toolset.held(selector) && !this.catalog.isOfInstance(selector)) this.catalog.build({ tools: [selector] });
       return (spec) => spec.id === selector || isSelected(selector, spec, toolset);
     }
     if (isToolPredicate(selector)) return selector;
@@ -79,10 +80,6 @@ export class StepPreparation {
       ...ofEntity.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId)),
     ]);
     return ({ declaredId }) => ids.has(declaredId);
-  }
-
-  private isOfEntity(id: string): boolean {
-    return this.catalog.entities.definitions.some(({ prefix }) => id.startsWith(`${prefix}_`));
   }
 }
 
@@ -115,11 +112,20 @@ function changeProblems(change: unknown): readonly string[] {
     const value: unknown = Reflect.get(change, name);
     return value !== undefined && !Array.isArray(value);
   });
-  const findings = [...unknownOptions(change, STEP_CHANGES, AT), ...choiceFindings({ ...change }, AT)];
+  const findings = [
+    ...unknownOptions(change, STEP_CHANGES, AT),
+    ...choiceFindings({ ...change }, AT),
+    ...shapeFindings(withoutLists(change, lists), STEP_VALUES, AT),
+  ];
   return [
     ...findings.map(({ problem, remedy }) => `What prepareStep returned changes nothing or cannot be. ${problem} ${remedy}`),
     ...lists.map((name) => `What prepareStep returned as "${name}" is no list.`),
   ];
+}
+
+/** What is no list is said already. */
+function withoutLists(change: object, wrong: readonly string[]): object {
+  return Object.fromEntries(Object.entries(change).filter(([name]) => !wrong.includes(name)));
 }
 
 const AT = 'prepareStep';

@@ -1,5 +1,6 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import type { Toolset } from '../catalog/toolset.js';
+import { unexplained } from '../execution/call.failure.js';
 import { cut } from '../execution/cut-text.js';
 import { hasChangedThings } from '../execution/sub-run.method.js';
 import { SubRunRemains, type BegunSubRun, type SubRunCall, type SubRunEnding, type SubRuns } from '../execution/sub-runs.js';
@@ -39,6 +40,7 @@ class KeptSubRun extends SubRunRemains {
 /** Opens runs within runs: the same loop, told and kept by the run around it. */
 @Injectable()
 export class SubRunOpener {
+  private readonly logger = new Logger(SubRunOpener.name);
   /** What every run works with, the outermost as well. */
   readonly services: Pick<RunParts, 'loop' | 'conversations'>;
 
@@ -71,11 +73,22 @@ export class SubRunOpener {
     };
     const run = new LoopRun(plan, { ...this.services, sinks: [], suspended, subRuns: this }, resumed);
     const root = rootOf(live);
-    run.read({ next: (event) => root.emit({ type: 'sub-run', path, event }), end: () => undefined });
+    run.read({ next: (event) => root.emit({ type: 'sub-run', path, event }), end: () => undefined, refuse: () => undefined });
     const result = await resultOf(run);
     const record = recordOf(result);
     if (kept) return { status: 'waiting', record, begun: { ...kept, args: call.args, record } };
-    return { record, labels: result.read, ...endingOf(result, call) };
+    return { record, labels: result.read, ...this.toldOf(result, call) };
+  }
+
+  /** Where its result cannot be told, the record of what it did is there all the same. */
+  private toldOf(result: FinishedRun<unknown>, call: SubRunCall): Ended {
+    try {
+      return endingOf(result, call);
+    } catch (error) {
+      const failure = { ...unexplained(), safeMessage: `The sub-run ended, and what it came to cannot be told.${hintOf(result)}` };
+      this.logger.error(`The result of the sub-run ${result.runId} cannot be told (reference ${failure.correlationId}).`, error);
+      return { status: 'failed', failure };
+    }
   }
 }
 
@@ -110,9 +123,13 @@ const REASONS: Partial<Record<FinishReason, string>> = {
 
 function failureOf({ finishReason, error, toolCalls }: LoopResult): Omit<ToolFailure, 'code'> {
   const why = error ? error.message : REASONS[finishReason];
-  const hint = hasChangedThings(toolCalls) ? ' It had changed things by then: do not repeat it; check first.' : '';
+  const hint = hintOf({ toolCalls });
   const { correlationId } = error ?? {};
   return { safeMessage: `The sub-run failed. ${why ?? ''}${hint}`, ...(correlationId !== undefined && { correlationId }) };
+}
+
+function hintOf({ toolCalls }: Pick<LoopResult, 'toolCalls'>): string {
+  return hasChangedThings(toolCalls) ? ' It had changed things by then: do not repeat it; check first.' : '';
 }
 
 function recordOf({ runId, finishReason, steps, usage, toolCalls }: LoopResult): SubRunRecord {

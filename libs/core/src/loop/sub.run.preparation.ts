@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { Injectable, type Type } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { Toolset } from '../catalog/toolset.js';
-import { unknownOptions } from '../discovery/unknown-options.js';
+import { withoutWrong } from '../findings/option-findings.js';
+import { unknownOptions } from '../findings/unknown-options.js';
 import type { SubRunCall } from '../execution/sub-runs.js';
 import { resumedTools } from '../injection/saved.tools.js';
 import { subjectOf } from '../policy/policy-subject.js';
@@ -15,6 +16,7 @@ import type { RunContext } from '../protocol/tool-call-context.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import type { LiveRun, RunPlace } from './live.run.js';
 import { SUB_RUN_OPTIONS } from './loop-option-names.js';
+import { SUB_RUN_VALUES, shapeFindings } from './loop-option-values.js';
 import { LoopSettings } from './loop.settings.js';
 import type { RunPlan } from './run.plan.js';
 import { stopConditionsOf } from './stop.condition.js';
@@ -53,9 +55,12 @@ export class SubRunPreparation {
   findings({ spec, subRun }: Tool): Finding[] {
     if (!subRun) return [];
     const at = `sub-run ${spec.id}`;
-    const { output, prompt: _prompt, effect: _effect, summaryBytes: _bytes, ...profile } = subRun;
+    const { prompt: _prompt, effect: _effect, summaryBytes: _bytes, output: _output, ...profile } = subRun;
+    const { output } = withoutWrong(subRun, SUB_RUN_VALUES);
     return [
       ...unknownOptions(subRun, SUB_RUN_OPTIONS, at),
+      ...shapeFindings(subRun, SUB_RUN_VALUES, at),
+      ...(Reflect.get(subRun, 'tools') !== undefined ? [] : [{ at, ...WITHOUT_TOOLS }]),
       ...this.settings.profileFindings(at, profile),
       ...(output ? this.outputFindings(output, at) : []),
     ];
@@ -140,6 +145,11 @@ export class SubRunPreparation {
     return { history, prepareStep: prepareStep && ((step) => prepareStep({ ...step, run })) };
   }
 }
+
+const WITHOUT_TOOLS = {
+  problem: 'It says no "tools".',
+  remedy: "Name what it may use of the tools of the run around it: ['crm__*']; an empty list for none.",
+} as const;
 
 /** How many runs are around a run. */
 export function depthOf({ path }: Pick<RunContext, 'path'>): number {

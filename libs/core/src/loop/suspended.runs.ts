@@ -13,6 +13,8 @@ import { fromSuspendedRun, type SavedRun } from './from-suspended-run.js';
 export interface LiveRemains {
   /** The tools that were injected and are still there; those of entities are bound to live instances. */
   readonly injected: readonly Tool[];
+  /** What went with roles, and comes back with them. */
+  readonly laidDown?: ReadonlyMap<string, Tool>;
   /** Everything that was ever injected. */
   readonly specs: readonly ToolSpec[];
   /** Results that the model can read on in. */

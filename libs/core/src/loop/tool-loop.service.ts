@@ -39,7 +39,7 @@ export class ToolLoopService<Actor = RegisteredActor> {
   /**
    * Goes on with a run that ended as `waiting`, in the name of the same actor: calls that were approved are made, those that were denied are told to the
    * model, and it waits again for those that nobody answered. Rejects with an `InvalidRequestError` (`unknown_run`) when it is not this actor's to resume. Of two
-   * who read their runs at once one goes on; the other's ends as `error`, and does nothing.
+   * who read their runs at once one goes on; the other's `result` rejects with the same, its `events$` errors, and nothing is told of it.
    */
   resume<Output = unknown>(runId: string, request: ResumeRequest<Output, Actor>): Promise<RunHandle<Output>> {
     return this.runs.resume(runId, request, this.profile);

@@ -89,6 +89,7 @@ export class ToolLoop {
     const tools = live.sentTools.send(prepared.request.tools);
     const answer = await this.model.ask(prepared, live);
     const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
+    live.use.heard(answer.usage);
     await live.spend(asked.usage);
     await live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage, tools });
     if (answer.failure !== undefined) {

@@ -1,8 +1,11 @@
+import { FUNCTION } from '../findings/option-values.js';
+import type { OptionValues } from '../findings/option-findings.js';
 import { ConfigurationError, ModelError } from '../protocol/errors.js';
 import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '../protocol/language-model.js';
 import { Attempt, usageOf } from './attempt.js';
 import { NO_USAGE } from '../protocol/usage.js';
 import { fitted, takesMedia } from './request.fitting.js';
+import { assertWrapper } from './wrapper-findings.js';
 
 export interface FallbackOptions {
   /**
@@ -20,14 +23,20 @@ const REFUSED = new Set([400, 413, 422]);
  * answer has reached the caller; behind that a failure is a failure. Images and files go to models that take them alone. An event `model` says who
  * answers. A silent model holds the others up: give each a `timeoutMs` below `limits.modelIdleMs`.
  *
- * Throws a `ConfigurationError` for an empty list, and the last model's failure where none has answered.
+ * Throws a `ConfigurationError` for an empty list, for what is no model and for options that cannot be, and the last model's failure where none has answered.
  */
 export function fallback(models: readonly LanguageModel[], options: FallbackOptions = {}): LanguageModel {
+  const given: unknown = models;
+  if (!Array.isArray(given))
+    throw new ConfigurationError([{ at: 'fallback', problem: 'Its models are no list.', remedy: 'Write fallback([one, other]).' }]);
+  assertWrapper('fallback', models, options, OPTIONS);
   const [first] = models;
   if (first === undefined)
     throw new ConfigurationError([{ at: 'fallback([])', problem: 'There is no model.', remedy: 'Name at least one.' }]);
   return new FallbackModel(first, models, options.when ?? isNoFaultOfTheRequest);
 }
+
+const OPTIONS: OptionValues<FallbackOptions> = { when: FUNCTION };
 
 class FallbackModel extends LanguageModel {
   readonly provider: string;

@@ -2,18 +2,21 @@ import { ConfigurationError } from '../protocol/errors.js';
 import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '../protocol/language-model.js';
 import type { Usage } from '../protocol/usage.js';
 import { priceFindings, priceOf, type ModelPrice, type ModelPrices } from './model-prices.js';
+import { assertWrapper } from './wrapper-findings.js';
 
 /**
  * Reckons what each answer of a model cost, in `usage.costUsd`, where the provider does not say so itself. A module does this for all its models:
  * `ToolLoopModule.forRoot({ prices })`, whose prices fill what a model's own leave open. Throws a `ConfigurationError` for prices that are none.
  */
 export function priced(model: LanguageModel, prices: ModelPrices): LanguageModel {
+  assertWrapper('priced', [model], {}, {});
   const findings = priceFindings(prices, 'priced()');
   if (findings.length > 0) throw new ConfigurationError(findings);
   return new PricedModel(model, prices);
 }
 
-class PricedModel extends LanguageModel {
+/** A model whose answers have a cost. */
+export class PricedModel extends LanguageModel {
   readonly provider: string;
   readonly modelId: string;
   override readonly capabilities: ModelCapabilities;

@@ -1,17 +1,18 @@
-import { ConfigurationError, type Finding } from '../protocol/errors.js';
+import { ABOVE_ZERO } from '../findings/option-values.js';
+import type { OptionValues } from '../findings/option-findings.js';
 import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '../protocol/language-model.js';
 import { RateLimiter, type RateLimits } from './rate.limiter.js';
+import { assertWrapper } from './wrapper-findings.js';
 
 /**
  * Keeps what is asked of a model below the rates its provider allows, for all runs of this process together: `rateLimited(openai('gpt-5'), {
  * requestsPerMinute: 500, concurrent: 20 })`. Requests wait in the order in which they came; an aborted one leaves the queue. Where the queue is full, a
  * request fails at once with a retryable `ModelError`. A wait counts as silence of the model (`limits.modelIdleMs`).
  *
- * Throws a `ConfigurationError` for a limit that is no positive number.
+ * Throws a `ConfigurationError` for a limit that does not exist or is no positive number.
  */
 export function rateLimited(model: LanguageModel, limits: RateLimits): LanguageModel {
-  const findings = limitFindings(limits);
-  if (findings.length > 0) throw new ConfigurationError(findings);
+  assertWrapper('rateLimited', [model], limits, LIMITS);
   return new RateLimitedModel(model, new RateLimiter(limits, `${model.provider}/${model.modelId}`));
 }
 
@@ -42,10 +43,9 @@ class RateLimitedModel extends LanguageModel {
   }
 }
 
-function limitFindings(limits: RateLimits): readonly Finding[] {
-  return Object.entries(limits).flatMap(([name, value]: [string, unknown]) =>
-    typeof value === 'number' && value > 0
-      ? []
-      : [{ at: 'rateLimited', problem: `"${name}" is ${String(value)}.`, remedy: 'Give a number above 0, or leave it out.' }],
-  );
-}
+const LIMITS: OptionValues<RateLimits> = {
+  requestsPerMinute: ABOVE_ZERO,
+  tokensPerMinute: ABOVE_ZERO,
+  concurrent: ABOVE_ZERO,
+  queue: ABOVE_ZERO,
+};

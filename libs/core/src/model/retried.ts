@@ -1,8 +1,11 @@
+import { WHOLE_ABOVE_ZERO, type OptionValue } from '../findings/option-values.js';
+import type { OptionValues } from '../findings/option-findings.js';
 import { ModelError } from '../protocol/errors.js';
 import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '../protocol/language-model.js';
 import { Attempt, usageOf } from './attempt.js';
 import { NO_USAGE } from '../protocol/usage.js';
 import { pause } from './waiting.js';
+import { assertWrapper } from './wrapper-findings.js';
 
 export interface RetryOptions {
   /** How often the model is asked in all. @default 3 */
@@ -17,8 +20,11 @@ export interface RetryOptions {
  * Asks a model again where its answer failed before anything of it was shown, and the failure may pass. The SDKs do the same until an answer begins;
  * this covers what they do not see: an overload told of inside the stream, a connection that breaks before the first word, and models of your own. Waits
  * as long as the provider asks for (`Retry-After`), else with a growing back-off.
+ *
+ * Throws a `ConfigurationError` for an option that does not exist or cannot be.
  */
 export function retried(model: LanguageModel, options: RetryOptions = {}): LanguageModel {
+  assertWrapper('retried', [model], options, OPTIONS);
   return new RetriedModel(model, options);
 }
 
@@ -64,3 +70,11 @@ class RetriedModel extends LanguageModel {
     return Math.min(longestWaitMs, firstWaitMs * 2 ** (count - 1)) * (0.5 + Math.random() / 2);
   }
 }
+
+/** Node's timers know no longer wait. */
+const WAIT_MS: OptionValue = {
+  wanted: `milliseconds, from 0 to ${2 ** 31 - 1}`,
+  accept: (value) => typeof value === 'number' && value >= 0 && value < 2 ** 31,
+};
+
+const OPTIONS: OptionValues<RetryOptions> = { attempts: WHOLE_ABOVE_ZERO, firstWaitMs: WAIT_MS, longestWaitMs: WAIT_MS };

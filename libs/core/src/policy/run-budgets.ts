@@ -1,5 +1,5 @@
 import type { JsonObject } from '../protocol/json.js';
-import type { PolicyCall, PolicySubject, RunBudget } from '../protocol/policy.js';
+import type { PolicyCall, PolicySubject, RunBudget, RunSpending } from '../protocol/policy.js';
 import { covers, type Ruling } from './grants.js';
 
 /** The first budget that this call would go beyond. */
@@ -15,19 +15,23 @@ export function budgetRuling(budgets: readonly RunBudget[], subject: PolicySubje
   return asking;
 }
 
+/** Written so that a total which is no number goes beyond as well. */
 function exceededBy({ tools, calls, sum, tokens, usd }: RunBudget, { args, spent }: PolicyCall): string | undefined {
   const earlier = spent.calls.filter((one) => covers(tools, { declaredId: one.declaredId, origin: { source: '', trusted: one.trusted } }));
-  if (calls !== undefined && earlier.length >= calls) return `A run may make ${calls} such calls, and they are used up.`;
+  if (calls !== undefined && !(earlier.length < calls)) return `A run may make ${calls} such calls, and they are used up.`;
   if (sum) {
     const amount = numberAt(args, sum.argument);
     const total = earlier.reduce((before, one) => before + numberAt(one.args, sum.argument), amount);
-    // Written so that a total which is no number goes beyond as well.
     // The total is not told: the argument may be one that nobody may see.
     if (!(total <= sum.most)) return `The sum over ${sum.argument} would go beyond ${sum.most}, which a run may reach.`;
   }
-  if (tokens !== undefined && spent.tokens > tokens) return `The run has used ${spent.tokens} tokens, and may use ${tokens}.`;
-  if (usd !== undefined && spent.usd > usd) return `The run has cost ${spent.usd} USD, and may cost ${usd}.`;
-  return undefined;
+  if (tokens !== undefined && !(spent.tokens <= tokens)) return `The run has used ${spent.tokens} tokens, and may use ${tokens}.`;
+  return usd === undefined ? undefined : costBeyond(usd, spent);
+}
+
+function costBeyond(most: number, { usd, hasUnknownCost }: RunSpending): string | undefined {
+  if (hasUnknownCost) return `What the run has cost is not known, and it may cost ${most} USD.`;
+  return usd <= most ? undefined : `The run has cost ${usd} USD, and may cost ${most}.`;
 }
 
 /** Absolute: a negative amount would make room for more. What is no number counts as nothing. */

@@ -5,6 +5,7 @@ export class SpendingLedger implements RunSpending {
   readonly calls: RunSpending['calls'][number][];
   tokens = 0;
   usd = 0;
+  hasUnknownCost = false;
 
   constructor(calls: RunSpending['calls'] = []) {
     this.calls = [...calls];

@@ -57,7 +57,7 @@ export interface RunBudget {
   readonly sum?: { readonly argument: string; readonly most: number };
   /** Input and output tokens of the run so far. */
   readonly tokens?: number;
-  /** Cost of the run's model calls so far, where the model reports it. */
+  /** Cost of the run's model calls so far. Where a model reports none and has no price (`prices`), nobody knows it, and the call goes beyond. */
   readonly usd?: number;
   /** What happens to the call that goes beyond. @default 'deny' */
   readonly beyond?: 'deny' | 'ask';
@@ -164,6 +164,8 @@ export interface RunSpending {
   readonly calls: readonly { readonly declaredId: string; readonly trusted: boolean; readonly args: JsonObject }[];
   readonly tokens: number;
   readonly usd: number;
+  /** Set where a model has answered whose answer has no cost: then `usd` is less than it was. */
+  readonly hasUnknownCost?: boolean;
 }
 
 /**

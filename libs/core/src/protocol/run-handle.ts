@@ -9,9 +9,12 @@ import type { LoopResult } from './loop-result.js';
  */
 export interface RunHandle<Output = unknown> extends AsyncIterable<LoopEvent> {
   readonly runId: string;
-  /** Cold, one subscriber: a second subscribe throws. After `run-start` it never errors; failures are a `run-end`. */
+  /** Cold, one subscriber: a second subscribe throws. After `run-start` it never errors; failures are a `run-end`. It errors where a run that waited cannot be taken up. */
   readonly events$: Observable<LoopEvent>;
-  /** Rejects with a `RunError`, which carries the partial result, when the run ends in `error` or `aborted`. */
+  /**
+   * Rejects with a `RunError`, which carries the partial result, when the run ends in `error` or `aborted`; with an `InvalidRequestError` (`unknown_run`) for a run
+   * that waited, and that somebody else has resumed.
+   */
   readonly result: Promise<LoopResult<Output>>;
   /** Gives the model another user message before its next answer. Throws when the run has ended, or goes on elsewhere. That of a durable run is kept at once. */
   addInput(message: string): void;

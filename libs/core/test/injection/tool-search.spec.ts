@@ -233,7 +233,7 @@ describe('tool search', () => {
 
   it('does not start beside a tool that has its name, or with a `most` that is none', async () => {
     await expect(openShop(new ScriptedModel([]), { tools: [toolOf('tools__search', 'Mine.')] })).rejects.toThrow(/tools__search/);
-    expect(() => toolSearch({ most: 0 })).toThrow(/`most` is 0/);
+    expect(() => toolSearch({ most: 0 })).toThrow(/"most" is 0/);
   });
 });
 

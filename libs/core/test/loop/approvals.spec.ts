@@ -221,6 +221,9 @@ describe('invariant 12: a forged client', () => {
     const both = await Promise.all([loop.resume(first.runId, request()), loop.resume(first.runId, request())]);
     const ends = await Promise.allSettled(both.map(({ result }) => result));
     expect(ends.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
+    expect(ends.find(({ status }) => status === 'rejected')).toMatchObject({
+      reason: { name: 'InvalidRequestError', code: 'unknown_run' },
+    });
     expect(done).toEqual(['w']);
   });
 

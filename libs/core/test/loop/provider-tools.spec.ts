@@ -55,6 +55,18 @@ describe('a citation', () => {
     expect(JSON.parse(JSON.stringify(result))).toMatchObject({ citations: [CITATION] });
   });
 
+  it.each(['javascript:alert(1)', 'JAVASCRIPT:alert(1)', 'data:text/html,x', 'file:///etc/passwd', '//evil.example', '/local', '', 5, {}])(
+    'has no address but one of the web, whatever model says it: %j',
+    async (url) => {
+      const said = [{ url, title: 'Tea' }, { url }].map((citation): ModelEvent => ({ type: 'citation', citation: citation as Citation }));
+      const model = new ScriptedModel([events([{ type: 'text-delta', text: 'Tea.' }, ...said, { type: 'finish', reason: 'stop' }])]);
+      const { events: seen, result } = await play(await openShop(model), ask());
+      expect(result.citations).toEqual([{ title: 'Tea' }]);
+      expect(seen.filter(({ type }) => type === 'citation')).toMatchObject([{ citation: { title: 'Tea' } }]);
+      expect(JSON.stringify(seen)).not.toContain('"url"');
+    },
+  );
+
   it('belongs to the answer it came with: the result has those of the last', async () => {
     const first: ModelEvent[] = [{ type: 'citation', citation: CITATION }];
     const both = {

@@ -77,6 +77,7 @@ class HistoryQuestions {
 
   private async count(usage: Usage): Promise<void> {
     this.total = addUsage(this.total, usage);
+    this.live.use.heard(usage);
     await this.live.emit({ type: 'usage', step: this.state.step, usage, total: this.total });
   }
 }
