@@ -3,7 +3,7 @@ import { RunElsewhereError, tool, type LanguageModel, type LoopEvent } from '@to
 import { call, calls, expectTranscriptValid, text } from '@toolloop/testing';
 import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
 import { DeskProcess, asking, type ProcessOptions, type World } from './fixtures/desk.process.js';
-import { alice, bob, dying, never, quick, scripted, until } from './fixtures/durable-runs.js';
+import { alice, bob, carl, dying, never, quick, scripted, until } from './fixtures/durable-runs.js';
 
 const look = (key: string) => call('desk__look', { key });
 const act = (key: string) => call('desk__act', { key });
@@ -273,12 +273,15 @@ export function runsSuite(
         const desk = await start(world, scripted(text('Done.')));
         const runId = await desk.runs.start(alice);
         await until(desk, runId, 'ended');
-        await expect(desk.runs.get(runId, bob)).rejects.toMatchObject({ code: 'unknown_run' });
-        await expect(desk.runs.get(runId, { ...alice, tenant: 'globex' })).rejects.toMatchObject({ code: 'unknown_run' });
-        await expect(desk.runs.cancel(runId, bob)).rejects.toMatchObject({ code: 'unknown_run' });
-        await expect(desk.runs.fork(runId, 0, bob)).rejects.toMatchObject({ code: 'unknown_run' });
-        await expect(lastValueFrom(desk.runs.watch(runId, bob))).rejects.toMatchObject({ code: 'unknown_run' });
-        expect(await desk.runs.list(bob)).toEqual([]);
+        const unknown = { code: 'unknown_run' };
+        for (const other of [bob, carl, { ...alice, tenant: 'globex' }]) {
+          await expect(desk.runs.get(runId, other)).rejects.toMatchObject(unknown);
+          await expect(desk.runs.resume(runId, other)).rejects.toMatchObject(unknown);
+          await expect(desk.runs.cancel(runId, other)).rejects.toMatchObject(unknown);
+          await expect(desk.runs.fork(runId, 0, other)).rejects.toMatchObject(unknown);
+          await expect(lastValueFrom(desk.runs.watch(runId, other))).rejects.toMatchObject(unknown);
+          expect(await desk.runs.list(other)).toEqual([]);
+        }
         expect((await desk.runs.list(alice))[0]).toMatchObject({ runId, status: 'ended' });
       });
 
