@@ -260,10 +260,14 @@ export function runsSuite(
         const handle = desk.loop.open({ ...alice, durable: true });
         await handle.result;
         await until(desk, handle.runId, 'waiting');
+        const [request] = await desk.approvals.list(alice);
         await desk.runs.cancel(handle.runId, alice, 'Never mind.');
         await until(desk, handle.runId, 'ended');
         expect((await eventsOf(desk, handle.runId)).at(-1)).toMatchObject({ type: 'run-end', finishReason: 'aborted' });
         expect(world.effects).toEqual([]);
+        while ((await desk.approvals.list(alice)).length > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+        const decision = { approvalId: request?.approvalId ?? '', decision: 'approve' } as const;
+        await expect(desk.approvals.decide(decision, alice)).rejects.toMatchObject({ code: 'withdrawn' });
       });
     });
 

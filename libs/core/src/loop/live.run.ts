@@ -13,7 +13,6 @@ import { SpendingLedger } from '../policy/spending.ledger.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { InformationFlow } from '../protocol/policy.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
-import type { RunJournal } from '../protocol/run-journal.js';
 import type { Tool } from '../protocol/tool.js';
 import type { LoopHooks } from '../protocol/loop-request.js';
 import type { Message, MessageLabels } from '../protocol/message.js';

@@ -46,6 +46,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private running: Promise<LoopResult<Output>> | undefined;
   private hasEnded = false;
   private hasReader = false;
+  /** Whether somebody may still be asked for a yes to one of its calls. */
+  private mayHaveAsked: boolean;
 
   constructor(
     private readonly plan: RunPlan<Output>,
@@ -56,6 +58,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   ) {
     this.runId = plan.execution.run.runId;
     this.inputs = new RunInputs(resumed?.saved.inputs);
+    this.mayHaveAsked = resumed !== undefined;
     const onFailure = (cause: unknown): void => this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
     const sinks = [...services.sinks, ...(journal ? [journal.sink] : [])];
     this.outlet = new EventOutlet(this.runId, sinks, onFailure, lastSequence, () => journal?.isOurs ?? true);
@@ -193,6 +196,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const { conversation } = this.plan;
     if (last.pending && last.finish?.reason === 'waiting') return this.suspend(last, last.pending, { past, live });
     const state = last.pending ? withClosedStep(last, last.pending) : last;
+    this.mayHaveAsked ||= last.pending !== undefined;
     const hasAnswer = state.messages.slice(past).some(({ role }) => role === 'assistant');
     return conversation && hasAnswer ? this.keep(conversation, labelledMessages(state.messages).slice(past), state) : state;
   }
@@ -239,6 +243,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const shown = { ...(state.output && { output: state.output.json }), ...(error && { error }), ...(finishDetail && { finishDetail }) };
     await this.emit({ type: 'run-end', finishReason, text, steps, usage, ...shown });
     if (this.isElsewhere) return this.leave(); // its end was refused
+    if (finishReason !== 'waiting' && this.mayHaveAsked) await this.services.suspended.askNobody(this.plan.execution.run);
     this.hasEnded = true;
     this.outlet.end();
     return finishReason === 'error' || finishReason === 'aborted' ? this.reject(state, result) : result;

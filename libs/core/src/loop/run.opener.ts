@@ -13,6 +13,7 @@ import { fromRunEntries } from './from-run-entries.js';
 import { LoopRun } from './loop.run.js';
 import { RunPreparation, type ListingRequest } from './run.preparation.js';
 import { RunServices } from './run.services.js';
+import type { RunOwner } from './suspended.runs.js';
 
 /** A run that is kept, and how far it came. */
 export interface KeptRun {
@@ -78,6 +79,11 @@ export class RunOpener {
       'invalid_request',
       'What goes on without a request needs somebody who knows its actors: provide a class that extends ActorDirectory, in any module.',
     );
+  }
+
+  /** Withdraws what a run asked for that ended without being opened. */
+  askNobody(run: Pick<RunOwner, 'runId' | 'tenant'>): Promise<void> {
+    return this.services.suspended.askNobody(run);
   }
 
   private durableRuns(): DurableRuns {

@@ -148,6 +148,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
       error: { code: 'internal', message, correlationId },
     };
     await this.store.write(hold, { entries: [], events: [end], ending: { status: 'ended', finishReason: 'error' } });
+    await this.runs.askNobody(record);
   }
 
   private track(run: OpenRun): void {
