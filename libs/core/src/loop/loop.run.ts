@@ -23,6 +23,7 @@ import { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
 import type { RunParts } from './run.services.js';
 import { remainsOf, resumedState, savedRun, type SavedPlace } from './saved-run.js';
+import { startEvent } from './start-event.js';
 import type { ResumedRun } from './suspended.runs.js';
 
 /** A store that has not kept a conversation by then fails: it must not keep a run from ending. */
@@ -137,7 +138,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const toolset = listed instanceof Promise ? await listed : listed;
     const first = this.resumed ? resumedState(this.resumed, toolset) : firstState(toolset);
     const taken = this.isTaken ? await this.taken(first).catch((error: unknown) => this.refuse(error, outer)) : undefined;
-    await this.emit(this.startEvent(toolset));
+    await this.emit(startEvent(this.plan, toolset));
     const state = await this.drive(first, taken ?? this.instructed).catch((error: unknown) => this.failed(first, error));
     return this.end(state, outer);
   }
@@ -290,18 +291,5 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const { toolset, strictListing, execution } = this.plan;
     if (!strictListing) return toolset;
     return strictlyListed(toolset, { ...execution, signal: this.interruption.signal }).catch(() => Toolset.of([]));
-  }
-
-  private startEvent(toolset: Toolset): LoopEventBody {
-    const { model, conversation, execution, within } = this.plan;
-    const tools = toolset.specs.map(({ id }) => id);
-    return {
-      type: 'run-start',
-      requestId: execution.requestId,
-      ...(conversation && { conversationId: conversation.conversationId }),
-      model: model.modelId,
-      tools,
-      ...(within && { within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId, tool: within.tool } }),
-    };
   }
 }
