@@ -15,7 +15,7 @@ import { addOnce, runIdFor } from './added-once.js';
 import { toDurableRequest } from './durable-request.js';
 import { fromDurableRequest } from './from-plain-json.js';
 import { KeptJournal } from './kept.journal.js';
-import { DEFAULT_RUN_OPTIONS, type RunOptions } from './run.options.js';
+import { runOptionsOf, type RunOptions } from './run.options.js';
 import { RunStore, type HeldRun, type NewRun, type RunHold } from './run-store.js';
 
 /** Injects the `RunOptions`. */
@@ -46,7 +46,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     @Inject(RUN_OPTIONS) options: RunOptions,
   ) {
     super();
-    this.options = { ...DEFAULT_RUN_OPTIONS, ...options };
+    this.options = runOptionsOf(options);
   }
 
   async onApplicationBootstrap(): Promise<void> {
