@@ -3,7 +3,7 @@ import { RunElsewhereError, tool, type LanguageModel, type LoopEvent } from '@to
 import { call, calls, expectTranscriptValid, text } from '@toolloop/testing';
 import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
 import { DeskProcess, asking, type ProcessOptions, type World } from './fixtures/desk.process.js';
-import { alice, bob, carl, dying, never, quick, scripted, until } from './fixtures/durable-runs.js';
+import { alice, bob, carl, dying, idle, never, quick, scripted, until } from './fixtures/durable-runs.js';
 
 const look = (key: string) => call('desk__look', { key });
 const act = (key: string) => call('desk__act', { key });
@@ -183,12 +183,21 @@ export function runsSuite(
 
       it('acts for its actor as they are now, and ends where they are gone', async () => {
         const world = newWorld();
-        const opener = await start(world, scripted(), { options: { concurrency: 0 } });
         const gone = { ...alice, actor: { id: 'gone-alice', tenant: 'acme' } };
-        const runId = await opener.runs.start(gone);
+        const [runId, kept] = [`gone ${name}`, await open()];
+        await kept.runs.add({ runId, tenant: 'acme', actorId: 'gone-alice', loop: undefined, request: { prompt: 'Go on.' } }, 'queued');
         const other = await start(world, scripted());
         await until(other, runId, 'ended', gone);
-        expect(await other.runs.get(runId, gone)).toMatchObject({ finishReason: 'error' });
+        const events = await lastValueFrom(other.runs.watch(runId, gone).pipe(toArray()));
+        expect(events).toMatchObject([{ type: 'run-end', finishReason: 'error', error: { code: 'cannot_continue' } }]);
+        await kept.close();
+      });
+
+      it('is not even started for an actor whom nobody knows', async () => {
+        const desk = await start(newWorld(), scripted(), { options: idle });
+        const unknown = { ...alice, actor: { id: 'gone-carl', tenant: 'acme' } };
+        await expect(desk.runs.start(unknown)).rejects.toMatchObject({ code: 'unknown_actor' });
+        expect(await desk.runs.list(unknown)).toEqual([]);
       });
     });
 
@@ -196,10 +205,11 @@ export function runsSuite(
       it('goes on later', async () => {
         const world = newWorld();
         const opener = await start(world, scripted(), { options: { concurrency: 0 } });
-        const runId = await opener.runs.start({ ...alice, actor: { id: 'away-alice', tenant: 'acme' } });
+        const away = { ...alice, actor: { id: 'away-alice', tenant: 'acme' } };
+        const runId = await opener.runs.start(away);
         const desk = await start(world, scripted(text('Done.')));
-        await until(desk, runId, 'ended', { ...alice, actor: { id: 'away-alice', tenant: 'acme' } });
-        expect(await desk.runs.list({ ...alice, actor: { id: 'away-alice', tenant: 'acme' } })).toMatchObject([{ finishReason: 'stop' }]);
+        await until(desk, runId, 'ended', away);
+        expect(await desk.runs.list(away)).toMatchObject([{ finishReason: 'stop' }]);
       });
     });
 

@@ -64,11 +64,21 @@ export class RunOpener {
     );
   }
 
-  /** Who acts for a run that goes on without a request, as they are now. Throws `InvalidRequestError` where nobody knows them. */
+  /** Who acts for a run that goes on without a request, as they are now. Throws `InvalidRequestError` (`unknown_actor`) where nobody knows them. */
   async actorOf(actorId: string, tenant: string): Promise<unknown> {
     const actor = await this.directory.find(actorId, tenant);
     if (actor !== undefined) return actor;
-    throw new InvalidRequestError('invalid_request', 'The actor of the run is not there any more.');
+    throw new InvalidRequestError('unknown_actor', 'The ActorDirectory does not know the actor of the run, so nobody could go on with it.');
+  }
+
+  /** The loops all of whose runs are durable, unless a request says otherwise. */
+  get durableLoops(): readonly string[] {
+    const loops = this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.entries(options.loops ?? {}));
+    return loops.filter(([, { durable }]) => durable).map(([name]) => name);
+  }
+
+  get hasDirectory(): boolean {
+    return this.explorer.instancesOf(ActorDirectory).length > 0;
   }
 
   /** Throws `InvalidRequestError` where there is none. */
