@@ -23,7 +23,7 @@ export { AuditError, AuditStore } from './protocol/audit.js';
 export type { AuditEntry, AuditEvent, AuditEvidence, AuditHead, AuditStamp, AuditSubject, SignedAuditHead } from './protocol/audit.js';
 export { CallJournal } from './protocol/call-journal.js';
 export { CallTransactions } from './protocol/call-transactions.js';
-export type { JournalClaim, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
+export type { JournalClaim, JournalHold, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
 export type { Citation } from './protocol/citation.js';
 export { isWebAddress } from './protocol/web-address.js';
 export { ConversationStore } from './protocol/conversation-store.js';
@@ -149,6 +149,7 @@ export type {
   ArgumentProblem,
   Audience,
   EntityReference,
+  IdempotencyScope,
   InputReading,
   MeantCall,
   ProjectionObserver,
