@@ -21,6 +21,7 @@ const STATUS_OF_APPROVAL: Readonly<Record<ApprovalError['code'], number>> = {
   not_permitted: 403,
   already_decided: 409,
   expired: 409,
+  withdrawn: 409,
   invalid_decision: 400,
 };
 

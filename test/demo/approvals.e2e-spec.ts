@@ -215,12 +215,16 @@ describe('a run that waits', () => {
     expect(mailer.mails).toEqual([]);
   });
 
-  it('is resumed once, though it is asked for twice at once', async () => {
+  it('is resumed by one of six who ask at once, and the others are told so in the place of a stream', async () => {
     const { desk, runId, approvalId, mailer } = await waiting();
     await decided(desk, 'mia', approvalId);
-    const both = await Promise.all([1, 2].map(() => ask(desk, 'alice', {}, `/runs/${runId}/resume`)));
-    await Promise.all(both.map((response) => response.text()));
-    expect(both.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([200, 404]);
+    const answers = await Promise.all(Array.from({ length: 6 }, () => ask(desk, 'alice', {}, `/runs/${runId}/resume`)));
+    const bodies = await Promise.all(answers.map((answer) => answer.text()));
+    const won = bodies.filter((_, index) => answers[index]?.status === 200);
+    expect(won.map((body) => eventsIn(body).at(-1))).toMatchObject([{ type: 'run-end', finishReason: 'stop' }]);
+    const lost = bodies.filter((_, index) => answers[index]?.status !== 200);
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 404, 404, 404, 404, 404]);
+    expect(lost.map((body) => (JSON.parse(body) as { code: string }).code)).toEqual(Array(5).fill('unknown_run'));
     expect(mailer.mails).toHaveLength(1);
   });
 

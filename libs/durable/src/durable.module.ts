@@ -34,7 +34,11 @@ const OWN_PROVIDERS: readonly Provider[] = [
     useFactory: (database: Database, runs: RunStore, directives: SqlDirectiveStore) => new SqlStores(database, runs, directives),
   },
   { provide: ToolLoopStores, useExisting: SqlStores },
-  { provide: RUN_OPTIONS, inject: [DURABLE_OPTIONS], useFactory: ({ runs = {} }: DurableOptions) => runs },
+  {
+    provide: RUN_OPTIONS,
+    inject: [DURABLE_OPTIONS, Database], // which checks them
+    useFactory: ({ runs = {} }: DurableOptions) => runs,
+  },
   RunEngine,
   RunService,
   { provide: DurableHealth, inject: [Database], useFactory: (database: Database) => new DurableHealth(database) },

@@ -1,4 +1,5 @@
 import type { Finding } from '@toolloop/core';
+import { isObject, isWhole } from './option-shapes.js';
 import { runFindings, type RunOptions } from './runs/run.options.js';
 import { urlProblem } from './database/unreachable.js';
 
@@ -49,33 +50,68 @@ export interface MemoryOptions extends CommonOptions {
 /** Where everything is kept: one of the three. */
 export type DurableOptions = ServerOptions | FolderOptions | MemoryOptions;
 
-const KNOWN = new Set(['url', 'connections', 'dataDir', 'memory', 'template', 'retention', 'runs']);
-const KEPT = new Set(['approvals', 'calls', 'conversations', 'directives', 'runs', 'suspendedRuns']);
+const KNOWN: Readonly<Record<keyof ServerOptions | keyof FolderOptions | keyof MemoryOptions, true>> = {
+  url: true,
+  connections: true,
+  dataDir: true,
+  memory: true,
+  template: true,
+  retention: true,
+  runs: true,
+};
+const KEPT: Readonly<Record<keyof Retention, true>> = {
+  approvals: true,
+  calls: true,
+  conversations: true,
+  directives: true,
+  runs: true,
+  suspendedRuns: true,
+};
+/** A thousand years: more are further back than dates go. */
+const MOST_DAYS = 365_000;
 
-/** What is wrong with the options; an address is never quoted. */
-export function optionFindings(options: DurableOptions): Finding[] {
-  const said = ['url', 'dataDir', 'memory'].filter((name) => Object.hasOwn(options, name) && valueOf(options, name) !== undefined);
+/** What is wrong with the options, whatever they are; an address is never quoted. */
+export function optionFindings(options: unknown): Finding[] {
+  if (!isObject(options)) return [finding('', 'Its options are no object.', SAY_ONE)];
+  const said = ['url', 'dataDir', 'memory'].filter((name) => valueOf(options, name) !== undefined);
   return [
     ...(said.length === 1 ? [] : [finding('', `It says ${said.join(' and ') || 'nothing'} of where to keep things.`, SAY_ONE)]),
     ...unknownIn(options, KNOWN, ''),
     ...placeFindings(options),
-    ...retentionFindings(options.retention ?? {}),
-    ...runFindings(options.runs ?? {}),
+    ...withinFindings(options, 'retention', retentionFindings),
+    ...withinFindings(options, 'runs', runFindings),
   ];
 }
 
 const SAY_ONE = 'Give one of url (PostgreSQL), dataDir (a folder) and memory: true.';
 
-function placeFindings(options: DurableOptions): Finding[] {
-  const [url, dataDir, memory, connections] = ['url', 'dataDir', 'memory', 'connections'].map((name) => valueOf(options, name));
-  return [
-    ...(url === undefined ? [] : urlFindings(url)),
-    ...(dataDir === undefined || (typeof dataDir === 'string' && dataDir !== '')
+/** By the name of the option: what it takes, and what to do where it is something else. */
+const PLACES: Readonly<Record<string, (value: unknown) => Finding[]>> = {
+  url: urlFindings,
+  dataDir: (value) =>
+    typeof value === 'string' && value !== '' && !value.includes('\0')
       ? []
-      : [finding(' dataDir', 'It is no path.', 'Name a folder that this process may write to.')]),
-    ...(memory === undefined || memory === true ? [] : [finding(' memory', 'It is not true.', SAY_ONE)]),
-    ...(connections === undefined ? [] : connectionFindings(connections)),
-  ];
+      : [finding(' dataDir', 'It is no path.', 'Name a folder that this process may write to.')],
+  memory: (value) => (value === true ? [] : [finding(' memory', 'It is not true.', SAY_ONE)]),
+  connections: (value) =>
+    isWhole(value, 1)
+      ? []
+      : [finding(' connections', 'It is no whole number above 0.', 'Give the number of connections this process may open.')],
+  template: (value) =>
+    value instanceof Blob ? [] : [finding(' template', 'It is no Blob.', "Give what PGlite's dumpDataDir() gave, or leave it out.")],
+};
+
+/** Which place an option says something about. */
+const BELONGS_TO: Readonly<Record<string, string>> = { connections: 'url', template: 'memory' };
+
+function placeFindings(options: object): Finding[] {
+  const given = Object.entries(PLACES).filter(([name]) => valueOf(options, name) !== undefined);
+  const stray = given.flatMap(([name]) => {
+    const place = BELONGS_TO[name];
+    if (place === undefined || valueOf(options, place) !== undefined) return [];
+    return [finding(` ${name}`, `It says something about ${place}, which is not given.`, 'Leave it out.')];
+  });
+  return [...given.flatMap(([name, findingsOf]) => findingsOf(valueOf(options, name))), ...stray];
 }
 
 function urlFindings(url: unknown): Finding[] {
@@ -83,22 +119,29 @@ function urlFindings(url: unknown): Finding[] {
   return problem === undefined ? [] : [finding(' url', problem, 'Give postgres://user:password@host:5432/database, percent-encoded.')];
 }
 
-function connectionFindings(connections: unknown): Finding[] {
-  if (Number.isSafeInteger(connections) && Number(connections) > 0) return [];
-  return [finding(' connections', 'It is no whole number above 0.', 'Give the number of connections this process may open.')];
+function withinFindings(options: object, name: string, findingsOf: (value: object) => Finding[]): Finding[] {
+  const value = valueOf(options, name);
+  if (value === undefined) return [];
+  return isObject(value) ? findingsOf(value) : [finding(` ${name}`, 'It is no object.', 'Leave it out, or see its options in the README.')];
 }
 
-function retentionFindings(retention: Retention): Finding[] {
-  const wrong = Object.entries(retention).filter(([, days]) => days !== undefined && !(Number(days) > 0));
+function retentionFindings(retention: object): Finding[] {
+  const wrong = Object.entries(retention).filter(([name, days]) => name in KEPT && days !== undefined && !isDays(days));
   return [
     ...unknownIn(retention, KEPT, ' retention'),
-    ...wrong.map(([name]) => finding(` retention.${name}`, 'It is no number of days above 0.', 'Leave it out to keep things for ever.')),
+    ...wrong.map(([name]) =>
+      finding(` retention.${name}`, `It is no number of days above 0, and at most ${MOST_DAYS}.`, 'Leave it out to keep things for ever.'),
+    ),
   ];
 }
 
-function unknownIn(options: object, known: ReadonlySet<string>, at: string): Finding[] {
-  const unknown = Object.keys(options).filter((name) => !known.has(name));
-  return unknown.map((name) => finding(at, `There is no option "${name}".`, `There are ${[...known].join(', ')}.`));
+function isDays(value: unknown): boolean {
+  return typeof value === 'number' && value > 0 && value <= MOST_DAYS;
+}
+
+function unknownIn(options: object, known: Readonly<Record<string, true>>, at: string): Finding[] {
+  const unknown = Object.keys(options).filter((name) => !Object.hasOwn(known, name));
+  return unknown.map((name) => finding(at, `There is no option "${name}".`, `There are ${Object.keys(known).join(', ')}.`));
 }
 
 function valueOf(options: object, name: string): unknown {

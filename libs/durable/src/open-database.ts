@@ -5,6 +5,7 @@ import { PgliteDriver } from './database/pglite.driver.js';
 import { PostgresDriver } from './database/postgres.driver.js';
 import { unreachable } from './database/unreachable.js';
 import { optionFindings, type DurableOptions } from './durable.options.js';
+import { assertRights } from './granted-rights.js';
 import { migrate } from './migrations/migrate.js';
 
 /** Opens the database and brings its schema up to date. Throws `ConfigurationError` with what to do. */
@@ -13,6 +14,7 @@ export async function openDatabase(options: DurableOptions): Promise<Database> {
   if (findings.length > 0) throw new ConfigurationError(findings);
   const database = new Database(await driverFor(options));
   try {
+    if ('url' in options) await assertRights(database);
     await migrate(database);
     return database;
   } catch (error) {

@@ -210,10 +210,40 @@ describe('the module', () => {
       /no option "audit"[^]*retention\.calls: It is no number of days/,
     ],
     ['no connections', { url: 'postgres://localhost/a', connections: 0 }, /no whole number above 0/],
+    ['connections of what has none', { memory: true, connections: 3 }, /connections: It says something about url/],
+    ['a number for an address', { url: 5 }, /no address of the form postgres/],
+    ['a folder that no system can have', { dataDir: 'a\0b' }, /dataDir: It is no path/],
+    ['a template that is none', { memory: true, template: 'x' }, /template: It is no Blob/],
+    ['options that are none', { memory: true, runs: 5, retention: null }, /retention: It is no object[^]*runs: It is no object/],
+    [
+      'days that are none',
+      { memory: true, retention: { runs: true, calls: 'week', approvals: null, directives: '7', conversations: 1e300 } },
+      /5 problems[^]*retention\.runs:[^]*retention\.calls:[^]*retention\.approvals:[^]*retention\.directives:[^]*retention\.conversations:/,
+    ],
+    [
+      'numbers of runs that are none, all at once',
+      { memory: true, runs: { concurrency: null, heartbeatMs: 1e12, takeoverMs: '300', drainMs: true } },
+      /4 problems[^]*runs concurrency:[^]*runs heartbeatMs:.*\n.*from 1 to 2147483647[^]*runs takeoverMs:[^]*runs drainMs:/,
+    ],
+    ['half a run at once', { memory: true, runs: { concurrency: 1.5 } }, /runs concurrency: It is no number/],
+    [
+      'a run that is taken from a process that is well',
+      { memory: true, runs: { heartbeatMs: 20_000 } },
+      /less than two heartbeats of 20000/,
+    ],
+    ['an option of runs that does not exist', { memory: true, runs: { heartBeatMs: 5 } }, /no option "heartBeatMs"/],
   ])('refuses %s', async (_, options, message) => {
     const said = await saidAtStart(options);
     expect(said).toMatch(message);
     expect(said).not.toContain('s3cret');
+  });
+
+  it.each([undefined, null, 5])('refuses %s in the place of options', async (options) => {
+    const imports = [
+      DurableModule.forRootAsync({ useFactory: () => options as never }),
+      ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: ALLOW }),
+    ];
+    await expect(Test.createTestingModule({ imports }).compile()).rejects.toThrow(/DurableModule: Its options are no object/);
   });
 
   it('does not fall back to memory where the server does not answer, and never tells the password', async () => {

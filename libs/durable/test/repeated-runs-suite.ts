@@ -139,6 +139,15 @@ export function repeatedRunsSuite(name: string, open: World['open'], describe: (
         const ids = [await fork('a'), await fork('a'), await fork('b')];
         expect([ids[0] === ids[1], ids[1] === ids[2]]).toEqual([true, false]);
       });
+
+      it.each([undefined, 'own'])('is gone off from by one whose effects are its own (request id %s)', async (requestId) => {
+        const world = newWorld();
+        const desk = await start(world, scripted(act('a'), text('Done.'), act('a'), text('Done.')));
+        const runId = await desk.runs.start({ ...alice, ...(requestId !== undefined && { requestId: `${name} ${requestId}` }) });
+        await until(desk, runId, 'ended');
+        await until(desk, await desk.runs.fork(runId, 0, alice), 'ended');
+        expect(world.effects).toEqual(['acme a', 'acme a']);
+      });
     });
   });
 }

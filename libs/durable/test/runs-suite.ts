@@ -3,7 +3,7 @@ import { RunElsewhereError, tool, type LanguageModel, type LoopEvent } from '@to
 import { call, calls, expectTranscriptValid, text } from '@toolloop/testing';
 import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
 import { DeskProcess, asking, type ProcessOptions, type World } from './fixtures/desk.process.js';
-import { alice, bob, dying, never, quick, scripted, until } from './fixtures/durable-runs.js';
+import { alice, bob, carl, dying, idle, never, quick, scripted, until } from './fixtures/durable-runs.js';
 
 const look = (key: string) => call('desk__look', { key });
 const act = (key: string) => call('desk__act', { key });
@@ -183,12 +183,21 @@ export function runsSuite(
 
       it('acts for its actor as they are now, and ends where they are gone', async () => {
         const world = newWorld();
-        const opener = await start(world, scripted(), { options: { concurrency: 0 } });
         const gone = { ...alice, actor: { id: 'gone-alice', tenant: 'acme' } };
-        const runId = await opener.runs.start(gone);
+        const [runId, kept] = [`gone ${name}`, await open()];
+        await kept.runs.add({ runId, tenant: 'acme', actorId: 'gone-alice', loop: undefined, request: { prompt: 'Go on.' } }, 'queued');
         const other = await start(world, scripted());
         await until(other, runId, 'ended', gone);
-        expect(await other.runs.get(runId, gone)).toMatchObject({ finishReason: 'error' });
+        const events = await lastValueFrom(other.runs.watch(runId, gone).pipe(toArray()));
+        expect(events).toMatchObject([{ type: 'run-end', finishReason: 'error', error: { code: 'cannot_continue' } }]);
+        await kept.close();
+      });
+
+      it('is not even started for an actor whom nobody knows', async () => {
+        const desk = await start(newWorld(), scripted(), { options: idle });
+        const unknown = { ...alice, actor: { id: 'gone-carl', tenant: 'acme' } };
+        await expect(desk.runs.start(unknown)).rejects.toMatchObject({ code: 'unknown_actor' });
+        expect(await desk.runs.list(unknown)).toEqual([]);
       });
     });
 
@@ -196,10 +205,11 @@ export function runsSuite(
       it('goes on later', async () => {
         const world = newWorld();
         const opener = await start(world, scripted(), { options: { concurrency: 0 } });
-        const runId = await opener.runs.start({ ...alice, actor: { id: 'away-alice', tenant: 'acme' } });
+        const away = { ...alice, actor: { id: 'away-alice', tenant: 'acme' } };
+        const runId = await opener.runs.start(away);
         const desk = await start(world, scripted(text('Done.')));
-        await until(desk, runId, 'ended', { ...alice, actor: { id: 'away-alice', tenant: 'acme' } });
-        expect(await desk.runs.list({ ...alice, actor: { id: 'away-alice', tenant: 'acme' } })).toMatchObject([{ finishReason: 'stop' }]);
+        await until(desk, runId, 'ended', away);
+        expect(await desk.runs.list(away)).toMatchObject([{ finishReason: 'stop' }]);
       });
     });
 
@@ -260,10 +270,14 @@ export function runsSuite(
         const handle = desk.loop.open({ ...alice, durable: true });
         await handle.result;
         await until(desk, handle.runId, 'waiting');
+        const [request] = await desk.approvals.list(alice);
         await desk.runs.cancel(handle.runId, alice, 'Never mind.');
         await until(desk, handle.runId, 'ended');
         expect((await eventsOf(desk, handle.runId)).at(-1)).toMatchObject({ type: 'run-end', finishReason: 'aborted' });
         expect(world.effects).toEqual([]);
+        while ((await desk.approvals.list(alice)).length > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+        const decision = { approvalId: request?.approvalId ?? '', decision: 'approve' } as const;
+        await expect(desk.approvals.decide(decision, alice)).rejects.toMatchObject({ code: 'withdrawn' });
       });
     });
 
@@ -273,12 +287,15 @@ export function runsSuite(
         const desk = await start(world, scripted(text('Done.')));
         const runId = await desk.runs.start(alice);
         await until(desk, runId, 'ended');
-        await expect(desk.runs.get(runId, bob)).rejects.toMatchObject({ code: 'unknown_run' });
-        await expect(desk.runs.get(runId, { ...alice, tenant: 'globex' })).rejects.toMatchObject({ code: 'unknown_run' });
-        await expect(desk.runs.cancel(runId, bob)).rejects.toMatchObject({ code: 'unknown_run' });
-        await expect(desk.runs.fork(runId, 0, bob)).rejects.toMatchObject({ code: 'unknown_run' });
-        await expect(lastValueFrom(desk.runs.watch(runId, bob))).rejects.toMatchObject({ code: 'unknown_run' });
-        expect(await desk.runs.list(bob)).toEqual([]);
+        const unknown = { code: 'unknown_run' };
+        for (const other of [bob, carl, { ...alice, tenant: 'globex' }]) {
+          await expect(desk.runs.get(runId, other)).rejects.toMatchObject(unknown);
+          await expect(desk.runs.resume(runId, other)).rejects.toMatchObject(unknown);
+          await expect(desk.runs.cancel(runId, other)).rejects.toMatchObject(unknown);
+          await expect(desk.runs.fork(runId, 0, other)).rejects.toMatchObject(unknown);
+          await expect(lastValueFrom(desk.runs.watch(runId, other))).rejects.toMatchObject(unknown);
+          expect(await desk.runs.list(other)).toEqual([]);
+        }
         expect((await desk.runs.list(alice))[0]).toMatchObject({ runId, status: 'ended' });
       });
 

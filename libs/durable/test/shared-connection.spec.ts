@@ -247,6 +247,21 @@ onEachDatabase('a connection that a library shares', (open) => {
     await expect(inside((client) => Promise.resolve(client.query({ submit: () => undefined })))).rejects.toThrow(/read in pages/);
   });
 
+  it('refuses to end its part in a transaction nested in the one it began in', async () => {
+    await database.transaction(() =>
+      connected(async (client) => {
+        await client.query('begin');
+        await putOver(client, 'a');
+        await expect(database.transaction(() => client.query('commit'))).rejects.toThrow(/begins and ends in the same/);
+        await database.transaction(() => client.query(`set local role pg_read_all_data`));
+        await expect(database.transaction(() => putOver(client, 'b'))).rejects.toThrow(/permission denied/);
+        await client.query('commit');
+        await put('c');
+      }),
+    );
+    expect(await names()).toEqual(['a', 'c']);
+  });
+
   it('has the modes of a transaction outside of one', async () => {
     const level = await kysely
       .transaction()

@@ -83,12 +83,12 @@ export class ApprovalService<Actor = RegisteredActor> {
     const answer = { ...said, ...amended, decidedBy, decidedAt: new Date().toISOString() };
     await this.witness.decided(record, answer); // before it is taken: a decision that nobody can look up later is none
     const answered = await this.store.answer(decision.approvalId, answer);
-    if (!answered) throw ALREADY_DECIDED();
+    if (!answered) throw decidedAlready((await this.store.find(decision.approvalId))?.answer);
     return viewOf(answered);
   }
 
   private assertOpen(record: ApprovalRecord): void {
-    if (record.answer) throw ALREADY_DECIDED();
+    if (record.answer) throw decidedAlready(record.answer);
     if (isExpired(record)) throw new ApprovalError('expired', 'The approval has expired. The run has to ask again.');
   }
 
@@ -122,7 +122,10 @@ function viewOf({ request, createdAt, answer, isUsed }: ApprovalRecord): Approva
 /** The model reads it. */
 const MOST_REASON_CHARACTERS = 1_000;
 
-const ALREADY_DECIDED = (): ApprovalError => new ApprovalError('already_decided', 'Somebody has decided already.');
+function decidedAlready(answer: ApprovalAnswer | undefined): ApprovalError {
+  if (!answer?.isWithdrawn) return new ApprovalError('already_decided', 'Somebody has decided already.');
+  return new ApprovalError('withdrawn', 'The run that asked for it has ended, so there is nothing to decide any more.');
+}
 
 /** What a client may say. Throws `ApprovalError` for what is no decision. */
 function verdictOf({ decision, reason }: ApprovalDecision): Pick<ApprovalAnswer, 'decision' | 'reason'> {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { isExpired } from '../approval/approval.service.js';
+import { withdrawApproval } from '../approval/withdrawn-approvals.js';
 import {
   ApprovalStore,
   type ApprovalAnswer,
@@ -163,18 +164,12 @@ export class ApprovalGate {
       await untilAborted(this.store.answered(approvalId, link.signal), link.signal);
       return undefined;
     } catch (error) {
-      if (scope.signal.aborted) await this.withdraw(approvalId);
+      if (scope.signal.aborted) await withdrawApproval(this.store, approvalId);
       if (scope.signal.aborted || !link.signal.aborted) throw error;
       throw CallFailure.of('approval_denied', 'Nobody approved the call in time, so it was not made.');
     } finally {
       link.release();
     }
-  }
-
-  /** A run that has ended wants no answer any more. */
-  private async withdraw(approvalId: string): Promise<void> {
-    const decidedAt = new Date().toISOString();
-    await this.store.answer(approvalId, { decision: 'deny', reason: 'The run has ended.', decidedBy: 'the run', decidedAt });
   }
 
   /** An approval is used once, and in time. */

@@ -14,6 +14,9 @@ type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state' | 'counts'>;
 /** What a run and its sub-runs have in common: whoever wrote the handles last, wrote all of them; each wrote what of the calls nobody had written. */
 type SharedParts = Pick<SavedRun, 'spent'> & Partial<Pick<SavedRun, 'handles' | 'hasUnknownCost'>>;
 
+/** What became of a call, with what it counts for. */
+type SavedCall = SavedOutcome & Partial<Pick<SavedRun, 'spent'>>;
+
 type PendingRun = NonNullable<SavedRun['pending']>;
 type BegunRun = NonNullable<PendingRun['begun']>[number];
 
@@ -45,7 +48,7 @@ class RunReading {
     const within = fromSubRunEntry(entry);
     if (within) this.takeInner(within);
     else if (entry.key.startsWith('input:')) this.inputs.set(Number(entry.key.slice('input:'.length)), entry.value['content'] as string);
-    else if (entry.key.startsWith('tool:')) this.takeOutcome(entry.value as unknown as SavedOutcome);
+    else if (entry.key.startsWith('tool:')) this.takeOutcome(entry.value as unknown as SavedCall);
     else if (!entry.key.startsWith('end:')) this.takeState(entry.value as unknown as SavedPart); // nothing goes on from there
     this.shared = sharedOn(this.shared, entry);
   }
@@ -75,7 +78,7 @@ class RunReading {
   }
 
   /** A call that waited may have been made since. */
-  private takeOutcome(outcome: SavedOutcome): void {
+  private takeOutcome({ spent: _shared, ...outcome }: SavedCall): void {
     if (!this.run?.pending) return;
     const { pending } = this.run;
     const others = pending.outcomes.filter(({ record }) => record.toolCallId !== outcome.record.toolCallId);

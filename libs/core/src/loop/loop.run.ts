@@ -23,6 +23,7 @@ import { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
 import type { RunParts } from './run.services.js';
 import { remainsOf, resumedState, savedRun, type SavedPlace } from './saved-run.js';
+import { startEvent } from './start-event.js';
 import type { ResumedRun } from './suspended.runs.js';
 
 /** A store that has not kept a conversation by then fails: it must not keep a run from ending. */
@@ -46,6 +47,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private running: Promise<LoopResult<Output>> | undefined;
   private hasEnded = false;
   private hasReader = false;
+  /** Whether somebody may still be asked for a yes to one of its calls. */
+  private mayHaveAsked: boolean;
 
   constructor(
     private readonly plan: RunPlan<Output>,
@@ -56,6 +59,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   ) {
     this.runId = plan.execution.run.runId;
     this.inputs = new RunInputs(resumed?.saved.inputs);
+    this.mayHaveAsked = resumed !== undefined;
     const onFailure = (cause: unknown): void => this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
     const sinks = [...services.sinks, ...(journal ? [journal.sink] : [])];
     this.outlet = new EventOutlet(this.runId, sinks, onFailure, lastSequence, () => journal?.isOurs ?? true);
@@ -132,7 +136,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const toolset = listed instanceof Promise ? await listed : listed;
     const first = this.resumed ? resumedState(this.resumed, toolset) : firstState(toolset);
     const taken = this.isTaken ? await this.taken(first).catch((error: unknown) => this.refuse(error, outer)) : undefined;
-    await this.emit(this.startEvent(toolset));
+    await this.emit(startEvent(this.plan, toolset));
     const state = await this.drive(first, taken ?? this.instructed).catch((error: unknown) => this.failed(first, error));
     return this.end(state, outer);
   }
@@ -190,6 +194,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const { conversation } = this.plan;
     if (last.pending && last.finish?.reason === 'waiting') return this.suspend(last, last.pending, { past, live });
     const state = last.pending ? withClosedStep(last, last.pending) : last;
+    this.mayHaveAsked ||= last.pending !== undefined;
     const hasAnswer = state.messages.slice(past).some(({ role }) => role === 'assistant');
     return conversation && hasAnswer ? this.keep(conversation, labelledMessages(state.messages).slice(past), state) : state;
   }
@@ -236,6 +241,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const shown = { ...(state.output && { output: state.output.json }), ...(error && { error }), ...(finishDetail && { finishDetail }) };
     await this.emit({ type: 'run-end', finishReason, text, steps, usage, ...shown });
     if (this.isElsewhere) return this.leave(); // its end was refused
+    if (finishReason !== 'waiting' && this.mayHaveAsked) await this.services.suspended.askNobody(this.plan.execution.run);
     this.hasEnded = true;
     this.outlet.end();
     return finishReason === 'error' || finishReason === 'aborted' ? this.reject(state, result) : result;
@@ -282,18 +288,5 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const { toolset, strictListing, execution } = this.plan;
     if (!strictListing) return toolset;
     return strictlyListed(toolset, { ...execution, signal: this.interruption.signal }).catch(() => Toolset.of([]));
-  }
-
-  private startEvent(toolset: Toolset): LoopEventBody {
-    const { model, conversation, execution, within } = this.plan;
-    const tools = toolset.specs.map(({ id }) => id);
-    return {
-      type: 'run-start',
-      requestId: execution.requestId,
-      ...(conversation && { conversationId: conversation.conversationId }),
-      model: model.modelId,
-      tools,
-      ...(within && { within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId, tool: within.tool } }),
-    };
   }
 }

@@ -13,6 +13,7 @@ import { fromRunEntries } from './from-run-entries.js';
 import { LoopRun } from './loop.run.js';
 import { RunPreparation, type ListingRequest } from './run.preparation.js';
 import { RunServices } from './run.services.js';
+import type { RunOwner } from './suspended.runs.js';
 
 /** A run that is kept, and how far it came. */
 export interface KeptRun {
@@ -63,11 +64,21 @@ export class RunOpener {
     );
   }
 
-  /** Who acts for a run that goes on without a request, as they are now. Throws `InvalidRequestError` where nobody knows them. */
+  /** Who acts for a run that goes on without a request, as they are now. Throws `InvalidRequestError` (`unknown_actor`) where nobody knows them. */
   async actorOf(actorId: string, tenant: string): Promise<unknown> {
     const actor = await this.directory.find(actorId, tenant);
     if (actor !== undefined) return actor;
-    throw new InvalidRequestError('invalid_request', 'The actor of the run is not there any more.');
+    throw new InvalidRequestError('unknown_actor', 'The ActorDirectory does not know the actor of the run, so nobody could go on with it.');
+  }
+
+  /** The loops all of whose runs are durable, unless a request says otherwise. */
+  get durableLoops(): readonly string[] {
+    const loops = this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.entries(options.loops ?? {}));
+    return loops.filter(([, { durable }]) => durable).map(([name]) => name);
+  }
+
+  get hasDirectory(): boolean {
+    return this.explorer.instancesOf(ActorDirectory).length > 0;
   }
 
   /** Throws `InvalidRequestError` where there is none. */
@@ -78,6 +89,11 @@ export class RunOpener {
       'invalid_request',
       'What goes on without a request needs somebody who knows its actors: provide a class that extends ActorDirectory, in any module.',
     );
+  }
+
+  /** Withdraws what a run asked for that ended without being opened. */
+  askNobody(run: Pick<RunOwner, 'runId' | 'tenant'>): Promise<void> {
+    return this.services.suspended.askNobody(run);
   }
 
   private durableRuns(): DurableRuns {

@@ -55,11 +55,12 @@ export class RunRecorder {
     return this.journal.record(this.entry(`model:${state.step}`, state, pending));
   }
 
-  /** What became of a call. A read may be made again, so nobody waits for it. */
+  /** What became of a call, and with it what it counts for in the budgets of policies. A read may be made again, so nobody waits for it. */
   called(outcome: ToolOutcome): Promise<void> | void {
     const { toolCallId, effect } = outcome.record;
-    const entry = { key: `tool:${toolCallId}`, value: toJsonObject(savedOutcome(outcome)) };
-    return effect === 'read_only' ? this.journal.note(entry) : this.journal.record(entry);
+    const key = `tool:${toolCallId}`;
+    if (effect === 'read_only') return this.journal.note({ key, value: toJsonObject(savedOutcome(outcome)) });
+    return this.journal.record({ key, value: toJsonObject({ ...savedOutcome(outcome), spent: this.live.spending.takeNew() }) });
   }
 
   /** How a step ended. It is kept with whatever comes next; where that is the run's end, or a wait, together with it and not before. */

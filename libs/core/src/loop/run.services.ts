@@ -28,5 +28,5 @@ export class RunServices {
 
 /** What one run uses of it. A sub-run is told and kept by the run around it. */
 export type RunParts = Pick<RunServices, 'loop' | 'conversations' | 'sinks' | 'subRuns'> & {
-  readonly suspended: Pick<SuspendedRuns, 'keep' | 'claim' | 'remember'>;
+  readonly suspended: Pick<SuspendedRuns, 'keep' | 'claim' | 'remember' | 'askNobody'>;
 };

@@ -70,6 +70,7 @@ export class SubRunOpener {
       },
       remember: () => undefined,
       claim: () => Promise.resolve(), // the root run was
+      askNobody: () => Promise.resolve(), // so does the root run, once it has ended
     };
     const run = new LoopRun(plan, { ...this.services, sinks: [], suspended, subRuns: this }, resumed);
     const root = rootOf(live);

@@ -1,7 +1,10 @@
-import { Injectable } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
 import type { ResultPages } from '../execution/result.pages.js';
 import type { SubRunRemains } from '../execution/sub-runs.js';
+import { withdrawApprovals } from '../approval/withdrawn-approvals.js';
+import { withinTime } from '../execution/interruption.js';
 import { ActorIdentity } from '../policy/actor.identity.js';
+import { ApprovalStore } from '../protocol/approval.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import { SuspendedRunStore, type SuspendedRun } from '../protocol/suspended-run.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
@@ -37,6 +40,7 @@ export interface ResumedRun {
 /** Whose a run is. */
 export type RunOwner = Pick<SuspendedRun, 'runId' | 'tenant' | 'actorId'>;
 
+const LONGEST_WITHDRAWAL_MS = 10_000;
 const MOST_REMAINS = 1_000;
 /** Of the results that all waiting runs keep. */
 const MOST_KEPT_BYTES = 64 * 1024 * 1024;
@@ -44,11 +48,13 @@ const MOST_KEPT_BYTES = 64 * 1024 * 1024;
 /** The runs that wait for decisions. */
 @Injectable()
 export class SuspendedRuns {
+  private readonly logger = new Logger(SuspendedRuns.name);
   private readonly remains = new Map<string, LiveRemains>();
 
   constructor(
     private readonly store: SuspendedRunStore,
     private readonly identity: ActorIdentity,
+    private readonly approvals: ApprovalStore,
   ) {}
 
   async keep(owner: RunOwner, saved: SavedRun, remains: LiveRemains): Promise<void> {
@@ -86,6 +92,15 @@ export class SuspendedRuns {
     if (fromSuspendedRun(run).sequence === saved.sequence) return void this.remains.delete(runId);
     await this.store.save(run);
     throw new InvalidRequestError('unknown_run', `The run ${runId} has gone on, and waits for another decision. Resume it anew.`);
+  }
+
+  /** Withdraws what a run that has ended asked for. What stays open for a failure of the store expires, and keeps no run from ending. */
+  async askNobody(run: Pick<RunOwner, 'runId' | 'tenant'>): Promise<void> {
+    try {
+      await withinTime(withdrawApprovals(this.approvals, run), LONGEST_WITHDRAWAL_MS);
+    } catch (error) {
+      this.logger.warn(`What the run ${run.runId} asked for could not be withdrawn.`, error);
+    }
   }
 
   /** Of the longest waiting first: nobody knows whether they ever go on. */

@@ -66,6 +66,8 @@ export interface ApprovalAnswer extends ApprovalAmendment {
   readonly decidedBy: string;
   /** ISO 8601, UTC. */
   readonly decidedAt: string;
+  /** Whether it was nobody's decision: the run that asked has ended. @default false */
+  readonly isWithdrawn?: boolean;
 }
 
 /** The one call that an approval is for. All of it must be the same when the call is made. */

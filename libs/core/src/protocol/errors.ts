@@ -28,7 +28,7 @@ export class InvalidRequestError extends Error {
   override readonly name = 'InvalidRequestError';
 
   constructor(
-    readonly code: 'invalid_request' | 'invalid_messages' | 'unknown_tool' | 'unknown_model' | 'unknown_run',
+    readonly code: 'invalid_request' | 'invalid_messages' | 'unknown_tool' | 'unknown_model' | 'unknown_run' | 'unknown_actor',
     message: string,
   ) {
     super(message);

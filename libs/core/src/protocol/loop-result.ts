@@ -23,9 +23,12 @@ export type FinishReason =
   | 'aborted'
   | 'error';
 
-/** What went wrong with a run, safe to show; the cause is in the log under the correlation id. */
+/**
+ * What went wrong with a run, safe to show; the cause is in the log under the correlation id. `cannot_continue`: a kept run is one that this application does not
+ * know how to go on with any more, such as one whose actor or whose loop is gone.
+ */
 export interface RunFailure {
-  readonly code: 'model_error' | 'model_incomplete' | 'invalid_output' | 'invalid_step' | 'stop_condition' | 'internal';
+  readonly code: 'model_error' | 'model_incomplete' | 'invalid_output' | 'invalid_step' | 'stop_condition' | 'cannot_continue' | 'internal';
   readonly message: string;
   readonly correlationId?: string;
 }

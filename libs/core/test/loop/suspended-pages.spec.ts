@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { MemoryApprovalStore } from '../../src/approval/memory.approval.store.js';
 import { ResultPages } from '../../src/execution/result.pages.js';
 import type { SavedRun } from '../../src/loop/from-suspended-run.js';
 import { MemorySuspendedRunStore } from '../../src/loop/memory.suspended.run.store.js';
@@ -15,7 +16,7 @@ function remainsWith(pages: ResultPages): LiveRemains {
 
 /** Runs that wait, the oldest first, each with so many bytes of results. */
 async function waiting(sizes: readonly number[]): Promise<{ readonly runs: SuspendedRuns; readonly pages: readonly ResultPages[] }> {
-  const runs = new SuspendedRuns(new MemorySuspendedRunStore(), new ActorIdentity({}));
+  const runs = new SuspendedRuns(new MemorySuspendedRunStore(), new ActorIdentity({}), new MemoryApprovalStore());
   const pages = sizes.map((size) => {
     const kept = new ResultPages(100 * MEGABYTE);
     kept.keep('tool', 'x'.repeat(size));

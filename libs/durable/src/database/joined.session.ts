@@ -24,7 +24,8 @@ export class JoinedSession implements ClientSession {
     const scope = this.scopeOfCaller();
     const command = transactionCommand(statement.text);
     if (!command) {
-      await this.remember(settingsIn(statement));
+      const settings = settingsIn(statement);
+      if (settings.length > 0) await this.remember(settings, scope);
       return scope.ask(statement, this);
     }
     await this.follow(command, scope);
@@ -40,6 +41,7 @@ export class JoinedSession implements ClientSession {
   }
 
   private async follow(command: TransactionCommand, scope: TransactionScope): Promise<void> {
+    if (!('name' in command) && scope !== this.home) throw new Error(NOT_WITHIN); // `home` would wait for the end of what waits for this
     switch (command.kind) {
       case 'begin':
         if (command.modes !== '') throw new Error(`"${command.modes}" is too late inside of database.transaction, which began before.`);
@@ -59,11 +61,11 @@ export class JoinedSession implements ClientSession {
     }
   }
 
-  private async remember(settings: readonly string[]): Promise<void> {
+  private async remember(settings: readonly string[], scope: TransactionScope): Promise<void> {
     for (const name of settings.filter((one) => !this.earlier.has(one))) {
       this.home.keepSettings(this);
       const text = `select coalesce(current_setting($1, true), '') as value`;
-      this.earlier.set(name, valueOf(await this.home.ask({ text, values: [name] }, this)));
+      this.earlier.set(name, valueOf(await scope.ask({ text, values: [name] }, this)));
     }
   }
 
@@ -80,3 +82,6 @@ export class JoinedSession implements ClientSession {
     throw new Error('This is of a library that began in another transaction. Begin it inside of the one that it is used in.');
   }
 }
+
+const NOT_WITHIN =
+  "A library's transaction begins and ends in the same database.transaction as its connection was made in, not in one nested in that.";

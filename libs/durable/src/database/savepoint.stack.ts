@@ -27,8 +27,8 @@ export class SavepointStack {
   /** What somebody asks would be undone with every savepoint that others have open. Throws where it would be done in another's role or tenant. */
   asked(client?: object): void {
     const own = this.savepoints.findIndex((one) => one.client === client && !one.isOver);
-    const isForeign = ({ hasSettings, isOver, ...one }: Savepoint): boolean => hasSettings && !isOver && one.client !== client;
-    if (own >= 0 && this.savepoints.slice(own).some(isForeign)) throw new Error(OTHER_SETTINGS);
+    const above = own < 0 ? [] : this.savepoints.slice(own);
+    if (above.some((one) => one.hasSettings && !one.isOver && one.client !== client)) throw new Error(OTHER_SETTINGS);
     for (const savepoint of this.savepoints) savepoint.hasGuests ||= savepoint.client !== client;
   }
 

@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Inject, Injectable, Logger, type BeforeApplicationShutdown, type OnApplicationBootstrap } from '@nestjs/common';
 import {
   ActorIdentity,
+  ConfigurationError,
   DurableRuns,
   InvalidRequestError,
   RunOpener,
@@ -15,7 +16,7 @@ import { addOnce, runIdFor } from './added-once.js';
 import { toDurableRequest } from './durable-request.js';
 import { fromDurableRequest } from './from-plain-json.js';
 import { KeptJournal } from './kept.journal.js';
-import { DEFAULT_RUN_OPTIONS, type RunOptions } from './run.options.js';
+import { runOptionsOf, type RunOptions } from './run.options.js';
 import { RunStore, type HeldRun, type NewRun, type RunHold } from './run-store.js';
 
 /** Injects the `RunOptions`. */
@@ -46,10 +47,11 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     @Inject(RUN_OPTIONS) options: RunOptions,
   ) {
     super();
-    this.options = { ...DEFAULT_RUN_OPTIONS, ...options };
+    this.options = runOptionsOf(options);
   }
 
   async onApplicationBootstrap(): Promise<void> {
+    if (!this.runs.hasDirectory) this.missDirectory();
     await this.store.open();
     const { concurrency, heartbeatMs } = this.options;
     if (concurrency > 0) this.stopWork = await this.store.work((runId) => this.advance(runId), concurrency);
@@ -86,7 +88,28 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     const run = this.newRun(request, name);
     const nowhere = new KeptJournal(this.store, () => Promise.reject(new Error('The run is not begun here.')));
     this.runs.openKept(request, { runId: run.runId, loop: name, journal: nowhere }); // throws for what cannot be run
+    await this.assertKnown(run);
     return addOnce(this.store, run);
+  }
+
+  /** A directory that cannot be reached keeps no run from being started: by the time it is gone on with, it may be. */
+  private async assertKnown({ actorId, tenant }: NewRun): Promise<void> {
+    await this.runs.actorOf(actorId, tenant).catch((error: unknown) => {
+      if (error instanceof InvalidRequestError) throw error;
+      this.logger.warn('A run is started for an actor who could not be looked up.', error);
+    });
+  }
+
+  /** What is kept may be approvals and conversations alone, so the start is refused only where runs are sure to be. */
+  private missDirectory(): void {
+    const remedy = 'Provide a class that extends ActorDirectory, in any module: other processes ask it for whom a run acts.';
+    const findings = this.runs.durableLoops.map((name) => ({
+      at: `forFeature loops.${name}`,
+      problem: 'Its runs are durable, and nobody knows their actors.',
+      remedy,
+    }));
+    if (findings.length > 0) throw new ConfigurationError(findings);
+    this.logger.warn(`There is no ActorDirectory, so every durable run is refused. ${remedy}`);
   }
 
   private newRun<Output, Actor>(request: LoopRequest<Output, Actor>, loop: string | undefined): NewRun {
@@ -145,9 +168,10 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
       text: '',
       steps: 0,
       usage: { inputTokens: 0, outputTokens: 0 },
-      error: { code: 'internal', message, correlationId },
+      error: { code: 'cannot_continue', message, correlationId },
     };
     await this.store.write(hold, { entries: [], events: [end], ending: { status: 'ended', finishReason: 'error' } });
+    await this.runs.askNobody(record);
   }
 
   private track(run: OpenRun): void {

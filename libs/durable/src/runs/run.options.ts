@@ -1,4 +1,5 @@
 import type { Finding } from '@toolloop/core';
+import { isWhole } from '../option-shapes.js';
 
 /** How durable runs are gone on with. Times are milliseconds. */
 export interface RunOptions {
@@ -14,30 +15,49 @@ export interface RunOptions {
 
 export const DEFAULT_RUN_OPTIONS: Required<RunOptions> = { concurrency: 10, heartbeatMs: 3_000, takeoverMs: 15_000, drainMs: 10_000 };
 
+/** More is no delay of a timer: Node would make it a millisecond. */
+const LONGEST_MS = 2_147_483_647;
+
+/** The least and the most of each. */
+const RANGES: Readonly<Record<keyof RunOptions, readonly [number, number]>> = {
+  concurrency: [0, 10_000],
+  heartbeatMs: [1, LONGEST_MS],
+  takeoverMs: [1, LONGEST_MS],
+  drainMs: [0, LONGEST_MS],
+};
+
+/** With the default of what is not given. */
+export function runOptionsOf({ concurrency, heartbeatMs, takeoverMs, drainMs }: RunOptions): Required<RunOptions> {
+  return {
+    concurrency: concurrency ?? DEFAULT_RUN_OPTIONS.concurrency,
+    heartbeatMs: heartbeatMs ?? DEFAULT_RUN_OPTIONS.heartbeatMs,
+    takeoverMs: takeoverMs ?? DEFAULT_RUN_OPTIONS.takeoverMs,
+    drainMs: drainMs ?? DEFAULT_RUN_OPTIONS.drainMs,
+  };
+}
+
 /** What is wrong with them. */
 export function runFindings(options: RunOptions): Finding[] {
-  const at = 'DurableModule runs';
-  const known = Object.keys(DEFAULT_RUN_OPTIONS);
-  const unknown = Object.keys(options).filter((name) => !known.includes(name));
-  const wrong = Object.entries(options).filter(
-    ([name, value]) => known.includes(name) && !(Number(value) >= (name === 'concurrency' ? 0 : 1)),
-  );
-  const { heartbeatMs, takeoverMs } = { ...DEFAULT_RUN_OPTIONS, ...options };
+  const unknown = Object.keys(options).filter((name) => !Object.hasOwn(RANGES, name));
+  const wrong = Object.entries(RANGES).flatMap(([name, [least, most]]) => {
+    const value: unknown = Reflect.get(options, name);
+    if (value === undefined || isWhole(value, least, most)) return [];
+    return [finding(` ${name}`, 'It is no number that makes sense.', `Give a whole number from ${least} to ${most}, or leave it out.`)];
+  });
+  const known = Object.keys(RANGES).join(', ');
   return [
-    ...unknown.map((name) => ({ at, problem: `There is no option "${name}".`, remedy: `There are ${known.join(', ')}.` })),
-    ...wrong.map(([name]) => ({
-      at,
-      problem: `Its ${name} is no number that makes sense.`,
-      remedy: 'Give a whole number above 0, or leave it out.',
-    })),
-    ...(takeoverMs >= 2 * heartbeatMs
-      ? []
-      : [
-          {
-            at,
-            problem: 'Its takeoverMs is less than two heartbeats.',
-            remedy: 'Give more: a run whose process is well would be taken from it.',
-          },
-        ]),
+    ...unknown.map((name) => finding('', `There is no option "${name}".`, `There are ${known}.`)),
+    ...wrong,
+    ...(wrong.length > 0 ? [] : silenceFindings(runOptionsOf(options))),
   ];
+}
+
+function silenceFindings({ heartbeatMs, takeoverMs }: Required<RunOptions>): Finding[] {
+  if (takeoverMs >= 2 * heartbeatMs) return [];
+  const remedy = 'Give more, or a shorter heartbeatMs: a run whose process is well would be taken from it.';
+  return [finding(' takeoverMs', `It is ${takeoverMs}, less than two heartbeats of ${heartbeatMs}.`, remedy)];
+}
+
+function finding(at: string, problem: string, remedy: string): Finding {
+  return { at: `DurableModule runs${at}`, problem, remedy };
 }
