@@ -81,17 +81,12 @@ export class ApprovalGate {
   }
 
   private async approved(call: JudgedCall): Promise<ReadArguments> {
-    const { tool, input, decision, progress } = call;
-    const { approvals } = progress.scope;
-    if (approvals.covers(decision)) return input;
-    if (approvals.standingFor(tool.spec.declaredId, ruleOf(decision)) !== undefined) {
+    const { input, decision, progress } = call;
+    if (progress.scope.approvals.covers(decision)) return input;
+    const asked = await this.askedBefore(call);
+    if (isSettled(call, asked)) {
       if (progress.request.isHeld) throw new CallPending();
       return input;
-    }
-    const asked = await this.askedBefore(call);
-    if (!asked && progress.standing) {
-      if (progress.request.isHeld) throw new CallPending();
-      return input; // it is answered with what was asked for before
     }
     const whoever = nobodyFor(progress.scope);
     if (whoever !== undefined)
@@ -202,6 +197,12 @@ export class ApprovalGate {
   ): ReadArguments | Promise<ReadArguments> {
     return answer.args ? this.edits.read(tool, withHidden(answer.args, input.args, tool.input.hidden), progress, record) : input;
   }
+}
+
+/** Whether a yes that was given holds for it, or nothing happens that needs one: it is answered with the directive that was asked for before. */
+function isSettled({ tool, decision, progress }: JudgedCall, asked: ApprovalRecord | undefined): boolean {
+  const standing = progress.scope.approvals.standingFor(tool.spec.declaredId, ruleOf(decision));
+  return standing !== undefined || (!asked && progress.standing !== undefined);
 }
 
 /** A sub-run does not wait by itself: the root run does, and is resumed. */

@@ -97,9 +97,10 @@ function intentOf(
 }
 
 /** Throws `invalid_args`. */
-function keyOf({ type, subjectOf, keyOf: ownKeyOf }: ToolDirective, args: JsonObject, { scope }: CallProgress): string {
-  const last = ownKeyOf ? part('key', ownKeyOf(args)) : scope.requestId;
-  return [type, scope.run.tenant, part('subject', subjectOf(args)), last].map(encoded).join(':');
+function keyOf(directive: ToolDirective, args: JsonObject, { scope }: CallProgress): string {
+  const subject = part('subject', directive.subjectOf(args));
+  const last = directive.keyOf ? part('key', directive.keyOf(args)) : scope.requestId;
+  return [directive.type, scope.run.tenant, subject, last].map(encoded).join(':');
 }
 
 /** The tenant is in the key. */

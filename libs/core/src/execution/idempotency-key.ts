@@ -2,7 +2,7 @@ import type { JournalHold, JournalKey } from '../protocol/call-journal.js';
 import { Secret } from '../protocol/secret.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure, unexplained } from './call.failure.js';
-import type { CallProgress } from './execution.scope.js';
+import type { CallProgress, ExecutionScope } from './execution.scope.js';
 
 const MOST_CHARACTERS = 512;
 const SHOWN_SECRET = String(new Secret(undefined));
@@ -38,7 +38,8 @@ export function journalHoldOf(progress: CallProgress): JournalHold {
  * the actor, unless the tool says otherwise: what a key answers with is somebody's result.
  * Throws `execution_failed` when there is no telling two calls apart.
  */
-export function declaredKeyOf({ spec, entity, idempotencyKey, idempotencyScope = 'actor' }: Tool, input: unknown, { scope }: CallProgress): string | undefined {
+export function declaredKeyOf(tool: Tool, input: unknown, { scope }: CallProgress): string | undefined {
+  const { spec, idempotencyKey } = tool;
   if (!idempotencyKey) return undefined;
   try {
     const key: unknown = idempotencyKey(input, scope.run);
@@ -47,9 +48,12 @@ export function declaredKeyOf({ spec, entity, idempotencyKey, idempotencyScope =
       throw new TypeError(`The idempotencyKey of ${spec.declaredId} gave no text of 1 to ${MOST_CHARACTERS} characters.`);
     if (key.includes(SHOWN_SECRET))
       throw new TypeError(`The idempotencyKey of ${spec.declaredId} holds a Secret, which prints alike whatever it is.`);
-    const whose = idempotencyScope === 'actor' ? [scope.actorId ?? null] : [];
-    return JSON.stringify([scope.run.tenant, ...whose, spec.declaredId, entity?.instanceId ?? null, key]);
+    return JSON.stringify([...whoseKey(tool, scope), spec.declaredId, tool.entity?.instanceId ?? null, key]);
   } catch (error) {
     throw new CallFailure(unexplained(), { cause: error });
   }
+}
+
+function whoseKey({ idempotencyScope = 'actor' }: Tool, { run, actorId }: ExecutionScope): (string | null)[] {
+  return idempotencyScope === 'actor' ? [run.tenant, actorId ?? null] : [run.tenant];
 }

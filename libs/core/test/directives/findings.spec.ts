@@ -129,15 +129,15 @@ describe('a directive that is declared wrongly stops the start', () => {
     ['It waits from 1000 to 1 ms.', { longestDelayMs: 1 }],
     ['Its takeoverMs of 4000 is less than two heartbeats of 3000.', { takeoverMs: 4_000 }],
   ])('with options of which it says: %s', async (problem, directives) => {
-    expect(await findingsOf({ options: { directives: directives as never } })).toMatchObject([{ problem }]);
+    expect(await findingsOf({ options: { directives } })).toMatchObject([{ problem }]);
   });
 
   it.each<[string, unknown]>([
     ['null', null],
     ['"yes"', 'yes'],
     ['["manager"]', ['manager']],
-  ])('with %s for options', async (told, directives) => {
-    expect(await findingsOf({ options: { directives: directives as never } })).toMatchObject([{ problem: `They are ${told}.` }]);
+  ])('with %s for options', async (shown, directives) => {
+    expect(await findingsOf({ options: { directives: directives as never } })).toMatchObject([{ problem: `They are ${shown}.` }]);
   });
 });
 

@@ -295,9 +295,10 @@ describe('whoever has lost a directive', () => {
   });
 });
 
+const never = <Result>() => new Promise<Result>(() => undefined);
+
 describe('a process that performs', () => {
   const lively = { firstDelayMs: 5, longestDelayMs: 40, heartbeatMs: 10, takeoverMs: 60 };
-  const never = <Result>() => new Promise<Result>(() => undefined);
 
   it('keeps a directive for as long as it is at it, however long that is', async () => {
     const shared = world();

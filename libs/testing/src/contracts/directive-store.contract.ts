@@ -1,34 +1,19 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { DirectiveEvent, DirectiveIntent, DirectiveRecord, DirectiveReference, DirectiveStore } from '@toolloop/core';
-import { AWKWARD_TEXTS, atOnce, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+import type { DirectiveEvent, DirectiveRecord, DirectiveReference, DirectiveStore } from '@toolloop/core';
+import { AWKWARD_TEXTS, atOnce, runContract, type Contract, type ContractRunner, type StoreUnderTest } from './contract.js';
+import { CLAIM_CASES } from './directive-claims.js';
 import { intentOf } from './directive-intent.js';
-
-type DirectiveTrial = Trial<DirectiveStore>;
+import { added, claimed, LONG_MS, pick, versionOf, type DirectiveTrial } from './directive-trial.js';
 
 /** What every `DirectiveStore` does. */
 export function directiveStoreContract(name: string, make: () => Promise<StoreUnderTest<DirectiveStore>>, runner: ContractRunner): void {
   runContract(CONTRACT, name, make, runner);
 }
 
-/** Long enough that no check meets its end. */
-const LONG_MS = 600_000;
 /** Until a store that polls has looked again. */
 const PATIENCE_MS = 15_000;
-
-async function added(store: DirectiveStore, tenant: string, more?: Partial<DirectiveIntent>): Promise<DirectiveRecord> {
-  const { record } = await store.add(intentOf(tenant, more));
-  return record;
-}
-
-const versionOf = ({ intent: { tenant, directiveId }, status, epoch }: DirectiveRecord) => ({ tenant, directiveId, status, epoch });
-
-async function claimed(store: DirectiveStore, reference: DirectiveReference, leaseMs = LONG_MS): Promise<DirectiveRecord> {
-  const record = await store.claim(reference, leaseMs);
-  assert.ok(record, 'it was there to be claimed');
-  return record;
-}
 
 /** Waits until something holds. */
 async function eventually(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
@@ -47,10 +32,7 @@ const CONTRACT: Contract<DirectiveStore> = {
     { name: 'finds what was added as it was', check: findsIt },
     { name: 'keeps tenants apart, though their keys and ids are the same', check: separatesTenants },
     { name: 'lists the newest first, by what is asked, page by page', check: lists },
-    { name: 'lets one of many claim what is due', check: claimsOnce },
-    { name: 'lets nobody claim what is not due, or over', check: refusesClaims },
-    { name: 'gives what was left to somebody else, and takes nothing more from who had it', check: fences },
-    { name: 'leaves it to who says in time to be at it still, and to nobody who has lost it', check: extendsLease },
+    ...CLAIM_CASES,
     { name: 'changes from the state that is named, and from no other', check: comparesAndSets },
     { name: 'lets one of many change', check: changesOnce },
     { name: 'keeps result and task, and a failure no longer than it is said', check: keepsWhatIsSaid },
@@ -132,53 +114,6 @@ async function lists({ store, other, tenant }: DirectiveTrial): Promise<void> {
   assert.deepEqual(await ids({ actorId: 'eve', limit: 2 }), [made[1], made[3]]);
   await claimed(store, { tenant, directiveId: made[4] ?? '' });
   assert.deepEqual(await ids({ status: 'performing' }), [made[4]]);
-}
-
-async function claimsOnce(trial: DirectiveTrial): Promise<void> {
-  const { intent } = await added(trial.store, trial.tenant);
-  const claims = (await atOnce(trial, 20, (store) => store.claim(intent, LONG_MS))).filter((one) => one !== undefined);
-  assert.equal(claims.length, 1);
-  assert.deepEqual(claims.map(pick), [{ task: 'perform', status: 'performing', epoch: 1, attempts: 1 }]);
-}
-
-async function refusesClaims({ store, other, tenant }: DirectiveTrial): Promise<void> {
-  const { intent } = await added(store, tenant);
-  const held = await claimed(store, intent);
-  assert.equal(await other.claim(intent, LONG_MS), undefined);
-  const put = await store.change(versionOf(held), { event: 'retried', status: 'pending', dueInMs: LONG_MS });
-  assert.ok(put);
-  assert.equal(await other.claim(intent, LONG_MS), undefined);
-  await store.change(versionOf(put), { event: 'cancelled', status: 'cancelled' });
-  assert.equal(await other.claim(intent, LONG_MS), undefined);
-}
-
-async function fences({ store, other, tenant }: DirectiveTrial): Promise<void> {
-  const { intent } = await added(store, tenant);
-  const first = await claimed(store, intent, 1);
-  await wait(20);
-  const second = await claimed(other, intent);
-  assert.deepEqual(pick(second), { task: 'perform', status: 'performing', epoch: 2, attempts: 2 });
-  assert.equal(await store.change(versionOf(first), { event: 'succeeded', status: 'succeeded', result: 'stale' }), undefined);
-  assert.equal((await other.change(versionOf(second), { event: 'succeeded', status: 'succeeded', result: 'true' }))?.result, 'true');
-}
-
-async function extendsLease({ store, other, tenant }: DirectiveTrial): Promise<void> {
-  const { intent } = await added(store, tenant);
-  assert.equal(await store.extend({ ...intent, status: 'performing', epoch: 0 }, LONG_MS), false);
-  const first = await claimed(store, intent, 50);
-  assert.equal(await other.extend({ ...versionOf(first), epoch: 2 }, LONG_MS), false);
-  assert.equal(await other.extend(versionOf(first), LONG_MS), true);
-  await wait(80);
-  assert.equal(await other.claim(intent, LONG_MS), undefined);
-  assert.equal((await other.find(intent))?.updatedAt, first.updatedAt);
-  await store.extend(versionOf(first), 1);
-  await wait(20);
-  const second = await claimed(other, intent);
-  assert.equal(second.epoch, 2);
-  assert.equal(await store.extend(versionOf(first), LONG_MS), false);
-  const over = await other.change(versionOf(second), { event: 'succeeded', status: 'succeeded' });
-  assert.equal(await other.extend(versionOf(second), LONG_MS), false);
-  assert.equal((await store.find(intent))?.dueAt, over?.dueAt);
 }
 
 async function comparesAndSets({ store, other, tenant }: DirectiveTrial): Promise<void> {
@@ -286,8 +221,4 @@ async function keepsAwkwardTexts({ store, other, tenant }: DirectiveTrial): Prom
     assert.deepEqual((await other.find(intent))?.intent, intent);
     assert.equal((await other.list({ tenant, subject: text })).at(-1)?.intent.directiveId, intent.directiveId);
   }
-}
-
-function pick({ task, status, epoch, attempts }: DirectiveRecord) {
-  return { task, status, epoch, attempts };
 }
