@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { Client } from 'pg';
 import type { ApprovalRecord, AuditEntry } from '@toolloop/core';
 import { SqlStores, openDatabase, type Database, type DurableOptions } from '@toolloop/durable';
 import { measureRuns, type RunFigures } from './durable-runs.js';
@@ -61,15 +62,24 @@ async function onPostgres(server: string): Promise<RunFigures> {
   const name = `toolloop_bench_${randomUUID().replaceAll('-', '')}`;
   const url = new URL(server);
   url.pathname = `/${name}`;
-  const admin = await openDatabase({ url: server, connections: 1 });
-  await admin.query(`create database ${name}`);
+  await onServer(server, `create database ${name}`);
   try {
     const stores = await measureStores('PostgreSQL', { url: url.href });
     const runs = await measureRuns('PostgreSQL', { url: url.href });
     return { tables: [stores, ...runs.tables], targets: runs.targets };
   } finally {
-    await admin.query(`drop database ${name} with (force)`);
-    await admin.close();
+    await onServer(server, `drop database ${name} with (force)`);
+  }
+}
+
+/** By `pg` alone: our own handle would make its tables in a database that is not ours, or bring them up to date. */
+async function onServer(server: string, statement: string): Promise<void> {
+  const client = new Client({ connectionString: server });
+  await client.connect();
+  try {
+    await client.query(statement);
+  } finally {
+    await client.end();
   }
 }
 

@@ -1,5 +1,5 @@
 import { DIRECTIVE_STATUSES, type DirectiveStatus } from '@toolloop/core';
-import { IsBoolean, IsIn, IsOptional, IsString, MaxLength } from 'class-validator';
+import { IsBoolean, IsIn, IsOptional, IsString, MaxLength, ValidateIf } from 'class-validator';
 
 /** Which directives to show. */
 export class DirectiveListing {
@@ -14,7 +14,7 @@ export class Cancellation {
   @IsOptional() @IsString({ message: 'reason must be a text' }) @MaxLength(1000) reason?: string;
 }
 
-/** What a person found who looked. */
+/** What a person found who looked. Null is no answer, so it is not the same as none. */
 export class Redrive {
-  @IsOptional() @IsBoolean({ message: 'tookPlace must be true or false' }) tookPlace?: boolean;
+  @ValidateIf((_body, said) => said !== undefined) @IsBoolean({ message: 'tookPlace must be true or false' }) tookPlace?: boolean;
 }

@@ -148,7 +148,7 @@ describe('a directive', () => {
     expect(JSON.stringify(await directivesOf(desk, 'mia'))).not.toMatch(/policies|"key"|epoch|traced|authority/);
   });
 
-  it.each([{ tookPlace: 'yes' }, { tookPlace: 1 }])('is not redriven by %j', async (body) => {
+  it.each([{ tookPlace: 'yes' }, { tookPlace: 1 }, { tookPlace: null }])('is not redriven by %j', async (body) => {
     const { desk, directiveId } = await paid();
     expect(await posted(desk, 'mia', `/directives/${directiveId}/redrive`, body)).toEqual([400, 'bad_request']);
   });

@@ -5,6 +5,8 @@ import { settingsFrom } from '../../src/settings.js';
 import { placeOf, storageOf } from '../../src/storage/storage.js';
 import { failureOf } from '../../src/welcome.js';
 
+const silent = (): void => undefined;
+
 describe('the settings', () => {
   it('need no environment', () => {
     expect(settingsFrom({})).toEqual({ port: 3000, allowedHosts: [], allowedOrigins: [] });
@@ -28,6 +30,23 @@ describe('the settings', () => {
     const keys = [1, 2].map(() => auditKeyOf(settingsFrom({ AUDIT_KEY: '' })));
     expect(keys[0]).toHaveLength(32);
     expect(keys[0]).not.toEqual(keys[1]);
+  });
+
+  it.each<[string, NodeJS.ProcessEnv, RegExp]>([
+    [
+      'on a server',
+      { DATABASE_URL: 'postgres://db/desk' },
+      /every desk there signs the same chain.*Set AUDIT_KEY .*to the same for every desk\.$/,
+    ],
+    ['in a folder', { DATA_DIR: './data' }, /The audit in DATA_DIR outlives it.*Set AUDIT_KEY/],
+    ['in memory', {}, /until the desk closes\.$/],
+  ])('say what comes of a random key for an audit that is kept %s', (_, env, told) => {
+    const warnings: unknown[] = [];
+    Logger.overrideLogger({ log: silent, error: silent, warn: (message: unknown) => warnings.push(message) });
+    auditKeyOf(settingsFrom(env));
+    auditKeyOf(settingsFrom({ ...env, AUDIT_KEY: 'k'.repeat(32) }));
+    Logger.overrideLogger(false);
+    expect(warnings).toEqual([expect.stringMatching(told)]);
   });
 
   it('keep things on a server before a folder, and in memory where there is neither', () => {

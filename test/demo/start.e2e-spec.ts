@@ -1,34 +1,12 @@
-import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
-
-const ARGUMENTS = ['--conditions=@toolloop/source', '--import', '@swc-node/register/esm-register', 'src/main.ts'];
+import { start, untilOpen } from './desk-process.js';
 
 const folders: string[] = [];
 afterAll(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true }))));
-
-function start(port: string, storage: NodeJS.ProcessEnv = {}): { process: ChildProcess; output: () => string } {
-  const { OPENAI_API_KEY: _key, OPENAI_BASE_URL: _url, DATABASE_URL: _server, DATA_DIR: _folder, ...env } = process.env;
-  const child = spawn(process.execPath, ARGUMENTS, {
-    env: { ...env, ...storage, PORT: port, NO_COLOR: '1' },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  return { process: child, output: () => output };
-}
-
-async function untilOpen(started: ReturnType<typeof start>): Promise<string> {
-  while (started.process.exitCode === null) {
-    const [, url] = /open at (http:\S+),/.exec(started.output()) ?? [];
-    if (url) return url;
-    await once(started.process.stdout ?? started.process, 'data');
-  }
-  throw new Error(started.output());
-}
 
 describe('npm start', () => {
   it('says where it is open, and in one line when the port is taken', async () => {
@@ -70,6 +48,12 @@ describe('npm start', () => {
     expect(await watched.text()).toContain('data: '); // it ends, and is not broken off
     expect((await readdir(DATA_DIR)).filter((name) => name.endsWith('.lock'))).toEqual([]);
   }, 120_000);
+
+  it('says at once what to do about a folder that cannot be made', async () => {
+    const started = start('0', { DATA_DIR: '/proc/x' });
+    expect((await once(started.process, 'exit'))[0]).toBe(1);
+    expect(started.output()).toContain('Name a folder that this process may make and write to');
+  }, 30_000);
 
   it.each([
     ['postgres://desk:hidden@127.0.0.1:1/desk', 'Start the server and check host, port, user and database.'],

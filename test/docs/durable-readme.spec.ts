@@ -5,7 +5,9 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import type { Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { ToolLoopService } from '@toolloop/core';
+import { MikroORM } from '@mikro-orm/postgresql';
 import { Database } from '@toolloop/durable';
+import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { fencesOf, importFence, typeErrorsIn } from './fences.js';
 
 const README = 'libs/durable/README.md';
@@ -34,6 +36,21 @@ describe('the application of the README of durable', () => {
       .get<ToolLoopService>(ToolLoopService)
       .run({ prompt: 'Hello', actor: { id: 'a' }, tenant: 'acme' });
     expect(finishReason).toBe('stop');
+  }, 60_000);
+
+  it('compiles and runs with MikroORM on the same handle', async () => {
+    const code = fencesOf(README, 'ts')[1] ?? '';
+    expect(typeErrorsIn(code)).toEqual([]);
+    const { AppModule } = await importFence(code);
+    const module = await Test.createTestingModule({ imports: [AppModule as Type] }).compile();
+    cleanUps.push(() => module.close());
+    await module.init();
+    await module.get(MikroORM).schema.update();
+    const model = new ScriptedModel([calls(call('desk__refund', { order: 'o-1' })), text('Done.')]);
+    const loop: ToolLoopService = module.get(ToolLoopService);
+    const { toolCalls } = await loop.run({ prompt: 'Refund it.', actor: { id: 'a' }, tenant: 'acme', model });
+    expect(toolCalls).toMatchObject([{ status: 'succeeded' }]);
+    expect(await module.get(Database).query('select * from refunds')).toEqual([{ order: 'o-1' }]);
   }, 60_000);
 });
 

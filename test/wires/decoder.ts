@@ -42,20 +42,26 @@ function expectedOf(path: string): Expected {
   return (JSON.parse(readFileSync(file, 'utf8')) as { readonly expected: Expected }).expected;
 }
 
+/** What the providers' words mean that do not mean that all is said. */
+const MEANINGS: ReadonlyMap<unknown, ModelAnswer['finishReason']> = new Map([
+  [null, 'incomplete'],
+  ['error', 'incomplete'],
+  ['cancelled', 'incomplete'],
+  ['length', 'length'],
+  ['max_tokens', 'length'],
+  ['model_context_window_exceeded', 'length'],
+  ['incomplete:max_output_tokens', 'length'],
+  ['content_filter', 'content_filter'],
+  ['incomplete:content_filter', 'content_filter'],
+  ['refusal', 'content_filter'],
+]);
+
 function meaningOf({ finishReason, refusal }: Expected, { toolCalls }: ModelAnswer): ModelAnswer['finishReason'] {
-  switch (finishReason) {
-    case null:
-      return 'incomplete';
-    case 'length':
-    case 'max_tokens':
-    case 'incomplete:max_output_tokens':
-      return 'length';
-    case 'content_filter':
-      return 'content_filter';
-    default:
-      if (typeof refusal === 'string' && refusal !== '') return 'content_filter';
-      return toolCalls.length > 0 ? 'tool_calls' : 'stop';
-  }
+  const meaning = MEANINGS.get(finishReason);
+  if (meaning !== undefined) return meaning;
+  if (typeof refusal === 'string' && refusal !== '') return 'content_filter';
+  if (toolCalls.length > 0) return 'tool_calls';
+  return finishReason === 'pause_turn' ? 'incomplete' : 'stop';
 }
 
 function valueOf(text: string): unknown {

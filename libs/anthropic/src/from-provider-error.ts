@@ -19,7 +19,8 @@ const STATUSES = new Map<unknown, number>([
 
 /** The payload of an `error` event, or a JSON body that is an error: `{ type: 'error', error: { type, message }, request_id }`. */
 export function fromProviderError(payload: WireObject): ModelError {
-  const error = isWireObject(payload.error) ? payload.error : payload;
+  const { error: said = payload } = payload;
+  const error = isWireObject(said) ? said : { message: said };
   return reported({ kind: kindOf(error), message: error.message, status: STATUSES.get(error.type), requestId: payload.request_id });
 }
 

@@ -1,19 +1,15 @@
-import { addUsage, ModelError, type AssistantMessage, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
-import { EventBatch, isWireObject, wireObjectsIn, type WireAnswer, type WireObject } from '@toolloop/wire';
+import { addUsage, ModelError, type AssistantMessage, type ModelFinishReason, type Usage } from '@toolloop/core';
+import { isWireObject, WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import { BlockAssembler } from './block.assembler.js';
 import { fromMessagesUsage, laterCounts } from './from-messages-usage.js';
 import { fromErrorPayload, fromProviderError } from './from-provider-error.js';
 import { fromStopReason } from './from-stop-reason.js';
 import { isPlain, toProviderData } from './provider-data.js';
 
-const NONE_REDUNDANT: ReadonlySet<string> = new Set();
-
 /** One answer to `POST /v1/messages` in the making: payloads in, events out (https://platform.claude.com/docs/en/build-with-claude/streaming). */
-export class MessagesAnswer implements WireAnswer {
-  readonly kind = 'message';
-  readonly whereToLook = 'Does the baseURL end before /v1, such as https://api.anthropic.com?';
-  readonly redundant = NONE_REDUNDANT;
-  private readonly batch = new EventBatch();
+export class MessagesAnswer extends WireAnswer {
+  override readonly kind = 'message';
+  override readonly whereToLook = 'Does the baseURL end before /v1, such as https://api.anthropic.com?';
   private readonly blocks = new BlockAssembler(this.batch);
   private stopReason: string | undefined;
   private refusal: WireObject | undefined;
@@ -22,26 +18,22 @@ export class MessagesAnswer implements WireAnswer {
   /** Of the parts before a pause. */
   private usageBefore: Usage | undefined;
   private hasBegun = false;
-  private hasLost = false;
   private isOver = false;
-  private error: ModelError | undefined;
 
   /** `pausesLeft` is how often whoever reads can go on asking where the provider pauses its turn. */
   constructor(
     private readonly model: string,
     private pausesLeft = 0,
-  ) {}
-
-  get failure(): ModelError | undefined {
-    return this.error;
+  ) {
+    super();
   }
 
-  get hasEnded(): boolean {
+  override get hasEnded(): boolean {
     return this.isOver;
   }
 
-  get isPaused(): boolean {
-    const isWhole = this.error === undefined && !this.hasLost && !this.blocks.hasCalls;
+  override get isPaused(): boolean {
+    const isWhole = this.failure === undefined && !this.hasLost && !this.blocks.hasCalls;
     return this.pausesLeft > 0 && this.stopReason === 'pause_turn' && isWhole && this.blocks.text !== undefined;
   }
 
@@ -61,24 +53,12 @@ export class MessagesAnswer implements WireAnswer {
     this.isOver = false;
   }
 
-  fail(error: ModelError): void {
-    this.error ??= error;
-  }
-
-  toFailure(payload: string): ModelError {
+  override toFailure(payload: string): ModelError {
     return fromErrorPayload(payload);
   }
 
-  lose(): void {
-    this.hasLost = true;
-  }
-
-  takeEvents(): ModelEvent[] {
-    return this.batch.take();
-  }
-
   /** A payload of an event stream. `ping` and kinds that are not known yet say nothing. */
-  takeChunk(event: WireObject): void {
+  override takeChunk(event: WireObject): void {
     switch (event.type) {
       case 'message_start':
         return this.begin(event.message);
@@ -93,21 +73,24 @@ export class MessagesAnswer implements WireAnswer {
         return undefined;
       case 'error':
         return this.fail(fromProviderError(event));
+      case undefined:
+        // As gateways put it that speak another API too.
+        return isError(event.error) ? this.fail(fromProviderError(event)) : undefined;
       default:
         return undefined;
     }
   }
 
-  recognises(body: WireObject): boolean {
-    return body.type === 'message' || body.type === 'error' || isWireObject(body.error);
+  override recognises(body: WireObject): boolean {
+    return body.type === 'message' || body.type === 'error' || isError(body.error);
   }
 
-  takeWhole(body: WireObject): void {
+  override takeWhole(body: WireObject): void {
     if (body.type === 'message') this.begin(body);
     else this.fail(fromProviderError(body));
   }
 
-  finish(): void {
+  override finish(): void {
     if (this.isPaused) return;
     const usage = this.usage();
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
@@ -118,7 +101,7 @@ export class MessagesAnswer implements WireAnswer {
   private begin(message: unknown): void {
     if (this.hasBegun) this.fail(new ModelError('The provider began a second message in one answer.', { retryable: true }));
     this.hasBegun = true;
-    if (!isWireObject(message) || this.error !== undefined) return;
+    if (!isWireObject(message) || this.failure !== undefined) return;
     wireObjectsIn(message.content).forEach((block, index) => {
       this.blocks.begin(index, block);
       this.blocks.end(index);
@@ -161,7 +144,13 @@ export class MessagesAnswer implements WireAnswer {
   }
 
   private reason(): ModelFinishReason {
-    if (this.stopReason === undefined || this.hasLost || this.blocks.hasBrokenCall) return 'incomplete';
-    return fromStopReason(this.stopReason, this.blocks.hasCalls);
+    if (this.stopReason === undefined || this.hasLost) return 'incomplete';
+    const reason = fromStopReason(this.stopReason, this.blocks.hasCalls);
+    // Where the model was stopped, that is why a call is half.
+    return this.blocks.hasBrokenCall && (reason === 'stop' || reason === 'tool_calls') ? 'incomplete' : reason;
   }
+}
+
+function isError(error: unknown): boolean {
+  return error !== undefined && error !== null;
 }

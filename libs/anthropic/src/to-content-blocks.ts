@@ -3,6 +3,9 @@ import type { WireObject } from '@toolloop/wire';
 
 type FilePart = Extract<ContentPart, { readonly type: 'file' }>;
 
+const PDF = 'application/pdf';
+const IMAGES = new Set<unknown>(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
+
 /** The blocks of a content. The API refuses a text in which nothing stands, so it is left out. */
 export function toContentBlocks(content: string | readonly ContentPart[]): readonly WireObject[] {
   const parts: readonly ContentPart[] = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
@@ -18,18 +21,33 @@ function toContentBlock(part: ContentPart): WireObject {
     case 'text':
       return { type: 'text', text: part.text };
     case 'image':
-      return { type: 'image', source: toSource(part.url, part.mediaType) };
+      return toImageBlock(part.url, part.mediaType);
     case 'file':
       return toFileBlock(part);
   }
 }
 
-/** The API knows images, PDFs and plain text; of any other text it is told that it is plain. */
+/** The API knows images, PDFs and plain text; of any other text it is told that it is plain. What is none of them it would refuse with the request. */
 function toFileBlock({ url, mediaType, name }: FilePart): WireObject {
-  if (mediaType.startsWith('image/')) return { type: 'image', source: toSource(url, mediaType) };
-  const isTextHere = url.startsWith('data:') && isText(mediaType);
-  const source = isTextHere ? { type: 'text', media_type: 'text/plain', data: textOf(url) } : toSource(url, mediaType);
-  return { type: 'document', source, ...(name !== undefined && { title: name }) };
+  const title = name !== undefined && { title: name };
+  if (url.startsWith('data:') && isText(mediaType)) {
+    return { type: 'document', source: { type: 'text', media_type: 'text/plain', data: textOf(url) }, ...title };
+  }
+  if (mediaType.startsWith('image/')) return toImageBlock(url, mediaType);
+  if (mediaType !== PDF) return notSent(`The file ${name ?? ''}`, mediaType);
+  return { type: 'document', source: toSource(url, mediaType), ...title };
+}
+
+/** At an address there may be another kind of image than a transcript says, and the provider looks itself. */
+function toImageBlock(url: string, mediaType?: string): WireObject {
+  const source = toSource(url, mediaType);
+  return source.type === 'base64' && !IMAGES.has(source.media_type)
+    ? notSent('An image', String(source.media_type))
+    : { type: 'image', source };
+}
+
+function notSent(what: string, mediaType: string): WireObject {
+  return { type: 'text', text: `[${what.trim()}, which could not be sent: it is ${mediaType}.]` };
 }
 
 function isText(mediaType: string): boolean {
@@ -44,7 +62,8 @@ function textOf(dataUrl: string): string {
 function toSource(url: string, mediaType = 'image/png'): WireObject {
   if (!url.startsWith('data:')) return { type: 'url', url };
   const { type, base64 } = readData(url);
-  return { type: 'base64', media_type: type || mediaType, data: base64 };
+  const named = (type || mediaType).toLowerCase();
+  return { type: 'base64', media_type: named === 'image/jpg' ? 'image/jpeg' : named, data: base64 };
 }
 
 /** What a `data:` URL holds. Throws for one whose escapes are wrong. */

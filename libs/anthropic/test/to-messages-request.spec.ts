@@ -230,6 +230,47 @@ describe('a request', () => {
   });
 });
 
+describe('a file or an image', () => {
+  const base64 = 'data:application/zip;base64,UEs=';
+
+  it.each([
+    [
+      { type: 'file', url: base64, mediaType: 'application/zip', name: 'a.zip' },
+      '[The file a.zip, which could not be sent: it is application/zip.]',
+    ],
+    [{ type: 'file', url: base64, mediaType: 'application/zip' }, '[The file, which could not be sent: it is application/zip.]'],
+    [{ type: 'file', url: 'https://example.org/a.csv', mediaType: 'text/csv' }, '[The file, which could not be sent: it is text/csv.]'],
+    [{ type: 'image', url: 'data:image/bmp;base64,Qk0=' }, '[An image, which could not be sent: it is image/bmp.]'],
+    [
+      { type: 'file', url: 'data:image/tiff;base64,SUk=', mediaType: 'image/tiff' },
+      '[An image, which could not be sent: it is image/tiff.]',
+    ],
+  ] as const)('that the API would refuse is told of: %j', (part, text) => {
+    expect(blocksFor({ role: 'user', content: [part] })).toMatchObject([{ type: 'text', text }]);
+  });
+
+  it.each([
+    [
+      { type: 'image', url: 'data:image/jpg;base64,/9g=' },
+      { type: 'image', source: { type: 'base64', media_type: 'image/jpeg' } },
+    ],
+    [
+      { type: 'image', url: 'data:IMAGE/WEBP;base64,UklG' },
+      { type: 'image', source: { type: 'base64', media_type: 'image/webp' } },
+    ],
+    [
+      { type: 'image', url: 'https://example.org/a', mediaType: 'image/bmp' },
+      { type: 'image', source: { type: 'url' } },
+    ],
+    [
+      { type: 'file', url: 'data:image/svg+xml,%3Csvg/%3E', mediaType: 'image/svg+xml' },
+      { type: 'document', source: { type: 'text', data: '<svg/>' } },
+    ],
+  ] as const)('that it takes is sent: %j', (part, block) => {
+    expect(blocksFor({ role: 'user', content: [part] })).toMatchObject([block]);
+  });
+});
+
 describe('the marks for the cache', () => {
   const tools = [toolSpec('get_order')];
 

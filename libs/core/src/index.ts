@@ -23,7 +23,7 @@ export { AuditError, AuditStore } from './protocol/audit.js';
 export type { AuditEntry, AuditEvent, AuditEvidence, AuditHead, AuditStamp, AuditSubject, SignedAuditHead } from './protocol/audit.js';
 export { CallJournal } from './protocol/call-journal.js';
 export { CallTransactions } from './protocol/call-transactions.js';
-export type { JournalClaim, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
+export type { JournalClaim, JournalHold, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
 export type { Citation } from './protocol/citation.js';
 export { isWebAddress } from './protocol/web-address.js';
 export { ConversationStore } from './protocol/conversation-store.js';
@@ -88,7 +88,7 @@ export { DEFAULT_LIMITS } from './protocol/limits.js';
 export type { Limits } from './protocol/limits.js';
 export { LoopEventSink } from './protocol/loop-event.js';
 export type { EventStamp, LoopEvent, LoopEventBody, LoopEventOf, ToolPrefix, WarningCode } from './protocol/loop-event.js';
-export type { LoopProfile } from './protocol/loop-profile.js';
+export { SAID_BY_THE_RUN, type LoopProfile } from './protocol/loop-profile.js';
 export type { LoopHooks, LoopIteration, LoopRequest, ResumeRequest, ToolSelector } from './protocol/loop-request.js';
 export type { FinishReason, LoopResult, RunFailure } from './protocol/loop-result.js';
 export type {
@@ -149,6 +149,7 @@ export type {
   ArgumentProblem,
   Audience,
   EntityReference,
+  IdempotencyScope,
   InputReading,
   MeantCall,
   ProjectionObserver,

@@ -26,6 +26,7 @@ import { CallIntake } from './execution/call.intake.js';
 import { CallLookup } from './execution/call.lookup.js';
 import { CallPreview } from './execution/call.preview.js';
 import { CallReader } from './execution/call.reader.js';
+import { DirectiveOperators } from './execution/directive.operators.js';
 import { DirectiveRequests } from './execution/directive.requests.js';
 import { EffectGuard } from './execution/effect.guard.js';
 import { EntityRehydration } from './execution/entity.rehydration.js';
@@ -162,6 +163,11 @@ const OWN_PROVIDERS: readonly Provider[] = [
   ToolLoopBootstrap,
   loopProvider(ToolLoopService, {}),
   { provide: ExecutionRules, inject: [TOOL_LOOP_OPTIONS], useFactory: ({ execution }: ToolLoopOptions) => new ExecutionRules(execution) },
+  {
+    provide: DirectiveOperators,
+    inject: [TOOL_LOOP_OPTIONS],
+    useFactory: ({ directives }: ToolLoopOptions) => new DirectiveOperators(directives?.operators),
+  },
   { provide: ActorIdentity, inject: [TOOL_LOOP_OPTIONS], useFactory: (options: ToolLoopOptions) => new ActorIdentity(options) },
   {
     provide: DataPolicyEngine,

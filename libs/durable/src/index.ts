@@ -1,5 +1,14 @@
 export { Database } from './database/database.js';
-export type { DatabaseConnection, DatabaseDriver, SqlSession, SqlValue } from './database/database-driver.js';
+export type {
+  ClientSession,
+  DatabaseDriver,
+  NamedStatement,
+  NativeConnection,
+  SqlAnswer,
+  SqlSession,
+  SqlStatement,
+  SqlValue,
+} from './database/database-driver.js';
 export { DurableHealth, type Readiness } from './durable.health.js';
 export { DurableModule } from './durable.module.js';
 export type { DurableOptions, FolderOptions, MemoryOptions, Retention, ServerOptions } from './durable.options.js';

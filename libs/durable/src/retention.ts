@@ -79,7 +79,7 @@ function rulesOf({ approvals, calls, conversations, directives, runs, suspendedR
       over: `status in ('succeeded', 'dead', 'cancelled', 'compensated') and updated_at < ${ago}`,
       days: directives,
     },
-    { table: 'toolloop.runs', key: 'run_id', over: `status = 'ended' and updated_at < ${ago}`, days: runs },
+    { table: 'toolloop.runs', key: 'run_id', over: `ended_at < ${ago}`, days: runs },
     { table: 'toolloop.suspended_runs', key: 'run_id', over: created, days: suspendedRuns },
     {
       table: 'toolloop.quotas',

@@ -1,4 +1,4 @@
-import { beforeEach, expect, it, jest } from '@jest/globals';
+import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Database, SqlValue } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 
@@ -141,5 +141,46 @@ onEachDatabase('the handle', (open) => {
     for (let tries = 0; heard.length < 2 && tries < 100; tries += 1) await new Promise((resolve) => setTimeout(resolve, 20));
     await stop();
     expect(heard).toEqual(['one', 'two']);
+  });
+
+  describe('a named statement', () => {
+    const ECHO = { name: 'echo', text: 'select $1::text as text, $2::text[] as list, $3::int + 1 as sum, $4::json as json' };
+    const PUT = { name: 'put', text: 'insert into things (name) values ($1) returning id' };
+
+    it('gives what the same text gives, each time', async () => {
+      const values = ['a"b\\c', ['{', 'x,y', '"', '\\', 'null', ''], 1, '{"a":[1]}'];
+      for (const given of [values, [null, [], 2, 'null'], values])
+        expect(await database.query(ECHO, given)).toEqual(await database.query(ECHO.text, given));
+    });
+
+    it('is part of the transaction it is asked in, and of no other', async () => {
+      const work = database.transaction(async () => {
+        await database.query(PUT, ['a']);
+        const beside = database.outside(() => database.query(PUT, ['b']));
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        throw new Error('changed my mind', { cause: () => beside });
+      });
+      const error: unknown = await work.catch((reason: unknown) => reason);
+      await (error as { cause: () => Promise<unknown> }).cause();
+      expect(await names(database)).toEqual(['b']);
+    });
+
+    it('fails as the same text does, and can be asked again', async () => {
+      await database.query(PUT, ['a']);
+      await expect(database.query(PUT, ['a'])).rejects.toMatchObject({ code: '23505' });
+      await database.query(PUT, ['b']);
+      await expect(database.query({ name: 'wrong', text: 'select nothing from nowhere' })).rejects.toMatchObject({ code: '42P01' });
+      await expect(database.query({ name: 'wrong', text: 'select nothing from nowhere' })).rejects.toMatchObject({ code: '42P01' });
+      expect(await names(database)).toEqual(['a', 'b']);
+    });
+
+    it('is heard of where it notifies', async () => {
+      const heard: string[] = [];
+      const end = await database.listen('named', (payload) => heard.push(payload));
+      await database.query({ name: 'notify', text: `select pg_notify('named', $1)::text` }, ['here']);
+      while (heard.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      await end();
+      expect(heard).toEqual(['here']);
+    });
   });
 });

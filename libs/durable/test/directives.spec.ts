@@ -89,6 +89,22 @@ describe('a refund, on PGlite', () => {
     await eventually(() => taken.includes(2));
     await stop();
   });
+
+  it('that this very process is at is not taken from it when it begins to work', async () => {
+    const intent = intentOf('acme', 'dir_1');
+    const { store, close } = await opened(await openDatabase(await inFolder()));
+    cleanUps.push(close);
+    await store.add(intent);
+    await store.claim(intent, 600_000);
+    const taken: (number | undefined)[] = [];
+    const stop = await store.work(async (reference) => {
+      taken.push((await store.claim(reference, 600_000))?.epoch);
+    }, 1);
+    await wait(1_500); // more than a look
+    await stop();
+    expect(taken).not.toContain(2);
+    expect((await store.find(intent))?.epoch).toBe(1);
+  });
 });
 
 describePostgres('a refund, on PostgreSQL', () => {
@@ -191,6 +207,27 @@ onEachDatabase('the store of directives', (open) => {
     await eventually(() => claimed.includes(2));
     await stop();
     expect(claimed.slice(0, 2)).toEqual([1, 2]);
+  });
+
+  it('calls again when the lease that was extended is over, and not before', async () => {
+    const store = await made();
+    const tenant = randomUUID();
+    const claims: { epoch: number; at: number }[] = [];
+    let extendedUntil = Infinity;
+    const stop = await store.work(async (reference) => {
+      if (reference.tenant !== tenant) return;
+      const claimed = await store.claim(reference, claims.length === 0 ? 300 : 600_000);
+      if (!claimed) return;
+      claims.push({ epoch: claimed.epoch, at: Date.now() });
+      if (claims.length > 1) return;
+      await store.extend({ ...reference, status: 'performing', epoch: claimed.epoch }, 1_500);
+      extendedUntil = Date.now() + 1_490;
+    }, 4);
+    await store.add(intentOf(tenant, 'dir_1'));
+    await eventually(() => claims.length > 1);
+    await stop();
+    expect(claims.map(({ epoch }) => epoch)).toEqual([1, 2]);
+    expect(claims[1]?.at).toBeGreaterThanOrEqual(extendedUntil);
   });
 
   it('tells a change in this process that is too long to be told to others', async () => {

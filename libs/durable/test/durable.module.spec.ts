@@ -25,6 +25,7 @@ import {
   type DurableOptions,
 } from '@toolloop/durable';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
+import { Pool } from 'pg';
 import { createFolder, createServerDatabase, describePostgres, inMemory, openInMemory } from './databases.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
@@ -266,7 +267,9 @@ describe('a database', () => {
   it('shows its connection to those who share it', async () => {
     const database = await openInMemory();
     cleanUps.push(() => database.close());
-    const { connection } = database;
-    expect(connection.engine === 'pglite' && (await connection.pglite.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+    const pool = new Pool(database.connection);
+    expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+    await pool.end();
+    expect(await database.query('select 2 as two')).toEqual([{ two: 2 }]);
   });
 });

@@ -42,6 +42,22 @@ describe('a folder', () => {
     expect(await claims()).toEqual([]);
   });
 
+  it.each(['/proc/x', '/proc/x/y/z', '/dev/null/x'])(
+    'that cannot be made, as %s, is refused at once, with what to do',
+    async (dataDir) => {
+      const refused = openDatabase({ dataDir });
+      await expect(refused).rejects.toThrow(`The folder ${dataDir} cannot be made, or not be written to: E`);
+      await expect(refused).rejects.toThrow('Name a folder that this process may make and write to');
+    },
+    5_000,
+  );
+
+  it('is made with what is missing above it, for its owner alone', async () => {
+    const deep = join(folder.dataDir, 'a', 'b');
+    await (await FolderLock.take(deep)).release();
+    expect((await stat(join(folder.dataDir, 'a'))).mode & 0o777).toBe(0o700);
+  });
+
   it('is had by one of many who come at once', async () => {
     const taken = await Promise.allSettled(Array.from({ length: 8 }, () => FolderLock.take(folder.dataDir)));
     expect(taken.filter(({ status }) => status === 'fulfilled').length).toBeLessThanOrEqual(1);

@@ -17,4 +17,23 @@ onEachDatabase('a queue', (open) => {
     await jobs.onApplicationShutdown();
     expect(done.size).toBe(100);
   });
+
+  it('is watched over for processes that died where there can be others, and hardly where there are none', async () => {
+    const database = open();
+    const jobs = new JobQueue(database);
+    await jobs.ensure('watched');
+    const monitored = async (): Promise<number> => {
+      const [row] = await database.query<{ at: number }>(
+        `select extract(epoch from monitor_on)::float8 as at from pgboss.queue where name = 'watched'`,
+      );
+      return row?.at ?? 0;
+    };
+    const end = await jobs.work('watched', () => Promise.resolve(), 1);
+    const times = new Set<number>();
+    for (const until = Date.now() + 7_000; Date.now() < until; await new Promise((resolve) => setTimeout(resolve, 100)))
+      times.add(await monitored());
+    await end();
+    await jobs.onApplicationShutdown();
+    expect(times.size > 2).toBe(database.engine === 'postgres');
+  });
 });

@@ -1,8 +1,14 @@
 import { afterEach, describe as about, expect, it } from '@jest/globals';
 import { subRunTool, type LanguageModel, type RawTool } from '@toolloop/core';
 import { call, calls, text } from '@toolloop/testing';
+import { IsInt } from 'class-validator';
+import { lastValueFrom, toArray } from 'rxjs';
 import { DeskProcess, type ProcessOptions, type World } from './fixtures/desk.process.js';
 import { alice, bob, dying, idle, never, quick, scripted, until, untilSo } from './fixtures/durable-runs.js';
+
+class Sum {
+  @IsInt() sum!: number;
+}
 
 const act = (key: string) => calls(call('desk__act', { key }));
 const keyed = (key: string) => calls(call('desk__keyed', { key }));
@@ -44,6 +50,28 @@ export function repeatedRunsSuite(name: string, open: World['open'], describe: (
           { content: 'a done' },
           { content: 'b done' },
         ]);
+      });
+    });
+
+    about('a durable run whose answers are of a class', () => {
+      it('is told of the class by its loop, in whichever process it ends', async () => {
+        const world = newWorld();
+        const loops = { sums: { output: Sum } };
+        const opener = await start(world, scripted(), { options: idle, loops });
+        const runId = await opener.runs.start(alice, 'sums');
+        const model = scripted(text('Four.'), text('{"sum":4}'));
+        const desk = await start(world, model, { loops });
+        await until(desk, runId, 'ended');
+        const events = await lastValueFrom(desk.runs.watch(runId, alice).pipe(toArray()));
+        expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', output: { sum: 4 } });
+      });
+
+      it('is refused where its request names the class, which says where to name it', async () => {
+        const desk = await start(newWorld(), scripted());
+        const request = { ...alice, output: Sum, context: { at: new Date() } };
+        await expect(desk.runs.start(request)).rejects.toThrow(
+          /`context` as JSON: .* Say `output` in a named loop, ToolLoopModule.forFeature\(\{ loops: \{ name: \{ … \} \} \}\), and open or start the run by that loop/,
+        );
       });
     });
 

@@ -1,5 +1,5 @@
-import { ModelError, type Citation, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
-import { EventBatch, isWireObject, type WireAnswer, type WireObject } from '@toolloop/wire';
+import { ModelError, type Citation, type ModelFinishReason, type Usage } from '@toolloop/core';
+import { isWireObject, WireAnswer, type WireObject } from '@toolloop/wire';
 import { fromChatAnnotations, fromSources } from './from-annotations.js';
 import { fromErrorPayload, fromProviderError } from './from-provider-error.js';
 import { WHERE_TO_LOOK } from './where-to-look.js';
@@ -8,17 +8,12 @@ import { fromFinishReason } from './from-finish-reason.js';
 import { ProviderDataCollector } from './provider-data.js';
 import { ToolCallAssembler, type AssembledCall } from './tool-call.assembler.js';
 
-const NONE_REDUNDANT: ReadonlySet<string> = new Set();
-
 /** An answer to `POST /chat/completions`. */
-export class ChatAnswer implements WireAnswer {
-  readonly kind = 'chat completion';
-  readonly whereToLook = WHERE_TO_LOOK;
-  readonly redundant = NONE_REDUNDANT;
-  readonly isPaused = false;
+export class ChatAnswer extends WireAnswer {
+  override readonly kind = 'chat completion';
+  override readonly whereToLook = WHERE_TO_LOOK;
   /** Usage may follow the finish reason, so only the stream's own end is the end. */
-  readonly hasEnded = false;
-  private readonly batch = new EventBatch();
+  override readonly hasEnded = false;
   private readonly calls = new ToolCallAssembler(this.batch);
   private readonly collector = new ProviderDataCollector();
   private finishReason: string | undefined;
@@ -26,45 +21,31 @@ export class ChatAnswer implements WireAnswer {
   private groqUsage: Usage | undefined;
   private readonly citations: Citation[] = [];
   private sources: readonly Citation[] = [];
-  private hasLost = false;
-  private error: ModelError | undefined;
+  /** Whether anything has been said in a delta. */
+  private hasSpoken = false;
 
-  constructor(private readonly model: string) {}
-
-  get failure(): ModelError | undefined {
-    return this.error;
+  constructor(private readonly model: string) {
+    super();
   }
 
-  fail(error: ModelError): void {
-    this.error ??= error;
-  }
-
-  toFailure(payload: string): ModelError {
+  override toFailure(payload: string): ModelError {
     return fromErrorPayload(payload);
   }
 
-  lose(): void {
-    this.hasLost = true;
-  }
-
-  takeEvents(): ModelEvent[] {
-    return this.batch.take();
-  }
-
-  /** A chunk of a stream. A `message` beside its `delta` repeats what was said already. */
-  takeChunk(chunk: WireObject): void {
+  /** A chunk of a stream. A `message` repeats what deltas have said already; it counts where a server streams no delta at all. */
+  override takeChunk(chunk: WireObject): void {
     this.take(chunk, 'delta');
   }
 
-  recognises(body: WireObject): boolean {
+  override recognises(body: WireObject): boolean {
     return 'choices' in body || 'error' in body;
   }
 
-  takeWhole(completion: WireObject): void {
+  override takeWhole(completion: WireObject): void {
     this.take(completion, 'message');
   }
 
-  finish(): void {
+  override finish(): void {
     const calls = this.calls.finish();
     const reason = this.reasonFor(calls);
     if ((reason === 'stop' || reason === 'tool_calls') && this.calls.hasNameless) {
@@ -82,30 +63,38 @@ export class ChatAnswer implements WireAnswer {
   }
 
   private take(chunk: WireObject, content: 'delta' | 'message'): void {
-    if (this.error !== undefined) return;
+    if (this.failure !== undefined) return;
     // n is 1 in every request, and an old text-generation-inference counts tokens in `index`: the first choice is ours whatever its index.
     const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
-    if (isWireObject(choice)) this.takeChoice(choice, choice[content]);
+    if (isWireObject(choice)) this.takeChoice(choice, content);
     if (chunk.citations !== undefined) this.sources = fromSources(chunk.citations);
     this.usage = fromChatUsage(chunk.usage) ?? this.usage;
     if (isWireObject(chunk.x_groq)) this.groqUsage = fromChatUsage(chunk.x_groq.usage) ?? this.groqUsage;
-    if (chunk.error !== undefined && chunk.error !== null) this.fail(fromProviderError(chunk.error));
+    this.failFor(chunk.error);
   }
 
-  private takeChoice(choice: WireObject, delta: unknown): void {
+  private takeChoice(choice: WireObject, content: 'delta' | 'message'): void {
+    const delta = choice[content] ?? (this.hasSpoken ? undefined : choice.message);
     if (isWireObject(delta)) this.takeDelta(delta);
     const { finish_reason: reason } = choice;
     if (typeof reason === 'string' && reason !== '') this.finishReason = reason;
+    this.failFor(choice.error);
+  }
+
+  private failFor(error: unknown): void {
+    if (error !== undefined && error !== null) this.fail(fromProviderError(error));
   }
 
   private takeDelta(delta: WireObject): void {
+    this.hasSpoken ||= saysSomething(delta);
     this.takeReasoning(delta);
     if (typeof delta.content === 'string') this.batch.append('text-delta', delta.content);
     if (Array.isArray(delta.content)) this.takeParts(delta.content);
     if (typeof delta.refusal === 'string') this.collector.refusal += delta.refusal;
     if (delta.annotations !== undefined) this.citations.push(...fromChatAnnotations(delta.annotations));
-    if (delta.tool_calls !== undefined) this.calls.take(delta.tool_calls);
-    if (isWireObject(delta.function_call)) this.calls.take([{ function: delta.function_call }]);
+    if (!isEmpty(delta.tool_calls)) this.calls.take(delta.tool_calls);
+    // The older way, in which there is one call; some servers repeat the newer one in it.
+    else if (isWireObject(delta.function_call)) this.calls.take([{ index: 0, function: delta.function_call }]);
   }
 
   /** Several servers send the same words under two or three of these names. */
@@ -141,4 +130,12 @@ export class ChatAnswer implements WireAnswer {
     const reason = fromFinishReason(this.finishReason, calls.length > 0);
     return reason === 'stop' && this.collector.refusal !== '' ? 'content_filter' : reason;
   }
+}
+
+function saysSomething(delta: WireObject): boolean {
+  return Object.entries(delta).some(([key, value]) => key !== 'role' && !isEmpty(value));
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0);
 }

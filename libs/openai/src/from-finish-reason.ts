@@ -2,24 +2,34 @@ import type { ModelFinishReason } from '@toolloop/core';
 
 /**
  * Reasons after which no call may run, though one may be there. `abort` is vLLM's, `insufficient_system_resource` DeepSeek's, `network_error` and
- * `sensitive` Z.ai's, `model_length` Mistral's.
+ * `sensitive` Z.ai's, `model_length` Mistral's; gateways pass on the words of Gemini (in capitals) and of Anthropic.
  */
 const UNFINISHED = new Map<string, ModelFinishReason>([
   ['length', 'length'],
   ['max_tokens', 'length'],
   ['max_output_tokens', 'length'],
   ['model_length', 'length'],
+  ['model_context_window_exceeded', 'length'],
   ['content_filter', 'content_filter'],
   ['sensitive', 'content_filter'],
+  ['refusal', 'content_filter'],
+  ['safety', 'content_filter'],
+  ['recitation', 'content_filter'],
+  ['blocklist', 'content_filter'],
+  ['prohibited_content', 'content_filter'],
+  ['spii', 'content_filter'],
   ['error', 'incomplete'],
   ['abort', 'incomplete'],
   ['insufficient_system_resource', 'incomplete'],
   ['network_error', 'incomplete'],
+  ['malformed_function_call', 'incomplete'],
+  ['cancelled', 'incomplete'],
+  ['timeout', 'incomplete'],
 ]);
 
 /** Everything else ends an answer well: `stop`, `eos`, `tool_calls`, and words not known yet. OpenAI says `stop` for a call it was forced to make. */
 export function fromFinishReason(reason: string, hasCalls: boolean): ModelFinishReason {
-  return UNFINISHED.get(reason) ?? (hasCalls ? 'tool_calls' : 'stop');
+  return UNFINISHED.get(reason.toLowerCase()) ?? (hasCalls ? 'tool_calls' : 'stop');
 }
 
 /** Why a response that calls itself incomplete is: `incomplete_details.reason`. */

@@ -17,6 +17,15 @@ const STRICT_FORMATS = new Set(['date-time', 'time', 'date', 'duration', 'email'
 /** Levels of nesting strict mode accepts. */
 const STRICT_DEPTH = 10;
 
+/** What strict mode accepts of one schema, in all of it together. */
+const STRICT_PROPERTIES = 5_000;
+const STRICT_CHARACTERS = 120_000;
+const STRICT_VALUES = 1_000;
+
+/** Values of one list behind which the characters in it are counted, too. */
+const LONG_LIST = 250;
+const LONG_LIST_CHARACTERS = 15_000;
+
 const encoded = new EncodedOnce<AnswerFormat>();
 
 /** What an answer has to look like, as the JSON text that both APIs have in common. */
@@ -27,7 +36,30 @@ export function toJsonSchemaFormat(format: AnswerFormat): string {
 
 /** Whether the provider can hold the model to a schema to the letter. It cannot where a property is optional or an object open. */
 export function isStrictSchema(schema: AnswerFormat['schema']): boolean {
-  return schema.type === 'object' && isStrict(schema, STRICT_DEPTH);
+  return schema.type === 'object' && isStrict(schema, STRICT_DEPTH) && isWithinLimits(schema);
+}
+
+function isWithinLimits(schema: unknown): boolean {
+  let [properties, characters, values] = [0, 0, 0];
+  const count = (part: unknown): boolean => {
+    if (!isWireObject(part)) return true;
+    const list = valuesOf(part);
+    const names = [part.$defs, part.definitions].filter(isWireObject).flatMap((parts) => Object.keys(parts));
+    const own = isWireObject(part.properties) ? Object.keys(part.properties) : [];
+    properties += own.length;
+    values += Array.isArray(part.enum) ? list.length : 0;
+    characters += lengthOf([...own, ...names, ...list]);
+    return (list.length <= LONG_LIST || lengthOf(list) <= LONG_LIST_CHARACTERS) && subschemasOf(part).every(count);
+  };
+  return count(schema) && properties <= STRICT_PROPERTIES && characters <= STRICT_CHARACTERS && values <= STRICT_VALUES;
+}
+
+function valuesOf({ enum: list, const: constant }: WireObject): readonly unknown[] {
+  return Array.isArray(list) ? list : constant === undefined ? [] : [constant];
+}
+
+function lengthOf(values: readonly unknown[]): number {
+  return values.reduce<number>((sum, value) => sum + (typeof value === 'string' ? value.length : 0), 0);
 }
 
 function isStrict(schema: unknown, depth: number): boolean {
@@ -54,7 +86,8 @@ function isOf(type: unknown, name: string): boolean {
 function isClosed({ type, properties, required, additionalProperties }: WireObject): boolean {
   if (!isOf(type, 'object') && properties === undefined) return true;
   const names = isWireObject(properties) ? Object.keys(properties) : [];
-  return additionalProperties === false && names.every((name) => Array.isArray(required) && required.includes(name));
+  const wanted = new Set<unknown>(Array.isArray(required) ? required : []);
+  return additionalProperties === false && names.every((name) => wanted.has(name));
 }
 
 function subschemasOf({ properties, items, anyOf, $defs, definitions }: WireObject): readonly unknown[] {

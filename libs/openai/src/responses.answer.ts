@@ -1,5 +1,5 @@
-import { ModelError, type ModelEvent, type ModelFinishReason, type Usage } from '@toolloop/core';
-import { EventBatch, isWireObject, type WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import { ModelError, type ModelFinishReason, type Usage } from '@toolloop/core';
+import { isWireObject, WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import { fromIncompleteReason } from './from-finish-reason.js';
 import { fromErrorPayload, fromProviderError } from './from-provider-error.js';
 import { fromResponsesUsage } from './from-responses-usage.js';
@@ -18,73 +18,58 @@ const REDUNDANT: ReadonlySet<string> = new Set(
 );
 
 /** An answer to `POST /responses`. Events that are not known say nothing. */
-export class ResponsesAnswer implements WireAnswer {
-  readonly kind = 'response';
-  readonly whereToLook = WHERE_TO_LOOK;
-  readonly redundant = REDUNDANT;
-  readonly isPaused = false;
-  private readonly batch = new EventBatch();
+export class ResponsesAnswer extends WireAnswer {
+  override readonly kind = 'response';
+  override readonly whereToLook = WHERE_TO_LOOK;
+  override readonly redundant = REDUNDANT;
   private readonly output = new ResponsesOutput(this.batch);
   private usage: Usage | undefined;
-  private hasLost = false;
-  private error: ModelError | undefined;
   /** Set by the event that says how the answer ended. */
   private end: { readonly status: unknown; readonly reason: unknown } | undefined;
 
-  constructor(private readonly model: string) {}
-
-  get failure(): ModelError | undefined {
-    return this.error;
+  constructor(private readonly model: string) {
+    super();
   }
 
-  get hasEnded(): boolean {
+  override get hasEnded(): boolean {
     return this.end !== undefined;
   }
 
-  fail(error: ModelError): void {
-    this.error ??= error;
-  }
-
-  toFailure(payload: string): ModelError {
+  override toFailure(payload: string): ModelError {
     return fromErrorPayload(payload);
   }
 
-  lose(): void {
-    this.hasLost = true;
-  }
-
-  takeEvents(): ModelEvent[] {
-    return this.batch.take();
-  }
-
-  takeChunk(event: WireObject): void {
+  override takeChunk(event: WireObject): void {
     switch (event.type) {
       case 'response.completed':
+        this.takeEnd(event.response);
+        return;
       case 'response.incomplete':
       case 'response.failed':
       case 'response.cancelled':
-        if (isWireObject(event.response)) this.takeWhole(event.response);
+        // The event has said how it ended, whatever the response in it says.
+        this.takeEnd(event.response, event.type.slice('response.'.length));
         return;
       case 'error':
         this.fail(fromProviderError(event.error ?? event));
         return;
       case undefined:
-        if (isWireObject(event.error)) this.fail(fromProviderError(event.error));
+        if (isError(event.error)) this.fail(fromProviderError(event.error));
         return;
       default:
         this.output.take(event);
     }
   }
 
-  recognises(body: WireObject): boolean {
-    return 'output' in body || isWireObject(body.error);
+  override recognises(body: WireObject): boolean {
+    return 'output' in body || body.type === 'error' || isError(body.error);
   }
 
   /** The response in full, as the last event repeats it. */
-  takeWhole(response: WireObject): void {
+  override takeWhole(response: WireObject): void {
     const { status, error, incomplete_details: details } = response;
-    if (status === 'failed' || isWireObject(error)) {
-      this.fail(fromProviderError(error ?? 'it says no more'));
+    if (status === 'failed' || response.type === 'error' || isError(error)) {
+      this.fail(fromProviderError(error ?? (response.type === 'error' ? response : {})));
       return;
     }
     for (const [index, item] of wireObjectsIn(response.output).entries()) this.output.takeMissing(index, item);
@@ -92,7 +77,12 @@ export class ResponsesAnswer implements WireAnswer {
     this.end = { status, reason: isWireObject(details) ? details.reason : undefined };
   }
 
-  finish(): void {
+  /** Without its response, an end is an end still. */
+  private takeEnd(response: unknown, status?: string): void {
+    this.takeWhole({ ...(isWireObject(response) && response), ...(status !== undefined && { status }) });
+  }
+
+  override finish(): void {
     const { items, calls, refusal, hasNameless } = this.output.finish();
     const reason = this.reasonFor(calls.length > 0, refusal !== '');
     if (hasNameless && (reason === 'stop' || reason === 'tool_calls')) {
@@ -114,4 +104,9 @@ export class ResponsesAnswer implements WireAnswer {
     if (hasCalls) return 'tool_calls';
     return hasRefused ? 'content_filter' : 'stop';
   }
+}
+
+/** A response in order says `error: null`. */
+function isError(error: unknown): boolean {
+  return error !== undefined && error !== null;
 }

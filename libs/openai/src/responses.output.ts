@@ -14,6 +14,8 @@ const SHOWN: ReadonlyMap<unknown, 'text-delta' | 'reasoning-delta' | 'refusal'> 
 
 /** What is known of one output item while it streams. */
 interface PartialItem {
+  /** Whether the provider announced it. */
+  isBegun: boolean;
   /** The type of the first delta it came in; undefined for an item that did not stream. */
   streamed: unknown;
   /** Where its text begins in the answer's, once it has begun. */
@@ -38,8 +40,10 @@ export interface FinishedOutput {
 export class ResponsesOutput {
   private readonly calls: ToolCallAssembler;
   private readonly items = new Map<number, PartialItem>();
-  /** For servers that leave `output_index` out. */
+  /** By the ids of items and calls, for servers that leave `output_index` out or count otherwise in the end than on the way. */
   private readonly indexes = new Map<unknown, number>();
+  /** The last index there is; -1 where there is none. */
+  private newest = -1;
   private refusal = '';
   /** Characters of text so far. */
   private said = 0;
@@ -57,7 +61,7 @@ export class ResponsesOutput {
         if (isWireObject(event.item)) this.close(this.indexOf(event), event.item);
         return;
       case 'response.function_call_arguments.done':
-        this.calls.complete(this.indexOf(event), { arguments: event.arguments });
+        this.calls.complete(this.indexOf(event), { name: event.name, arguments: event.arguments }, true);
         return;
       case 'response.function_call_arguments.delta':
         this.calls.take([{ index: this.indexOf(event), function: { arguments: event.delta } }]);
@@ -67,8 +71,9 @@ export class ResponsesOutput {
     }
   }
 
-  /** An item of the response in full, where the stream did not finish it. */
-  takeMissing(index: number, item: WireObject): void {
+  /** An item of the response in full, where the stream did not finish it: a call that is taken twice would run twice. */
+  takeMissing(place: number, item: WireObject): void {
+    const index = this.knownIndexOf(item) ?? place;
     if (this.items.get(index)?.whole === undefined) this.close(index, item);
   }
 
@@ -90,7 +95,7 @@ export class ResponsesOutput {
   }
 
   private open(index: number, item: unknown): void {
-    this.itemAt(index);
+    this.itemAt(index).isBegun = true;
     if (!isWireObject(item)) return;
     this.showProviderTool(item, 'started');
     if (item.type === 'function_call') this.calls.take([{ index, id: item.call_id, function: { name: item.name } }]);
@@ -98,9 +103,10 @@ export class ResponsesOutput {
 
   private close(index: number, item: WireObject): void {
     const known = this.itemAt(index);
+    const isBegun = this.isOpen(index);
     known.whole = item;
     this.showProviderTool(item, hasFailed(item) ? 'failed' : 'succeeded');
-    if (item.type === 'function_call') this.calls.complete(index, item);
+    if (item.type === 'function_call') this.calls.complete(index, item, isBegun);
     else if (item.type === 'message') this.closeMessage(known, item);
     else if (known.streamed === undefined && item.type === 'reasoning') this.showReasoning(item);
   }
@@ -139,19 +145,48 @@ export class ResponsesOutput {
   private itemAt(index: number): PartialItem {
     const known = this.items.get(index);
     if (known !== undefined) return known;
-    const item = { streamed: undefined, textAt: undefined, whole: undefined };
+    const item = { isBegun: false, streamed: undefined, textAt: undefined, whole: undefined };
     this.items.set(index, item);
+    this.newest = Math.max(this.newest, index);
     return item;
   }
 
-  /** By the index; else by the item's id; an event with neither belongs to the newest item. */
-  private indexOf(event: WireObject): number {
-    const { type, output_index: index, item } = event;
-    if (typeof index === 'number') return index;
-    const id = isWireObject(item) ? item.id : event.item_id;
-    const isNew = type === 'response.output_item.added' || this.items.size === 0;
-    const found = isNew ? this.items.size : (this.indexes.get(id) ?? this.items.size - 1);
-    this.indexes.set(id, found);
-    return found;
+  /**
+   * By the item's id where that item is open, for some servers count otherwise when they announce an item than later, or give all of them one index;
+   * else by the index, for others change the ids; an event with neither belongs to the newest item, unless that is done.
+   */
+  private indexOf({ type, output_index: index, item, item_id: itemId }: WireObject): number {
+    const named = isWireObject(item) ? item : { id: itemId };
+    const known = this.knownIndexOf(named);
+    if (type === 'response.output_item.added') return this.remember(named, this.placeOfNew(index, known));
+    if (known !== undefined && (typeof index !== 'number' || this.isOpen(known))) return known;
+    return this.remember(named, this.placeOf(type, index));
+  }
+
+  private placeOfNew(index: unknown, known: number | undefined): number {
+    if (known !== undefined && this.isOpen(known) && typeof index !== 'number') return known;
+    if (typeof index !== 'number') return this.newest + 1;
+    return this.items.get(index)?.isBegun === true && !(known === index && this.isOpen(index)) ? this.newest + 1 : index;
+  }
+
+  private placeOf(type: unknown, index: unknown): number {
+    const { newest } = this;
+    if (typeof index === 'number') return this.items.get(index)?.whole !== undefined && this.isOpen(newest) ? newest : index;
+    const isDone = type === 'response.output_item.done' && this.items.get(newest)?.whole !== undefined;
+    return newest < 0 || isDone ? newest + 1 : newest;
+  }
+
+  private isOpen(index: number): boolean {
+    const item = this.items.get(index);
+    return item !== undefined && item.isBegun && item.whole === undefined;
+  }
+
+  private knownIndexOf({ id, call_id: callId }: WireObject): number | undefined {
+    return this.indexes.get(id) ?? this.indexes.get(callId);
+  }
+
+  private remember({ id, call_id: callId }: WireObject, index: number): number {
+    for (const one of [id, callId]) if (typeof one === 'string' && one !== '') this.indexes.set(one, index);
+    return index;
   }
 }

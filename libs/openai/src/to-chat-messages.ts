@@ -5,6 +5,9 @@ import { fileName } from './file-name.js';
 import { providerDataOf, type ProviderData } from './provider-data.js';
 import { wireIdsOf } from './wire-ids.js';
 
+/** Of a call's id. */
+const MOST_ID_CHARACTERS = 40;
+
 const NOUNS = { image: 'An image', file: 'A file' };
 
 const encoded = new EncodedOnce<Message>();
@@ -22,7 +25,7 @@ export function toChatMessages(instructions: string | undefined, messages: reado
       texts.push(...carrierOf(attachments));
       attachments = [];
     }
-    if (message.role === 'assistant') wireIds = wireIdsOf(message.toolCalls);
+    if (message.role === 'assistant') wireIds = wireIdsOf(message.toolCalls, MOST_ID_CHARACTERS);
     texts.push(toText(message, wireIds, model));
     if (message.role === 'tool' && hasAttachment(message.content)) attachments.push(toAttachmentParts(message));
   }

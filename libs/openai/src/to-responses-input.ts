@@ -6,6 +6,9 @@ import { replayedOutput } from './replayed-output.js';
 import type { ResponsesCall, ResponsesItem, ResponsesPart } from './responses-wire.js';
 import { wireIdsOf } from './wire-ids.js';
 
+/** Of a call's id. */
+const MOST_ID_CHARACTERS = 64;
+
 const encoded = new EncodedOnce<Message>();
 
 /** The `input` of a request, as JSON text. */
@@ -13,7 +16,7 @@ export function toResponsesInput(messages: readonly Message[], model: string): s
   const texts: string[] = [];
   let wireIds: ReadonlyMap<string, string> = new Map();
   for (const message of messages) {
-    if (message.role === 'assistant') wireIds = wireIdsOf(message.toolCalls);
+    if (message.role === 'assistant') wireIds = wireIdsOf(message.toolCalls, MOST_ID_CHARACTERS);
     texts.push(toText(message, wireIds, model));
   }
   return `[${texts.join(',')}]`;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type CallName, type EventBatch, isWireObject, type WireObject } from '@toolloop/wire';
+import { type CallName, type EventBatch, isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 
 interface PartialCall {
   readonly index: number | undefined;
@@ -30,14 +30,18 @@ export class ToolCallAssembler {
 
   constructor(private readonly batch: EventBatch) {}
 
+  /** An older text-generation-inference sends one delta and no list. */
   take(deltas: unknown): void {
-    if (!Array.isArray(deltas)) return;
-    for (const delta of deltas) if (isWireObject(delta)) this.add(delta);
+    if (isWireObject(deltas) && isWireObject(deltas.function)) this.add(deltas);
+    for (const delta of wireObjectsIn(deltas)) this.add(delta);
   }
 
-  /** The call at an index, as the provider repeats it when it is done: its arguments win over the deltas. */
-  complete(index: number, { call_id: id, name, arguments: text }: WireObject): void {
-    const call = this.identify(index, id, name);
+  /**
+   * The call at an index, as the provider repeats it when it is done: its arguments win over the deltas. Where it `isBegun` there, it is that call
+   * though its id is another now.
+   */
+  complete(index: number, { call_id: id, name, arguments: text }: WireObject, isBegun: boolean): void {
+    const call = this.identify(index, id, name, isBegun ? this.byIndex.get(index) : undefined);
     const whole = toArgumentText(text);
     this.extend(call, call.arguments === '' ? whole : '');
     if (whole !== '') call.arguments = whole;
@@ -63,10 +67,10 @@ export class ToolCallAssembler {
     this.extend(call, toArgumentText(text));
   }
 
-  private identify(index: unknown, sentId: unknown, sentName: unknown): PartialCall {
+  private identify(index: unknown, sentId: unknown, sentName: unknown, begun?: PartialCall): PartialCall {
     const id = typeof sentId === 'string' ? sentId : '';
     const name = typeof sentName === 'string' ? sentName : '';
-    const call = this.slot(index, id, name);
+    const call = begun ?? this.slot(index, id, name);
     call.id ||= id;
     call.name ||= name;
     return call;
@@ -87,8 +91,11 @@ export class ToolCallAssembler {
   /** Gemini's parallel calls all have index 0 and are told apart by their ids. */
   private slotAt(index: number, id: string, name: string): PartialCall {
     const call = this.byIndex.get(index);
-    const isOther = name !== '' && id !== '' && call?.id !== '' && call?.id !== id;
-    return call === undefined || isOther ? this.open(index) : call;
+    if (call === undefined) return this.open(index);
+    // A call that has no id yet may get it late, but it keeps its name.
+    const isLate = call.id === '' && (call.name === '' || call.name === name);
+    if (name === '' || id === '' || call.id === id || isLate) return call;
+    return this.calls.find((other) => other.index === index && other.id === id) ?? this.open(index);
   }
 
   private open(index: number | undefined): PartialCall {

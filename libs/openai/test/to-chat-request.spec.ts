@@ -187,6 +187,26 @@ describe('a request', () => {
   });
 });
 
+describe('ids that OpenAI would refuse', () => {
+  const long = ['a', 'b'].map((end) => `chatcmpl-tool-${'0'.repeat(31)}${end}`);
+
+  it('are shortened, the same in call and result', () => {
+    const toolCalls = long.map((toolCallId) => ({ toolCallId, name: 'get_order', arguments: '{}' }));
+    const { messages } = bodyOf(ask('', { messages: [{ role: 'assistant', content: '', toolCalls }, ...long.map((id) => result(id))] }));
+    const ids = messages[0]?.tool_calls?.map((call) => String(call.id)) ?? [];
+    expect(new Set(ids).size).toBe(2);
+    expect(ids.every((id) => /^call_[0-9a-f]{32}$/.test(id))).toBe(true);
+    expect(messages.slice(1)).toMatchObject(ids.map((tool_call_id) => ({ role: 'tool', tool_call_id })));
+  });
+
+  it('are shortened where the provider made them, and keep what stands beside them', () => {
+    const [providerCallId = ''] = long;
+    const openai = { model: 'own-1', extraContent: { [providerCallId]: { signature: 's' } } };
+    const { messages } = bodyOf(ask('', { messages: [{ ...called('one', 'look', '{}', providerCallId), providerData: { openai } }] }));
+    expect(messages[0]?.tool_calls).toMatchObject([{ id: expect.stringMatching(/^call_.{32}$/), extra_content: { signature: 's' } }]);
+  });
+});
+
 describe('what a model wants to see again', () => {
   const openai = {
     model: 'own-1',
@@ -233,6 +253,17 @@ function nested(depth: number): NonNullable<AnswerFormat['schema']> {
   return depth === 0 ? { type: 'string' } : { type: 'array', items: nested(depth - 1) };
 }
 
+/** An object with so many properties. */
+function wide(count: number, prefix = 'p'): AnswerFormat['schema'] {
+  const names = Array.from({ length: count }, (_, index) => `${prefix}${index}`);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(names.map((name) => [name, { type: 'string' }])),
+    required: names,
+    additionalProperties: false,
+  };
+}
+
 describe('strict mode', () => {
   const closed: AnswerFormat['schema'] = {
     type: 'object',
@@ -256,7 +287,21 @@ describe('strict mode', () => {
     expect(strictIn(TARGET)).toEqual([true, undefined]);
   });
 
+  it('is asked for up to its limits', () => {
+    const list = Array.from({ length: 1_000 }, (_, index) => `v${index}`);
+    expect(strictOf({ ...closed, properties: { a: { enum: list } } })).toBe(true);
+    expect(strictOf({ ...closed, properties: { a: nested(8) } })).toBe(true);
+    expect(strictOf(wide(5_000))).toBe(true);
+  });
+
   it.each([
+    ['it has too many properties', wide(5_001)],
+    ['its names are too long together', wide(1_200, 'x'.repeat(100))],
+    ['a list has too many values', { ...closed, properties: { a: { enum: Array.from({ length: 1_001 }, (_, index) => index) } } }],
+    [
+      'a long list has too long values',
+      { ...closed, properties: { a: { enum: Array.from({ length: 251 }, (_, index) => `${'x'.repeat(60)}${index}`) } } },
+    ],
     ['a property is optional', { ...closed, required: [] }],
     ['other properties are allowed', { ...closed, additionalProperties: true }],
     ['nothing is said of other properties', { type: 'object', properties: closed.properties, required: ['a'] }],

@@ -154,6 +154,17 @@ describe('a request', () => {
   });
 });
 
+describe('an id of a call', () => {
+  it.each([
+    [64, 64],
+    [65, 37],
+  ])('of %d characters is sent with %d, the same in call and result', (length, expected) => {
+    const id = 'x'.repeat(length);
+    const ids = inputOf({ role: 'assistant', content: '', ...called(id) }, result(id)).map((item) => (item as { call_id: string }).call_id);
+    expect([ids[0]?.length, ids[1]]).toEqual([expected, ids[0]]);
+  });
+});
+
 describe('the output of an earlier answer', () => {
   it('goes back to the model it came from only', () => {
     const messages = [answered([REASONING, said('Hi.')], { content: 'Hi.' })];

@@ -86,13 +86,14 @@ export class AnswerDecoder {
   }
 
   private takePayload(event: string | undefined, payload: string): void {
-    if (this.done || payload === '') return;
-    this.hasEvents = true;
-    if (event !== undefined && this.answer.redundant.has(event)) return;
+    if (this.done) return;
     if (event === 'error') {
       this.answer.fail(this.answer.toFailure(payload));
       return;
     }
+    if (payload === '') return;
+    this.hasEvents = true;
+    if (event !== undefined && this.answer.redundant.has(event)) return;
     // A payload that is no object is `[DONE]`, or some server's keep-alive such as `ping`.
     if (payload.trimStart().startsWith('{')) this.takeChunk(payload);
     else if (payload.trim() === '[DONE]') this.finish();

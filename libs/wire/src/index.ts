@@ -14,7 +14,7 @@ export { readAnswer, readBytes } from './read-answer.js';
 export type { AnswerSource, Bytes } from './read-answer.js';
 export { RequestBody } from './request-body.js';
 export { ResponseBody } from './response-body.js';
-export type { WireAnswer } from './wire-answer.js';
+export { WireAnswer } from './wire-answer.js';
 export { toWireArguments, toWireName } from './wire-call.js';
 export { isWireObject, parseWireObject, wireObjectsIn } from './wire-object.js';
 export type { WireObject } from './wire-object.js';

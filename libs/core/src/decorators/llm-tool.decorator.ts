@@ -3,7 +3,7 @@ import type { Type } from '@nestjs/common';
 import type { ToolExecutionOptions } from '../protocol/execution-options.js';
 import type { JsonValue } from '../protocol/json.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
-import type { ReservedAllowance, ToolEffect, ToolLabels } from '../protocol/tool.js';
+import type { IdempotencyScope, ReservedAllowance, ToolEffect, ToolLabels } from '../protocol/tool.js';
 import type { DirectiveDeclaration } from './directive.declaration.js';
 
 /** A class, a list of it, or either with options. */
@@ -27,13 +27,18 @@ interface ToolBasics {
   /** Milliseconds one attempt of a call may take. @default the `toolCallMs` limit */
   readonly timeoutMs?: number;
   /**
-   * For a tool that changes things: what makes two calls the same effect, e.g. `({ orderId }: Refund) => orderId`. Within a tenant, a tool and an
-   * instance the effect of a key happens once: the same call again, in another step or run or by another actor, is answered with the outcome that was
-   * kept, and other arguments under the same key are refused. So put into it whatever distinguishes those who must not share an outcome. It is asked on
-   * checked input, when everything has let the call in; 1 to 512 characters. What a method can hand on is `context.idempotencyKey`.
+   * For a tool that changes things: what makes two calls the same effect, e.g. `({ orderId }: Refund) => orderId`. Within a tenant, an actor, a tool and an
+   * instance the effect of a key happens once: the same call again, in another step or run, is answered with the outcome that was kept, and other arguments
+   * under the same key are refused. It is asked on checked input, when everything has let the call in; 1 to 512 characters. What a method can hand on is
+   * `context.idempotencyKey`.
    * @default the place of the call in its request
    */
   idempotencyKey?(this: void, input: unknown, context: RunContext): string;
+  /**
+   * Whose calls have one effect for one `idempotencyKey`. With `tenant` a colleague's call is the same one, as where an order is shipped once, whoever asks: then
+   * they read what the first call came to, so everybody who may call the tool must be allowed to. @default 'actor'
+   */
+  readonly idempotencyScope?: IdempotencyScope;
   /**
    * For a tool that changes things: whether the same call made twice does what it does once, because whoever performs it knows `context.idempotencyKey` again, or
    * because all of it happens in `context.transaction`. Then a call that was begun by a process that is gone is made again; without it and without an

@@ -8,6 +8,7 @@ import { nearestName } from '../findings/nearest-name.js';
 interface CallOptions {
   readonly concurrency?: number;
   readonly idempotencyKey?: unknown;
+  readonly idempotencyScope?: unknown;
   readonly idempotent?: unknown;
   readonly effect?: ToolEffect | undefined;
 }
@@ -29,7 +30,7 @@ export function callFindings(at: string, options: CallOptions): Finding[] {
   const findings: Finding[] = [];
   if (!Number.isSafeInteger(concurrency) || concurrency < 1)
     findings.push({ at, problem: `Its concurrency is ${concurrency}.`, remedy: 'Give a whole number, 1 or more, or leave it out.' });
-  return [...findings, ...repeatFindings(at, options)];
+  return [...findings, ...repeatFindings(at, options), ...scopeFindings(at, options)];
 }
 
 /** A read may always be made again. */
@@ -44,6 +45,16 @@ function repeatFindings(at: string, { idempotencyKey, idempotent = false, effect
   if (idempotent === true && effect === 'read_only')
     findings.push({ at, problem: 'It only reads and says that it is idempotent, which nothing asks for.', remedy: 'Leave it out.' });
   return findings;
+}
+
+function scopeFindings(at: string, { idempotencyKey, idempotencyScope }: CallOptions): Finding[] {
+  if (idempotencyScope === undefined) return [];
+  if (idempotencyScope !== 'actor' && idempotencyScope !== 'tenant')
+    return [{ at, problem: 'Its idempotencyScope is no scope there is.', remedy: "Say 'actor' or 'tenant', or leave it out." }];
+  if (idempotencyKey !== undefined) return [];
+  return [
+    { at, problem: 'It has an idempotencyScope and no idempotencyKey to share.', remedy: 'Give an idempotencyKey, or leave it out.' },
+  ];
 }
 
 /** What is wrong with the execution options of a tool or a provider. */

@@ -22,6 +22,7 @@ export const METHOD_OPTIONS: OptionNames<LlmToolOptions> = {
   when: true,
   timeoutMs: true,
   idempotencyKey: true,
+  idempotencyScope: true,
   idempotent: true,
   directive: true,
   concurrency: true,

@@ -7,7 +7,7 @@ import type { RawTool } from '../decorators/raw-tool.js';
 import type { Finding } from '../protocol/errors.js';
 import { givenOptions, type ToolExecutionOptions } from '../protocol/execution-options.js';
 import type { RunContext, ToolCallContext } from '../protocol/tool-call-context.js';
-import type { ResultProjector, Tool, ToolInputCodec, ToolLabels, ToolSpec } from '../protocol/tool.js';
+import type { IdempotencyScope, ResultProjector, Tool, ToolInputCodec, ToolLabels, ToolSpec } from '../protocol/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { ProjectionCompiler } from '../schema/result.projection.js';
 import { compileReveal } from '../schema/revealed.projection.js';
@@ -35,6 +35,7 @@ export interface ToolTemplate {
   readonly when?: (context: RunContext) => boolean;
   readonly timeoutMs?: number;
   readonly idempotencyKey?: NonNullable<Tool['idempotencyKey']>;
+  readonly idempotencyScope?: IdempotencyScope;
   readonly idempotent?: boolean;
   readonly concurrency?: number;
   readonly execution?: ToolExecutionOptions;
@@ -231,12 +232,14 @@ function toTemplate(
 function callOptionsOf({
   timeoutMs,
   idempotencyKey,
+  idempotencyScope,
   idempotent,
   concurrency,
-}: DeclaredOptions): Pick<ToolTemplate, 'timeoutMs' | 'idempotencyKey' | 'idempotent' | 'concurrency'> {
+}: DeclaredOptions): Pick<ToolTemplate, 'timeoutMs' | 'idempotencyKey' | 'idempotencyScope' | 'idempotent' | 'concurrency'> {
   return {
     ...(timeoutMs !== undefined && { timeoutMs }),
     ...(idempotencyKey && { idempotencyKey }),
+    ...(idempotencyScope && { idempotencyScope }),
     ...(idempotent && { idempotent }),
     ...(concurrency !== undefined && { concurrency }),
   };

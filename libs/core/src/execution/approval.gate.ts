@@ -88,10 +88,15 @@ export class ApprovalGate {
       if (progress.request.isHeld) throw new CallPending();
       return input;
     }
+    const asked = await this.askedBefore(call);
+    if (!asked && progress.standing) {
+      if (progress.request.isHeld) throw new CallPending();
+      return input; // it is answered with what was asked for before
+    }
     const whoever = nobodyFor(progress.scope);
     if (whoever !== undefined)
       throw CallFailure.of('approval_denied', `The call was not made. It needs a person's approval: ${decision.reason} ${whoever}`);
-    const record = (await this.askedBefore(call)) ?? (await this.ask(call));
+    const record = asked ?? (await this.ask(call));
     const answer = record.answer ?? (await this.answerTo(record, progress));
     if (!answer) return this.authoriseAgain(call);
     if (progress.request.isHeld) throw new CallPending(record.request.approvalId);

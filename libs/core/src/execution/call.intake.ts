@@ -6,6 +6,7 @@ import { CallAdmission } from './call.admission.js';
 import { CallAudit } from './call.audit.js';
 import { CallFailure } from './call.failure.js';
 import { CallReader } from './call.reader.js';
+import { DirectiveRequests } from './directive.requests.js';
 import type { CallProgress, CallRequest, ExecutionScope } from './execution.scope.js';
 
 /** A call that may be made. */
@@ -22,6 +23,7 @@ export class CallIntake {
     private readonly admission: CallAdmission,
     private readonly approvals: ApprovalGate,
     private readonly audit: CallAudit,
+    private readonly directives: DirectiveRequests,
   ) {}
 
   /** A call of which nothing is known yet. */
@@ -38,6 +40,7 @@ export class CallIntake {
     progress.args = admitted.args;
     if (progress.request.begun) return this.goOn(tool, admitted, progress);
     if (tool.allowReserved) await this.audit.optedOut(tool.allowReserved, { tool, input: admitted }, progress);
+    if (tool.directive) progress.standing = await this.directives.find(tool, admitted, progress);
     const authorising = this.approvals.authorise(tool, admitted, progress);
     const input = authorising instanceof Promise ? await authorising : authorising;
     progress.args = input.args;

@@ -5,11 +5,12 @@ import { DirectiveStore, type DirectiveAuthority, type DirectiveIntent, type Dir
 import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import type { Tool, ToolDirective } from '../protocol/tool.js';
 import { sha256 } from '../schema/canonical-json.js';
-import { toJson } from '../schema/from-value.js';
 import type { ReadArguments } from './argument.reader.js';
 import { CallAudit } from './call.audit.js';
 import { CallFailure } from './call.failure.js';
 import { CallPreview } from './call.preview.js';
+import { answerOf, conflictText, refusalOf, requestOf } from './directive.answer.js';
+import { DirectiveOperators } from './directive.operators.js';
 import type { CallProgress, ExecutionScope, ToolOutcome } from './execution.scope.js';
 import { requested, shownArguments } from './tool.outcome.js';
 
@@ -23,20 +24,31 @@ export class DirectiveRequests {
     private readonly store: DirectiveStore,
     private readonly preview: CallPreview,
     private readonly audit: CallAudit,
+    private readonly operators: DirectiveOperators,
   ) {}
 
+  /** The one that has the key of this call already: of what was asked for nobody has to approve anything. Throws `invalid_args` for a subject that names nothing. */
+  async find(tool: Tool, { args }: ReadArguments, progress: CallProgress): Promise<DirectiveRecord | undefined> {
+    const directive = directiveOf(tool, progress);
+    const { tenant } = progress.scope.run;
+    return directive && this.store.find({ tenant, directiveId: idOf(keyOf(directive, args, progress)) });
+  }
+
   /**
-   * Throws `forbidden` for an actor without an id, `invalid_args` for a subject that names nothing, `execution_failed` where a required preview fails, and where the
-   * key belongs to another request.
+   * Throws `forbidden` for an actor without an id, `invalid_args` for a subject that names nothing, and `execution_failed` where a required preview fails, where the
+   * key belongs to another request, and where it was asked for before and will not be performed; `unknown_outcome` where nobody knows whether it was.
    */
   async request(tool: Tool, directive: ToolDirective, input: ReadArguments, progress: CallProgress): Promise<ToolOutcome> {
-    const preview = await this.preview.of(tool, input, progress);
-    if (!preview && directive.preview === 'required')
+    const { standing } = progress;
+    const preview = standing ? standing.intent.preview : await this.preview.of(tool, input, progress);
+    if (!standing && !preview && directive.preview === 'required')
       throw CallFailure.of('execution_failed', 'What the call would do could not be shown, so it was not asked for.');
     const intent = intentOf(tool, directive, input, { progress, preview });
     await this.audit.directed(intent, { tool, input }, progress);
-    const { record } = await this.store.add(intent, progress.takeApproval);
+    const { record } = standing ? { record: standing } : await this.store.add(intent, progress.takeApproval);
     if (!isSameRequest(record.intent, intent, directive)) throw CallFailure.of('execution_failed', conflictText(record, directive));
+    const refusal = refusalOf(record, this.operators.described);
+    if (refusal) throw refusal;
     const shown = requestOf(record, progress.request.call.toolCallId);
     const showing = progress.scope.emit({ type: 'directive-request', step: progress.request.step, directive: shown });
     if (showing) await showing;
@@ -65,17 +77,16 @@ function intentOf(
   const { actorId } = scope;
   if (actorId === undefined)
     throw CallFailure.of('forbidden', 'What happens later happens in the name of somebody, and the actor of this run has no id.');
-  const subject = part('subject', directive.subjectOf(args));
+  const key = keyOf(directive, args, progress);
   const { type } = directive;
-  const key = [type, tenant, subject, directive.keyOf ? part('key', directive.keyOf(args)) : scope.requestId].map(encoded).join(':');
   const { toolCallId } = request.call;
   const instance = tool.entity && { instanceId: tool.entity.instanceId };
   return {
     tenant,
-    directiveId: `dir_${sha256(key).slice(0, DIGITS_OF_ID)}`, // the tenant is in the key
+    directiveId: idOf(key),
     key,
     type,
-    subject,
+    subject: directive.subjectOf(args),
     call: { declaredId: tool.spec.declaredId, ...instance, args: canonical, runId, toolCallId, step: request.step, index: request.index },
     authority: authorityOf(actorId, tool, args, progress),
     shownArgs: shownArguments(args, tool.input.hidden),
@@ -83,6 +94,17 @@ function intentOf(
     correlationId: scope.requestId,
     createdAt: new Date().toISOString(),
   };
+}
+
+/** Throws `invalid_args`. */
+function keyOf({ type, subjectOf, keyOf: ownKeyOf }: ToolDirective, args: JsonObject, { scope }: CallProgress): string {
+  const last = ownKeyOf ? part('key', ownKeyOf(args)) : scope.requestId;
+  return [type, scope.run.tenant, part('subject', subjectOf(args)), last].map(encoded).join(':');
+}
+
+/** The tenant is in the key. */
+function idOf(key: string): string {
+  return `dir_${sha256(key).slice(0, DIGITS_OF_ID)}`;
 }
 
 function authorityOf(actorId: string, { spec }: Tool, args: JsonObject, { scope, request, decision }: CallProgress): DirectiveAuthority {
@@ -133,35 +155,4 @@ function isSameRequest(first: DirectiveIntent, second: DirectiveIntent, directiv
     first.call.args === second.call.args &&
     (directive.keyOf !== undefined || first.authority.actorId === second.authority.actorId)
   );
-}
-
-function conflictText({ intent, status }: DirectiveRecord, directive: ToolDirective): string {
-  if (!directive.keyOf)
-    return `This request already asked for "${intent.subject}" with other arguments, or for somebody else, so nothing was asked for now.`;
-  return `This was already asked for with other arguments (${intent.directiveId}, ${status}), so nothing was asked for now. Look at that one first.`;
-}
-
-function requestOf({ intent, status }: DirectiveRecord, toolCallId: string) {
-  const { directiveId, type, subject, preview } = intent;
-  return { directiveId, toolCallId, type, subject, status, ...(preview && { preview }) };
-}
-
-/** The answer of the blueprint: what was asked for, and that it has not happened yet. */
-function answerOf({ intent, status }: DirectiveRecord): JsonObject {
-  const { directiveId, type, subject, preview } = intent;
-  const shown = preview && {
-    sentence: preview.sentence,
-    ...(preview.changes && { changes: toJson(preview.changes) }),
-  };
-  return {
-    ok: true,
-    type: `${type}.requested`,
-    result: { directive_id: directiveId, status, ...(shown && { preview: shown }), subject },
-    human_readable: sentenceFor(status, preview?.sentence ?? `${type} for ${subject}`),
-  };
-}
-
-function sentenceFor(status: DirectiveRecord['status'], what: string): string {
-  if (status === 'pending' || status === 'performing') return `Requested: ${what}. It is performed later, once; it has not happened yet.`;
-  return `This was requested before: ${what}. Its status is ${status}.`;
 }

@@ -1,16 +1,26 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, Logger } from '@nestjs/common';
-import { CallJournal, type JournalClaim, type JournalKey, type JournalOutcome, type JournalStart } from '../protocol/call-journal.js';
+import { CallJournal, type JournalClaim, type JournalHold, type JournalOutcome, type JournalStart } from '../protocol/call-journal.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ReadArguments } from './argument.reader.js';
-import { CallFailure } from './call.failure.js';
+import { CallFailure, refuseWhenAborted } from './call.failure.js';
+import { limitsOf } from './call-limits.js';
 import type { DirectiveAttempt } from './directive.attempt.js';
 import type { CallProgress } from './execution.scope.js';
-import { declaredKeyOf, isRepeatable, journalKeyOf } from './idempotency-key.js';
+import { declaredKeyOf, isRepeatable, journalHoldOf } from './idempotency-key.js';
 import { Interruption, untilAborted, withinTime } from './interruption.js';
 
 /** A journal that has not answered by then must not keep the run from ending. */
 const LONGEST_FINISH_MS = 10_000;
+/** Beside the time of its attempts, a call has this long until its outcome is kept. */
+const KEEPING_MS = 1_000;
+/** A tool may have no limit at all; nobody waits for one longer than a day. */
+const LONGEST_CALL_MS = 86_400_000;
+/** Between two looks at a call that is under way elsewhere: at first, and at most. */
+const FIRST_LOOK_MS = 20;
+const LONGEST_LOOK_MS = 500;
 
 /** Stage 5: takes the idempotency key of a mutating call before its effect, so that the effect happens at most once. */
 @Injectable()
@@ -23,31 +33,49 @@ export class EffectGuard {
   async claim(tool: Tool, { built, canonical }: ReadArguments, progress: CallProgress): Promise<JournalOutcome | undefined> {
     if (isEffectless(tool)) return undefined;
     progress.idempotencyKey = declaredKeyOf(tool, built, progress);
+    progress.claimId = randomUUID();
     const start = startOf(tool, canonical, progress);
     const { performing } = progress.scope;
-    const claim = await this.begin(tool, start, progress);
+    const claim = await this.answered(tool, start, progress);
     switch (claim.status) {
       case 'started':
         if (performing) await this.hold(start, performing);
         return undefined;
+      case 'taken_over':
+        return undefined;
       case 'finished':
         return claim.outcome;
       case 'in_progress':
-        await this.goOn(tool, progress);
-        return undefined;
+        throw new CallFailure(BEGUN_BEFORE);
       case 'conflict':
         throw CallFailure.of('execution_failed', conflictText(progress));
     }
   }
 
-  /** Of a call that was begun before: whoever performs it knows its key again, or nobody knows what became of it. */
-  private async goOn(tool: Tool, { request, scope }: CallProgress): Promise<void> {
-    if (scope.performing && tool.directive?.maybeRan === 'repeat') return scope.performing.begin();
-    if (!request.mayHaveRun || !isRepeatable(tool)) throw new CallFailure(BEGUN_BEFORE);
+  /**
+   * What the key says. Who has it may be alive, and is waited for as long as they may take; unless somebody knows them to be gone, as of a run that was taken over
+   * and of a directive whose lease is over.
+   */
+  private async answered(tool: Tool, start: JournalStart, progress: CallProgress): Promise<JournalClaim | TakenOver> {
+    const { request, scope } = progress;
+    const isGone = scope.performing !== undefined || request.mayHaveRun === true;
+    for (let pause = FIRST_LOOK_MS; ; pause = Math.min(2 * pause, LONGEST_LOOK_MS)) {
+      const claim = await this.begin(tool, start, progress);
+      if (claim.status !== 'in_progress') return claim;
+      if (isGone ? !mayRepeat(tool, progress) : claim.leftMs <= 0) return claim;
+      if (isGone && (await this.takeOver(start, progress))) return { status: 'taken_over' };
+      await wait(Math.min(pause, claim.leftMs), undefined, { signal: scope.signal }).catch(() => refuseWhenAborted(scope.signal));
+    }
+  }
+
+  /** False where the call has ended meanwhile. */
+  private async takeOver(start: JournalStart, { scope }: CallProgress): Promise<boolean> {
+    await scope.performing?.begin();
+    return untilAborted(this.journal.takeOver(start, start.mostMs), scope.signal);
   }
 
   /** A directive that was lost meanwhile is somebody else's to perform, or cancelled. */
-  private async hold(key: JournalKey, performing: DirectiveAttempt): Promise<void> {
+  private async hold(key: JournalHold, performing: DirectiveAttempt): Promise<void> {
     try {
       await performing.begin();
     } catch (error) {
@@ -73,13 +101,13 @@ export class EffectGuard {
   /** Keeps what the call came to. */
   async succeed(tool: Tool, outcome: JournalOutcome, progress: CallProgress): Promise<void> {
     if (isEffectless(tool)) return;
-    await this.settle(tool, progress, () => this.journal.finish(journalKeyOf(progress), outcome));
+    await this.settle(tool, progress, () => this.journal.finish(journalHoldOf(progress), outcome));
   }
 
   /** Keeps a failure, but for two: a call that was interrupted before it began may be made yet, and one of which nobody knows stays begun for ever. */
   async fail(tool: Tool, failure: ToolFailure, progress: CallProgress): Promise<void> {
     if (isEffectless(tool) || failure.code === 'unknown_outcome') return;
-    const key = journalKeyOf(progress);
+    const key = journalHoldOf(progress);
     const hasNotBegun = failure.code === 'timeout' || failure.code === 'aborted';
     // A directive keeps its failures itself, and may be attempted again.
     const hasNoEffect = progress.scope.performing !== undefined && failure.code !== 'invalid_output';
@@ -98,6 +126,11 @@ export class EffectGuard {
   }
 }
 
+/** A call that somebody who is gone had begun is this caller's now. */
+interface TakenOver {
+  readonly status: 'taken_over';
+}
+
 const BEGUN_BEFORE: ToolFailure = {
   code: 'unknown_outcome',
   safeMessage: 'This call was begun before and nobody knows whether its effect took place. Do not repeat it; check first.',
@@ -114,7 +147,14 @@ function conflictText({ idempotencyKey }: CallProgress): string {
     : 'This was already done with other arguments, so the call was not made. Check what was done before.';
 }
 
+/** Whether whoever performs the call knows its key again, so that beginning it once more does no harm. */
+function mayRepeat(tool: Tool, { scope }: CallProgress): boolean {
+  return scope.performing ? tool.directive?.maybeRan === 'repeat' : isRepeatable(tool);
+}
+
 function startOf({ spec, entity }: Tool, args: string, progress: CallProgress): JournalStart {
   const instance = entity && { instanceId: entity.instanceId };
-  return { ...journalKeyOf(progress), runId: progress.scope.run.runId, declaredId: spec.declaredId, ...instance, args };
+  const { run, limits, retry = false } = progress.scope;
+  const mostMs = Math.min(limitsOf(progress).toolCallMs * (retry ? limits.attempts : 1) + KEEPING_MS, LONGEST_CALL_MS);
+  return { ...journalHoldOf(progress), runId: run.runId, declaredId: spec.declaredId, ...instance, args, mostMs };
 }

@@ -1,5 +1,6 @@
 import type { Toolset } from '../catalog/toolset.js';
 import type { SpendingLedger } from '../policy/spending.ledger.js';
+import type { DirectiveRecord } from '../protocol/directive.js';
 import type { ExecutionOptions } from '../protocol/execution-options.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { Limits } from '../protocol/limits.js';
@@ -84,8 +85,12 @@ export interface CallProgress {
   decision?: Decision;
   /** Uses up the approval of a call that becomes a directive; rejects where that cannot be. It is kept with the directive, or not at all. */
   takeApproval?: () => Promise<void>;
+  /** Of a call that becomes a directive: the one that has its key already. */
+  standing?: DirectiveRecord;
   /** Of a call whose tool declares one, once it is known. */
   idempotencyKey?: string;
+  /** Under which the key was taken, once it was asked for. */
+  claimId?: string;
   /** Set once the tool was handed a credential. */
   credentials?: CallCredentials;
   /** From 1. @default 1 */

@@ -1,4 +1,4 @@
-import type { JournalKey } from '../protocol/call-journal.js';
+import type { JournalHold, JournalKey } from '../protocol/call-journal.js';
 import { Secret } from '../protocol/secret.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure, unexplained } from './call.failure.js';
@@ -28,11 +28,17 @@ export function journalKeyOf(progress: CallProgress): JournalKey {
   return { tenant: progress.scope.run.tenant, idempotencyKey: idempotencyKeyOf(progress) };
 }
 
+/** The same, as this attempt to make the call has it. */
+export function journalHoldOf(progress: CallProgress): JournalHold {
+  return { ...journalKeyOf(progress), claimId: progress.claimId ?? '' };
+}
+
 /**
- * The key of the tool's own for this input; undefined where it declares none. Whom it is handed to may serve many tools and tenants, so both are in it.
+ * The key of the tool's own for this input; undefined where it declares none. Whom it is handed to may serve many tools and tenants, so both are in it; and so is
+ * the actor, unless the tool says otherwise: what a key answers with is somebody's result.
  * Throws `execution_failed` when there is no telling two calls apart.
  */
-export function declaredKeyOf({ spec, entity, idempotencyKey }: Tool, input: unknown, { scope }: CallProgress): string | undefined {
+export function declaredKeyOf({ spec, entity, idempotencyKey, idempotencyScope = 'actor' }: Tool, input: unknown, { scope }: CallProgress): string | undefined {
   if (!idempotencyKey) return undefined;
   try {
     const key: unknown = idempotencyKey(input, scope.run);
@@ -41,7 +47,8 @@ export function declaredKeyOf({ spec, entity, idempotencyKey }: Tool, input: unk
       throw new TypeError(`The idempotencyKey of ${spec.declaredId} gave no text of 1 to ${MOST_CHARACTERS} characters.`);
     if (key.includes(SHOWN_SECRET))
       throw new TypeError(`The idempotencyKey of ${spec.declaredId} holds a Secret, which prints alike whatever it is.`);
-    return JSON.stringify([scope.run.tenant, spec.declaredId, entity?.instanceId ?? null, key]);
+    const whose = idempotencyScope === 'actor' ? [scope.actorId ?? null] : [];
+    return JSON.stringify([scope.run.tenant, ...whose, spec.declaredId, entity?.instanceId ?? null, key]);
   } catch (error) {
     throw new CallFailure(unexplained(), { cause: error });
   }

@@ -1,11 +1,20 @@
 import { Injectable } from '@nestjs/common';
-import { CallJournal, type JournalClaim, type JournalKey, type JournalOutcome, type JournalStart } from '../protocol/call-journal.js';
+import {
+  CallJournal,
+  type JournalClaim,
+  type JournalHold,
+  type JournalKey,
+  type JournalOutcome,
+  type JournalStart,
+} from '../protocol/call-journal.js';
 
 const MOST_FINISHED = 10_000;
 const MOST_ATTACHED_CHARACTERS = 64 * 1024 * 1024;
 
 interface Entry {
   readonly start: JournalStart;
+  /** Of the system's clock, in milliseconds. */
+  readonly endsAt: number;
   outcome?: JournalOutcome;
 }
 
@@ -25,16 +34,25 @@ export class MemoryCallJournal extends CallJournal {
     const key = textOf(start);
     const known = this.finished.get(key) ?? this.open.get(key);
     if (!known) {
-      this.open.set(key, { start });
+      this.open.set(key, { start, endsAt: Date.now() + start.mostMs });
       return Promise.resolve({ status: 'started' });
     }
     if (!isSameCall(known.start, start)) return Promise.resolve({ status: 'conflict' });
-    return Promise.resolve(known.outcome ? { status: 'finished', outcome: known.outcome } : { status: 'in_progress' });
+    const { outcome, endsAt } = known;
+    return Promise.resolve(outcome ? { status: 'finished', outcome } : { status: 'in_progress', leftMs: Math.max(0, endsAt - Date.now()) });
   }
 
-  override finish(key: JournalKey, outcome: JournalOutcome): Promise<void> {
-    const text = textOf(key);
-    const known = this.open.get(text);
+  override takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
+    const known = this.open.get(textOf(hold));
+    if (!known) return Promise.resolve(false);
+    const { claimId } = hold;
+    this.open.set(textOf(hold), { start: { ...known.start, claimId }, endsAt: Date.now() + mostMs });
+    return Promise.resolve(true);
+  }
+
+  override finish(hold: JournalHold, outcome: JournalOutcome): Promise<void> {
+    const text = textOf(hold);
+    const known = this.held(hold);
     if (!known) return Promise.resolve();
     const entry = { ...known, outcome };
     this.open.delete(text);
@@ -45,9 +63,14 @@ export class MemoryCallJournal extends CallJournal {
     return Promise.resolve();
   }
 
-  override release(key: JournalKey): Promise<void> {
-    this.open.delete(textOf(key));
+  override release(hold: JournalHold): Promise<void> {
+    if (this.held(hold)) this.open.delete(textOf(hold));
     return Promise.resolve();
+  }
+
+  private held(hold: JournalHold): Entry | undefined {
+    const known = this.open.get(textOf(hold));
+    return known?.start.claimId === hold.claimId ? known : undefined;
   }
 
   private forgetOldest(): void {

@@ -26,6 +26,8 @@ export class CallCounter {
   private readonly perTool: Map<string, number>;
   private readonly identical: Map<string, number>;
   private refusals: number;
+  /** What was counted since it was taken last. */
+  private readonly counted = { perTool: new Set<string>(), identical: new Set<string>() };
 
   constructor(
     private readonly limits: Limits,
@@ -42,10 +44,21 @@ export class CallCounter {
     return { perTool: [...this.perTool], identical: [...this.identical], refusals: this.refusals };
   }
 
+  /** The counts that have changed since they were taken last. */
+  takeChanged(): SavedCounts {
+    const { perTool, identical } = this.counted;
+    const changed = { perTool: changedOf(this.perTool, perTool), identical: changedOf(this.identical, identical), refusals: this.refusals };
+    perTool.clear();
+    identical.clear();
+    return changed;
+  }
+
   /** Counts a call; answers with the limit it goes beyond. */
   admit(call: ToolCall, declaredId: string): LimitReached | undefined {
     const most = this.mostReached(declaredId);
-    const same = countIn(this.identical, `${call.name} ${this.canonical(call.arguments)}`);
+    const key = `${call.name} ${this.canonical(call.arguments)}`;
+    const same = countIn(this.identical, key);
+    this.counted.identical.add(key);
     if (same > this.limits.identicalCalls) {
       return limit('no_progress', `This very call was made ${this.limits.identicalCalls} times already. Its result will not change.`);
     }
@@ -55,6 +68,7 @@ export class CallCounter {
   /** Counts a call of a tool, here and around; answers with the limit that it goes beyond. */
   private mostReached(declaredId: string): number | undefined {
     const calls = countIn(this.perTool, declaredId);
+    this.counted.perTool.add(declaredId);
     const around = this.outer?.mostReached(declaredId);
     return calls > this.limits.callsPerTool ? this.limits.callsPerTool : around;
   }
@@ -89,4 +103,8 @@ function countIn(counts: Map<string, number>, key: string): number {
   const count = (counts.get(key) ?? 0) + 1;
   counts.set(key, count);
   return count;
+}
+
+function changedOf(counts: ReadonlyMap<string, number>, changed: ReadonlySet<string>): SavedCounts['perTool'] {
+  return [...changed].map((key) => [key, counts.get(key) ?? 0]);
 }

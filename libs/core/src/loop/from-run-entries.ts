@@ -8,11 +8,14 @@ import { fromSavedJson, type SavedOutcome, type SavedRun } from './from-suspende
 import type { SavedInputs } from './run.inputs.js';
 import { fromSubRunEntry, type SubRunEntry } from './from-sub-run-entry.js';
 
-/** What of a saved run an entry holds: parts that did not change are left out, and lists have what was added. */
-type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state'>;
+/** What of a saved run an entry holds: parts that did not change are left out, lists have what was added, and counts what was counted. */
+type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state' | 'counts'>;
 
-/** What a run and its sub-runs have in common: whoever wrote it last, wrote all of it. */
-type SharedParts = Partial<Pick<SavedRun, 'handles' | 'spent'>>;
+/** What a run and its sub-runs have in common: whoever wrote the handles last, wrote all of them; each wrote what of the calls nobody had written. */
+type SharedParts = Pick<SavedRun, 'spent'> & Partial<Pick<SavedRun, 'handles' | 'hasUnknownCost'>>;
+
+/** What became of a call, with what it counts for. */
+type SavedCall = SavedOutcome & Partial<Pick<SavedRun, 'spent'>>;
 
 type PendingRun = NonNullable<SavedRun['pending']>;
 type BegunRun = NonNullable<PendingRun['begun']>[number];
@@ -36,7 +39,7 @@ export function fromRunEntries(entries: readonly RunEntry[]): SavedRun | undefin
 
 class RunReading {
   private run: SavedPart | undefined;
-  private shared: SharedParts = {};
+  private shared: SharedParts = { spent: [] };
   private readonly inner = new Map<string, InnerRun>();
   /** By their numbers. */
   private readonly inputs = new Map<number, string>();
@@ -45,9 +48,9 @@ class RunReading {
     const within = fromSubRunEntry(entry);
     if (within) this.takeInner(within);
     else if (entry.key.startsWith('input:')) this.inputs.set(Number(entry.key.slice('input:'.length)), entry.value['content'] as string);
-    else if (entry.key.startsWith('tool:')) this.takeOutcome(entry.value as unknown as SavedOutcome);
-    else this.takeState(entry.value as unknown as SavedPart);
-    this.shared = { ...this.shared, ...sharedIn(entry) };
+    else if (entry.key.startsWith('tool:')) this.takeOutcome(entry.value as unknown as SavedCall);
+    else if (!entry.key.startsWith('end:')) this.takeState(entry.value as unknown as SavedPart); // nothing goes on from there
+    this.shared = sharedOn(this.shared, entry);
   }
 
   saved(): SavedRun | undefined {
@@ -75,7 +78,7 @@ class RunReading {
   }
 
   /** A call that waited may have been made since. */
-  private takeOutcome(outcome: SavedOutcome): void {
+  private takeOutcome({ spent: _shared, ...outcome }: SavedCall): void {
     if (!this.run?.pending) return;
     const { pending } = this.run;
     const others = pending.outcomes.filter(({ record }) => record.toolCallId !== outcome.record.toolCallId);
@@ -87,14 +90,23 @@ function joined(before: SavedPart | undefined, { pending, ...part }: SavedPart):
   const { pending: _earlier, ...whole } = { ...before, ...part };
   const messages = [...(before?.state.messages ?? []), ...part.state.messages];
   const records = [...(before?.state.records ?? []), ...part.state.records];
-  return { ...whole, state: { ...part.state, messages, records }, ...(pending && { pending }) };
+  const counts = before ? countedOn(before.counts, part.counts) : part.counts;
+  return { ...whole, state: { ...part.state, messages, records }, counts, ...(pending && { pending }) };
 }
 
-function sharedIn(entry: RunEntry): SharedParts {
+function countedOn(before: SavedCounts, { perTool, identical, refusals }: SavedCounts): SavedCounts {
+  return {
+    perTool: [...new Map([...before.perTool, ...perTool])],
+    identical: [...new Map([...before.identical, ...identical])],
+    refusals,
+  };
+}
+
+function sharedOn(before: SharedParts, entry: RunEntry): SharedParts {
   const within = fromSubRunEntry(entry);
-  if (within) return sharedIn(within.entry);
-  const { handles, spent } = entry.value as unknown as SharedParts;
-  return { ...(handles && { handles }), ...(spent && { spent }) };
+  if (within) return sharedOn(before, within.entry);
+  const { handles, hasUnknownCost, spent = [] } = entry.value as unknown as Partial<SharedParts>;
+  return { ...before, ...(handles && { handles }), ...(hasUnknownCost && { hasUnknownCost }), spent: [...before.spent, ...spent] };
 }
 
 /** What a sub-run used, the run around it has used; one that did not end goes on where it was. */

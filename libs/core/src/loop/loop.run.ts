@@ -90,8 +90,6 @@ export class LoopRun<Output> implements RunHandle<Output> {
   addInput(message: string): void {
     if (this.inputs.isClosed) throw new InvalidRequestError('invalid_request', `The run ${this.runId} has ended; start another.`);
     if (this.isElsewhere) throw new RunElsewhereError(this.runId);
-    if (typeof message !== 'string' || message.trim() === '')
-      throw new InvalidRequestError('invalid_request', 'The message is no text, or empty.');
     this.inputs.add(message);
   }
 
@@ -149,8 +147,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const begun = { ...first, messages: history };
     const live = this.liveRun(instructions, history);
     live.recordTo(this.journal, begun, () => this.placeAfter(past));
-    if (!this.resumed) await live.recorder?.begun(begun);
-    live.recorder?.keep(this.inputs);
+    await live.recorder?.start(this.inputs, this.resumed ? undefined : begun);
     const last = await this.services.loop.drive(begun, live);
     return live.isElsewhere ? last : this.concluded({ ...last, read: live.readIn(last.messages) }, { past, live });
   }

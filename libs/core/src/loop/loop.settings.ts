@@ -31,6 +31,7 @@ import { APPLICATION_VALUES, PROFILE_VALUES, shapeFindings } from './loop-option
 import { choiceFindings } from './choice-findings.js';
 import { stopFindings } from './stop.condition.js';
 import { ForeignTools } from './foreign-tools.js';
+import { outputFindings } from './structured.answer.js';
 import { TOOL_LOOP_OPTIONS } from './tool-loop.tokens.js';
 import { DEFAULT_RESERVED_ARGUMENTS, type ToolLoopOptions } from './tool-loop.options.js';
 
@@ -82,7 +83,7 @@ export class LoopSettings {
     if (!isObject(profile)) return [{ at, problem: `It is ${inWords(profile)}.`, remedy: 'Give its options as an object.' }];
     const { model, policy, stopWhen } = profile;
     const sound = withoutWrong(profile, PROFILE_VALUES);
-    const { limits = {}, execution, injection } = sound;
+    const { limits = {}, execution, injection, output } = sound;
     return [
       ...shapeFindings(profile, PROFILE_VALUES, at),
       ...stopFindings(stopWhen, at, this.catalog, this.catalog.announced),
@@ -94,6 +95,7 @@ export class LoopSettings {
       })),
       ...(model === undefined ? [] : this.modelFindings(model, at)),
       ...(policy ? this.policyFindings(policy, `${at} policy`) : []),
+      ...outputFindings(output, at),
       ...choiceFindings({ ...profile }, at),
       ...limitFindings(limits, `${at} limits`),
       ...executionFindings(`${at} execution`, execution),

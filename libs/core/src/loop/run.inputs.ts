@@ -1,3 +1,4 @@
+import { InvalidRequestError } from '../protocol/errors.js';
 import type { Message } from '../protocol/message.js';
 
 /** Of a run that goes on elsewhere. */
@@ -46,7 +47,10 @@ export class RunInputs {
     this.keepNew();
   }
 
+  /** Throws `InvalidRequestError` for what is no text, or says nothing. */
   add(content: string): void {
+    if (typeof content !== 'string' || content.trim() === '')
+      throw new InvalidRequestError('invalid_request', 'The message is no text, or empty.');
     this.waiting.push(asMessage(content));
     this.keepNew();
   }

@@ -1,12 +1,14 @@
 import type { ToolOutcome } from '../execution/execution.scope.js';
 import type { RunEntry } from '../protocol/run-journal.js';
+import { savedTools } from '../injection/saved.tools.js';
 import { toJsonObject } from '../schema/from-value.js';
+import type { SavedRun } from './from-suspended-run.js';
 import type { LiveRun } from './live.run.js';
 import type { LoopState } from './loop.state.js';
 import type { SubRunPlace } from './from-sub-run-entry.js';
 import type { RunInputs } from './run.inputs.js';
 import type { PendingStep } from './pending.step.js';
-import { savedOutcome, savedRun, type SavedPlace } from './saved-run.js';
+import { savedOutcome, savedParts, type SavedPlace } from './saved-run.js';
 import { SubRunJournal, type EntryJournal } from './sub.run.journal.js';
 
 /** Writes a durable run down, each part once: an entry has what is new since the one before, so that a long run costs no more per step than a short one. */
@@ -14,7 +16,9 @@ export class RunRecorder {
   private messages: number;
   private records: number;
   /** The parts of the run beside its state, as they were last written. */
-  private readonly written = new Map<string, string>();
+  private readonly written = new Map<string, { readonly part: unknown; readonly text: string }>();
+  /** Whose tools were written last: to write them down takes as long as there are many. */
+  private tools: Pick<LoopState, 'toolset' | 'injected'> | undefined;
 
   constructor(
     private readonly journal: EntryJournal,
@@ -36,14 +40,11 @@ export class RunRecorder {
     return new SubRunJournal(this.journal, place);
   }
 
-  /** What the run begins with, its conversation included. */
-  begun(state: LoopState): Promise<void> {
-    this.messages = 0;
-    return this.journal.record(this.entry('begin', state));
-  }
-
-  /** What the user adds, as soon as it is given. Where that is impossible the run is somebody else's, and is not ended for it here. */
-  keep(inputs: RunInputs): void {
+  /** Writes what the run begins with, its conversation included, where it does begin; and from then on what the user adds, as soon as it is given. */
+  async start(inputs: RunInputs, begun: LoopState | undefined): Promise<void> {
+    if (begun) this.messages = 0;
+    if (begun) await this.journal.record(this.entry('begin', begun));
+    // Where that is impossible the run is somebody else's, and is not ended for it here.
     inputs.keepBy((number, content) => {
       void this.journal.record({ key: `input:${number}`, value: { content } }).catch(() => undefined);
     });
@@ -54,11 +55,12 @@ export class RunRecorder {
     return this.journal.record(this.entry(`model:${state.step}`, state, pending));
   }
 
-  /** What became of a call. A read may be made again, so nobody waits for it. */
+  /** What became of a call, and with it what it counts for in the budgets of policies. A read may be made again, so nobody waits for it. */
   called(outcome: ToolOutcome): Promise<void> | void {
     const { toolCallId, effect } = outcome.record;
-    const entry = { key: `tool:${toolCallId}`, value: toJsonObject(savedOutcome(outcome)) };
-    return effect === 'read_only' ? this.journal.note(entry) : this.journal.record(entry);
+    const key = `tool:${toolCallId}`;
+    if (effect === 'read_only') return this.journal.note({ key, value: toJsonObject(savedOutcome(outcome)) });
+    return this.journal.record({ key, value: toJsonObject({ ...savedOutcome(outcome), spent: this.live.spending.takeNew() }) });
   }
 
   /** How a step ended. It is kept with whatever comes next; where that is the run's end, or a wait, together with it and not before. */
@@ -69,19 +71,36 @@ export class RunRecorder {
   }
 
   private entry(key: string, state: LoopState, pending?: PendingStep): RunEntry {
-    const { state: whole, pending: waiting, ...parts } = savedRun(state, pending, this.live, this.place());
-    const added = { ...whole, messages: whole.messages.slice(this.messages), records: whole.records.slice(this.records) };
+    const { state: whole, pending: waiting, ...parts } = savedParts(state, pending, this.live);
+    const changed = Object.entries({ ...this.place(), ...parts }).filter(([name, part]) => this.hasChanged(name, part));
+    const value = {
+      ...Object.fromEntries(changed),
+      ...this.changedTools(state),
+      ...this.counted(),
+      state: { ...whole, messages: whole.messages.slice(this.messages), records: whole.records.slice(this.records) },
+      ...(waiting && { pending: waiting }),
+    };
     this.messages = whole.messages.length;
     this.records = whole.records.length;
-    const changed = Object.entries(parts).filter(([name, part]) => this.hasChanged(name, part));
-    const value = { ...Object.fromEntries(changed), state: added, ...(waiting && { pending: waiting }) };
     return { key, value: toJsonObject(value) };
   }
 
+  private counted(): Pick<SavedRun, 'counts' | 'spent'> {
+    const { counter, spending } = this.live;
+    return { counts: counter.takeChanged(), spent: spending.takeNew() };
+  }
+
+  private changedTools({ toolset, injected }: LoopState): Partial<Pick<SavedRun, 'tools'>> {
+    if (this.tools?.toolset === toolset && this.tools.injected === injected) return {};
+    this.tools = { toolset, injected };
+    return { tools: savedTools(toolset, injected) };
+  }
+
   private hasChanged(name: string, part: unknown): boolean {
+    const before = this.written.get(name);
+    if (before && before.part === part) return false;
     const text = JSON.stringify(part);
-    if (this.written.get(name) === text) return false;
-    this.written.set(name, text);
-    return true;
+    this.written.set(name, { part, text });
+    return before?.text !== text;
   }
 }

@@ -11,23 +11,32 @@ import type { LiveRemains, ResumedRun } from './suspended.runs.js';
 /** Where a run stands among its events and its conversation. */
 export type SavedPlace = Pick<SavedRun, 'requestId' | 'conversationId' | 'past' | 'sequence'>;
 
+/** What of a run does not grow with every call it makes. */
+export type SavedParts = Omit<SavedRun, keyof SavedPlace | 'tools' | 'counts' | 'spent'>;
+
 /** What of a waiting run is JSON. */
 export function savedRun(state: LoopState, pending: PendingStep | undefined, live: LiveRun, place: SavedPlace): SavedRun {
-  const { step, messages, cut, usage, records, text, corrections, emptyAnswers } = state;
   return {
     ...place,
+    ...savedParts(state, pending, live),
+    tools: savedTools(state.toolset, state.injected),
+    counts: live.counter.save(),
+    spent: live.spending.calls,
+  };
+}
+
+export function savedParts(state: LoopState, pending: PendingStep | undefined, live: LiveRun): SavedParts {
+  const { step, messages, cut, usage, records, text, corrections, emptyAnswers } = state;
+  return {
     state: { step, messages, ...(cut && { cut }), usage, records, text, corrections, emptyAnswers },
     ...(pending && { pending: savedStep(pending) }),
     approvals: live.approvals.save(),
     handles: live.handles.save(),
-    tools: savedTools(state.toolset, state.injected),
     instances: live.instances.save(),
     sentTools: live.sentTools.save(),
     policies: live.plan.narrowing,
-    counts: live.counter.save(),
     ...(live.inputs.taken > 0 && { inputs: { taken: live.inputs.taken, waiting: [] } }),
     ...(live.use.innerSteps > 0 && { innerSteps: live.use.innerSteps }),
-    spent: live.spending.calls,
     ...(live.spending.hasUnknownCost && { hasUnknownCost: true }),
     ...(live.roles.assumed && { roles: live.roles.assumed }),
   };

@@ -1,6 +1,6 @@
 import { Injectable, type Type } from '@nestjs/common';
 import { parseJson } from '../execution/from-arguments.js';
-import { ConfigurationError } from '../protocol/errors.js';
+import { ConfigurationError, type Finding } from '../protocol/errors.js';
 import type { JsonValue } from '../protocol/json.js';
 import type { AnswerFormat } from '../protocol/language-model.js';
 import type { ArgumentProblem, ToolInputCodec } from '../protocol/tool.js';
@@ -51,6 +51,13 @@ export class StructuredAnswers {
     const reading = await codec.read(args);
     return 'problems' in reading ? reading : { output: reading.value, json: jsonOf(reading.value, args) };
   }
+}
+
+/** What is wrong with the class that answers are to be. */
+export function outputFindings(output: Type | undefined, at: string): Finding[] {
+  if (output === undefined) return [];
+  const { findings } = compileDtoInput({ at: output.name, type: output, reserved: [] });
+  return findings.map(({ at: where, problem, remedy }) => ({ at: `${at} output ${where}`, problem, remedy }));
 }
 
 /** The instance's JSON; what the model sent, where the instance has none, as with a bigint in it. */

@@ -19,8 +19,7 @@ export class SubRunJournal implements EntryJournal {
     return this.outer.record(toSubRunEntry(this.place, entry));
   }
 
-  /** Its end is told by the result of its call. An end without that result would be a state from which nothing goes on. */
   note(entry: RunEntry): void {
-    if (!entry.key.startsWith('end:')) this.outer.note(toSubRunEntry(this.place, entry));
+    this.outer.note(toSubRunEntry(this.place, entry));
   }
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { Injectable, type Type } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { Toolset } from '../catalog/toolset.js';
 import { withoutWrong } from '../findings/option-findings.js';
@@ -8,7 +8,7 @@ import type { SubRunCall } from '../execution/sub-runs.js';
 import { resumedTools } from '../injection/saved.tools.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
-import { ConfigurationError, type Finding } from '../protocol/errors.js';
+import type { Finding } from '../protocol/errors.js';
 import type { Limits } from '../protocol/limits.js';
 import type { Message } from '../protocol/message.js';
 import type { SubRun } from '../protocol/sub-run.js';
@@ -20,7 +20,7 @@ import { SUB_RUN_VALUES, shapeFindings } from './loop-option-values.js';
 import { LoopSettings } from './loop.settings.js';
 import type { RunPlan } from './run.plan.js';
 import { stopConditionsOf } from './stop.condition.js';
-import { StructuredAnswers } from './structured.answer.js';
+import { StructuredAnswers, outputFindings } from './structured.answer.js';
 import { SubRunTools } from './sub.run.tools.js';
 import type { ResumedRun } from './suspended.runs.js';
 
@@ -62,18 +62,8 @@ export class SubRunPreparation {
       ...shapeFindings(subRun, SUB_RUN_VALUES, at),
       ...(Reflect.get(subRun, 'tools') !== undefined ? [] : [{ at, ...WITHOUT_TOOLS }]),
       ...this.settings.profileFindings(at, profile),
-      ...(output ? this.outputFindings(output, at) : []),
+      ...outputFindings(output, at),
     ];
-  }
-
-  private outputFindings(output: Type, at: string): Finding[] {
-    try {
-      this.answers.shapeOf(output);
-      return [];
-    } catch (error) {
-      if (!(error instanceof ConfigurationError)) throw error;
-      return error.findings.map(({ at: where, problem, remedy }) => ({ at: `${at} output ${where}`, problem, remedy }));
-    }
   }
 
   /** Throws `ConfigurationError` for a policy that is wrong, which is found when the application starts. */

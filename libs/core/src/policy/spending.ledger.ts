@@ -6,8 +6,17 @@ export class SpendingLedger implements RunSpending {
   tokens = 0;
   usd = 0;
   hasUnknownCost = false;
+  private taken: number;
 
   constructor(calls: RunSpending['calls'] = []) {
     this.calls = [...calls];
+    this.taken = calls.length;
+  }
+
+  /** The calls that were let in since they were taken last, by whoever shares the ledger: each of them is written down once. */
+  takeNew(): RunSpending['calls'] {
+    const added = this.calls.slice(this.taken);
+    this.taken = this.calls.length;
+    return added;
   }
 }

@@ -9,13 +9,21 @@ export interface JournalKey {
   readonly idempotencyKey: string;
 }
 
+/** A key, and whose it is now: who lost it to somebody else neither ends the call nor gives the key back. */
+export interface JournalHold extends JournalKey {
+  /** Of one attempt to make the call, made up by who attempts it; no two are the same. */
+  readonly claimId: string;
+}
+
 /** What is written before the effect. */
-export interface JournalStart extends JournalKey {
+export interface JournalStart extends JournalHold {
   readonly runId: string;
   readonly declaredId: string;
   readonly instanceId?: string;
   /** Canonical JSON. */
   readonly args: string;
+  /** Milliseconds from now within which the call ends, if it ever does. */
+  readonly mostMs: number;
 }
 
 /** What a finished call came to; enough to answer the model again without a second effect. */
@@ -30,18 +38,25 @@ export type JournalOutcome =
   | { readonly status: 'failed'; readonly failure: ToolFailure };
 
 /**
- * `started`: nobody has run this key yet, and now it is taken. `in_progress`: somebody began and has not finished. `conflict`: the key belongs to
- * another call.
+ * `started`: nobody has run this key yet, and now it is taken. `in_progress`: somebody began and has not finished, and has so many milliseconds left to; with
+ * none left they are gone. `conflict`: the key belongs to another call.
  */
 export type JournalClaim =
-  { readonly status: 'started' | 'in_progress' | 'conflict' } | { readonly status: 'finished'; readonly outcome: JournalOutcome };
+  | { readonly status: 'started' | 'conflict' }
+  | { readonly status: 'in_progress'; readonly leftMs: number }
+  | { readonly status: 'finished'; readonly outcome: JournalOutcome };
 
 /** The port that performs a mutating call at most once per idempotency key: the key is taken before the effect. */
 export abstract class CallJournal {
   /** Takes the key, atomically, or says what became of it. */
   abstract begin(start: JournalStart): Promise<JournalClaim>;
-  /** Keeps what became of a call; from then on the key answers with it. */
-  abstract finish(key: JournalKey, outcome: JournalOutcome): Promise<void>;
-  /** Gives a key back whose call was never begun, so that the same call may be made later. */
-  abstract release(key: JournalKey): Promise<void>;
+  /**
+   * Takes the key of a call that is in progress from whoever has it, for a call that ends within so many milliseconds. False where nobody has it: the call has ended,
+   * or was never begun.
+   */
+  abstract takeOver(hold: JournalHold, mostMs: number): Promise<boolean>;
+  /** Keeps what became of a call; from then on the key answers with it. Does nothing for who does not have the key. */
+  abstract finish(hold: JournalHold, outcome: JournalOutcome): Promise<void>;
+  /** Gives a key back whose call was never begun, so that the same call may be made later. Does nothing for who does not have the key. */
+  abstract release(hold: JournalHold): Promise<void>;
 }

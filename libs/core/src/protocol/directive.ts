@@ -227,6 +227,11 @@ export abstract class DirectiveStore {
    * so many milliseconds. Undefined when there is nothing to take. Atomic: of two at once one takes it.
    */
   abstract claim(reference: DirectiveReference, leaseMs: number): Promise<DirectiveRecord | undefined>;
+  /**
+   * Has the lease of one that is being performed end in so many milliseconds from now: who claimed it is still at it. False when it is not in that state any more.
+   * Nothing is told of it.
+   */
+  abstract extend(from: DirectiveVersion, leaseMs: number): Promise<boolean>;
   /** The record as it is afterwards; undefined when it was not in that state any more. Atomic. */
   abstract change(from: DirectiveVersion, change: DirectiveChange): Promise<DirectiveRecord | undefined>;
   /**

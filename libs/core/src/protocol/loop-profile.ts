@@ -1,3 +1,4 @@
+import type { Type } from '@nestjs/common';
 import type { LoopRequest } from './loop-request.js';
 import type { RegisteredActor } from './register.js';
 
@@ -8,7 +9,6 @@ export const SAID_BY_THE_RUN = [
   'actor',
   'tenant',
   'context',
-  'output',
   'requestId',
   'conversationId',
   'signal',
@@ -19,4 +19,7 @@ export const SAID_BY_THE_RUN = [
  * Injection strategies add up, and `false` turns injection off. In all else the run wins over the loop, and the loop over the application; `limits` and
  * `execution` do so option by option.
  */
-export type LoopProfile<Actor = RegisteredActor> = Omit<LoopRequest<unknown, Actor>, (typeof SAID_BY_THE_RUN)[number]>;
+export type LoopProfile<Actor = RegisteredActor> = Omit<LoopRequest<unknown, Actor>, (typeof SAID_BY_THE_RUN)[number] | 'output'> & {
+  /** A class the final answers must be; of which type a result is then, its caller says. A durable run has it from nowhere else. @default none */
+  readonly output?: Type;
+};

@@ -167,6 +167,9 @@ export interface ToolDirective {
   compensate?(input: unknown, performed: PerformedDirective, context: ToolCallContext): unknown;
 }
 
+/** Whose calls have one effect for one key of a tool's own: each actor's, or the tenant's. */
+export type IdempotencyScope = 'actor' | 'tenant';
+
 /**
  * A tool that can be run. Only `ToolRunner.exec` calls {@link invoke}; everything else goes by {@link spec}.
  */
@@ -188,9 +191,11 @@ export interface Tool {
   /** Overrides `limits.toolCallMs` for this tool, in milliseconds. */
   readonly timeoutMs?: number;
   /**
-   * What makes two calls of a tenant one effect; see `idempotencyKey` of `@LlmTool()`. It is handed what {@link invoke} receives.
+   * What makes two calls one effect; see `idempotencyKey` of `@LlmTool()`. It is handed what {@link invoke} receives.
    */
   readonly idempotencyKey?: (input: unknown, context: RunContext) => string;
+  /** Whose calls share it. @default 'actor' */
+  readonly idempotencyScope?: IdempotencyScope;
   /** Whether a call that may have been made is made again; see `idempotent` of `@LlmTool()`. */
   readonly idempotent?: boolean;
   /** Calls of this declared id that run at once in the process, whoever makes them. @default as many as are made */

@@ -6,7 +6,7 @@ import {
   ToolError,
   type DirectiveView,
   type JournalClaim,
-  type JournalKey,
+  type JournalHold,
   type JournalOutcome,
   type JournalStart,
 } from '@toolloop/core';
@@ -52,6 +52,7 @@ class MortalStore extends DirectiveStore {
   override find: DirectiveStore['find'] = (reference) => this.fate.pass(() => this.inner.find(reference));
   override list: DirectiveStore['list'] = (query) => this.inner.list(query);
   override claim: DirectiveStore['claim'] = (reference) => this.fate.pass(() => this.inner.claim(reference, 3));
+  override extend: DirectiveStore['extend'] = (from) => this.fate.pass(() => this.inner.extend(from, 3));
   override change: DirectiveStore['change'] = (from, { dueInMs, ...change }) =>
     this.fate.pass(() => this.inner.change(from, { ...change, ...(dueInMs !== undefined && { dueInMs: Math.min(dueInMs, 3) }) }));
   override work: DirectiveStore['work'] = (perform, concurrency) => this.inner.work(perform, concurrency);
@@ -69,12 +70,16 @@ class MortalJournal extends CallJournal {
     return this.fate.pass(() => this.inner.begin(start));
   }
 
-  override finish(key: JournalKey, outcome: JournalOutcome): Promise<void> {
-    return this.fate.pass(() => this.inner.finish(key, outcome));
+  override takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
+    return this.fate.pass(() => this.inner.takeOver(hold, mostMs));
   }
 
-  override release(key: JournalKey): Promise<void> {
-    return this.fate.pass(() => this.inner.release(key));
+  override finish(hold: JournalHold, outcome: JournalOutcome): Promise<void> {
+    return this.fate.pass(() => this.inner.finish(hold, outcome));
+  }
+
+  override release(hold: JournalHold): Promise<void> {
+    return this.fate.pass(() => this.inner.release(hold));
   }
 }
 
@@ -109,17 +114,19 @@ const ask = (process: Started) =>
 async function decided(process: Started, { bank }: World, deed: 'redrive' | 'cancel'): Promise<void> {
   const [one] = await process.service.list(alice);
   if (!one) return;
-  const tookPlace = bank.effects.some(({ did }) => did === 'refund');
+  const effect = one.task === 'perform' ? 'refund' : 'undo';
+  const tookPlace = bank.effects.some(({ did }) => did === effect);
   const doing =
     deed === 'cancel' ? process.service.cancel(one.directiveId, alice) : process.service.redrive(one.directiveId, alice, { tookPlace });
   await Promise.race([doing.catch(() => undefined), quiet()]);
 }
 
-/** The directive once nobody is at it any more. */
+/** The directive once nobody is at it any more, however busy the machine is. */
 async function settled({ service }: Started): Promise<DirectiveView | undefined> {
-  for (let looks = 0; ; looks += 1) {
+  for (const end = Date.now() + 20_000; ;) {
     const [one] = await service.list(alice);
-    if ((one?.status !== 'pending' && one?.status !== 'performing') || looks > 400) return one;
+    if (one?.status !== 'pending' && one?.status !== 'performing') return one;
+    if (Date.now() > end) throw new Error(`It is still ${one.status}.`);
     await quiet(5);
   }
 }

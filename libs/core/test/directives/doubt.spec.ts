@@ -42,7 +42,8 @@ async function taken(maybeRan: 'ask' | 'repeat') {
   const [record] = await shared.directives.list({ tenant: 'acme' });
   if (!record) throw new Error('It was asked for.');
   const { key, call: asked } = record.intent;
-  await shared.journal.begin({ tenant: 'acme', idempotencyKey: key, runId: asked.runId, declaredId: asked.declaredId, args: asked.args });
+  const { runId, declaredId, args } = asked;
+  await shared.journal.begin({ tenant: 'acme', idempotencyKey: key, claimId: 'gone', runId, declaredId, args, mostMs: 60_000 });
   return desk(once, { shared, directive: { maybeRan } });
 }
 

@@ -107,11 +107,37 @@ describe('a directive that is declared wrongly stops the start', () => {
     const directives = { operators: [], concurrency: 0, longestDelayMs: 1, perfrom: true } as never;
     const findings = await findingsOf({ options: { directives } });
     expect(findings.map(({ problem }) => problem)).toEqual([
-      'There is no option "perfrom".',
+      'Its operators is [].',
       'Its concurrency is 0.',
-      'It waits from 1000 to 1 ms.',
-      'It names no role for its operators.',
+      'There is no option "perfrom".',
     ]);
+  });
+
+  it.each<[string, object]>([
+    ['Its operators is "manager".', { operators: 'manager' }],
+    ['Its operators is [5].', { operators: [5] }],
+    ['Its operators is ["manager",""].', { operators: ['manager', ''] }],
+    ['Its operators is null.', { operators: null }],
+    ['Its perform is "no".', { perform: 'no' }],
+    ['Its perform is undefined.', { perform: undefined }],
+    ['Its concurrency is "4".', { concurrency: '4' }],
+    ['Its concurrency is 1.5.', { concurrency: 1.5 }],
+    ['Its firstDelayMs is "5".', { firstDelayMs: '5' }],
+    ['Its longestDelayMs is Infinity.', { longestDelayMs: Infinity }],
+    ['Its heartbeatMs is 1000000000000.', { heartbeatMs: 1e12 }],
+    ['Its takeoverMs is 0.', { takeoverMs: 0 }],
+    ['It waits from 1000 to 1 ms.', { longestDelayMs: 1 }],
+    ['Its takeoverMs of 4000 is less than two heartbeats of 3000.', { takeoverMs: 4_000 }],
+  ])('with options of which it says: %s', async (problem, directives) => {
+    expect(await findingsOf({ options: { directives: directives as never } })).toMatchObject([{ problem }]);
+  });
+
+  it.each<[string, unknown]>([
+    ['null', null],
+    ['"yes"', 'yes'],
+    ['["manager"]', ['manager']],
+  ])('with %s for options', async (told, directives) => {
+    expect(await findingsOf({ options: { directives: directives as never } })).toMatchObject([{ problem: `They are ${told}.` }]);
   });
 });
 

@@ -203,6 +203,31 @@ describe('an attempt', () => {
     expect(bank.effects).toHaveLength(1);
   });
 
+  it.each([null, 'no', 'false', '', 0, 1, []])('is not settled by %j, which is no answer', async (said) => {
+    const tookPlace = said as never;
+    const { run, until: status, bank, service } = await failing(() => new Error('connection reset'));
+    await run();
+    const { directiveId } = await status('unknown_outcome');
+    await expect(service.redrive(directiveId, alice, { tookPlace })).rejects.toMatchObject({ code: 'outcome_needed' });
+    expect([(await service.get(directiveId, alice)).status, bank.effects]).toEqual(['unknown_outcome', []]);
+  });
+
+  it('that is dead is not performed again where a person says that its effect took place', async () => {
+    const { run, until: status, bank, service } = await failing(() => new ToolError('The order is closed.'));
+    await run();
+    const { directiveId } = await status('dead');
+    expect(await service.redrive(directiveId, alice, { tookPlace: true })).toMatchObject({ status: 'succeeded' });
+    expect(bank.effects).toEqual([]);
+  });
+
+  it('that is dead is not tried again with what is no answer', async () => {
+    const { run, until: status, service } = await failing(() => new ToolError('The order is closed.'));
+    await run();
+    const { directiveId } = await status('dead');
+    await expect(service.redrive(directiveId, alice, { tookPlace: null as never })).rejects.toMatchObject({ code: 'outcome_needed' });
+    expect((await service.get(directiveId, alice)).status).toBe('dead');
+  });
+
   it('with an exception is tried again with the same key where the tool may repeat it', async () => {
     const { run, until: status, bank } = await failing(() => new Error('connection reset'), 2, { directive: { maybeRan: 'repeat' } });
     await run({ requestId: 'r' });
@@ -267,6 +292,34 @@ describe('whoever has lost a directive', () => {
     await other.service.redrive(directiveId, alice);
     await other.until('succeeded');
     expect(shared.bank.effects).toHaveLength(1);
+  });
+});
+
+describe('a process that performs', () => {
+  const lively = { firstDelayMs: 5, longestDelayMs: 40, heartbeatMs: 10, takeoverMs: 60 };
+  const never = <Result>() => new Promise<Result>(() => undefined);
+
+  it('keeps a directive for as long as it is at it, however long that is', async () => {
+    const shared = world();
+    shared.bank.before = () => new Promise((resolve) => setTimeout(resolve, 300));
+    const first = await desk(once, { shared, directives: lively });
+    await first.run();
+    await desk(once, { shared, directives: lively });
+    expect((await first.until('succeeded')).attempts).toBe(1);
+    expect(shared.bank.effects).toHaveLength(1);
+  });
+
+  it('and is gone loses it after a short silence', async () => {
+    const shared = world();
+    const dead = Object.assign(Object.create(shared.directives) as typeof shared.directives, { extend: () => never<boolean>() });
+    shared.bank.before = () => never();
+    const first = await desk(once, { shared: { ...shared, directives: dead }, directives: lively });
+    await first.run();
+    await first.until('performing');
+    const since = Date.now();
+    const other = await desk(once, { shared, directives: lively });
+    expect(await other.until('unknown_outcome')).toMatchObject({ attempts: 2 });
+    expect(Date.now() - since).toBeLessThan(3_000);
   });
 });
 

@@ -31,6 +31,8 @@ const mistakes: [object, string][] = [
   ]),
   [{ concurrency: '2' }, 'Its concurrency is 2.'],
   [{ idempotencyKey: 'orderId' }, 'Its idempotencyKey is no function.'],
+  [{ idempotencyKey: () => 'k', idempotencyScope: 'all' }, 'Its idempotencyScope is no scope there is.'],
+  [{ idempotencyScope: 'tenant' }, 'It has an idempotencyScope and no idempotencyKey to share.'],
   [{ idempotent: 'yes' }, 'Its idempotent is neither true nor false.'],
 ];
 

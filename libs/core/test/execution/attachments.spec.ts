@@ -35,7 +35,7 @@ const imagePart = { type: 'image', url: 'data:image/png;base64,AQIDBA==', mediaT
 const pdfPart = { type: 'file', url: 'data:application/pdf;base64,cGRm', mediaType: 'application/pdf', name: 'a.pdf' };
 const sized = (bytes: number): Attachment => ({ ...image, data: new Uint8Array(bytes) });
 const findAda = () => attach([new Customer('c-1', 'Ada')], image);
-const startOf = (key: string) => ({ tenant: 't', idempotencyKey: key, runId: 'r', declaredId: 'd', args: '{}' });
+const startOf = (key: string) => ({ tenant: 't', idempotencyKey: key, claimId: 'c', runId: 'r', declaredId: 'd', args: '{}', mostMs: 0 });
 const sha256 = (content: Uint8Array | string): string => createHash('sha256').update(content).digest('hex');
 
 @Injectable()

@@ -50,6 +50,21 @@ class PayTools {
   }
 }
 
+@Injectable()
+@ToolProvider({ namespace: 'team' })
+class TeamTools {
+  @LlmTool({
+    description: 'Refunds, whoever asks.',
+    effect: 'external_side_effect',
+    reveal: 'all',
+    idempotencyKey: ({ orderId }: Refund) => orderId,
+    idempotencyScope: 'tenant',
+  })
+  refund(@ToolInput() input: Refund, @ToolContext() context: ToolCallContext): string {
+    return refunded(input, context);
+  }
+}
+
 class Repayer {
   call(): string {
     return `raw ${effects.push('raw')}`;
@@ -65,7 +80,7 @@ beforeEach(async () => {
   keys.length = 0;
   const order = { input: Refund, effect: 'state_change', description: 'Orders.', reveal: 'all' } as const;
   bench = await Bench.start({
-    providers: [PayTools],
+    providers: [PayTools, TeamTools],
     options: {
       tools: [
         tool({ ...order, id: 'raw_tool', idempotencyKey: ({ orderId }) => orderId, execute: () => effects.push('raw') }),
@@ -76,14 +91,14 @@ beforeEach(async () => {
 });
 
 describe('invariant 13: a tool that declares its idempotency key', () => {
-  it.each<[string, RunOptions]>([
-    ['another step', {}],
-    ['another run', { runId: 'run_2' }],
-    ['another actor of the tenant', { runId: 'run_2', actorId: 'bob' }],
-    ['an actor without an id', { runId: 'run_2', actorId: undefined }],
-  ])('invariant 13: has its effect once, and answers %s with the outcome that was kept', async (_, options) => {
-    const one = await bench.run().exec('pay__refund', refund);
-    const other = await bench.run(options).exec('pay__refund', refund, elsewhere);
+  it.each<[string, string, RunOptions]>([
+    ['another step', 'pay__refund', {}],
+    ['another run', 'pay__refund', { runId: 'run_2' }],
+    ['another actor, where the tenant shares it', 'team__refund', { runId: 'run_2', actorId: 'bob' }],
+    ['an actor without an id, where the tenant shares it', 'team__refund', { runId: 'run_2', actorId: undefined }],
+  ])('invariant 13: has its effect once, and answers %s with the outcome that was kept', async (_, name, options) => {
+    const one = await bench.run().exec(name, refund);
+    const other = await bench.run(options).exec(name, refund, elsewhere);
     expect(effects).toEqual(['acme:o1:5']);
     expect([one.content, other.content]).toEqual(['refund 1', 'refund 1']);
     expect(other.record).toMatchObject({ status: 'succeeded', result: 'refund 1' });
@@ -93,6 +108,8 @@ describe('invariant 13: a tool that declares its idempotency key', () => {
   it.each<[string, string, unknown, RunOptions]>([
     ['key', 'pay__refund', { ...refund, orderId: 'o2' }, {}],
     ['tenant', 'pay__refund', refund, { tenant: 'globex' }],
+    ['actor', 'pay__refund', refund, { actorId: 'bob' }],
+    ['actor, who has no id', 'pay__refund', refund, { actorId: undefined }],
     ['tool', 'pay__repay', refund, {}],
   ])('invariant 13: never answers another %s with it', async (_, name, args, options) => {
     await bench.run().exec('pay__refund', refund);
@@ -130,7 +147,12 @@ describe('invariant 13: a tool that declares its idempotency key', () => {
   it('invariant 13: hands its method a key that is the same for the same effect, and no other tenant has', async () => {
     await bench.run().exec('pay__refund', refund);
     await bench.run({ tenant: 'globex' }).exec('pay__refund', refund);
-    expect(keys).toEqual(['["acme","pay__refund",null,"o1"]', '["globex","pay__refund",null,"o1"]']);
+    await bench.run().exec('team__refund', refund);
+    expect(keys).toEqual([
+      '["acme","ada","pay__refund",null,"o1"]',
+      '["globex","ada","pay__refund",null,"o1"]',
+      '["acme","team__refund",null,"o1"]',
+    ]);
   });
 
   it.each(['raw_tool', 'raw_class'])('invariant 13: may be a raw one: %s', async (id) => {
@@ -142,7 +164,7 @@ describe('invariant 13: a tool that declares its idempotency key', () => {
   it('invariant 13: has its effect once when it is asked for many times at once', async () => {
     const outcomes = await Promise.all([1, 2, 3].map((n) => bench.run({ runId: `run_${n}` }).exec('pay__refund', refund)));
     expect(effects).toHaveLength(1);
-    expect(outcomes.filter(({ record }) => record.status === 'succeeded')).toHaveLength(1);
+    expect(outcomes.map(({ content }) => content)).toEqual(['refund 1', 'refund 1', 'refund 1']);
   });
 
   it('invariant 13: has its effect once for a model that repeats itself in a run', async () => {

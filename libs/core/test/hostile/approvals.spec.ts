@@ -214,7 +214,7 @@ describe('two who resume', () => {
     await shop.decide('approve');
     gate.next();
     // The run had made pay(1) and waits for pay(2), which is approved: who looked before knows neither.
-    expect(await resultOf(await late)).toMatchObject({ finishReason: 'error' });
+    await expect((await late).result).rejects.toMatchObject({ name: 'InvalidRequestError', code: 'unknown_run' });
     expect(await shop.resume(first.runId)).toMatchObject({ finishReason: 'stop' });
     expect(shop.done.map(({ args }) => args)).toContainEqual({ to: 'ann', amount: 2 });
   });

@@ -42,6 +42,7 @@ describe('a named loop that is wrong does not start', () => {
     ['a model that is none', { model: {} }, 'loop "support": Its model is no LanguageModel.'],
     ['a policy of another shape', { policy: { allowed: [] } }, 'loop "support" policy'],
     ['the name of no tool', { tools: ['nothing'] }, 'loop "support": No tool is named "nothing".'],
+    ['an output that is no class', { output: 'Answer' }, 'loop "support": The option "output" is "Answer". Give a class'],
     ['a tenant', { tenant: 'acme' }, 'loop "support": It says "tenant", which only a run can say.'],
     ['an actor', { actor: { id: 'root' } }, 'loop "support": It says "actor", which only a run can say.'],
   ])('for %s', async (_, profile, problem) => {

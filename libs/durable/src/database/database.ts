@@ -1,5 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { DatabaseConnection, DatabaseDriver, SqlValue } from './database-driver.js';
+import type { PoolConfig } from 'pg';
+import type { DatabaseDriver, NativeConnection, SqlStatement, SqlValue } from './database-driver.js';
+import { toPoolConfig } from './from-shared-client.js';
 import { TransactionScope } from './transaction.scope.js';
 
 /**
@@ -10,14 +12,22 @@ export class Database {
   private readonly scopes = new AsyncLocalStorage<TransactionScope>();
   private closing: Promise<void> | undefined;
 
-  constructor(private readonly driver: DatabaseDriver) {}
+  /**
+   * For whatever takes the options of a `pg` pool: an ORM, a query builder. Inside of `transaction` it is part of that, and what it takes for its own
+   * transaction a savepoint; outside it has sessions of its own. The same on PGlite. To end such a pool leaves the handle open.
+   */
+  readonly connection: PoolConfig;
 
-  /** What other libraries share. */
-  get connection(): DatabaseConnection {
+  constructor(private readonly driver: DatabaseDriver) {
+    this.connection = toPoolConfig({ driver, scope: () => this.scopes.getStore() });
+  }
+
+  /** What the handle is made of. Libraries take `connection`: on PGlite, whoever asks this one inside of a transaction waits for ever. */
+  get native(): NativeConnection {
     return this.driver.connection;
   }
 
-  get engine(): DatabaseConnection['engine'] {
+  get engine(): NativeConnection['engine'] {
     return this.driver.connection.engine;
   }
 
@@ -31,8 +41,8 @@ export class Database {
   }
 
   /** Runs one statement, and resolves to its rows. `int8` is a number where one can hold it, else a bigint; `json` is parsed. */
-  query<Row extends object>(text: string, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
-    return (this.scopes.getStore() ?? this.driver).query<Row>(text, values);
+  query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
+    return (this.scopes.getStore() ?? this.driver).query<Row>(statement, values);
   }
 
   /**

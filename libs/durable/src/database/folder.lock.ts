@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { ConfigurationError } from '@toolloop/core';
 import { fromClaim, type Claim } from './from-claim.js';
 import { fromError } from './from-error.js';
+import { makeFolder, unusableFolder } from './made-folder.js';
 
 const CLAIM = /^process-.+\.lock$/;
 const ATTEMPTS = 5;
@@ -19,9 +20,17 @@ const ATTEMPTS = 5;
 export class FolderLock {
   private constructor(private readonly file: string) {}
 
-  /** Throws `ConfigurationError` where a living process has the folder. */
+  /** Throws `ConfigurationError` where a living process has the folder, and where it cannot be made or written to. */
   static async take(folder: string): Promise<FolderLock> {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    try {
+      await makeFolder(resolve(folder));
+      return await FolderLock.claim(folder);
+    } catch (error) {
+      throw error instanceof ConfigurationError ? error : unusableFolder(folder, error);
+    }
+  }
+
+  private static async claim(folder: string): Promise<FolderLock> {
     for (let attempt = 1; ; attempt += 1) {
       const name = `process-${process.pid}-${randomUUID()}.lock`;
       const lock = new FolderLock(join(folder, name));

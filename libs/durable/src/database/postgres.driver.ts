@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
-import { Pool, types, type CustomTypesConfig, type PoolClient } from 'pg';
-import type { DatabaseConnection, DatabaseDriver, SqlSession, SqlValue } from './database-driver.js';
+import { Pool, types, type CustomTypesConfig, type PoolClient, type QueryConfig } from 'pg';
+import type { ClientSession, DatabaseDriver, NativeConnection, SqlAnswer, SqlSession, SqlStatement, SqlValue } from './database-driver.js';
+import { LeasedSession } from './leased.session.js';
 import { PostgresListener } from './postgres.listener.js';
 import { readInt8 } from './read-int8.js';
 import { unreachable } from './unreachable.js';
@@ -23,7 +24,7 @@ const TYPES: CustomTypesConfig = {
 
 /** A PostgreSQL server, for as many processes as like to share it. */
 export class PostgresDriver implements DatabaseDriver {
-  readonly connection: DatabaseConnection;
+  readonly connection: NativeConnection;
   private readonly listener: PostgresListener;
 
   private constructor(
@@ -56,8 +57,16 @@ export class PostgresDriver implements DatabaseDriver {
     return new PostgresDriver(pool, url);
   }
 
-  async query<Row extends object>(text: string, values: readonly SqlValue[]): Promise<readonly Row[]> {
-    return send<Row>(this.pool, text, values);
+  async query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
+    return send<Row>(this.pool, statement, values);
+  }
+
+  ask(statement: QueryConfig): Promise<SqlAnswer> {
+    return this.pool.query(statement);
+  }
+
+  async lend(onLost: (error: Error) => void): Promise<ClientSession> {
+    return new LeasedSession(await this.pool.connect(), onLost);
   }
 
   async transaction<Result>(work: (session: SqlSession) => Promise<Result>): Promise<Result> {
@@ -69,7 +78,10 @@ export class PostgresDriver implements DatabaseDriver {
     client.on('error', onError); // the pool does not hear those of a client that is in use
     try {
       await client.query('begin');
-      const result = await work({ query: (text, values) => send(client, text, values) });
+      const result = await work({
+        query: (statement, values) => send(client, statement, values),
+        ask: (statement) => client.query(statement),
+      });
       await client.query('commit');
       return result;
     } catch (error) {
@@ -93,7 +105,12 @@ export class PostgresDriver implements DatabaseDriver {
   }
 }
 
-async function send<Row extends object>(to: Pool | PoolClient, text: string, values: readonly SqlValue[]): Promise<readonly Row[]> {
-  const { rows } = await to.query<Row>({ text, values: [...values], types: TYPES });
+async function send<Row extends object>(
+  to: Pool | PoolClient,
+  statement: SqlStatement,
+  values: readonly SqlValue[],
+): Promise<readonly Row[]> {
+  const asked = typeof statement === 'string' ? { text: statement } : statement;
+  const { rows } = await to.query<Row>({ ...asked, values: [...values], types: TYPES });
   return rows;
 }

@@ -1,4 +1,6 @@
-import type { SqlSession, SqlValue } from './database-driver.js';
+import type { QueryConfig } from 'pg';
+import type { SqlAnswer, SqlSession, SqlStatement, SqlValue } from './database-driver.js';
+import { SavepointStack } from './savepoint.stack.js';
 
 /**
  * One open transaction, or one savepoint in it. What is asked of it at once is done one after the other, since a session can do no other, and a
@@ -7,24 +9,82 @@ import type { SqlSession, SqlValue } from './database-driver.js';
 export class TransactionScope {
   private turns: Promise<unknown> = Promise.resolve();
   private failure: { readonly cause: unknown } | undefined;
+  /** Why nothing may be kept, though the database would. */
+  private loss: Error | undefined;
   private isOver = false;
+  private readonly depth: number;
+  private readonly savepoints: SavepointStack;
 
   constructor(
     private readonly session: SqlSession,
-    private readonly depth = 0,
-  ) {}
+    private readonly outer?: TransactionScope,
+  ) {
+    this.depth = outer ? outer.depth + 1 : 0;
+    this.savepoints = new SavepointStack(`toolloop_shared_${this.depth}`);
+  }
 
-  query<Row extends object>(text: string, values: readonly SqlValue[]): Promise<readonly Row[]> {
-    return this.take(() => this.send<Row>(text, values));
+  /** Whether it is the other, or a savepoint somewhere in it. */
+  isWithin(other: TransactionScope): boolean {
+    return this === other || this.outer?.isWithin(other) === true;
+  }
+
+  query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
+    return this.take(() => {
+      this.savepoints.asked();
+      return this.send<Row>(statement, values);
+    });
+  }
+
+  /** What a library asks over a client of its own. */
+  ask(statement: QueryConfig, client: object): Promise<SqlAnswer> {
+    return this.take(() => {
+      this.savepoints.asked(client);
+      return this.noted(this.session.ask(statement));
+    });
+  }
+
+  /** What a client has open changes settings: role, tenant. Whoever has something open below must not ask with them. */
+  keepSettings(client: object): void {
+    this.savepoints.keepSettings(client);
+  }
+
+  /** Sets a savepoint of a library's client. Its own transaction is one as well, with no label. */
+  setSavepoint(client: object, label: string): Promise<void> {
+    return this.take(async () => {
+      await this.send(`savepoint ${this.savepoints.set(client, label)}`);
+    });
+  }
+
+  endSavepoint(client: object, label: string): Promise<void> {
+    return this.take(async () => {
+      if (this.failure) throw new Error('A statement of the transaction failed, so it can only be rolled back.', this.failure);
+      await this.release(client, label);
+    });
+  }
+
+  /** Undoes what came after a savepoint, a statement that failed as well. Nothing of the transaction is kept where others have written something since. */
+  undoSavepoint(client: object, label: string): Promise<void> {
+    return this.take(() => this.undo(client, label));
+  }
+
+  /** Undoes and ends one. Where the client has none any more, nothing of it was kept. */
+  async dropSavepoint(client: object, label: string): Promise<void> {
+    if (this.isOver) return;
+    await this.take(async () => {
+      if (!this.savepoints.has(client, label)) return;
+      await this.undo(client, label);
+      await this.release(client, label);
+    });
   }
 
   /** Runs `work` behind a savepoint: when it rejects, what it did is undone and the transaction goes on. */
   nested<Result>(work: (scope: TransactionScope) => Promise<Result>): Promise<Result> {
     const name = `toolloop_${this.depth + 1}`;
     return this.take(async () => {
+      this.savepoints.asked();
       await this.send(`savepoint ${name}`);
       try {
-        const result = await new TransactionScope(this.session, this.depth + 1).complete(work);
+        const result = await new TransactionScope(this.session, this).complete(work);
         await this.send(`release savepoint ${name}`);
         return result;
       } catch (error) {
@@ -42,15 +102,29 @@ export class TransactionScope {
     try {
       const result = await work(this);
       await this.turns;
-      if (!this.failure) return result;
+      if (this.savepoints.hasOpen) this.loss ??= new Error(STILL_OPEN);
+      if (!this.failure && !this.loss) return result;
     } finally {
       await this.turns;
       this.isOver = true;
     }
-    const { cause } = this.failure;
+    if (this.loss) throw this.loss;
+    const { cause } = this.failure ?? {};
     throw new Error('A statement of the transaction failed, so nothing of it is kept. What may fail goes into a transaction of its own.', {
       cause,
     });
+  }
+
+  private async undo(client: object, label: string): Promise<void> {
+    const { name, hasGuests } = this.savepoints.undo(client, label);
+    if (hasGuests) this.loss ??= new Error(LOST);
+    await this.send(`rollback to savepoint ${name}`);
+    this.failure = undefined;
+  }
+
+  private async release(client: object, label: string): Promise<void> {
+    const name = this.savepoints.end(client, label);
+    if (name !== undefined) await this.send(`release savepoint ${name}`);
   }
 
   private take<Result>(turn: () => Promise<Result>): Promise<Result> {
@@ -60,9 +134,13 @@ export class TransactionScope {
     return taken;
   }
 
-  private async send<Row extends object>(text: string, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
+  private send<Row extends object>(statement: SqlStatement, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
+    return this.noted(this.session.query<Row>(statement, values));
+  }
+
+  private async noted<Result>(asked: Promise<Result>): Promise<Result> {
     try {
-      return await this.session.query<Row>(text, values);
+      return await asked;
     } catch (error) {
       this.failure ??= { cause: error };
       throw error;
@@ -72,3 +150,6 @@ export class TransactionScope {
 
 const IS_OVER =
   'The transaction is over. Await everything inside of it; what is to go on after it is started with database.outside(() => …).';
+const LOST =
+  'A library rolled back its part of the transaction, and with it what others did meanwhile, so nothing is kept. Put a part that may fail into a database.transaction of its own.';
+const STILL_OPEN = 'A transaction that a library began inside of this one was still open at its end, so nothing is kept. Await it.';

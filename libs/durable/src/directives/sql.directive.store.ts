@@ -36,6 +36,12 @@ const COLUMNS = 'intent, task, status, epoch, attempts, due_at, result, failure,
 const IN_MS = (parameter: string): string =>
   `date_trunc('milliseconds', clock_timestamp() + ${parameter}::float8 * interval '1 millisecond')`;
 
+/** One that is looked at again: it is as it was, or its lease ends later. */
+interface UnchangedRow {
+  readonly due_at: Date;
+  readonly again_at: Date;
+}
+
 type Kept = DirectiveRecord | undefined;
 
 /**
@@ -123,6 +129,17 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
     );
   }
 
+  /** The job that was written with the claim comes at the former end, and is then written again for this one. */
+  override async extend({ tenant, directiveId, status, epoch }: DirectiveVersion, leaseMs: number): Promise<boolean> {
+    if (status !== 'performing' || !isStorable(tenant) || !isStorable(directiveId)) return false;
+    const held = await this.database.query(
+      `update toolloop.directives set due_at = ${IN_MS('$4')}
+       where tenant = $1 and directive_id = $2 and status = 'performing' and epoch = $3 returning tenant`,
+      [tenant, directiveId, epoch, leaseMs],
+    );
+    return held.length > 0;
+  }
+
   override async change(from: DirectiveVersion, { event, dueInMs, ...change }: DirectiveChange): Promise<DirectiveRecord | undefined> {
     if (!isStorable(from.tenant) || !isStorable(from.directiveId)) return undefined;
     const { status, task, attempts, result, failure } = change;
@@ -173,12 +190,14 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
     const { tenant, directiveId, dueAt } = fromJobId(id);
     try {
       await perform({ tenant, directiveId });
-      const [unchanged] = await this.database.query<{ again_at: Date }>(
-        `select greatest(due_at, clock_timestamp() + interval '1 second') as again_at
-         from toolloop.directives where tenant = $1 and directive_id = $2 and due_at = $3`,
+      const [unchanged] = await this.database.query<UnchangedRow>(
+        `select due_at, greatest(due_at, clock_timestamp() + interval '1 second') as again_at from toolloop.directives
+         where tenant = $1 and directive_id = $2 and (due_at = $3 or (due_at > $3 and status = 'performing'))`,
         [tenant, directiveId, new Date(dueAt)],
       );
-      if (unchanged) await this.jobs.send(QUEUE, { id, startAfter: unchanged.again_at });
+      if (!unchanged) return;
+      const again = toJobId({ tenant, directiveId, dueAt: unchanged.due_at.toISOString() });
+      await this.jobs.send(QUEUE, { id: again, startAfter: unchanged.again_at });
     } catch (error) {
       this.logger.error(`The directive ${directiveId} could not be looked after; it is tried again.`, error);
       throw error;

@@ -5,10 +5,12 @@ import { RUNS } from './002-runs.js';
 import { EFFECTS } from './003-effects.js';
 import { CONVERSATION_RUNS } from './004-conversation-runs.js';
 import { DIRECTIVES } from './005-directives.js';
+import { RUN_WRITES } from './006-run-writes.js';
+import { CALL_CLAIMS } from './007-call-claims.js';
 import type { Migration } from './migration.js';
 
 /** All there are, in order. */
-export const MIGRATIONS: readonly Migration[] = [STORES, RUNS, EFFECTS, CONVERSATION_RUNS, DIRECTIVES];
+export const MIGRATIONS: readonly Migration[] = [STORES, RUNS, EFFECTS, CONVERSATION_RUNS, DIRECTIVES, RUN_WRITES, CALL_CLAIMS];
 
 /** Of the lock that only one process at a time migrates under; any number that nobody else uses. */
 const LOCK = 7_061_108_100;

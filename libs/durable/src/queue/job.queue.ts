@@ -21,6 +21,11 @@ export type QueueOptions = Pick<Queue, 'retryLimit' | 'retryDelay' | 'retryBacko
 
 /** A process that is gone is noticed after as much silence; the least pg-boss allows. */
 const HEARTBEAT_SECONDS = 10;
+/**
+ * How often pg-boss looks for processes that died and counts its jobs, which is most of what an idle process does. In a folder there is no other process that could
+ * die: what its last one left is reopened at the start.
+ */
+const SUPERVISE_SECONDS = { postgres: 2, pglite: 60 } as const;
 /** Jobs that are due later, or again, are not notified: one of the workers of a queue looks for them often. */
 const LOOKOUT_SECONDS = 0.5;
 /** The others look in case a notification is lost or the one is at work. All of them often would keep an idle process busy. */
@@ -114,10 +119,11 @@ export class JobQueue implements OnApplicationShutdown {
   }
 
   private async start(): Promise<PgBoss> {
-    const { connection } = this.database;
-    const db: Db = connection.engine === 'pglite' ? fromPglite(connection.pglite) : toBossDatabase(connection.pool, this.database);
-    const watch = { superviseIntervalSeconds: 2, monitorIntervalSeconds: 2, useListenNotify: true };
-    const boss = new PgBoss({ db, ...watch, ...(connection.engine === 'pglite' && { backend: 'pglite' as const }) });
+    const { native } = this.database;
+    const db: Db = native.engine === 'pglite' ? fromPglite(native.pglite) : toBossDatabase(native.pool, this.database);
+    const seconds = SUPERVISE_SECONDS[native.engine];
+    const watch = { superviseIntervalSeconds: seconds, monitorIntervalSeconds: seconds, useListenNotify: true };
+    const boss = new PgBoss({ db, ...watch, ...(native.engine === 'pglite' && { backend: 'pglite' as const }) });
     boss.on('error', (error) => this.logger.error('The job queue failed.', error));
     return boss.start();
   }

@@ -39,8 +39,8 @@ export function fromEntryText(text: string): RunEntry {
   return JSON.parse(text) as RunEntry;
 }
 
-export function fromEventText(text: string): LoopEvent {
-  return withDates(JSON.parse(text) as LoopEvent);
+export function fromEventsText(text: string): readonly LoopEvent[] {
+  return (JSON.parse(text) as LoopEvent[]).map(withDates);
 }
 
 /** The dates of a record are text in JSON. */

@@ -42,9 +42,11 @@ export class KeptJournal implements RunJournal {
   }
 
   note(entry: RunEntry): void {
+    const isStep = entry.key.startsWith('step:');
+    if (isStep) this.entries = this.entries.filter(({ key }) => !key.startsWith('tool:')); // a step that has ended holds what became of its calls
     if (CLOSING.test(entry.key)) this.closing.push(entry);
     else this.entries.push(entry);
-    if (this.isLeaving && entry.key.startsWith('step:')) this.leave();
+    if (this.isLeaving && isStep) this.leave();
     else this.schedule();
   }
 

@@ -1,8 +1,9 @@
 import type { LoopEvent, RunEntry } from '@toolloop/core';
 import type { Database } from '../database/database.js';
+import type { NamedStatement } from '../database/database-driver.js';
 import type { JobQueue } from '../queue/job.queue.js';
 import { isStorable, keyHash, shownText, storableKey, storedJson } from '../stores/storable.js';
-import { fromEntryText, fromEventText, fromRunRow, type RunRow } from './from-run-row.js';
+import { fromEntryText, fromEventsText, fromRunRow, type RunRow } from './from-run-row.js';
 import {
   RunLostError,
   RunStore,
@@ -21,7 +22,9 @@ const COLUMNS =
   'run_id, tenant, actor_id, loop, request, fork_of, status, finish_reason, epoch, cancelled, last_sequence, created_at, updated_at';
 
 /** One statement: the hold is looked at, the run marked, and everything written, or nothing is. */
-const WRITE = `
+const WRITE: NamedStatement = {
+  name: 'toolloop_write_run',
+  text: `
   with held as (
     update toolloop.runs set told_at = now(), updated_at = now(), last_sequence = greatest(last_sequence, $3)
     where run_id = $1 and epoch = $2 and status = 'running' returning run_id
@@ -31,11 +34,26 @@ const WRITE = `
     from held, unnest($4::text[], $5::text[]) with ordinality as entries (key_hash, entry, place) order by place
     on conflict (run_id, key_hash) do update set position = excluded.position, entry = excluded.entry
   ), shown as (
-    insert into toolloop.run_events (run_id, sequence, event)
-    select run_id, sequence::int, event from held, unnest($6::text[], $7::text[]) as events (sequence, event)
+    insert into toolloop.run_events (run_id, sequence, event_count, events)
+    select run_id, $3, $6, $7 from held where $6 > 0
     on conflict do nothing
   )
-  select run_id, pg_notify('${CHANGED}', run_id)::text from held`;
+  select run_id, pg_notify('${CHANGED}', run_id)::text from held`,
+};
+
+/**
+ * The events of a write are one row, under the sequence of the last. `before`: how many there are at least before those of a row; the first row counts as none, since
+ * its events may all be known but one, and a page that is short says that there are no more.
+ */
+const EVENTS = `
+  with later as (
+    select sequence, event_count, events from toolloop.run_events where run_id = $1 and sequence > $2 order by sequence limit $3
+  ), counted as (
+    select sequence, events,
+      sum(event_count) over (order by sequence) - event_count - first_value(event_count) over (order by sequence) as before
+    from later
+  )
+  select events from counted where before < $3 order by sequence`;
 
 /** Keeps durable runs in SQL, and has pg-boss say whose turn it is. */
 export class SqlRunStore extends RunStore {
@@ -84,7 +102,8 @@ export class SqlRunStore extends RunStore {
     await this.database.transaction(async () => {
       await this.writeAs(hold, entries, events); // its lock is held until the end of the transaction
       const [row] = await this.database.query<{ is_due: boolean }>(
-        `update toolloop.runs set status = $2, finish_reason = $3 where run_id = $1 returning is_woken or cancelled is not null as is_due`,
+        `update toolloop.runs set status = $2, finish_reason = $3, ended_at = case when $2 = 'ended' then now() end
+         where run_id = $1 returning is_woken or cancelled is not null as is_due`,
         [hold.runId, ending.status, ending.finishReason],
       );
       if (ending.status === 'waiting' && row?.is_due) await this.queue(hold.runId);
@@ -171,11 +190,9 @@ export class SqlRunStore extends RunStore {
   }
 
   override async events(runId: string, { after, limit }: EventPage): Promise<readonly LoopEvent[]> {
-    const rows = await this.database.query<{ event: string }>(
-      `select event from toolloop.run_events where run_id = $1 and sequence > $2 order by sequence limit $3`,
-      [runId, after, limit],
-    );
-    return rows.map(({ event }) => fromEventText(event));
+    const rows = await this.database.query<{ events: string }>(EVENTS, [runId, after, limit]);
+    const events = rows.flatMap((row) => fromEventsText(row.events));
+    return events.filter(({ sequence }) => sequence > after).slice(0, limit);
   }
 
   override watch(runId: string, changed: () => void): Promise<() => Promise<void>> {
@@ -197,8 +214,8 @@ export class SqlRunStore extends RunStore {
       events.at(-1)?.sequence ?? 0,
       entries.map(({ key }) => keyHash(key)),
       entries.map((entry) => JSON.stringify(entry)),
-      events.map(({ sequence }) => String(sequence)),
-      events.map((event) => JSON.stringify(event)),
+      events.length,
+      JSON.stringify(events),
     ]);
     if (rows.length === 0) throw new RunLostError(hold);
   }

@@ -1,11 +1,29 @@
-import { CallJournal, type JournalClaim, type JournalKey, type JournalOutcome, type JournalStart } from '@toolloop/core';
+import { CallJournal, type JournalClaim, type JournalHold, type JournalKey, type JournalOutcome, type JournalStart } from '@toolloop/core';
 import type { Database } from '../database/database.js';
+import type { NamedStatement } from '../database/database-driver.js';
 import { keyHash, shownText, storableKey, storedJson } from './storable.js';
 
 interface CallRow {
   readonly call_hash: string;
   readonly outcome: JournalOutcome | null;
+  readonly left_ms: number;
 }
+
+/** When the call ends, if it ever does. */
+const ENDS_AT = (parameter: string): string => `clock_timestamp() + ${parameter}::float8 * interval '1 millisecond'`;
+const LEFT_MS = `greatest(0, coalesce(extract(epoch from ends_at - clock_timestamp()) * 1000, 0))::float8 as left_ms`;
+const IS_HELD = 'tenant = $1 and key_hash = $2 and claim_id = $3 and outcome is null';
+const BEGIN: NamedStatement = {
+  name: 'toolloop_begin_call',
+  text: `
+    insert into toolloop.calls (tenant, key_hash, idempotency_key, run_id, declared_id, call_hash, claim_id, ends_at)
+    values ($1, $2, $3, $4, $5, $6, $7, ${ENDS_AT('$8')})
+    on conflict (tenant, key_hash) do nothing returning tenant`,
+};
+const FINISH: NamedStatement = {
+  name: 'toolloop_finish_call',
+  text: `update toolloop.calls set outcome = $4, finished_at = now() where ${IS_HELD}`,
+};
 
 /** Keeps in SQL which mutating calls were begun and what they came to, across crashes and processes. Of arguments it keeps a hash. */
 export class SqlCallJournal extends CallJournal {
@@ -14,34 +32,44 @@ export class SqlCallJournal extends CallJournal {
   }
 
   override async begin(start: JournalStart): Promise<JournalClaim> {
-    const { runId, declaredId, instanceId, args } = start;
+    const { runId, declaredId, instanceId, args, claimId, mostMs } = start;
     const [tenant, key] = keysOf(start);
     const callHash = keyHash(declaredId, instanceId ?? null, args);
     for (;;) {
-      const taken = await this.database.query(
-        `insert into toolloop.calls (tenant, key_hash, idempotency_key, run_id, declared_id, call_hash) values ($1, $2, $3, $4, $5, $6)
-         on conflict (tenant, key_hash) do nothing returning tenant`,
-        [tenant, key, shownText(start.idempotencyKey), shownText(runId), shownText(declaredId), callHash],
-      );
+      const taken = await this.database.query(BEGIN, [
+        tenant,
+        key,
+        shownText(start.idempotencyKey),
+        shownText(runId),
+        shownText(declaredId),
+        callHash,
+        claimId,
+        mostMs,
+      ]);
       if (taken.length > 0) return { status: 'started' };
       const [known] = await this.database.query<CallRow>(
-        'select call_hash, outcome from toolloop.calls where tenant = $1 and key_hash = $2',
+        `select call_hash, outcome, ${LEFT_MS} from toolloop.calls where tenant = $1 and key_hash = $2`,
         [tenant, key],
       );
       if (known) return claimOf(known, callHash); // else it was released in between
     }
   }
 
-  override async finish(key: JournalKey, outcome: JournalOutcome): Promise<void> {
-    await this.database.query(
-      'update toolloop.calls set outcome = $3, finished_at = now() where tenant = $1 and key_hash = $2 and outcome is null',
-      [...keysOf(key), storedJson(outcome, 'outcome')],
+  override async takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
+    const taken = await this.database.query(
+      `update toolloop.calls set claim_id = $3, ends_at = ${ENDS_AT('$4')}
+       where tenant = $1 and key_hash = $2 and outcome is null returning tenant`,
+      [...keysOf(hold), hold.claimId, mostMs],
     );
+    return taken.length > 0;
   }
 
-  override async release(key: JournalKey): Promise<void> {
-    const unused = 'outcome is null and effect is null';
-    await this.database.query(`delete from toolloop.calls where tenant = $1 and key_hash = $2 and ${unused}`, keysOf(key));
+  override async finish(hold: JournalHold, outcome: JournalOutcome): Promise<void> {
+    await this.database.query(FINISH, [...keysOf(hold), hold.claimId, storedJson(outcome, 'outcome')]);
+  }
+
+  override async release(hold: JournalHold): Promise<void> {
+    await this.database.query(`delete from toolloop.calls where ${IS_HELD} and effect is null`, [...keysOf(hold), hold.claimId]);
   }
 }
 
@@ -50,7 +78,7 @@ export function keysOf({ tenant, idempotencyKey }: JournalKey): [tenant: string,
   return [storableKey(tenant, 'tenant'), keyHash(idempotencyKey)];
 }
 
-function claimOf({ call_hash: known, outcome }: CallRow, callHash: string): JournalClaim {
+function claimOf({ call_hash: known, outcome, left_ms: leftMs }: CallRow, callHash: string): JournalClaim {
   if (known !== callHash) return { status: 'conflict' };
-  return outcome ? { status: 'finished', outcome } : { status: 'in_progress' };
+  return outcome ? { status: 'finished', outcome } : { status: 'in_progress', leftMs };
 }

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
-import type { CallJournal, JournalOutcome, JournalStart } from '@toolloop/core';
+import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
+import type { CallJournal, JournalClaim, JournalOutcome, JournalStart } from '@toolloop/core';
 import { AWKWARD_TEXTS, atOnce, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type JournalTrial = Trial<CallJournal>;
@@ -9,8 +11,25 @@ export function callJournalContract(name: string, make: () => Promise<StoreUnder
   runContract(CONTRACT, name, make, runner);
 }
 
+/** Longer than any check takes. */
+const LONG_MS = 600_000;
+
+/** By the same claim, unless another is named: so whoever is meant to be somebody else says so. */
 function pay(tenant: string, idempotencyKey: string, more: Partial<JournalStart> = {}): JournalStart {
-  return { tenant, idempotencyKey, runId: 'run_1', declaredId: 'bank__pay', args: '{"amount":5}', ...more };
+  return {
+    tenant,
+    idempotencyKey,
+    claimId: 'one',
+    runId: 'run_1',
+    declaredId: 'bank__pay',
+    args: '{"amount":5}',
+    mostMs: LONG_MS,
+    ...more,
+  };
+}
+
+function assertInProgress(claim: JournalClaim): void {
+  assert.equal(claim.status, 'in_progress');
 }
 
 const DONE: JournalOutcome = { status: 'succeeded', content: 'Paid.', ui: { receipt: 1 } };
@@ -25,6 +44,9 @@ const CONTRACT: Contract<CallJournal> = {
     { name: 'refuses a key that belongs to another call', check: refusesOtherCalls },
     { name: 'keeps the first outcome', check: keepsFirstOutcome },
     { name: 'gives back a key that was not used, and no other', check: releases },
+    { name: 'takes nothing from who has lost the key to somebody else', check: fences },
+    { name: 'lets somebody else take over what is in progress, and nothing that has ended', check: takesOver },
+    { name: 'says how long a call may still be in progress', check: saysHowLong },
     { name: 'keeps tenants apart', check: separatesTenants },
     { name: 'tells keys apart whatever is in them', check: tellsKeysApart },
     { name: 'keeps texts that are awkward', check: keepsAwkwardTexts },
@@ -37,13 +59,13 @@ const CONTRACT: Contract<CallJournal> = {
     },
     after: async (store, { tenant }) => {
       assert.deepEqual(await store.begin(pay(tenant, 'done')), { status: 'finished', outcome: DONE });
-      assert.deepEqual(await store.begin(pay(tenant, 'open')), { status: 'in_progress' });
+      assertInProgress(await store.begin(pay(tenant, 'open')));
     },
   },
 };
 
 async function beginsOnce(trial: JournalTrial): Promise<void> {
-  const claims = await atOnce(trial, 40, (store) => store.begin(pay(trial.tenant, 'key')));
+  const claims = await atOnce(trial, 40, (store) => store.begin(pay(trial.tenant, 'key', { claimId: randomUUID() })));
   const statuses = claims.map(({ status }) => status);
   assert.equal(statuses.filter((status) => status === 'started').length, 1);
   assert.equal(statuses.filter((status) => status === 'in_progress').length, 39);
@@ -59,7 +81,7 @@ async function answersWithOutcome({ store, other, tenant }: JournalTrial): Promi
 
 async function saysInProgress({ store, other, tenant }: JournalTrial): Promise<void> {
   assert.deepEqual(await store.begin(pay(tenant, 'key')), { status: 'started' });
-  assert.deepEqual(await other.begin(pay(tenant, 'key', { runId: 'run_2' })), { status: 'in_progress' });
+  assertInProgress(await other.begin(pay(tenant, 'key', { runId: 'run_2' })));
 }
 
 async function refusesOtherCalls({ store, other, tenant }: JournalTrial): Promise<void> {
@@ -94,17 +116,60 @@ async function releases({ store, other, tenant }: JournalTrial): Promise<void> {
   assert.deepEqual(await store.begin(pay(tenant, 'done')), { status: 'finished', outcome: DONE });
 }
 
+async function fences({ store, other, tenant }: JournalTrial): Promise<void> {
+  const [first, second, third] = ['first', 'second', 'third'].map((claimId) => pay(tenant, 'key', { claimId }));
+  assert.ok(first && second && third);
+  await store.begin(first);
+  assert.equal(await other.takeOver({ ...second, claimId: 'person' }, LONG_MS), true);
+  await store.release(first);
+  assertInProgress(await other.begin(second));
+  await other.release({ ...second, claimId: 'person' });
+  assert.deepEqual(await other.begin(second), { status: 'started' });
+  await store.release(first); // late
+  await store.finish(first, FAILED);
+  assertInProgress(await store.begin(third));
+  await other.finish(second, DONE);
+  assert.deepEqual(await store.begin(third), { status: 'finished', outcome: DONE });
+}
+
+async function takesOver({ store, other, tenant }: JournalTrial): Promise<void> {
+  const [first, second] = ['first', 'second'].map((claimId) => pay(tenant, 'key', { claimId }));
+  assert.ok(first && second);
+  assert.equal(await store.takeOver(second, LONG_MS), false);
+  await store.begin(first);
+  assert.equal(await other.takeOver({ ...second, tenant: `${tenant}x` }, LONG_MS), false);
+  assert.equal(await other.takeOver(second, LONG_MS), true);
+  await other.finish(second, DONE);
+  assert.equal(await store.takeOver(first, LONG_MS), false);
+  assert.deepEqual(await store.begin(first), { status: 'finished', outcome: DONE });
+}
+
+async function saysHowLong({ store, other, tenant }: JournalTrial): Promise<void> {
+  const left = async (key: string): Promise<number> => {
+    const claim = await other.begin(pay(tenant, key, { claimId: 'asks' }));
+    return claim.status === 'in_progress' ? claim.leftMs : -1;
+  };
+  await store.begin(pay(tenant, 'long'));
+  const ofLong = await left('long');
+  assert.ok(ofLong > LONG_MS / 2 && ofLong <= LONG_MS, `${ofLong} of ${LONG_MS} ms are left`);
+  await store.begin(pay(tenant, 'short', { mostMs: 1 }));
+  await wait(20);
+  assert.equal(await left('short'), 0);
+  await other.takeOver(pay(tenant, 'short', { claimId: 'other' }), LONG_MS);
+  assert.ok((await left('short')) > LONG_MS / 2);
+}
+
 async function separatesTenants({ store, tenant, otherTenant }: JournalTrial): Promise<void> {
   await store.begin(pay(tenant, 'key'));
   assert.deepEqual(await store.begin(pay(otherTenant, 'key')), { status: 'started' });
   await store.finish(pay(otherTenant, 'key'), DONE);
   await store.release(pay(otherTenant, 'key'));
-  assert.deepEqual(await store.begin(pay(tenant, 'key')), { status: 'in_progress' });
+  assertInProgress(await store.begin(pay(tenant, 'key')));
 }
 
 async function tellsKeysApart({ store, other, tenant }: JournalTrial): Promise<void> {
   for (const key of AWKWARD_TEXTS) assert.deepEqual(await store.begin(pay(tenant, key)), { status: 'started' });
-  for (const key of AWKWARD_TEXTS) assert.deepEqual(await other.begin(pay(tenant, key)), { status: 'in_progress' });
+  for (const key of AWKWARD_TEXTS) assertInProgress(await other.begin(pay(tenant, key)));
 }
 
 async function keepsAwkwardTexts({ store, other, tenant }: JournalTrial): Promise<void> {

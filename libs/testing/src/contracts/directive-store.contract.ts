@@ -50,6 +50,7 @@ const CONTRACT: Contract<DirectiveStore> = {
     { name: 'lets one of many claim what is due', check: claimsOnce },
     { name: 'lets nobody claim what is not due, or over', check: refusesClaims },
     { name: 'gives what was left to somebody else, and takes nothing more from who had it', check: fences },
+    { name: 'leaves it to who says in time to be at it still, and to nobody who has lost it', check: extendsLease },
     { name: 'changes from the state that is named, and from no other', check: comparesAndSets },
     { name: 'lets one of many change', check: changesOnce },
     { name: 'keeps result and task, and a failure no longer than it is said', check: keepsWhatIsSaid },
@@ -159,6 +160,25 @@ async function fences({ store, other, tenant }: DirectiveTrial): Promise<void> {
   assert.deepEqual(pick(second), { task: 'perform', status: 'performing', epoch: 2, attempts: 2 });
   assert.equal(await store.change(versionOf(first), { event: 'succeeded', status: 'succeeded', result: 'stale' }), undefined);
   assert.equal((await other.change(versionOf(second), { event: 'succeeded', status: 'succeeded', result: 'true' }))?.result, 'true');
+}
+
+async function extendsLease({ store, other, tenant }: DirectiveTrial): Promise<void> {
+  const { intent } = await added(store, tenant);
+  assert.equal(await store.extend({ ...intent, status: 'performing', epoch: 0 }, LONG_MS), false);
+  const first = await claimed(store, intent, 50);
+  assert.equal(await other.extend({ ...versionOf(first), epoch: 2 }, LONG_MS), false);
+  assert.equal(await other.extend(versionOf(first), LONG_MS), true);
+  await wait(80);
+  assert.equal(await other.claim(intent, LONG_MS), undefined);
+  assert.equal((await other.find(intent))?.updatedAt, first.updatedAt);
+  await store.extend(versionOf(first), 1);
+  await wait(20);
+  const second = await claimed(other, intent);
+  assert.equal(second.epoch, 2);
+  assert.equal(await store.extend(versionOf(first), LONG_MS), false);
+  const over = await other.change(versionOf(second), { event: 'succeeded', status: 'succeeded' });
+  assert.equal(await other.extend(versionOf(second), LONG_MS), false);
+  assert.equal((await store.find(intent))?.dueAt, over?.dueAt);
 }
 
 async function comparesAndSets({ store, other, tenant }: DirectiveTrial): Promise<void> {

@@ -118,6 +118,9 @@ async function keepsEvents({ store, other, tenant }: RunTrial): Promise<void> {
   await store.write(hold, { entries: [], events: events.slice(20) });
   assert.deepEqual(await other.events(hold.runId, { after: 0, limit: 100 }), events);
   assert.deepEqual(await other.events(hold.runId, { after: 7, limit: 3 }), events.slice(7, 10));
+  assert.deepEqual(await other.events(hold.runId, { after: 15, limit: 10 }), events.slice(15, 25));
+  assert.deepEqual(await other.events(hold.runId, { after: 20, limit: 1 }), events.slice(20, 21));
+  assert.deepEqual(await other.events(hold.runId, { after: 30, limit: 10 }), []);
   assert.equal((await other.find(hold.runId))?.lastSequence, 30);
 }
 

@@ -16,11 +16,12 @@ import type { ToolLoopOptions } from '../tool-loop.options.js';
 import { DirectiveAudit } from './directive.audit.js';
 import { DEFAULT_DIRECTIVES } from './directive.options.js';
 import { DirectiveScopes } from './directive.scopes.js';
+import { HeldLease } from './held.lease.js';
 import { effectKeyOf, verdictOn, versionOf } from './directive.verdict.js';
 
 const ATTEMPTS_WITHOUT_TOOL = 1;
-/** Beside the tool's own time, which its guards and its `canCall` have as well. */
-const LEASE_MARGIN_MS = 60_000;
+/** Beside the tool's own time, which its guards and its `canCall` have as well. What takes longer has hung, and is anybody's. */
+const MARGIN_MS = 60_000;
 const PARTS_WITH_TIME_LIMIT = 3;
 /** What is in hand when the application stops has so long to end. */
 const LONGEST_STOP_MS = 10_000;
@@ -30,7 +31,7 @@ const LONGEST_STOP_MS = 10_000;
 export class DirectiveRunner implements BeforeApplicationShutdown {
   private readonly logger = new Logger(DirectiveRunner.name);
   private readonly shutdown = new AbortController();
-  private leaseMs = 0;
+  private mostMs = 0;
   private stop: StopWork | undefined;
 
   constructor(
@@ -44,7 +45,7 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
   /** Begins to work, where this process performs directives at all. */
   async start(longestCallMs: number): Promise<void> {
     const { perform, concurrency } = { ...DEFAULT_DIRECTIVES, ...this.options.directives };
-    this.leaseMs = longestCallMs * PARTS_WITH_TIME_LIMIT + LEASE_MARGIN_MS;
+    this.mostMs = longestCallMs * PARTS_WITH_TIME_LIMIT + MARGIN_MS;
     if (perform) this.stop = await this.store.work((reference) => this.perform(reference), concurrency);
   }
 
@@ -58,8 +59,14 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
   }
 
   private async perform(reference: DirectiveReference): Promise<void> {
-    const record = await this.store.claim(reference, this.leaseMs);
+    const { heartbeatMs: everyMs, takeoverMs } = { ...DEFAULT_DIRECTIVES, ...this.options.directives };
+    const record = await this.store.claim(reference, takeoverMs);
     if (!record) return; // somebody else has it, or it is over
+    const lease = new HeldLease(() => this.store.extend(versionOf(record), takeoverMs), { everyMs, mostMs: this.mostMs });
+    await this.performClaimed(record).finally(() => lease.end());
+  }
+
+  private async performClaimed(record: DirectiveRecord): Promise<void> {
     const change = await this.attempt(record);
     const more: JsonObject = change.failure ? { code: change.failure.code } : {};
     const isOver = change.status !== 'pending'; // the last word is kept before it counts
@@ -67,7 +74,7 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     const changed = await this.store.change(versionOf(record), change);
     if (changed && !isOver) await this.audit.note(change.event, record, more);
     if (!changed)
-      this.logger.warn(`The directive ${reference.directiveId} is somebody else's by now; what became of this attempt is not kept.`);
+      this.logger.warn(`The directive ${record.intent.directiveId} is somebody else's by now; what became of this attempt is not kept.`);
   }
 
   private async attempt(record: DirectiveRecord): Promise<DirectiveChange> {

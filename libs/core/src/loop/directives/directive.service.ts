@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { ActorIdentity } from '../../policy/actor.identity.js';
@@ -27,7 +28,7 @@ export type DirectiveFilter = Omit<DirectiveQuery, 'tenant' | 'actorId'>;
 
 /** What a person says who had a look. */
 export interface DirectiveFinding {
-  /** Whether the effect took place; needed where nobody knows. */
+  /** Whether the effect took place; needed where nobody knows. Nothing but `true` and `false` is an answer, whatever a client sent. */
   readonly tookPlace?: boolean;
 }
 
@@ -37,8 +38,11 @@ interface Identified {
   readonly isOperator: boolean;
 }
 
+/** What an untyped caller says beside these, such as null or 'no', could be read either way, and one of them is a second effect. */
+const ANSWERS: ReadonlySet<unknown> = new Set([true, false, undefined]);
+
 /** Between a person's word and the next attempt, while nobody else can have the directive. */
-const TURN_MS = 60_000;
+const TURN_MS = 15_000;
 
 /** Where people see what was asked for and what became of it, take it back, and have it tried again. Another tenant's directives do not exist. */
 @Injectable()
@@ -80,17 +84,19 @@ export class DirectiveService<Actor = RegisteredActor> {
   }
 
   /**
-   * Has one that is dead tried again; settles one of which nobody knew by what a person found: an effect that took place is not performed again, one that did not is.
-   * Throws `DirectiveError`.
+   * Has one that is dead or was taken back performed after all; settles one of which nobody knew by what a person found: an effect that took place is not performed
+   * again, one that did not is. Of a dead one a person may say that it took place all the same. Throws `DirectiveError`: `outcome_needed` where the answer is
+   * missing, or is none.
    */
   async redrive(directiveId: string, operator: DirectiveOperator<Actor>, finding: DirectiveFinding = {}): Promise<DirectiveView> {
     const record = await this.find(directiveId, operator);
     const change = await this.permitted('redrive', record, operator, () => this.redriveOf(record, operator, finding));
     const said = { by: this.nameOf(operator), ...(finding.tookPlace !== undefined && { tookPlace: finding.tookPlace }) };
     if (record.status !== 'unknown_outcome' || change.status !== 'pending') return this.changed(record, change, said);
-    // The key is given back while the directive is in hand: nobody else can have taken it.
+    // The key is given back while the directive is in hand: nobody else can have taken it, and who had it has it no more.
     const held = await this.change(record, { event: 'redriven', status: 'performing', dueInMs: TURN_MS, attempts: 0 }, said);
-    await this.journal.release({ tenant: record.intent.tenant, idempotencyKey: effectKeyOf(record) });
+    const hold = { tenant: record.intent.tenant, idempotencyKey: effectKeyOf(record), claimId: randomUUID() };
+    if (await this.journal.takeOver(hold, 0)) await this.journal.release(hold);
     return toDirectiveView(await this.required(held, { ...change, event: 'retried' }));
   }
 
@@ -111,9 +117,12 @@ export class DirectiveService<Actor = RegisteredActor> {
     { tookPlace }: DirectiveFinding,
   ): DirectiveChange {
     this.assertOperator(intent.authority.actorId, operator);
+    if (!ANSWERS.has(tookPlace))
+      throw new DirectiveError('outcome_needed', 'Whether the effect took place is said by tookPlace: true or false.');
     const again = { event: 'redriven', status: 'pending', attempts: 0, dueInMs: 0 } as const;
-    if (status === 'dead') return again;
-    if (status !== 'unknown_outcome') throw notPossible(`It is ${status}; only what is dead, or of which nobody knows, is tried again.`);
+    if (status === 'dead' || status === 'cancelled') return tookPlace ? DONE[task] : again; // a person may know better than the tool did
+    if (status !== 'unknown_outcome')
+      throw notPossible(`It is ${status}; only what is dead, cancelled, or of which nobody knows, is tried again.`);
     if (tookPlace === undefined)
       throw new DirectiveError('outcome_needed', 'Nobody knows whether its effect took place. Look, and say so: tookPlace true or false.');
     return tookPlace ? DONE[task] : again;
@@ -170,14 +179,14 @@ export class DirectiveService<Actor = RegisteredActor> {
   /** Where the application names no operators, everybody is the one of their own. */
   private assertOperator(requesterId: string, operator: DirectiveOperator<Actor>): void {
     const { id, isOperator } = this.identified(operator);
-    const { operators } = this.rules;
-    if (isOperator || (!operators && id === requesterId)) return;
-    throw new DirectiveError('not_permitted', `Somebody with the role ${operators?.join(' or ')} decides about this.`);
+    const { roles, described } = this.rules.operators;
+    if (isOperator || (!roles && id === requesterId)) return;
+    throw new DirectiveError('not_permitted', `${described} decides about this.`);
   }
 
   private identified({ actor }: DirectiveOperator<Actor>): Identified {
     const held = this.identity.rolesOf(actor);
-    return { id: this.identity.idOf(actor), isOperator: this.rules.operators?.some((role) => held.includes(role)) ?? false };
+    return { id: this.identity.idOf(actor), isOperator: this.rules.operators.roles?.some((role) => held.includes(role)) ?? false };
   }
 
   private nameOf({ actor }: DirectiveOperator<Actor>): string {

@@ -71,6 +71,14 @@ export class MemoryDirectiveStore extends DirectiveStore {
     return Promise.resolve(this.put('started', claimed));
   }
 
+  override extend(from: DirectiveVersion, leaseMs: number): Promise<boolean> {
+    const record = this.recordOf(from);
+    if (record?.status !== 'performing' || record.epoch !== from.epoch) return Promise.resolve(false);
+    const { updatedAt } = record;
+    this.keep({ ...record, ...timed(leaseMs), updatedAt });
+    return Promise.resolve(true);
+  }
+
   override change(from: DirectiveVersion, { event, dueInMs, failure, ...change }: DirectiveChange): Promise<DirectiveRecord | undefined> {
     const record = this.recordOf(from);
     if (!record || record.status !== from.status || record.epoch !== from.epoch) return Promise.resolve(undefined);
@@ -93,14 +101,18 @@ export class MemoryDirectiveStore extends DirectiveStore {
   }
 
   private put(event: DirectiveEvent['event'], record: DirectiveRecord): DirectiveRecord {
+    this.keep(record);
+    this.changes.next(toDirectiveEvent(event, record));
+    for (const worker of this.workers) worker.look();
+    return record;
+  }
+
+  private keep(record: DirectiveRecord): void {
     const { tenant, directiveId } = record.intent;
     const records = this.tenants.get(tenant) ?? new Map<string, DirectiveRecord>();
     this.tenants.set(tenant, records.set(directiveId, record));
     if (record.dueAt === undefined) this.waiting.delete(keyOf(record.intent));
     else this.waiting.set(keyOf(record.intent), record);
-    this.changes.next(toDirectiveEvent(event, record));
-    for (const worker of this.workers) worker.look();
-    return record;
   }
 
   /** What is not over yet stays, however many there are. */

@@ -1,0 +1,139 @@
+import { expect, it, jest } from '@jest/globals';
+import { MemoryApprovalStore, MemoryCallJournal, type Limits, type LoopEvent, type Policy, type RunEntry } from '@toolloop/core';
+import { JobQueue, MemoryRunStore, SqlRunStore, type RunHold, type RunWrite } from '@toolloop/durable';
+import { ScriptedModel, call, calls, text, type ScriptedCall } from '@toolloop/testing';
+import { Database } from '../src/database/database.js';
+import { PgliteDriver } from '../src/database/pglite.driver.js';
+import { MIGRATIONS, migrate } from '../src/migrations/migrate.js';
+import { inMemory } from './databases.js';
+import { onEachDatabase } from './each-database.js';
+import { DeskProcess, allowAll, type World } from './fixtures/desk.process.js';
+
+// PGlite makes a database in seconds, and takes all of a busy machine for it.
+jest.setTimeout(60_000);
+
+const STEPS = 40;
+const alice = { actor: { id: 'alice', tenant: 'acme' }, tenant: 'acme', prompt: 'Go on.' };
+
+/** Notes what is written, in the order in which it is. */
+class NotedRunStore extends MemoryRunStore {
+  readonly entriesWritten: RunEntry[] = [];
+
+  override write(hold: RunHold, write: RunWrite): Promise<void> {
+    this.entriesWritten.push(...write.entries);
+    return super.write(hold, write);
+  }
+}
+
+async function written(tool: string): Promise<readonly RunEntry[]> {
+  const runs = new NotedRunStore();
+  const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
+  const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
+  const turns = Array.from({ length: STEPS }, (_, step) => calls(call(tool, { key: `key ${String(step + 10)}` })));
+  const process = await DeskProcess.start(world, new ScriptedModel([...turns, text('Done.')]));
+  await process.loop.run({ ...alice, limits: { steps: STEPS + 2, callsPerTool: STEPS }, durable: true });
+  await process.close();
+  return runs.entriesWritten;
+}
+
+it('writes as much for a late step as for an early one', async () => {
+  const entries = await written('desk__look');
+  const sizeOf = (key: string): number => JSON.stringify(entries.find((entry) => entry.key === key)).length;
+  expect(sizeOf(`step:${STEPS - 1}`)).toBeLessThan(sizeOf('step:10') + 20);
+});
+
+it('does not write the result of a read beside the step that has ended with it', async () => {
+  const keys = (await written('desk__look')).map(({ key }) => key);
+  expect(keys.filter((key) => key.startsWith('step:')).length).toBeGreaterThan(30);
+  expect(keys.filter((key) => key.startsWith('tool:')).length).toBeLessThan(5);
+});
+
+it('writes the result of a call that changes things before the step ends', async () => {
+  const keys = (await written('desk__act')).map(({ key }) => key);
+  expect(keys.filter((key) => key.startsWith('tool:')).length).toBe(STEPS);
+});
+
+interface Forked {
+  readonly limits?: Partial<Limits>;
+  readonly budgets?: Policy['runBudgets'];
+}
+
+/** The steps of a run, and then those of one that goes off from its last: how that ended, and which of its results were errors. */
+async function forked(before: readonly ScriptedCall[], after: readonly ScriptedCall[], { limits, budgets }: Forked) {
+  const runs = new MemoryRunStore();
+  const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
+  const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
+  const model = new ScriptedModel([...before.map((one) => calls(one)), text('Done.'), ...after.map((one) => calls(one)), text('Done.')]);
+  const process = await DeskProcess.start(world, model, { policy: { ...allowAll, ...(budgets && { runBudgets: budgets }) } });
+  const { runId } = await process.loop.run({ ...alice, ...(limits && { limits }), durable: true });
+  const other = await process.runs.fork(runId, before.length, alice);
+  while ((await process.runs.get(other, alice)).status !== 'ended') await new Promise((resolve) => setTimeout(resolve, 5));
+  const events = await runs.events(other, { after: 0, limit: 1_000 });
+  const failed = events.flatMap((one) => (one.type === 'tool-result' ? [one.record.error !== undefined] : []));
+  const { finishReason } = await process.runs.get(other, alice);
+  await process.close();
+  return { finishReason, failed };
+}
+
+const look = (key: string): ScriptedCall => call('desk__look', { key });
+const act = (key: string): ScriptedCall => call('desk__act', { key });
+
+it('knows in another process how often each call was made', async () => {
+  const again = await forked([look('a'), look('a'), look('b')], [look('a')], { limits: { identicalCalls: 2 } });
+  expect(again).toEqual({ finishReason: 'no_progress', failed: [true] });
+});
+
+it('knows in another process how often each tool was called', async () => {
+  const again = await forked([look('a'), act('b')], [look('c'), look('d')], { limits: { callsPerTool: 2 } });
+  expect(again).toEqual({ finishReason: 'max_calls', failed: [false, true] });
+});
+
+it('knows in another process what the run has used of its budgets, once', async () => {
+  const budgets = [{ tools: ['desk__look'], calls: 2 }];
+  const again = await forked([look('a'), act('b')], [look('c'), look('d')], { budgets });
+  expect(again.failed).toEqual([false, true]);
+});
+
+const event = (sequence: number): LoopEvent => ({
+  type: 'text-delta',
+  step: 1,
+  text: 'x',
+  runId: 'old',
+  sequence,
+  timestamp: '2026-01-01T00:00:00.000Z',
+});
+
+it('reads the events of a run that was written one by one', async () => {
+  const { template } = await inMemory();
+  const database = new Database(await PgliteDriver.inMemory(template));
+  await migrate(database, MIGRATIONS.slice(0, 5));
+  await database.query(
+    `insert into toolloop.runs (run_id, tenant, actor_id, request, status, last_sequence) values ('old', 'acme', 'alice', '{}', 'ended', 2)`,
+  );
+  for (const sequence of [1, 2])
+    await database.query('insert into toolloop.run_events (run_id, sequence, event) values ($1, $2, $3)', [
+      'old',
+      sequence,
+      JSON.stringify(event(sequence)),
+    ]);
+  await migrate(database);
+  const store = new SqlRunStore(database, new JobQueue(database));
+  expect(await store.events('old', { after: 0, limit: 9 })).toEqual([event(1), event(2)]);
+  const [row] = await database.query<{ is_dated: boolean }>('select ended_at = updated_at as is_dated from toolloop.runs');
+  expect(row?.is_dated).toBe(true);
+  await database.close();
+});
+
+onEachDatabase('the row of a run', (open) => {
+  it('has no index over what every write changes, so that none is written', async () => {
+    const rows = await open().query<{ column: string }>(
+      `select distinct a.attname as column from pg_index i
+       join pg_attribute a on a.attrelid = i.indrelid
+         and (a.attnum = any(i.indkey) or pg_get_expr(i.indpred, i.indrelid) like '%' || a.attname || '%')
+       where i.indrelid = 'toolloop.runs'::regclass and a.attnum > 0`,
+    );
+    const columns = rows.map(({ column }) => column);
+    expect(columns).toContain('status');
+    for (const changed of ['told_at', 'updated_at', 'last_sequence']) expect(columns).not.toContain(changed);
+  });
+});

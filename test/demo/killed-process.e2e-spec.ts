@@ -1,0 +1,87 @@
+import { once } from 'node:events';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import type { DirectiveView } from '@toolloop/core';
+import type { RunView } from '@toolloop/durable';
+import { Client } from 'pg';
+import { createServerDatabase, describePostgres } from '../../libs/durable/test/databases.js';
+import { start, untilOpen, type StartedDesk } from './desk-process.js';
+import { headersOf } from './served-desk.js';
+
+const started: StartedDesk[] = [];
+
+async function desk(DATABASE_URL: string): Promise<{ readonly url: string; readonly kill: () => Promise<void> }> {
+  const one = start('0', { DATABASE_URL, AUDIT_KEY: 'k'.repeat(32) });
+  started.push(one);
+  const kill = async (): Promise<void> => {
+    const gone = once(one.process, 'exit');
+    one.process.kill('SIGKILL');
+    await gone;
+  };
+  return { url: await untilOpen(one), kill };
+}
+
+async function got<Body>(url: string, user: string): Promise<Body> {
+  return (await (await fetch(url, { headers: headersOf(user) })).json()) as Body;
+}
+
+function posted(url: string, user: string, body: object, key?: string): Promise<Response> {
+  const headers = { ...headersOf(user), ...(key !== undefined && { 'idempotency-key': key }) };
+  return fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
+}
+
+const ask = (url: string) => posted(`${url}/runs`, 'alice', { message: 'Refund order o-1021' }, 'refund-1');
+
+async function until<Body>(look: () => Promise<Body>, holds: (seen: Body) => boolean): Promise<Body> {
+  for (const end = Date.now() + 60_000; ; await new Promise((resolve) => setTimeout(resolve, 50))) {
+    const seen = await look();
+    if (holds(seen)) return seen;
+    if (Date.now() > end) throw new Error(`In vain: ${JSON.stringify(seen)}\n${started.map(({ output }) => output()).join('\n')}`);
+  }
+}
+
+describePostgres('two processes on one PostgreSQL', () => {
+  let server: Awaited<ReturnType<typeof createServerDatabase>>;
+
+  beforeAll(async () => {
+    server = await createServerDatabase();
+  });
+  afterAll(async () => {
+    for (const { process: child } of started) if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+    await server.drop();
+  });
+
+  it('invariant 13: pay once what was asked for in one that was killed, and approved in the other', async () => {
+    const first = await desk(server.url);
+    const { runId } = (await (await ask(first.url)).json()) as RunView;
+    const runAt = (url: string) => () => got<RunView>(`${url}/runs/${runId}`, 'alice');
+    await until(runAt(first.url), ({ status }) => status === 'waiting');
+    const second = await desk(server.url);
+    await first.kill();
+
+    expect(((await (await ask(second.url)).json()) as RunView).runId).toBe(runId); // whoever has heard nothing asks again
+    const asked = await got<{ approvalId: string }[]>(`${second.url}/approvals`, 'mia');
+    expect(asked).toHaveLength(1);
+    const yes = () => posted(`${second.url}/approvals/${asked[0]?.approvalId}`, 'mia', { decision: 'approve' });
+    const statuses = (await Promise.all([yes(), yes()])).map(({ status }) => status);
+    expect(new Set(statuses)).toEqual(new Set([200, 409]));
+    expect(await until(runAt(second.url), ({ status }) => status === 'ended')).toMatchObject({ finishReason: 'stop' });
+
+    const directives = () => got<DirectiveView[]>(`${second.url}/directives`, 'mia');
+    const paid = await until(directives, (all) => all.some(({ status }) => status === 'succeeded'));
+    expect(paid).toMatchObject([
+      { status: 'succeeded', attempts: 1, requestedBy: 'alice', subject: 'o-1021', result: { paymentId: 'pay-1' } },
+    ]);
+    expect(await callsOfRefunds(server.url)).toBe(1);
+  }, 180_000);
+});
+
+/** How often a refund was begun, by the journal of both. */
+async function callsOfRefunds(connectionString: string): Promise<number> {
+  const client = new Client({ connectionString });
+  await client.connect();
+  const { rows } = await client.query<{ calls: number }>(
+    `select count(*)::int as calls from toolloop.calls where declared_id = 'refunds__refundOrder'`,
+  );
+  await client.end();
+  return rows[0]?.calls ?? 0;
+}
