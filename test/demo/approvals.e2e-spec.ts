@@ -223,7 +223,7 @@ describe('a run that waits', () => {
     const won = bodies.filter((_, index) => answers[index]?.status === 200);
     expect(won.map((body) => eventsIn(body).at(-1))).toMatchObject([{ type: 'run-end', finishReason: 'stop' }]);
     const lost = bodies.filter((_, index) => answers[index]?.status !== 200);
-    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 404, 404, 404, 404, 404]);
+    expect(answers.map(({ status }) => status).toSorted((one, other) => one - other)).toEqual([200, 404, 404, 404, 404, 404]);
     expect(lost.map((body) => (JSON.parse(body) as { code: string }).code)).toEqual(Array(5).fill('unknown_run'));
     expect(mailer.mails).toHaveLength(1);
   });
