@@ -264,6 +264,19 @@ export function runsSuite(
         expect(world.effects).toHaveLength(2);
       });
 
+      it('has nobody asked any more where it turns out that it cannot go on', async () => {
+        const world = newWorld();
+        const first = await start(world, scripted(calls(act('a'))), { policy: asking, loops: { old: { instructions: 'x' } } });
+        const runId = await first.runs.start(alice, 'old');
+        await until(first, runId, 'waiting');
+        await first.close();
+        const newer = await start(world, scripted(), { policy: asking });
+        expect(await newer.approvals.list(alice)).toHaveLength(1);
+        await newer.runs.resume(runId, alice);
+        await until(newer, runId, 'ended');
+        while ((await newer.approvals.list(alice)).length > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      });
+
       it('ends when it is cancelled, with a result for its call', async () => {
         const world = newWorld();
         const desk = await start(world, scripted(calls(act('a'))), { policy: asking });
