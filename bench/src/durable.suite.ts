@@ -128,9 +128,9 @@ function contenders(database: Database, { journal, audit, approvals }: SqlStores
   return [
     each('plain insert', (id) => database.query('insert into plain (id, content) values ($1, $2)', [id, 'x'.repeat(200)])),
     each('call: begin, finish', async (id) => {
-      const key = { tenant: 'acme', idempotencyKey: id };
-      await journal.begin({ ...key, runId: id, declaredId: 'bank__pay', args: '{"amount":5}' });
-      await journal.finish(key, { status: 'succeeded', content: 'Paid.', ui: { receipt: 1 } });
+      const hold = { tenant: 'acme', idempotencyKey: id, claimId: id };
+      await journal.begin({ ...hold, runId: id, declaredId: 'bank__pay', args: '{"amount":5}', mostMs: 30_000 });
+      await journal.finish(hold, { status: 'succeeded', content: 'Paid.', ui: { receipt: 1 } });
     }),
     each('audit: append', () => audit.append('acme', (head) => entryAfter(head?.sequence ?? 0, head?.hash ?? ''))),
     each('approval: add, answer', async (id) => {
