@@ -2,6 +2,7 @@ import { Module, type MiddlewareConsumer, type NestModule } from '@nestjs/common
 import { ActorDirectory, LanguageModel, ToolLoopModule } from '@toolloop/core';
 import { ApprovalsModule } from './approvals/approvals.module.js';
 import { auditKeyOf } from './audit/audit-key.js';
+import { AuditModule } from './audit/audit.module.js';
 import { CartsModule } from './carts/carts.module.js';
 import { ChatModule } from './chat/chat.module.js';
 import { ConversationsModule } from './conversations/conversations.module.js';
@@ -62,6 +63,7 @@ const MOST_INJECTED = 64;
     ConversationsModule,
     RunsModule,
     ApprovalsModule,
+    AuditModule,
     DirectivesModule,
     HealthModule,
   ],

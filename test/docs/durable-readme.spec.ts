@@ -53,3 +53,16 @@ describe('the application of the README of durable', () => {
     expect(await module.get(Database).query('select * from refunds')).toEqual([{ order: 'o-1' }]);
   }, 60_000);
 });
+
+describe('the durable run of the README', () => {
+  it('compiles, and runs to its end', async () => {
+    const code = fencesOf(README, 'ts').find((fence) => fence.includes('RunService')) ?? '';
+    expect(typeErrorsIn(code)).toEqual([]);
+    const { InquiriesModule, Inquiries } = await importFence(code);
+    const module = await Test.createTestingModule({ imports: [InquiriesModule as Type] }).compile();
+    cleanUps.push(() => module.close());
+    await module.init();
+    const inquiries: { ask(prompt: string): Promise<string> } = module.get(Inquiries as Type);
+    expect(await inquiries.ask('Hello')).toBe('stop');
+  }, 60_000);
+});

@@ -245,3 +245,4 @@ export { RawTool, rawTool, tool } from './decorators/raw-tool.js';
 export type { RawToolSettings } from './decorators/raw-tool.js';
 export { TOOL_CONTEXT_TYPE, ToolExecutionContext } from './discovery/tool-execution.context.js';
 export type { ToolLayers } from './protocol/tool-layers.js';
+export { toResultJson } from './schema/revealed.projection.js';

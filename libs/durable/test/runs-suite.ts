@@ -264,6 +264,19 @@ export function runsSuite(
         expect(world.effects).toHaveLength(2);
       });
 
+      it('has nobody asked any more where it turns out that it cannot go on', async () => {
+        const world = newWorld();
+        const first = await start(world, scripted(calls(act('a'))), { policy: asking, loops: { old: { instructions: 'x' } } });
+        const runId = await first.runs.start(alice, 'old');
+        await until(first, runId, 'waiting');
+        await first.close();
+        const newer = await start(world, scripted(), { policy: asking });
+        expect(await newer.approvals.list(alice)).toHaveLength(1);
+        await newer.runs.resume(runId, alice);
+        await until(newer, runId, 'ended');
+        while ((await newer.approvals.list(alice)).length > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      });
+
       it('ends when it is cancelled, with a result for its call', async () => {
         const world = newWorld();
         const desk = await start(world, scripted(calls(act('a'))), { policy: asking });
@@ -324,6 +337,32 @@ export function runsSuite(
         expect(model.requests[3]?.messages.filter(({ role }) => role === 'tool')).toHaveLength(1);
         expect(await desk.runs.get(forked, alice)).toMatchObject({ forkOf: { runId, step: 1 }, finishReason: 'stop' });
         await expect(desk.runs.fork(runId, 9, alice)).rejects.toThrow('no step 9');
+      });
+    });
+
+    about('a question about durable runs that cannot be', () => {
+      it('is refused in words', async () => {
+        const { runs } = await start(newWorld(), scripted(), { options: idle });
+        const invalid = { code: 'invalid_request' };
+        for (const filter of [{ limit: -1 }, { limit: 1.5 }, { limit: 1e9 }, { limit: '5' }, { status: 'gone' }, { after: 5 }])
+          await expect(runs.list(alice, filter as never)).rejects.toMatchObject(invalid);
+        for (const runId of [{}, undefined, 5, '', 'a\0b'])
+          await expect(runs.get(runId as never, alice)).rejects.toMatchObject({ code: 'unknown_run' });
+        for (const after of [-1, Number.NaN, '1']) expect(() => runs.watch('x', alice, after as never)).toThrow(/no sequence/);
+        const runId = await runs.start(alice);
+        await expect(runs.cancel(runId, alice, 5 as never)).rejects.toMatchObject(invalid);
+        await expect(runs.fork(runId, 1.5, alice)).rejects.toMatchObject(invalid);
+        await runs.cancel(runId, alice);
+      });
+
+      it('is no configuration of the application that does not start', async () => {
+        const { runs } = await start(newWorld(), scripted(), { options: idle });
+        await expect(runs.start({ ...alice, limits: { steps: -1 } })).rejects.toThrow(
+          /1 problem in the request and does not run it:\n.*steps/,
+        );
+        await expect(runs.start({ ...alice, bogus: 1 } as never)).rejects.toThrow(/no option "bogus"\.\n +There are: prompt, messages/);
+        for (const ids of [{ conversationId: '' }, { conversationId: 5 }, { requestId: '' }, { requestId: {} }])
+          await expect(runs.start({ ...alice, ...ids } as never)).rejects.toMatchObject({ code: 'invalid_request' });
       });
     });
 

@@ -8,6 +8,16 @@ import { onEachDatabase } from './each-database.js';
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
 jest.setTimeout(60_000);
 
+class Booking {
+  readonly place = 'a';
+}
+
+class Price {
+  toJSON(): string {
+    return '5.00 EUR';
+  }
+}
+
 const entry = (tenant: string, sequence: number) => ({ version: 1, tenant, sequence, hash: `h${sequence}` }) as AuditEntry;
 const call = (tenant: string, idempotencyKey: string) => ({
   tenant,
@@ -54,10 +64,24 @@ onEachDatabase('the transaction of a call', (open) => {
       throw new Error('No.');
     };
     await expect(transactions.once(made, failing)).rejects.toThrow('No.');
-    await expect(transactions.once(made, () => book(made.tenant).then(() => 1n))).rejects.toThrow(UnstorableError);
+    await expect(transactions.once(made, () => book(made.tenant).then(() => ({ booking: new Booking() })))).rejects.toThrow(
+      expect.objectContaining({
+        code: 'unstorable',
+        message: expect.stringMatching(/Return a plain object from it: .*booking.*instance of Booking/),
+      }),
+    );
     expect(await booked(made.tenant)).toBe(0);
     await transactions.once(made, () => book(made.tenant));
     expect(await booked(made.tenant)).toBe(1);
+  });
+
+  it('keeps what its work returned as a model would read it, the first time and every other', async () => {
+    const made = await begun();
+    const { transactions } = new SqlStores(open());
+    const returned = { sum: 12n, at: new Date(0), none: Number.NaN, per: new Map([['a', 1]]), tags: new Set(['x']), nul: 'a\0b' };
+    const read = { sum: '12', at: '1970-01-01T00:00:00.000Z', none: null, per: { a: 1 }, tags: ['x'], nul: 'a\0b' };
+    for (let times = 0; times < 2; times += 1) expect(await transactions.once(made, () => Promise.resolve(returned))).toEqual(read);
+    expect(await transactions.once(await begun(), () => Promise.resolve(new Price()))).toBe('5.00 EUR');
   });
 
   it('is refused to a call that was not begun, and keeps one that was done from being given back', async () => {

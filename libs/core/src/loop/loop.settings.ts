@@ -117,7 +117,7 @@ export class LoopSettings {
   /** Throws `ConfigurationError` for a limit that is no number, or that does not exist. */
   limitsFor(own: Partial<Limits> = {}): Limits {
     const findings = limitFindings(own, 'limits');
-    if (findings.length > 0) throw new ConfigurationError(findings);
+    if (findings.length > 0) throw new ConfigurationError(findings, 'request');
     const limits = { ...DEFAULT_LIMITS, ...this.options.limits, ...own };
     const { runMs, modelIdleMs, toolCallMs } = limits;
     return { ...limits, runMs: timerMs(runMs), modelIdleMs: timerMs(modelIdleMs), toolCallMs: timerMs(toolCallMs) };
@@ -143,7 +143,7 @@ export class LoopSettings {
   /** What a run says of its calls and of who makes them. Throws `ConfigurationError` for an option that does not exist or a value it does not take. */
   executionFor(own: Partial<ExecutionOptions> | undefined, { modelId }: LanguageModel): Pick<ExecutionScope, 'options' | 'agentName'> {
     const findings = executionFindings('execution', own);
-    if (findings.length > 0) throw new ConfigurationError(findings);
+    if (findings.length > 0) throw new ConfigurationError(findings, 'request');
     const agentName = this.options.agentName ?? modelId;
     return { ...(own && { options: own }), ...(agentName && { agentName }) };
   }
@@ -194,7 +194,7 @@ export class LoopSettings {
     const known = this.compiled.get(policy);
     if (known) return known;
     const findings = this.policyFindings(policy, 'policy');
-    if (findings.length > 0) throw new ConfigurationError(findings);
+    if (findings.length > 0) throw new ConfigurationError(findings, 'request');
     const compiled = new CompiledPolicy(policy, this.validators);
     this.compiled.set(policy, compiled);
     return compiled;

@@ -1,6 +1,6 @@
 import type { ToolCatalog } from '../catalog/tool.catalog.js';
 import { unknownOptions } from '../findings/unknown-options.js';
-import { ConfigurationError } from '../protocol/errors.js';
+import { ConfigurationError, InvalidRequestError } from '../protocol/errors.js';
 import type { LoopProfile } from '../protocol/loop-profile.js';
 import type { LoopRequest } from '../protocol/loop-request.js';
 import { choiceFindings } from './choice-findings.js';
@@ -17,14 +17,23 @@ export function assertRequest<Actor>(request: LoopRequest<unknown, Actor>, profi
     ...choiceFindings({ ...request }, AT),
     ...shapeFindings(request, REQUEST_VALUES, AT),
   ];
-  if (shapes.length > 0) throw new ConfigurationError([...shapes, ...stopFindings(request.stopWhen, AT, catalog)]);
+  if (shapes.length > 0) throw new ConfigurationError([...shapes, ...stopFindings(request.stopWhen, AT, catalog)], AT);
   const announced = [request, profile].flatMap(({ injection }) => injection || []).flatMap((strategy) => strategy.announced ?? []);
   const findings = stopFindings(request.stopWhen, AT, catalog, announced);
-  if (findings.length > 0) throw new ConfigurationError(findings);
+  if (findings.length > 0) throw new ConfigurationError(findings, AT);
+}
+
+/** Throws `InvalidRequestError` for ids that name nothing. They are the client's words more often than the application's. */
+export function assertIds(request: Pick<LoopRequest, 'requestId' | 'conversationId'>): void {
+  for (const name of ['requestId', 'conversationId'] as const) {
+    const id: unknown = request[name];
+    if (id !== undefined && (typeof id !== 'string' || id === ''))
+      throw new InvalidRequestError('invalid_request', `The \`${name}\` is empty, or no text. Give one, or leave it out.`);
+  }
 }
 
 /** The same for what decides on a list of tools. */
 export function assertListing(request: object): void {
   const findings = shapeFindings(request, REQUEST_VALUES, AT);
-  if (findings.length > 0) throw new ConfigurationError(findings);
+  if (findings.length > 0) throw new ConfigurationError(findings, AT);
 }

@@ -28,7 +28,7 @@ import { canonicalDeclaration } from '../schema/canonical-json.js';
 import { LoopSettings } from './loop.settings.js';
 import { checkMessages } from './message.check.js';
 import { withProfile } from './named-loop.js';
-import { assertListing, assertRequest } from './request-findings.js';
+import { assertListing, assertIds, assertRequest } from './request-findings.js';
 import type { RunPlan } from './run.plan.js';
 import type { ResumedRun } from './suspended.runs.js';
 import { stopConditionsOf } from './stop.condition.js';
@@ -68,6 +68,7 @@ export class RunPreparation {
   /** Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the application wrote. */
   prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, known?: KnownRun): RunPlan<Output> {
     assertIdentified(own);
+    assertIds(own);
     assertRequest(own, profile, this.catalog);
     const request = withProfile(profile, own);
     const resumed = known?.saved && { ...known, saved: known.saved };

@@ -8,15 +8,20 @@ export interface Finding {
   readonly remedy: string;
 }
 
-/** Thrown at bootstrap with every finding at once: the developer must act. */
+const HEADLINES = { declarations: 'in the declarations and does not start', request: 'in the request and does not run it' } as const;
+
+/** Thrown at bootstrap, or for what the application says in a request, with every finding at once: the developer must act. */
 export class ConfigurationError extends Error {
   override readonly name = 'ConfigurationError';
   readonly code = 'configuration';
 
-  constructor(readonly findings: readonly Finding[]) {
+  constructor(
+    readonly findings: readonly Finding[],
+    foundIn: keyof typeof HEADLINES = 'declarations',
+  ) {
     super(
       [
-        `Toolloop found ${findings.length} ${findings.length === 1 ? 'problem' : 'problems'} in the declarations and does not start:`,
+        `Toolloop found ${findings.length} ${findings.length === 1 ? 'problem' : 'problems'} ${HEADLINES[foundIn]}:`,
         ...findings.map(({ at, problem, remedy }, index) => `  ${index + 1}. ${at}: ${problem}\n     ${remedy}`),
       ].join('\n'),
     );

@@ -187,6 +187,13 @@ export function compileReveal(fields: 'all' | readonly string[]): ResultProjecto
   };
 }
 
+const ALL = compileReveal('all');
+
+/** What becomes of a value on its way to a model where its tool says `reveal: 'all'`. Throws `ProjectionError` for what is no plain object, however deep. */
+export function toResultJson(value: unknown): JsonValue {
+  return ALL.project(value, 'model');
+}
+
 function pick(value: unknown, key: ProjectionKey, walk: ProjectionWalk, names: ReadonlySet<string>): JsonValue {
   if (value === null || value === undefined) return null;
   if (Array.isArray(value)) return convertItems(value, key, walk, (item, index) => pick(item, index, walk, names));

@@ -8,6 +8,7 @@ import {
   type RegisteredActor,
 } from '@toolloop/core';
 import type { Observable } from 'rxjs';
+import { isWhole } from '../option-shapes.js';
 import { RunEngine } from './run.engine.js';
 import { fork } from './run-fork.js';
 import { RunStore, type RunQuery, type RunRecord, type RunStatus } from './run-store.js';
@@ -56,17 +57,19 @@ export class RunService<Actor = RegisteredActor> {
     return viewOf(await this.find(runId, reader));
   }
 
-  /** The newest first. */
+  /** The newest first, at most 100 where `limit` says no other number, and never more than 1,000. Rejects with `InvalidRequestError` for a filter that cannot be. */
   async list(reader: RunReader<Actor>, filter: Pick<RunQuery, 'status' | 'limit' | 'after'> = {}): Promise<readonly RunView[]> {
+    assertFilter(filter);
     const runs = await this.store.list({ ...filter, tenant: reader.tenant, actorId: this.actorIdOf(reader) });
     return runs.map(viewOf);
   }
 
   /**
    * The events of a run behind this sequence: those there are, and then those that come, whichever process they come from. Completes after the `run-end` of a run
-   * that has ended; one that waits goes on later. A `step-start` of a step that was begun before stands for what was shown of that step.
+   * that has ended; one that waits goes on later. Throws `InvalidRequestError` for an `after` that is no sequence. A `step-start` of a step that was begun before stands for what was shown of that step.
    */
   watch(runId: string, reader: RunReader<Actor>, after = 0): Observable<LoopEvent> {
+    if (!isWhole(after, 0)) throw invalid('`after` is no sequence of an event, which is a whole number, 0 for none.');
     return watched(this.store, () => this.find(runId, reader), after);
   }
 
@@ -80,6 +83,7 @@ export class RunService<Actor = RegisteredActor> {
   /** Has a run end as `aborted`. Nothing, where it has ended. */
   async cancel(runId: string, reader: RunReader<Actor>, reason = 'The run was cancelled.'): Promise<void> {
     await this.find(runId, reader);
+    if (typeof reason !== 'string') throw invalid('The reason is no text.');
     await this.store.cancel(runId, reason);
   }
 
@@ -92,9 +96,10 @@ export class RunService<Actor = RegisteredActor> {
   }
 
   private async find(runId: string, reader: RunReader<Actor>): Promise<RunRecord> {
-    const run = await this.store.find(runId);
+    const run = typeof runId === 'string' ? await this.store.find(runId) : undefined;
     if (run && run.tenant === reader.tenant && run.actorId === this.actorIdOf(reader)) return run;
-    throw new InvalidRequestError('unknown_run', `No run ${JSON.stringify(runId.slice(0, 64))} is yours.`);
+    const shown = typeof runId === 'string' ? ` ${JSON.stringify(runId.slice(0, 64))}` : '';
+    throw new InvalidRequestError('unknown_run', `No run${shown} is yours.`);
   }
 
   private actorIdOf({ actor }: RunReader<Actor>): string {
@@ -102,6 +107,20 @@ export class RunService<Actor = RegisteredActor> {
     if (actorId !== undefined) return actorId;
     throw new InvalidRequestError('unknown_run', 'Durable runs belong to actors, and this one has no id.');
   }
+}
+
+const STATUSES: Readonly<Record<RunStatus, true>> = { queued: true, running: true, waiting: true, ended: true };
+const MOST_LISTED = 1_000;
+
+function assertFilter({ status, limit, after }: Pick<RunQuery, 'status' | 'limit' | 'after'>): void {
+  if (limit !== undefined && !isWhole(limit, 1, MOST_LISTED)) throw invalid(`The limit is no whole number from 1 to ${MOST_LISTED}.`);
+  if (status !== undefined && !Object.hasOwn(STATUSES, status))
+    throw invalid(`There is no such status; there are ${Object.keys(STATUSES).join(', ')}.`);
+  if (after !== undefined && typeof after !== 'string') throw invalid('`after` is no id of a run.');
+}
+
+function invalid(message: string): InvalidRequestError {
+  return new InvalidRequestError('invalid_request', message);
 }
 
 function viewOf({ runId, status, finishReason, lastSequence, forkOf, createdAt, updatedAt }: RunRecord): RunView {

@@ -1,7 +1,7 @@
-import { CallTransactions, type JournalKey } from '@toolloop/core';
+import { CallTransactions, toResultJson, type JournalKey } from '@toolloop/core';
 import type { Database } from '../database/database.js';
 import { keysOf } from './sql.call.journal.js';
-import { storedJson } from './storable.js';
+import { UnstorableError } from './storable.js';
 
 interface MarkedRow<Result> {
   readonly effect: { readonly result: Result };
@@ -26,13 +26,25 @@ export class SqlCallTransactions extends CallTransactions {
       );
       if (!row) throw new Error('The call is not in the journal of this database, so nobody would know it again.');
       if (row.effect) return row.effect.result;
-      const text = storedJson({ result: await work() }, 'transaction');
+      const text = keptText(await work());
       const [kept] = await this.database.query<MarkedRow<Result>>(
         'update toolloop.calls set effect = $3 where tenant = $1 and key_hash = $2 returning effect',
         [...keys, text],
       );
       if (!kept) throw new Error('The call was taken out of the journal.');
       return kept.effect.result; // as JSON gives it back, the first time as every other time
+    });
+  }
+}
+
+/** As a model would read it, so that work may return what any tool may: dates, bigints, maps and sets. */
+function keptText(result: unknown): string {
+  try {
+    return JSON.stringify({ result: result === undefined ? undefined : toResultJson(result) });
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : '';
+    throw new UnstorableError(`What the work of \`context.transaction\` returned cannot be kept. Return a plain object from it: ${why}`, {
+      cause,
     });
   }
 }

@@ -9,6 +9,7 @@ const ALL_UNKEPT = new RegExp(UNKEPT, 'gu');
 /** What the database cannot keep as it is. Nothing was written: a value that is quietly changed would be another's. */
 export class UnstorableError extends Error {
   override readonly name = 'UnstorableError';
+  readonly code = 'unstorable';
 }
 
 /** Whether a text comes back from the database as it went in. */
