@@ -13,7 +13,6 @@ import { FEATURE_OPTIONS } from './loop/loop-option-names.js';
 import { LoopSettings } from './loop/loop.settings.js';
 import { unpricedWarning } from './loop/unpriced-models.js';
 import { SubRunPreparation } from './loop/sub.run.preparation.js';
-import { listOf } from './policy/data.policy.engine.js';
 import { ConfigurationError, type Finding } from './protocol/errors.js';
 import type { LoopProfile } from './protocol/loop-profile.js';
 import type { ToolInjectionStrategy } from './protocol/tool-injection.js';
@@ -59,18 +58,13 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
       this.logger.warn(
         'No policy: no tool is listed and none can be called. Give one: ToolLoopModule.forRoot({ policy: { allow: [...] } }).',
       );
-    this.warnOfCosts();
+    this.warnOfCosts(entries);
     await this.directives.start(own);
   }
 
-  private warnOfCosts(): void {
-    const { model, models = {}, prices, policy } = this.settings.options;
-    const loops = this.loopProfiles();
-    const warning = unpricedWarning({
-      policies: [...listOf(policy), ...loops.flatMap((loop) => loop.policy ?? [])],
-      models: [model, ...Object.values(models), ...loops.map((loop) => loop.model)],
-      prices,
-    });
+  private warnOfCosts(entries: readonly CatalogEntry[]): void {
+    const subRuns = entries.flatMap(({ tool }) => tool.subRun ?? []);
+    const warning = unpricedWarning({ application: this.settings.options, profiles: [...this.loopProfiles(), ...subRuns] });
     if (warning !== undefined) this.logger.warn(warning);
   }
 

@@ -213,8 +213,8 @@ function sharedWith({ live, flow }: RunPlace, { execution, rolesNow }: RunPlan, 
   };
 }
 
-function usedBefore({ state: { usage, step }, innerSteps = 0 }: SavedRun): UsedBefore {
-  return { usage, steps: step, innerSteps };
+function usedBefore({ state: { usage, step }, innerSteps = 0, hasUnknownCost = false }: SavedRun): UsedBefore {
+  return { usage, steps: step, innerSteps, hasUnknownCost };
 }
 
 function ledgerOf(saved: SavedRun | undefined): SpendingLedger {

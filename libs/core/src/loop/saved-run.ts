@@ -37,7 +37,7 @@ export function savedParts(state: LoopState, pending: PendingStep | undefined, l
     policies: live.plan.narrowing,
     ...(live.inputs.taken > 0 && { inputs: { taken: live.inputs.taken, waiting: [] } }),
     ...(live.use.innerSteps > 0 && { innerSteps: live.use.innerSteps }),
-    ...(live.spending.hasUnknownCost && { hasUnknownCost: true }),
+    ...(live.use.hasUnknownCost && { hasUnknownCost: true }),
     ...(live.roles.assumed && { roles: live.roles.assumed }),
   };
 }

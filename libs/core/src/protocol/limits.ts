@@ -27,8 +27,13 @@ export interface Limits {
   readonly refusalsInARow: number;
   readonly parallelReads: number;
   readonly subRunDepth: number;
-  /** Input and output tokens of the whole run. */
+  /** Input and output tokens of the whole run, its sub-runs included. */
   readonly tokens: number;
+  /**
+   * Cost of the whole run's model calls, its sub-runs included, in USD. Where a model reports none and has no price (`prices`), nobody knows it, and the run
+   * is beyond. @default none
+   */
+  readonly usd: number;
 }
 
 export const DEFAULT_LIMITS: Limits = {
@@ -51,4 +56,5 @@ export const DEFAULT_LIMITS: Limits = {
   parallelReads: 8,
   subRunDepth: 1,
   tokens: Number.POSITIVE_INFINITY,
+  usd: Number.POSITIVE_INFINITY,
 };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, MemoryQuotaStore, QuotaStore, ToolLoopModule, ToolLoopService, priced } from '@toolloop/core';
+import { ApprovalService, MemoryQuotaStore, QuotaStore, ToolLoopModule, ToolLoopService, priced, subRunTool } from '@toolloop/core';
 import type { LoopResult, Policy, Quota, ToolLoopOptions, Usage } from '@toolloop/core';
 import { ScriptedModel, call, calls, events, text, type ScriptedTurn } from '@toolloop/testing';
 import { RecordingLogger, SilentModel, start } from '../discovery/application.js';
@@ -98,7 +98,18 @@ describe('the start of an application whose budget is in USD', () => {
     expect(warning).toContain('/dear. Unless');
   });
 
+  it.each<[string, Partial<ToolLoopOptions>, Parameters<typeof ToolLoopModule.forFeature>[0]]>([
+    ['the application', { limits: { usd: 5 } }, {}],
+    ['a loop', {}, { loops: { a: { limits: { usd: 5 } } } }],
+    ['a sub-run', { tools: [subRunTool({ id: 'research', description: 'Finds out.', tools: [], limits: { usd: 5 } })] }, {}],
+    ['a policy of a sub-run', { tools: [subRunTool({ id: 'research', description: 'Finds out.', tools: [], policy: inUsd })] }, {}],
+  ])('says it of a limit or a budget of %s', async (_, options, loops) => {
+    const [warning] = await told({ policy: policyOf([]), ...options }, loops);
+    expect(warning).toContain('there is no price for silent/silent. Unless');
+  });
+
   it.each<[string, Partial<ToolLoopOptions>]>([
+    ['without a limit', { policy: policyOf([]), limits: { usd: Infinity } }],
     ['where they have', { policy: inUsd, prices: { 'silent/silent': PRICE } }],
     ['where they bring their own', { policy: inUsd, model: priced(model, { silent: PRICE }) }],
     ['without such a budget', { policy: policyOf([{ calls: 1 }]) }],

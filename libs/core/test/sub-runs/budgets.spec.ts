@@ -6,6 +6,8 @@ import { expectSoundWithin, innerEvents, read, research, stage, toldOf, write } 
 
 const slow = () => new Promise((resolve) => setTimeout(resolve, 30));
 const usage = { inputTokens: 10, outputTokens: 5, costUsd: 1 };
+/** With it every built answer costs 0.6 USD. */
+const PRICE = { inputPerMillion: 40_000, outputPerMillion: 40_000 };
 
 describe('what a sub-run uses', () => {
   it('is used by the run around it: tokens and money are in its sum', async () => {
@@ -59,6 +61,37 @@ describe('what a sub-run uses', () => {
     const { result } = await play({ limits: { tokens: 20 } });
     expect(toldOf(result)).toMatchObject({ finishReason: 'budget' });
     expect(result).toMatchObject({ finishReason: 'budget', finishDetail: expect.stringContaining('20 tokens') });
+  });
+
+  it('may cost what it says of itself, whatever the run around it has cost', async () => {
+    const inner = [calls(read('1')), calls(read('2'))];
+    const { play } = await stage({ inner, subRun: { limits: { usd: 1 } }, options: { prices: { inner: PRICE, outer: PRICE } } });
+    const { result } = await play();
+    expect(toldOf(result)).toMatchObject({ finishReason: 'budget', steps: 2, toolCalls: 2 });
+    expect(result).toMatchObject({ finishReason: 'stop', text: 'Told.', usage: { costUsd: expect.closeTo(2.4) } });
+  });
+
+  it('may cost no more than what is left to the run around it, and ends both', async () => {
+    const options = { prices: { inner: PRICE, outer: PRICE } };
+    const { play } = await stage({ inner: [calls(read('1'))], subRun: { limits: { usd: 50 } }, options });
+    const { result } = await play({ limits: { usd: 1 } });
+    expect(toldOf(result)).toMatchObject({ finishReason: 'budget', steps: 1 });
+    expect(result).toMatchObject({ finishReason: 'budget', finishDetail: 'The run may cost 1 USD.' });
+  });
+
+  it('ends where nobody knows what it has cost, and so does a run around it that has a limit', async () => {
+    const script = { inner: [calls(read('1'))], subRun: { limits: { usd: 50 } }, options: { prices: { outer: PRICE } } };
+    const { result } = await (await stage(script)).play();
+    expect(toldOf(result)).toMatchObject({ finishReason: 'budget', steps: 1 });
+    expect(result.finishReason).toBe('stop');
+    const { result: limited } = await (await stage({ ...script, subRun: {} })).play({ limits: { usd: 90 } });
+    expect(limited).toMatchObject({ finishReason: 'budget', finishDetail: expect.stringContaining('is not known') });
+  });
+
+  it('goes on where the run around it alone has an answer without a cost', async () => {
+    const inner = [calls(read('1')), text('So.')];
+    const { play } = await stage({ inner, subRun: { limits: { usd: 50 } }, options: { prices: { inner: PRICE } } });
+    expect(toldOf((await play()).result)).toMatchObject({ finishReason: 'stop' });
   });
 
   it('takes from the calls that a policy lets a run make', async () => {
