@@ -1,6 +1,9 @@
 /** What was removed, and how to get it back; JSON, oldest first. */
 export type SavedTombstones = readonly (readonly [string, string])[];
 
+/** How it begins where a role went: the tool is there again as soon as the role is. */
+export const LAID_DOWN = 'Whom the run acts for may not use it at present.';
+
 /** A run remembers so many; who asks for a tool that went before is told what is told of one that never was. */
 const MOST_TOMBSTONES = 4_000;
 

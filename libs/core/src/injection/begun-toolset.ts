@@ -1,7 +1,6 @@
 import { Logger } from '@nestjs/common';
 import { Toolset } from '../catalog/toolset.js';
 import type { RunBeginning, ToolInjection, ToolInjectionStrategy } from '../protocol/tool-injection.js';
-import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import { applyPermitted, type InjectionRules } from './injection.applier.js';
 import { RunInstances } from './run.instances.js';
 import type { RunReserve } from './run.reserve.js';
@@ -20,7 +19,7 @@ interface Beginning extends Pick<InjectionRules, 'exclude' | 'entities'> {
 export function begunToolset(
   { strategies, reserve, exclude, entities, admit }: Beginning,
   { limits, ...scope }: Pick<InjectionRules, 'run' | 'actor' | 'policies' | 'limits'>,
-  records: readonly ToolInvocationRecord[] = [],
+  before: Pick<RunBeginning, 'records' | 'shown'> = { records: [] },
 ): Toolset {
   const instances = new RunInstances();
   const rules = { ...scope, exclude, entities, instances, limits: { ...limits, injectedTools: Number.POSITIVE_INFINITY } };
@@ -29,7 +28,7 @@ export function begunToolset(
   const { dispatcher } = entities;
   let toolset = Toolset.of(dispatcher ? [...reserve.kept, dispatcher] : reserve.kept);
   for (const strategy of strategies) {
-    const begun = begin(strategy, { run, records, room, toolset: toolset.specs, withheld: reserve.of(strategy) });
+    const begun = begin(strategy, { ...before, run, room, toolset: toolset.specs, withheld: reserve.of(strategy) });
     if (begun) toolset = applyPermitted(toolset, admit(begun), rules, { step: 0, strategy: strategy.name, injected: [] }).toolset;
   }
   return toolset;

@@ -64,10 +64,12 @@ export class PhasesStrategy extends ToolInjectionStrategy {
     this.awaited = all.flatMap(({ to }) => to.flatMap(({ on }) => listed(on)));
   }
 
-  /** Where the run waited and its state is lost, its records tell the phase again. */
-  override begin({ run, withheld, records }: RunBeginning): ToolInjection {
+  /** Where the run waited and its state is lost, its records tell the phase again; or the tools it had, where an artifact had told. */
+  override begin(beginning: RunBeginning): ToolInjection {
+    const { run, withheld, records } = beginning;
     const kept = run.state.get(this.key);
-    const phase = typeof kept === 'string' ? kept : records.reduce((at, record) => this.next(at, { record, live: undefined }), this.start);
+    const recorded = (): string => records.reduce((at, record) => this.next(at, { record, live: undefined }), this.start);
+    const phase = typeof kept === 'string' ? kept : this.phaseShown(recorded(), beginning);
     run.state.set(this.key, phase);
     return { add: withheld.named(this.toolsOf(phase)) };
   }
@@ -83,6 +85,19 @@ export class PhasesStrategy extends ToolInjectionStrategy {
     const remove = toolset.filter(({ id }) => ours.has(id) && !staying.has(id)).map(({ id }) => id);
     run.state.set(this.key, phase);
     return { add, remove, howToGetBack: this.wayBackTo(left, [...toolset, ...withheld.all.map(({ spec }) => spec)]) };
+  }
+
+  /** Phases with the same tools are told apart by the records alone. */
+  private phaseShown(recorded: string, { withheld, shown }: RunBeginning): string {
+    const isByArtifact = [...this.phases.values()].some(({ to }) => to.some(({ found }) => found));
+    if (!shown || !isByArtifact) return recorded;
+    const ours = new Set(withheld.all.map(({ spec }) => spec.id));
+    const there = new Set(shown.filter((id) => ours.has(id)));
+    const isShown = (phase: string): boolean => {
+      const ids = new Set(withheld.named(this.toolsOf(phase)).map(({ spec }) => spec.id));
+      return ids.size === there.size && [...ids].every((id) => there.has(id));
+    };
+    return [recorded, ...this.phases.keys()].find(isShown) ?? recorded;
   }
 
   private next(phase: string, result: Parameters<typeof isTriggered>[1]): string {

@@ -9,7 +9,7 @@ export interface ResultTrigger {
   readonly after?: readonly string[];
   /** Looks at the record of a result: what the ui may see of it. Asked of failed and refused calls too, unless a tool is named. */
   readonly when?: (record: ToolInvocationRecord) => boolean;
-  /** Looks at what a tool really returned, an artifact such as an open cart. A run that is resumed in another process has forgotten it. */
+  /** Looks at what a tool really returned, an artifact such as an open cart. Asked once, while there is one: what it led to outlives it. */
   readonly found?: (live: unknown) => boolean;
 }
 

@@ -1,12 +1,14 @@
 import { selects } from '../catalog/tool.selection.js';
 import { declaredIdIn, memberKey } from '../catalog/entity-keys.js';
+import { LAID_DOWN } from '../catalog/tombstones.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { EntityRegistry } from '../discovery/entity.registry.js';
 import { HeldInstance } from '../discovery/held.instance.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import type { EntityReference, Tool, ToolSpec } from '../protocol/tool.js';
-import type { EntityHandles, EntityKey } from '../protocol/tool-injection.js';
+import type { EntityHandles, EntityKey, ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { EntityOffer } from './entity.offer.js';
+import type { RunReserve } from './run.reserve.js';
 import { bindTools, prefixIn } from './tool-provider.extractor.js';
 
 /** An entity whose tools a run has: enough to have them again, with the same ids, where its class has a resolver. */
@@ -32,9 +34,21 @@ export interface ToolsBefore {
   readonly saved: SavedTools;
   /** The injected tools themselves, where the process still has them. */
   readonly remains: readonly Tool[];
+  /** Tools of the catalog that strategies keep back and had given it, as far as it may have them still. */
+  readonly given: readonly Tool[];
   readonly exclude: readonly ToolSelector[];
   readonly handles: EntityHandles;
   readonly offer: EntityOffer;
+}
+
+/** What strategies had given a run of what they keep back: where only an artifact told them to, no record tells them again. */
+export function givenBefore(
+  { injected, order }: SavedTools,
+  { strategies, reserve }: { readonly strategies: readonly ToolInjectionStrategy[]; readonly reserve: RunReserve },
+): readonly Tool[] {
+  const shown = new Set(order);
+  const given = new Set(injected.filter((id) => shown.has(id)));
+  return strategies.flatMap((strategy) => reserve.of(strategy).all).filter(({ spec }) => given.has(spec.id));
 }
 
 /** What of a run's tools is JSON. */
@@ -60,23 +74,32 @@ export function savedTools(toolset: Toolset, injected: readonly ToolSpec[]): Sav
 
 /**
  * What a run had, in the same order: tools of entities that a resolver finds again are looked for when they are called, others are those the process still has, and
- * of the rest the model is told how to get them back.
+ * of the rest the model is told how to get them back. What strategies gave is there, and what they took away is not, but for what went with a role.
  */
-export function resumedTools(begun: Toolset, { saved, remains, exclude, handles, offer }: ToolsBefore, entities: EntityRegistry): Toolset {
+export function resumedTools(
+  begun: Toolset,
+  { saved, remains, given, exclude, handles, offer }: ToolsBefore,
+  entities: EntityRegistry,
+): Toolset {
   const isKept = (tool: Tool): boolean => !exclude.some((selector) => selects(selector, { tool }));
   const found = saved.entities.flatMap((entity) => toolsOf(entity, entities, handles));
   const foundIds = new Set(found.map(({ spec }) => spec.id));
-  const tools = [...remains.filter(({ spec }) => !foundIds.has(spec.id)), ...found].filter(isKept);
+  const tools = [...given, ...remains.filter(({ spec }) => !foundIds.has(spec.id)), ...found].filter(isKept);
   const wasShown = new Set(saved.order);
   const isBehind = ({ spec, entity }: Tool): boolean => entity !== undefined && !wasShown.has(spec.id);
   const surfaces = offer.surfacesNamed(saved.order).filter(isKept);
-  const { toolset } = begun.with([...tools.filter((tool) => !isBehind(tool)), ...surfaces], tools.filter(isBehind));
+  const { toolset } = withoutGone(begun, saved).with([...tools.filter((tool) => !isBehind(tool)), ...surfaces], tools.filter(isBehind));
   const lost = saved.entities.flatMap((entity) => keysOf(entity).map((key): [string, string] => [key, wayBack(entity)]));
-  const excluded = new Set([...remains, ...found].filter((tool) => !isKept(tool)).map(({ spec }) => spec.id));
+  const excluded = new Set([...given, ...remains, ...found].filter((tool) => !isKept(tool)).map(({ spec }) => spec.id));
   return toolset.resumed(
     saved.order,
     [...saved.gone, ...lost].filter(([id]) => !excluded.has(id)),
   );
+}
+
+function withoutGone(begun: Toolset, { gone }: SavedTools): Toolset {
+  const taken = gone.filter(([id, howToGetBack]) => begun.find(id) && !howToGetBack.startsWith(LAID_DOWN));
+  return taken.reduce((toolset, [id, howToGetBack]) => toolset.without([id], howToGetBack).toolset, begun);
 }
 
 /** Under what its tools were known: their ids, and the instance's own where they were called over a surface. */

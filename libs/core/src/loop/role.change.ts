@@ -1,3 +1,4 @@
+import { LAID_DOWN } from '../catalog/tombstones.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { callable } from '../execution/tool-permission.js';
 import { applyInjection } from '../injection/injection.applier.js';
@@ -7,8 +8,6 @@ import type { Tool, ToolSpec } from '../protocol/tool.js';
 import type { LiveRun } from './live.run.js';
 import type { LoopState } from './loop.state.js';
 import type { Authority } from './run.roles.js';
-
-const LAID_DOWN = 'Whom the run acts for may not use it at present.';
 
 /** The state with the tools that the actor may use by now, where the roles have changed since they were listed. Tells what came and went. */
 export async function withRolesOfNow(state: LoopState, live: LiveRun): Promise<LoopState> {

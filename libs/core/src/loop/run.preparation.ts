@@ -6,7 +6,7 @@ import { strictlyListed } from '../execution/tool-permission.js';
 import { begunToolset } from '../injection/begun-toolset.js';
 import { EntityOffers } from '../injection/entity.offer.js';
 import { RunEntityHandles } from '../injection/entity.handles.js';
-import { resumedTools } from '../injection/saved.tools.js';
+import { givenBefore, resumedTools } from '../injection/saved.tools.js';
 import { ToolProviderStrategy } from '../injection/tool-provider.strategy.js';
 import { ToolReserve } from '../injection/tool.reserve.js';
 import { ActorIdentity } from '../policy/actor.identity.js';
@@ -21,7 +21,7 @@ import type { LoopProfile } from '../protocol/loop-profile.js';
 import type { LoopRequest, ToolSelector } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
 import type { Tool } from '../protocol/tool.js';
-import type { EntitySurface, ToolInjectionStrategy } from '../protocol/tool-injection.js';
+import type { EntitySurface, RunBeginning, ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
@@ -103,11 +103,19 @@ export class RunPreparation {
 
   /** What a run starts with, and where it goes on what it had. */
   private toolsFor(injection: RunPlan['injection'], scope: RunScope, resumed?: ResumedRun): Toolset {
-    const begun = this.begun(injection, scope, resumed?.saved.state.records);
+    const begun = this.begun(injection, scope, resumed && { records: resumed.saved.state.records, shown: resumed.saved.tools.order });
     if (!resumed) return begun;
     const { saved, remains } = resumed;
     const handles = new RunEntityHandles(saved.handles);
-    const before = { saved: saved.tools, remains: remains?.injected ?? [], exclude: injection.exclude, handles, offer: injection.entities };
+    const { exclude, entities: offer } = injection;
+    const before = {
+      saved: saved.tools,
+      remains: remains?.injected ?? [],
+      given: givenBefore(saved.tools, injection),
+      exclude,
+      handles,
+      offer,
+    };
     return resumedTools(begun, before, this.catalog.entities);
   }
 
@@ -128,11 +136,11 @@ export class RunPreparation {
     surface: EntitySurface | undefined,
   ): ReturnType<NonNullable<RunPlan['relist']>> {
     const injection = this.injectionFor(levels, scope, surface);
-    return { reserve: injection.reserve, toolset: this.begun(injection, scope, records) };
+    return { reserve: injection.reserve, toolset: this.begun(injection, scope, { records }) };
   }
 
-  private begun(injection: RunPlan['injection'], scope: RunScope, records?: readonly ToolInvocationRecord[]): Toolset {
-    return begunToolset({ ...injection, admit: (given) => this.settings.admit(given) }, scope, records);
+  private begun(injection: RunPlan['injection'], scope: RunScope, before?: Pick<RunBeginning, 'records' | 'shown'>): Toolset {
+    return begunToolset({ ...injection, admit: (given) => this.settings.admit(given) }, scope, before);
   }
 
   private get isStrict(): boolean {

@@ -5,7 +5,7 @@ import { Toolset } from '../catalog/toolset.js';
 import { withoutWrong } from '../findings/option-findings.js';
 import { unknownOptions } from '../findings/unknown-options.js';
 import type { SubRunCall } from '../execution/sub-runs.js';
-import { resumedTools } from '../injection/saved.tools.js';
+import { givenBefore, resumedTools } from '../injection/saved.tools.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
 import type { Finding } from '../protocol/errors.js';
@@ -101,7 +101,10 @@ export class SubRunPreparation {
     if (!resumed) return begun;
     const { exclude, offer } = permitted;
     const { saved, remains } = resumed;
-    const before = { saved: saved.tools, remains: remains?.injected ?? [], exclude, handles: outer.live.handles, offer };
+    const { plan, reserve, handles } = outer.live;
+    const { strategies } = plan.injection;
+    const given = givenBefore(saved.tools, { strategies, reserve }).filter((tool) => isOffered(tool, permitted));
+    const before = { saved: saved.tools, remains: remains?.injected ?? [], given, exclude, handles, offer };
     return resumedTools(begun, before, this.catalog.entities);
   }
 

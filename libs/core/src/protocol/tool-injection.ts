@@ -54,6 +54,8 @@ export interface ToolInjectionContext {
 export interface RunBeginning extends Pick<ToolInjectionContext, 'run' | 'withheld' | 'toolset' | 'room'> {
   /** Of the calls before the run waited, where it is resumed. */
   readonly records: readonly ToolInvocationRecord[];
+  /** Rendered ids of what its model was shown when it came to wait, where it is resumed. */
+  readonly shown?: readonly string[];
 }
 
 /** The tools that a strategy keeps back in one run: those that the run selects and that its policies permit. */

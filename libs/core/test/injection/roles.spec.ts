@@ -124,6 +124,25 @@ describe('a change of the roles of whom a run acts for', () => {
     ]);
   });
 
+  it('brings back what it took where the run has waited meanwhile', async () => {
+    const asking: Policy = { ...policy, requireApproval: [{ tools: ['probe__send'] }] };
+    const script = [calls(read('login')), calls(call('probe__send', { key: 's' })), text('Done.')];
+    const { directory, loop, approvals, model } = await stage(script, { policy: asking });
+    directory.roles.set('alice', ['staff', 'boss']);
+    const { runId } = await loop.run(ask({ context: becoming(directory, 'boss') }));
+    directory.roles.set('alice', ['staff', 'boss']);
+    const who = { actor: { id: 'alice' }, tenant: 'acme' };
+    const [{ approvalId } = { approvalId: '' }] = await approvals.list(who);
+    await approvals.decide({ approvalId, decision: 'approve' }, who);
+    await (
+      await loop.resume(runId, who)
+    ).result;
+    expect(offered(model).slice(1)).toEqual([
+      ['read', 'send'],
+      ['read', 'send', 'write'],
+    ]);
+  });
+
   it('gives nothing that the run does not select, or a strategy keeps back', async () => {
     const one = await stage([calls(read('login')), text('Done.')]);
     await one.play({ context: becoming(one.directory, 'staff'), exclude: ['probe__write'] });
