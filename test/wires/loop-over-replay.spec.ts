@@ -29,7 +29,28 @@ interface Expected {
   readonly text: string;
   readonly toolCalls: readonly { readonly id: string | null; readonly name: string; readonly arguments: unknown }[];
   readonly executable: readonly string[];
+  /** In the provider's words. */
+  readonly finishReason: string | null;
+  readonly error: unknown;
+  readonly complete: boolean;
+  readonly refusal?: string | null;
 }
+
+/** What a run has to come to. */
+type Ending = Pick<LoopResult, 'finishReason' | 'text'> & { readonly error?: unknown };
+
+/** The providers' words for an end that is no other step; what is not among them fails the spec. */
+const ENDS: Readonly<Record<string, LoopResult['finishReason']>> = {
+  stop: 'stop',
+  eos: 'stop',
+  eos_token: 'stop',
+  end_turn: 'stop',
+  completed: 'stop',
+  length: 'length',
+  max_tokens: 'length',
+  'incomplete:max_output_tokens': 'length',
+  content_filter: 'content_filter',
+};
 
 /** What a model says once it has its results. */
 const LAST_WORDS: Readonly<Record<Fixture['api'], string>> = {
@@ -48,6 +69,21 @@ function read(path: string): unknown {
 
 function expectedOf(path: string): Expected {
   return (read(path) as { readonly expected: Expected }).expected;
+}
+
+/** After calls, and be it that none of them could run; and after an answer in which there is nothing that a loop knows. */
+function isAskedAgain({ complete, toolCalls, text, refusal }: Expected): boolean {
+  return complete && (toolCalls.length > 0 || (text === '' && !refusal));
+}
+
+function endingOf(expected: Expected, lastWords: string): Ending {
+  const { text, error, finishReason, refusal } = expected;
+  if (error !== null) return { finishReason: 'error', text, error: { code: 'model_error' } };
+  if (finishReason === null) return { finishReason: 'error', text, error: { code: 'model_incomplete' } };
+  if (isAskedAgain(expected)) return { finishReason: 'stop', text: lastWords };
+  const end = refusal ? 'content_filter' : ENDS[finishReason];
+  if (!end) throw new Error(`Say what the loop makes of "${finishReason}".`);
+  return { finishReason: end, text };
 }
 
 describeIfThere(`the loop over recorded streams${isThere ? '' : ' (left out: ../shared/wire-fixtures is not there)'}`, () => {
@@ -108,7 +144,9 @@ describeIfThere(`the loop over recorded streams${isThere ? '' : ' (left out: ../
       expect(executed).toEqual(expect.arrayContaining(wanted.map(({ name, arguments: args }) => [name, args])));
       expect(executed).toHaveLength(wanted.length);
       const last = expectedOf(`${LAST_WORDS[fixture.api]}.expected.json`).text;
-      expect(wanted.length === 0 || (result.finishReason === 'stop' && result.text === last)).toBe(true);
+      expect(result).toMatchObject(endingOf(expected, last));
+      const said = result.messages.flatMap(({ role, content }) => (role === 'assistant' && content !== '' ? [content] : []));
+      expect(said).toEqual([expected.text, ...(isAskedAgain(expected) ? [last] : [])].filter((text) => text !== ''));
     },
   );
 });
