@@ -20,6 +20,8 @@ export interface Spent {
   readonly tokens: number;
   /** Absent where no model has reported a cost. */
   readonly usd?: number;
+  /** Whether `usd` lacks what an answer cost. */
+  readonly hasUnknownCost: boolean;
 }
 
 /** The tenant's quotas, as one run meets them. What cannot be counted is not done: an outage of the store must not lift the quotas. */
@@ -74,13 +76,13 @@ export class QuotaGuard {
     await Promise.allSettled(this.ofSpending.map((quota) => this.chargeOne(quota, spent, signal)));
   }
 
-  private async chargeOne(quota: Quota, { tokens, usd }: Spent, signal: AbortSignal): Promise<void> {
+  private async chargeOne(quota: Quota, { tokens, usd, hasUnknownCost }: Spent, signal: AbortSignal): Promise<void> {
     const amount = quota.quantity === 'usd' ? usd : tokens;
     if (amount !== undefined && !Number.isFinite(amount)) {
       this.isUncounted = true;
       this.report(new TypeError(`A model of the run has used ${amount} ${quota.quantity}.`));
     } else if (amount !== undefined && amount > 0) await this.use(quota, amount, signal);
-    if (amount === undefined && tokens > 0) this.warnWithoutCost();
+    if (quota.quantity === 'usd' && hasUnknownCost && tokens > 0) this.warnWithoutCost();
   }
 
   /** The store is told in any case; a run that was aborted does not wait for its answer. */
@@ -106,7 +108,7 @@ export class QuotaGuard {
   private warnWithoutCost(): void {
     if (this.hasWarned) return;
     this.hasWarned = true;
-    this.logger.warn(`The models of run ${this.run.runId} report no cost (Usage.costUsd), so the quota of usd does not hold for it.`);
+    this.logger.warn(`An answer in run ${this.run.runId} has no cost (Usage.costUsd), so the quota of usd does not hold for it.`);
   }
 }
 

@@ -24,6 +24,8 @@ export class RunUse {
   private stepsWithin: number;
   private usd: number;
   private isCostUnknown: boolean;
+  /** Since it was last told what was spent. */
+  private hasNewUnknown = false;
 
   constructor(
     private readonly limits: Pick<Limits, 'steps' | 'tokens' | 'usd'>,
@@ -67,12 +69,15 @@ export class RunUse {
     }
     this.spending.tokens += tokens;
     this.spending.usd += paid;
-    return { tokens, ...(usd !== undefined && { usd }) };
+    const hasUnknownCost = this.hasNewUnknown;
+    this.hasNewUnknown = false;
+    return { tokens, hasUnknownCost, ...(usd !== undefined && { usd }) };
   }
 
   /** Notes what one answer was said to use: in a sum nobody sees that the cost of a part is missing. */
   heard(usage: Usage): void {
-    if (Number.isFinite(usage.costUsd)) return;
+    if (Number.isFinite(usage.costUsd) && !usage.hasUnknownCost) return;
+    this.hasNewUnknown = true;
     this.spending.hasUnknownCost = true;
     this.isCostUnknown = true;
     for (let run = this.outer; run; run = run.outer) run.isCostUnknown = true;

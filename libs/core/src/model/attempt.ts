@@ -21,8 +21,10 @@ export class Attempt {
 
   /** What this attempt and those before it have reported. */
   get spent(): Usage {
-    if (this.before === NO_USAGE) return this.reported;
-    return this.reported === NO_USAGE ? this.before : addUsage(this.before, this.reported);
+    const { before, reported } = this;
+    if (before === NO_USAGE) return reported;
+    if (reported === NO_USAGE) return before;
+    return { ...addUsage(before, reported), ...(hidesCost(before, reported) && { hasUnknownCost: true }) };
   }
 
   get hasShown(): boolean {
@@ -54,6 +56,12 @@ export class Attempt {
     this.reported = event.usage;
     return { type: 'usage', usage: this.spent };
   }
+}
+
+/** Where neither has a cost the sum has none, and `prices` can still say what both cost. */
+function hidesCost(one: Usage, other: Usage): boolean {
+  const isOneKnown = (one.costUsd === undefined) !== (other.costUsd === undefined);
+  return isOneKnown || one.hasUnknownCost === true || other.hasUnknownCost === true;
 }
 
 /** The last failure of all is told with what all of them have used. */

@@ -10,6 +10,8 @@ export interface Usage {
   readonly reasoningTokens?: number;
   /** What it cost, where the model reports that or `prices` say so; of a sum, what is known. */
   readonly costUsd?: number;
+  /** Set of one answer that took several attempts (`fallback`, `retried`), where `costUsd` lacks what one of them cost. */
+  readonly hasUnknownCost?: true;
 }
 
 export const NO_USAGE: Usage = { inputTokens: 0, outputTokens: 0 };

@@ -258,10 +258,18 @@ describe('a quota of USD', () => {
     expect(aboutCost(warned.mock.calls)).toHaveLength(1);
   });
 
+  it('says so where an answer without a cost follows one that has it', async () => {
+    const warned = jest.spyOn(Logger.prototype, 'warn');
+    const { run, used } = await shop([usdAnHour(5)]);
+    await run([costing(2, 'a', 0.25), costing(2, 'b'), text('Done.')]);
+    expect(aboutCost(warned.mock.calls)).toHaveLength(1);
+    expect(await used('usd')).toBe(0.25);
+  });
+
   it('says nothing where a model reports it', async () => {
     const warned = jest.spyOn(Logger.prototype, 'warn');
     const { run } = await shop([usdAnHour(5)]);
-    await run([costing(2, 'a', 0.25), text('Done.')]);
+    await run([costing(2, 'a', 0.25), text('Done.', { usage: { inputTokens: 1, outputTokens: 1, costUsd: 0.25 } })]);
     expect(aboutCost(warned.mock.calls)).toEqual([]);
   });
 
