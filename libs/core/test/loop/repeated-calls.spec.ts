@@ -226,6 +226,18 @@ describe('`approvals: wait`, and a call of which nobody knows', () => {
     expect(eventsOf(events, 'approval-decision').at(-1)).toMatchObject({ decidedBy: 'alice' });
   });
 
+  it('makes it as the approver of the call had changed it, who is asked about that once', async () => {
+    const { run, asked, decide, done } = await shop([calls(write('x')), text('Done.')], asking({ mayEdit: true }));
+    const running = run({ approvals: 'wait' });
+    await asked();
+    await decide('approve', alice, { key: 'w' });
+    await asked();
+    await decide('approve');
+    const { events, result } = await running;
+    expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded', args: { key: 'w' } }] });
+    expect([eventsOf(events, 'approval-request').length, done]).toEqual([2, ['w']]);
+  });
+
   it('leaves it once the time to say so is over', async () => {
     const { run, asked, decide, done } = await shop([calls(write()), text('Well.')], asking({ expiresAfterMs: 100 }));
     const running = run({ approvals: 'wait' });
