@@ -1,7 +1,7 @@
-import { verifyAudit, type AuditEntry, type LoopEvent, type Message, type ToolMessage } from '@toolloop/core';
+import { verifyAudit, type ApprovalRecord, type AuditEntry, type LoopEvent, type Message, type ToolMessage } from '@toolloop/core';
 import { JobQueue, SqlRunStore, SqlStores, openDatabase, type Database, type DurableOptions } from '@toolloop/durable';
 import { expectTranscriptValid } from '@toolloop/testing';
-import { kindAt, placeOf, planOf, type Kind, type RunPlan } from './plan.js';
+import { callIdOf, kindAt, placeOf, planOf, type Kind, type RunPlan } from './plan.js';
 import type { Delivery, Receiver } from './receiver.js';
 import { AUDIT_KEY, USERS } from './worker.application.js';
 
@@ -13,8 +13,10 @@ export interface Findings {
   readonly keyed: number;
   /** Calls that were told a second time, and known again. */
   readonly repeated: number;
-  /** Calls without a key of which nobody knows. */
+  /** Calls without a key of which nobody knows, and that a person did not want made again. */
   readonly unknown: number;
+  /** How often such a call was made again, by a person's yes to just that. */
+  readonly madeAgain: number;
   readonly approvals: number;
   /** How often a process went on with what another one had begun. */
   readonly takeovers: number;
@@ -33,13 +35,30 @@ interface RunRow {
   readonly last_sequence: number;
 }
 
+/** Of a run. */
+interface LeftBehind {
+  readonly messages: readonly Message[];
+  readonly asked: readonly ApprovalRecord[];
+}
+
+/** Of one of its calls. */
+interface CallLeft {
+  readonly kind: Kind;
+  readonly result: ToolMessage;
+  readonly times: number;
+  /** What people were asked about it, the latest last. */
+  readonly answers: readonly ApprovalRecord[];
+}
+
+const MOST_APPROVALS = 10_000;
+
 /** Looks at what dead workers left in the database, and at what they did to the world. */
 export class Inspection {
   private readonly violations: string[] = [];
   private readonly stores: SqlStores;
   private readonly runs: SqlRunStore;
   private readonly effects = new Map<string, Delivery[]>();
-  private readonly counts = { runs: 0, calls: 0, keyed: 0, unknown: 0, approvals: 0, takeovers: 0, auditEntries: 0 };
+  private readonly counts = { runs: 0, calls: 0, keyed: 0, unknown: 0, madeAgain: 0, approvals: 0, takeovers: 0, auditEntries: 0 };
 
   private constructor(
     private readonly database: Database,
@@ -83,7 +102,8 @@ export class Inspection {
     const { conversations } = this.stores;
     const messages = await conversations.load({ tenant: row.tenant, actorId: row.actor_id, conversationId: plan.name });
     this.inspectTranscript(plan, messages);
-    for (let step = 0; step < plan.steps; step += 1) this.inspectCall(plan, step, row.tenant, messages);
+    const asked = await this.stores.approvals.list({ tenant: row.tenant, runId: row.run_id, limit: MOST_APPROVALS });
+    for (let step = 0; step < plan.steps; step += 1) this.inspectCall(plan, step, row.tenant, { messages, asked });
   }
 
   /** No gap, and one end, which is last; the ends of parts that waited are none. */
@@ -109,7 +129,7 @@ export class Inspection {
     if (results.length !== steps) this.say(name, `its transcript has ${results.length} results instead of ${steps}`);
   }
 
-  private inspectCall(plan: RunPlan, step: number, tenant: string, messages: readonly Message[]): void {
+  private inspectCall(plan: RunPlan, step: number, tenant: string, { messages, asked }: LeftBehind): void {
     const place = placeOf(plan, step);
     const kind = kindAt(plan, step);
     const effects = this.effects.get(place) ?? [];
@@ -118,17 +138,26 @@ export class Inspection {
     if (kind !== 'look' && kind !== 'act') this.counts.keyed += effects.length;
     if (effects.some((effect) => effect.tenant !== tenant)) this.say(place, `its effect was another tenant's`);
     const result = messages.filter((message) => message.role === 'tool')[step];
-    if (result) this.inspectOutcome(place, { kind, result, times: effects.length }); // else it was said already
+    const answers = asked.filter(({ binding }) => binding.toolCallId === callIdOf(step));
+    if (kind !== 'order' && kind !== 'act' && answers.length > 0) this.say(place, `somebody was asked about a ${kind}`);
+    if (result) this.inspectOutcome(place, { kind, result, times: effects.length, answers }); // else it was said already
   }
 
-  private inspectOutcome(place: string, { kind, result, times }: { kind: Kind; result: ToolMessage; times: number }): void {
+  private inspectOutcome(place: string, { kind, result, times, answers }: CallLeft): void {
     const isError = result.isError === true;
     const told = JSON.stringify(result.content);
-    const isUnknown = isError && told.includes('nobody knows');
-    if (isUnknown) this.counts.unknown += 1;
-    if (isError && !(isUnknown && kind === 'act')) this.say(place, `a ${kind} came to: ${told}`);
+    const isUnknown = isError && kind === 'act' && told.includes('nobody knows');
+    const madeAgain = kind === 'act' ? answers.filter(({ isUsed }) => isUsed).length : 0;
+    this.counts.madeAgain += madeAgain;
+    if (isUnknown) this.inspectLeft(place, answers);
+    if (isError && !isUnknown) this.say(place, `a ${kind} came to: ${told}`);
     const [least, most] = expectedEffects(kind, isError);
-    if (times < least || times > most) this.say(place, `a ${kind} took place ${times} times`);
+    if (times < least || times > most + madeAgain) this.say(place, `a ${kind} took place ${times} times, made again ${madeAgain} times`);
+  }
+
+  private inspectLeft(place: string, answers: CallLeft['answers']): void {
+    this.counts.unknown += 1;
+    if (answers.at(-1)?.answer?.decision !== 'deny') this.say(place, 'it was left, and nobody had said so');
   }
 
   private async audit(tenant: string): Promise<void> {
@@ -151,7 +180,7 @@ export class Inspection {
   }
 }
 
-/** How often the effect of a call may have taken place, by how it ended. */
+/** How often the effect of a call may have taken place where nobody had it made again, by how it ended. */
 function expectedEffects(kind: Kind, isError: boolean): readonly [least: number, most: number] {
   if (kind === 'look') return [0, 0];
   return kind === 'act' && isError ? [0, 1] : [1, 1];

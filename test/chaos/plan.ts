@@ -2,7 +2,8 @@
 export const KINDS = ['look', 'pay', 'act', 'order', 'book'] as const;
 
 /**
- * `look` only reads. `pay` has a key that its receiver knows again: exactly once. `act` has none: at most once, and nobody may know. `order` has a key and
+ * `look` only reads. `pay` has a key that its receiver knows again: exactly once. `act` has none: once, and once more for each time
+ * that nobody knew and a person said yes to another; not at all, perhaps, where one said no. `order` has a key and
  * needs a person's yes: exactly once. `book` writes into the same database, in the call's transaction: exactly once.
  */
 export type Kind = (typeof KINDS)[number];
@@ -28,6 +29,11 @@ export function kindAt({ name, seed }: RunPlan, step: number): Kind {
 /** Where an effect belongs: no two calls of all runs share it. */
 export function placeOf({ name }: RunPlan, step: number): string {
   return `${name}/${step}`;
+}
+
+/** By what the model names the call of a step. */
+export function callIdOf(step: number): string {
+  return `call_${step}`;
 }
 
 export function promptOf(plan: RunPlan): string {

@@ -1,6 +1,6 @@
 import { LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
 import { expectTranscriptValid } from '@toolloop/testing';
-import { kindAt, placeOf, planOf } from './plan.js';
+import { callIdOf, kindAt, placeOf, planOf } from './plan.js';
 
 /** Answers by looking at the transcript only, so that any process can go on with any run: after so many results the next call, and then a text. */
 export class PlannedModel extends LanguageModel {
@@ -20,7 +20,7 @@ export class PlannedModel extends LanguageModel {
       return;
     }
     const args = JSON.stringify({ place: placeOf(plan, step) });
-    yield { type: 'tool-call', toolCallId: `call_${step}`, name: `world__${kindAt(plan, step)}`, arguments: args };
+    yield { type: 'tool-call', toolCallId: callIdOf(step), name: `world__${kindAt(plan, step)}`, arguments: args };
     yield { type: 'finish', finishReason: 'tool_calls' };
   }
 }

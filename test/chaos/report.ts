@@ -10,6 +10,7 @@ const COLUMNS: readonly (readonly [string, (report: ChaosReport) => string | num
   ['approvals', ({ approvals }) => approvals],
   ['keyed effects', ({ keyed }) => keyed],
   ['told twice', ({ repeated }) => repeated],
+  ['made again', ({ madeAgain }) => madeAgain],
   ['nobody knows', ({ unknown }) => unknown],
   ['audit entries', ({ auditEntries }) => auditEntries],
   ['violations', ({ violations }) => violations.length],

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { ApprovalService, RunElsewhereError, ToolLoopService, type LoopRequest } from '@toolloop/core';
+import { ApprovalService, RunElsewhereError, ToolLoopService, type ApprovalRequest, type LoopRequest } from '@toolloop/core';
 import { Database, RunService } from '@toolloop/durable';
 import { promptOf, type RunPlan } from './plan.js';
 import { USERS, WorkerApplication, type User, type WorkerOptions } from './worker.application.js';
@@ -9,7 +9,7 @@ import { USERS, WorkerApplication, type User, type WorkerOptions } from './worke
 /** What the command asks of a worker. */
 export type WorkerAsk =
   | { readonly type: 'start' | 'open'; readonly plan: RunPlan; readonly user: User }
-  /** Says yes to whatever waits for one. */
+  /** Answers whatever waits for a person. */
   | { readonly type: 'approve' }
   /** How many runs have not ended. */
   | { readonly type: 'open-runs' }
@@ -70,21 +70,26 @@ class Worker {
 
   private async approve(): Promise<number> {
     const approvals = this.application.get(ApprovalService);
-    let approved = 0;
+    let answered = 0;
     for (const user of USERS) {
       const approver = { actor: user, tenant: user.tenant };
-      for (const { approvalId } of await approvals.list(approver)) {
-        await approvals.decide({ approvalId, decision: 'approve' }, approver);
-        approved += 1;
+      for (const waits of await approvals.list(approver)) {
+        await approvals.decide({ approvalId: waits.approvalId, decision: decisionOn(waits) }, approver);
+        answered += 1;
       }
     }
-    return approved;
+    return answered;
   }
 
   private async value(statement: string, values: string[] = []): Promise<string | number> {
     const [row] = await this.application.get(Database).query<{ value: string | number }>(statement, values);
     return row?.value ?? '';
   }
+}
+
+/** Yes to every order; to an act of which nobody knows three times of four. */
+function decisionOn({ approvalId, declaredId }: ApprovalRequest): 'approve' | 'deny' {
+  return declaredId === 'world__act' && Number.parseInt(approvalId.slice(0, 2), 16) % 4 === 0 ? 'deny' : 'approve';
 }
 
 const options = JSON.parse(process.argv[2] ?? '') as WorkerOptions;

@@ -17,6 +17,7 @@ import { ApprovalAudit } from './audit/approval.audit.js';
 import { AuditTrail } from './audit/audit.trail.js';
 import { MemoryAuditStore } from './audit/memory.audit.store.js';
 import { ApprovalGate } from './execution/approval.gate.js';
+import { AskedApprovals } from './execution/asked.approvals.js';
 import { ApprovedEdit } from './execution/approved.edit.js';
 import { ArgumentReader } from './execution/argument.reader.js';
 import { CallAdmission } from './execution/call.admission.js';
@@ -34,6 +35,7 @@ import { ExecutionRules } from './execution/execution.rules.js';
 import { MemoryCallJournal } from './execution/memory.call.journal.js';
 import { MissingInstance } from './execution/missing.instance.js';
 import { PolicyGate } from './execution/policy.gate.js';
+import { RepeatGate } from './execution/repeat.gate.js';
 import { ResultDescriber } from './execution/result.describer.js';
 import { ResultRunner } from './execution/result.runner.js';
 import { ToolCallStorage } from './execution/tool-call.storage.js';
@@ -125,7 +127,9 @@ const OWN_PROVIDERS: readonly Provider[] = [
   CallPreview,
   CallAudit,
   ApprovedEdit,
+  AskedApprovals,
   ApprovalGate,
+  RepeatGate,
   CallIntake,
   ApprovalService,
   EffectGuard,

@@ -3,35 +3,15 @@ import { RunElsewhereError, tool, type LanguageModel, type LoopEvent } from '@to
 import { call, calls, expectTranscriptValid, text } from '@toolloop/testing';
 import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
 import { DeskProcess, asking, type ProcessOptions, type World } from './fixtures/desk.process.js';
-import { alice, bob, carl, dying, idle, never, quick, scripted, until } from './fixtures/durable-runs.js';
+import { alice, answer, bob, carl, dying, idle, never, quick, scripted, stuck, until } from './fixtures/durable-runs.js';
 
 const look = (key: string) => call('desk__look', { key });
 const act = (key: string) => call('desk__act', { key });
 const book = (key: string) => call('desk__book', { key });
 const keyed = (key: string) => call('desk__keyed', { key });
 
-/** Opens a run whose first call does not end once it has done its work. */
-async function stuck(process: DeskProcess, world: World): Promise<string> {
-  const done = new Promise<void>((resolve) => {
-    world.during = () => {
-      resolve();
-      return never();
-    };
-  });
-  const handle = process.loop.open({ ...alice, durable: true });
-  void handle.result.catch(() => undefined);
-  await done;
-  delete world.during;
-  return handle.runId;
-}
-
 const eventsOf = (process: DeskProcess, runId: string, after = 0): Promise<LoopEvent[]> =>
   lastValueFrom(process.runs.watch(runId, alice, after).pipe(toArray()));
-
-async function approve(desk: DeskProcess): Promise<void> {
-  const [request] = await desk.approvals.list(alice);
-  await desk.approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice);
-}
 
 /** What durable runs do, wherever they are kept: `open` gives every process a hold of its own of one place. */
 export function runsSuite(
@@ -115,21 +95,6 @@ export function runsSuite(
         expectTranscriptValid(model.requests[0]?.messages ?? []);
         expect(model.requests).toHaveLength(1);
         expect(await other.runs.get(handle.runId, alice)).toMatchObject({ finishReason: 'stop' });
-      });
-
-      it('says of a call without a key that nobody knows, and does not make it again', async () => {
-        const world = newWorld();
-        const first = await start(world, scripted(calls(act('a'))), { options: dying });
-        world.during = never;
-        const handle = first.loop.open({ ...alice, durable: true });
-        void handle.result.catch(() => undefined);
-        while (world.effects.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
-        delete world.during;
-        const model = scripted(text('I shall check.'));
-        const other = await start(world, model);
-        await until(other, handle.runId, 'ended');
-        expect(world.effects).toEqual(['acme a']);
-        expect(JSON.stringify(model.requests[0]?.messages)).toContain('nobody knows whether its effect took place');
       });
 
       it('is fenced off when it was only frozen: nothing it says is kept, and its reader is told by nothing but the end of the stream', async () => {
@@ -251,7 +216,7 @@ export function runsSuite(
         await first.close();
         world.during = never;
         const second = await start(world, scripted(), { policy: asking, options: { heartbeatMs: 1e9, concurrency: 1 } });
-        await approve(second);
+        await answer(second, 'approve');
         while (world.effects.length < 1) await new Promise((resolve) => setTimeout(resolve, 5));
         delete world.during;
         const model = scripted(calls(act('b')), text('Done.'));
@@ -259,7 +224,7 @@ export function runsSuite(
         await until(third, handle.runId, 'waiting');
         expect(world.effects).toHaveLength(1);
         expect(model.requests[0]?.messages.at(-1)).toMatchObject({ role: 'tool', content: 'a done' });
-        await approve(third);
+        await answer(third, 'approve');
         await until(third, handle.runId, 'ended');
         expect(world.effects).toHaveLength(2);
       });

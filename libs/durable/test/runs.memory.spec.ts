@@ -2,6 +2,7 @@ import { describe } from '@jest/globals';
 import { MemoryApprovalStore, MemoryCallJournal, type ToolLoopStores } from '@toolloop/core';
 import { MemoryRunStore, WakingApprovalStore } from '@toolloop/durable';
 import type { Kept } from './fixtures/desk.process.js';
+import { repeatedCallsSuite } from './repeated-calls-suite.js';
 import { repeatedRunsSuite } from './repeated-runs-suite.js';
 import { runsSuite } from './runs-suite.js';
 
@@ -15,4 +16,5 @@ class SharedStores implements ToolLoopStores {
 const kept: Kept = { runs, stores: new SharedStores(), close: () => Promise.resolve() };
 
 runsSuite('in memory', () => Promise.resolve(kept), describe, { transactions: false });
+repeatedCallsSuite('in memory', () => Promise.resolve(kept), describe);
 repeatedRunsSuite('in memory', () => Promise.resolve(kept), describe);

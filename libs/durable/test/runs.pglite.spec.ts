@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe } from '@jest/globals';
 import { JobQueue, SqlRunStore, SqlStores, type Database } from '@toolloop/durable';
 import { openInMemory } from './databases.js';
 import type { Kept } from './fixtures/desk.process.js';
+import { repeatedCallsSuite } from './repeated-calls-suite.js';
 import { repeatedRunsSuite } from './repeated-runs-suite.js';
 import { runsSuite } from './runs-suite.js';
 
@@ -22,4 +23,5 @@ afterAll(async () => {
 });
 
 runsSuite('on PGlite', () => Promise.resolve(kept), describe);
+repeatedCallsSuite('on PGlite', () => Promise.resolve(kept), describe);
 repeatedRunsSuite('on PGlite', () => Promise.resolve(kept), describe);

@@ -2,6 +2,7 @@ import { afterAll, beforeAll } from '@jest/globals';
 import { JobQueue, SqlRunStore, SqlStores, openDatabase } from '@toolloop/durable';
 import { createServerDatabase, describePostgres, hasServer } from './databases.js';
 import type { Kept } from './fixtures/desk.process.js';
+import { repeatedCallsSuite } from './repeated-calls-suite.js';
 import { repeatedRunsSuite } from './repeated-runs-suite.js';
 import { runsSuite } from './runs-suite.js';
 
@@ -27,4 +28,5 @@ if (hasServer) {
 }
 
 runsSuite('on PostgreSQL', open, describePostgres);
+repeatedCallsSuite('on PostgreSQL', open, describePostgres);
 repeatedRunsSuite('on PostgreSQL', open, describePostgres);

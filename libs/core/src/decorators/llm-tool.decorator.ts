@@ -42,7 +42,7 @@ interface ToolBasics {
   /**
    * For a tool that changes things: whether the same call made twice does what it does once, because whoever performs it knows `context.idempotencyKey` again, or
    * because all of it happens in `context.transaction`. Then a call that was begun by a process that is gone is made again; without it and without an
-   * `idempotencyKey` it ends as `unknown_outcome`. @default false
+   * `idempotencyKey` a person is asked whether to, and where nobody can be it ends as `unknown_outcome`. @default false
    */
   readonly idempotent?: boolean;
   /**

@@ -13,6 +13,8 @@ import type { CallProgress, CallRequest, ExecutionScope } from './execution.scop
 export interface AdmittedCall {
   readonly tool: Tool;
   readonly input: ReadArguments;
+  /** The same, before an approver changed it. */
+  readonly sent: ReadArguments;
 }
 
 /** Stages 1 to 4: everything between what the model wrote and what may be done. */
@@ -44,13 +46,20 @@ export class CallIntake {
     const authorising = this.approvals.authorise(tool, admitted, progress);
     const input = authorising instanceof Promise ? await authorising : authorising;
     progress.args = input.args;
-    return { tool: progress.tool ?? tool, input }; // an entity's may have been found anew, after a wait
+    return { tool: progress.tool ?? tool, input, sent: admitted }; // an entity's may have been found anew, after a wait
+  }
+
+  /** The last stage once more, of a call about which a person was asked after it had been let in. */
+  async reconsider({ tool, sent }: AdmittedCall, progress: CallProgress): Promise<AdmittedCall> {
+    const input = await this.approvals.authoriseAgain({ tool, input: sent, progress });
+    progress.args = input.args;
+    return { tool: progress.tool ?? tool, input, sent };
   }
 
   /** A sub-run that waited was let in when it began; what it does now is decided call by call. That the tool is still permitted was asked before. */
   private async goOn(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<AdmittedCall> {
     await this.audit.decided(tool, input, progress);
     progress.args = progress.request.begun?.args ?? input.args;
-    return { tool, input };
+    return { tool, input, sent: input };
   }
 }

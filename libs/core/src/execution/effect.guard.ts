@@ -5,12 +5,14 @@ import { CallJournal, type JournalClaim, type JournalHold, type JournalOutcome, 
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ReadArguments } from './argument.reader.js';
+import type { AskedCall } from './asked.approvals.js';
 import { CallFailure, refuseWhenAborted } from './call.failure.js';
 import { limitsOf } from './call-limits.js';
 import type { DirectiveAttempt } from './directive.attempt.js';
 import type { CallProgress } from './execution.scope.js';
 import { declaredKeyOf, isRepeatable, journalHoldOf } from './idempotency-key.js';
 import { Interruption, untilAborted, withinTime } from './interruption.js';
+import { RepeatGate } from './repeat.gate.js';
 
 /** A journal that has not answered by then must not keep the run from ending. */
 const LONGEST_FINISH_MS = 10_000;
@@ -27,14 +29,20 @@ const LONGEST_LOOK_MS = 500;
 export class EffectGuard {
   private readonly logger = new Logger(EffectGuard.name);
 
-  constructor(private readonly journal: CallJournal) {}
+  constructor(
+    private readonly journal: CallJournal,
+    private readonly repeats: RepeatGate,
+  ) {}
 
-  /** The outcome of a call that was already performed; undefined when it is this caller's to perform. Throws `unknown_outcome`. */
-  async claim(tool: Tool, { built, canonical }: ReadArguments, progress: CallProgress): Promise<JournalOutcome | undefined> {
+  /**
+   * The outcome of a call that was already performed; undefined when it is this caller's to perform. `reconsider` where a person answered in between whether
+   * to make it again: then it is let in anew. Throws `unknown_outcome`, and `CallPending` where the run waits for that answer.
+   */
+  async claim(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<JournalOutcome | Reconsidered | undefined> {
     if (isEffectless(tool)) return undefined;
-    progress.idempotencyKey = declaredKeyOf(tool, built, progress);
+    progress.idempotencyKey = declaredKeyOf(tool, input.built, progress);
     progress.claimId = randomUUID();
-    const start = startOf(tool, canonical, progress);
+    const start = startOf(tool, input.canonical, progress);
     const { performing } = progress.scope;
     const claim = await this.answered(tool, start, progress);
     switch (claim.status) {
@@ -46,7 +54,7 @@ export class EffectGuard {
       case 'finished':
         return claim.outcome;
       case 'in_progress':
-        throw new CallFailure(BEGUN_BEFORE);
+        return this.again({ tool, input, progress }, start);
       case 'conflict':
         throw CallFailure.of('execution_failed', conflictText(progress));
     }
@@ -66,6 +74,13 @@ export class EffectGuard {
       if (isGone && (await this.takeOver(start, progress))) return { status: 'taken_over' };
       await wait(Math.min(pause, claim.leftMs), undefined, { signal: scope.signal }).catch(() => refuseWhenAborted(scope.signal));
     }
+  }
+
+  /** A call of which nobody knows whether it took place. */
+  private async again(call: AskedCall, start: JournalStart): Promise<JournalOutcome | Reconsidered | undefined> {
+    const { tool, input, progress } = call;
+    if ((await this.repeats.authorise(call)) === 'reconsider') return { status: 'reconsider' };
+    return (await this.takeOver(start, progress)) ? undefined : this.claim(tool, input, progress);
   }
 
   /** False where the call has ended meanwhile. */
@@ -131,10 +146,11 @@ interface TakenOver {
   readonly status: 'taken_over';
 }
 
-const BEGUN_BEFORE: ToolFailure = {
-  code: 'unknown_outcome',
-  safeMessage: 'This call was begun before and nobody knows whether its effect took place. Do not repeat it; check first.',
-};
+/** To be let in anew. */
+interface Reconsidered {
+  readonly status: 'reconsider';
+}
+
 /** A read; or a sub-run, which changes things by its calls alone: each of them has a key of its own. */
 function isEffectless({ spec, subRun }: Tool): boolean {
   return spec.effect === 'read_only' || subRun !== undefined;

@@ -6,7 +6,7 @@ import type { JsonObject } from '../protocol/json.js';
 import type { Limits } from '../protocol/limits.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
 import type { MessageLabels, ToolCall, ToolMessage } from '../protocol/message.js';
-import type { Decision, InformationFlow, PolicyActor, PolicyEngine } from '../protocol/policy.js';
+import type { Decision, InformationFlow, PolicyActor, PolicyEngine, RunSpending } from '../protocol/policy.js';
 import type { SubRunRecord } from '../protocol/sub-run.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
@@ -83,6 +83,8 @@ export interface CallProgress {
   tool?: Tool;
   args?: JsonObject;
   decision?: Decision;
+  /** What the call counts for in budgets of policy, once it is let in. */
+  charge?: RunSpending['calls'][number];
   /** Uses up the approval of a call that becomes a directive; rejects where that cannot be. It is kept with the directive, or not at all. */
   takeApproval?: () => Promise<void>;
   /** Of a call that becomes a directive: the one that has its key already. */

@@ -58,8 +58,15 @@ export class PolicyGate {
   }
 
   /** Counts a call that is let in. */
-  charge({ spec, origin }: Tool, args: JsonObject, { spending }: ExecutionScope): void {
-    spending.calls.push({ declaredId: spec.declaredId, trusted: origin.trusted, args });
+  charge({ spec, origin }: Tool, args: JsonObject, progress: CallProgress): void {
+    const charge = { declaredId: spec.declaredId, trusted: origin.trusted, args };
+    progress.charge = charge;
+    progress.scope.spending.calls.push(charge);
+  }
+
+  /** Takes back what a call that was let in, and is not made yet, counts for. */
+  refund({ charge, scope }: CallProgress): void {
+    if (charge) scope.spending.takeBack(charge);
   }
 
   /** Throws where no rule lets the tool use the connection. */

@@ -11,15 +11,17 @@ export type ApprovalMode = 'suspend' | 'wait' | 'deny';
 /** The approvals of one run: which call asked for which, and the decisions that hold for more than one call. */
 export class RunApprovals {
   private readonly asked: Map<string, string>;
+  private readonly repeated: Map<string, string>;
   private readonly remembered: Map<string, string>;
 
   constructor(
     readonly mode: ApprovalMode,
-    saved: SavedApprovals = { asked: [], remembered: [] },
+    saved: SavedApprovals = { asked: [], repeated: [], remembered: [] },
     /** What a person said yes to before, where a directive is performed. */
     private readonly given?: DirectiveApproval,
   ) {
     this.asked = new Map(saved.asked);
+    this.repeated = new Map(saved.repeated);
     this.remembered = new Map(saved.remembered);
   }
 
@@ -29,6 +31,15 @@ export class RunApprovals {
 
   ask(toolCallId: string, approvalId: string): void {
     this.asked.set(toolCallId, approvalId);
+  }
+
+  /** The approval by which a call of which nobody knows may be made again. */
+  repeatOf(toolCallId: string): string | undefined {
+    return this.repeated.get(toolCallId);
+  }
+
+  askRepeat(toolCallId: string, approvalId: string): void {
+    this.repeated.set(toolCallId, approvalId);
   }
 
   /** The approval whose answer holds for every call of this tool that this rule asks about. */
@@ -50,12 +61,13 @@ export class RunApprovals {
   }
 
   save(): SavedApprovals {
-    return { asked: [...this.asked], remembered: [...this.remembered] };
+    return { asked: [...this.asked], repeated: [...this.repeated], remembered: [...this.remembered] };
   }
 }
 
 /** JSON. */
 export interface SavedApprovals {
   readonly asked: readonly (readonly [string, string])[];
+  readonly repeated: readonly (readonly [string, string])[];
   readonly remembered: readonly (readonly [string, string])[];
 }

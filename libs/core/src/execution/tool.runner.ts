@@ -3,7 +3,7 @@ import type { Tool } from '../protocol/tool.js';
 import { discreet } from './call.credentials.js';
 import { CallFailure, failureOf, refuseWhenAborted, unexplained } from './call.failure.js';
 import { CallAudit } from './call.audit.js';
-import { CallIntake } from './call.intake.js';
+import { CallIntake, type AdmittedCall } from './call.intake.js';
 import { CallLog } from './call.log.js';
 import { CallPending } from './call.pending.js';
 import { DirectiveRequests, directiveOf } from './directive.requests.js';
@@ -19,7 +19,7 @@ import { failed, pending, replayed, shownRecord } from './tool.outcome.js';
  * 2. size and JSON of the arguments
  * 3. reserved names, schema, DTO
  * 4. Nest's guards and pipes, then policy's word on the arguments, and approval
- * 5. the journal, where the tool changes things; or a directive, which goes through all this again when it is performed
+ * 5. the journal, where the tool changes things, with a person's word on a call of which nobody knows whether it took place; or a directive, which goes through all this again when it is performed
  * 6. a place, interceptors, time budget, cancellation; this and the next once more where a run tries again
  * 7. the method, inside AsyncLocalStorage
  * 8. the result: checked, projected, cut
@@ -54,11 +54,16 @@ export class ToolRunner {
   }
 
   private async attempt(progress: CallProgress): Promise<ToolOutcome> {
-    const { tool, input } = await this.intake.take(progress);
+    const call = await this.intake.take(progress);
     refuseWhenAborted(progress.scope.signal);
-    const directive = directiveOf(tool, progress);
-    if (directive) return this.directives.request(tool, directive, input, progress);
+    const directive = directiveOf(call.tool, progress);
+    return directive ? this.directives.request(call.tool, directive, call.input, progress) : this.perform(call, progress);
+  }
+
+  private async perform(call: AdmittedCall, progress: CallProgress): Promise<ToolOutcome> {
+    const { tool, input } = call;
     const performed = await this.effects.claim(tool, input, progress);
+    if (performed?.status === 'reconsider') return this.perform(await this.intake.reconsider(call, progress), progress);
     if (performed) return replayed(progress, performed);
     this.log.started(tool, progress);
     await announceStart(tool, progress);

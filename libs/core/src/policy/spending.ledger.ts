@@ -19,4 +19,10 @@ export class SpendingLedger implements RunSpending {
     this.taken = this.calls.length;
     return added;
   }
+
+  /** What was written down already stays: it counts too much rather than too little. */
+  takeBack(call: RunSpending['calls'][number]): void {
+    const index = this.calls.indexOf(call, this.taken);
+    if (index !== -1) this.calls.splice(index, 1);
+  }
 }
