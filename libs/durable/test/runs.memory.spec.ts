@@ -4,6 +4,7 @@ import { MemoryRunStore, WakingApprovalStore } from '@toolloop/durable';
 import type { Kept } from './fixtures/desk.process.js';
 import { repeatedRunsSuite } from './repeated-runs-suite.js';
 import { runsSuite } from './runs-suite.js';
+import { unreadableRunsSuite } from './unreadable-runs-suite.js';
 
 const runs = new MemoryRunStore();
 
@@ -16,3 +17,4 @@ const kept: Kept = { runs, stores: new SharedStores(), close: () => Promise.reso
 
 runsSuite('in memory', () => Promise.resolve(kept), describe, { transactions: false });
 repeatedRunsSuite('in memory', () => Promise.resolve(kept), describe);
+unreadableRunsSuite('in memory', () => Promise.resolve(kept), describe);

@@ -4,6 +4,7 @@ import { openInMemory } from './databases.js';
 import type { Kept } from './fixtures/desk.process.js';
 import { repeatedRunsSuite } from './repeated-runs-suite.js';
 import { runsSuite } from './runs-suite.js';
+import { unreadableRunsSuite } from './unreadable-runs-suite.js';
 
 let database: Database;
 let jobs: JobQueue;
@@ -23,3 +24,4 @@ afterAll(async () => {
 
 runsSuite('on PGlite', () => Promise.resolve(kept), describe);
 repeatedRunsSuite('on PGlite', () => Promise.resolve(kept), describe);
+unreadableRunsSuite('on PGlite', () => Promise.resolve(kept), describe);

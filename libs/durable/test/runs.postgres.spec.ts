@@ -4,6 +4,7 @@ import { createServerDatabase, describePostgres, hasServer } from './databases.j
 import type { Kept } from './fixtures/desk.process.js';
 import { repeatedRunsSuite } from './repeated-runs-suite.js';
 import { runsSuite } from './runs-suite.js';
+import { unreadableRunsSuite } from './unreadable-runs-suite.js';
 
 let server: Awaited<ReturnType<typeof createServerDatabase>>;
 
@@ -28,3 +29,4 @@ if (hasServer) {
 
 runsSuite('on PostgreSQL', open, describePostgres);
 repeatedRunsSuite('on PostgreSQL', open, describePostgres);
+unreadableRunsSuite('on PostgreSQL', open, describePostgres);

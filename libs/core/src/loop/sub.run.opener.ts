@@ -11,7 +11,7 @@ import type { FinishReason, LoopResult } from '../protocol/loop-result.js';
 import type { SubRunRecord } from '../protocol/sub-run.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import { toJsonObject } from '../schema/from-value.js';
-import { fromSuspendedRun } from './from-suspended-run.js';
+import { SAVED_RUN_VERSION, fromSuspendedRun } from './from-suspended-run.js';
 import type { LiveRun } from './live.run.js';
 import { ToolLoop } from './tool.loop.js';
 import { FinishedRun } from './loop.result.js';
@@ -155,7 +155,7 @@ function resumedFrom({ saved, remains }: BegunSubRun): ResumedRun {
   if (typeof runId !== 'string' || !isObject(content)) throw new TypeError('This is no sub-run that waits.');
   return {
     runId,
-    saved: fromSuspendedRun({ version: 1, runId, content }),
+    saved: fromSuspendedRun({ version: SAVED_RUN_VERSION, runId, content }),
     remains: remains instanceof KeptSubRun ? remains.remains : undefined,
   };
 }
