@@ -72,7 +72,8 @@ export class SubRunOpener {
       claim: () => Promise.resolve(), // the root run was
       askNobody: () => Promise.resolve(), // so does the root run, once it has ended
     };
-    const run = new LoopRun(plan, { ...this.services, sinks: [], suspended, subRuns: this }, resumed);
+    const open = { add: () => undefined }; // it ends with the run around it
+    const run = new LoopRun(plan, { ...this.services, sinks: [], suspended, subRuns: this, open }, resumed);
     const root = rootOf(live);
     run.read({ next: (event) => root.emit({ type: 'sub-run', path, event }), end: () => undefined, refuse: () => undefined });
     const result = await resultOf(run);

@@ -7,6 +7,7 @@ import {
   DurableRuns,
   InvalidRequestError,
   RunOpener,
+  farewell,
   type LoopEvent,
   type LoopRequest,
   type NamedProfile,
@@ -71,7 +72,8 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     const drained = Promise.allSettled(this.underWay);
     await Promise.race([drained, wait(this.options.drainMs, undefined, { ref: false })]);
     for (const run of this.current.values()) drop(run, 'The process shuts down.');
-    await drained;
+    const ended = await drained;
+    if (ended.length > 0) await farewell();
   }
 
   override open<Output, Actor>(request: LoopRequest<Output, Actor>, { name }: NamedProfile): RunHandle<Output> {
