@@ -61,7 +61,7 @@ export function callOf(name: string, args: object, id: string): readonly ModelEv
     { type: 'tool-call-delta', toolCallId: id, name, argumentsDelta: text },
     { type: 'tool-call', toolCallId: id, name, arguments: text },
     { type: 'usage', usage: { inputTokens: 10, outputTokens: 5 } },
-    { type: 'finish', reason: 'tool_calls' },
+    { type: 'finish', finishReason: 'tool_calls' },
   ];
 }
 
@@ -70,7 +70,7 @@ export function textOf(words: string): readonly ModelEvent[] {
   return [
     { type: 'text-delta', text: words },
     { type: 'usage', usage: { inputTokens: 10, outputTokens: 5 } },
-    { type: 'finish', reason: 'stop' },
+    { type: 'finish', finishReason: 'stop' },
   ];
 }
 

@@ -65,11 +65,11 @@ export class ObedientModel extends LanguageModel {
     if (!call)
       return [
         { type: 'text-delta', text: 'Done.' },
-        { type: 'finish', reason: 'stop' },
+        { type: 'finish', finishReason: 'stop' },
       ];
     return [
       { type: 'tool-call', toolCallId: call.toolCallId, name: call.tool, arguments: JSON.stringify(call.args) },
-      { type: 'finish', reason: 'tool_calls' },
+      { type: 'finish', finishReason: 'tool_calls' },
     ];
   }
 

@@ -16,11 +16,11 @@ export class PlannedModel extends LanguageModel {
     yield { type: 'usage', usage: { inputTokens: 10, outputTokens: 5 } };
     if (step >= plan.steps) {
       yield { type: 'text-delta', text: 'Done.' };
-      yield { type: 'finish', reason: 'stop' };
+      yield { type: 'finish', finishReason: 'stop' };
       return;
     }
     const args = JSON.stringify({ place: placeOf(plan, step) });
     yield { type: 'tool-call', toolCallId: `call_${step}`, name: `world__${kindAt(plan, step)}`, arguments: args };
-    yield { type: 'finish', reason: 'tool_calls' };
+    yield { type: 'finish', finishReason: 'tool_calls' };
   }
 }

@@ -33,6 +33,11 @@ export interface AnthropicModelOptions {
   readonly parallelToolCalls?: boolean;
   /** What the model cannot do: `{ structuredOutput: false }` for older ones, which take no schema. @default everything is taken for granted */
   readonly capabilities?: ModelCapabilities;
+  /**
+   * Holds the model to the schemas of the first 20 tools whose schemas allow it. The provider prepares a schema when it first sees it, and older models refuse
+   * `strict`; the loop checks every argument anyway. @default false
+   */
+  readonly strictTools?: boolean;
   /** How much the model thinks, e.g. `{ type: 'adaptive' }`. @default what the model does by itself */
   readonly thinking?: Anthropic.ThinkingConfigParam;
   /** How much work the model puts into an answer. @default the model's own, 'high' */

@@ -28,6 +28,10 @@ export class MessagesAnswer extends WireAnswer {
     super();
   }
 
+  override get providerReason(): string | undefined {
+    return this.stopReason;
+  }
+
   override get hasEnded(): boolean {
     return this.isOver;
   }
@@ -95,7 +99,7 @@ export class MessagesAnswer extends WireAnswer {
     const usage = this.usage();
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
     const data = this.providerData();
-    this.batch.push({ type: 'finish', reason: this.reason(), ...(data !== undefined && { providerData: data }) });
+    this.batch.push({ type: 'finish', finishReason: this.reason(), ...(data !== undefined && { providerData: data }) });
   }
 
   private begin(message: unknown): void {

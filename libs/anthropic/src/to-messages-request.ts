@@ -18,7 +18,7 @@ export function toMessagesRequest(request: ModelRequest, target: AnthropicTarget
   const conversation = toConversation(messages, target.model);
   const output = answerFormat === undefined ? {} : toOutputFormat(answerFormat);
   const system = [...toText(instructions), ...conversation.system, ...toText(output.instruction)];
-  const tools = toTools(request.tools, target.serverTools ?? []);
+  const tools = toTools(request.tools, target.serverTools ?? [], target.strictTools);
   const body = new RequestBody();
   body.setAll({ model: target.model, max_tokens: options.maxOutputTokens ?? maxTokens });
   body.setJson('stream', 'true');

@@ -12,7 +12,11 @@ import { eventsOf, failureOf, KEY, model, provider, settled, stopProvider } from
 import { ask, toolSpec } from './requests.js';
 
 const HELLO = answer(text(0, 'Hello'));
-const HELLO_EVENTS: readonly ModelEvent[] = [{ type: 'text-delta', text: 'Hello' }, USED as ModelEvent, { type: 'finish', reason: 'stop' }];
+const HELLO_EVENTS: readonly ModelEvent[] = [
+  { type: 'text-delta', text: 'Hello' },
+  USED as ModelEvent,
+  { type: 'finish', finishReason: 'stop' },
+];
 /** The beginning of an answer, and nothing more. */
 const HEL = sse(START, ...text(0, 'Hel').slice(0, 2));
 
@@ -79,7 +83,7 @@ describe('an answer', () => {
 
   it('that is cut without a word is incomplete', async () => {
     const subject = await model(streams(`${HEL}data: {"type":"cont`));
-    expect((await eventsOf(subject)).at(-1)).toEqual({ type: 'finish', reason: 'incomplete' });
+    expect((await eventsOf(subject)).at(-1)).toEqual({ type: 'finish', finishReason: 'incomplete' });
   });
 
   it('that holds an error hands out what came before and throws', async () => {
@@ -102,7 +106,9 @@ describe('an answer', () => {
     for (const body of [new Response(HELLO).body ?? new ReadableStream(), Readable.from([Buffer.from(HELLO)])]) {
       const events: ModelEvent[] = [];
       for await (const event of decodeMessages(body)) events.push(event);
-      expect(events).toEqual(HELLO_EVENTS);
+      const { usage } = USED as Extract<ModelEvent, { type: 'usage' }>;
+      const whole = { text: 'Hello', reasoning: '', toolCalls: [], usage, providerReason: 'end_turn' };
+      expect(events).toEqual([...HELLO_EVENTS.slice(0, -1), { ...HELLO_EVENTS.at(-1), ...whole }]);
     }
   });
 
@@ -133,7 +139,7 @@ describe('a turn that the provider pauses', () => {
       { type: 'provider-tool', id: 'srvtoolu_1', name: 'web_search', status: 'succeeded' },
       { type: 'text-delta', text: 'Tea.' },
       { type: 'usage', usage: expect.objectContaining({ inputTokens: 6, outputTokens: 8 }) },
-      { type: 'finish', reason: 'stop', providerData: { anthropic: { model: 'own-1', blocks } } },
+      { type: 'finish', finishReason: 'stop', providerData: { anthropic: { model: 'own-1', blocks } } },
     ]);
     const { messages } = JSON.parse(provider().requests[1]?.body ?? '') as { messages: object[] };
     expect(messages).toEqual([
@@ -144,20 +150,20 @@ describe('a turn that the provider pauses', () => {
 
   it('does not go on for ever', async () => {
     const events = await eventsOf(await model(pause));
-    expect(events.at(-1)).toMatchObject({ type: 'finish', reason: 'incomplete' });
+    expect(events.at(-1)).toMatchObject({ type: 'finish', finishReason: 'incomplete' });
     expect(provider().requests).toHaveLength(9);
   });
 
   it('does not go on behind more text than can be kept', async () => {
     const long = streams(answer([...text(0, 'x'.repeat(1024 * 1024), 'y'), ...block(1, search)], 'pause_turn'));
     const events = await eventsOf(await model(long));
-    expect(events.at(-1)).toMatchObject({ type: 'finish', reason: 'incomplete' });
+    expect(events.at(-1)).toMatchObject({ type: 'finish', finishReason: 'incomplete' });
     expect(provider().requests).toHaveLength(1);
   });
 
   it('waits where a tool of ours is to be run first', async () => {
     const events = await eventsOf(await model(streams(answer([...block(0, search), ...call(1, 'toolu_a', 'look')], 'pause_turn'))));
-    expect(events.at(-1)).toMatchObject({ type: 'finish', reason: 'tool_calls' });
+    expect(events.at(-1)).toMatchObject({ type: 'finish', finishReason: 'tool_calls' });
     expect(provider().requests).toHaveLength(1);
   });
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
 import { answer, block, call, decode, finishOf, joined, sse, START, STOP, text, textOf, thinking, USED } from './decode.js';
 
-const END = { type: 'finish', reason: 'stop' };
+const END = { type: 'finish', finishReason: 'stop' };
 
 describe('deltas of one network read', () => {
   it('become one event, however many they are', () => {
@@ -66,7 +66,7 @@ describe('a call', () => {
       { type: 'tool-call-delta', toolCallId: 'toolu_a', name: 'look', argumentsDelta: '{"a": 1 }' },
       { type: 'tool-call', toolCallId: 'toolu_a', name: 'look', arguments: '{"a": 1 }' },
       USED,
-      { type: 'finish', reason: 'tool_calls' },
+      { type: 'finish', finishReason: 'tool_calls' },
     ]);
   });
 
@@ -89,7 +89,7 @@ describe('a call', () => {
   it('that never ends is none, and the answer is not whole', () => {
     const { events } = decode([answer(call(0, 'toolu_a', 'look', '{"a":1}').slice(0, -1), 'tool_use')]);
     expect(events.map(({ type }) => type)).toEqual(['tool-call-delta', 'usage', 'finish']);
-    expect(events.at(-1)).toEqual({ type: 'finish', reason: 'incomplete' });
+    expect(events.at(-1)).toEqual({ type: 'finish', finishReason: 'incomplete' });
   });
 
   it('does not change once it has ended', () => {
@@ -98,11 +98,14 @@ describe('a call', () => {
       answer([...call(0, 'toolu_a', 'look', '{"a":1}'), late, { type: 'content_block_stop', index: 0 }], 'tool_use'),
     ]);
     expect(decoded.events.filter(({ type }) => type === 'tool-call')).toHaveLength(1);
-    expect(finishOf(decoded)?.reason).toBe('incomplete');
+    expect(finishOf(decoded)?.finishReason).toBe('incomplete');
   });
 
   it('without a name makes an answer that is not whole', () => {
-    expect(decode([answer(call(0, 'toolu_a', '', '{}'), 'tool_use')]).events).toEqual([USED, { type: 'finish', reason: 'incomplete' }]);
+    expect(decode([answer(call(0, 'toolu_a', '', '{}'), 'tool_use')]).events).toEqual([
+      USED,
+      { type: 'finish', finishReason: 'incomplete' },
+    ]);
   });
 
   it('without an id, or with that of another, gets one', () => {
@@ -196,7 +199,7 @@ describe('what is kept for the model', () => {
     ]);
     expect(finishOf(decoded)).toEqual({
       type: 'finish',
-      reason: 'content_filter',
+      finishReason: 'content_filter',
       providerData: { anthropic: { model: 'test-model', refusal: details } },
     });
   });
@@ -215,12 +218,12 @@ describe('stop reasons', () => {
     ['', 'incomplete', 'incomplete'],
     [null, 'incomplete', 'incomplete'],
   ])('%p is %s, and %s with calls', (reason, without, withCalls) => {
-    const reasonOf = (events: object[]) => finishOf(decode([answer(events, reason)]))?.reason;
+    const reasonOf = (events: object[]) => finishOf(decode([answer(events, reason)]))?.finishReason;
     expect([reasonOf([]), reasonOf(call(0, 'toolu_a', 'look'))]).toEqual([without, withCalls]);
   });
 
   it('count though the last event is missing', () => {
-    expect(finishOf(decode([answer(text(0, 'Hi')).replace(sse(STOP), '')]))?.reason).toBe('stop');
+    expect(finishOf(decode([answer(text(0, 'Hi')).replace(sse(STOP), '')]))?.finishReason).toBe('stop');
   });
 });
 
@@ -279,12 +282,12 @@ describe('odd events', () => {
     expect(decode([`data: {"type":"content_bl\n\n${answer(text(0, 'Hi'))}`]).events).toEqual([
       { type: 'text-delta', text: 'Hi' },
       USED,
-      { type: 'finish', reason: 'incomplete' },
+      { type: 'finish', finishReason: 'incomplete' },
     ]);
   });
 
   it('of a block whose beginning was lost leave an answer that is not whole', () => {
-    expect(finishOf(decode([answer(text(0, 'Hi').slice(1))]))?.reason).toBe('incomplete');
+    expect(finishOf(decode([answer(text(0, 'Hi').slice(1))]))?.finishReason).toBe('incomplete');
   });
 
   it('behind the end are not read', () => {
@@ -357,7 +360,7 @@ describe('a body that is no event stream', () => {
       USED,
       {
         type: 'finish',
-        reason: 'tool_calls',
+        finishReason: 'tool_calls',
         providerData: {
           anthropic: { model: 'test-model', blocks: [content[0], { type: 'text', length: 2 }, { type: 'tool_use', id: 'toolu_a' }] },
         },
@@ -366,7 +369,7 @@ describe('a body that is no event stream', () => {
   });
 
   it('is incomplete when nothing came at all', () => {
-    expect(decode([])).toEqual({ events: [{ type: 'finish', reason: 'incomplete' }], failure: undefined });
+    expect(decode([])).toEqual({ events: [{ type: 'finish', finishReason: 'incomplete' }], failure: undefined });
   });
 });
 

@@ -71,7 +71,7 @@ describe('calls', () => {
     ['with an empty id', block(0, { ...TOOL, id: '' }), [[MADE, 'look', '{}']]],
   ])('%s', (_what, events, expected) => {
     const decoded = decode([answer(events, 'tool_use')]);
-    expect([callsIn(decoded), finishOf(decoded)?.reason, decoded.failure]).toEqual([expected, 'tool_calls', undefined]);
+    expect([callsIn(decoded), finishOf(decoded)?.finishReason, decoded.failure]).toEqual([expected, 'tool_calls', undefined]);
   });
 
   it.each([
@@ -91,7 +91,7 @@ describe('calls', () => {
   )('of the kind %s are not ours, and are kept', (type) => {
     const start = { type, id: 'srv_1', name: 'look', input: {}, tool_use_id: 'srv_0', content: [] };
     const decoded = decode([answer([...block(0, start, json('')), ...text(1, 'Hi')])]);
-    expect([callsIn(decoded), textOf(decoded), finishOf(decoded)?.reason]).toEqual([[], 'Hi', 'stop']);
+    expect([callsIn(decoded), textOf(decoded), finishOf(decoded)?.finishReason]).toEqual([[], 'Hi', 'stop']);
     expect(finishOf(decoded)?.providerData).toMatchObject({
       anthropic: {
         blocks: [
@@ -113,12 +113,12 @@ describe('calls', () => {
   ])('that never end run for no reason, and with %s that reason is told', (reason, expected) => {
     const half = block(0, TOOL, json('{"x"')).slice(0, -1);
     const decoded = decode([answer(half, reason)]);
-    expect([callsIn(decoded), finishOf(decoded)?.reason]).toEqual([[], expected]);
+    expect([callsIn(decoded), finishOf(decoded)?.finishReason]).toEqual([[], expected]);
   });
 
   it('that are whole do not run where the answer was cut at its most tokens', () => {
     const decoded = decode([answer(block(0, TOOL, json('{"x"')), 'max_tokens')]);
-    expect([callsIn(decoded), finishOf(decoded)?.reason]).toEqual([[['a', 'look', '{"x"']], 'length']);
+    expect([callsIn(decoded), finishOf(decoded)?.finishReason]).toEqual([[['a', 'look', '{"x"']], 'length']);
   });
 });
 
@@ -163,7 +163,7 @@ describe('what is said', () => {
     ],
   ])('%s', (_what, events, said, thought) => {
     const decoded = decode([answer(events)]);
-    expect([textOf(decoded), reasoningIn(decoded), finishOf(decoded)?.reason]).toEqual([said, thought, 'stop']);
+    expect([textOf(decoded), reasoningIn(decoded), finishOf(decoded)?.finishReason]).toEqual([said, thought, 'stop']);
   });
 });
 
@@ -178,7 +178,7 @@ describe('the end', () => {
     ['is told by the beginning', [begun([], { stop_reason: 'max_tokens' }), STOP], 'length'],
     ['is behind a beginning that was lost', [...text(0, 'Hi'), ended('end_turn'), STOP], 'stop'],
   ])('%s', (_what, events, reason) => {
-    expect(finishOf(decode([sse(...events)]))?.reason).toBe(reason);
+    expect(finishOf(decode([sse(...events)]))?.finishReason).toBe(reason);
   });
 });
 

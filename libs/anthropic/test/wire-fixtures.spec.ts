@@ -55,8 +55,8 @@ function summaryOf(decoded: Decoded) {
     text: textOf(decoded),
     reasoning: events.map((event) => (event.type === 'reasoning-delta' ? event.text : '')).join(''),
     calls: calls.map((call) => [call.toolCallId, call.name, JSON.parse(call.arguments) as unknown]),
-    executable: finish?.reason === 'stop' || finish?.reason === 'tool_calls' ? calls.map((call) => call.toolCallId) : [],
-    reason: finish?.reason,
+    executable: finish?.finishReason === 'stop' || finish?.finishReason === 'tool_calls' ? calls.map((call) => call.toolCallId) : [],
+    reason: finish?.finishReason,
     usage: [usage?.inputTokens, usage?.outputTokens],
     hasFailed: failure !== undefined,
   };

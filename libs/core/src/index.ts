@@ -78,6 +78,7 @@ export type {
   AnswerFormat,
   ModelCapabilities,
   ModelEvent,
+  ModelFinish,
   ModelFinishReason,
   ModelOptions,
   ProviderToolStatus,
@@ -134,7 +135,7 @@ export { SuspendedRunStore } from './protocol/suspended-run.js';
 export type { SuspendedRun } from './protocol/suspended-run.js';
 export { MemorySuspendedRunStore } from './loop/memory.suspended.run.store.js';
 export { Secret } from './protocol/secret.js';
-export { assemble } from './protocol/model-answer.js';
+export { AnswerFold, assemble } from './protocol/model-answer.js';
 export type { ModelAnswer } from './protocol/model-answer.js';
 export { fallback } from './model/fallback.js';
 export type { FallbackOptions } from './model/fallback.js';

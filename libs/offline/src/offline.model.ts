@@ -50,7 +50,7 @@ export class OfflineModel extends LanguageModel {
     return [
       ...events,
       { type: 'usage', usage: { inputTokens: inputTokens(request), outputTokens: outputTokens(events) } },
-      { type: 'finish', reason: next.calls.length > 0 ? 'tool_calls' : 'stop' },
+      { type: 'finish', finishReason: next.calls.length > 0 ? 'tool_calls' : 'stop' },
     ];
   }
 }

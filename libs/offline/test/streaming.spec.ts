@@ -28,7 +28,7 @@ describe('the port', () => {
       { type: 'tool-call-delta', ...call, argumentsDelta: '{"name":"John Smith"}' },
       { type: 'tool-call', ...call, arguments: '{"name":"John Smith"}' },
       { type: 'usage', usage: { inputTokens: expect.any(Number), outputTokens: 11 } },
-      { type: 'finish', reason: 'tool_calls' },
+      { type: 'finish', finishReason: 'tool_calls' },
     ]);
   });
 
@@ -37,7 +37,7 @@ describe('the port', () => {
     expect(events.filter(({ type }) => type === 'text-delta').length).toBeGreaterThan(5);
     expect(events.slice(-2)).toEqual([
       { type: 'usage', usage: { inputTokens: expect.any(Number), outputTokens: expect.any(Number) } },
-      { type: 'finish', reason: 'stop' },
+      { type: 'finish', finishReason: 'stop' },
     ]);
   });
 

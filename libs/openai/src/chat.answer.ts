@@ -28,6 +28,10 @@ export class ChatAnswer extends WireAnswer {
     super();
   }
 
+  override get providerReason(): string | undefined {
+    return this.finishReason;
+  }
+
   override toFailure(payload: string): ModelError {
     return fromErrorPayload(payload);
   }
@@ -59,7 +63,7 @@ export class ChatAnswer extends WireAnswer {
     const usage = this.usage ?? this.groqUsage;
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
     const data = this.collector.finish(this.model, calls);
-    this.batch.push({ type: 'finish', reason, ...(data !== undefined && { providerData: data }) });
+    this.batch.push({ type: 'finish', finishReason: reason, ...(data !== undefined && { providerData: data }) });
   }
 
   private take(chunk: WireObject, content: 'delta' | 'message'): void {

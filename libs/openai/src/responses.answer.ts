@@ -31,6 +31,13 @@ export class ResponsesAnswer extends WireAnswer {
     super();
   }
 
+  /** Its status, with the reason where it is incomplete: `completed`, `incomplete:max_output_tokens`. */
+  override get providerReason(): string | undefined {
+    const { status, reason } = this.end ?? {};
+    if (typeof status !== 'string') return undefined;
+    return typeof reason === 'string' ? `${status}:${reason}` : status;
+  }
+
   override get hasEnded(): boolean {
     return this.end !== undefined;
   }
@@ -93,7 +100,7 @@ export class ResponsesAnswer extends WireAnswer {
     if (this.usage !== undefined) this.batch.push({ type: 'usage', usage: this.usage });
     const output = outputToKeep(items);
     const data: ProviderData = { model: this.model, ...(refusal !== '' && { refusal }), ...(output && { output }) };
-    this.batch.push({ type: 'finish', reason, ...((refusal !== '' || output) && { providerData: { openai: data } }) });
+    this.batch.push({ type: 'finish', finishReason: reason, ...((refusal !== '' || output) && { providerData: { openai: data } }) });
   }
 
   private reasonFor(hasCalls: boolean, hasRefused: boolean): ModelFinishReason {

@@ -167,7 +167,7 @@ describe.each([
           );
     const bytes = Buffer.from(text);
     const whole = decode([bytes], api);
-    expect(whole.events.at(-1)).toMatchObject({ type: 'finish', reason: 'tool_calls' });
+    expect(whole.events.at(-1)).toMatchObject({ type: 'finish', finishReason: 'tool_calls' });
     for (let at = 0; at <= bytes.length; at += 1)
       expect(comparable(decode([bytes.subarray(0, at), bytes.subarray(at)], api))).toBe(comparable(whole));
   });

@@ -282,7 +282,7 @@ describe.each([
   it.each(rows)('with %s', (_what, deltas, calls) => {
     for (const decoded of decodeCalls(deltas)) {
       expect([callsIn(decoded), decoded.failure]).toEqual([calls, undefined]);
-      expect(finishOf(decoded)?.reason).toBe('tool_calls');
+      expect(finishOf(decoded)?.finishReason).toBe('tool_calls');
     }
   });
 });
@@ -328,6 +328,6 @@ describe('a call', () => {
   it.each(['length', 'content_filter', 'error', null])('that ends with %s is shown and does not run', (reason) => {
     const decoded = decode([sse(chunk({ tool_calls: [{ index: 0, id: 'a', ...fn('look', '{"x":') }] }), chunk({}, reason))]);
     expect(callsIn(decoded)).toEqual([['a', 'look', '{"x":']]);
-    expect(['tool_calls', 'stop']).not.toContain(finishOf(decoded)?.reason);
+    expect(['tool_calls', 'stop']).not.toContain(finishOf(decoded)?.finishReason);
   });
 });

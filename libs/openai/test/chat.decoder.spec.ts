@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { chunk, decode, joined, sse, textOf } from './decode.js';
 
 const STOP = chunk({}, 'stop');
-const END = { type: 'finish', reason: 'stop' };
+const END = { type: 'finish', finishReason: 'stop' };
 
 describe('deltas of one network read', () => {
   it('become one event, however many they are', () => {
@@ -94,7 +94,7 @@ describe('odd chunks', () => {
     const { events, failure } = decode([`data: {"choices":[{"delta":{"content":"lo\n\n${sse(chunk({ content: 'st' }), STOP)}`]);
     expect(events).toEqual([
       { type: 'text-delta', text: 'st' },
-      { type: 'finish', reason: 'incomplete' },
+      { type: 'finish', finishReason: 'incomplete' },
     ]);
     expect(failure).toBeUndefined();
   });
@@ -106,7 +106,7 @@ describe('odd chunks', () => {
   it('whose call has no name fail an answer that claims to be whole, and vanish from one that was cut', () => {
     const nameless = chunk({ tool_calls: [{ index: 0, id: 'call_a', function: { arguments: '{}' } }] });
     expect(decode([sse(nameless, STOP)]).failure?.message).toBe('The provider sent a tool call without a name.');
-    expect(decode([sse(nameless)]).events).toEqual([{ type: 'finish', reason: 'incomplete' }]);
+    expect(decode([sse(nameless)]).events).toEqual([{ type: 'finish', finishReason: 'incomplete' }]);
   });
 });
 
@@ -134,7 +134,7 @@ describe('finish reasons', () => {
   ])('"%s" is %s, and %s with calls', (reason, without, withCalls) => {
     const call = chunk({ tool_calls: [{ index: 0, id: 'call_a', function: { name: 'look', arguments: '{}' } }] });
     const reasonOf = (...chunks: object[]) =>
-      decode([sse(...chunks, chunk({}, reason))]).events.find((event) => event.type === 'finish')?.reason;
+      decode([sse(...chunks, chunk({}, reason))]).events.find((event) => event.type === 'finish')?.finishReason;
     expect([reasonOf(), reasonOf(call)]).toEqual([without, withCalls]);
   });
 });
@@ -192,7 +192,7 @@ describe('a body that is no event stream', () => {
   });
 
   it('is incomplete when nothing came at all', () => {
-    expect(decode([])).toEqual({ events: [{ type: 'finish', reason: 'incomplete' }], failure: undefined });
+    expect(decode([])).toEqual({ events: [{ type: 'finish', finishReason: 'incomplete' }], failure: undefined });
   });
 });
 

@@ -18,7 +18,7 @@ describe('a finish reason', () => {
     ['of Anthropic, where it refused', ['refusal'], 'content_filter'],
     ['of text-generation-inference', ['eos_token'], 'stop'],
   ])('%s counts as it was said last', (_what, reasons, expected) => {
-    expect(finishOf(decode([sse(...reasons.map((reason) => chunk({}, reason)))]))?.reason).toBe(expected);
+    expect(finishOf(decode([sse(...reasons.map((reason) => chunk({}, reason)))]))?.finishReason).toBe(expected);
   });
 });
 
@@ -86,13 +86,13 @@ describe('what is said', () => {
       ],
     };
     const decoded = decode([sse(two, chunk({}, 'stop'))]);
-    expect([textOf(decoded), finishOf(decoded)?.reason]).toEqual(['Hi', 'stop']);
+    expect([textOf(decoded), finishOf(decoded)?.finishReason]).toEqual(['Hi', 'stop']);
   });
 
   it('in a refusal is no text', () => {
     const decoded = decode([sse(chunk({ refusal: 'I can' }), chunk({ refusal: 'not.' }), chunk({}, 'stop'))]);
     expect(textOf(decoded)).toBe('');
-    expect(finishOf(decoded)).toMatchObject({ reason: 'content_filter', providerData: { openai: { refusal: 'I cannot.' } } });
+    expect(finishOf(decoded)).toMatchObject({ finishReason: 'content_filter', providerData: { openai: { refusal: 'I cannot.' } } });
   });
 
   it.each([

@@ -14,7 +14,7 @@ const HELLO = sse(chunk({ content: 'Hello' }), chunk({}, 'stop'), { choices: [],
 const HELLO_EVENTS: readonly ModelEvent[] = [
   { type: 'text-delta', text: 'Hello' },
   { type: 'usage', usage: { inputTokens: 3, outputTokens: 1 } },
-  { type: 'finish', reason: 'stop' },
+  { type: 'finish', finishReason: 'stop' },
 ];
 const KEY = 'sk-own-secret';
 const PROMPT = 'My bank account is DE89 3704 0044 0532 0130 00.';
@@ -140,7 +140,7 @@ describe('an answer', () => {
     const subject = await model(streams('data: {"choices":[{"delta":{"content":"Hel"}}]}\n\ndata: {"choi'));
     expect(await eventsOf(subject)).toEqual([
       { type: 'text-delta', text: 'Hel' },
-      { type: 'finish', reason: 'incomplete' },
+      { type: 'finish', finishReason: 'incomplete' },
     ]);
   });
 

@@ -20,7 +20,7 @@ describe('a response', () => {
     const words = Array.from({ length: 2000 }, (_, index) => `${index} `);
     expect(decode([sse(...words.map(delta), ended())], 'responses').events).toEqual([
       { type: 'text-delta', text: words.join('') },
-      { type: 'finish', reason: 'stop' },
+      { type: 'finish', finishReason: 'stop' },
     ]);
   });
 
@@ -30,18 +30,18 @@ describe('a response', () => {
 
   it('is not whole when a payload does not parse, so that its calls do not run', () => {
     const broken = 'event: response.output_text.delta\ndata: {"type":\n\n';
-    expect(decode([broken + sse(done(CALL), ended())], 'responses').events.at(-1)).toEqual({ type: 'finish', reason: 'incomplete' });
+    expect(decode([broken + sse(done(CALL), ended())], 'responses').events.at(-1)).toEqual({ type: 'finish', finishReason: 'incomplete' });
   });
 
   it('does not suffer from a broken event that says nothing of its own', () => {
     const broken = 'event: response.created\ndata: {"type":\n\n';
-    expect(decode([broken + sse(delta('Hi'), ended())], 'responses').events.at(-1)).toEqual({ type: 'finish', reason: 'stop' });
+    expect(decode([broken + sse(delta('Hi'), ended())], 'responses').events.at(-1)).toEqual({ type: 'finish', finishReason: 'stop' });
   });
 
   it('with a call that has no name fails, and a cut one loses the call', () => {
     const nameless = done({ ...CALL, name: undefined });
     expect(decode([sse(nameless, ended())], 'responses').failure?.message).toBe('The provider sent a tool call without a name.');
-    expect(decode([sse(nameless)], 'responses').events).toEqual([{ type: 'finish', reason: 'incomplete' }]);
+    expect(decode([sse(nameless)], 'responses').events).toEqual([{ type: 'finish', finishReason: 'incomplete' }]);
   });
 
   it('gives two calls with one id different ids', () => {
@@ -62,7 +62,7 @@ describe('a response', () => {
   ])('with status %s and details %j is %s, and %s with calls', (status, details, without, withCalls) => {
     const end = ended({ status, incomplete_details: details });
     const reasonOf = (...items: object[]) =>
-      decode([sse(...items, end)], 'responses').events.find((event) => event.type === 'finish')?.reason;
+      decode([sse(...items, end)], 'responses').events.find((event) => event.type === 'finish')?.finishReason;
     expect([reasonOf(), reasonOf(done(CALL))]).toEqual([without, withCalls]);
   });
 

@@ -180,7 +180,7 @@ describe('calls', () => {
   ])('%s', (_what, events, expected) => {
     const decoded = read(...events);
     expect([callsIn(decoded), decoded.failure]).toEqual([expected, undefined]);
-    expect(finishOf(decoded)?.reason).toBe('tool_calls');
+    expect(finishOf(decoded)?.finishReason).toBe('tool_calls');
   });
 
   it.each(
@@ -201,7 +201,7 @@ describe('calls', () => {
       said('Hi', { output_index: 1 }),
       completed(item, message('Hi')),
     );
-    expect([callsIn(decoded), textOf(decoded), finishOf(decoded)?.reason]).toEqual([[], 'Hi', 'stop']);
+    expect([callsIn(decoded), textOf(decoded), finishOf(decoded)?.finishReason]).toEqual([[], 'Hi', 'stop']);
   });
 });
 
@@ -285,7 +285,7 @@ describe('what is said', () => {
     ['with a delta that is null', [said('Hi'), event('output_text.delta', { output_index: 0, delta: null }), completed()], 'Hi', ''],
   ])('%s', (_what, events, text, reasoning) => {
     const decoded = read(...events);
-    expect([textOf(decoded), reasoningIn(decoded), finishOf(decoded)?.reason]).toEqual([text, reasoning, 'stop']);
+    expect([textOf(decoded), reasoningIn(decoded), finishOf(decoded)?.finishReason]).toEqual([text, reasoning, 'stop']);
   });
 
   it.each([
@@ -293,7 +293,7 @@ describe('what is said', () => {
     ['done', [done({ ...message(''), content: [{ type: 'refusal', refusal: 'No.' }] }, 0), completed()]],
   ])('in a refusal that is %s is no text', (_how, events) => {
     const decoded = read(...events);
-    expect([textOf(decoded), finishOf(decoded)?.reason]).toEqual(['', 'content_filter']);
+    expect([textOf(decoded), finishOf(decoded)?.finishReason]).toEqual(['', 'content_filter']);
     expect(finishOf(decoded)?.providerData).toMatchObject({ openai: { refusal: 'No.' } });
   });
 });
@@ -313,7 +313,7 @@ describe('the end', () => {
     ['of_tomorrow', { response: { status: 'completed' } }, 'incomplete'],
   ])('%s with %j is %s', (name, rest, reason) => {
     const decoded = read(done(call('a'), 0), event(name, rest));
-    expect([callsIn(decoded), finishOf(decoded)?.reason]).toEqual([[A], reason]);
+    expect([callsIn(decoded), finishOf(decoded)?.finishReason]).toEqual([[A], reason]);
   });
 
   it.each([
@@ -328,7 +328,7 @@ describe('the end', () => {
   });
 
   it('that never comes is none, whatever [DONE] says', () => {
-    expect(finishOf(read(done(call('a'), 0)))?.reason).toBe('incomplete');
+    expect(finishOf(read(done(call('a'), 0)))?.finishReason).toBe('incomplete');
   });
 
   it('counts what was used, once', () => {

@@ -53,8 +53,9 @@ function summaryOf(decoded: Decoded) {
     text: textOf(decoded),
     reasoning: events.map((event) => (event.type === 'reasoning-delta' ? event.text : '')).join(''),
     calls: failure === undefined ? calls.map((call) => [call.toolCallId, call.name, valueOf(call.arguments)]) : 'error',
-    executable: finish?.reason === 'stop' || finish?.reason === 'tool_calls' ? calls.filter(isObject).map((call) => call.toolCallId) : [],
-    reason: finish?.reason,
+    executable:
+      finish?.finishReason === 'stop' || finish?.finishReason === 'tool_calls' ? calls.filter(isObject).map((call) => call.toolCallId) : [],
+    reason: finish?.finishReason,
     usage: usage === undefined ? undefined : [usage.inputTokens, usage.outputTokens],
     hasFailed: failure !== undefined,
   };

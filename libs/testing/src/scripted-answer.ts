@@ -47,7 +47,7 @@ export function text(words: string, options: ScriptedAnswerOptions = {}): Script
       ...pieces(reasoning).map((piece): ModelEvent => ({ type: 'reasoning-delta', text: piece })),
       ...textDeltas(words),
       { type: 'usage', usage },
-      { type: 'finish', reason },
+      { type: 'finish', finishReason: reason },
     ],
     ending: RETURN,
   };
@@ -74,7 +74,7 @@ export function textAndCalls(words: string, ...wanted: readonly ScriptedCall[]):
       ...textDeltas(words),
       ...wanted.flatMap((one) => callEvents(one, one.id ?? nextCallId())),
       { type: 'usage', usage: SCRIPTED_USAGE },
-      { type: 'finish', reason: 'tool_calls' },
+      { type: 'finish', finishReason: 'tool_calls' },
     ],
     ending: RETURN,
   };

@@ -29,7 +29,7 @@ describe('the answers of a ScriptedModel', () => {
       { type: 'text-delta', text: '🙂c' },
       { type: 'text-delta', text: 'd' },
       { type: 'usage', usage: { inputTokens: 10, outputTokens: 5 } },
-      { type: 'finish', reason: 'stop' },
+      { type: 'finish', finishReason: 'stop' },
     ]);
   });
 
@@ -39,7 +39,7 @@ describe('the answers of a ScriptedModel', () => {
     expect(read).toEqual([
       { type: 'reasoning-delta', text: 'h' },
       { type: 'usage', usage },
-      { type: 'finish', reason: 'length' },
+      { type: 'finish', finishReason: 'length' },
     ]);
   });
 
@@ -52,7 +52,7 @@ describe('the answers of a ScriptedModel', () => {
     expect(read.slice(-3)).toEqual([
       { type: 'tool-call', toolCallId: 'c1', name: 'crm__find', arguments: '{"name":"x"}' },
       { type: 'usage', usage: { inputTokens: 10, outputTokens: 5 } },
-      { type: 'finish', reason: 'tool_calls' },
+      { type: 'finish', finishReason: 'tool_calls' },
     ]);
   });
 
@@ -70,8 +70,8 @@ describe('the answers of a ScriptedModel', () => {
 
   it('sends exactly the events it was given', async () => {
     const exact: ModelEvent[] = [
-      { type: 'finish', reason: 'stop' },
-      { type: 'finish', reason: 'stop' },
+      { type: 'finish', finishReason: 'stop' },
+      { type: 'finish', finishReason: 'stop' },
     ];
     expect(await answer(new ScriptedModel([events(exact)]))).toEqual(exact);
   });

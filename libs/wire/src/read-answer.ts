@@ -1,8 +1,11 @@
-import { ModelError, type ModelEvent } from '@toolloop/core';
+import { AnswerFold, ModelError, NO_USAGE, type ModelEvent, type ModelFinish } from '@toolloop/core';
 import { AnswerDecoder } from './answer.decoder.js';
 import { IteratedBytes, WebBytes } from './byte-source.js';
 import { ResponseBody } from './response-body.js';
 import type { WireAnswer } from './wire-answer.js';
+
+/** Characters; whoever decodes an endless answer is not to keep it all. */
+const MOST_TO_REPEAT = 4_000_000;
 
 /** A body, as whoever has it holds it. */
 export type Bytes = ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>;
@@ -43,10 +46,31 @@ async function veiled<Result>(opening: Promise<Result>, veil: AnswerSource['veil
   }
 }
 
-/** The events in the bytes of an answer that somebody else asked for. Reads no faster than it is iterated. */
-export function readBytes(answer: WireAnswer, bytes: Bytes): AsyncGenerator<ModelEvent, void, undefined> {
+/**
+ * The events in the bytes of an answer that somebody else asked for; the last, `finish`, says once more what the answer was: text, reasoning, calls and usage.
+ * Reads no faster than it is iterated. Of more than 4 M characters text and reasoning are left out of `finish`, and are in the deltas alone.
+ */
+export async function* readBytes(answer: WireAnswer, bytes: Bytes): AsyncGenerator<ModelEvent, void, undefined> {
   const source = 'getReader' in bytes ? new WebBytes(bytes) : new IteratedBytes(bytes);
-  return readAnswer(answer, { open: () => Promise.resolve(new ResponseBody(source)), veil: (error) => error });
+  const fold = new AnswerFold();
+  for await (const event of readAnswer(answer, { open: () => Promise.resolve(new ResponseBody(source)), veil: (error) => error })) {
+    if (!isDelta(event) || fold.size <= MOST_TO_REPEAT) fold.take(event);
+    yield event.type === 'finish' ? { ...event, ...repeated(fold), ...said(answer) } : event;
+  }
+}
+
+function isDelta({ type }: ModelEvent): boolean {
+  return type === 'text-delta' || type === 'reasoning-delta';
+}
+
+function repeated(fold: AnswerFold): Pick<ModelFinish, 'text' | 'reasoning' | 'toolCalls' | 'usage'> {
+  const { text, reasoning, toolCalls, usage } = fold.answer;
+  const words = fold.size <= MOST_TO_REPEAT && { text, reasoning };
+  return { ...words, toolCalls, ...(usage !== NO_USAGE && { usage }) };
+}
+
+function said({ providerReason }: WireAnswer): Pick<ModelFinish, 'providerReason'> {
+  return providerReason === undefined ? {} : { providerReason };
 }
 
 /** Behind an abort nothing is handed out, though it was read before. */

@@ -21,6 +21,11 @@ export abstract class WireAnswer {
     return this.error;
   }
 
+  /** The provider's own word for how the answer ended, such as `end_turn`. */
+  get providerReason(): string | undefined {
+    return undefined;
+  }
+
   /** Whether the answer has said that it is over. */
   abstract get hasEnded(): boolean;
 

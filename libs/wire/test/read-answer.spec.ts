@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ModelEvent } from '@toolloop/core';
+import { ModelError, type ModelEvent, type ModelFinishReason } from '@toolloop/core';
+import { readBytes, WireAnswer, type WireObject } from '@toolloop/wire';
 import { fencesOf, importFence } from '../../../test/docs/fences.js';
 
 describe('the README', () => {
@@ -9,7 +10,77 @@ describe('the README', () => {
     for await (const event of events as AsyncIterable<ModelEvent>) seen.push(event);
     expect(seen).toEqual([
       { type: 'text-delta', text: 'Hi' },
-      { type: 'finish', reason: 'stop' },
+      { type: 'finish', finishReason: 'stop', text: 'Hi', reasoning: '', toolCalls: [] },
     ]);
   });
 });
+
+describe('the last event of an answer that somebody else asked for', () => {
+  const SAID = { calls: ['get_order', '{"id":7}'], reason: 'tool_calls' } as const;
+
+  it('says once more what was in it, with the provider’s own word for how it ended', async () => {
+    const events = await eventsIn(new SaidAnswer(SAID), ['think', 'Hi', ' there']);
+    expect(events.at(-1)).toEqual({
+      type: 'finish',
+      finishReason: 'tool_calls',
+      providerReason: 'tool_use',
+      text: 'Hi there',
+      reasoning: 'think',
+      toolCalls: [{ toolCallId: 'c1', name: 'get_order', arguments: '{"id":7}' }],
+      usage: { inputTokens: 3, outputTokens: 4 },
+    });
+    expect(events.filter(({ type }) => type === 'finish')).toHaveLength(1);
+  });
+
+  it('leaves out words without end, which are in the deltas alone', async () => {
+    const events = await eventsIn(new SaidAnswer(SAID), ['think', 'x'.repeat(4_000_001)]);
+    expect(events.at(-1)).not.toHaveProperty('text');
+    expect(events.at(-1)).not.toHaveProperty('reasoning');
+    expect(events.at(-1)).toMatchObject({ toolCalls: [{ toolCallId: 'c1' }] });
+  });
+});
+
+/** Each payload is a word; the first is thought, the others are said. */
+class SaidAnswer extends WireAnswer {
+  override readonly kind = 'list of words';
+  override readonly whereToLook = 'Nowhere.';
+  override readonly hasEnded = false;
+  private count = 0;
+
+  constructor(private readonly end: { readonly calls: readonly [string, string]; readonly reason: ModelFinishReason }) {
+    super();
+  }
+
+  override get providerReason(): string {
+    return 'tool_use';
+  }
+
+  override toFailure(payload: string): ModelError {
+    return new ModelError(payload, { retryable: false });
+  }
+
+  override takeChunk({ word }: WireObject): void {
+    this.batch.append(this.count === 0 ? 'reasoning-delta' : 'text-delta', String(word));
+    this.count += 1;
+  }
+
+  override recognises(): boolean {
+    return false;
+  }
+
+  override takeWhole(): void {}
+
+  override finish(): void {
+    const [name, text] = this.end.calls;
+    this.batch.push({ type: 'tool-call', toolCallId: 'c1', name, arguments: text });
+    this.batch.push({ type: 'usage', usage: { inputTokens: 3, outputTokens: 4 } });
+    this.batch.push({ type: 'finish', finishReason: this.end.reason });
+  }
+}
+
+async function eventsIn(answer: WireAnswer, words: readonly string[]): Promise<ModelEvent[]> {
+  const events: ModelEvent[] = [];
+  const body = new Response(words.map((word) => `data: ${JSON.stringify({ word })}\n\n`).join('')).body;
+  for await (const event of readBytes(answer, body ?? new ReadableStream())) events.push(event);
+  return events;
+}

@@ -1,3 +1,4 @@
+import { Logger } from '@nestjs/common';
 import {
   AuditError,
   type AuditEvent,
@@ -7,7 +8,7 @@ import {
   type SignedAuditHead,
 } from '../protocol/audit.js';
 import { ConfigurationError } from '../protocol/errors.js';
-import { genesisOf, sealed, signedHead } from './audit-chain.js';
+import { genesisOf, isAuthentic, sealed, signedHead } from './audit-chain.js';
 import { toAuditLine } from './audit-lines.js';
 import { AuditKeyring } from './audit.keyring.js';
 import { auditFindings, type AuditOptions } from './audit.options.js';
@@ -36,12 +37,17 @@ export interface AuditDraft {
 const LONGEST_APPEND_MS = 10_000;
 const MOST_OF_A_NAME = 64;
 const PAGE = 500;
+const NOT_OURS =
+  'was not signed with a key that is configured here, or was changed since: the chain cannot be checked beyond it. Configure the key it was signed with, beside the new one where the key was changed.';
+const logger = new Logger('Audit');
 
 /** Records what was decided and done, in a chain per tenant. The caller awaits it before it goes on. */
 export class AuditTrail {
   private readonly keyring: AuditKeyring;
   private readonly keepsArguments: boolean;
   private readonly turns = new TenantTurns();
+  /** Tenants whose chain was looked at. */
+  private readonly known = new Set<string>();
 
   /** Throws `ConfigurationError` for options that are wrong. */
   constructor(
@@ -64,7 +70,7 @@ export class AuditTrail {
     try {
       const content = this.contentOf(draft);
       const build = (head = genesisOf(tenant)) => sealed(content, at, head, this.keyring);
-      await this.turns.take(tenant, () => inTime(this.store.append(tenant, build)));
+      await this.turns.take(tenant, () => inTime(this.lookBack(tenant).then(() => this.store.append(tenant, build))));
     } catch (cause) {
       const { kind } = draft.event;
       throw new AuditError(`The audit could not keep an entry (${kind}, run ${draft.subject.runId}).`, { cause });
@@ -84,6 +90,15 @@ export class AuditTrail {
       if (entries.length === 0) return;
       from += entries.length;
     }
+  }
+
+  /** Says once for each tenant that the chain so far was signed with another key: nobody could check it whole, and that should not be found out in need. */
+  private async lookBack(tenant: string): Promise<void> {
+    if (this.known.has(tenant)) return;
+    const head = await this.store.head(tenant);
+    const [last] = head ? await this.store.read(tenant, { from: head.sequence, limit: 1 }) : [];
+    this.known.add(tenant);
+    if (last && !isAuthentic(last, this.keyring)) logger.warn(`The last entry of the audit of tenant "${tenant}" ${NOT_OURS}`);
   }
 
   private contentOf({ tenant, subject, event, arguments: args, result }: AuditDraft): object {

@@ -72,7 +72,7 @@ export class AnswerAssembler {
         this.usage = event.usage;
         return undefined;
       case 'finish':
-        this.finishReason = event.reason;
+        this.finishReason = event.finishReason;
         this.providerData = event.providerData;
         return undefined;
     }

@@ -39,7 +39,7 @@ export class Attempt {
         continue;
       }
       if (!this.shown) {
-        if (event.type === 'finish' && event.reason === 'incomplete') throw brokenOff(this.model);
+        if (event.type === 'finish' && event.finishReason === 'incomplete') throw brokenOff(this.model);
         this.shown = true;
         if (this.before !== NO_USAGE) yield { type: 'usage', usage: this.spent };
         yield* held.splice(0);

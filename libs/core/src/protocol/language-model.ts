@@ -1,6 +1,6 @@
 import type { JSONSchema7 } from 'json-schema';
 import type { Citation } from './citation.js';
-import type { Message } from './message.js';
+import type { Message, ToolCall } from './message.js';
 import type { ToolSpec } from './tool.js';
 import type { Usage } from './usage.js';
 
@@ -66,7 +66,20 @@ export type ModelEvent =
   /** Who answers, where that is not who was asked, such as behind `fallback`. Comes before anything else that is shown. */
   | { readonly type: 'model'; readonly provider: string; readonly modelId: string }
   | { readonly type: 'usage'; readonly usage: Usage }
-  | { readonly type: 'finish'; readonly reason: ModelFinishReason; readonly providerData?: Readonly<Record<string, unknown>> };
+  | ModelFinish;
+
+/** The last event of an answer. A model says how it ended; whoever decodes an answer for others also says once more what was in it. */
+export interface ModelFinish {
+  readonly type: 'finish';
+  readonly finishReason: ModelFinishReason;
+  /** The provider's own word for it, such as `end_turn`. */
+  readonly providerReason?: string;
+  readonly providerData?: Readonly<Record<string, unknown>>;
+  readonly text?: string;
+  readonly reasoning?: string;
+  readonly toolCalls?: readonly ToolCall[];
+  readonly usage?: Usage;
+}
 
 /** What a model can do. What is left out is taken for granted: most models can, and providers say it of none. */
 export interface ModelCapabilities {

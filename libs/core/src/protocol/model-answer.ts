@@ -1,5 +1,5 @@
 import type { Citation } from './citation.js';
-import type { ModelEvent, ModelFinishReason } from './language-model.js';
+import type { ModelEvent, ModelFinish, ModelFinishReason } from './language-model.js';
 import type { AssistantMessage, ToolCall } from './message.js';
 import { NO_USAGE, type Usage } from './usage.js';
 
@@ -13,30 +13,60 @@ export interface ModelAnswer {
   readonly citations?: readonly Citation[];
   /** `incomplete` when the events ended without saying why. */
   readonly finishReason: ModelFinishReason;
+  /** The provider's own word for it, where the events tell. */
+  readonly providerReason?: string;
   /** {@link NO_USAGE} when the provider counted nothing. */
   readonly usage: Usage;
   readonly providerData?: AssistantMessage['providerData'];
 }
 
-/**
- * Reads an answer to its end, for whoever wants it whole instead of as it comes. Calls are taken from `tool-call` events, never from deltas. Throws
- * what the events throw.
- */
-export async function assemble(events: AsyncIterable<ModelEvent>): Promise<ModelAnswer> {
-  let [text, reasoning] = ['', ''];
-  let usage = NO_USAGE;
-  let end: Omit<Extract<ModelEvent, { readonly type: 'finish' }>, 'type'> = { reason: 'incomplete' };
-  const toolCalls: ToolCall[] = [];
-  const citations: Citation[] = [];
-  for await (const event of events) {
-    if (event.type === 'text-delta') text += event.text;
-    else if (event.type === 'reasoning-delta') reasoning += event.text;
-    else if (event.type === 'tool-call') toolCalls.push({ toolCallId: event.toolCallId, name: event.name, arguments: event.arguments });
-    else if (event.type === 'citation') citations.push(event.citation);
-    else if (event.type === 'usage') ({ usage } = event);
-    else if (event.type === 'finish') end = event;
+/** Puts an answer together, event by event. Calls are taken from `tool-call` events, never from deltas. */
+export class AnswerFold {
+  private text = '';
+  private reasoning = '';
+  private usage = NO_USAGE;
+  private end: Pick<ModelFinish, 'finishReason' | 'providerReason' | 'providerData'> = { finishReason: 'incomplete' };
+  private readonly toolCalls: ToolCall[] = [];
+  private readonly citations: Citation[] = [];
+
+  /** How many characters there are by now, reasoning included. */
+  get size(): number {
+    return this.text.length + this.reasoning.length;
   }
-  const { reason: finishReason, providerData } = end;
-  const cited = citations.length > 0 && { citations };
-  return { text, reasoning, toolCalls, ...cited, finishReason, usage, ...(providerData !== undefined && { providerData }) };
+
+  take(event: ModelEvent): void {
+    if (event.type === 'text-delta') this.text += event.text;
+    else if (event.type === 'reasoning-delta') this.reasoning += event.text;
+    else if (event.type === 'tool-call') this.takeCall(event);
+    else if (event.type === 'citation') this.citations.push(event.citation);
+    else if (event.type === 'usage') this.usage = event.usage;
+    else if (event.type === 'finish') this.end = event;
+  }
+
+  /** What the answer is, as far as it has come. */
+  get answer(): ModelAnswer {
+    const { text, reasoning, toolCalls, citations, usage } = this;
+    const { finishReason, providerReason, providerData } = this.end;
+    return {
+      text,
+      reasoning,
+      toolCalls: [...toolCalls],
+      ...(citations.length > 0 && { citations: [...citations] }),
+      finishReason,
+      ...(providerReason !== undefined && { providerReason }),
+      usage,
+      ...(providerData !== undefined && { providerData }),
+    };
+  }
+
+  private takeCall({ toolCallId, name, arguments: text }: Extract<ModelEvent, { readonly type: 'tool-call' }>): void {
+    this.toolCalls.push({ toolCallId, name, arguments: text });
+  }
+}
+
+/** Reads an answer to its end, for whoever wants it whole instead of as it comes. Throws what the events throw. */
+export async function assemble(events: AsyncIterable<ModelEvent>): Promise<ModelAnswer> {
+  const fold = new AnswerFold();
+  for await (const event of events) fold.take(event);
+  return fold.answer;
 }

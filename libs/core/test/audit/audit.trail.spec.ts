@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { inspect } from 'node:util';
 import { describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
 import {
   AuditError,
   AuditStore,
@@ -198,6 +199,7 @@ describe('recording', () => {
       const made = chain({}, store);
       store.answer = () => new Promise(() => {});
       const stuck = made.trail.record(draft('acme')).catch((error: unknown) => error);
+      await jest.advanceTimersByTimeAsync(1); // the store has it
       store.answer = undefined;
       const waiting = made.trail.record(draft('acme'));
       await made.trail.record(draft('globex'));
@@ -240,6 +242,35 @@ describe('a head', () => {
 describe('the key', () => {
   const newer = { id: '2', secret: Buffer.alloc(32, 7) };
   const both: AuditKeys = [newer, { id: '1', secret: KEY }];
+
+  it.each([
+    ['another', 'another key of more than thirty-two bytes', 1],
+    ['the same', KEY, 0],
+    [
+      'a new one beside the old',
+      [
+        { id: '2', secret: 'another key of more than thirty-two bytes' },
+        { id: '1', secret: KEY },
+      ],
+      0,
+    ],
+  ] satisfies [string, AuditKeys, number][])(
+    'that goes on with %s key says so once where nobody could check the chain',
+    async (_which, key, times) => {
+      const { store } = await grown('acme', 2);
+      const warned = jest.spyOn(Logger.prototype, 'warn').mockReturnValue();
+      try {
+        const { trail } = chain({ key }, store);
+        await trail.record(draft('acme'));
+        await trail.record(draft('acme'));
+        await trail.record(draft('globex'));
+        expect(warned.mock.calls.filter(([text]) => String(text).includes('tenant "acme" was not signed'))).toHaveLength(times);
+        expect(warned).toHaveBeenCalledTimes(times);
+      } finally {
+        warned.mockRestore();
+      }
+    },
+  );
 
   it('can be rotated: what either signed verifies with both', async () => {
     const made = await grown('acme', 2);

@@ -241,7 +241,7 @@ describe('budgets', () => {
     const costly = events([
       { type: 'tool-call', toolCallId: 'x', name: 'inbox__read', arguments: '{}' },
       { type: 'usage', usage },
-      { type: 'finish', reason: 'tool_calls' },
+      { type: 'finish', finishReason: 'tool_calls' },
     ]);
     const shop = await desk([costly, text('Done.')], { version: 'v1', allow: ['*'], flow: 'off', runBudgets: [{ usd: 0 }] });
     await shop.run();

@@ -100,7 +100,7 @@ describe('invariant 5: a model that says nothing', () => {
   });
 
   it('and says that it calls tools, and calls none, is asked once more too', async () => {
-    const silent: ModelEvent[] = [{ type: 'finish', reason: 'tool_calls' }];
+    const silent: ModelEvent[] = [{ type: 'finish', finishReason: 'tool_calls' }];
     const { result } = await playScript([events(silent), text('Done.')]);
     expect(result.finishReason).toBe('stop');
   });
@@ -141,7 +141,7 @@ describe('invariant 5: a model that is cut off', () => {
         { type: 'text-delta', text: 'I will read.' },
         whole,
         { type: 'usage', usage: SCRIPTED_USAGE },
-        { type: 'finish', reason, providerData: { openai: { extraContent: { c1: 'signature' } } } },
+        { type: 'finish', finishReason: reason, providerData: { openai: { extraContent: { c1: 'signature' } } } },
       ];
       const { result } = await playScript([events(answer)]);
       expect(result).toMatchObject({ finishReason: reason, text: 'I will read.', toolCalls: [] });
@@ -188,7 +188,7 @@ async function playOdd(answer: () => unknown): Promise<PlayedRun> {
 function answering(extra: object): unknown {
   const rest: ModelEvent[] = [
     { type: 'text-delta', text: 'Done.' },
-    { type: 'finish', reason: 'stop' },
+    { type: 'finish', finishReason: 'stop' },
   ];
   const next = () => {
     const value = rest.shift();
@@ -228,7 +228,7 @@ describe('invariant 5: a model that keeps no contract', () => {
       'calls a tool without arguments and name',
       async function* () {
         yield await Promise.resolve({ type: 'tool-call', toolCallId: 'c1' });
-        yield { type: 'finish', reason: 'tool_calls' };
+        yield { type: 'finish', finishReason: 'tool_calls' };
       },
     ],
   ])('and %s makes a run end with error', async (_, answer) => {

@@ -109,7 +109,7 @@ describe('invariant 6: the id of a call', () => {
   });
 });
 
-const finish: ModelEvent = { type: 'finish', reason: 'tool_calls' };
+const finish: ModelEvent = { type: 'finish', finishReason: 'tool_calls' };
 const delta = (toolCallId: string, argumentsDelta: string): ModelEvent => ({
   type: 'tool-call-delta',
   toolCallId,

@@ -120,7 +120,7 @@ describe('length and content_filter', () => {
     const cutOff = events([
       { type: 'text-delta', text: 'I will' },
       { type: 'tool-call', toolCallId: 'c1', name: 'probe__write', arguments: '{"key":"a"}' },
-      { type: 'finish', reason: 'length' },
+      { type: 'finish', finishReason: 'length' },
     ]);
     const { result } = await playScript([cutOff], { context: { act: boom } });
     expect(result).toMatchObject({ finishReason: 'length', toolCalls: [], text: 'I will' });

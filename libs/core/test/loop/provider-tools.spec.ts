@@ -11,7 +11,7 @@ const SEARCHED: readonly ModelEvent[] = [
   { type: 'provider-tool', id: 'ws_1', name: 'web_search', status: 'succeeded' },
   { type: 'text-delta', text: 'Tea.' },
   { type: 'citation', citation: CITATION },
-  { type: 'finish', reason: 'stop', providerData: PROVIDER_DATA },
+  { type: 'finish', finishReason: 'stop', providerData: PROVIDER_DATA },
 ];
 
 describe('a tool that the provider runs itself', () => {
@@ -38,7 +38,7 @@ describe('a tool that the provider runs itself', () => {
     const step: ModelEvent[] = [
       ...SEARCHED.slice(0, 2),
       { type: 'tool-call', toolCallId: 'c1', name: 'probe__read', arguments: '{}' },
-      { type: 'finish', reason: 'tool_calls', providerData: PROVIDER_DATA },
+      { type: 'finish', finishReason: 'tool_calls', providerData: PROVIDER_DATA },
     ];
     const model = new ScriptedModel([events(step), text('Done.')]);
     await play(await openShop(model), ask());
@@ -59,7 +59,7 @@ describe('a citation', () => {
     'has no address but one of the web, whatever model says it: %j',
     async (url) => {
       const said = [{ url, title: 'Tea' }, { url }].map((citation): ModelEvent => ({ type: 'citation', citation: citation as Citation }));
-      const model = new ScriptedModel([events([{ type: 'text-delta', text: 'Tea.' }, ...said, { type: 'finish', reason: 'stop' }])]);
+      const model = new ScriptedModel([events([{ type: 'text-delta', text: 'Tea.' }, ...said, { type: 'finish', finishReason: 'stop' }])]);
       const { events: seen, result } = await play(await openShop(model), ask());
       expect(result.citations).toEqual([{ title: 'Tea' }]);
       expect(seen.filter(({ type }) => type === 'citation')).toMatchObject([{ citation: { title: 'Tea' } }]);

@@ -32,7 +32,7 @@ function costing(tokens: number, key: string, costUsd?: number): ScriptedAnswer 
   return events([
     { type: 'tool-call', toolCallId: key, name: 'probe__read', arguments: JSON.stringify({ key }) },
     { type: 'usage', usage: { inputTokens: tokens - 1, outputTokens: 1, ...(costUsd !== undefined && { costUsd }) } },
-    { type: 'finish', reason: 'tool_calls' },
+    { type: 'finish', finishReason: 'tool_calls' },
   ]);
 }
 

@@ -201,7 +201,7 @@ it('a model that is no ScriptedModel is just as good', async () => {
     readonly modelId = 'echo';
     async *stream() {
       yield await Promise.resolve({ type: 'text-delta' as const, text: 'echo' });
-      yield { type: 'finish' as const, reason: 'stop' as const };
+      yield { type: 'finish' as const, finishReason: 'stop' as const };
     }
   }
   expect(await resultOf((await openShop(new Echo())).open(ask()))).toMatchObject({ text: 'echo', finishReason: 'stop' });

@@ -109,7 +109,7 @@ class SlowModel extends LanguageModel {
       yield { type: 'text-delta', text: `${instructions} ` };
       await pause();
       yield { type: 'text-delta', text: `after ${messages.length}` };
-      yield { type: 'finish', reason: 'stop' };
+      yield { type: 'finish', finishReason: 'stop' };
       return;
     }
     for (const [index, name] of names.entries()) {
@@ -117,7 +117,7 @@ class SlowModel extends LanguageModel {
       await pause();
     }
     yield { type: 'usage', usage: { inputTokens: 1, outputTokens: 1 } };
-    yield { type: 'finish', reason: 'tool_calls' };
+    yield { type: 'finish', finishReason: 'tool_calls' };
   }
 }
 

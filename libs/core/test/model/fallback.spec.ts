@@ -42,7 +42,7 @@ describe('fallback', () => {
     ['has no such model', fails(new ModelError('No such model.', { status: 404 }))],
     ['refuses the key', fails(new ModelError('No.', { status: 401 }))],
     ['breaks off before its first word', cut()],
-    ['ends incomplete before its first word', events([{ type: 'finish', reason: 'incomplete' }])],
+    ['ends incomplete before its first word', events([{ type: 'finish', finishReason: 'incomplete' }])],
   ])('asks the next where one %s', async (_why, turn) => {
     const [first, second] = [scripted('first', turn), scripted('second', text('Hello.'))];
     const heard = await hear(fallback([first, second]));

@@ -62,7 +62,7 @@ describe('prices', () => {
   it('change no other event', async () => {
     const exact: ModelEvent[] = [
       { type: 'text-delta', text: 'Hi' },
-      { type: 'finish', reason: 'stop' },
+      { type: 'finish', finishReason: 'stop' },
     ];
     expect((await hear(priced(new ScriptedModel([events(exact)]), PRICES))).events).toEqual(exact);
   });

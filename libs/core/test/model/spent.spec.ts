@@ -19,7 +19,7 @@ class CostlyModel extends LanguageModel {
     yield { type: 'usage', usage: { inputTokens: 1_000, outputTokens: 0 } };
     if (this.asked <= this.failures) throw await Promise.resolve(new ModelError('Busy.', { retryable: true }));
     yield { type: 'text-delta', text: 'Hello.' };
-    yield { type: 'finish', reason: 'stop' };
+    yield { type: 'finish', finishReason: 'stop' };
   }
 }
 

@@ -16,7 +16,7 @@ function reads(key: string, usage?: Usage): ScriptedTurn {
   return events([
     { type: 'tool-call', toolCallId: key, name: 'probe__read', arguments: JSON.stringify({ key }) },
     ...(usage ? [{ type: 'usage', usage } as const] : []),
-    { type: 'finish', reason: 'tool_calls' },
+    { type: 'finish', finishReason: 'tool_calls' },
   ]);
 }
 

@@ -16,7 +16,7 @@ const EVENTS: readonly ModelEvent[] = [
   { type: 'tool-call', toolCallId: 'a', name: 'get_order', arguments: '{"id":7}' },
   { type: 'usage', usage: { inputTokens: 1, outputTokens: 1 } },
   { type: 'usage', usage: { inputTokens: 3, outputTokens: 4 } },
-  { type: 'finish', reason: 'tool_calls', providerData: { openai: { model: 'own-1' } } },
+  { type: 'finish', finishReason: 'tool_calls', providerData: { openai: { model: 'own-1' } } },
 ];
 
 describe('an assembled answer', () => {

@@ -91,7 +91,7 @@ interface TextAnswer {
 function take(event: ModelEvent, answer: TextAnswer): void {
   if (event.type === 'text-delta') answer.text += event.text;
   if (event.type === 'usage') answer.usage = event.usage;
-  if (event.type === 'finish') answer.finishReason = event.reason;
+  if (event.type === 'finish') answer.finishReason = event.finishReason;
 }
 
 /** The very same cut where nothing changed, and with it the very same messages. */
