@@ -1,9 +1,6 @@
-import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
+import { farewell } from '@toolloop/core';
 import { ReplaySubject, type Observable } from 'rxjs';
-
-/** In which the ends of streams get out, before the connections are closed. */
-const FAREWELL_MS = 100;
 
 /** Tells those who only watch that the desk closes: they come back to another process, and miss nothing. */
 @Injectable()
@@ -15,6 +12,6 @@ export class Closing implements OnModuleDestroy {
     const isWatched = this.told.observed;
     this.told.next();
     this.told.complete();
-    if (isWatched) await wait(FAREWELL_MS);
+    if (isWatched) await farewell();
   }
 }

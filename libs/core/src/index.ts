@@ -128,6 +128,7 @@ export type { RunEntry, RunJournal } from './protocol/run-journal.js';
 export { ActorDirectory } from './protocol/actor-directory.js';
 export { ActorIdentity } from './policy/actor.identity.js';
 export { DurableRuns, type NamedProfile } from './protocol/durable-runs.js';
+export { farewell } from './loop/open.runs.js';
 export { RunOpener, type KeptRun } from './loop/run.opener.js';
 export { ToolLoopStores } from './protocol/stores.js';
 export { SuspendedRunStore } from './protocol/suspended-run.js';

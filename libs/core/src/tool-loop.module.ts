@@ -61,6 +61,7 @@ import { MemoryQuotaStore } from './loop/memory.quota.store.js';
 import { MemorySuspendedRunStore } from './loop/memory.suspended.run.store.js';
 import { ModelStep } from './loop/model.step.js';
 import { RunOpener } from './loop/run.opener.js';
+import { OpenRuns } from './loop/open.runs.js';
 import { RunServices } from './loop/run.services.js';
 import { RunPreparation } from './loop/run.preparation.js';
 import { StepPreparation } from './loop/step.preparation.js';
@@ -152,6 +153,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   ToolLoop,
   ConversationService,
   SuspendedRuns,
+  OpenRuns,
   RunServices,
   RunPreparation,
   SubRunTools,

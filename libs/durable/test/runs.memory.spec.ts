@@ -5,6 +5,7 @@ import type { Kept } from './fixtures/desk.process.js';
 import { repeatedCallsSuite } from './repeated-calls-suite.js';
 import { repeatedRunsSuite } from './repeated-runs-suite.js';
 import { runsSuite } from './runs-suite.js';
+import { unreadableRunsSuite } from './unreadable-runs-suite.js';
 
 const runs = new MemoryRunStore();
 
@@ -18,3 +19,4 @@ const kept: Kept = { runs, stores: new SharedStores(), close: () => Promise.reso
 runsSuite('in memory', () => Promise.resolve(kept), describe, { transactions: false });
 repeatedCallsSuite('in memory', () => Promise.resolve(kept), describe);
 repeatedRunsSuite('in memory', () => Promise.resolve(kept), describe);
+unreadableRunsSuite('in memory', () => Promise.resolve(kept), describe);

@@ -5,6 +5,7 @@ import type { Kept } from './fixtures/desk.process.js';
 import { repeatedCallsSuite } from './repeated-calls-suite.js';
 import { repeatedRunsSuite } from './repeated-runs-suite.js';
 import { runsSuite } from './runs-suite.js';
+import { unreadableRunsSuite } from './unreadable-runs-suite.js';
 
 let database: Database;
 let jobs: JobQueue;
@@ -25,3 +26,4 @@ afterAll(async () => {
 runsSuite('on PGlite', () => Promise.resolve(kept), describe);
 repeatedCallsSuite('on PGlite', () => Promise.resolve(kept), describe);
 repeatedRunsSuite('on PGlite', () => Promise.resolve(kept), describe);
+unreadableRunsSuite('on PGlite', () => Promise.resolve(kept), describe);

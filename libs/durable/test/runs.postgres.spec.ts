@@ -5,6 +5,7 @@ import type { Kept } from './fixtures/desk.process.js';
 import { repeatedCallsSuite } from './repeated-calls-suite.js';
 import { repeatedRunsSuite } from './repeated-runs-suite.js';
 import { runsSuite } from './runs-suite.js';
+import { unreadableRunsSuite } from './unreadable-runs-suite.js';
 
 let server: Awaited<ReturnType<typeof createServerDatabase>>;
 
@@ -30,3 +31,4 @@ if (hasServer) {
 runsSuite('on PostgreSQL', open, describePostgres);
 repeatedCallsSuite('on PostgreSQL', open, describePostgres);
 repeatedRunsSuite('on PostgreSQL', open, describePostgres);
+unreadableRunsSuite('on PostgreSQL', open, describePostgres);

@@ -4,9 +4,10 @@ import type { SubRunRecord } from '../protocol/sub-run.js';
 import { NO_USAGE, addUsage, usageSince } from '../protocol/usage.js';
 import { toJsonObject } from '../schema/from-value.js';
 import type { SavedCounts } from './call.counter.js';
-import { fromSavedJson, type SavedOutcome, type SavedRun } from './from-suspended-run.js';
+import { assertVersion, fromSavedJson, unreadable, type SavedOutcome, type SavedRun } from './from-suspended-run.js';
 import type { SavedInputs } from './run.inputs.js';
 import { fromSubRunEntry, type SubRunEntry } from './from-sub-run-entry.js';
+import { wrongInCall, wrongInInput, wrongInPart, wrongInSubRunEntry } from './saved-shapes.js';
 
 /** What of a saved run an entry holds: parts that did not change are left out, lists have what was added, and counts what was counted. */
 type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state' | 'counts'>;
@@ -30,9 +31,12 @@ interface InnerRun {
   counted: number;
 }
 
-/** Puts a durable run together from what was written down, in the order in which it was. Undefined where it had not begun. */
-export function fromRunEntries(entries: readonly RunEntry[]): SavedRun | undefined {
-  const reading = new RunReading();
+/**
+ * Puts a durable run together from what was written down, in the order in which it was. Undefined where it had not begun. Throws `InvalidRequestError`
+ * (`unreadable_run`) for entries of another version, and for those that are not what we write.
+ */
+export function fromRunEntries(runId: string, entries: readonly RunEntry[]): SavedRun | undefined {
+  const reading = new RunReading(runId);
   for (const entry of entries) reading.take(entry);
   return reading.saved();
 }
@@ -44,18 +48,27 @@ class RunReading {
   /** By their numbers. */
   private readonly inputs = new Map<number, string>();
 
-  take(entry: RunEntry): void {
+  constructor(private readonly runId: string) {}
+
+  take({ key, value: { version, ...value } }: RunEntry): void {
+    if (!this.run || key === 'begin') assertVersion(version, this.runId);
+    const entry = { key, value };
+    const wrong = wrongIn(entry);
+    if (wrong !== undefined) throw unreadable(this.runId, `in its entry ${JSON.stringify(key)}, ${wrong} is not what it must be`);
     const within = fromSubRunEntry(entry);
     if (within) this.takeInner(within);
-    else if (entry.key.startsWith('input:')) this.inputs.set(Number(entry.key.slice('input:'.length)), entry.value['content'] as string);
-    else if (entry.key.startsWith('tool:')) this.takeOutcome(entry.value as unknown as SavedCall);
-    else if (!entry.key.startsWith('end:')) this.takeState(entry.value as unknown as SavedPart); // nothing goes on from there
+    else if (key.startsWith('input:')) this.inputs.set(Number(key.slice('input:'.length)), value['content'] as string);
+    else if (key.startsWith('tool:')) this.takeOutcome(value as unknown as SavedCall);
+    else if (!key.startsWith('end:')) this.takeState(value as unknown as SavedPart); // nothing goes on from there
     this.shared = sharedOn(this.shared, entry);
   }
 
   saved(): SavedRun | undefined {
     if (!this.run) return undefined;
-    const run = fromSavedJson({ ...this.run, ...this.shared, inputs: this.given(this.run.inputs?.taken ?? 0) } as unknown as JsonObject);
+    const run = fromSavedJson(
+      { ...this.run, ...this.shared, inputs: this.given(this.run.inputs?.taken ?? 0) } as unknown as JsonObject,
+      this.runId,
+    );
     const gone = [...this.inner.values()].filter(({ entries, counted }) => entries.length > counted);
     return gone.reduce(withInner, run);
   }
@@ -86,6 +99,14 @@ class RunReading {
   }
 }
 
+/** Where an entry is not what we write. */
+function wrongIn({ key, value }: RunEntry): string | undefined {
+  const [kind] = key.split(':');
+  if (kind === 'sub') return wrongInSubRunEntry(value);
+  if (kind === 'input') return wrongInInput(value);
+  return kind === 'tool' ? wrongInCall(value) : wrongInPart(value);
+}
+
 function joined(before: SavedPart | undefined, { pending, ...part }: SavedPart): SavedPart {
   const { pending: _earlier, ...whole } = { ...before, ...part };
   const messages = [...(before?.state.messages ?? []), ...part.state.messages];
@@ -112,9 +133,9 @@ function sharedOn(before: SharedParts, entry: RunEntry): SharedParts {
 /** What a sub-run used, the run around it has used; one that did not end goes on where it was. */
 function withInner(run: SavedRun, { runId, toolCallId, args, entries, counted }: InnerRun): SavedRun {
   const { pending, state, counts } = run;
-  const now = fromRunEntries(entries);
+  const now = fromRunEntries(runId, entries);
   if (!now || !pending) return run;
-  const before = fromRunEntries(entries.slice(0, counted));
+  const before = fromRunEntries(runId, entries.slice(0, counted));
   const done = pending.outcomes.find(({ record, isPending }) => record.toolCallId === toolCallId && !isPending);
   const usedBefore = usedBy(before);
   const used = usedBy(now, done?.record.subRun?.runId === runId ? done.record.subRun : undefined);

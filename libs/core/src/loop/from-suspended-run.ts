@@ -14,6 +14,7 @@ import type { LoopState } from './loop.state.js';
 import type { SavedInputs } from './run.inputs.js';
 import type { PendingStep } from './pending.step.js';
 import type { AssumedRoles } from './run.roles.js';
+import { wrongInRun } from './saved-shapes.js';
 
 /** What of a run's state is JSON. The tools are not: they are made anew, or kept beside it. */
 export type SavedState = Pick<LoopState, 'step' | 'messages' | 'cut' | 'usage' | 'records' | 'text' | 'corrections' | 'emptyAnswers'>;
@@ -54,15 +55,33 @@ export interface SavedRun {
   readonly roles?: AssumedRoles;
 }
 
-/** Reads what we wrote. Throws `InvalidRequestError` for a run of another version. */
+/** Of the form in which runs are kept: those that wait in a store, and the entries of durable ones. Raise it with every change of either. */
+export const SAVED_RUN_VERSION: SuspendedRun['version'] = 1;
+
+/** Reads what we wrote. Throws `InvalidRequestError` (`unreadable_run`) for a run of another version, and for what is no run. */
 export function fromSuspendedRun({ version, runId, content }: Pick<SuspendedRun, 'version' | 'runId' | 'content'>): SavedRun {
-  if (version !== 1)
-    throw new InvalidRequestError('unknown_run', `The run ${runId} was suspended by another version of Toolloop and cannot go on.`);
-  return fromSavedJson(content);
+  assertVersion(version, runId);
+  return fromSavedJson(content, runId);
 }
 
-/** Reads the JSON of a saved run. */
-export function fromSavedJson(content: JsonObject): SavedRun {
+/** Throws `InvalidRequestError` (`unreadable_run`) for any version but ours. */
+export function assertVersion(version: unknown, runId: string): void {
+  if (version !== SAVED_RUN_VERSION)
+    throw unreadable(runId, `it is of version ${JSON.stringify(version)}, and this is ${SAVED_RUN_VERSION}`);
+}
+
+/** A run that was kept in another form, or damaged: it says what to do. */
+export function unreadable(runId: string, why: string): InvalidRequestError {
+  return new InvalidRequestError(
+    'unreadable_run',
+    `The run ${runId} was kept in a form that this release of Toolloop cannot read: ${why}. Fork it in the release that kept it, or start it anew.`,
+  );
+}
+
+/** Reads the JSON of a saved run. Throws `InvalidRequestError` (`unreadable_run`) for what is none. */
+export function fromSavedJson(content: JsonObject, runId: string): SavedRun {
+  const wrong = wrongInRun(content);
+  if (wrong !== undefined) throw unreadable(runId, `${wrong} is not what it must be`);
   const saved = content as unknown as SavedRun;
   const { state, pending } = saved;
   return {

@@ -122,6 +122,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
       this.running = this.execute();
       // Whoever reads events only learns of a failure from `run-end`; the rejection must not end the process.
       this.running.catch(() => undefined);
+      if (!this.journal) this.services.open.add(this, this.running); // another process goes on with one that is kept
     }
     return this.running;
   }

@@ -47,7 +47,7 @@ export class RunOpener {
     request: LoopRequest<Output, Actor>,
     { runId, loop, journal, entries = [], lastSequence = 0 }: KeptRun,
   ): RunHandle<Output> {
-    const saved = fromRunEntries(entries);
+    const saved = fromRunEntries(runId, entries);
     const remains = this.services.suspended.recall(runId);
     const resumed = saved && { runId, saved, ...(remains && { remains }) };
     const plan = this.preparation.prepare(request, this.profileOf(loop), resumed ?? { runId });

@@ -2,7 +2,7 @@ import type { ToolOutcome } from '../execution/execution.scope.js';
 import type { RunEntry } from '../protocol/run-journal.js';
 import { savedTools } from '../injection/saved.tools.js';
 import { toJsonObject } from '../schema/from-value.js';
-import type { SavedRun } from './from-suspended-run.js';
+import { SAVED_RUN_VERSION, type SavedRun } from './from-suspended-run.js';
 import type { LiveRun } from './live.run.js';
 import type { LoopState } from './loop.state.js';
 import type { SubRunPlace } from './from-sub-run-entry.js';
@@ -43,7 +43,7 @@ export class RunRecorder {
   /** Writes what the run begins with, its conversation included, where it does begin; and from then on what the user adds, as soon as it is given. */
   async start(inputs: RunInputs, begun: LoopState | undefined): Promise<void> {
     if (begun) this.messages = 0;
-    if (begun) await this.journal.record(this.entry('begin', begun));
+    if (begun) await this.journal.record(this.begin(begun));
     // Where that is impossible the run is somebody else's, and is not ended for it here.
     inputs.keepBy((number, content) => {
       void this.journal.record({ key: `input:${number}`, value: { content } }).catch(() => undefined);
@@ -68,6 +68,11 @@ export class RunRecorder {
     const { pending, finish, step } = state;
     const key = finish ? `${finish.reason === 'waiting' ? 'wait' : 'end'}:${step}:${this.place().sequence}` : `step:${step}`;
     this.journal.note(this.entry(key, state, pending));
+  }
+
+  private begin(begun: LoopState): RunEntry {
+    const { key, value } = this.entry('begin', begun);
+    return { key, value: { version: SAVED_RUN_VERSION, ...value } };
   }
 
   private entry(key: string, state: LoopState, pending?: PendingStep): RunEntry {

@@ -1,10 +1,11 @@
 import { Injectable } from '@nestjs/common';
 import { ToolExplorer } from '../discovery/tool.explorer.js';
-import { ConversationStore } from '../protocol/conversation-store.js';
+import type { ConversationStore } from '../protocol/conversation-store.js';
 import { LoopEventSink } from '../protocol/loop-event.js';
+import { OpenRuns } from './open.runs.js';
 import { SubRunOpener } from './sub.run.opener.js';
 import { SuspendedRuns } from './suspended.runs.js';
-import { ToolLoop } from './tool.loop.js';
+import type { ToolLoop } from './tool.loop.js';
 
 /** What every run works with. */
 @Injectable()
@@ -12,12 +13,19 @@ export class RunServices {
   private found: readonly LoopEventSink[] | undefined;
 
   constructor(
-    readonly loop: ToolLoop,
-    readonly conversations: ConversationStore,
     readonly suspended: SuspendedRuns,
     readonly subRuns: SubRunOpener,
+    readonly open: OpenRuns,
     private readonly explorer: ToolExplorer,
   ) {}
+
+  get loop(): ToolLoop {
+    return this.subRuns.services.loop;
+  }
+
+  get conversations(): ConversationStore {
+    return this.subRuns.services.conversations;
+  }
 
   /** Of the whole application; known once it has started. */
   get sinks(): readonly LoopEventSink[] {
@@ -29,4 +37,5 @@ export class RunServices {
 /** What one run uses of it. A sub-run is told and kept by the run around it. */
 export type RunParts = Pick<RunServices, 'loop' | 'conversations' | 'sinks' | 'subRuns'> & {
   readonly suspended: Pick<SuspendedRuns, 'keep' | 'claim' | 'remember' | 'askNobody'>;
+  readonly open: Pick<OpenRuns, 'add'>;
 };

@@ -11,7 +11,7 @@ import type { FinishReason, LoopResult } from '../protocol/loop-result.js';
 import type { SubRunRecord } from '../protocol/sub-run.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import { toJsonObject } from '../schema/from-value.js';
-import { fromSuspendedRun } from './from-suspended-run.js';
+import { SAVED_RUN_VERSION, fromSuspendedRun } from './from-suspended-run.js';
 import type { LiveRun } from './live.run.js';
 import { ToolLoop } from './tool.loop.js';
 import { FinishedRun } from './loop.result.js';
@@ -72,7 +72,8 @@ export class SubRunOpener {
       claim: () => Promise.resolve(), // the root run was
       askNobody: () => Promise.resolve(), // so does the root run, once it has ended
     };
-    const run = new LoopRun(plan, { ...this.services, sinks: [], suspended, subRuns: this }, resumed);
+    const open = { add: () => undefined }; // it ends with the run around it
+    const run = new LoopRun(plan, { ...this.services, sinks: [], suspended, subRuns: this, open }, resumed);
     const root = rootOf(live);
     run.read({ next: (event) => root.emit({ type: 'sub-run', path, event }), end: () => undefined, refuse: () => undefined });
     const result = await resultOf(run);
@@ -155,7 +156,7 @@ function resumedFrom({ saved, remains }: BegunSubRun): ResumedRun {
   if (typeof runId !== 'string' || !isObject(content)) throw new TypeError('This is no sub-run that waits.');
   return {
     runId,
-    saved: fromSuspendedRun({ version: 1, runId, content }),
+    saved: fromSuspendedRun({ version: SAVED_RUN_VERSION, runId, content }),
     remains: remains instanceof KeptSubRun ? remains.remains : undefined,
   };
 }

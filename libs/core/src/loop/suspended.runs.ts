@@ -10,7 +10,7 @@ import { SuspendedRunStore, type SuspendedRun } from '../protocol/suspended-run.
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import { toJsonObject } from '../schema/from-value.js';
-import { fromSuspendedRun, type SavedRun } from './from-suspended-run.js';
+import { SAVED_RUN_VERSION, fromSuspendedRun, type SavedRun } from './from-suspended-run.js';
 
 /** What of a waiting run is no JSON, and lives as long as the process does. */
 export interface LiveRemains {
@@ -58,7 +58,7 @@ export class SuspendedRuns {
   ) {}
 
   async keep(owner: RunOwner, saved: SavedRun, remains: LiveRemains): Promise<void> {
-    await this.store.save({ ...owner, version: 1, content: toJsonObject(saved) });
+    await this.store.save({ ...owner, version: SAVED_RUN_VERSION, content: toJsonObject(saved) });
     this.remember(owner.runId, remains);
   }
 
@@ -77,7 +77,7 @@ export class SuspendedRuns {
     return remains;
   }
 
-  /** Throws `InvalidRequestError` (`unknown_run`) for a run that does not wait, or is somebody else's; which of the two is not told. */
+  /** Throws `InvalidRequestError` (`unknown_run`) for a run that does not wait, or is somebody else's; which of the two is not told. One that cannot be read is `unreadable_run`. */
   async find(runId: string, { actor, tenant }: Pick<RunContext, 'actor' | 'tenant'>): Promise<ResumedRun> {
     const actorId = this.identity.idOf(actor);
     const run = await this.store.find(runId);

@@ -33,7 +33,8 @@ export class InvalidRequestError extends Error {
   override readonly name = 'InvalidRequestError';
 
   constructor(
-    readonly code: 'invalid_request' | 'invalid_messages' | 'unknown_tool' | 'unknown_model' | 'unknown_run' | 'unknown_actor',
+    readonly code:
+      'invalid_request' | 'invalid_messages' | 'unknown_tool' | 'unknown_model' | 'unknown_run' | 'unreadable_run' | 'unknown_actor',
     message: string,
   ) {
     super(message);

@@ -25,7 +25,8 @@ export type FinishReason =
 
 /**
  * What went wrong with a run, safe to show; the cause is in the log under the correlation id. `cannot_continue`: a kept run is one that this application does not
- * know how to go on with any more, such as one whose actor or whose loop is gone.
+ * know how to go on with any more, such as one whose actor or whose loop is gone, or one that was kept by a
+ * release with another form; the message says what to do.
  */
 export interface RunFailure {
   readonly code: 'model_error' | 'model_incomplete' | 'invalid_output' | 'invalid_step' | 'stop_condition' | 'cannot_continue' | 'internal';

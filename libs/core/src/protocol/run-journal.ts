@@ -3,7 +3,8 @@ import type { LoopEventSink } from './loop-event.js';
 
 /**
  * One thing a run must know again to go on elsewhere. The key comes from what it is, never from a counter of writes: `begin`, `model:3`, `tool:call_1`,
- * `step:3`, `input:1`, `wait:3:71`, `end:4:90`, and those of a sub-run behind `sub:<its run id>/`. Writing a key again replaces its value.
+ * `step:3`, `input:1`, `wait:3:71`, `end:4:90`, and those of a sub-run behind `sub:<its run id>/`. Writing a key again replaces its value. `begin` says of
+ * which version they all are: a run of another one is refused.
  */
 export interface RunEntry {
   readonly key: string;

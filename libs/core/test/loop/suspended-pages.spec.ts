@@ -7,7 +7,21 @@ import { SuspendedRuns, type LiveRemains } from '../../src/loop/suspended.runs.j
 import { ActorIdentity } from '../../src/policy/actor.identity.js';
 
 const MEGABYTE = 1024 * 1024;
-const saved = { state: { records: [] }, pending: { outcomes: [] } } as unknown as SavedRun;
+const usage = { inputTokens: 0, outputTokens: 0 };
+const saved: SavedRun = {
+  requestId: 'r',
+  sequence: 1,
+  past: 0,
+  state: { step: 1, messages: [], usage, records: [], text: '', corrections: 0, emptyAnswers: 0 },
+  approvals: { asked: [], remembered: [] },
+  handles: [],
+  instances: [],
+  sentTools: [],
+  tools: { order: [], injected: [], entities: [], gone: [] },
+  policies: [],
+  counts: { perTool: [], identical: [], refusals: 0 },
+  spent: [],
+};
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 
 function remainsWith(pages: ResultPages): LiveRemains {

@@ -7,6 +7,7 @@ import {
   DurableRuns,
   InvalidRequestError,
   RunOpener,
+  farewell,
   type LoopEvent,
   type LoopRequest,
   type NamedProfile,
@@ -21,6 +22,9 @@ import { RunStore, type HeldRun, type NewRun, type RunHold } from './run-store.j
 
 /** Injects the `RunOptions`. */
 export const RUN_OPTIONS = Symbol('toolloop:run-options');
+
+/** What went wrong may be nobody's to see. */
+const UNRUNNABLE = 'This application cannot go on with the run. Its log says why; mend that, and start the run anew.';
 
 /** A run this process goes on with. */
 interface OpenRun {
@@ -68,7 +72,8 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     const drained = Promise.allSettled(this.underWay);
     await Promise.race([drained, wait(this.options.drainMs, undefined, { ref: false })]);
     for (const run of this.current.values()) drop(run, 'The process shuts down.');
-    await drained;
+    const ended = await drained;
+    if (ended.length > 0) await farewell();
   }
 
   override open<Output, Actor>(request: LoopRequest<Output, Actor>, { name }: NamedProfile): RunHandle<Output> {
@@ -136,18 +141,23 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     if (held) await this.goOn(held);
   }
 
-  private async goOn({ hold, record }: HeldRun): Promise<void> {
+  private async goOn(held: HeldRun): Promise<void> {
+    const { hold, record } = held;
     const { runId, tenant, loop, request, cancelled, lastSequence } = record;
     const journal = new KeptJournal(this.store, () => Promise.resolve(hold));
     const entries = await this.store.entries(runId);
+    let actor: unknown;
     let handle: RunHandle;
     try {
-      const actor = await this.runs.actorOf(record.actorId, tenant);
-      const said = fromDurableRequest(request, { actor, tenant });
-      handle = this.runs.openKept(said, { runId, loop, journal, entries, lastSequence });
+      actor = await this.runs.actorOf(record.actorId, tenant);
     } catch (error) {
-      if (error instanceof InvalidRequestError) return this.endUnrunnable({ hold, record }, error);
+      if (error instanceof InvalidRequestError) return this.endUnrunnable(held, error);
       throw error; // such as a directory that cannot be reached: nobody tells of the run, so it is taken over after a while
+    }
+    try {
+      handle = this.runs.openKept(fromDurableRequest(request, { actor, tenant }), { runId, loop, journal, entries, lastSequence });
+    } catch (error) {
+      return this.endUnrunnable(held, error); // whoever took it over would meet with the same
     }
     if (cancelled !== undefined) handle.cancel(cancelled);
     this.track({ journal, handle, hold });
@@ -155,10 +165,10 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
   }
 
   /** A run that cannot go on in this application, whatever happens, ends; why is for the log. */
-  private async endUnrunnable({ hold, record }: HeldRun, error: InvalidRequestError): Promise<void> {
+  private async endUnrunnable({ hold, record }: HeldRun, error: unknown): Promise<void> {
     const correlationId = randomUUID();
     this.logger.error(`The run ${record.runId} cannot go on (reference ${correlationId}).`, error);
-    const { message } = error;
+    const message = error instanceof InvalidRequestError ? error.message : UNRUNNABLE;
     const end: LoopEvent = {
       type: 'run-end',
       runId: record.runId,

@@ -1,0 +1,44 @@
+import { describe, expect, it } from '@jest/globals';
+import { ApprovalService, SuspendedRunStore, ToolLoopService, type JsonObject, type SuspendedRun } from '@toolloop/core';
+import { ScriptedModel, call, calls, text } from '@toolloop/testing';
+import { ask, openModule } from '../fixtures/shop.module.js';
+
+const alice = { actor: { id: 'alice' }, tenant: 'acme' };
+
+/** A run that waits in its store in this form, for a call that has been approved by now. */
+async function keptAs(form: (run: SuspendedRun) => object) {
+  const model = new ScriptedModel([calls(call('probe__write', { key: 'w' })), text('Done.')]);
+  const policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] } as const;
+  const module = await openModule(model, { policy });
+  const [loop, store] = [module.get(ToolLoopService), module.get(SuspendedRunStore)];
+  const { runId } = await loop.run(ask());
+  const [{ approvalId } = { approvalId: '' }] = await module.get(ApprovalService).list(alice);
+  await module.get(ApprovalService).decide({ approvalId, decision: 'approve' }, alice);
+  const run = await store.take(runId);
+  if (!run) throw new Error('The run does not wait.');
+  await store.save(form(run) as SuspendedRun);
+  const { prompt: _prompt, ...request } = ask();
+  return { resume: async () => (await loop.resume(runId, request)).result, isKept: async () => (await store.find(runId)) !== undefined };
+}
+
+describe('a run that waits', () => {
+  it('goes on where it was kept by this version', async () => {
+    const { resume } = await keptAs((run) => run);
+    expect(await resume()).toMatchObject({ finishReason: 'stop' });
+  });
+
+  it.each([
+    ['by another version', 'it is of version 2, and this is 1', (run: SuspendedRun) => ({ ...run, version: 2 })],
+    ['without its state', 'run.state is not', ({ content, ...run }: SuspendedRun) => ({ ...run, content: without(content, 'state') })],
+    ['with a part that is unknown', 'extra is not', ({ content, ...run }: SuspendedRun) => ({ ...run, content: { ...content, extra: 1 } })],
+  ])('is refused where it was kept %s, and stays where it is', async (_, told, form) => {
+    const { resume, isKept } = await keptAs(form);
+    await expect(resume()).rejects.toMatchObject({ code: 'unreadable_run', message: expect.stringContaining(told) });
+    await expect(resume()).rejects.toThrow('Fork it in the release that kept it, or start it anew.');
+    expect(await isKept()).toBe(true);
+  });
+});
+
+function without(content: JsonObject, name: string): JsonObject {
+  return Object.fromEntries(Object.entries(content).filter(([key]) => key !== name));
+}

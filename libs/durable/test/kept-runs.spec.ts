@@ -1,0 +1,100 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import type { ApprovalRecord, LoopEvent } from '@toolloop/core';
+import { JobQueue, RetentionSweep, SqlRunStore, SqlStores, type RunStore } from '@toolloop/durable';
+import { onEachDatabase } from './each-database.js';
+
+// PGlite makes a database in seconds, and takes all of a busy machine for it.
+jest.setTimeout(60_000);
+
+/** Loses its connection when it has queued the run that it was to wake. */
+class FailingRunStore extends SqlRunStore {
+  isConnected = false;
+
+  override async wake(runId: string): Promise<void> {
+    await super.wake(runId);
+    if (!this.isConnected) throw new Error('The connection is gone.');
+  }
+}
+
+const newRun = () => ({ runId: randomUUID(), tenant: 'acme', actorId: 'alice', loop: undefined, request: { prompt: 'Go on.' } });
+
+function approvalFor(runId: string): ApprovalRecord {
+  const call = { runId, toolCallId: 'call_1', declaredId: 'bank__pay' };
+  const about = {
+    approvalId: randomUUID(),
+    step: 1,
+    tool: 'bank__pay',
+    args: {},
+    reason: 'It is dear.',
+    expiresAt: '2099-01-01T00:00:00.000Z',
+  };
+  return {
+    request: { ...call, ...about, mayEdit: false, mayRemember: false },
+    binding: { ...call, tenant: 'acme', requesterId: 'alice', instanceId: undefined, argsHash: 'ab', policyVersion: 'v1' },
+    terms: [],
+    rule: 'requireApproval[0]',
+    createdAt: '2026-01-01T00:00:00.000Z',
+    isUsed: false,
+  };
+}
+
+/** A run in that state, by its id. */
+async function kept(runs: RunStore, status: 'waiting' | 'ended' | 'running'): Promise<string> {
+  const run = newRun();
+  const { runId } = run;
+  const hold = await runs.add(run, 'running');
+  const events: readonly LoopEvent[] = [
+    { type: 'text-delta', step: 1, text: 'x', runId, sequence: 1, timestamp: '2026-01-01T00:00:00.000Z' },
+  ];
+  const ending = status === 'running' ? undefined : { status, finishReason: status === 'ended' ? ('stop' as const) : ('waiting' as const) };
+  await runs.write(hold, { entries: [{ key: 'begin', value: {} }], events, ...(ending && { ending }) });
+  return runId;
+}
+
+onEachDatabase('what is kept of runs', (open) => {
+  let jobs: JobQueue;
+  let runs: FailingRunStore;
+
+  describe('in one place', () => {
+    beforeAll(async () => {
+      jobs = new JobQueue(open());
+      runs = new FailingRunStore(open(), jobs);
+      await runs.open();
+    });
+    afterAll(() => jobs.onApplicationShutdown());
+
+    it('has an answer and the run that it wakes together, or neither of them', async () => {
+      const { approvals } = new SqlStores(open(), runs);
+      const runId = await kept(runs, 'waiting');
+      const approval = approvalFor(runId);
+      await approvals.add(approval);
+      const answer = { decision: 'approve', decidedBy: 'mia', decidedAt: '2026-01-02T00:00:00.000Z' } as const;
+      const { approvalId } = approval.request;
+      await expect(approvals.answer(approvalId, answer)).rejects.toThrow('The connection is gone.');
+      expect((await approvals.find(approvalId))?.answer).toBeUndefined();
+      expect(await runs.find(runId)).toMatchObject({ status: 'waiting' });
+      runs.isConnected = true;
+      expect(await approvals.answer(approvalId, answer)).toMatchObject({ answer });
+      expect(await runs.find(runId)).toMatchObject({ status: 'queued' });
+    });
+
+    it('is deleted with all of it once it is over for long enough, and nothing else is', async () => {
+      const old = { ended: await kept(runs, 'ended'), waiting: await kept(runs, 'waiting'), running: await kept(runs, 'running') };
+      await open().query(
+        `update toolloop.runs set ended_at = ended_at - interval '40 days', created_at = created_at - interval '40 days',
+           updated_at = updated_at - interval '40 days' where run_id = any($1::text[])`,
+        [Object.values(old)],
+      );
+      const fresh = await kept(runs, 'ended');
+      expect(await new RetentionSweep(open(), {}).sweep()).toBe(0);
+      expect(await new RetentionSweep(open(), { runs: 50 }).sweep()).toBe(0);
+      expect(await new RetentionSweep(open(), { runs: 30 }).sweep()).toBe(1);
+      expect(await runs.find(old.ended)).toBeUndefined();
+      for (const runId of [old.waiting, old.running, fresh]) expect(await runs.find(runId)).toBeDefined();
+      const parts = 'select (select count(*)::int from toolloop.run_entries where run_id = $1) as entries,';
+      const rows = await open().query(`${parts} (select count(*)::int from toolloop.run_events where run_id = $1) as events`, [old.ended]);
+      expect(rows).toEqual([{ entries: 0, events: 0 }]);
+    });
+  });
+});

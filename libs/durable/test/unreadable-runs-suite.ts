@@ -1,0 +1,102 @@
+import { afterEach, describe as about, expect, it } from '@jest/globals';
+import type { JsonObject, LoopEvent, RunEntry } from '@toolloop/core';
+import { call, calls } from '@toolloop/testing';
+import { lastValueFrom, toArray } from 'rxjs';
+import { setTimeout as wait } from 'node:timers/promises';
+import { DeskProcess, asking, type World } from './fixtures/desk.process.js';
+import { alice, quick, scripted, until } from './fixtures/durable-runs.js';
+
+type Damage = (entry: RunEntry, index: number) => readonly RunEntry[];
+
+const renamed = ({ key, value }: RunEntry, name: string): RunEntry => {
+  const { [name]: part = null, ...rest } = value;
+  return { key, value: { ...rest, ...(name in value && { [`${name}New`]: part }) } };
+};
+const versioned = ({ key, value: { version: _ours, ...value } }: RunEntry, given: JsonObject): RunEntry => ({
+  key,
+  value: key === 'begin' ? { ...value, ...given } : value,
+});
+const withState = ({ key, value }: RunEntry, change: JsonObject): RunEntry => ({
+  key,
+  value: 'state' in value ? { ...value, state: { ...(value['state'] as JsonObject), ...change } } : value,
+});
+
+const silent = (): void => undefined;
+
+const endOf = async (desk: DeskProcess, runId: string): Promise<LoopEvent | undefined> => {
+  await until(desk, runId, 'ended');
+  const [event, ...more] = await lastValueFrom(desk.runs.watch(runId, alice).pipe(toArray()));
+  expect(more).toEqual([]);
+  return event;
+};
+
+const DAMAGES: readonly (readonly [what: string, told: string, damage: Damage])[] = [
+  ['of another version', 'it is of version 2, and this is 1', (entry) => [versioned(entry, { version: 2 })]],
+  ['of no version', 'it is of version undefined', (entry) => [versioned(entry, {})]],
+  ['whose beginning is lost', 'it is of version undefined', (entry, index) => (index === 0 ? [] : [entry])],
+  ['whose state has another name', 'value.state is not', (entry) => [renamed(entry, 'state')]],
+  ['whose counts have another name', 'value.counts is not', (entry) => [renamed(entry, 'counts')]],
+  ['one part of which has another name', 'sentToolsNew is not', (entry) => [renamed(entry, 'sentTools')]],
+  ['whose open step has another name', 'pendingNew is not', (entry) => [renamed(entry, 'pending')]],
+  ['whose messages are none', 'value.state.messages[0].role is not', (entry) => [withState(entry, { messages: [{ by: 'user' }] })]],
+  ['whose policies were never written', 'run.policies is not', ({ key, value: { policies: _policies, ...value } }) => [{ key, value }]],
+];
+
+/** Durable runs that were kept by another release, or damaged: `open` gives every process a hold of its own of one place. */
+export function unreadableRunsSuite(name: string, open: World['open'], describe: (name: string, body: () => void) => void): void {
+  const started: DeskProcess[] = [];
+
+  /** A process, whatever it logs as errors, and the entries of a run that waits for a yes. */
+  async function waiting() {
+    const [world, kept] = [{ open, effects: [] }, await open()];
+    const desk = await DeskProcess.start(world, scripted(calls(call('desk__act', { key: 'a' }))), { policy: asking, options: quick });
+    started.push(desk);
+    const { runId } = await desk.loop.run({ ...alice, durable: true });
+    await until(desk, runId, 'waiting');
+    const errors: string[] = [];
+    desk.module.useLogger({
+      log: silent,
+      warn: silent,
+      error: (message: string) => void (message.startsWith('The run ') && errors.push(message)),
+    });
+    const entries = await kept.runs.entries(runId);
+    await desk.runs.cancel(runId, alice);
+    await until(desk, runId, 'ended');
+    return { desk, kept, entries, errors };
+  }
+
+  describe(name, () => {
+    afterEach(async () => {
+      await Promise.all(started.splice(0).map((process) => process.close()));
+    });
+
+    about('a durable run', () => {
+      it.each(DAMAGES)('%s ends, says what to do, and is taken over by nobody again', async (what, told, damage) => {
+        const { desk, kept, entries, errors } = await waiting();
+        const runId = `${what} ${name}`;
+        const run = { runId, tenant: 'acme', actorId: 'alice', loop: undefined, request: { prompt: 'Go on.' } };
+        await kept.runs.add({ ...run, entries: entries.flatMap(damage) }, 'queued');
+        expect(await endOf(desk, runId)).toMatchObject({
+          type: 'run-end',
+          finishReason: 'error',
+          error: { code: 'cannot_continue', message: expect.stringContaining(told) },
+        });
+        await wait(2 * quick.takeoverMs);
+        expect(errors).toEqual([expect.stringContaining(`The run ${runId} cannot go on`)]);
+        await kept.close();
+      });
+
+      it('whose request this application cannot have ends, and tells nobody but the log why', async () => {
+        const { desk, kept, errors } = await waiting();
+        const runId = `misconfigured ${name}`;
+        const request = { prompt: 'Go on.', limits: { steps: -1 } };
+        await kept.runs.add({ runId, tenant: 'acme', actorId: 'alice', loop: undefined, request }, 'queued');
+        expect(await endOf(desk, runId)).toMatchObject({
+          error: { code: 'cannot_continue', message: expect.stringContaining('start the run anew') },
+        });
+        expect(errors).toHaveLength(1);
+        await kept.close();
+      });
+    });
+  });
+}
