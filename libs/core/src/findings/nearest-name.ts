@@ -4,6 +4,6 @@ import { closest, distance } from 'fastest-levenshtein';
 export function nearestName(wrong: string, known: readonly string[]): string {
   if (known.length === 0) return 'There are none.';
   const nearest = closest(wrong, known);
-  const isNear = distance(wrong, nearest) <= nearest.length * 0.4;
+  const isNear = distance(wrong, nearest) <= Math.max(wrong.length, nearest.length) * 0.4;
   return isNear ? `Did you mean "${nearest}"?` : `There are: ${known.join(', ')}.`;
 }

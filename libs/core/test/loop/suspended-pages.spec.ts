@@ -13,7 +13,7 @@ const saved: SavedRun = {
   sequence: 1,
   past: 0,
   state: { step: 1, messages: [], usage, records: [], text: '', corrections: 0, emptyAnswers: 0 },
-  approvals: { asked: [], remembered: [] },
+  approvals: { asked: [], repeated: [], remembered: [] },
   handles: [],
   instances: [],
   sentTools: [],
