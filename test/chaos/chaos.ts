@@ -106,7 +106,7 @@ class Chaos {
 
   /** As long as it lives. */
   private async spell(seat: Seat, worker: Worker): Promise<void> {
-    const until = performance.now() + between(this.random, 500, 6_000);
+    const until = performance.now() + between(this.random, 50, 1_500);
     while (!this.isOver && !worker.isGone && (seat.isSpared || performance.now() < until)) await wait(20);
     if (worker.isGone && !this.isOver) this.problems.push(`A worker ended by itself:\n${worker.output}`);
   }
