@@ -97,6 +97,7 @@ export class JobQueue implements OnApplicationShutdown {
     // Loads what pg-boss knows of its queues: within a transaction it would ask for it outside, and wait for ever on PGlite.
     await boss.fetch(queue, { batchSize: 1, minPriority: 2_147_483_647 });
     if (this.database.engine === 'pglite') await this.reopenJobs(boss, queue);
+    else await boss.supervise(queue); // its timer comes first after a while, which a process that keeps dying at its start never sees
   }
 
   /** Nobody else is on an embedded database, so what is under way is of a process that is gone: it is due now, not after its heartbeat. */

@@ -61,6 +61,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     if (concurrency > 0) this.stopWork = await this.store.work((runId) => this.advance(runId), concurrency);
     this.timer = setInterval(() => void this.beat(), heartbeatMs);
     this.timer.unref();
+    await this.beat();
   }
 
   /** A step in flight ends, or is broken off after a while; the runs are given to whoever comes. */
