@@ -190,7 +190,8 @@ function startingTools({ plan, reserve }: LiveRun, toolset: Toolset): readonly T
   const { strategies } = plan.injection;
   const there = toolset.specs.flatMap(({ id }) => toolset.find(id) ?? []);
   const searchable = strategies.filter(({ yields }) => yields === true).flatMap((strategy) => reserve.of(strategy).all);
-  return [...new Set([...there, ...searchable])].filter(({ origin }) => origin.source !== 'toolloop');
+  const isItsOwn = ({ origin, surface }: Tool): boolean => origin.source === 'toolloop' || surface?.kind === 'dispatcher';
+  return [...new Set([...there, ...searchable])].filter((tool) => !isItsOwn(tool));
 }
 
 function optionsOf({ options }: RunPlan, { subRun, signal }: SubRunCall): RunPlan['options'] {
