@@ -4,7 +4,7 @@ import { ApprovalService, RunOpener, ToolLoopService, phases, subRunTool, unlock
 import type { LoopResult, Policy, ResumeRequest, ToolInjectionStrategy, UnlockOptions } from '@toolloop/core';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { sharedStores } from '../fixtures/accounts.js';
-import { Cart } from '../fixtures/shop.js';
+import { Cart, Customer } from '../fixtures/shop.js';
 import { ask, openModule, type ShopOptions } from '../fixtures/shop.module.js';
 import { KeptJournal } from '../sub-runs/kept-journal.js';
 
@@ -105,6 +105,22 @@ describe('what an artifact has unlocked', () => {
       safeMessage: expect.stringContaining('taken away after crm__openCart'),
     });
   });
+});
+
+const thousand = (key: string) => Array.from({ length: 1_000 }, (_, index) => new Customer(`${key}-${index}`, 'Ann'));
+const actWithMany = (key: string) => (key.startsWith('many') ? thousand(key) : key);
+const showMany = (key: string) => calls(call('probe__customers', { key }));
+
+it('what was taken away is gone in another process, however many entities made room for others since', async () => {
+  const injection = [unlocking({ found: (live) => live === 'w', tools: [], remove: ['probe__read'] })];
+  const options = { policy, injection, providers: sharedStores() };
+  const first = await openModule(new ScriptedModel([write, showMany('many1'), showMany('many2'), showMany('many3'), send]), options);
+  const { runId } = await loopOf(first).run(ask({ context: { act: actWithMany } }));
+  await approve(first);
+  const model = new ScriptedModel([read, text('Done.')]);
+  const result = await (await loopOf(await openModule(model, options)).resume(runId, alice)).result;
+  expect(model.requests[0]?.toolIds).not.toContain('probe__read');
+  expect(result.toolCalls.at(-1)?.error).toMatchObject({ code: 'tool_gone' });
 });
 
 const shopping = (): ToolInjectionStrategy =>
