@@ -5,6 +5,7 @@ import { Toolset } from '../catalog/toolset.js';
 import { withoutWrong } from '../findings/option-findings.js';
 import { unknownOptions } from '../findings/unknown-options.js';
 import type { SubRunCall } from '../execution/sub-runs.js';
+import { remindStrategies } from '../injection/begun-toolset.js';
 import { givenBefore, resumedTools } from '../injection/saved.tools.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
@@ -101,9 +102,11 @@ export class SubRunPreparation {
   private toolsFor(outer: OuterRun, permitted: Permitted, resumed: ResumedRun | undefined): Toolset {
     const begun = this.toolsetFor(outer, permitted);
     if (!resumed) return begun;
-    const { injection } = permitted;
+    const { injection, run, limits } = permitted;
     const { exclude, entities: offer } = injection;
     const { saved, remains } = resumed;
+    const { records } = saved.state;
+    if (!remains) remindStrategies(injection, { run, toolset: begun.specs, room: limits.injectedTools, records, shown: saved.tools.order });
     const given = givenBefore(saved.tools, injection);
     const before = { saved: saved.tools, remains: remains?.injected ?? [], given, exclude, handles: outer.live.handles, offer };
     return resumedTools(begun, before, this.catalog.entities);

@@ -168,3 +168,38 @@ describe('what was unlocked in a sub-run that waits', () => {
     expect(inner.requests[0]?.toolIds).not.toContain('probe__read');
   });
 });
+
+const desk = (leadsOn: object) =>
+  phases({
+    start: 'browse',
+    states: {
+      browse: { tools: ['probe__customer'], to: [{ ...leadsOn, phase: 'pay' }] },
+      pay: { tools: ['probe__write', 'crm__sendMail'], to: [{ on: 'probe__write', phase: 'paid' }] },
+      paid: { tools: ['probe__orders'] },
+    },
+  });
+
+describe('the phase of a sub-run that waits', () => {
+  it.each([
+    ['by a tool', { on: 'crm__openCart' }],
+    ['by an artifact', { found: isCart }],
+  ])('that was come to %s is its phase in another process, and goes further there', async (_, leadsOn) => {
+    const providers = sharedStores();
+    const process = async (outer: readonly ScriptedTurn[], inner: ScriptedModel) => {
+      const tools = [subRunTool({ id: 'research', description: 'Finds out.', tools: ['probe__*', 'crm__openCart'], model: inner })];
+      return openModule(new ScriptedModel(outer), { policy, providers, tools, injection: [desk(leadsOn)] });
+    };
+    const one = await process([calls(call('research', { prompt: 'Go.' }))], new ScriptedModel([openCart, send]));
+    const { runId } = await loopOf(one).run(ask());
+    await approve(one);
+    const inner = new ScriptedModel([write, text('So.')]);
+    const outer = new ScriptedModel([text('Done.')]);
+    const other = await process([], inner);
+    await (
+      await loopOf(other).resume(runId, { ...alice, model: outer })
+    ).result;
+    const mayBe = new Set(['probe__customer', 'probe__write', 'probe__orders']);
+    const offered = [...inner.requests, ...outer.requests].map(({ toolIds }) => toolIds.filter((id) => mayBe.has(id)));
+    expect(offered).toEqual([['probe__write'], ['probe__orders'], ['probe__customer']]);
+  });
+});
