@@ -23,6 +23,11 @@ export function memberKey(declaredId: string, instanceId: string): string {
   return `${declaredId} ${instanceId}`;
 }
 
+/** Whether it is one, and no id: in an id there are no spaces. */
+export function isMemberKey(key: string): boolean {
+  return key.includes(' ');
+}
+
 export function memberKeyOf({ spec }: Pick<Tool, 'spec'>, { instanceId }: EntityReference): string {
   return memberKey(spec.declaredId, instanceId);
 }

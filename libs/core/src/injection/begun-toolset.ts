@@ -34,6 +34,17 @@ export function begunToolset(
   return toolset;
 }
 
+/**
+ * Tells strategies what a run within the run did, where the process that kept their notes of it is gone. What it has by now is known, so that nothing they
+ * give is taken.
+ */
+export function remindStrategies(
+  { strategies, reserve }: Pick<Beginning, 'strategies' | 'reserve'>,
+  before: Pick<RunBeginning, 'run' | 'toolset' | 'room' | 'records' | 'shown'>,
+): void {
+  for (const strategy of strategies) begin(strategy, { ...before, withheld: reserve.of(strategy) });
+}
+
 /** A strategy that fails gives nothing, and what it keeps back stays away. */
 function begin(strategy: ToolInjectionStrategy, beginning: RunBeginning): ToolInjection | undefined {
   try {

@@ -18,6 +18,13 @@ export interface ChosenGroups {
   readonly leftOut: readonly ToolGroup[];
 }
 
+/** How many more tools can be offered one by one. */
+export interface InjectionRoom {
+  readonly entities: number;
+  /** Whatever entities there are: a list of them must not keep out what was searched for or unlocked. */
+  readonly others: number;
+}
+
 /** The tools by what they belong to, in the order of their first. */
 export function groupedTools(tools: readonly Tool[]): readonly (readonly Tool[])[] {
   const groups = new Map<string, Tool[]>();
@@ -36,16 +43,19 @@ export function groupedTools(tools: readonly Tool[]): readonly (readonly Tool[])
 }
 
 /** Decides group by group, as if each were added before the next: so many are added in one change, as every change copies the toolset. */
-export function chosenGroups(groups: readonly (readonly Tool[])[], toolset: Toolset, room: number): ChosenGroups {
+export function chosenGroups(groups: readonly (readonly Tool[])[], toolset: Toolset, room: InjectionRoom): ChosenGroups {
   const [taken, leftOut]: [ToolGroup[], ToolGroup[]] = [[], []];
   const coming = new Map<string, Tool>();
+  const left = { ...room };
   const known = (id: string): Tool | undefined => coming.get(id) ?? toolset.held(id);
   for (const tools of groups) {
     const group = groupOf(tools, known);
-    if (group.fresh.length > 0 && coming.size + group.fresh.length > room) {
+    const kind = group.instance === undefined ? 'others' : 'entities';
+    if (group.fresh.length > 0 && group.fresh.length > left[kind]) {
       leftOut.push(group);
       continue;
     }
+    left[kind] -= group.fresh.length;
     for (const tool of group.fresh) coming.set(tool.spec.id, tool);
     taken.push(group);
   }

@@ -10,7 +10,7 @@ import type { PolicyActor, PolicyEngine } from '../protocol/policy.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import type { ToolInjection } from '../protocol/tool-injection.js';
-import { chosenGroups, groupedTools, type ChosenGroups, type ToolGroup } from './chosen-groups.js';
+import { chosenGroups, groupedTools, type InjectionRoom, type ToolGroup } from './chosen-groups.js';
 import type { EntityOffer } from './entity.offer.js';
 import { instanceRoom, withoutOldest } from './instance-room.js';
 import type { RunInstances } from './run.instances.js';
@@ -87,13 +87,14 @@ export function applyPermitted(
   return { toolset: change.toolset, added: change.added, events };
 }
 
-/** How many tools can still be injected one by one: those that went again do not count, and neither do those that stand for others. */
-export function roomIn(toolset: Toolset, injected: readonly ToolSpec[], { injectedTools }: Pick<Limits, 'injectedTools'>): number {
-  const counts = (spec: ToolSpec): boolean => {
+/** How many tools can still be injected: those that went again do not count, and neither do those that stand for others. */
+export function roomIn(toolset: Toolset, injected: readonly ToolSpec[], { injectedTools }: Pick<Limits, 'injectedTools'>): InjectionRoom {
+  const counted = injected.flatMap((spec) => {
     const tool = toolset.find(spec.id);
-    return tool?.spec === spec && !tool.surface;
-  };
-  return injectedTools - injected.filter(counts).length;
+    return tool?.spec === spec && !tool.surface ? [tool] : [];
+  });
+  const others = counted.filter(({ entity }) => !entity).length;
+  return { entities: injectedTools - counted.length, others: injectedTools - others };
 }
 
 /** What new tools came to. */
@@ -112,8 +113,8 @@ function changeOf(
 ): Change {
   const free = roomIn(toolset, injected, limits);
   const hasEntities = groups.some(([tool]) => tool?.entity);
-  const isSurfaced = hasEntities && entities.isSurfaced(toolset, () => freshIn(groups, toolset) > free);
-  const chosen = isSurfaced ? surfacedGroups(groups, toolset, free) : chosenGroups(groups, toolset, free);
+  const isSurfaced = hasEntities && entities.isSurfaced(toolset, () => freshIn(groups, toolset) > free.entities);
+  const chosen = chosenGroups(groups, toolset, isSurfaced ? { ...free, entities: Number.POSITIVE_INFINITY } : free);
   const room = instanceRoom(chosen.taken, toolset, limits.injectedInstances);
   const eviction = withoutOldest(room, toolset, instances);
   const isBehind = ({ instance }: ToolGroup): boolean => isSurfaced && instance !== undefined;
@@ -136,21 +137,6 @@ function changeOf(
 function freshIn(groups: readonly (readonly Tool[])[], toolset: Toolset): number {
   const fresh = groups.flat().filter(({ spec }) => !toolset.held(spec.id));
   return new Set(fresh.map(({ spec }) => spec.id)).size;
-}
-
-/** The same where entities take no room, as their tools are not offered one by one. */
-function surfacedGroups(groups: readonly (readonly Tool[])[], toolset: Toolset, room: number): ChosenGroups {
-  const ofEntities = chosenGroups(
-    groups.filter(([tool]) => tool?.entity),
-    toolset,
-    Number.POSITIVE_INFINITY,
-  );
-  const others = chosenGroups(
-    groups.filter(([tool]) => !tool?.entity),
-    toolset,
-    room,
-  );
-  return { taken: [...ofEntities.taken, ...others.taken], leftOut: others.leftOut };
 }
 
 /** Those that policy, exclusions and the tools themselves let in. Policy sees no instance, so it is asked once for all that differ in nothing else. */

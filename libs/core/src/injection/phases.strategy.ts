@@ -5,6 +5,7 @@ import { optionFindings, type OptionValues } from '../findings/option-findings.j
 import { ConfigurationError, type Finding } from '../protocol/errors.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import { ToolInjectionStrategy, type RunBeginning, type ToolInjection, type ToolInjectionContext } from '../protocol/tool-injection.js';
+import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolSpec } from '../protocol/tool.js';
 import { isNamed, isTrigger, isTriggered, listed, type ResultTrigger } from './result-trigger.js';
 import { NAMES, SELECTORS } from './trigger-values.js';
@@ -48,6 +49,8 @@ export class PhasesStrategy extends ToolInjectionStrategy {
   private readonly phases: ReadonlyMap<string, KnownPhase>;
   private readonly start: string;
   private readonly key: string;
+  /** Of which run the phase was noted. */
+  private readonly runKey: string;
 
   constructor(options: PhasesOptions) {
     super();
@@ -55,6 +58,7 @@ export class PhasesStrategy extends ToolInjectionStrategy {
     const { start, states, name = 'phases' } = options;
     this.name = name;
     this.key = `toolloop:${name}:${randomUUID()}`;
+    this.runKey = `${this.key}:run`;
     this.start = start;
     this.phases = new Map(Object.entries(states).map(([phase, { tools, to = [] }]) => [phase, { tools, to: to.map(withTrigger) }]));
     const findings = phaseFindings(`phases "${name}"`, start, this.phases);
@@ -64,27 +68,39 @@ export class PhasesStrategy extends ToolInjectionStrategy {
     this.awaited = all.flatMap(({ to }) => to.flatMap(({ on }) => listed(on)));
   }
 
-  /** Where the run waited and its state is lost, its records tell the phase again; or the tools it had, where an artifact had told. */
+  /**
+   * Where the run waited and its state is lost, its records tell the phase again; or the tools it had, where an artifact had told. A run within a run begins
+   * in the phase that the run around it has noted.
+   */
   override begin(beginning: RunBeginning): ToolInjection {
     const { run, withheld, records } = beginning;
-    const kept = run.state.get(this.key);
-    const recorded = (): string => records.reduce((at, record) => this.next(at, { record, live: undefined }), this.start);
-    const phase = typeof kept === 'string' ? kept : this.phaseShown(recorded(), beginning);
-    run.state.set(this.key, phase);
+    const noted = this.phaseIn(run);
+    const recorded = (): string => records.reduce((at, record) => this.next(at, { record, live: undefined }), noted);
+    const isItsOwn = run.state.get(this.runKey) === run.runId;
+    const phase = isItsOwn ? noted : this.phaseShown(recorded(), beginning);
+    this.note(phase, run);
     return { add: withheld.named(this.toolsOf(phase)) };
   }
 
   override evaluate({ run, last, withheld, toolset }: ToolInjectionContext): ToolInjection {
-    const kept = run.state.get(this.key);
-    const left = typeof kept === 'string' ? kept : this.start;
+    const left = this.phaseIn(run);
     const phase = this.next(left, last);
     if (phase === left) return {};
     const add = withheld.named(this.toolsOf(phase));
     const staying = new Set(add.map(({ spec }) => spec.id));
     const ours = new Set(withheld.all.map(({ spec }) => spec.id));
     const remove = toolset.filter(({ id }) => ours.has(id) && !staying.has(id)).map(({ id }) => id);
-    run.state.set(this.key, phase);
+    this.note(phase, run);
     return { add, remove, howToGetBack: this.wayBackTo(left, [...toolset, ...withheld.all.map(({ spec }) => spec)]) };
+  }
+
+  private phaseIn({ state }: RunContext): string {
+    const noted = state.get(this.key);
+    return typeof noted === 'string' ? noted : this.start;
+  }
+
+  private note(phase: string, { state, runId }: RunContext): void {
+    state.set(this.key, phase).set(this.runKey, runId);
   }
 
   /** Phases with the same tools are told apart by the records alone. */

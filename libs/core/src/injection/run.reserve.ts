@@ -12,8 +12,14 @@ export interface CatalogSearch {
 export class RunReserve {
   constructor(
     readonly kept: readonly Tool[],
-    private readonly pools: ReadonlyMap<ToolInjectionStrategy, WithheldTools>,
+    private readonly pools: ReadonlyMap<ToolInjectionStrategy, WithheldPool>,
   ) {}
+
+  /** What of it a run within the run may have. */
+  within(isLeft: (tool: Tool) => boolean): RunReserve {
+    const pools = [...this.pools].map(([strategy, pool]): [ToolInjectionStrategy, WithheldPool] => [strategy, pool.within(isLeft)]);
+    return new RunReserve(this.kept.filter(isLeft), new Map(pools));
+  }
 
   of(strategy: ToolInjectionStrategy): WithheldTools {
     return this.pools.get(strategy) ?? NOTHING;
@@ -29,6 +35,10 @@ export class WithheldPool implements WithheldTools {
     private readonly catalog: CatalogSearch,
   ) {
     this.members = new Set(all);
+  }
+
+  within(isLeft: (tool: Tool) => boolean): WithheldPool {
+    return new WithheldPool(this.all.filter(isLeft), this.catalog);
   }
 
   named(selectors: readonly ToolSelector[]): readonly Tool[] {

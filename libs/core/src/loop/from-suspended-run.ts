@@ -25,6 +25,13 @@ export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' 
   readonly begun?: Pick<BegunSubRun, 'saved' | 'args'>;
 };
 
+/** A step that is not over. */
+export interface SavedStep extends Pick<PendingStep, 'answer' | 'limit' | 'isPlanned' | 'begun'> {
+  readonly outcomes: readonly SavedOutcome[];
+  /** Rendered ids of what could be called in it. @default all of the run's tools */
+  readonly offered?: readonly string[];
+}
+
 /** A run that stands still, whether it waits or its process is gone. */
 export interface SavedRun {
   readonly requestId: string;
@@ -35,7 +42,7 @@ export interface SavedRun {
   readonly past: number;
   readonly state: SavedState;
   /** The step that is not over. Absent where the run stands between two steps. */
-  readonly pending?: Pick<PendingStep, 'answer' | 'limit' | 'isPlanned' | 'begun'> & { readonly outcomes: readonly SavedOutcome[] };
+  readonly pending?: SavedStep;
   readonly approvals: SavedApprovals;
   readonly handles: SavedHandles;
   readonly instances: SavedInstances;

@@ -2,7 +2,7 @@ import type { Toolset } from '../catalog/toolset.js';
 import type { ToolOutcome } from '../execution/execution.scope.js';
 import { savedTools } from '../injection/saved.tools.js';
 import type { BegunSubRun } from '../execution/sub-runs.js';
-import type { SavedOutcome, SavedRun } from './from-suspended-run.js';
+import type { SavedOutcome, SavedRun, SavedStep } from './from-suspended-run.js';
 import type { LiveRun } from './live.run.js';
 import { firstState, type LoopState } from './loop.state.js';
 import type { PendingStep } from './pending.step.js';
@@ -29,7 +29,7 @@ export function savedParts(state: LoopState, pending: PendingStep | undefined, l
   const { step, messages, cut, usage, records, text, corrections, emptyAnswers } = state;
   return {
     state: { step, messages, ...(cut && { cut }), usage, records, text, corrections, emptyAnswers },
-    ...(pending && { pending: savedStep(pending) }),
+    ...(pending && { pending: savedStep(pending, state.toolset) }),
     approvals: live.approvals.save(),
     handles: live.handles.save(),
     instances: live.instances.save(),
@@ -68,12 +68,23 @@ export function resumedState({ saved, remains }: ResumedRun, toolset: Toolset): 
     ...firstState(toolset),
     ...saved.state,
     injected: saved.tools.injected.flatMap((id) => toolset.find(id)?.spec ?? before.get(id) ?? []),
-    ...(pending && { pending: { ...pending, offered: toolset, outcomes: done } }),
+    ...(pending && { pending: { ...pending, offered: offeredIn(pending, toolset), outcomes: done } }),
   };
 }
 
-function savedStep({ answer, outcomes, limit, isPlanned }: PendingStep): NonNullable<SavedRun['pending']> {
-  return { answer, outcomes: outcomes.map(savedOutcome), isPlanned, ...(limit && { limit }) };
+function savedStep({ answer, offered, outcomes, limit, isPlanned }: PendingStep, toolset: Toolset): SavedStep {
+  const narrowed = offered !== toolset && { offered: offered.reachable.map(({ id }) => id) };
+  return { answer, outcomes: outcomes.map(savedOutcome), isPlanned, ...narrowed, ...(limit && { limit }) };
+}
+
+/** Of a step that was narrowed the rest stays away: calls of it may not be made yet. */
+function offeredIn({ offered }: SavedStep, toolset: Toolset): Toolset {
+  if (!offered) return toolset;
+  const ids = new Set(offered);
+  return toolset.only(
+    toolset.specs.filter(({ id }) => ids.has(id)),
+    ({ spec }) => ids.has(spec.id),
+  );
 }
 
 /** What of an outcome is JSON. */

@@ -83,6 +83,7 @@ const answer = fields({ text, reasoning: text, calls: list(toolCall), citations:
 const pending = both(
   fields({ answer, outcomes: list(outcome), isPlanned: flag }),
   optional({
+    offered: list(text),
     limit: fields({ reason: text }),
     begun: list(fields({ toolCallId: text, saved: fields({}), args: fields({}), record: fields({}) })),
   }),

@@ -5,6 +5,7 @@ import { Toolset } from '../catalog/toolset.js';
 import { withoutWrong } from '../findings/option-findings.js';
 import { unknownOptions } from '../findings/unknown-options.js';
 import type { SubRunCall } from '../execution/sub-runs.js';
+import { remindStrategies } from '../injection/begun-toolset.js';
 import { givenBefore, resumedTools } from '../injection/saved.tools.js';
 import { subjectOf } from '../policy/policy-subject.js';
 import { decide } from '../policy/strictest-decision.js';
@@ -30,11 +31,11 @@ export interface OuterRun {
   readonly toolset: Toolset;
 }
 
-interface Permitted {
+interface Selected {
   readonly isKeptOut: (spec: ToolSpec) => boolean;
-  readonly offer: RunPlan['injection']['entities'];
-  readonly exclude: RunPlan['injection']['exclude'];
 }
+
+type Permitted = RunPlan['execution'] & Selected & Pick<RunPlan, 'injection'>;
 
 /** Makes the plan of a sub-run out of that of the run around it. Nothing in it is wider. */
 @Injectable()
@@ -75,6 +76,8 @@ export class SubRunPreparation {
     const isKeptOut = this.tools.keptOut(subRun, call.tool.effect);
     const exclude = [...outer.injection.exclude, isKeptOut];
     const entities = outer.injection.entities.within({ ...execution, exclude, strictListing: outer.strictListing });
+    const reserve = live.reserve.within((tool) => isLeft(tool, { ...execution, isKeptOut }));
+    const injection = { ...outer.injection, exclude, entities, reserve };
     return {
       ...outer,
       relist: undefined,
@@ -84,10 +87,10 @@ export class SubRunPreparation {
       within: placeOf(call, live),
       messages: [asked(call.prompt)],
       conversation: undefined,
-      toolset: this.toolsFor({ live, toolset }, { ...execution, isKeptOut, exclude, offer: entities }, resumed),
+      toolset: this.toolsFor({ live, toolset }, { ...execution, isKeptOut, injection }, resumed),
       execution,
       narrowing: policy ? [policy] : [],
-      injection: { ...outer.injection, exclude, entities },
+      injection,
       ...this.stepsOf(subRun, execution.run),
       stopWhen: stopConditionsOf(stopWhen),
       answer: output && { type: output, ...this.answers.shapeOf(output) },
@@ -96,23 +99,25 @@ export class SubRunPreparation {
   }
 
   /** What it starts with, and where it goes on what it had. */
-  private toolsFor(outer: OuterRun, permitted: RunPlan['execution'] & Permitted, resumed: ResumedRun | undefined): Toolset {
+  private toolsFor(outer: OuterRun, permitted: Permitted, resumed: ResumedRun | undefined): Toolset {
     const begun = this.toolsetFor(outer, permitted);
     if (!resumed) return begun;
-    const { exclude, offer } = permitted;
+    const { injection, run, limits } = permitted;
+    const { exclude, entities: offer } = injection;
     const { saved, remains } = resumed;
-    const { plan, reserve, handles } = outer.live;
-    const { strategies } = plan.injection;
-    const given = givenBefore(saved.tools, { strategies, reserve }).filter((tool) => isOffered(tool, permitted));
-    const before = { saved: saved.tools, remains: remains?.injected ?? [], given, exclude, handles, offer };
+    const { records } = saved.state;
+    if (!remains) remindStrategies(injection, { run, toolset: begun.specs, room: limits.injectedTools, records, shown: saved.tools.order });
+    const given = givenBefore(saved.tools, injection);
+    const before = { saved: saved.tools, remains: remains?.injected ?? [], given, exclude, handles: outer.live.handles, offer };
     return resumedTools(begun, before, this.catalog.entities);
   }
 
   /** What it has of the run around it; tools of entities are called over what they were called over there. */
-  private toolsetFor(outer: OuterRun, { isKeptOut, offer: { dispatcher }, ...execution }: RunPlan['execution'] & Permitted): Toolset {
-    const isLeft = (tool: Tool): boolean => !isKeptOut(tool.spec) && isOffered(tool, execution);
-    const behind = outer.toolset.behindSurfaces.filter(isLeft);
-    const shown = startingTools(outer.live, outer.toolset).filter(isLeft);
+  private toolsetFor(outer: OuterRun, permitted: Permitted): Toolset {
+    const { dispatcher } = permitted.injection.entities;
+    const isItsToo = (tool: Tool): boolean => isLeft(tool, permitted);
+    const behind = outer.toolset.behindSurfaces.filter(isItsToo);
+    const shown = startingTools(outer.live, outer.toolset).filter(isItsToo);
     return Toolset.of(dispatcher ? [...shown, dispatcher] : shown).with([], behind).toolset;
   }
 
@@ -154,9 +159,9 @@ function placeOf({ request, scope, tool, args }: SubRunCall, live: LiveRun): Run
   return { live, flow: scope.flow, toolCallId: call.toolCallId, args, tool: tool.id, step, mayHaveRun };
 }
 
-/** Whether the policies of both runs, and the depth, let it have a tool. */
-function isOffered(tool: Tool, { run, limits, policies, actor }: RunPlan['execution']): boolean {
-  if (tool.subRun && depthOf(run) >= limits.subRunDepth) return false;
+/** Whether its list, the policies of both runs and the depth let it have a tool. */
+function isLeft(tool: Tool, { isKeptOut, run, limits, policies, actor }: RunPlan['execution'] & Selected): boolean {
+  if (isKeptOut(tool.spec) || (tool.subRun && depthOf(run) >= limits.subRunDepth)) return false;
   return decide(policies, subjectOf(tool, actor)).kind !== 'deny';
 }
 
@@ -190,7 +195,12 @@ function startingTools({ plan, reserve }: LiveRun, toolset: Toolset): readonly T
   const { strategies } = plan.injection;
   const there = toolset.specs.flatMap(({ id }) => toolset.find(id) ?? []);
   const searchable = strategies.filter(({ yields }) => yields === true).flatMap((strategy) => reserve.of(strategy).all);
-  return [...new Set([...there, ...searchable])].filter(({ origin }) => origin.source !== 'toolloop');
+  return [...new Set([...there, ...searchable])].filter((tool) => !isBound(tool));
+}
+
+/** To one run: another has its own. */
+function isBound({ origin, surface }: Tool): boolean {
+  return origin.source === 'toolloop' || surface?.kind === 'dispatcher';
 }
 
 function optionsOf({ options }: RunPlan, { subRun, signal }: SubRunCall): RunPlan['options'] {

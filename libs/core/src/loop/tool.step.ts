@@ -176,7 +176,7 @@ export class ToolStep {
       const last = { record, depth: tool.entity?.depth ?? 0, ...shownResult(outcome, tool), ...(calledAs !== undefined && { calledAs }) };
       const { run, limits } = execution;
       const withheld = live.reserve.of(strategy);
-      const room = roomIn(toolset, injected, limits);
+      const { others: room } = roomIn(toolset, injected, limits);
       const { reachable } = toolset;
       const found = strategy.evaluate({ run, history, toolset: reachable, last, step, limits, handles: live.handles, withheld, room });
       const proposed = this.settings.admit(await untilAborted(Promise.resolve(found), live.signal));

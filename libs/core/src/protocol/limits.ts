@@ -18,7 +18,10 @@ export interface Limits {
   /** How often a call is attempted under `onToolError: 'retry'`, the first attempt included. */
   readonly attempts: number;
   readonly toolCallIdLength: number;
-  /** Injected tools that a run may offer one by one; the tools of entities beyond them are grouped, unless `surface` says otherwise. */
+  /**
+   * Injected tools that a run may offer one by one; the tools of entities beyond them are grouped, unless `surface` says otherwise. Those take no room from the
+   * others.
+   */
   readonly injectedTools: number;
   /** Entity instances whose tools a run holds; past it those go whose tools were not used for longest. */
   readonly injectedInstances: number;

@@ -46,7 +46,7 @@ export interface ToolInjectionContext {
   readonly handles: EntityHandles;
   /** What the strategy keeps back, and may give. */
   readonly withheld: WithheldTools;
-  /** How many tools can still be injected before the run holds `limits.injectedTools`. */
+  /** How many tools can still be injected before the run holds `limits.injectedTools`; those of entities take no room. */
   readonly room: number;
 }
 

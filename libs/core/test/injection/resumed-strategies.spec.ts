@@ -4,7 +4,7 @@ import { ApprovalService, RunOpener, ToolLoopService, phases, subRunTool, unlock
 import type { LoopResult, Policy, ResumeRequest, ToolInjectionStrategy, UnlockOptions } from '@toolloop/core';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { sharedStores } from '../fixtures/accounts.js';
-import { Cart } from '../fixtures/shop.js';
+import { Cart, Customer } from '../fixtures/shop.js';
 import { ask, openModule, type ShopOptions } from '../fixtures/shop.module.js';
 import { KeptJournal } from '../sub-runs/kept-journal.js';
 
@@ -107,6 +107,22 @@ describe('what an artifact has unlocked', () => {
   });
 });
 
+const thousand = (key: string) => Array.from({ length: 1_000 }, (_, index) => new Customer(`${key}-${index}`, 'Ann'));
+const actWithMany = (key: string) => (key.startsWith('many') ? thousand(key) : key);
+const showMany = (key: string) => calls(call('probe__customers', { key }));
+
+it('what was taken away is gone in another process, however many entities made room for others since', async () => {
+  const injection = [unlocking({ found: (live) => live === 'w', tools: [], remove: ['probe__read'] })];
+  const options = { policy, injection, providers: sharedStores() };
+  const first = await openModule(new ScriptedModel([write, showMany('many1'), showMany('many2'), showMany('many3'), send]), options);
+  const { runId } = await loopOf(first).run(ask({ context: { act: actWithMany } }));
+  await approve(first);
+  const model = new ScriptedModel([read, text('Done.')]);
+  const result = await (await loopOf(await openModule(model, options)).resume(runId, alice)).result;
+  expect(model.requests[0]?.toolIds).not.toContain('probe__read');
+  expect(result.toolCalls.at(-1)?.error).toMatchObject({ code: 'tool_gone' });
+});
+
 const shopping = (): ToolInjectionStrategy =>
   phases({
     start: 'browse',
@@ -150,5 +166,40 @@ describe('what was unlocked in a sub-run that waits', () => {
     ).result;
     expect(inner.requests[0]?.toolIds).toContain('probe__write');
     expect(inner.requests[0]?.toolIds).not.toContain('probe__read');
+  });
+});
+
+const desk = (leadsOn: object) =>
+  phases({
+    start: 'browse',
+    states: {
+      browse: { tools: ['probe__customer'], to: [{ ...leadsOn, phase: 'pay' }] },
+      pay: { tools: ['probe__write', 'crm__sendMail'], to: [{ on: 'probe__write', phase: 'paid' }] },
+      paid: { tools: ['probe__orders'] },
+    },
+  });
+
+describe('the phase of a sub-run that waits', () => {
+  it.each([
+    ['by a tool', { on: 'crm__openCart' }],
+    ['by an artifact', { found: isCart }],
+  ])('that was come to %s is its phase in another process, and goes further there', async (_, leadsOn) => {
+    const providers = sharedStores();
+    const process = async (outer: readonly ScriptedTurn[], inner: ScriptedModel) => {
+      const tools = [subRunTool({ id: 'research', description: 'Finds out.', tools: ['probe__*', 'crm__openCart'], model: inner })];
+      return openModule(new ScriptedModel(outer), { policy, providers, tools, injection: [desk(leadsOn)] });
+    };
+    const one = await process([calls(call('research', { prompt: 'Go.' }))], new ScriptedModel([openCart, send]));
+    const { runId } = await loopOf(one).run(ask());
+    await approve(one);
+    const inner = new ScriptedModel([write, text('So.')]);
+    const outer = new ScriptedModel([text('Done.')]);
+    const other = await process([], inner);
+    await (
+      await loopOf(other).resume(runId, { ...alice, model: outer })
+    ).result;
+    const mayBe = new Set(['probe__customer', 'probe__write', 'probe__orders']);
+    const offered = [...inner.requests, ...outer.requests].map(({ toolIds }) => toolIds.filter((id) => mayBe.has(id)));
+    expect(offered).toEqual([['probe__write'], ['probe__orders'], ['probe__customer']]);
   });
 });

@@ -104,6 +104,24 @@ describe.each(SURFACES)('a run within a run, over the surface %s,', (surface) =>
   });
 });
 
+describe('the dispatcher of a run within a run whose list is a glob', () => {
+  const within = async (exclude: readonly string[]) => {
+    const scene = await stage({ inner: [text('Found.')], subRun: { tools: ['*'], exclude } });
+    await scene.play({ surface: 'dispatcher' });
+    return scene.inner.requests[0]?.tools.find(({ id }) => id === 'entity__call');
+  };
+
+  it('tells of what may be called there alone', async () => {
+    const dispatcher = await within(['customer_*_getAverageSpend', 'order_*_*', 'cart_*_*']);
+    expect(dispatcher?.description).toContain('getRecentOrders');
+    expect(dispatcher?.description).not.toMatch(/getAverageSpend|cart/);
+  });
+
+  it('is not there where nothing may be', async () => {
+    expect(await within(['customer_*_*', 'order_*_*', 'cart_*_*'])).toBeUndefined();
+  });
+});
+
 it('a strategy sees the tools of entities under their own ids, whatever they are called over', async () => {
   for (const surface of SURFACES) {
     const seen: string[][] = [];

@@ -13,6 +13,7 @@ import {
 import type { LoopRequest, Policy, RawTool, Tool, ToolSearchOptions } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
+import { Customer } from '../fixtures/shop.js';
 import { ask, openModule, openShop, type ShopOptions } from '../fixtures/shop.module.js';
 import { MemorySuspendedRunStore } from '../../src/loop/memory.suspended.run.store.js';
 import { SuspendedRunStore } from '../../src/protocol/suspended-run.js';
@@ -116,6 +117,19 @@ describe('tool search', () => {
       safeMessage: 'The tool "tax__rate" is no longer available. It made room for newer ones: find it again with tools__search.',
     });
     expect(offered[5]).toEqual(['tools__search', 'tax__secret', 'invoice__step0', 'invoice__step2', 'tax__rate']);
+    expect(eventsOf(events, 'warning')).toEqual([]);
+  });
+
+  it('gives what it found where the tools of entities are as many as can be named', async () => {
+    const twelve = Array.from({ length: 12 }, (_, index) => new Customer(`c-${index}`, 'Ann'));
+    const list = calls(call('probe__customers', { key: 'all' }));
+    const script = [list, calls(search('tax rate')), calls(call('tax__rate'))];
+    const { offered, events, result } = await playWith({ always: ['probe__customers'] }, script, {
+      request: { context: { act: () => twelve } },
+    });
+    expect(offered[1]?.filter((id) => id.startsWith('customer_c-'))).toHaveLength(24);
+    expect(offered[2]?.slice(0, offered[1]?.length)).toEqual(offered[1]);
+    expect(result.toolCalls.at(-1)).toMatchObject({ id: 'tax__rate', status: 'succeeded' });
     expect(eventsOf(events, 'warning')).toEqual([]);
   });
 

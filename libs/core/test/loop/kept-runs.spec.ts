@@ -88,4 +88,27 @@ describe('a run that is written down', () => {
       await module.close();
     }
   });
+
+  it('calls nothing that the step it goes on in was not offered', async () => {
+    const entries: RunEntry[] = [];
+    const effects: string[] = [];
+    const act = (key: string) => void effects.push(key);
+    const request = ask({ context: { act }, prepareStep: ({ step }) => (step === 1 ? { tools: ['probe__read'] } : {}) });
+    const turns = [
+      calls(call('probe__read', { key: 'r' }), call('probe__write', { key: 'w1' })),
+      calls(call('probe__write', { key: 'w2' })),
+    ];
+    const first = (await shop(turns)).runs.openKept(request, { runId: 'run-1', loop: undefined, journal: new MortalJournal(entries, 2) });
+    await expect(first.result).rejects.toThrow(RunElsewhereError);
+    expect(entries.map(({ key }) => key)).toEqual(['begin', 'model:1']);
+    const { runs } = await shop([...turns.slice(1), text('Done.')]);
+    const journal = new MortalJournal([...entries]);
+    const result = await runs.openKept(request, { runId: 'run-1', loop: undefined, journal, entries }).result;
+    expect(result.toolCalls.map(({ id, error }) => [id, error?.code])).toEqual([
+      ['probe__read', undefined],
+      ['probe__write', 'unknown_tool'],
+      ['probe__write', undefined],
+    ]);
+    expect(effects).toEqual(['r', 'r', 'w2']);
+  });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ToolLoopService, ToolCatalog, type Policy } from '@toolloop/core';
+import { ToolLoopService, ToolCatalog, subRunTool, toolSearch, type Policy } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, text } from '@toolloop/testing';
 import { IsString } from 'class-validator';
 import { resultsIn } from '../fixtures/played-run.js';
@@ -185,6 +185,19 @@ describe('what a sub-run may use', () => {
     expect(innerEvents(events).some(({ type }) => type === 'sub-run')).toBe(false);
     const inner = result.toolCalls[0]?.subRun?.toolCalls?.[0]?.subRun;
     expect(inner?.toolCalls).toMatchObject([{ error: { code: 'unknown_tool' } }]);
+  });
+
+  it('is never more than the one around it may, whatever a search could find', async () => {
+    const deepest = new ScriptedModel([calls(write('w'), read('r')), text('There.')]);
+    const deep = subRunTool({ id: 'deep', description: 'Digs.', tools: ['probe__*'], model: deepest });
+    const { play, done } = await stage({
+      inner: [calls(call('deep', { prompt: 'Dig.' })), text('Here.')],
+      subRun: { tools: ['deep', 'probe__read'] },
+      options: { tools: [deep] },
+    });
+    await play({ limits: { subRunDepth: 2 }, injection: [toolSearch({ always: ['research'] })] });
+    expect(toolsOf(deepest)).toEqual(['probe__read']);
+    expect(done).toEqual(['r']);
   });
 
   it('is not offered at all where no depth is left', async () => {
