@@ -21,7 +21,7 @@ export { AttachedResult, attach } from './protocol/attachment.js';
 export type { Attachment, AttachmentDigest, MediaPart, RecordedAttachment } from './protocol/attachment.js';
 export { AuditError, AuditStore } from './protocol/audit.js';
 export type { AuditEntry, AuditEvent, AuditEvidence, AuditHead, AuditStamp, AuditSubject, SignedAuditHead } from './protocol/audit.js';
-export { CallJournal } from './protocol/call-journal.js';
+export { CallJournal, type JournalCall, type JournalEntry } from './protocol/call-journal.js';
 export { CallTransactions } from './protocol/call-transactions.js';
 export type { JournalClaim, JournalHold, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
 export type { Citation } from './protocol/citation.js';
