@@ -13,9 +13,9 @@ export type {
   ToolPreview,
 } from './protocol/approval.js';
 export { ApprovalError } from './approval/approval.error.js';
-export { ApprovalService } from './approval/approval.service.js';
-export type { ApprovalFilter, Approver } from './approval/approval.service.js';
+export { ApprovalService, type ApprovalFilter, type Approver } from './approval/approval.service.js';
 export { MemoryApprovalStore } from './approval/memory.approval.store.js';
+export { withdrawal } from './approval/withdrawn-approvals.js';
 export { DataPolicyEngine } from './policy/data.policy.engine.js';
 export { AttachedResult, attach } from './protocol/attachment.js';
 export type { Attachment, AttachmentDigest, MediaPart, RecordedAttachment } from './protocol/attachment.js';
