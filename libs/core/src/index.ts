@@ -13,15 +13,15 @@ export type {
   ToolPreview,
 } from './protocol/approval.js';
 export { ApprovalError } from './approval/approval.error.js';
-export { ApprovalService } from './approval/approval.service.js';
-export type { ApprovalFilter, Approver } from './approval/approval.service.js';
+export { ApprovalService, type ApprovalFilter, type Approver } from './approval/approval.service.js';
 export { MemoryApprovalStore } from './approval/memory.approval.store.js';
+export { withdrawal } from './approval/withdrawn-approvals.js';
 export { DataPolicyEngine } from './policy/data.policy.engine.js';
 export { AttachedResult, attach } from './protocol/attachment.js';
 export type { Attachment, AttachmentDigest, MediaPart, RecordedAttachment } from './protocol/attachment.js';
 export { AuditError, AuditStore } from './protocol/audit.js';
 export type { AuditEntry, AuditEvent, AuditEvidence, AuditHead, AuditStamp, AuditSubject, SignedAuditHead } from './protocol/audit.js';
-export { CallJournal } from './protocol/call-journal.js';
+export { CallJournal, type JournalCall, type JournalEntry } from './protocol/call-journal.js';
 export { CallTransactions } from './protocol/call-transactions.js';
 export type { JournalClaim, JournalHold, JournalKey, JournalOutcome, JournalStart } from './protocol/call-journal.js';
 export type { Citation } from './protocol/citation.js';

@@ -1,6 +1,7 @@
 import { Injectable, Logger, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
 import { Database } from './database/database.js';
 import type { Retention } from './durable.options.js';
+import { withdrawApprovals } from './stores/withdraw-approvals.js';
 
 const EVERY_MS = 3_600_000;
 /** Rows of one statement: a delete of a million would hold its locks, and on PGlite everybody, for as long as it takes. */
@@ -12,6 +13,8 @@ interface Rule {
   /** What is over; `$1` is a number of days. */
   readonly over: string;
   readonly days: number | undefined;
+  /** Whether they are runs that wait for people. */
+  readonly waits?: boolean;
 }
 
 /** Deletes what is over: when the application starts, and every hour. */
@@ -44,17 +47,24 @@ export class RetentionSweep implements OnApplicationBootstrap, OnModuleDestroy {
   /** Resolves to the number of rows deleted. Several processes may do it at once. */
   async sweep(): Promise<number> {
     let deleted = 0;
-    for (const { table, key, over, days } of this.rules) {
-      if (days === undefined) continue;
-      for (let last = BATCH; last === BATCH && !this.isStopped; deleted += last) {
-        const rows = await this.database.query(
-          `delete from ${table} where (${key}) in (select ${key} from ${table} where ${over} limit ${BATCH} for update skip locked) returning 1 as gone`,
-          [days],
-        );
-        last = rows.length;
-      }
+    for (const rule of this.rules) {
+      if (rule.days === undefined) continue;
+      for (let last = BATCH; last === BATCH && !this.isStopped; deleted += last) last = await this.delete(rule);
     }
     return deleted;
+  }
+
+  /** One batch; runs that wait, together with what they ask. */
+  private delete({ table, key, over, days, waits = false }: Rule): Promise<number> {
+    return this.database.transaction(async () => {
+      const rows = await this.database.query<{ readonly tenant: string; readonly runId: string }>(
+        `delete from ${table} where (${key}) in (select ${key} from ${table} where ${over} limit ${BATCH} for update skip locked)
+         returning ${waits ? 'tenant, run_id as "runId"' : '1 as gone'}`,
+        [days ?? null],
+      );
+      if (waits) await withdrawApprovals(this.database, rows);
+      return rows.length;
+    });
   }
 
   private start(): void {
@@ -80,7 +90,7 @@ function rulesOf({ approvals, calls, conversations, directives, runs, suspendedR
       days: directives,
     },
     { table: 'toolloop.runs', key: 'run_id', over: `ended_at < ${ago}`, days: runs },
-    { table: 'toolloop.suspended_runs', key: 'run_id', over: created, days: suspendedRuns },
+    { table: 'toolloop.suspended_runs', key: 'run_id', over: created, days: suspendedRuns, waits: true },
     {
       table: 'toolloop.quotas',
       key: 'tenant, quantity, window_ms, "window"',

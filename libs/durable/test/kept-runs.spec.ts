@@ -79,6 +79,35 @@ onEachDatabase('what is kept of runs', (open) => {
       expect(await runs.find(runId)).toMatchObject({ status: 'queued' });
     });
 
+    it('has nobody asked any more from the moment it has ended, though its process gets no further', async () => {
+      const { approvals } = new SqlStores(open(), runs);
+      const run = newRun();
+      const hold = await runs.add(run, 'running');
+      const [asked, decided, another] = [approvalFor(run.runId), approvalFor(run.runId), approvalFor(randomUUID())];
+      for (const approval of [asked, decided, another]) await approvals.add(approval);
+      const answer = { decision: 'deny', decidedBy: 'mia', decidedAt: '2026-01-02T00:00:00.000Z' } as const;
+      runs.isConnected = true;
+      await approvals.answer(decided.request.approvalId, answer);
+      await runs.write(hold, { entries: [], events: [], ending: { status: 'ended', finishReason: 'aborted' } });
+      expect((await approvals.find(asked.request.approvalId))?.answer).toMatchObject({ decision: 'deny', isWithdrawn: true });
+      expect((await approvals.find(decided.request.approvalId))?.answer).toEqual(answer);
+      expect((await approvals.find(another.request.approvalId))?.answer).toBeUndefined();
+    });
+
+    it('has nobody asked any more where it waited for so long that it is deleted', async () => {
+      const { approvals, suspendedRuns } = new SqlStores(open(), runs);
+      const [old, fresh] = [approvalFor(randomUUID()), approvalFor(randomUUID())];
+      for (const { request, binding } of [old, fresh])
+        await suspendedRuns.save({ version: 1, runId: request.runId, tenant: binding.tenant, content: {} });
+      for (const approval of [old, fresh]) await approvals.add(approval);
+      await open().query(`update toolloop.suspended_runs set created_at = created_at - interval '40 days' where run_id = $1`, [
+        old.request.runId,
+      ]);
+      expect(await new RetentionSweep(open(), { suspendedRuns: 30 }).sweep()).toBe(1);
+      expect((await approvals.find(old.request.approvalId))?.answer).toMatchObject({ isWithdrawn: true });
+      expect((await approvals.find(fresh.request.approvalId))?.answer).toBeUndefined();
+    });
+
     it('is deleted with all of it once it is over for long enough, and nothing else is', async () => {
       const old = { ended: await kept(runs, 'ended'), waiting: await kept(runs, 'waiting'), running: await kept(runs, 'running') };
       await open().query(

@@ -364,6 +364,17 @@ export function runsSuite(
         expect(world.effects).toEqual(['booked a']);
         expect(model.requests[0]?.messages.at(-1)).toMatchObject({ content: JSON.stringify({ said: 'a done', times: 1 }) });
       });
+
+      it('stands after its process died, though its tool may not be called again, and nobody is asked', async () => {
+        const world = newWorld();
+        const enter = call('desk__enter', { key: 'a' });
+        const runId = await stuck(await start(world, scripted(calls(enter)), { options: dying }), world);
+        const model = scripted(text('Done.'));
+        const other = await start(world, model);
+        await until(other, runId, 'ended');
+        expect(world.effects).toEqual(['entered a']);
+        expect(model.requests[0]?.messages.at(-1)).toMatchObject({ content: JSON.stringify({ said: 'a done' }) });
+      });
     });
   });
 }

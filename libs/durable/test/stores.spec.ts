@@ -89,6 +89,7 @@ onEachDatabase('the transaction of a call', (open) => {
     await expect(transactions.once(call(randomUUID(), 'key'), () => Promise.resolve(1))).rejects.toThrow('not in the journal');
     const made = await begun();
     await transactions.once(made, () => Promise.resolve(1));
+    expect(await journal.find(made)).toMatchObject({ status: 'in_progress', kept: { result: 1 } });
     await journal.release(made);
     expect(await transactions.once(made, () => Promise.resolve(2))).toBe(1);
   });

@@ -1,11 +1,15 @@
-import type { ApprovalBinding, ApprovalStore } from '../protocol/approval.js';
+import type { ApprovalAnswer, ApprovalBinding, ApprovalStore } from '../protocol/approval.js';
 
 const PAGE = 100;
 
+/** The answer to what nobody has to decide any more. */
+export function withdrawal(): ApprovalAnswer {
+  return { decision: 'deny', reason: 'The run has ended.', decidedBy: 'the run', decidedAt: new Date().toISOString(), isWithdrawn: true };
+}
+
 /** Takes back what nobody has to answer any more; nothing, where somebody has. A yes that nothing follows would be a lie to whoever gave it. */
 export async function withdrawApproval(store: ApprovalStore, approvalId: string): Promise<void> {
-  const decidedAt = new Date().toISOString();
-  await store.answer(approvalId, { decision: 'deny', reason: 'The run has ended.', decidedBy: 'the run', decidedAt, isWithdrawn: true });
+  await store.answer(approvalId, withdrawal());
 }
 
 /** The same for all that a run and its sub-runs asked for, and nobody has answered. */

@@ -38,7 +38,7 @@ export class EffectGuard {
    * The outcome of a call that was already performed; undefined when it is this caller's to perform. `reconsider` where a person answered in between whether
    * to make it again: then it is let in anew. Throws `unknown_outcome`, and `CallPending` where the run waits for that answer.
    */
-  async claim(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<JournalOutcome | Reconsidered | undefined> {
+  async claim(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<PerformedCall | Reconsidered | undefined> {
     if (isEffectless(tool)) return undefined;
     progress.idempotencyKey = declaredKeyOf(tool, input.built, progress);
     progress.claimId = randomUUID();
@@ -54,7 +54,7 @@ export class EffectGuard {
       case 'finished':
         return claim.outcome;
       case 'in_progress':
-        return this.again({ tool, input, progress }, start);
+        return this.again({ tool, input, progress }, start, claim.kept);
       case 'conflict':
         throw CallFailure.of('execution_failed', conflictText(progress));
     }
@@ -76,11 +76,16 @@ export class EffectGuard {
     }
   }
 
-  /** A call of which nobody knows whether it took place. */
-  private async again(call: AskedCall, start: JournalStart): Promise<JournalOutcome | Reconsidered | undefined> {
+  /** A call that ended without a word. Nobody knows whether it took place, unless its transaction was committed. */
+  private async again(
+    call: AskedCall,
+    start: JournalStart,
+    kept: CommittedCall['kept'] | undefined,
+  ): Promise<PerformedCall | Reconsidered | undefined> {
     const { tool, input, progress } = call;
-    if ((await this.repeats.authorise(call)) === 'reconsider') return { status: 'reconsider' };
-    return (await this.takeOver(start, progress)) ? undefined : this.claim(tool, input, progress);
+    if (!kept && (await this.repeats.authorise(call)) === 'reconsider') return { status: 'reconsider' };
+    if (!(await this.takeOver(start, progress))) return this.claim(tool, input, progress);
+    return kept && { status: 'committed', kept };
   }
 
   /** False where the call has ended meanwhile. */
@@ -139,6 +144,15 @@ export class EffectGuard {
       this.logger.error(`The outcome of ${tool.spec.declaredId} could not be kept (run ${scope.run.runId}).`, error);
     }
   }
+}
+
+/** A call whose effect took place before. */
+type PerformedCall = JournalOutcome | CommittedCall;
+
+/** One whose process died between the commit of its transaction and its last word, which is this caller's to say. */
+interface CommittedCall {
+  readonly status: 'committed';
+  readonly kept: { readonly result?: unknown };
 }
 
 /** A call that somebody who is gone had begun is this caller's now. */

@@ -1,7 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import {
   CallJournal,
+  type JournalCall,
   type JournalClaim,
+  type JournalEntry,
   type JournalHold,
   type JournalKey,
   type JournalOutcome,
@@ -31,15 +33,18 @@ export class MemoryCallJournal extends CallJournal {
   private attachedCharacters = 0;
 
   override begin(start: JournalStart): Promise<JournalClaim> {
-    const key = textOf(start);
-    const known = this.finished.get(key) ?? this.open.get(key);
+    const known = this.known(start);
     if (!known) {
-      this.open.set(key, { start, endsAt: Date.now() + start.mostMs });
+      this.open.set(textOf(start), { start, endsAt: Date.now() + start.mostMs });
       return Promise.resolve({ status: 'started' });
     }
     if (!isSameCall(known.start, start)) return Promise.resolve({ status: 'conflict' });
-    const { outcome, endsAt } = known;
-    return Promise.resolve(outcome ? { status: 'finished', outcome } : { status: 'in_progress', leftMs: Math.max(0, endsAt - Date.now()) });
+    return Promise.resolve(entryOf(known));
+  }
+
+  override find(call: JournalCall): Promise<JournalEntry | undefined> {
+    const known = this.known(call);
+    return Promise.resolve(known && isSameCall(known.start, call) ? entryOf(known) : undefined);
   }
 
   override takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
@@ -68,6 +73,10 @@ export class MemoryCallJournal extends CallJournal {
     return Promise.resolve();
   }
 
+  private known(key: JournalKey): Entry | undefined {
+    return this.finished.get(textOf(key)) ?? this.open.get(textOf(key));
+  }
+
   private held(hold: JournalHold): Entry | undefined {
     const known = this.open.get(textOf(hold));
     return known?.start.claimId === hold.claimId ? known : undefined;
@@ -93,6 +102,10 @@ export class MemoryCallJournal extends CallJournal {
   }
 }
 
+function entryOf({ outcome, endsAt }: Entry): JournalEntry {
+  return outcome ? { status: 'finished', outcome } : { status: 'in_progress', leftMs: Math.max(0, endsAt - Date.now()) };
+}
+
 function attachedTo({ outcome }: Entry): number {
   const attachments = outcome?.status === 'succeeded' ? (outcome.attachments ?? []) : [];
   return attachments.reduce((sum, { url }) => sum + url.length, 0);
@@ -102,6 +115,6 @@ function textOf({ tenant, idempotencyKey }: JournalKey): string {
   return JSON.stringify([tenant, idempotencyKey]);
 }
 
-function isSameCall(one: JournalStart, other: JournalStart): boolean {
+function isSameCall(one: JournalCall, other: JournalCall): boolean {
   return one.declaredId === other.declaredId && one.instanceId === other.instanceId && one.args === other.args;
 }

@@ -23,9 +23,18 @@ export class ResultRunner {
     private readonly effects: EffectGuard,
   ) {}
 
-  async run(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ToolOutcome> {
+  run(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ToolOutcome> {
+    return this.concluded(tool, progress, () => this.invoke(tool, input, progress));
+  }
+
+  /** Of a call that was done and never said so: what its transaction returned stands for what its method would have. */
+  recall(tool: Tool, kept: unknown, progress: CallProgress): Promise<ToolOutcome> {
+    return this.concluded(tool, progress, () => Promise.resolve({ live: kept, result: kept, attachments: [] }));
+  }
+
+  private async concluded(tool: Tool, progress: CallProgress, invoke: () => Promise<InvokedResult>): Promise<ToolOutcome> {
     try {
-      const invoked = await this.invoke(tool, input, progress);
+      const invoked = await invoke();
       const result = this.describer.describe(tool, invoked, progress);
       await this.effects.succeed(tool, toOutcome(result), progress);
       return succeeded(progress, invoked.live, result);

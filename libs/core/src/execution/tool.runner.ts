@@ -64,6 +64,7 @@ export class ToolRunner {
     const { tool, input } = call;
     const performed = await this.effects.claim(tool, input, progress);
     if (performed?.status === 'reconsider') return this.perform(await this.intake.reconsider(call, progress), progress);
+    if (performed?.status === 'committed') return this.results.recall(tool, performed.kept.result, progress);
     if (performed) return replayed(progress, performed);
     this.log.started(tool, progress);
     await announceStart(tool, progress);

@@ -15,13 +15,17 @@ export interface JournalHold extends JournalKey {
   readonly claimId: string;
 }
 
-/** What is written before the effect. */
-export interface JournalStart extends JournalHold {
-  readonly runId: string;
+/** A call, as its key is bound to it. */
+export interface JournalCall extends JournalKey {
   readonly declaredId: string;
   readonly instanceId?: string;
   /** Canonical JSON. */
   readonly args: string;
+}
+
+/** What is written before the effect. */
+export interface JournalStart extends JournalHold, JournalCall {
+  readonly runId: string;
   /** Milliseconds from now within which the call ends, if it ever does. */
   readonly mostMs: number;
 }
@@ -38,18 +42,22 @@ export type JournalOutcome =
   | { readonly status: 'failed'; readonly failure: ToolFailure };
 
 /**
- * `started`: nobody has run this key yet, and now it is taken. `in_progress`: somebody began and has not finished, and has so many milliseconds left to; with
- * none left they are gone. `conflict`: the key belongs to another call.
+ * A call that was begun. `in_progress`: it has not ended, and has so many milliseconds left to; with none left whoever began it is gone. It has `kept` once its
+ * `context.transaction` was committed: then its effect took place, and this is what it returned.
  */
-export type JournalClaim =
-  | { readonly status: 'started' | 'conflict' }
-  | { readonly status: 'in_progress'; readonly leftMs: number }
+export type JournalEntry =
+  | { readonly status: 'in_progress'; readonly leftMs: number; readonly kept?: { readonly result?: unknown } }
   | { readonly status: 'finished'; readonly outcome: JournalOutcome };
+
+/** `started`: nobody has run this key yet, and now it is taken. `conflict`: the key belongs to another call. */
+export type JournalClaim = { readonly status: 'started' | 'conflict' } | JournalEntry;
 
 /** The port that performs a mutating call at most once per idempotency key: the key is taken before the effect. */
 export abstract class CallJournal {
   /** Takes the key, atomically, or says what became of it. */
   abstract begin(start: JournalStart): Promise<JournalClaim>;
+  /** What became of a call, and takes nothing; undefined where it was not begun. */
+  abstract find(call: JournalCall): Promise<JournalEntry | undefined>;
   /**
    * Takes the key of a call that is in progress from whoever has it, for a call that ends within so many milliseconds. False where nobody has it: the call has ended,
    * or was never begun.

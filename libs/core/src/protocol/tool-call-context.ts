@@ -36,8 +36,8 @@ export interface ToolCallContext<Actor = RegisteredActor> extends RunContext<Act
   /**
    * For a tool that changes things in the application's own database, beside `idempotent: true`: runs `work` as one transaction of that database, in which the call
    * is marked as done. A call that is made again after a crash gets what `work` returned, as JSON
-   * that a model would read (a date as its text, a bigint as its digits, a map as an object; an instance of a class is refused), and nothing is done a second time. One for each call; await
-   * nothing remote in it. Absent where the application has no such database (`DurableModule`), and for tools that only read.
+   * that a model would read (a date as its text, a bigint as its digits, a map as an object; an instance of a class is refused), and nothing is done a second time; where its tool may not be
+   * called again, what `work` returned is the result of the call. One for each call; await nothing remote in it. Absent where the application has no such database (`DurableModule`), and for tools that only read.
    */
   readonly transaction?: <Result>(work: () => Promise<Result>) => Promise<Result>;
 }

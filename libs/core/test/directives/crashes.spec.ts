@@ -70,6 +70,8 @@ class MortalJournal extends CallJournal {
     return this.fate.pass(() => this.inner.begin(start));
   }
 
+  override find: CallJournal['find'] = (call) => this.fate.pass(() => this.inner.find(call));
+
   override takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
     return this.fate.pass(() => this.inner.takeOver(hold, mostMs));
   }

@@ -194,6 +194,8 @@ class SpyJournal extends CallJournal {
     return this.memory.begin(start);
   }
 
+  override find: CallJournal['find'] = (call) => this.memory.find(call);
+
   override takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
     seen.push('take over');
     return this.memory.takeOver(hold, mostMs);

@@ -3,6 +3,7 @@ import type { Database } from '../database/database.js';
 import type { NamedStatement } from '../database/database-driver.js';
 import type { JobQueue } from '../queue/job.queue.js';
 import { isStorable, keyHash, shownText, storableKey, storedJson } from '../stores/storable.js';
+import { withdrawApprovals } from '../stores/withdraw-approvals.js';
 import { fromEntryText, fromEventsText, fromRunRow, type RunRow } from './from-run-row.js';
 import {
   RunLostError,
@@ -101,12 +102,13 @@ export class SqlRunStore extends RunStore {
     if (!ending) return this.writeAs(hold, entries, events);
     await this.database.transaction(async () => {
       await this.writeAs(hold, entries, events); // its lock is held until the end of the transaction
-      const [row] = await this.database.query<{ is_due: boolean }>(
+      const [row] = await this.database.query<{ tenant: string; is_due: boolean }>(
         `update toolloop.runs set status = $2, finish_reason = $3, ended_at = case when $2 = 'ended' then now() end
-         where run_id = $1 returning is_woken or cancelled is not null as is_due`,
+         where run_id = $1 returning tenant, is_woken or cancelled is not null as is_due`,
         [hold.runId, ending.status, ending.finishReason],
       );
       if (ending.status === 'waiting' && row?.is_due) await this.queue(hold.runId);
+      if (ending.status === 'ended' && row) await withdrawApprovals(this.database, [{ tenant: row.tenant, runId: hold.runId }]);
     });
   }
 

@@ -1,4 +1,13 @@
-import { CallJournal, type JournalClaim, type JournalHold, type JournalKey, type JournalOutcome, type JournalStart } from '@toolloop/core';
+import {
+  CallJournal,
+  type JournalCall,
+  type JournalClaim,
+  type JournalEntry,
+  type JournalHold,
+  type JournalKey,
+  type JournalOutcome,
+  type JournalStart,
+} from '@toolloop/core';
 import type { Database } from '../database/database.js';
 import type { NamedStatement } from '../database/database-driver.js';
 import { keyHash, shownText, storableKey, storedJson } from './storable.js';
@@ -6,6 +15,7 @@ import { keyHash, shownText, storableKey, storedJson } from './storable.js';
 interface CallRow {
   readonly call_hash: string;
   readonly outcome: JournalOutcome | null;
+  readonly effect: { readonly result?: unknown } | null;
   readonly left_ms: number;
 }
 
@@ -32,9 +42,9 @@ export class SqlCallJournal extends CallJournal {
   }
 
   override async begin(start: JournalStart): Promise<JournalClaim> {
-    const { runId, declaredId, instanceId, args, claimId, mostMs } = start;
+    const { runId, declaredId, claimId, mostMs } = start;
     const [tenant, key] = keysOf(start);
-    const callHash = keyHash(declaredId, instanceId ?? null, args);
+    const callHash = callHashOf(start);
     for (;;) {
       const taken = await this.database.query(BEGIN, [
         tenant,
@@ -47,12 +57,14 @@ export class SqlCallJournal extends CallJournal {
         mostMs,
       ]);
       if (taken.length > 0) return { status: 'started' };
-      const [known] = await this.database.query<CallRow>(
-        `select call_hash, outcome, ${LEFT_MS} from toolloop.calls where tenant = $1 and key_hash = $2`,
-        [tenant, key],
-      );
-      if (known) return claimOf(known, callHash); // else it was released in between
+      const known = await this.row(start);
+      if (known) return known.call_hash === callHash ? entryOf(known) : { status: 'conflict' }; // else it was released in between
     }
+  }
+
+  override async find(call: JournalCall): Promise<JournalEntry | undefined> {
+    const known = await this.row(call);
+    return known?.call_hash === callHashOf(call) ? entryOf(known) : undefined;
   }
 
   override async takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
@@ -71,6 +83,14 @@ export class SqlCallJournal extends CallJournal {
   override async release(hold: JournalHold): Promise<void> {
     await this.database.query(`delete from toolloop.calls where ${IS_HELD} and effect is null`, [...keysOf(hold), hold.claimId]);
   }
+
+  private async row(key: JournalKey): Promise<CallRow | undefined> {
+    const [row] = await this.database.query<CallRow>(
+      `select call_hash, outcome, effect, ${LEFT_MS} from toolloop.calls where tenant = $1 and key_hash = $2`,
+      keysOf(key),
+    );
+    return row;
+  }
 }
 
 /** The columns by which a call is found. Throws `UnstorableError`. */
@@ -78,7 +98,10 @@ export function keysOf({ tenant, idempotencyKey }: JournalKey): [tenant: string,
   return [storableKey(tenant, 'tenant'), keyHash(idempotencyKey)];
 }
 
-function claimOf({ call_hash: known, outcome, left_ms: leftMs }: CallRow, callHash: string): JournalClaim {
-  if (known !== callHash) return { status: 'conflict' };
-  return outcome ? { status: 'finished', outcome } : { status: 'in_progress', leftMs };
+function callHashOf({ declaredId, instanceId, args }: JournalCall): string {
+  return keyHash(declaredId, instanceId ?? null, args);
+}
+
+function entryOf({ outcome, effect, left_ms: leftMs }: CallRow): JournalEntry {
+  return outcome ? { status: 'finished', outcome } : { status: 'in_progress', leftMs, ...(effect && { kept: effect }) };
 }

@@ -41,6 +41,7 @@ const CONTRACT: Contract<CallJournal> = {
     { name: 'gives a key to one of many who begin at once', check: beginsOnce },
     { name: 'answers with what became of the call', check: answersWithOutcome },
     { name: 'says that a call was begun and has not ended', check: saysInProgress },
+    { name: 'finds a call that was begun, and takes nothing', check: finds },
     { name: 'refuses a key that belongs to another call', check: refusesOtherCalls },
     { name: 'keeps the first outcome', check: keepsFirstOutcome },
     { name: 'gives back a key that was not used, and no other', check: releases },
@@ -82,6 +83,17 @@ async function answersWithOutcome({ store, other, tenant }: JournalTrial): Promi
 async function saysInProgress({ store, other, tenant }: JournalTrial): Promise<void> {
   assert.deepEqual(await store.begin(pay(tenant, 'key')), { status: 'started' });
   assertInProgress(await other.begin(pay(tenant, 'key', { runId: 'run_2' })));
+}
+
+async function finds({ store, other, tenant, otherTenant }: JournalTrial): Promise<void> {
+  const call = pay(tenant, 'key', { instanceId: 'a' });
+  assert.equal(await other.find(call), undefined);
+  assert.deepEqual(await store.begin(call), { status: 'started' });
+  assert.equal((await other.find(call))?.status, 'in_progress');
+  assert.equal(await other.find({ ...call, args: '{}' }), undefined);
+  assert.equal(await other.find({ ...call, tenant: otherTenant }), undefined);
+  await store.finish(call, DONE);
+  assert.deepEqual(await other.find(call), { status: 'finished', outcome: DONE });
 }
 
 async function refusesOtherCalls({ store, other, tenant }: JournalTrial): Promise<void> {

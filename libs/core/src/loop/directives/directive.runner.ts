@@ -17,7 +17,7 @@ import { DirectiveAudit } from './directive.audit.js';
 import { DEFAULT_DIRECTIVES } from './directive.options.js';
 import { DirectiveScopes } from './directive.scopes.js';
 import { HeldLease } from './held.lease.js';
-import { effectKeyOf, verdictOn, versionOf } from './directive.verdict.js';
+import { effectKeyOf, verdictOn, versionOf, type AttemptOutcome } from './directive.verdict.js';
 
 const ATTEMPTS_WITHOUT_TOOL = 1;
 /** Beside the tool's own time, which its guards and its `canCall` have as well. What takes longer has hung, and is anybody's. */
@@ -78,21 +78,27 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
   }
 
   private async attempt(record: DirectiveRecord): Promise<DirectiveChange> {
-    const { intent } = record;
     const attempt = new DirectiveAttempt(effectKeyOf(record), () => this.isHeld(record));
-    const most = this.scopes.toolOf(intent)?.directive.attempts ?? ATTEMPTS_WITHOUT_TOOL;
+    const most = this.scopes.toolOf(record.intent)?.directive.attempts ?? ATTEMPTS_WITHOUT_TOOL;
     const terms = { ...DEFAULT_DIRECTIVES, ...this.options.directives, attempts: most };
+    const outcome = await this.outcomeOf(record, attempt, most);
+    const hasEnded = outcome.status === 'succeeded' || attempt.hasBegun;
+    const earlier = hasEnded ? undefined : await this.scopes.earlier(record);
+    return verdictOn(outcome, { record, attempt, terms, ...(earlier && { earlier }) });
+  }
+
+  private async outcomeOf(record: DirectiveRecord, attempt: DirectiveAttempt, most: number): Promise<AttemptOutcome> {
     try {
       await this.audit.record('started', record);
-      if (record.attempts > most) return verdictOn(ENDLESS, { record, attempt, terms });
+      if (record.attempts > most) return ENDLESS;
       const { request, scope } = await this.scopes.open(record, attempt, this.shutdown.signal);
-      const outcome = await this.runner.exec(request, scope);
-      return verdictOn(outcome.record, { record, attempt, terms });
+      return (await this.runner.exec(request, scope)).record;
     } catch (error) {
       const failure = error instanceof CallFailure ? error.failure : unexplained();
       const { correlationId } = failure;
-      if (correlationId !== undefined) this.logger.error(`The directive ${intent.directiveId} failed (reference ${correlationId}).`, error);
-      return verdictOn({ status: error instanceof CallFailure ? 'denied' : 'failed', error: failure }, { record, attempt, terms });
+      if (correlationId !== undefined)
+        this.logger.error(`The directive ${record.intent.directiveId} failed (reference ${correlationId}).`, error);
+      return { status: error instanceof CallFailure ? 'denied' : 'failed', error: failure };
     }
   }
 

@@ -10,12 +10,14 @@ import { RunApprovals } from '../../execution/run.approvals.js';
 import { ActorIdentity } from '../../policy/actor.identity.js';
 import { SpendingLedger } from '../../policy/spending.ledger.js';
 import { ActorDirectory } from '../../protocol/actor-directory.js';
+import { CallJournal, type JournalEntry } from '../../protocol/call-journal.js';
 import type { DirectiveAuthority, DirectiveIntent, DirectiveRecord } from '../../protocol/directive.js';
 import type { InformationFlow } from '../../protocol/policy.js';
 import type { RunContext } from '../../protocol/tool-call-context.js';
 import type { Tool, ToolDirective } from '../../protocol/tool.js';
 import { compileReveal } from '../../schema/revealed.projection.js';
 import { LoopSettings } from '../loop.settings.js';
+import { effectKeyOf } from './directive.verdict.js';
 
 /** A directory that has not answered by then is tried again later. */
 const LONGEST_FIND_MS = 10_000;
@@ -38,6 +40,7 @@ export class DirectiveScopes {
     private readonly settings: LoopSettings,
     private readonly identity: ActorIdentity,
     private readonly explorer: ToolExplorer,
+    private readonly journal: CallJournal,
   ) {}
 
   get hasDirectory(): boolean {
@@ -77,6 +80,14 @@ export class DirectiveScopes {
         emit: () => undefined,
       },
     };
+  }
+
+  /** What an attempt came to whose process died before it could say so; undefined where none has begun the effect. */
+  earlier(record: DirectiveRecord): Promise<JournalEntry | undefined> {
+    const { tenant, call } = record.intent;
+    const { declaredId, instanceId, args } = call;
+    const instance = instanceId !== undefined && { instanceId };
+    return this.journal.find({ tenant, idempotencyKey: effectKeyOf(record), declaredId, ...instance, args });
   }
 
   private directory(): ActorDirectory | undefined {

@@ -1,5 +1,6 @@
 import type { DirectiveAttempt } from '../../execution/directive.attempt.js';
 import type { DirectiveChange, DirectiveRecord, DirectiveVersion } from '../../protocol/directive.js';
+import type { JournalEntry } from '../../protocol/call-journal.js';
 import type { ToolErrorCode, ToolFailure } from '../../protocol/tool-error.js';
 import type { ToolInvocationRecord } from '../../protocol/tool-invocation-record.js';
 import type { DEFAULT_DIRECTIVES } from './directive.options.js';
@@ -9,21 +10,31 @@ export interface AttemptTerms {
   readonly record: DirectiveRecord;
   readonly attempt: DirectiveAttempt;
   readonly terms: Pick<typeof DEFAULT_DIRECTIVES, 'firstDelayMs' | 'longestDelayMs'> & { readonly attempts: number };
+  /** What the journal has of an attempt before whose process died; looked up where this one failed before it began. */
+  readonly earlier?: JournalEntry;
 }
+
+/** What an attempt came to. */
+export type AttemptOutcome = Pick<ToolInvocationRecord, 'status' | 'error' | 'result'>;
 
 /** Of a call that never got as far as its method, for a reason that may pass. */
 const PASSING = new Set<ToolErrorCode>(['execution_failed', 'timeout', 'aborted']);
 
 /** What an attempt makes of its directive. */
-export function verdictOn(
-  { status, error, result }: Pick<ToolInvocationRecord, 'status' | 'error' | 'result'>,
-  context: AttemptTerms,
-): DirectiveChange {
-  const { record } = context;
+export function verdictOn(outcome: AttemptOutcome, context: AttemptTerms): DirectiveChange {
+  const { record, earlier } = context;
+  const { status, error, result } = outcomeOf(earlier) ?? outcome;
   if (status === 'succeeded') return { ...DONE[record.task], ...(record.task === 'perform' && result !== undefined && { result }) };
   const failure = error ?? { code: 'execution_failed', safeMessage: 'The call came to nothing.' };
   if (failure.code === 'invalid_output') return { ...DONE[record.task], failure }; // the effect took place
   return verdictOnFailure(standing(failure, context), failure, context);
+}
+
+/** Of an effect that took place before; that nobody may ask for it any more changes nothing about it. */
+function outcomeOf(earlier: JournalEntry | undefined): AttemptOutcome | undefined {
+  if (earlier?.status === 'in_progress') return earlier.kept && { status: 'succeeded' };
+  if (earlier?.outcome.status === 'succeeded') return { status: 'succeeded', result: earlier.outcome.ui };
+  return earlier && { status: 'failed', error: earlier.outcome.failure };
 }
 
 /** Where the effect took place, or was undone. */
@@ -53,10 +64,16 @@ function verdictOnFailure(failure: ToolFailure, latest: ToolFailure, context: At
 }
 
 /** An earlier attempt of which nobody knows stays unknown until one gets an answer. */
-function standing(failure: ToolFailure, { record, attempt }: AttemptTerms): ToolFailure {
+function standing(failure: ToolFailure, { record, attempt, earlier }: AttemptTerms): ToolFailure {
+  if (earlier && failure.code !== 'unknown_outcome') return LEFT;
   const isAnswer = attempt.hasBegun && attempt.retryAfterMs === undefined && !NOT_CALLED.has(failure.code);
   return record.failure?.code === 'unknown_outcome' && !isAnswer ? record.failure : failure;
 }
+
+const LEFT: ToolFailure = {
+  code: 'unknown_outcome',
+  safeMessage: 'It was begun by a process that is gone; nobody knows whether its effect took place.',
+};
 
 /** Of a call whose method was never called. */
 const NOT_CALLED = new Set<ToolErrorCode>(['timeout', 'aborted']);
