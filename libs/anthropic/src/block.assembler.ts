@@ -89,10 +89,15 @@ export class BlockAssembler {
     if (block === undefined) return;
     this.open.delete(index);
     block.hasEnded = true;
-    const { call, json, fields } = block;
+    const { json, fields } = block;
     this.cite(block);
-    if (call !== undefined) this.handOut(call, json.trim() === '' ? toArguments(fields.input) : json);
-    else if (json.trim() !== '') fields.input = parseWireObject(json) ?? fields.input;
+    this.handOut(block);
+    if (block.call === undefined && json.trim() !== '') fields.input = parseWireObject(json) ?? fields.input;
+  }
+
+  /** The calls that were begun and not ended, as far as they came: they are shown, and no answer that holds one is one whose calls run. */
+  handOutHalf(): void {
+    for (const block of this.blocks) if (!block.hasEnded) this.handOut(block);
   }
 
   /** The blocks in order, as `ProviderData` keeps them. One without its end is left out, but for a text, whose words have been said. */
@@ -126,8 +131,9 @@ export class BlockAssembler {
     this.batch.append('text-delta', text);
   }
 
-  private handOut(call: CallName, text: string): void {
-    if (call.name !== '') this.batch.push({ type: 'tool-call', ...call, arguments: text });
+  private handOut({ call, json, fields }: ContentBlock): void {
+    if (call === undefined || call.name === '') return;
+    this.batch.push({ type: 'tool-call', ...call, arguments: json.trim() === '' ? toArguments(fields.input) : json });
   }
 
   private addJson(block: ContentBlock, piece: string): void {

@@ -96,6 +96,7 @@ export class MessagesAnswer extends WireAnswer {
 
   override finish(): void {
     if (this.isPaused) return;
+    this.blocks.handOutHalf();
     const usage = this.usage();
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
     const data = this.providerData();

@@ -86,10 +86,21 @@ describe('a call', () => {
     expect(events.find((event) => event.type === 'tool-call')?.arguments).toBe('{"a":oops');
   });
 
-  it('that never ends is none, and the answer is not whole', () => {
-    const { events } = decode([answer(call(0, 'toolu_a', 'look', '{"a":1}').slice(0, -1), 'tool_use')]);
-    expect(events.map(({ type }) => type)).toEqual(['tool-call-delta', 'usage', 'finish']);
-    expect(events.at(-1)).toEqual({ type: 'finish', finishReason: 'incomplete' });
+  it.each([
+    ['that never ends', call(0, 'toolu_a', 'look', '{"a":1').slice(0, -1), '{"a":1'],
+    ['that never begins to say its input', call(0, 'toolu_a', 'look').slice(0, -1), '{}'],
+    [
+      'that had its input in the beginning and never ends',
+      block(0, { type: 'tool_use', id: 'toolu_a', name: 'look', input: { a: 1 } }).slice(0, -1),
+      '{"a":1}',
+    ],
+  ])('%s is shown as far as it came, and the answer is not whole', (_what, events, args) => {
+    const decoded = decode([answer([...call(1, 'toolu_b', 'find', '{}'), ...events], 'tool_use')]);
+    expect(decoded.events.filter(({ type }) => type === 'tool-call')).toEqual([
+      { type: 'tool-call', toolCallId: 'toolu_b', name: 'find', arguments: '{}' },
+      { type: 'tool-call', toolCallId: 'toolu_a', name: 'look', arguments: args },
+    ]);
+    expect(decoded.events.at(-1)).toEqual({ type: 'finish', finishReason: 'incomplete' });
   });
 
   it('does not change once it has ended', () => {

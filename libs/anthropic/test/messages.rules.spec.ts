@@ -110,10 +110,10 @@ describe('calls', () => {
     ['tool_use', 'incomplete'],
     ['end_turn', 'incomplete'],
     [null, 'incomplete'],
-  ])('that never end run for no reason, and with %s that reason is told', (reason, expected) => {
+  ])('that never end are shown and run for no reason, and with %s that reason is told', (reason, expected) => {
     const half = block(0, TOOL, json('{"x"')).slice(0, -1);
     const decoded = decode([answer(half, reason)]);
-    expect([callsIn(decoded), finishOf(decoded)?.finishReason]).toEqual([[], expected]);
+    expect([callsIn(decoded), finishOf(decoded)?.finishReason]).toEqual([[['a', 'look', '{"x"']], expected]);
   });
 
   it('that are whole do not run where the answer was cut at its most tokens', () => {

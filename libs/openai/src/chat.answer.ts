@@ -18,7 +18,8 @@ export class ChatAnswer extends WireAnswer {
   private readonly collector = new ProviderDataCollector();
   private finishReason: string | undefined;
   private usage: Usage | undefined;
-  private groqUsage: Usage | undefined;
+  /** Where Groq and Moonshot say it; what stands beside the choices wins, and nothing is added up. */
+  private usageElsewhere: Usage | undefined;
   private readonly citations: Citation[] = [];
   private sources: readonly Citation[] = [];
   /** Whether anything has been said in a delta. */
@@ -60,7 +61,7 @@ export class ChatAnswer extends WireAnswer {
     // Sources are listed whole in every chunk, and repeat what annotations say in the text.
     const citations = this.citations.length > 0 ? this.citations : this.sources;
     for (const citation of citations) this.batch.push({ type: 'citation', citation });
-    const usage = this.usage ?? this.groqUsage;
+    const usage = this.usage ?? this.usageElsewhere;
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
     const data = this.collector.finish(this.model, calls);
     this.batch.push({ type: 'finish', finishReason: reason, ...(data !== undefined && { providerData: data }) });
@@ -73,7 +74,7 @@ export class ChatAnswer extends WireAnswer {
     if (isWireObject(choice)) this.takeChoice(choice, content);
     if (chunk.citations !== undefined) this.sources = fromSources(chunk.citations);
     this.usage = fromChatUsage(chunk.usage) ?? this.usage;
-    if (isWireObject(chunk.x_groq)) this.groqUsage = fromChatUsage(chunk.x_groq.usage) ?? this.groqUsage;
+    if (isWireObject(chunk.x_groq)) this.takeUsageElsewhere(chunk.x_groq);
     this.failFor(chunk.error);
   }
 
@@ -82,7 +83,12 @@ export class ChatAnswer extends WireAnswer {
     if (isWireObject(delta)) this.takeDelta(delta);
     const { finish_reason: reason } = choice;
     if (typeof reason === 'string' && reason !== '') this.finishReason = reason;
+    this.takeUsageElsewhere(choice);
     this.failFor(choice.error);
+  }
+
+  private takeUsageElsewhere({ usage }: WireObject): void {
+    this.usageElsewhere = fromChatUsage(usage) ?? this.usageElsewhere;
   }
 
   private failFor(error: unknown): void {

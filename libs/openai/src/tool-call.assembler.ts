@@ -56,8 +56,9 @@ export class ToolCallAssembler {
     });
   }
 
+  /** A place that was left empty is no call: some servers end with a delta of the next index in which nothing stands. */
   get hasNameless(): boolean {
-    return this.calls.some((call) => call.name === '');
+    return this.calls.some(({ id, name, arguments: text }) => name === '' && (id !== '' || text !== ''));
   }
 
   private add(delta: WireObject): void {

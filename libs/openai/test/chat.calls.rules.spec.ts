@@ -249,6 +249,15 @@ const NAMES: readonly Row[] = [
     ],
   ],
   ['an id that is a number', [{ index: 0, id: 7, ...fn('look', '{}') }], [[MADE, 'look', '{}']]],
+  [
+    'an empty delta of an index of its own',
+    [
+      { index: 0, id: 'a', ...fn('look', '{}') },
+      { index: 1, id: '', type: 'function', ...fn('', '') },
+      { index: 2, ...fn(undefined, null) },
+    ],
+    [['a', 'look', '{}']],
+  ],
   ['no type', [{ index: 0, id: 'a', ...fn('look', '{}') }], [['a', 'look', '{}']]],
 ];
 

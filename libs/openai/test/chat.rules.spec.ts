@@ -36,6 +36,12 @@ describe('usage', () => {
     ['before anything else', [{ choices: [], usage: used(3) }, chunk({}, 'stop')], 3],
     ['of groq', [chunk({}, 'stop', { x_groq: { usage: used(3) } })], 3],
     ['of groq beside its own', [chunk({}, 'stop', { x_groq: { usage: used(9) }, usage: used(3) })], 3],
+    ['in the choice', [{ choices: [{ index: 0, delta: {}, finish_reason: 'stop', usage: used(3) }] }], 3],
+    [
+      'in the choice beside its own, in any order',
+      [{ choices: [], usage: used(3) }, { choices: [{ index: 0, delta: {}, finish_reason: 'stop', usage: used(9) }] }],
+      3,
+    ],
     ['nowhere', [chunk({}, 'stop')], undefined],
   ])('%s', (_what, chunks, expected) => {
     const usage = decode([sse(...chunks)]).events.find((event) => event.type === 'usage')?.usage;

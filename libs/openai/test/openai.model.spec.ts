@@ -176,6 +176,16 @@ describe('a failure', () => {
     expect([failure.status, failure.isRetryable]).toEqual([status, retryable]);
   });
 
+  it.each([
+    [429, 'false', false],
+    [500, 'false', false],
+    [400, 'true', true],
+    [503, 'soon', true],
+  ])('with status %i is retryable as the provider says (%s)', async (status, says, retryable) => {
+    const failure = await failureOf(await model(answers(status, '{}', { 'x-should-retry': says }), { maxRetries: 0 }));
+    expect(failure.isRetryable).toBe(retryable);
+  });
+
   it('says what the provider calls the request, its word for the failure and how long it wants to be left alone', async () => {
     const body = '{"error":{"message":"Slower.","type":"requests","code":"rate_limit_exceeded"}}';
     const failure = await failureOf(await model(answers(429, body, { 'x-request-id': 'req_1', 'retry-after': '7' })));

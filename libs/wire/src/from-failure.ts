@@ -22,7 +22,7 @@ export interface Refusal {
   readonly kind?: unknown;
   readonly message?: unknown;
   readonly status?: number;
-  /** @default what the status says */
+  /** @default what the provider says of it (`x-should-retry`), else what the status says */
   readonly retryable?: boolean;
   readonly requestId?: unknown;
   /** Of the answer, where it was one. */
@@ -45,7 +45,7 @@ function toModelError(start: string, { kind, message, status, retryable, request
   const text = `${start}: ${word === undefined ? '' : `${word}: `}${why}${id === undefined ? '' : ` (request ${id})`}`;
   return new ModelError(text, {
     status,
-    retryable: retryable ?? (status !== undefined && isRetryable(status)),
+    retryable: retryable ?? saidRetryable(headers) ?? (status !== undefined && isRetryable(status)),
     requestId: id,
     retryAfterMs: headers && retryAfterMs(headers),
   });
@@ -53,6 +53,12 @@ function toModelError(start: string, { kind, message, status, retryable, request
 
 function wordIn(value: unknown): string | undefined {
   return typeof value === 'string' && value !== '' ? value.slice(0, MOST_WORD_CHARACTERS) : undefined;
+}
+
+/** The SDKs go by it, so that whoever asks again behind them has to. */
+function saidRetryable(headers: Headers | undefined): boolean | undefined {
+  const said = headers?.get('x-should-retry');
+  return said === 'true' || (said === 'false' ? false : undefined);
 }
 
 /** `Retry-After` is in seconds or a date; some say it in milliseconds, too. */

@@ -2,8 +2,8 @@ import { ModelError } from '../protocol/errors.js';
 import type { LanguageModel, ModelEvent, ModelRequest } from '../protocol/language-model.js';
 import { NO_USAGE, addUsage, type Usage } from '../protocol/usage.js';
 
-/** Events that show nobody anything: behind them a model can still be asked again. */
-const SILENT: ReadonlySet<ModelEvent['type']> = new Set<ModelEvent['type']>(['usage', 'model']);
+/** Events that show nobody anything: behind them a model can still be asked again. A call runs when its answer has ended, and is shown by its deltas. */
+const SILENT: ReadonlySet<ModelEvent['type']> = new Set<ModelEvent['type']>(['usage', 'model', 'tool-call']);
 
 /**
  * One attempt to get an answer. It hands nothing out before there is something to show, so that whoever reads it knows whether another attempt can

@@ -1,10 +1,24 @@
 import { describe, expect, it } from '@jest/globals';
-import { ModelError, retried } from '@toolloop/core';
+import { LanguageModel, ModelError, retried, type ModelEvent } from '@toolloop/core';
 import { cut, fails, ScriptedModel, text } from '@toolloop/testing';
 import { hear, QUESTION } from './reading.js';
 
 const AT_ONCE = { firstWaitMs: 0 };
 const busy = new ModelError('Busy.', { status: 529, retryable: true });
+
+/** Breaks off behind the name of a call, and says it whole when it is asked again. */
+class TornModel extends LanguageModel {
+  readonly provider = 'torn';
+  readonly modelId = 'torn';
+  private asked = 0;
+
+  async *stream(): AsyncGenerator<ModelEvent, void, undefined> {
+    this.asked += 1;
+    yield await Promise.resolve<ModelEvent>({ type: 'tool-call', toolCallId: `call_${this.asked}`, name: 'look', arguments: '{}' });
+    yield { type: 'usage', usage: { inputTokens: 3, outputTokens: 4 } };
+    yield { type: 'finish', finishReason: this.asked === 1 ? 'incomplete' : 'tool_calls' };
+  }
+}
 
 describe('retried', () => {
   it.each([
@@ -14,6 +28,12 @@ describe('retried', () => {
     const model = new ScriptedModel([turn, turn, text('Hello.')]);
     expect((await hear(retried(model, AT_ONCE))).text).toBe('Hello.');
     model.assertComplete();
+  });
+
+  it('asks again after an answer that broke off in a call of which nothing was shown', async () => {
+    const { events } = await hear(retried(new TornModel(), AT_ONCE));
+    expect(events.flatMap((event) => (event.type === 'tool-call' ? [event.toolCallId] : []))).toEqual(['call_2']);
+    expect(events.at(-1)).toMatchObject({ type: 'finish', finishReason: 'tool_calls' });
   });
 
   it('gives up after so many attempts, with the last failure', async () => {
