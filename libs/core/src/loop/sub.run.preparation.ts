@@ -6,8 +6,7 @@ import { withoutWrong } from '../findings/option-findings.js';
 import { unknownOptions } from '../findings/unknown-options.js';
 import type { SubRunCall } from '../execution/sub-runs.js';
 import { givenBefore, resumedTools } from '../injection/saved.tools.js';
-import { subjectOf } from '../policy/policy-subject.js';
-import { decide } from '../policy/strictest-decision.js';
+import { isPermitted } from '../policy/is-permitted.js';
 import type { Finding } from '../protocol/errors.js';
 import type { Limits } from '../protocol/limits.js';
 import type { Message } from '../protocol/message.js';
@@ -155,9 +154,9 @@ function placeOf({ request, scope, tool, args }: SubRunCall, live: LiveRun): Run
 }
 
 /** Whether the policies of both runs, and the depth, let it have a tool. */
-function isOffered(tool: Tool, { run, limits, policies, actor }: RunPlan['execution']): boolean {
-  if (tool.subRun && depthOf(run) >= limits.subRunDepth) return false;
-  return decide(policies, subjectOf(tool, actor)).kind !== 'deny';
+function isOffered(tool: Tool, scope: RunPlan['execution']): boolean {
+  if (tool.subRun && depthOf(scope.run) >= scope.limits.subRunDepth) return false;
+  return isPermitted(tool, scope);
 }
 
 function runWithin(outer: RunContext, resumed: ResumedRun | undefined): RunContext {
