@@ -1,9 +1,9 @@
-import { afterEach, describe as about, expect, it } from '@jest/globals';
-import { RunElsewhereError, tool, type LanguageModel, type LoopEvent } from '@toolloop/core';
+import { describe as about, expect, it } from '@jest/globals';
+import { RunElsewhereError, tool, type LoopEvent } from '@toolloop/core';
 import { call, calls, expectTranscriptValid, text } from '@toolloop/testing';
 import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
-import { DeskProcess, asking, type ProcessOptions, type World } from './fixtures/desk.process.js';
-import { alice, answer, bob, carl, dying, idle, never, quick, scripted, stuck, until } from './fixtures/durable-runs.js';
+import { DeskProcess, asking, type World } from './fixtures/desk.process.js';
+import { alice, answer, bob, carl, dying, idle, never, processStarter, scripted, stuck, until } from './fixtures/durable-runs.js';
 
 const look = (key: string) => call('desk__look', { key });
 const act = (key: string) => call('desk__act', { key });
@@ -20,19 +20,10 @@ export function runsSuite(
   describe: (name: string, body: () => void) => void,
   keeps = { transactions: true },
 ): void {
-  const started: DeskProcess[] = [];
   const newWorld = (): World => ({ open, effects: [] });
 
-  async function start(world: World, model: LanguageModel, options: ProcessOptions = {}): Promise<DeskProcess> {
-    const process = await DeskProcess.start(world, model, { ...options, options: { ...quick, ...options.options } });
-    started.push(process);
-    return process;
-  }
-
   describe(name, () => {
-    afterEach(async () => {
-      await Promise.all(started.splice(0).map((process) => process.close()));
-    });
+    const start = processStarter();
 
     about('a durable run', () => {
       it('is run where it is opened, and read like any other', async () => {
