@@ -3,26 +3,26 @@ import { isObject, isWhole } from './option-shapes.js';
 import { runFindings, type RunOptions } from './runs/run.options.js';
 import { urlProblem } from './database/unreachable.js';
 
-/** Days after which something is deleted. What is not named is kept for ever. */
+/** After how many days things are deleted. Whatever is not named is kept for ever. */
 export interface Retention {
   /** Approvals, after they were asked for. */
   readonly approvals?: number;
-  /** Calls, after they ended: from then on the same idempotency key may act again. Those of which nobody knows stay. */
+  /** Calls, after they ended: from then on the same idempotency key may act again. Calls whose outcome is unknown stay. */
   readonly calls?: number;
   /** The parts of conversations, after they were added. */
   readonly conversations?: number;
-  /** Directives, after they were over: from then on the same request asks for another one. Those that wait for a person's word stay. */
+  /** Directives, after they were settled: from then on the same request creates another one. Those that wait for a person stay. */
   readonly directives?: number;
   /** Durable runs, after they ended. */
   readonly runs?: number;
-  /** Runs that wait, after they began to: then nobody can resume them. */
+  /** Waiting runs, after they began to wait: then nobody can resume them. */
   readonly suspendedRuns?: number;
 }
 
 interface CommonOptions {
   /** What is deleted, and when. The audit never is. @default nothing */
   readonly retention?: Retention;
-  /** How durable runs are gone on with. */
+  /** How this process works on durable runs. */
   readonly runs?: RunOptions;
 }
 
@@ -30,20 +30,20 @@ interface CommonOptions {
 export interface ServerOptions extends CommonOptions {
   /** `postgres://user:password@host:5432/database`. */
   readonly url: string;
-  /** Connections of this process, beside the one that listens. @default 10 */
+  /** Connections of this process, in addition to the one that listens. @default 10 */
   readonly connections?: number;
 }
 
 /** PGlite in a folder: one process, and not safe against power loss. */
 export interface FolderOptions extends CommonOptions {
-  /** Made where it is missing, for its owner alone. */
+  /** Created if it is missing, with access for its owner alone. */
   readonly dataDir: string;
 }
 
 /** PGlite in memory, for tests. */
 export interface MemoryOptions extends CommonOptions {
   readonly memory: true;
-  /** What PGlite's `dumpDataDir()` gave once: starting from it takes a fraction of the time. */
+  /** The result of PGlite's `dumpDataDir()`; starting from it is several times faster. @default an empty database */
   readonly template?: Blob;
 }
 

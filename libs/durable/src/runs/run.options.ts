@@ -1,15 +1,15 @@
 import type { Finding } from '@toolloop/core';
 import { isWhole } from '../option-shapes.js';
 
-/** How durable runs are gone on with. Times are milliseconds. */
+/** How a process works on durable runs. Times are in milliseconds. */
 export interface RunOptions {
-  /** How many queued runs a process goes on with at once. 0: none, it only opens runs of its own. @default 10 */
+  /** How many queued runs a process works on at once. With 0 it only runs those it opens itself. @default 10 */
   readonly concurrency?: number;
-  /** How often a process tells that its runs go on. @default 3000 */
+  /** How often a process reports that its runs are alive. @default 3000 */
   readonly heartbeatMs?: number;
-  /** After how much silence another process takes a run over; several heartbeats. @default 15000 */
+  /** After how much silence another process takes over a run; several heartbeats. @default 15000 */
   readonly takeoverMs?: number;
-  /** How long the steps in flight have at shutdown before they are broken off. @default 10000 */
+  /** How long steps in progress may take at shutdown before they are broken off. @default 10000 */
   readonly drainMs?: number;
 }
 
