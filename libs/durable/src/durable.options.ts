@@ -72,7 +72,7 @@ const MOST_DAYS = 365_000;
 
 /** What is wrong with the options, whatever they are; an address is never quoted. */
 export function optionFindings(options: unknown): Finding[] {
-  if (!isObject(options)) return [finding('', 'Its options are no object.', SAY_ONE)];
+  if (!isObject(options)) return [finding('', 'Its options are not an object.', SAY_ONE)];
   const said = ['url', 'dataDir', 'memory'].filter((name) => valueOf(options, name) !== undefined);
   return [
     ...(said.length === 1 ? [] : [finding('', `It says ${said.join(' and ') || 'nothing'} of where to keep things.`, SAY_ONE)]),
@@ -91,14 +91,14 @@ const PLACES: Readonly<Record<string, (value: unknown) => Finding[]>> = {
   dataDir: (value) =>
     typeof value === 'string' && value !== '' && !value.includes('\0')
       ? []
-      : [finding(' dataDir', 'It is no path.', 'Name a folder that this process may write to.')],
+      : [finding(' dataDir', 'It is not a path.', 'Name a folder that this process may write to.')],
   memory: (value) => (value === true ? [] : [finding(' memory', 'It is not true.', SAY_ONE)]),
   connections: (value) =>
     isWhole(value, 1)
       ? []
-      : [finding(' connections', 'It is no whole number above 0.', 'Give the number of connections this process may open.')],
+      : [finding(' connections', 'It is not a whole number above 0.', 'Give the number of connections this process may open.')],
   template: (value) =>
-    value instanceof Blob ? [] : [finding(' template', 'It is no Blob.', "Give what PGlite's dumpDataDir() gave, or leave it out.")],
+    value instanceof Blob ? [] : [finding(' template', 'It is not a Blob.', "Give what PGlite's dumpDataDir() gave, or leave it out.")],
 };
 
 /** Which place an option says something about. */
@@ -122,7 +122,9 @@ function urlFindings(url: unknown): Finding[] {
 function withinFindings(options: object, name: string, findingsOf: (value: object) => Finding[]): Finding[] {
   const value = valueOf(options, name);
   if (value === undefined) return [];
-  return isObject(value) ? findingsOf(value) : [finding(` ${name}`, 'It is no object.', 'Leave it out, or see its options in the README.')];
+  return isObject(value)
+    ? findingsOf(value)
+    : [finding(` ${name}`, 'It is not an object.', 'Leave it out, or see its options in the README.')];
 }
 
 function retentionFindings(retention: object): Finding[] {
@@ -130,7 +132,11 @@ function retentionFindings(retention: object): Finding[] {
   return [
     ...unknownIn(retention, KEPT, ' retention'),
     ...wrong.map(([name]) =>
-      finding(` retention.${name}`, `It is no number of days above 0, and at most ${MOST_DAYS}.`, 'Leave it out to keep things for ever.'),
+      finding(
+        ` retention.${name}`,
+        `It is not a number of days above 0, and at most ${MOST_DAYS}.`,
+        'Leave it out to keep things for ever.',
+      ),
     ),
   ];
 }

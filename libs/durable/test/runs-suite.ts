@@ -304,7 +304,7 @@ export function runsSuite(
           await expect(runs.list(alice, filter as never)).rejects.toMatchObject(invalid);
         for (const runId of [{}, undefined, 5, '', 'a\0b'])
           await expect(runs.get(runId as never, alice)).rejects.toMatchObject({ code: 'unknown_run' });
-        for (const after of [-1, Number.NaN, '1']) expect(() => runs.watch('x', alice, after as never)).toThrow(/no sequence/);
+        for (const after of [-1, Number.NaN, '1']) expect(() => runs.watch('x', alice, after as never)).toThrow(/not the sequence/);
         const runId = await runs.start(alice);
         await expect(runs.cancel(runId, alice, 5 as never)).rejects.toMatchObject(invalid);
         await expect(runs.fork(runId, 1.5, alice)).rejects.toMatchObject(invalid);

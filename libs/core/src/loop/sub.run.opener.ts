@@ -153,7 +153,7 @@ function rootOf(live: LiveRun): LiveRun {
 
 function resumedFrom({ saved, remains }: BegunSubRun): ResumedRun {
   const { runId, saved: content } = saved;
-  if (typeof runId !== 'string' || !isJsonObject(content)) throw new TypeError('This is no sub-run that waits.');
+  if (typeof runId !== 'string' || !isJsonObject(content)) throw new TypeError('This is not a sub-run that waits.');
   return {
     runId,
     saved: fromSuspendedRun({ version: SAVED_RUN_VERSION, runId, content }),

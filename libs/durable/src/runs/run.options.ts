@@ -42,7 +42,7 @@ export function runFindings(options: RunOptions): Finding[] {
   const wrong = Object.entries(RANGES).flatMap(([name, [least, most]]) => {
     const value: unknown = Reflect.get(options, name);
     if (value === undefined || isWhole(value, least, most)) return [];
-    return [finding(` ${name}`, 'It is no number that makes sense.', `Give a whole number from ${least} to ${most}, or leave it out.`)];
+    return [finding(` ${name}`, 'It is not a number that makes sense.', `Give a whole number from ${least} to ${most}, or leave it out.`)];
   });
   const known = Object.keys(RANGES).join(', ');
   return [
