@@ -29,7 +29,7 @@ export const DESK_POLICY: Policy = {
 };
 
 /** What support needs a manager for. It narrows the desk's policy for the runs of support. */
-export const SUPPORT_POLICY: Policy = {
+const SUPPORT_POLICY: Policy = {
   version: 'desk-support-3',
   allow: ['*'],
   requireApproval: [

@@ -1,5 +1,5 @@
 /** The ways in which a step touches the world. */
-export const KINDS = ['look', 'pay', 'act', 'order', 'book'] as const;
+const KINDS = ['look', 'pay', 'act', 'order', 'book'] as const;
 
 /**
  * `look` only reads. `pay` has a key that its receiver knows again: exactly once. `act` has none: once, and once more for each time

@@ -39,7 +39,7 @@ export function floorDriver(tools: readonly TaskTool[]): Driver {
 }
 
 /** The `tools` of a request, as JSON text. */
-export function encodeTools(tools: readonly TaskTool[]): string {
+function encodeTools(tools: readonly TaskTool[]): string {
   return JSON.stringify(
     tools.map(({ name, description, parameters }) => ({ type: 'function', function: { name, description, parameters } })),
   );

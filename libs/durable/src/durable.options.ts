@@ -3,26 +3,26 @@ import { isObject, isWhole } from './option-shapes.js';
 import { runFindings, type RunOptions } from './runs/run.options.js';
 import { urlProblem } from './database/unreachable.js';
 
-/** Days after which something is deleted. What is not named is kept for ever. */
+/** After how many days things are deleted. Whatever is not named is kept for ever. */
 export interface Retention {
   /** Approvals, after they were asked for. */
   readonly approvals?: number;
-  /** Calls, after they ended: from then on the same idempotency key may act again. Those of which nobody knows stay. */
+  /** Calls, after they ended: from then on the same idempotency key may act again. Calls whose outcome is unknown stay. */
   readonly calls?: number;
   /** The parts of conversations, after they were added. */
   readonly conversations?: number;
-  /** Directives, after they were over: from then on the same request asks for another one. Those that wait for a person's word stay. */
+  /** Directives, after they were settled: from then on the same request creates another one. Those that wait for a person stay. */
   readonly directives?: number;
   /** Durable runs, after they ended. */
   readonly runs?: number;
-  /** Runs that wait, after they began to: then nobody can resume them. */
+  /** Waiting runs, after they began to wait: then nobody can resume them. */
   readonly suspendedRuns?: number;
 }
 
 interface CommonOptions {
   /** What is deleted, and when. The audit never is. @default nothing */
   readonly retention?: Retention;
-  /** How durable runs are gone on with. */
+  /** How this process works on durable runs. */
   readonly runs?: RunOptions;
 }
 
@@ -30,20 +30,20 @@ interface CommonOptions {
 export interface ServerOptions extends CommonOptions {
   /** `postgres://user:password@host:5432/database`. */
   readonly url: string;
-  /** Connections of this process, beside the one that listens. @default 10 */
+  /** Connections of this process, in addition to the one that listens. @default 10 */
   readonly connections?: number;
 }
 
 /** PGlite in a folder: one process, and not safe against power loss. */
 export interface FolderOptions extends CommonOptions {
-  /** Made where it is missing, for its owner alone. */
+  /** Created if it is missing, with access for its owner alone. */
   readonly dataDir: string;
 }
 
 /** PGlite in memory, for tests. */
 export interface MemoryOptions extends CommonOptions {
   readonly memory: true;
-  /** What PGlite's `dumpDataDir()` gave once: starting from it takes a fraction of the time. */
+  /** The result of PGlite's `dumpDataDir()`; starting from it is several times faster. @default an empty database */
   readonly template?: Blob;
 }
 
@@ -72,7 +72,7 @@ const MOST_DAYS = 365_000;
 
 /** What is wrong with the options, whatever they are; an address is never quoted. */
 export function optionFindings(options: unknown): Finding[] {
-  if (!isObject(options)) return [finding('', 'Its options are no object.', SAY_ONE)];
+  if (!isObject(options)) return [finding('', 'Its options are not an object.', SAY_ONE)];
   const said = ['url', 'dataDir', 'memory'].filter((name) => valueOf(options, name) !== undefined);
   return [
     ...(said.length === 1 ? [] : [finding('', `It says ${said.join(' and ') || 'nothing'} of where to keep things.`, SAY_ONE)]),
@@ -91,14 +91,14 @@ const PLACES: Readonly<Record<string, (value: unknown) => Finding[]>> = {
   dataDir: (value) =>
     typeof value === 'string' && value !== '' && !value.includes('\0')
       ? []
-      : [finding(' dataDir', 'It is no path.', 'Name a folder that this process may write to.')],
+      : [finding(' dataDir', 'It is not a path.', 'Name a folder that this process may write to.')],
   memory: (value) => (value === true ? [] : [finding(' memory', 'It is not true.', SAY_ONE)]),
   connections: (value) =>
     isWhole(value, 1)
       ? []
-      : [finding(' connections', 'It is no whole number above 0.', 'Give the number of connections this process may open.')],
+      : [finding(' connections', 'It is not a whole number above 0.', 'Give the number of connections this process may open.')],
   template: (value) =>
-    value instanceof Blob ? [] : [finding(' template', 'It is no Blob.', "Give what PGlite's dumpDataDir() gave, or leave it out.")],
+    value instanceof Blob ? [] : [finding(' template', 'It is not a Blob.', "Give what PGlite's dumpDataDir() gave, or leave it out.")],
 };
 
 /** Which place an option says something about. */
@@ -122,7 +122,9 @@ function urlFindings(url: unknown): Finding[] {
 function withinFindings(options: object, name: string, findingsOf: (value: object) => Finding[]): Finding[] {
   const value = valueOf(options, name);
   if (value === undefined) return [];
-  return isObject(value) ? findingsOf(value) : [finding(` ${name}`, 'It is no object.', 'Leave it out, or see its options in the README.')];
+  return isObject(value)
+    ? findingsOf(value)
+    : [finding(` ${name}`, 'It is not an object.', 'Leave it out, or see its options in the README.')];
 }
 
 function retentionFindings(retention: object): Finding[] {
@@ -130,7 +132,11 @@ function retentionFindings(retention: object): Finding[] {
   return [
     ...unknownIn(retention, KEPT, ' retention'),
     ...wrong.map(([name]) =>
-      finding(` retention.${name}`, `It is no number of days above 0, and at most ${MOST_DAYS}.`, 'Leave it out to keep things for ever.'),
+      finding(
+        ` retention.${name}`,
+        `It is not a number of days above 0, and at most ${MOST_DAYS}.`,
+        'Leave it out to keep things for ever.',
+      ),
     ),
   ];
 }

@@ -200,21 +200,21 @@ describe('the module', () => {
   it.each<[string, object, RegExp]>([
     ['no place', {}, /says nothing of where.*\n.*Give one of url/],
     ['two places', { url: 'postgres://localhost/a', memory: true }, /says url and memory/],
-    ['an address of something else', { url: 'mysql://ann:s3cret@localhost/a' }, /no address of the form postgres/],
-    ['no address', { url: 's3cret' }, /no address of the form postgres/],
+    ['an address of something else', { url: 'mysql://ann:s3cret@localhost/a' }, /not an address of the form postgres/],
+    ['no address', { url: 's3cret' }, /not an address of the form postgres/],
     ['a password that is not encoded', { url: 'postgres://ann:12/s3cret@localhost/a' }, /not percent-encoded/],
     ['an option that does not exist', { memory: true, retain: 1 }, /no option "retain"/],
     [
       'a retention of nothing',
       { memory: true, retention: { calls: 0, audit: 3 } },
-      /no option "audit"[^]*retention\.calls: It is no number of days/,
+      /no option "audit"[^]*retention\.calls: It is not a number of days/,
     ],
-    ['no connections', { url: 'postgres://localhost/a', connections: 0 }, /no whole number above 0/],
+    ['no connections', { url: 'postgres://localhost/a', connections: 0 }, /not a whole number above 0/],
     ['connections of what has none', { memory: true, connections: 3 }, /connections: It says something about url/],
-    ['a number for an address', { url: 5 }, /no address of the form postgres/],
-    ['a folder that no system can have', { dataDir: 'a\0b' }, /dataDir: It is no path/],
-    ['a template that is none', { memory: true, template: 'x' }, /template: It is no Blob/],
-    ['options that are none', { memory: true, runs: 5, retention: null }, /retention: It is no object[^]*runs: It is no object/],
+    ['a number for an address', { url: 5 }, /not an address of the form postgres/],
+    ['a folder that no system can have', { dataDir: 'a\0b' }, /dataDir: It is not a path/],
+    ['a template that is none', { memory: true, template: 'x' }, /template: It is not a Blob/],
+    ['options that are none', { memory: true, runs: 5, retention: null }, /retention: It is not an object[^]*runs: It is not an object/],
     [
       'days that are none',
       { memory: true, retention: { runs: true, calls: 'week', approvals: null, directives: '7', conversations: 1e300 } },
@@ -225,7 +225,7 @@ describe('the module', () => {
       { memory: true, runs: { concurrency: null, heartbeatMs: 1e12, takeoverMs: '300', drainMs: true } },
       /4 problems[^]*runs concurrency:[^]*runs heartbeatMs:.*\n.*from 1 to 2147483647[^]*runs takeoverMs:[^]*runs drainMs:/,
     ],
-    ['half a run at once', { memory: true, runs: { concurrency: 1.5 } }, /runs concurrency: It is no number/],
+    ['half a run at once', { memory: true, runs: { concurrency: 1.5 } }, /runs concurrency: It is not a number/],
     [
       'a run that is taken from a process that is well',
       { memory: true, runs: { heartbeatMs: 20_000 } },
@@ -243,7 +243,7 @@ describe('the module', () => {
       DurableModule.forRootAsync({ useFactory: () => options as never }),
       ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: ALLOW }),
     ];
-    await expect(Test.createTestingModule({ imports }).compile()).rejects.toThrow(/DurableModule: Its options are no object/);
+    await expect(Test.createTestingModule({ imports }).compile()).rejects.toThrow(/DurableModule: Its options are not an object/);
   });
 
   it('does not fall back to memory where the server does not answer, and never tells the password', async () => {

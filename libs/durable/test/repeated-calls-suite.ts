@@ -1,28 +1,16 @@
-import { afterEach, describe as about, expect, it } from '@jest/globals';
-import { subRunTool, type LanguageModel, type RawTool } from '@toolloop/core';
+import { describe as about, expect, it } from '@jest/globals';
 import { call, calls, expectTranscriptValid, text } from '@toolloop/testing';
-import { DeskProcess, asking, type ProcessOptions, type World } from './fixtures/desk.process.js';
-import { alice, answer, dying, idle, never, quick, scripted, stuck, until, untilSo } from './fixtures/durable-runs.js';
+import { asking, type World } from './fixtures/desk.process.js';
+import { alice, answer, dying, idle, inquiry, never, processStarter, scripted, stuck, until, untilSo } from './fixtures/durable-runs.js';
 
 const act = (key: string) => calls(call('desk__act', { key }));
-/** A sub-run that may do what the desk may. */
-const inquiry = (model: LanguageModel): RawTool => subRunTool({ id: 'inquire', description: 'Finds out.', tools: ['desk__*'], model });
 
 /** What becomes of calls without a key whose process died in their middle, so that nobody knows whether they took place. */
 export function repeatedCallsSuite(name: string, open: World['open'], describe: (name: string, body: () => void) => void): void {
-  const started: DeskProcess[] = [];
   const newWorld = (): World => ({ open, effects: [] });
 
-  async function start(world: World, model: LanguageModel, options: ProcessOptions = {}): Promise<DeskProcess> {
-    const process = await DeskProcess.start(world, model, { ...options, options: { ...quick, ...options.options } });
-    started.push(process);
-    return process;
-  }
-
   describe(name, () => {
-    afterEach(async () => {
-      await Promise.all(started.splice(0).map((process) => process.close()));
-    });
+    const start = processStarter();
 
     about('a durable run whose process dies in a call without a key', () => {
       it('asks about it, and leaves it where a person says no', async () => {

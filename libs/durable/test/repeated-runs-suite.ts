@@ -1,10 +1,9 @@
-import { afterEach, describe as about, expect, it } from '@jest/globals';
-import { subRunTool, type LanguageModel, type RawTool } from '@toolloop/core';
+import { describe as about, expect, it } from '@jest/globals';
 import { call, calls, text } from '@toolloop/testing';
 import { IsInt } from 'class-validator';
 import { lastValueFrom, toArray } from 'rxjs';
-import { DeskProcess, type ProcessOptions, type World } from './fixtures/desk.process.js';
-import { alice, bob, dying, idle, never, quick, scripted, until, untilSo } from './fixtures/durable-runs.js';
+import type { World } from './fixtures/desk.process.js';
+import { alice, bob, dying, idle, inquiry, never, processStarter, scripted, until, untilSo } from './fixtures/durable-runs.js';
 
 class Sum {
   @IsInt() sum!: number;
@@ -12,24 +11,13 @@ class Sum {
 
 const act = (key: string) => calls(call('desk__act', { key }));
 const keyed = (key: string) => calls(call('desk__keyed', { key }));
-/** A sub-run that may do what the desk may. */
-const inquiry = (model: LanguageModel): RawTool => subRunTool({ id: 'inquire', description: 'Finds out.', tools: ['desk__*'], model });
 
 /** What is repeated, given and begun within durable runs, and must be there once though a client repeats itself and a process dies. */
 export function repeatedRunsSuite(name: string, open: World['open'], describe: (name: string, body: () => void) => void): void {
-  const started: DeskProcess[] = [];
   const newWorld = (): World => ({ open, effects: [] });
 
-  async function start(world: World, model: LanguageModel, options: ProcessOptions = {}): Promise<DeskProcess> {
-    const process = await DeskProcess.start(world, model, { ...options, options: { ...quick, ...options.options } });
-    started.push(process);
-    return process;
-  }
-
   describe(name, () => {
-    afterEach(async () => {
-      await Promise.all(started.splice(0).map((process) => process.close()));
-    });
+    const start = processStarter();
 
     about('a durable run whose process dies within a sub-run', () => {
       it('goes on within it: what was answered is not asked again, and every effect is had once', async () => {

@@ -1,9 +1,9 @@
-import { afterEach, describe as about, expect, it } from '@jest/globals';
-import { RunElsewhereError, tool, type LanguageModel, type LoopEvent } from '@toolloop/core';
+import { describe as about, expect, it } from '@jest/globals';
+import { RunElsewhereError, tool, type LoopEvent } from '@toolloop/core';
 import { call, calls, expectTranscriptValid, text } from '@toolloop/testing';
 import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
-import { DeskProcess, asking, type ProcessOptions, type World } from './fixtures/desk.process.js';
-import { alice, answer, bob, carl, dying, idle, never, quick, scripted, stuck, until } from './fixtures/durable-runs.js';
+import { DeskProcess, asking, type World } from './fixtures/desk.process.js';
+import { alice, answer, bob, carl, dying, idle, never, processStarter, scripted, stuck, until } from './fixtures/durable-runs.js';
 
 const look = (key: string) => call('desk__look', { key });
 const act = (key: string) => call('desk__act', { key });
@@ -20,19 +20,10 @@ export function runsSuite(
   describe: (name: string, body: () => void) => void,
   keeps = { transactions: true },
 ): void {
-  const started: DeskProcess[] = [];
   const newWorld = (): World => ({ open, effects: [] });
 
-  async function start(world: World, model: LanguageModel, options: ProcessOptions = {}): Promise<DeskProcess> {
-    const process = await DeskProcess.start(world, model, { ...options, options: { ...quick, ...options.options } });
-    started.push(process);
-    return process;
-  }
-
   describe(name, () => {
-    afterEach(async () => {
-      await Promise.all(started.splice(0).map((process) => process.close()));
-    });
+    const start = processStarter();
 
     about('a durable run', () => {
       it('is run where it is opened, and read like any other', async () => {
@@ -313,7 +304,7 @@ export function runsSuite(
           await expect(runs.list(alice, filter as never)).rejects.toMatchObject(invalid);
         for (const runId of [{}, undefined, 5, '', 'a\0b'])
           await expect(runs.get(runId as never, alice)).rejects.toMatchObject({ code: 'unknown_run' });
-        for (const after of [-1, Number.NaN, '1']) expect(() => runs.watch('x', alice, after as never)).toThrow(/no sequence/);
+        for (const after of [-1, Number.NaN, '1']) expect(() => runs.watch('x', alice, after as never)).toThrow(/not the sequence/);
         const runId = await runs.start(alice);
         await expect(runs.cancel(runId, alice, 5 as never)).rejects.toMatchObject(invalid);
         await expect(runs.fork(runId, 1.5, alice)).rejects.toMatchObject(invalid);

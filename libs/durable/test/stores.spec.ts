@@ -181,7 +181,7 @@ onEachDatabase('the stores', (open) => {
     const { conversations } = new SqlStores(open());
     const key = { tenant: 'acme', actorId: 'alice', conversationId: randomUUID() };
     const message = { role: 'assistant', content: '', providerData: { openai: [value] } } as Message;
-    await expect(conversations.append(key, [message])).rejects.toThrow(`messages.0.providerData.openai.0 (${type}) is no JSON`);
+    await expect(conversations.append(key, [message])).rejects.toThrow(`messages.0.providerData.openai.0 (${type}) is not JSON`);
     expect(await conversations.load(key)).toEqual([]);
   });
 });

@@ -147,8 +147,8 @@ describe('the root of files__read', () => {
   it('has files, not directories, and no pipes to wait at', async () => {
     await using directory = await withSecret();
     execFileSync('mkfifo', [directory.at('root/pipe')]);
-    await expect(read(directory, 'a')).rejects.toThrow(/That is no file/);
-    await expect(read(directory, 'pipe')).rejects.toThrow(/That is no file/);
+    await expect(read(directory, 'a')).rejects.toThrow(/That is not a file/);
+    await expect(read(directory, 'pipe')).rejects.toThrow(/That is not a file/);
   });
 
   it('holds while directories are swapped for links under it', async () => {

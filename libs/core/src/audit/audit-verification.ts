@@ -45,7 +45,7 @@ export async function verifyAudit(
 }
 
 const MESSAGES: Readonly<Record<AuditBreak, string>> = {
-  malformed: 'is no entry as the audit writes them.',
+  malformed: 'is not an entry as the audit writes them.',
   unknown_key: 'is signed by a key that was not given.',
   changed: 'was changed or made by somebody without the key; or another key was given under its id.',
   wrong_tenant: 'belongs to another tenant.',

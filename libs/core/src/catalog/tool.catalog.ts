@@ -177,7 +177,7 @@ export class ToolCatalog {
   }
 }
 
-const NO_LIST: Problem = { problem: 'The tools are no list.', remedy: "Give one: ['crm__*']." };
+const NO_LIST: Problem = { problem: 'The tools are not a list.', remedy: "Give one: ['crm__*']." };
 const NO_SELECTOR: Problem = { problem: 'A selector is neither a name, a class nor a predicate.', remedy: 'Give one of them.' };
 
 function entityTemplates({ definitions }: EntityRegistry): readonly ToolTemplate[] {

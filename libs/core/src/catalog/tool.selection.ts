@@ -27,6 +27,11 @@ export function selects(
   return isClassOrBelow(type, selector);
 }
 
+/** Whether a selector is a class that selects the tools of this one. */
+export function selectsClass(selector: ToolSelector, type: object): boolean {
+  return typeof selector !== 'string' && !isToolPredicate(selector) && isClassOrBelow(type, selector);
+}
+
 /** `crm__searchCustomers` → `searchCustomers`. */
 export function shortNameOf(declaredId: string): string {
   const separator = declaredId.indexOf('__');

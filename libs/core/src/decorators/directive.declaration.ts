@@ -2,32 +2,32 @@ import type { PerformedDirective, ToolDirective } from '../protocol/tool.js';
 import type { ToolCallContext } from '../protocol/tool-call-context.js';
 
 /**
- * Makes a tool that changes things ask for its effect instead of having it: a call, once it is checked, permitted and approved, is kept as a directive, and the model
- * reads its id. The effect happens once, later, in the name of the same actor, if it is still permitted then.
+ * Makes a tool that changes things request its effect instead of having it at once: a call that was checked, permitted and approved is stored as a directive, and the
+ * model reads its id. The effect happens later, once, in the name of the same actor, if it is still permitted then.
  */
 export interface DirectiveDeclaration {
-  /** What is intended, e.g. `order.refund`; words of small letters and digits, joined by `.`, `-` or `_`. No two tools share one. */
+  /** Names the effect, e.g. `order.refund`: words of lower-case letters and digits, joined by `.`, `-` or `_`. No two tools share one. */
   readonly type: string;
-  /** What it is about, made of the arguments: `{orderId}`. The arguments in it are texts, numbers or switches that every call has, and hide nothing. */
+  /** What the effect is about, as a template over the arguments: `{orderId}`. These must be required strings, numbers or booleans, and not hidden. */
   readonly subject: string;
   /**
-   * What makes two requests about a subject one, in the place of the request's id: `whole` where a subject is refunded once, `{month}` where once a month. With it
-   * the same request by a colleague is the same directive; without it, only a repetition within the request is. @default the request's id
+   * What makes two requests about a subject the same directive: `whole` if the effect happens once per subject, `{month}` if once a month. With a key, the same request by
+   * a colleague is the same directive; without one, only a repetition of the same request is. @default the request's id
    */
   readonly key?: string;
-  /** Whether the call is refused where the tool's `preview` fails. Whoever approves, and the model, read the preview. @default 'optional' */
+  /** `required` refuses the call if the tool's `preview` fails. The approver and the model read the preview. @default 'optional' */
   readonly preview?: ToolDirective['preview'];
   /**
-   * Names a method of the class that undoes the effect, for a directive that is cancelled after it was performed: it is called on the same instance with the same input,
-   * a `PerformedDirective` and the call's context, under the same rules as the tool itself, and its result is nobody's.
+   * Names a method of the class that undoes the effect of a directive that is cancelled after it was performed. It is called on the same instance with the same input,
+   * a `PerformedDirective` and the call's context, under the same rules as the tool itself; its result is ignored. @default it cannot be undone
    */
   readonly compensate?: string;
   /**
-   * What happens where nobody knows whether the effect took place, as after a crash in the middle of it or an exception without words of its own: `ask` waits for a
-   * person to look; `repeat` performs it again, for effects that are known again by `context.idempotencyKey` or do no harm twice. @default 'ask'
+   * What happens if it is unknown whether the effect took place, for example after a crash in the middle of it or an unexpected exception: `ask` waits for a
+   * person to look; `repeat` performs it again, for effects that are recognised by `context.idempotencyKey` or do no harm twice. @default 'ask'
    */
   readonly maybeRan?: ToolDirective['maybeRan'];
-  /** How often it is attempted before it is dead. @default 5 */
+  /** How often it is attempted before its status is `dead`. @default 5 */
   readonly attempts?: number;
 }
 

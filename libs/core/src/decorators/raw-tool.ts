@@ -8,7 +8,7 @@ interface Executable<Input> {
   execute(input: Input, context: ToolCallContext): unknown;
 }
 
-/** A tool that is no method of a provider. It only records; it is compiled, and its mistakes are found, when the application starts. */
+/** A tool that is not a method of a provider. It only records the declaration, which is compiled and checked when the application starts. */
 export class RawTool {
   constructor(
     readonly declaration: Partial<RawToolDeclaration>,
@@ -22,20 +22,20 @@ export class RawTool {
   ) {}
 }
 
-/** A tool made of a function: for `ToolLoopModule.forRoot({ tools })` and `forFeature({ tools })`. */
+/** Makes a function a tool, for `ToolLoopModule.forRoot({ tools })` and `forFeature({ tools })`. */
 export function tool<Input>(declaration: RawToolDeclaration<Input> & Executable<Input>): RawTool {
   return new RawTool(declaration, `tool ${declaration.id}`, declaration);
 }
 
-/** How a class becomes a tool; what is given here wins over the class's static `tool`. */
+/** How a class becomes a tool; overrides the class's static `tool`. */
 export type RawToolSettings<Options> = Partial<Omit<RawToolDeclaration, 'id'>> & {
   /** The tool's id. @default the `id` in the class's static `tool` */
   readonly as?: string;
-  /** Handed to the class's constructor. */
+  /** Passed to the class's constructor. */
   readonly options?: Options;
 };
 
-/** A tool made of a class that needs nothing of ours: a method `call` is all it has to have. */
+/** Makes a class a tool; all the class needs is a method `call`. */
 export function rawTool<Options>(type: RawToolClass<Options>, { as, options, ...own }: RawToolSettings<NoInfer<Options>> = {}): RawTool {
   const id = as ?? type.tool?.id;
   const declaration = { ...type.tool, ...own, ...(id !== undefined && { id }) };

@@ -11,10 +11,10 @@ export interface SubRunInput {
 
 type ToolHalf<Input> = Pick<RawToolDeclaration<Input>, 'id' | 'description' | 'when' | 'timeoutMs' | 'concurrency' | 'canCall' | 'preview'>;
 
-/** A tool whose call is a run: its own tools, its own transcript, and of its result a summary. */
+/** A tool whose call is a run, with its own tools and its own transcript; the outer model reads a summary of its result. */
 export type SubRunToolDeclaration<Input = SubRunInput> = ToolHalf<Input> &
   SubRunProfile & {
-    /** The strongest effect that its tools may have; those with a stronger one are left out. @default the strongest among `tools` */
+    /** The strongest effect that its tools may have; tools with a stronger one are left out. @default the strongest among `tools` */
     readonly effect?: ToolEffect;
   } & SubRunQuestion<Input>;
 
@@ -36,7 +36,7 @@ const PROMPT: JSONSchema7 = {
   additionalProperties: false,
 };
 
-/** A run as a tool, for `ToolLoopModule.forRoot({ tools })` and `forFeature({ tools })`. It may do nothing that the run around it may not. */
+/** Makes a run a tool, for `ToolLoopModule.forRoot({ tools })` and `forFeature({ tools })`. It may do nothing that the outer run may not. */
 export function subRunTool<Input = SubRunInput>(declaration: SubRunToolDeclaration<Input>): RawTool {
   const { id, description, effect, input = PROMPT, prompt, when, timeoutMs, concurrency, canCall, preview, ...profile } = declaration;
   const given = { when, timeoutMs, concurrency, canCall, preview };

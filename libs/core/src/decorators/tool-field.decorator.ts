@@ -15,7 +15,7 @@ export interface ToolFieldOptions {
   readonly nullable?: boolean;
 }
 
-export const TOOL_FIELD_METADATA = 'toolloop:tool-field';
+const TOOL_FIELD_METADATA = 'toolloop:tool-field';
 
 /**
  * Describes a property of a `@ToolInput()` DTO to the model. A property that no class-validator decorator names becomes an argument by it; it includes `@Allow()`, so that

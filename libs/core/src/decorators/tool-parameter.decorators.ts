@@ -3,7 +3,7 @@ import type { Type } from '@nestjs/common';
 import type { JSONSchema7TypeName } from 'json-schema';
 import type { JsonValue } from '../protocol/json.js';
 
-/** How a named argument looks to the model. What is given here wins over the parameter's TypeScript type. */
+/** How a named argument looks to the model. Overrides the parameter's TypeScript type. */
 export interface ToolParamOptions {
   readonly description: string;
   /** @default the parameter's TypeScript type */

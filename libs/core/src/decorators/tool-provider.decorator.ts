@@ -9,18 +9,18 @@ export interface ToolProviderOptions {
   /** First part of an entity tool's id; matches `^[a-zA-Z][a-zA-Z0-9]*$`. @default the class name in lower case */
   readonly prefix?: string;
   /**
-   * The property or method of an entity that identifies an instance, or the properties that do together. What it gives is a text, a number, or several of them
-   * in a list or a plain object. @default 'id'
+   * The property or method of an entity that identifies an instance, or several properties that do so together. Its value is a string, a number, or several of them
+   * in an array or a plain object. @default 'id'
    */
   readonly instanceIdProperty?: string | readonly string[];
   /**
-   * The property or method of an entity that says whose it is. Where it is given, an instance of another tenant than the run's brings no tools, and is refused when
-   * a resolver gives it. @default nothing is known of it
+   * The property or method of an entity that names its tenant. With it, an instance of another tenant than the run's brings no tools, and is refused if
+   * a resolver returns it. @default the tenant is not checked
    */
   readonly tenantProperty?: string;
-  /** When an instance is found anew by its `@ToolEntityResolver()`. @default 'always' where there is one, else 'never' */
+  /** When an instance is loaded again by its `@ToolEntityResolver()`. @default 'always' if there is one, else 'never' */
   readonly rehydrate?: Rehydrate;
-  /** Validation, logging and result format of its tools; wins over the application's. */
+  /** Validation, logging and result format of its tools; overrides the application's. */
   readonly execution?: ToolExecutionOptions;
 }
 

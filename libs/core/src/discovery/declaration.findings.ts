@@ -14,7 +14,7 @@ export function basicFindings(
   if (!TOOL_EFFECTS.some((effect) => effect === options.effect))
     findings.push({
       at,
-      problem: options.effect === undefined ? 'The tool declares no effect.' : `"${options.effect}" is no effect.`,
+      problem: options.effect === undefined ? 'The tool declares no effect.' : `"${options.effect}" is not an effect.`,
       remedy: `Add @LlmTool({ effect }): one of ${TOOL_EFFECTS.join(', ')}.`,
     });
   return findings;

@@ -50,7 +50,7 @@ export class EntityExplorer {
       if (!providerOptionsOf(type))
         this.findings.push({
           at: type.name,
-          problem: 'It is listed in forFeature({ entities }) but is no provider of tools.',
+          problem: 'It is listed in forFeature({ entities }) but is not a provider of tools.',
           remedy: 'Mark it @ToolProvider().',
         });
     }
@@ -148,7 +148,9 @@ function nameOf({ options, property }: ToolMethod): string {
 
 function nameFindings(at: string, name: string): Finding[] {
   if (/^[a-zA-Z0-9_-]+$/.test(name)) return [];
-  return [{ at, problem: `"${name}" is no safe name for a tool.`, remedy: 'Give a name of letters, digits, - and _: @LlmTool({ name }).' }];
+  return [
+    { at, problem: `"${name}" is not a safe name for a tool.`, remedy: 'Give a name of letters, digits, - and _: @LlmTool({ name }).' },
+  ];
 }
 
 function collisionFindings(at: string, declaredId: string, taken: string | undefined): Finding[] {
@@ -172,7 +174,7 @@ function entityFindings(
   if (!SAFE_PREFIX.test(prefix))
     findings.push({
       at: type.name,
-      problem: `"${prefix}" is no prefix.`,
+      problem: `"${prefix}" is not a valid prefix.`,
       remedy: 'Use letters and digits, a letter first: @ToolProvider({ prefix }).',
     });
   if (options.namespace !== undefined)

@@ -58,7 +58,7 @@ function resolverFindings(
     return [
       {
         at,
-        problem: `It resolves ${entity.name}, which is no provider of tools.`,
+        problem: `It resolves ${entity.name}, which is not a provider of tools.`,
         remedy: `Mark ${entity.name} @ToolProvider(), or remove it.`,
       },
     ];

@@ -37,7 +37,7 @@ export function callFindings(at: string, options: CallOptions): Finding[] {
 function repeatFindings(at: string, { idempotencyKey, idempotent = false, effect }: CallOptions): Finding[] {
   const findings: Finding[] = [];
   if (idempotencyKey !== undefined && typeof idempotencyKey !== 'function')
-    findings.push({ at, problem: 'Its idempotencyKey is no function.', remedy: 'Give (input, context) => text, or leave it out.' });
+    findings.push({ at, problem: 'Its idempotencyKey is not a function.', remedy: 'Give (input, context) => text, or leave it out.' });
   if (idempotencyKey !== undefined && effect === 'read_only')
     findings.push({ at, problem: 'It only reads and has an idempotencyKey, which nothing asks for.', remedy: 'Leave it out.' });
   if (typeof idempotent !== 'boolean')
@@ -50,7 +50,7 @@ function repeatFindings(at: string, { idempotencyKey, idempotent = false, effect
 function scopeFindings(at: string, { idempotencyKey, idempotencyScope }: CallOptions): Finding[] {
   if (idempotencyScope === undefined) return [];
   if (idempotencyScope !== 'actor' && idempotencyScope !== 'tenant')
-    return [{ at, problem: 'Its idempotencyScope is no scope there is.', remedy: "Say 'actor' or 'tenant', or leave it out." }];
+    return [{ at, problem: 'Its idempotencyScope does not exist.', remedy: "Say 'actor' or 'tenant', or leave it out." }];
   if (idempotencyKey !== undefined) return [];
   return [
     { at, problem: 'It has an idempotencyScope and no idempotencyKey to share.', remedy: 'Give an idempotencyKey, or leave it out.' },

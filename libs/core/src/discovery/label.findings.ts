@@ -25,7 +25,7 @@ export function labelFindings(at: string, labels: Partial<ToolLabels> = {}, inpu
 
 function acceptsFindings(at: string, accepts: unknown = {}): Finding[] {
   if (typeof accepts !== 'object' || accepts === null)
-    return [{ at, problem: 'Its label "accepts" is no object.', remedy: 'Give { untrusted: true }, { private: true } or both.' }];
+    return [{ at, problem: 'Its label "accepts" is not an object.', remedy: 'Give { untrusted: true }, { private: true } or both.' }];
   return [
     ...unknownOptions(accepts, ACCEPTED, at, 'label accepts'),
     ...Object.keys(ACCEPTED).flatMap((name) => valueFindings(at, `accepts.${name}`, Reflect.get(accepts, name), VALUES.egress)),
@@ -36,7 +36,7 @@ function acceptsFindings(at: string, accepts: unknown = {}): Finding[] {
 function decisiveFindings(at: string, decisive: unknown, known: readonly string[]): Finding[] {
   if (decisive === undefined) return [];
   const names: readonly unknown[] | undefined = Array.isArray(decisive) ? decisive : undefined;
-  if (!names) return [{ at, problem: 'Its label "decisive" is no list.', remedy: 'List the names of arguments.' }];
+  if (!names) return [{ at, problem: 'Its label "decisive" is not a list.', remedy: 'List the names of arguments.' }];
   return names
     .map(String)
     .filter((name) => !known.includes(name))

@@ -22,7 +22,7 @@ function memberFindings(type: Type, prototype: object): Finding[] {
     if (typeof key === 'symbol')
       return [{ at, problem: 'It is named by a symbol, which no model can call.', remedy: 'Give the method a name that is text.' }];
     const isMethod = typeof Reflect.getOwnPropertyDescriptor(level, key)?.value === 'function';
-    return isMethod ? [] : [{ at, problem: 'It is no method.', remedy: 'Make it a method, or remove @LlmTool().' }];
+    return isMethod ? [] : [{ at, problem: 'It is not a method.', remedy: 'Make it a method, or remove @LlmTool().' }];
   });
 }
 

@@ -14,7 +14,7 @@ export class ToolExecutionContext {
   /** Throws when the context is not that of a tool call; ask `ToolExecutionContext.isToolCall(host)` first. */
   static create(host: ExecutionContext): ToolExecutionContext {
     if (!ToolExecutionContext.isToolCall(host)) {
-      throw new Error(`This is no tool call but "${host.getType<string>()}". Ask ToolExecutionContext.isToolCall(host) first.`);
+      throw new Error(`This is not a tool call but "${host.getType<string>()}". Ask ToolExecutionContext.isToolCall(host) first.`);
     }
     return new ToolExecutionContext(host);
   }

@@ -206,7 +206,7 @@ function providerFindings(type: Type, methods: readonly ToolMethod[]): Finding[]
   const options = providerOptionsOf(type);
   if (!options)
     return [
-      { at: type.name, problem: 'It has @LlmTool() methods and is no provider of tools.', remedy: 'Mark the class @ToolProvider().' },
+      { at: type.name, problem: 'It has @LlmTool() methods and is not a provider of tools.', remedy: 'Mark the class @ToolProvider().' },
     ];
   if (methods.length === 0)
     return [
@@ -232,7 +232,7 @@ function idFindings(at: string, id: string): Finding[] {
   return [
     {
       at,
-      problem: `"${id}" is no tool id that every model provider accepts.`,
+      problem: `"${id}" is not a tool id that every model provider accepts.`,
       remedy: 'Use letters, digits, - and _, 64 characters at most: @ToolProvider({ namespace }), @LlmTool({ name }).',
     },
   ];

@@ -64,12 +64,12 @@ export function methodHookFindings(at: string, type: Type, { options }: ToolMeth
 export function ownHookFindings(at: string, hooks: OwnHooks | Pick<Tool, 'canCall' | 'preview'>): Finding[] {
   return Object.entries(hooks)
     .filter(([, hook]: [string, unknown]) => hook !== undefined && typeof hook !== 'function')
-    .map(([name]) => ({ at, problem: `Its ${name} is no function.`, remedy: 'Give a function, or leave it out.' }));
+    .map(([name]) => ({ at, problem: `Its ${name} is not a function.`, remedy: 'Give a function, or leave it out.' }));
 }
 
 function namedFindings(at: string, type: Type, option: string, name: unknown): Finding[] {
   const remedy = 'Name a method of the class, or leave it out.';
-  if (typeof name !== 'string') return [{ at, problem: `Its ${option} is no name of a method.`, remedy }];
+  if (typeof name !== 'string') return [{ at, problem: `Its ${option} is not the name of a method.`, remedy }];
   const methods = methodNamesOf(type).filter((one) => handlerOf(type, one));
   if (methods.includes(name)) return [];
   return [{ at, problem: `Its ${option} names "${name}", and ${type.name} has no such method.`, remedy: nearestName(name, methods) }];

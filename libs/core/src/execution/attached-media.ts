@@ -50,7 +50,7 @@ export function readAttachments(attachments: readonly Attachment[], mostBytes: n
 export function readMedia(given: unknown, room: number): ReadMedia | string {
   const fields: Fields = { ...(typeof given === 'object' && given) };
   const { type } = fields;
-  if (type !== 'image' && type !== 'file') return 'it is no image and no file.';
+  if (type !== 'image' && type !== 'file') return 'it is neither an image nor a file.';
   const source = sourceOf(fields, room);
   if (typeof source === 'string') return source;
   const { content } = source;
@@ -72,7 +72,7 @@ function sourceOf({ data, url, mediaType }: Fields, room: number): Source | stri
 }
 
 function readBytes(data: unknown): Source | string {
-  return data instanceof Uint8Array ? { content: data } : 'its data are no bytes.';
+  return data instanceof Uint8Array ? { content: data } : 'its data are not bytes.';
 }
 
 function readUrl(url: unknown, room: number): Source | string {

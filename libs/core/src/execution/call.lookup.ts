@@ -2,8 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { methodIn, prefixIn } from '../catalog/entity-keys.js';
 import { closestTo } from '../catalog/suggestion.js';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
-import { subjectOf } from '../policy/policy-subject.js';
-import { decide } from '../policy/strictest-decision.js';
+import { isPermitted } from '../policy/is-permitted.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallFailure } from './call.failure.js';
 import type { CallProgress, ExecutionScope } from './execution.scope.js';
@@ -42,7 +41,7 @@ export function deniedToolMessage({ spec }: Tool, { routed, scope }: CallProgres
 }
 
 /** The text a model reads for a name that is none of its tools: the closest of those it may use. */
-export function unknownToolMessage(name: string, scope: ExecutionScope): string {
+function unknownToolMessage(name: string, scope: ExecutionScope): string {
   // The name itself may be one of them: listed, and denied at the call.
   const closest = closestTo(
     name,
@@ -65,18 +64,16 @@ function quoted(names: readonly string[]): string {
   return names.map((name) => `"${name}"`).join(' or ');
 }
 
-function permittedIds({ toolset, policies, actor }: ExecutionScope): string[] {
-  const permitted = toolset.specs.filter(({ id }) => {
-    const tool = toolset.find(id);
-    return tool && decide(policies, subjectOf(tool, actor)).kind !== 'deny';
+function permittedIds(scope: ExecutionScope): string[] {
+  const permitted = scope.toolset.specs.filter(({ id }) => {
+    const tool = scope.toolset.find(id);
+    return tool && isPermitted(tool, scope);
   });
   return permitted.map(({ id }) => id);
 }
 
 /** Declared ids of the entities' tools that are there and may be called. */
-function permittedMembers({ toolset, policies, actor }: ExecutionScope): string[] {
-  const members = new Map(toolset.behindSurfaces.map((tool) => [tool.spec.declaredId, tool]));
-  return [...members.values()]
-    .filter((tool) => decide(policies, subjectOf(tool, actor)).kind !== 'deny')
-    .map(({ spec }) => spec.declaredId);
+function permittedMembers(scope: ExecutionScope): string[] {
+  const members = new Map(scope.toolset.behindSurfaces.map((tool) => [tool.spec.declaredId, tool]));
+  return [...members.values()].filter((tool) => isPermitted(tool, scope)).map(({ spec }) => spec.declaredId);
 }

@@ -2,7 +2,7 @@
 export type CutNote = (bytes: number, shownCharacters: number) => string;
 
 /** For a reader who has no way to the rest. */
-export const ASK_FOR_LESS: CutNote = (bytes) => `\n[… ${bytes} bytes in all; the middle was left out. Ask for less at a time. …]\n`;
+const ASK_FOR_LESS: CutNote = (bytes) => `\n[… ${bytes} bytes in all; the middle was left out. Ask for less at a time. …]\n`;
 
 /** The head and the tail of a text that is too long, with a note between them, all within the budget and cut between characters. */
 export function cut(text: string, mostBytes: number, noteFor: CutNote = ASK_FOR_LESS): string {

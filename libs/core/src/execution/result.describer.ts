@@ -1,6 +1,5 @@
 import { Injectable, Logger } from '@nestjs/common';
-import { subjectOf } from '../policy/policy-subject.js';
-import { decide } from '../policy/strictest-decision.js';
+import { isPermitted } from '../policy/is-permitted.js';
 import type { Attachment, RecordedAttachment } from '../protocol/attachment.js';
 import type { JsonValue } from '../protocol/json.js';
 import type { Audience, ProjectionObserver, Tool } from '../protocol/tool.js';
@@ -10,7 +9,7 @@ import { ShownObjects, type Hinted } from './available-operations.js';
 import { CallFailure } from './call.failure.js';
 import { limitsOf } from './call-limits.js';
 import { cut } from './cut-text.js';
-import type { CallProgress, ExecutionScope } from './execution.scope.js';
+import type { CallProgress } from './execution.scope.js';
 import { RedactionError, projected } from './redaction.error.js';
 import { metadataOf, resultText, withMetadata } from './result.format.js';
 import { ResultPage, readingOf } from './result-page.js';
@@ -134,7 +133,7 @@ function shortened(
   const bytes = Buffer.byteLength(text);
   if (bytes <= mostBytes) return { content: text, lasting: text, bytes, truncated: false };
   const lasting = cut(text, mostBytes);
-  const isReadable = mostBytes >= LEAST_PAGE_BYTES && scope.pages !== undefined && isOffered(RESULT_READER, scope);
+  const isReadable = mostBytes >= LEAST_PAGE_BYTES && scope.pages !== undefined && isPermitted(RESULT_READER, scope);
   const handle = isReadable ? scope.pages?.keep(tool.spec.declaredId, text) : undefined;
   if (handle === undefined) return { content: lasting, lasting, bytes, truncated: true };
   const content = cut(
@@ -153,8 +152,4 @@ function describedPage(tool: Tool, page: ResultPage, progress: CallProgress): De
   const { resultBytes } = limitsOf(progress);
   const content = page.fitted(resultBytes, (value) => resultText(tool, { live: page, value, sentence: undefined }, progress));
   return { content, lasting: content, ui: page.facts, bytes: Buffer.byteLength(content), truncated: false };
-}
-
-function isOffered(tool: Tool, { policies, actor }: ExecutionScope): boolean {
-  return decide(policies, subjectOf(tool, actor)).kind !== 'deny';
 }

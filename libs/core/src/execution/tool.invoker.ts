@@ -7,6 +7,7 @@ import type { Tool } from '../protocol/tool.js';
 import { CallContextFactory } from './call.context.factory.js';
 import { discreet } from './call.credentials.js';
 import { CallFailure, interruptionFailure, refuseWhenAborted } from './call.failure.js';
+import { ConcurrencySlots, type FreeSlot } from './concurrency.slots.js';
 import type { CallProgress } from './execution.scope.js';
 import { explained } from './explained.error.js';
 import { Interruption, untilAborted } from './interruption.js';
@@ -14,7 +15,6 @@ import { drain } from './result.drain.js';
 import { SubRunMethod } from './sub-run.method.js';
 import { ToolCallStorage } from './tool-call.storage.js';
 import { ToolMethod, type MethodAnswer } from './tool.method.js';
-import { ToolPlaces, type Leave } from './tool.places.js';
 
 /** A result, before and after the interceptors. */
 export interface InvokedResult extends MethodAnswer {
@@ -30,10 +30,10 @@ interface RunningCall {
   readonly progress: CallProgress;
 }
 
-/** Stages 6 and 7: a place, interceptors, time budget and cancellation round the tool's method, which runs inside AsyncLocalStorage. */
+/** Stages 6 and 7: a concurrency slot, interceptors, time budget and cancellation round the tool's method, which runs inside AsyncLocalStorage. */
 @Injectable()
 export class ToolInvoker {
-  private readonly places = new ToolPlaces();
+  private readonly slots = new ConcurrencySlots();
   private found: readonly ToolInterceptor[] | undefined;
 
   constructor(
@@ -49,7 +49,7 @@ export class ToolInvoker {
     refuseWhenAborted(progress.scope.signal);
     const { context, report, close } = this.contexts.open(tool, progress);
     let layers: ToolLayers | undefined;
-    let leave: Leave | undefined;
+    let freeSlot: FreeSlot | undefined;
     const onProgress = (value: unknown): void | Promise<void> => report.show(value, tool.output);
     const inner = tool.subRun && new SubRunMethod(tool, tool.subRun, progress);
     const method = new ToolMethod(inner?.performed ?? tool, { input: built, context }, (result) =>
@@ -57,7 +57,7 @@ export class ToolInvoker {
     );
     const call: RunningCall = { method, inner, progress };
     try {
-      if (tool.concurrency !== undefined) leave = await this.places.enter(tool.spec.declaredId, tool.concurrency, context.signal);
+      if (tool.concurrency !== undefined) freeSlot = await this.slots.take(tool.spec.declaredId, tool.concurrency, context.signal);
       // Within the time limit: of a request-scoped provider the layers are made with it.
       layers = tool.layers && (await untilAborted(Promise.resolve(tool.layers(progress.scope.run)), context.signal));
       const running = this.storage.run(context, () => drain(this.intercepted(method, layers), onProgress, context.signal));
@@ -68,7 +68,7 @@ export class ToolInvoker {
       throw await toFailure(thrown, layers, call);
     } finally {
       close();
-      leave?.();
+      freeSlot?.();
     }
   }
 

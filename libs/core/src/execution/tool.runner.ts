@@ -19,8 +19,8 @@ import { failed, pending, replayed, shownRecord } from './tool.outcome.js';
  * 2. size and JSON of the arguments
  * 3. reserved names, schema, DTO
  * 4. Nest's guards and pipes, then policy's word on the arguments, and approval
- * 5. the journal, where the tool changes things, with a person's word on a call of which nobody knows whether it took place; or a directive, which goes through all this again when it is performed
- * 6. a place, interceptors, time budget, cancellation; this and the next once more where a run tries again
+ * 5. for a tool that changes things, the journal, which asks a person about a call whose outcome is unknown; or a directive, which passes all stages again when it is performed
+ * 6. a concurrency slot, interceptors, time budget, cancellation; this stage and the next are repeated where a run retries
  * 7. the method, inside AsyncLocalStorage
  * 8. the result: checked, projected, cut
  * 9. the record and its event

@@ -2,8 +2,7 @@ import { groupedId } from '../catalog/entity-keys.js';
 import { selects } from '../catalog/tool.selection.js';
 import type { ToolCatalog } from '../catalog/tool.catalog.js';
 import type { Toolset } from '../catalog/toolset.js';
-import { subjectOf } from '../policy/policy-subject.js';
-import { decide } from '../policy/strictest-decision.js';
+import { isPermitted } from '../policy/is-permitted.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import type { PolicyActor, PolicyEngine } from '../protocol/policy.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
@@ -33,10 +32,11 @@ export class EntityOffers {
 }
 
 /** A method that decides itself who calls it can be asked of an instance only: a strict listing tells nothing of it beforehand. */
-function dispatcherFor(surfaces: EntitySurfaces, { run, actor, policies, exclude, strictListing }: OfferRules): Tool | undefined {
-  const offered = surfaces.members.filter(({ spec, origin, when }) => {
-    const isExcluded = exclude.some((selector) => selects(selector, { tool: { spec } }));
-    return !isExcluded && decide(policies, subjectOf({ spec, origin }, actor)).kind !== 'deny' && (when?.(run) ?? true);
+function dispatcherFor(surfaces: EntitySurfaces, rules: OfferRules): Tool | undefined {
+  const { run, exclude, strictListing } = rules;
+  const offered = surfaces.members.filter((member) => {
+    const isExcluded = exclude.some((selector) => selects(selector, { tool: member }));
+    return !isExcluded && isPermitted(member, rules) && (member.when?.(run) ?? true);
   });
   const described = strictListing ? offered.filter(({ isSelective }) => !isSelective) : offered;
   return surfaces.dispatcherFor(idsOf(offered), idsOf(described));

@@ -1,8 +1,7 @@
 import { selects } from '../catalog/tool.selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { callable } from '../execution/tool-permission.js';
-import { subjectOf } from '../policy/policy-subject.js';
-import { decide } from '../policy/strictest-decision.js';
+import { isPermitted } from '../policy/is-permitted.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import type { Limits } from '../protocol/limits.js';
@@ -140,12 +139,13 @@ function freshIn(groups: readonly (readonly Tool[])[], toolset: Toolset): number
 }
 
 /** Those that policy, exclusions and the tools themselves let in. Policy sees no instance, so it is asked once for all that differ in nothing else. */
-function permittedOf(tools: readonly Tool[], { run, actor, policies, exclude }: PermissionRules): readonly Tool[] {
+function permittedOf(tools: readonly Tool[], rules: PermissionRules): readonly Tool[] {
+  const { run, exclude } = rules;
   const decided = new Map<string, { readonly tool: Tool; readonly isDenied: boolean }>();
   const isDenied = (tool: Tool): boolean => {
     const known = decided.get(tool.spec.declaredId);
     if (known && isAlike(known.tool, tool)) return known.isDenied;
-    const answer = decide(policies, subjectOf(tool, actor)).kind === 'deny';
+    const answer = !isPermitted(tool, rules);
     decided.set(tool.spec.declaredId, { tool, isDenied: answer });
     return answer;
   };

@@ -1,5 +1,5 @@
 import { selects } from '../catalog/tool.selection.js';
-import { declaredIdIn, memberKey } from '../catalog/entity-keys.js';
+import { declaredIdIn, memberKey, prefixIn } from '../catalog/entity-keys.js';
 import { LAID_DOWN } from '../catalog/tombstones.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { EntityRegistry } from '../discovery/entity.registry.js';
@@ -9,7 +9,7 @@ import type { EntityReference, Tool, ToolSpec } from '../protocol/tool.js';
 import type { EntityHandles, EntityKey, ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { EntityOffer } from './entity.offer.js';
 import type { RunReserve } from './run.reserve.js';
-import { bindTools, prefixIn } from './tool-provider.extractor.js';
+import { bindTools } from './tool-provider.extractor.js';
 
 /** An entity whose tools a run has: enough to have them again, with the same ids, where its class has a resolver. */
 export interface SavedEntity extends EntityKey, Pick<EntityReference, 'depth'> {
@@ -58,7 +58,7 @@ export function savedTools(toolset: Toolset, injected: readonly ToolSpec[]): Sav
     const { entity, givenBy = '', spec } = toolset.held(id) ?? {};
     if (!entity || !spec) continue;
     const { instanceId, depth } = entity;
-    const prefix = prefixIn(spec);
+    const prefix = prefixIn(spec.declaredId);
     const key = JSON.stringify([prefix, instanceId]);
     const known = entities.get(key) ?? { prefix, instanceId, depth, givenBy, tools: [] };
     known.tools.push(id);

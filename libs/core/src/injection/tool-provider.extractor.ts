@@ -1,11 +1,12 @@
 import { Injectable } from '@nestjs/common';
+import { prefixIn } from '../catalog/entity-keys.js';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { boundTool } from '../discovery/bound-tool.js';
 import { instanceIdOf, isForeign, type EntityDefinition, type EntityTool } from '../discovery/entity.registry.js';
 import type { OperationsOn } from '../execution/available-operations.js';
 import { HeldInstance } from '../discovery/held.instance.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
-import type { EntityReference, Tool, ToolSpec } from '../protocol/tool.js';
+import type { EntityReference, Tool } from '../protocol/tool.js';
 import type { EntityHandles, EntityKey, InjectionResult, ToolInjection } from '../protocol/tool-injection.js';
 import type { WarningCode } from '../protocol/loop-event.js';
 import { classOf } from '../schema/exposed-properties.accessor.js';
@@ -75,7 +76,7 @@ export class ToolProviderExtractor {
     for (const tool of tools) {
       const { spec, entity } = tool;
       if (!entity) continue;
-      const key = keyOf(prefixIn(spec), entity.instanceId);
+      const key = keyOf(prefixIn(spec.declaredId), entity.instanceId);
       const known = names.get(key);
       if (known) known.push(nameOf(tool));
       else names.set(key, [nameOf(tool)]);
@@ -135,11 +136,6 @@ function calledNameOf({ calledAs, tool }: ShownResult): string {
 
 function keyOf(prefix: string, instanceId: string): string {
   return JSON.stringify([prefix, instanceId]);
-}
-
-/** The prefix in an entity tool's declared id: no prefix has a `_`. */
-export function prefixIn({ declaredId }: Pick<ToolSpec, 'declaredId'>): string {
-  return declaredId.slice(0, declaredId.indexOf('_'));
 }
 
 /** An instance whose id cannot be read has none, nor has one of another tenant; the others of the result are not to suffer for it. */

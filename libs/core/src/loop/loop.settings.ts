@@ -176,7 +176,7 @@ export class LoopSettings {
     if (typeof model !== 'string')
       return model instanceof LanguageModel
         ? []
-        : [{ at, problem: 'Its model is no LanguageModel.', remedy: 'Pass one, or the name of one.' }];
+        : [{ at, problem: 'Its model is not a LanguageModel.', remedy: 'Pass one, or the name of one.' }];
     if (this.modelNamed(model)) return [];
     const remedy = `Name one of ToolLoopModule.forRoot({ models }). ${this.knownModels()}`;
     return [{ at, problem: `No model is named "${model}".`, remedy }];
@@ -226,7 +226,7 @@ function timerMs(ms: number): number {
 
 const WITHOUT_MODEL: Finding = {
   at: 'ToolLoopModule model',
-  problem: 'There is no model, or it is no LanguageModel.',
+  problem: 'There is no model, or it is not a LanguageModel.',
   remedy: 'Pass one: ToolLoopModule.forRoot({ model }). A factory that returns none has the same effect.',
 };
 

@@ -26,7 +26,7 @@ class TranscriptCheck {
   constructor(private readonly limits: Limits) {}
 
   take(message: unknown, index: number): Message {
-    if (!isRecord(message)) throw invalid(`Message ${index} is no object.`);
+    if (!isRecord(message)) throw invalid(`Message ${index} is not an object.`);
     if (message['role'] !== 'tool') this.refuseOpenCalls(index);
     switch (message['role']) {
       case 'system':

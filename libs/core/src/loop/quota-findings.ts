@@ -6,7 +6,7 @@ const QUANTITIES = ['calls', 'tokens', 'usd'] as const satisfies readonly QuotaQ
 /** What is wrong with the quotas of a tenant. */
 export function quotaFindings(quotas: readonly Quota[], at: string): Finding[] {
   const given: unknown = quotas;
-  if (!Array.isArray(given)) return [{ at, problem: 'They are no list.', remedy: 'Give a list; an empty one for no quotas.' }];
+  if (!Array.isArray(given)) return [{ at, problem: 'They are not a list.', remedy: 'Give a list; an empty one for no quotas.' }];
   return quotas.flatMap((quota, index) => {
     const found = problemWith(quota, quotas.slice(0, index));
     return found ? [{ at: `${at}[${index}]`, ...found }] : [];

@@ -2,8 +2,7 @@ import { selects } from '../catalog/tool.selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { RESULT_READER, resultReader } from '../execution/result-reader.js';
 import { ResultPages } from '../execution/result.pages.js';
-import { subjectOf } from '../policy/policy-subject.js';
-import { decide } from '../policy/strictest-decision.js';
+import { isPermitted } from '../policy/is-permitted.js';
 import type { Message } from '../protocol/message.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { ToolSpec } from '../protocol/tool.js';
@@ -37,9 +36,9 @@ function recordsOf({ state, pending }: SavedRun): Readonly<Record<'ended' | 'wai
 }
 
 /** The run's tools with the one that reads on, once there is something to read. It answers a limit of ours, so the cap of injected tools does not hold. */
-export function withReader(tools: RunTools, pages: ResultPages | undefined, { policies, actor }: Authority): RunTools {
+export function withReader(tools: RunTools, pages: ResultPages | undefined, authority: Authority): RunTools {
   if (!pages?.hasHandles || tools.toolset.find(RESULT_READER.spec.id)) return tools;
-  if (decide(policies, subjectOf(RESULT_READER, actor)).kind === 'deny') return tools;
+  if (!isPermitted(RESULT_READER, authority)) return tools;
   const { toolset, added } = tools.toolset.with([resultReader(pages)]);
   return { toolset, injected: [...tools.injected, ...added] };
 }

@@ -2,8 +2,7 @@ import { LAID_DOWN } from '../catalog/tombstones.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { callable } from '../execution/tool-permission.js';
 import { applyInjection } from '../injection/injection.applier.js';
-import { subjectOf } from '../policy/policy-subject.js';
-import { decide } from '../policy/strictest-decision.js';
+import { isPermitted } from '../policy/is-permitted.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import type { LiveRun } from './live.run.js';
 import type { LoopState } from './loop.state.js';
@@ -109,7 +108,6 @@ function howToGetBack({ entity, givenBy = 'the tool that returned it' }: Tool): 
 }
 
 /** Of a dispatcher there is nothing to decide, only of what is called over it. */
-function isDenied(tool: Tool, { policies, actor }: Authority): boolean {
-  if (tool.surface?.kind === 'dispatcher') return false;
-  return decide(policies, subjectOf(tool, actor)).kind === 'deny';
+function isDenied(tool: Tool, authority: Authority): boolean {
+  return tool.surface?.kind !== 'dispatcher' && !isPermitted(tool, authority);
 }

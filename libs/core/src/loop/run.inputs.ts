@@ -50,7 +50,7 @@ export class RunInputs {
   /** Throws `InvalidRequestError` for what is no text, or says nothing. */
   add(content: string): void {
     if (typeof content !== 'string' || content.trim() === '')
-      throw new InvalidRequestError('invalid_request', 'The message is no text, or empty.');
+      throw new InvalidRequestError('invalid_request', 'The message is empty, or not a string.');
     this.waiting.push(asMessage(content));
     this.keepNew();
   }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
+import { selectsClass } from '../catalog/tool.selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { strictlyListed } from '../execution/tool-permission.js';
 import { begunToolset } from '../injection/begun-toolset.js';
@@ -11,8 +12,7 @@ import { ToolProviderStrategy } from '../injection/tool-provider.strategy.js';
 import { ToolReserve } from '../injection/tool.reserve.js';
 import { ActorIdentity } from '../policy/actor.identity.js';
 import { takesMedia } from '../model/request.fitting.js';
-import { subjectOf } from '../policy/policy-subject.js';
-import { decide } from '../policy/strictest-decision.js';
+import { isPermitted } from '../policy/is-permitted.js';
 import type { ConversationKey } from '../protocol/conversation-store.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import type { LanguageModel } from '../protocol/language-model.js';
@@ -148,9 +148,9 @@ export class RunPreparation {
   }
 
   /** Selected and permitted at every level, and sensible for this run. */
-  private permittedFor(levels: readonly Narrowing[], { run, actor, policies, limits }: RunScope): readonly Tool[] {
-    const selected = this.catalog.build(...levels).filter(({ subRun }) => !subRun || limits.subRunDepth > 0);
-    return selected.filter((tool) => decide(policies, subjectOf(tool, actor)).kind !== 'deny' && (tool.when?.(run) ?? true));
+  private permittedFor(levels: readonly Narrowing[], scope: RunScope): readonly Tool[] {
+    const selected = this.catalog.build(...levels).filter(({ subRun }) => !subRun || scope.limits.subRunDepth > 0);
+    return selected.filter((tool) => isPermitted(tool, scope) && (tool.when?.(scope.run) ?? true));
   }
 
   /** For whom the run's calls are made, under which policies and limits. */
@@ -171,7 +171,7 @@ export class RunPreparation {
   /** The class of an entity stands for the tools of its instances, which know their declared ids only. */
   private excludedFor(levels: readonly Narrowing[]): readonly ToolSelector[] {
     const exclude = levels.flatMap((level) => level.exclude ?? []);
-    const ofClasses = this.catalog.entities.definitions.filter(({ type }) => exclude.some((selector) => isOrInherits(type, selector)));
+    const ofClasses = this.catalog.entities.definitions.filter(({ type }) => exclude.some((selector) => selectsClass(selector, type)));
     return [...exclude, ...ofClasses.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId))];
   }
 
@@ -276,11 +276,6 @@ function takenBy({ provider, modelId, capabilities }: LanguageModel, messages: r
     'invalid_messages',
     `Message ${untaken} has an image or a file that ${provider}/${modelId} does not take. Leave it out, or choose another model.`,
   );
-}
-
-function isOrInherits(type: object, selector: ToolSelector): boolean {
-  for (let level: object | null = type; level; level = Reflect.getPrototypeOf(level)) if (level === selector) return true;
-  return false;
 }
 
 function invalid(message: string): InvalidRequestError {

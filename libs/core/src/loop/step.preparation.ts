@@ -119,7 +119,7 @@ function changeProblems(change: unknown): readonly string[] {
   ];
   return [
     ...findings.map(({ problem, remedy }) => `What prepareStep returned changes nothing or cannot be. ${problem} ${remedy}`),
-    ...lists.map((name) => `What prepareStep returned as "${name}" is no list.`),
+    ...lists.map((name) => `What prepareStep returned as "${name}" is not a list.`),
   ];
 }
 

@@ -46,6 +46,6 @@ function isCondition(value: unknown): value is StopCondition {
 }
 
 const NO_CONDITION = {
-  problem: 'A stop condition is no function.',
+  problem: 'A stop condition is not a function.',
   remedy: 'Give calledTool(…), maxSteps(…) or a function of the step.',
 } as const;

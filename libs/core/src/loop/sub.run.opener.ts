@@ -6,7 +6,7 @@ import { hasChangedThings } from '../execution/sub-run.method.js';
 import { SubRunRemains, type BegunSubRun, type SubRunCall, type SubRunEnding, type SubRuns } from '../execution/sub-runs.js';
 import { ConversationStore } from '../protocol/conversation-store.js';
 import { RunError } from '../protocol/errors.js';
-import type { JsonObject } from '../protocol/json.js';
+import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import type { FinishReason, LoopResult } from '../protocol/loop-result.js';
 import type { SubRunRecord } from '../protocol/sub-run.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
@@ -153,14 +153,10 @@ function rootOf(live: LiveRun): LiveRun {
 
 function resumedFrom({ saved, remains }: BegunSubRun): ResumedRun {
   const { runId, saved: content } = saved;
-  if (typeof runId !== 'string' || !isObject(content)) throw new TypeError('This is no sub-run that waits.');
+  if (typeof runId !== 'string' || !isJsonObject(content)) throw new TypeError('This is not a sub-run that waits.');
   return {
     runId,
     saved: fromSuspendedRun({ version: SAVED_RUN_VERSION, runId, content }),
     remains: remains instanceof KeptSubRun ? remains.remains : undefined,
   };
-}
-
-function isObject(value: JsonObject[string] | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

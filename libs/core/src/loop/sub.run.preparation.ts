@@ -7,8 +7,7 @@ import { unknownOptions } from '../findings/unknown-options.js';
 import type { SubRunCall } from '../execution/sub-runs.js';
 import { remindStrategies } from '../injection/begun-toolset.js';
 import { givenBefore, resumedTools } from '../injection/saved.tools.js';
-import { subjectOf } from '../policy/policy-subject.js';
-import { decide } from '../policy/strictest-decision.js';
+import { isPermitted } from '../policy/is-permitted.js';
 import type { Finding } from '../protocol/errors.js';
 import type { Limits } from '../protocol/limits.js';
 import type { Message } from '../protocol/message.js';
@@ -160,9 +159,9 @@ function placeOf({ request, scope, tool, args }: SubRunCall, live: LiveRun): Run
 }
 
 /** Whether its list, the policies of both runs and the depth let it have a tool. */
-function isLeft(tool: Tool, { isKeptOut, run, limits, policies, actor }: RunPlan['execution'] & Selected): boolean {
-  if (isKeptOut(tool.spec) || (tool.subRun && depthOf(run) >= limits.subRunDepth)) return false;
-  return decide(policies, subjectOf(tool, actor)).kind !== 'deny';
+function isLeft(tool: Tool, scope: RunPlan['execution'] & Selected): boolean {
+  if (scope.isKeptOut(tool.spec) || (tool.subRun && depthOf(scope.run) >= scope.limits.subRunDepth)) return false;
+  return isPermitted(tool, scope);
 }
 
 function runWithin(outer: RunContext, resumed: ResumedRun | undefined): RunContext {

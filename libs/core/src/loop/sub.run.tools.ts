@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { isGlob, matchesGlob } from '../catalog/glob.js';
-import { isToolPredicate } from '../catalog/tool.selection.js';
+import { isToolPredicate, selectsClass } from '../catalog/tool.selection.js';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
-import { isClassOrBelow } from '../discovery/provider-classes.js';
 import { RESULT_READER } from '../execution/result-reader.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import type { SubRun } from '../protocol/sub-run.js';
@@ -63,7 +62,7 @@ export class SubRunTools {
   private entityIdsIn({ tools, exclude = [] }: Selection): readonly string[] {
     return this.catalog.entities.definitions.flatMap(({ type, tools: own }) =>
       own.flatMap(({ template: { spec } }) => {
-        const isBy = (selector: ToolSelector): boolean => namesSpec(selector, spec) || isOfClass(selector, type);
+        const isBy = (selector: ToolSelector): boolean => namesSpec(selector, spec) || selectsClass(selector, type);
         return tools.some(isBy) && !exclude.some(isBy) ? [spec.declaredId] : [];
       }),
     );
@@ -73,10 +72,6 @@ export class SubRunTools {
 function namesSpec(selector: ToolSelector, spec: ToolSpec): boolean {
   if (typeof selector === 'string') return selector === spec.declaredId || (isGlob(selector) && matchesGlob(selector, spec.declaredId));
   return isToolPredicate(selector) && selector(spec);
-}
-
-function isOfClass(selector: ToolSelector, type: object): boolean {
-  return typeof selector !== 'string' && !isToolPredicate(selector) && isClassOrBelow(type, selector);
 }
 
 function rankOf(effect: ToolEffect): number {

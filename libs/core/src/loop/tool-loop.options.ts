@@ -18,51 +18,52 @@ import type { DirectiveOptions } from './directives/directive.options.js';
 /** Argument names that no model may send and no tool may declare. */
 export const DEFAULT_RESERVED_ARGUMENTS: readonly string[] = ['tenant', 'tenantId', 'actor', 'actorId'];
 
-/** What holds for every run of the application, unless its request narrows it. */
+/** The defaults and the bounds of every run of the application. */
 export interface ToolLoopOptions<Actor = RegisteredActor> {
+  /** Answers every run that names no other. */
   readonly model: LanguageModel;
-  /** Further models, which a request may name. */
+  /** Further models, which a request can choose by name. */
   readonly models?: Readonly<Record<string, LanguageModel>>;
-  /** What models cost, by their ids, for `usage.costUsd`, budgets and quotas in USD. @default only what providers say themselves */
+  /** What models cost, by model id, for `usage.costUsd` and for budgets and quotas in USD. @default only costs that providers report */
   readonly prices?: ModelPrices;
-  /** What the model is told before everything else. */
+  /** Sent to the model before everything else. @default none */
   readonly instructions?: string | ((context: RunContext<Actor>) => string | Promise<string>);
-  /** @default nothing is allowed, so no tool is listed */
+  /** Who may call what; of several policies the strictest decision wins. @default nothing is allowed, so no tool is listed */
   readonly policy?: Policy | readonly Policy[];
   /**
-   * Asks every tool's `canCall` when a run starts and when tools are injected, so that the model is not told of what it may not call. Else it is asked at the
-   * call alone. @default false
+   * Asks every tool's `canCall` already when a run starts and when tools are injected, so that the model is not told of tools it may not call. Otherwise it is
+   * asked only at the call. @default false
    */
   readonly strictListing?: boolean;
   readonly limits?: Partial<Limits>;
-  /** What each tenant may use across its runs; no loop and no run can widen it. A function is asked for every run. @default no quotas */
+  /** What all runs of a tenant together may use; no loop and no run can widen it. A function is called for every run. @default no quotas */
   readonly quotas?: readonly Quota[] | ((tenant: string) => readonly Quota[]);
-  /** How calls are executed, unless a provider, a tool or a run says otherwise. */
+  /** How calls are executed; a provider, a tool and a run can override it. */
   readonly execution?: Partial<ExecutionOptions>;
-  /** How much of a conversation the model is sent. @default `keepEverything()` */
+  /** How much of a conversation is sent to the model. @default `keepEverything()` */
   readonly history?: HistoryPolicy;
-  /** Looks at every step before its model call, and may change it. */
+  /** Sees every step before its model call, and may change it. */
   readonly prepareStep?: PrepareStep<Actor>;
-  /** Each of them ends a run with `stop` after a step for which it holds, beside those of its loop and its request. */
+  /** Ends a run with `stop` after a step if one of these conditions holds; those of its loop and its request add up. @default none */
   readonly stopWhen?: StopCondition | readonly StopCondition[];
-  /** Who calls, in the metadata of results. @default the model's id */
+  /** The `agent_name` in the metadata of results. @default the model's id */
   readonly agentName?: string;
-  /** Tools that are no methods of providers, made by `tool()`, `rawTool()` or `subRunTool()`. */
+  /** Tools that are not methods of a provider, made with `tool()`, `rawTool()` or `subRunTool()`. */
   readonly tools?: readonly RawTool[];
-  /** Strategies that follow the entity tools' own, in every run. */
+  /** Strategies that run after the one for entity tools, in every run. */
   readonly injection?: readonly ToolInjectionStrategy[];
-  /** How models are offered the tools of entities. @default 'auto' */
+  /** How entity tools are presented to the model. @default 'auto' */
   readonly surface?: EntitySurface;
-  /** @default tenant, tenantId, actor, actorId; compared without regard to case, `_` and `-` */
+  /** Argument names that no tool may declare and no model may send; compared without regard to case, `_` and `-`. @default tenant, tenantId, actor, actorId */
   readonly reservedArguments?: readonly string[];
-  /** A tool's parameter of this class stops the start: the model never chooses who acts. */
+  /** The class of actors. A tool with a parameter of this class keeps the application from starting, because the model must never choose who acts. */
   readonly actorClass?: Type;
-  /** What identifies an actor, for conversations, idempotency keys and the audit. @default its `id`, where that is a string or a number */
+  /** Returns an actor's id, for conversations, idempotency keys and the audit. @default its `id`, if that is a string or a number */
   readonly actorId?: (actor: Actor) => string;
-  /** What an actor may be called by in policies and approvals. @default its `roles`, where those are strings */
+  /** Returns an actor's roles, for policies and approvals. @default its `roles`, those that are strings */
   readonly actorRoles?: (actor: Actor) => readonly string[];
-  /** Keeps an audit, chained by an HMAC with this key. @default no audit is kept */
+  /** Keeps an audit, chained by an HMAC with this key. @default no audit */
   readonly audit?: AuditOptions;
-  /** Who looks after directives, and how they are performed. */
+  /** Who operates directives, and how they are performed. */
   readonly directives?: DirectiveOptions;
 }

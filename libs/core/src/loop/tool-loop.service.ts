@@ -10,8 +10,8 @@ import type { RunOpener } from './run.opener.js';
 import type { ListingRequest } from './run.preparation.js';
 
 /**
- * Runs the loop: hand it a prompt, and whom it acts for. A request that cannot be run is refused at once, by an `InvalidRequestError` or a
- * `ConfigurationError`. `@InjectToolLoop('support')` gives the one of a named loop, whose runs have its profile's options.
+ * Runs the loop: hand it a prompt and the actor it acts for. A request that cannot be run is refused at once, with an `InvalidRequestError` or a
+ * `ConfigurationError`. `@InjectToolLoop('support')` injects the service of a named loop, whose options are the defaults of its runs.
  */
 export class ToolLoopService<Actor = RegisteredActor> {
   constructor(
@@ -31,21 +31,21 @@ export class ToolLoopService<Actor = RegisteredActor> {
     return this.open(request).result;
   }
 
-  /** The events of a run, which starts with its one subscription. Unsubscribing aborts it. */
+  /** The events of a run, which starts with its one subscription. Unsubscribing aborts the run; a durable run goes on. */
   stream(request: LoopRequest<unknown, Actor>): Observable<LoopEvent> {
     return this.open(request).events$;
   }
 
   /**
-   * Goes on with a run that ended as `waiting`, in the name of the same actor: calls that were approved are made, those that were denied are told to the
-   * model, and it waits again for those that nobody answered. Rejects with an `InvalidRequestError` (`unknown_run`) when it is not this actor's to resume. Of two
-   * who read their runs at once one goes on; the other's `result` rejects with the same, its `events$` errors, and nothing is told of it.
+   * Continues a run that ended as `waiting`, for the same actor: approved calls are made, denials are told to the model, and for calls that nobody has answered it
+   * waits again. Rejects with an `InvalidRequestError` (`unknown_run`) if the run is not this actor's to resume. If two callers resume it at once, one continues; for
+   * the other `result` rejects and `events$` errors in the same way.
    */
   resume<Output = unknown>(runId: string, request: ResumeRequest<Output, Actor>): Promise<RunHandle<Output>> {
     return this.runs.resume(runId, request, this.profile);
   }
 
-  /** The tools a run of this actor would start with. Rejects with what `open` would throw. */
+  /** The tools that a run of this actor would start with. Rejects with what `open` would throw. */
   list(request: ListingRequest<Actor>): Promise<readonly ToolSpec[]> {
     return this.runs.list(request, this.profile);
   }

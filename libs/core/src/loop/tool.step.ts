@@ -8,8 +8,7 @@ import { ToolRunner } from '../execution/tool.runner.js';
 import { operationName } from '../injection/entity.surfaces.js';
 import { applyInjection, roomIn, type AppliedInjection } from '../injection/injection.applier.js';
 import { ToolProviderExtractor, type ShownResult } from '../injection/tool-provider.extractor.js';
-import { subjectOf } from '../policy/policy-subject.js';
-import { decide } from '../policy/strictest-decision.js';
+import { isPermitted } from '../policy/is-permitted.js';
 import type { FinishReason } from '../protocol/loop-result.js';
 import type { Message, MessageLabels, ToolCall, ToolMessage } from '../protocol/message.js';
 import type { ToolErrorCode } from '../protocol/tool-error.js';
@@ -99,9 +98,9 @@ export class ToolStep {
   private hinted(outcomes: readonly ToolOutcome[], toolset: Toolset, { live }: ToolStepContext): readonly ToolOutcome[] {
     if (!outcomes.some(({ hinted }) => hinted)) return outcomes;
     const { run } = live.plan.execution;
-    const { policies, actor } = live.roles.now();
+    const authority = live.roles.now();
     const tools = toolset.reachable.flatMap(({ id }) => toolset.held(id) ?? []);
-    const permitted = tools.filter((tool) => tool.entity && decide(policies, subjectOf(tool, actor)).kind !== 'deny');
+    const permitted = tools.filter((tool) => tool.entity && isPermitted(tool, authority));
     const operationsOn = this.entities.namesFor(permitted, run, (tool) => operationName(tool, toolset));
     return outcomes.map((outcome) => (outcome.hinted ? { ...outcome, content: outcome.hinted(operationsOn) } : outcome));
   }

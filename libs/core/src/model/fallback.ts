@@ -28,7 +28,7 @@ const REFUSED = new Set([400, 413, 422]);
 export function fallback(models: readonly LanguageModel[], options: FallbackOptions = {}): LanguageModel {
   const given: unknown = models;
   if (!Array.isArray(given))
-    throw new ConfigurationError([{ at: 'fallback', problem: 'Its models are no list.', remedy: 'Write fallback([one, other]).' }]);
+    throw new ConfigurationError([{ at: 'fallback', problem: 'Its models are not a list.', remedy: 'Write fallback([one, other]).' }]);
   assertWrapper('fallback', models, options, OPTIONS);
   const [first] = models;
   if (first === undefined)

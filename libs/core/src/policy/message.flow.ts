@@ -2,9 +2,6 @@ import type { Message } from '../protocol/message.js';
 import type { InformationFlow } from '../protocol/policy.js';
 import { TrustedText } from './trusted.text.js';
 
-/** What a caller is whose every word the application vouches for: nothing was read, everything was meant. */
-export const TRUSTED_FLOW: InformationFlow = { integrity: 'trusted', confidentiality: 'public', isTraced: () => true };
-
 /** What a model has read, joined over its messages: one untrusted result taints all that follows, one private one makes all of it private. */
 export class MessageFlow implements InformationFlow {
   private trusted: TrustedText | undefined;

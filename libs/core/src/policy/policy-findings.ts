@@ -87,7 +87,9 @@ function predicateFindings(
   if (!schema) return [];
   const problem = known.validators.problemWith(schema);
   if (problem !== undefined)
-    return [{ at: `${at}/arguments`, problem: `This is no JSON Schema: ${problem}.`, remedy: 'Write a JSON Schema 7 for the arguments.' }];
+    return [
+      { at: `${at}/arguments`, problem: `This is not a JSON Schema: ${problem}.`, remedy: 'Write a JSON Schema 7 for the arguments.' },
+    ];
   const names = [...Object.keys(schema.properties ?? {}), ...(schema.required ?? [])];
   return argumentFindings([...new Set(names)], patterns, `${at}/arguments`, known.tools);
 }
@@ -125,7 +127,7 @@ function sumFindings(argument: string, patterns: readonly string[] | undefined, 
   const types = tools.filter((tool) => covers(patterns, tool)).map(({ inputSchema }) => propertyType(inputSchema, name));
   if (types.some((type) => type?.includes('number') || type?.includes('integer'))) return [];
   return [
-    { at, problem: `The argument "${name}" is no number, so there is no sum over it.`, remedy: 'Name an argument that is a number.' },
+    { at, problem: `The argument "${name}" is not a number, so there is no sum over it.`, remedy: 'Name an argument that is a number.' },
   ];
 }
 

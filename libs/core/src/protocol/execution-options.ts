@@ -1,34 +1,34 @@
 /**
- * How a call is executed and told. Said for the application, a provider, a tool or a run, each of which leaves out what it does not care about; the
- * later wins, in that order.
+ * How a call is executed and reported. Set for the application, a provider, a tool or a run, each of which may leave options out; in that order, the
+ * later wins.
  */
 export interface ExecutionOptions {
   /**
-   * Checks the arguments against their schema and by class-validator. `false` is for tools that check for themselves: they receive whatever JSON object
-   * the model sent, with the schema's defaults filled in. Size, JSON, reserved names, guards and pipes, and the check of the result stay.
+   * Checks the arguments against their schema and with class-validator. `false` is for tools that check for themselves: they receive whatever JSON object
+   * the model sent, with the schema's defaults filled in. Size, JSON, reserved names, guards, pipes and the check of the result remain.
    * @default true
    */
   readonly validation: boolean;
   /** Logs one line when a call is let in and one when it has ended: ids, duration, status and error code, never a result. @default true */
   readonly logging: boolean;
-  /** Adds the arguments to the line of the start, as the ui may see them. @default false */
+  /** Adds the arguments to the first line, as the UI may see them. @default false */
   readonly logArguments: boolean;
-  /** Characters of each argument that are logged. @default 100 */
+  /** The most characters of each argument that are logged. @default 100 */
   readonly truncateLogs: number;
   /** `inline` adds `_execution_metadata` to results that are JSON objects, for the model and the ui. @default 'none' */
   readonly metadata: 'none' | 'inline';
   /** `envelope` lets the model read `{ ok, type, result, human_readable? }`, or `{ ok, type, errors }`; the ui reads the plain value. @default 'value' */
   readonly resultFormat: 'value' | 'envelope';
   /**
-   * Adds `_availableOperations` to each entity in a result: the ids of the tools that can be called on it now. The model alone reads it, where all of it fits into the
-   * result's bytes. It costs tokens, and says what the list of tools says too: for models that lose sight of that list. @default false
+   * Adds `_availableOperations` to each entity in a result: the ids of the tools that can be called on it now. Only the model reads it, and only if all of it fits into
+   * `limits.resultBytes`. It repeats what the list of tools says and costs tokens: use it for models that lose sight of that list. @default false
    */
   readonly availableOperations: boolean;
 }
 
 /** What a provider or a tool may say. */
 export interface ToolExecutionOptions extends Partial<ExecutionOptions> {
-  /** The tool checks, logs and words its results itself: none of it is done for it, whatever the application or the run says. @default false */
+  /** The tool validates, logs and words its results itself, and nothing of that is done for it, whatever the application or the run says. @default false */
   readonly selfManaged?: boolean;
 }
 

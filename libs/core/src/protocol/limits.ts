@@ -1,40 +1,49 @@
 /** Every limit of a run. Reaching one is a finish reason or an error the model reads, never a lost run. */
 export interface Limits {
+  /** Model answers with their calls; then the run ends with `max_steps`. @default 20 */
   readonly steps: number;
+  /** Calls of one tool; then the run ends with `max_calls`. @default 40 */
   readonly callsPerTool: number;
-  /** Calls with the same id and the same canonical arguments. */
+  /** Calls with the same id and the same canonical arguments; then the run ends with `no_progress`. @default 3 */
   readonly identicalCalls: number;
+  /** Milliseconds of the whole run; then it ends with `timeout`. @default 300,000 */
   readonly runMs: number;
-  /** How long a provider may stay silent. */
+  /** Milliseconds a provider may stay silent. @default 60,000 */
   readonly modelIdleMs: number;
+  /** Milliseconds of one attempt of a call. @default 30,000 */
   readonly toolCallMs: number;
+  /** Bytes of one call's arguments. @default 8 KB */
   readonly argumentBytes: number;
-  /** Bytes of a result that the model sees. */
+  /** Bytes of a result that the model sees. @default 32 KB */
   readonly resultBytes: number;
-  /** Bytes of results larger than that which a run keeps, so that the model can read on in them; the oldest go first. */
+  /** Bytes that a run keeps of results larger than that, so that the model can read on; the oldest are dropped first. @default 8 MB */
   readonly keptResultBytes: number;
-  /** Bytes of the images and files of one result, or of one message from outside. */
+  /** Bytes of the images and files of one result, or of one message from outside. @default 4 MB */
   readonly attachmentBytes: number;
-  /** How often a call is attempted under `onToolError: 'retry'`, the first attempt included. */
+  /** How often a call is attempted under `onToolError: 'retry'`, the first attempt included. @default 3 */
   readonly attempts: number;
+  /** Characters of a tool call id. @default 128 */
   readonly toolCallIdLength: number;
   /**
-   * Injected tools that a run may offer one by one; the tools of entities beyond them are grouped, unless `surface` says otherwise. Those take no room from the
-   * others.
+   * Injected tools that are offered one by one; beyond that, entity tools are grouped, unless `surface` says otherwise. Entity tools take no room from the
+   * others. @default 24
    */
   readonly injectedTools: number;
-  /** Entity instances whose tools a run holds; past it those go whose tools were not used for longest. */
+  /** Entity instances whose tools a run holds; beyond that, the least recently used are removed. @default 1,000 */
   readonly injectedInstances: number;
+  /** How far entities may lead to further entities: 1 for what a service tool returned. @default 3 */
   readonly injectionDepth: number;
-  /** Unknown tools or refused calls in a row before the run ends. */
+  /** Unknown tools or refused calls in a row before the run ends. @default 3 */
   readonly refusalsInARow: number;
+  /** Reads of one step that run at once. @default 8 */
   readonly parallelReads: number;
+  /** How deep sub-runs may nest; 0 for none. @default 1 */
   readonly subRunDepth: number;
-  /** Input and output tokens of the whole run, its sub-runs included. */
+  /** Input and output tokens of the whole run, its sub-runs included. @default no limit */
   readonly tokens: number;
   /**
-   * Cost of the whole run's model calls, its sub-runs included, in USD. Where a model reports none and has no price (`prices`), nobody knows it, and the run
-   * is beyond. @default none
+   * Cost of the whole run's model calls in USD, its sub-runs included. If an answer has neither a reported cost nor a price (`prices`), the cost is unknown and
+   * counts as exceeding the limit. @default no limit
    */
   readonly usd: number;
 }

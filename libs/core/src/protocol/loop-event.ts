@@ -19,14 +19,14 @@ export interface EventStamp {
 }
 
 /**
- * The tools of a model call, which stand at the beginning of every prompt. Where `unchanged` is fewer than `tools`, the provider's prompt cache holds up to
- * there; what stands behind, the conversation included, is read anew.
+ * The tools of a model call, which come first in every prompt. If `unchanged` is less than `tools`, the provider's prompt cache is valid up to
+ * there; everything after that, the conversation included, is read again.
  */
 export interface ToolPrefix {
-  /** Of their names, descriptions and schemas in their order: 16 hex digits; empty where there are none. */
+  /** Of their names, descriptions and schemas in their order: 16 hex digits; empty if there are none. */
   readonly hash: string;
   readonly tools: number;
-  /** How many of the first are what the run's model call before was sent. */
+  /** How many, from the first on, are the same as in the run's previous model call. */
   readonly unchanged: number;
 }
 
@@ -51,11 +51,11 @@ export type LoopEventBody =
       /** Set in a sub-run: the call whose run it is. */
       readonly within?: { readonly runId: string; readonly toolCallId: string; readonly tool: string };
     }
-  /** `tools`: how many the run has; `prepareStep` may leave the model fewer. */
+  /** `tools`: how many the run has; `prepareStep` may show the model fewer. */
   | { readonly type: 'step-start'; readonly step: number; readonly tools: number }
   | { readonly type: 'reasoning-delta'; readonly step: number; readonly text: string }
   | { readonly type: 'text-delta'; readonly step: number; readonly text: string }
-  /** A tool that the provider runs itself: shown, and no call of the run's. */
+  /** A tool that the provider runs itself: only shown, it is not a call of the run. */
   | {
       readonly type: 'provider-tool';
       readonly step: number;
@@ -63,9 +63,9 @@ export type LoopEventBody =
       readonly name: string;
       readonly status: ProviderToolStatus;
     }
-  /** Where something in the step's text is from. Show it as what it is: words from outside. */
+  /** The source of something in the step's text. Treat it as untrusted when you show it: the words come from outside. */
   | { readonly type: 'citation'; readonly step: number; readonly citation: Citation }
-  /** Streamed only where the tool's input hides nothing. */
+  /** Streamed only if the tool's input hides nothing. */
   | {
       readonly type: 'tool-call-delta';
       readonly step: number;
@@ -97,17 +97,17 @@ export type LoopEventBody =
   | { readonly type: 'approval-request'; readonly step: number; readonly approval: ApprovalRequest }
   | { readonly type: 'approval-decision'; readonly step: number; readonly decision: ApprovalDecision; readonly decidedBy: string }
   | { readonly type: 'directive-request'; readonly step: number; readonly directive: DirectiveRequest }
-  /** What became of a directive that the run asked for, as long as the run goes on. */
+  /** A change in a directive that the run requested, for as long as the run goes on. */
   | { readonly type: 'directive-update'; readonly step: number; readonly event: DirectiveEventType; readonly directive: DirectiveRequest }
   /**
-   * An event of a run within this one, with that run's id and sequence; `path` holds the run ids from the outer to the inner. Approvals are no such events:
-   * those of sub-runs are told as the root run's own.
+   * An event of a sub-run, with that run's id and sequence; `path` holds the run ids from the outer to the inner. Approvals of sub-runs are
+   * not wrapped like this: they are events of the root run.
    */
   | { readonly type: 'sub-run'; readonly path: readonly string[]; readonly event: LoopEvent }
-  /** Of one model call: the step's own, which says what tools it was sent, or one that its history policy made before it. */
+  /** Of one model call: the step's own, with the tools it was sent, or one that the history policy made before it. */
   | { readonly type: 'usage'; readonly step: number; readonly usage: Usage; readonly total: Usage; readonly tools?: ToolPrefix }
   | { readonly type: 'warning'; readonly step?: number; readonly code: WarningCode; readonly message: string }
-  /** `model`: who answered, `provider/modelId`, where that is not who was asked. */
+  /** `model`: which model answered, as `provider/modelId`, if it is not the one that was asked. */
   | {
       readonly type: 'step-end';
       readonly step: number;
@@ -132,9 +132,9 @@ export type LoopEvent = LoopEventBody & EventStamp;
 /** The event of one type. */
 export type LoopEventOf<Type extends LoopEvent['type']> = Extract<LoopEvent, { readonly type: Type }>;
 
-/** A port for whoever wants every event of every run: journals, telemetry. Many may be bound. */
+/** The port that receives every event of every run, for journals and telemetry. There may be many. */
 export abstract class LoopEventSink {
-  /** Awaited before the event is shown to anybody; a failure of it ends the run. Others may fail with a warning. @default false */
+  /** A critical sink is awaited before the event is shown to anybody, and its failure ends the run. The failure of any other is a warning. @default false */
   readonly critical: boolean = false;
   abstract write(event: LoopEvent): void | Promise<void>;
 }

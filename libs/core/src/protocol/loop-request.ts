@@ -20,14 +20,14 @@ import type { Usage } from './usage.js';
  */
 export type ToolSelector = string | Type | ((tool: ToolSpec) => boolean);
 
-/** What a run is told about, for logging and metrics of the application's own. They observe: what they throw is logged, and nothing else. */
+/** Callbacks for the application's own logging and metrics. They only observe: what they throw is logged and changes nothing. */
 export interface LoopHooks {
   onToolStart?(call: ToolCall, tool: ToolSpec): void | Promise<void>;
   onToolEnd?(record: ToolInvocationRecord): void | Promise<void>;
   onIteration?(iteration: LoopIteration): void | Promise<void>;
 }
 
-/** A step, as it ended. */
+/** A step that has ended. */
 export interface LoopIteration {
   readonly runId: string;
   readonly step: number;
@@ -37,12 +37,12 @@ export interface LoopIteration {
   readonly usage: Usage;
 }
 
-/** One use of the loop. `prompt` or `messages` is needed; who it acts for always is. */
+/** One use of the loop. Give `prompt` or `messages`, and always `actor` and `tenant`. */
 export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   readonly prompt?: string;
   /**
-   * A conversation so far. It is checked, and it carries no authority: `system` ranks as user, and tool results count as untrusted. Use
-   * `instructions` to instruct the model. With a `conversationId` only the newest user message is read.
+   * The conversation so far. It is checked and carries no authority: `system` ranks as user, and tool results count as untrusted. Use
+   * `instructions` to instruct the model. With a `conversationId`, only the newest user message is read.
    */
   readonly messages?: readonly Message[];
   /** @default the module's instructions */
@@ -53,62 +53,63 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   readonly tools?: readonly ToolSelector[];
   /** Which tools not to offer, injected ones included. */
   readonly exclude?: readonly ToolSelector[];
+  /** Whom the run acts for; an application without users passes a constant. */
   readonly actor: Actor;
-  /** A single-tenant application passes a constant. */
+  /** Whose data the run is about; a single-tenant application passes a constant. */
   readonly tenant: string;
   /** Handed to tools as `context.context`; the model never sees it. */
   readonly context?: Readonly<Record<string, unknown>>;
   /** Narrows the module's policy for this run; it can never widen it. */
   readonly policy?: Policy;
   readonly limits?: Partial<Limits>;
-  /** How the calls of this run are executed; wins over what the application and the tools say. */
+  /** How the calls of this run are executed; overrides what the application and the tools say. */
   readonly execution?: Partial<ExecutionOptions>;
-  /** Strategies that follow the entity tools' own; `false` turns injection off. */
+  /** Strategies that run after the one for entity tools; `false` turns injection off, for entity tools as well. */
   readonly injection?: readonly ToolInjectionStrategy[] | false;
-  /** How the model is offered the tools of entities. @default the module's, else 'auto' */
+  /** How entity tools are presented to the model. @default the module's, else 'auto' */
   readonly surface?: EntitySurface;
-  /** A class the final answer must be; its class-validator decorators give the schema. */
+  /** The class of the final answer; its class-validator decorators give the schema. */
   readonly output?: Type<Output>;
   /**
-   * What a failed tool does to the run. `retry` goes on as well, but reads, and tools that are `idempotent` or have an `idempotencyKey`, are attempted up to `limits.attempts` times:
-   * after a timeout, an exception that nobody knows, a `ToolError` that says `retryable`, or Nest's 408, 429 and 5xx. @default 'continue'
+   * What a failed tool does to the run. `retry` is like `continue`, but first attempts reads, and tools that are `idempotent` or have an `idempotencyKey`, up to `limits.attempts` times:
+   * after a timeout, an unknown exception, a `ToolError` with `retryable`, or Nest's 408, 429 and 5xx. @default 'continue'
    */
   readonly onToolError?: 'continue' | 'halt' | 'retry';
   /** What a refused call does to the run. @default 'continue' */
   readonly onForbidden?: 'continue' | 'halt';
-  /** How much of the conversation the model is sent. @default the module's, else all of it */
+  /** How much of the conversation is sent to the model. @default the module's, else all of it */
   readonly history?: HistoryPolicy;
-  /** Looks at every step before its model call, and may change it. @default the module's */
+  /** Sees every step before its model call, and may change it. @default the module's */
   readonly prepareStep?: PrepareStep<Actor>;
   /**
-   * What becomes of a call that needs a person's yes. `suspend`: the run ends as `waiting`, and `ToolLoopService.resume` goes on with it. `wait`: the run
+   * What happens to a call that needs approval. `suspend`: the run ends as `waiting`, and `ToolLoopService.resume` continues it. `wait`: the run
    * stays open until somebody answers, the approval expires or the run's time (`limits.runMs`) is up. `deny`: the call is refused. @default 'suspend'
    */
   readonly approvals?: 'suspend' | 'wait' | 'deny';
   readonly hooks?: LoopHooks;
-  /** Over HTTP the `Idempotency-Key`. @default the run's id */
+  /** Makes a repeated request recognisable, so that the effects of its calls happen once; over HTTP, the `Idempotency-Key`. @default the run's id */
   readonly requestId?: string;
-  /** Loads and keeps the history in the `ConversationStore`, per tenant and actor. */
+  /** Loads the history from the `ConversationStore` and adds the run to it, per tenant and actor. @default the run stands alone */
   readonly conversationId?: string;
   readonly signal?: AbortSignal;
   /**
-   * Keeps the run as it goes on, so that it outlives its process; it needs `@toolloop/durable`. What the request says must then be JSON, but for actor and
-   * signal: classes and functions belong into a named loop. Whoever stops reading only stops reading. @default false
+   * Writes the run to storage as it proceeds, so that it outlives its process; needs `@toolloop/durable`. The request must then be JSON, except for actor and
+   * signal: classes and functions belong in a named loop. Unsubscribing does not stop the run. @default false
    */
   readonly durable?: boolean;
   /**
-   * Ends the run with `stop` after a step for which one of them holds. Those of the application, the loop and the run add up.
+   * Ends the run with `stop` after a step if one of these conditions holds. Those of the application, the loop and the run add up.
    * @default none: the model decides when it is done
    */
   readonly stopWhen?: StopCondition | readonly StopCondition[];
-  /** Holds for the first step only, so that a forced tool cannot loop. @default 'auto' */
+  /** Applies to the first step only, so that a forced tool cannot loop. @default 'auto' */
   readonly toolChoice?: ToolChoice;
-  /** Whether `toolChoice` holds for every step. A forced tool is then called until `stopWhen` or a limit ends the run, or the tool is gone. @default false */
+  /** Applies `toolChoice` to every step. A forced tool is then called until `stopWhen` or a limit ends the run, or the tool is gone. @default false */
   readonly keepToolChoice?: boolean;
   readonly modelOptions?: ModelOptions;
 }
 
-/** A request to go on with a run that waited: what it was asked is kept, everything else is said anew, and decided anew. */
+/** A request to resume a run that waited. The question is kept; everything else is given again, and policy decides again. */
 export type ResumeRequest<Output = unknown, Actor = RegisteredActor> = Omit<
   LoopRequest<Output, Actor>,
   'prompt' | 'messages' | 'requestId' | 'conversationId'

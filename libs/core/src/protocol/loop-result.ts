@@ -6,7 +6,7 @@ import type { ToolInvocationRecord } from './tool-invocation-record.js';
 import type { Usage } from './usage.js';
 
 /**
- * Why a run ended. A limit (`max_steps`, `max_calls`, `no_progress`, `timeout`, `budget`) comes with the transcript and the usage: nothing is lost.
+ * Why a run ended. A run that reached a limit (`max_steps`, `max_calls`, `no_progress`, `timeout`, `budget`) still has its transcript and usage: nothing is lost.
  */
 export type FinishReason =
   | 'stop'
@@ -24,9 +24,9 @@ export type FinishReason =
   | 'error';
 
 /**
- * What went wrong with a run, safe to show; the cause is in the log under the correlation id. `cannot_continue`: a kept run is one that this application does not
- * know how to go on with any more, such as one whose actor or whose loop is gone, or one that was kept by a
- * release with another form; the message says what to do.
+ * What went wrong with a run, safe to show; the cause is in the log under the correlation id. `cannot_continue` means that this application can no longer continue a
+ * stored run, for example because its actor or its loop no longer exists, or because another release stored it in
+ * another form; the message says what to do.
  */
 export interface RunFailure {
   readonly code: 'model_error' | 'model_incomplete' | 'invalid_output' | 'invalid_step' | 'stop_condition' | 'cannot_continue' | 'internal';
@@ -35,15 +35,15 @@ export interface RunFailure {
 }
 
 /**
- * What a run came to. `JSON.stringify` gives the ui projection, and `messages` is not enumerable, so that a controller may return it.
+ * The result of a run. A controller may return it: `JSON.stringify` gives the UI projection, and `messages` is not enumerable.
  */
 export interface LoopResult<Output = unknown> {
   readonly runId: string;
-  /** The validated answer, when the request asked for one and the run finished with `stop`. */
+  /** The validated answer, if the request asked for one and the run finished with `stop`. */
   readonly output?: Output;
   /** The text of the last answer. */
   readonly text: string;
-  /** Where the model says that it has that text from, if it does. */
+  /** The sources that the model names for that text, if it names any. */
   readonly citations?: readonly Citation[];
   readonly finishReason: FinishReason;
   readonly steps: number;
@@ -54,7 +54,7 @@ export interface LoopResult<Output = unknown> {
   /** The whole transcript in the model's projection; pass it as `messages` to continue. Not enumerable. */
   readonly messages: readonly Message[];
   readonly error?: RunFailure;
-  /** Which limit, quota or stop condition it was, in a sentence, where the reason alone does not tell. */
+  /** A sentence that says which limit, quota or stop condition it was, if the reason alone does not. */
   readonly finishDetail?: string;
   toJSON(): JsonValue;
 }

@@ -10,45 +10,45 @@ export interface PolicyGrants {
 }
 
 /**
- * How far a policy looks at where information comes from and where it goes.
+ * How closely a policy watches where information comes from and where it goes: which calls need approval.
  *
- * - `off`: not at all.
- * - `legs`: a call that can carry data out asks, once the run has read private data and untrusted content.
- * - `effect`: whatever is not `read_only` asks.
- * - `taint`: `legs`, and whatever is not `read_only` asks once the run has read untrusted content.
- * - `provenance`: as `taint`, but a call whose deciding arguments all stem from the user's own words, or from trusted results, does not ask.
+ * - `off`: none.
+ * - `legs`: a call that can carry data out, once the run has read private data and untrusted content.
+ * - `effect`: every call that is not `read_only`.
+ * - `taint`: like `legs`, and every call that is not `read_only` once the run has read untrusted content.
+ * - `provenance`: like `taint`, except a call whose decisive arguments all come from the user's own words or from trusted results.
  */
 export type FlowLevel = 'off' | 'legs' | 'effect' | 'taint' | 'provenance';
 
 /** Who may answer an approval, and how. */
 export interface ApprovalTerms {
-  /** Any of these makes an approver. @default the one for whom the run acts, or with `notRequester` anybody else of the tenant */
+  /** Whoever has one of these may answer. @default the actor of the run, or with `notRequester` anybody else of the tenant */
   readonly roles?: readonly string[];
-  /** Whether the one for whom the run acts may not answer. @default false */
+  /** Bars the actor of the run from answering. @default false */
   readonly notRequester?: boolean;
   /** Whether the approver may change the arguments. @default false */
   readonly mayEdit?: boolean;
-  /** Whether a yes may hold for further calls of the same rule in the same run. @default false */
+  /** Whether an approval may cover further calls under the same rule in the same run. @default false */
   readonly mayRemember?: boolean;
-  /** Milliseconds. @default 86,400,000, a day */
+  /** Milliseconds until it can no longer be answered. @default 86,400,000, a day */
   readonly expiresAfterMs?: number;
 }
 
-/** Calls that need a person's yes: those of which everything holds that the rule names. */
+/** Calls that need approval: those that meet every condition of the rule. */
 export interface ApprovalRule extends ApprovalTerms {
   /** @default every tool */
   readonly tools?: readonly string[];
   /** @default every effect */
   readonly effects?: readonly ToolEffect[];
-  /** The canonical arguments fit this schema, e.g. `{ properties: { amount: { minimum: 100 } } }`. */
+  /** A JSON Schema that the canonical arguments match, e.g. `{ properties: { amount: { minimum: 100 } } }`. @default any arguments */
   readonly arguments?: JSONSchema7;
-  /** The run has read untrusted content. */
+  /** Only once the run has read untrusted content. */
   readonly tainted?: true;
-  /** Said to the approver and in the decision. */
+  /** Shown to the approver and in the decision. */
   readonly reason?: string;
 }
 
-/** What a run may use up altogether. Calls that were let in count, whether they succeed or not. */
+/** What a run may use in total. Calls that were let in count, whether they succeed or not. */
 export interface RunBudget {
   /** @default every tool */
   readonly tools?: readonly string[];
@@ -57,13 +57,13 @@ export interface RunBudget {
   readonly sum?: { readonly argument: string; readonly most: number };
   /** Input and output tokens of the run so far. */
   readonly tokens?: number;
-  /** Cost of the run's model calls so far. Where a model reports none and has no price (`prices`), nobody knows it, and the call goes beyond. */
+  /** Cost in USD of the run's model calls so far. If an answer has neither a reported cost nor a price (`prices`), the cost is unknown and the call exceeds the budget. */
   readonly usd?: number;
-  /** What happens to the call that goes beyond. @default 'deny' */
+  /** What happens to a call that exceeds the budget: it is refused, or needs approval. @default 'deny' */
   readonly beyond?: 'deny' | 'ask';
 }
 
-/** What one call may use. The strictest of all that match holds; a limit of the run or the tool is never widened. */
+/** What one call may use. Of all budgets that match, the strictest applies; limits of the run and the tool are never widened. */
 export interface CallBudget {
   /** @default every tool */
   readonly tools?: readonly string[];
@@ -72,7 +72,7 @@ export interface CallBudget {
   readonly maxArgsBytes?: number;
 }
 
-/** Which connections tools may use. Once a policy has such a rule, what none names is refused. */
+/** Which connections tools may use. Once a policy has such a rule, every connection that no rule names is refused. */
 export interface ConnectionRule {
   readonly tools: readonly string[];
   /** Connection ids; `*` stands for any characters. */
@@ -81,15 +81,15 @@ export interface ConnectionRule {
 
 /**
  * What a run may do, as data: JSON in, JSON out. Patterns match declared ids; `*` stands for any characters. Globs never match the tools of an
- * untrusted source, those are named exactly. What nothing allows is denied.
+ * untrusted source; those must be named exactly. Whatever no rule allows is denied.
  */
 export interface Policy extends PolicyGrants {
-  /** Carried by every decision. @default a hash of the policy */
+  /** Recorded in every decision, approval and audit entry. @default a hash of the policy */
   readonly version?: string;
   readonly allow: readonly string[];
-  /** What holds beside `allow` and `deny` for a tenant. */
+  /** Further grants for a tenant, in addition to `allow` and `deny`. */
   readonly tenants?: Readonly<Record<string, PolicyGrants>>;
-  /** What holds beside `allow` and `deny` for an actor with a role. */
+  /** Further grants for actors with a role, in addition to `allow` and `deny`. */
   readonly roles?: Readonly<Record<string, PolicyGrants>>;
   /** Effects that may happen at all. @default every effect */
   readonly effects?: readonly ToolEffect[];
@@ -99,7 +99,7 @@ export interface Policy extends PolicyGrants {
   readonly connections?: readonly ConnectionRule[];
   /** @default 'legs' */
   readonly flow?: FlowLevel;
-  /** Records in each decision what this policy would have said, and decides nothing. At least one other policy must. @default false */
+  /** Only records in each decision what this policy would have said. At least one other policy must decide. @default false */
   readonly shadow?: boolean;
 }
 
@@ -114,7 +114,7 @@ export interface Decision {
   readonly isOverBudget?: true;
   /** What the call may use, where the policy says so. */
   readonly callBudget?: Omit<CallBudget, 'tools'>;
-  /** Set where approval is required: an approver must meet each of them. */
+  /** Set if approval is required: the approver must meet each of these terms. */
   readonly approval?: readonly ApprovalTerms[];
   /** What policies in shadow would have said. */
   readonly shadow?: readonly Pick<Decision, 'kind' | 'rule' | 'policyVersion'>[];
@@ -124,7 +124,7 @@ export interface Decision {
 export interface PolicyActor {
   readonly tenant: string;
   readonly roles: readonly string[];
-  /** Set where the run holds these of them only: then a call must be permitted with them, and with all. */
+  /** Set if the run holds only some of the roles: then a call must be permitted with these, and with all. */
   readonly assumed?: readonly string[];
 }
 
@@ -164,13 +164,13 @@ export interface RunSpending {
   readonly calls: readonly { readonly declaredId: string; readonly trusted: boolean; readonly args: JsonObject }[];
   readonly tokens: number;
   readonly usd: number;
-  /** Set where a model has answered whose answer has no cost: then `usd` is less than it was. */
+  /** Set if some answer had no known cost: then `usd` is less than what was really spent. */
   readonly hasUnknownCost?: boolean;
 }
 
 /**
- * The port that decides. Listing and execution ask the same method, so it answers at once: an engine whose rules lie elsewhere keeps a copy of them.
- * What it throws denies.
+ * The port that decides. Listing and execution ask the same method, so it is synchronous: an engine whose rules live elsewhere keeps a copy of them.
+ * If it throws, the call is denied.
  */
 export abstract class PolicyEngine {
   abstract decide(subject: PolicySubject): Decision;

@@ -12,24 +12,24 @@ export type ToolEffect = 'read_only' | 'state_change' | 'external_side_effect';
 
 export const TOOL_EFFECTS: readonly ToolEffect[] = ['read_only', 'state_change', 'external_side_effect'];
 
-/** How information flows through a tool: what its result is worth, what it reads, and whether it can carry data out. */
+/** How information flows through a tool: whether its result can be trusted, what it reads, and whether it can carry data out. */
 export interface ToolLabels {
-  /** Whether instructions in the result could stem from a stranger. @default 'untrusted' */
+  /** `trusted` only if nobody from outside can have written any of the result. @default 'untrusted' */
   readonly returns: 'trusted' | 'untrusted';
-  /** @default 'private' */
+  /** `public` if anybody may know what the tool reads. @default 'private' */
   readonly reads: 'public' | 'private';
   /** Whether a call can carry data out of the system. @default true for `external_side_effect`, else false */
   readonly egress: boolean;
-  /** What the tool takes although the run has read it: instructions of strangers, or private data. @default neither */
+  /** What the run may have read before a call without that asking for approval: untrusted content, or private data. @default neither */
   readonly accepts?: { readonly untrusted?: boolean; readonly private?: boolean };
   /**
-   * The arguments that decide whom or what a call is about, such as a recipient. Only their origin is looked at; the others, such as a text to send, may
-   * stem from anywhere. @default every argument
+   * The arguments that decide whom or what a call is about, such as a recipient. At the level `provenance` only their origin is checked; the others, such as a text to
+   * send, may come from anywhere. @default every argument
    */
   readonly decisive?: readonly string[];
 }
 
-/** Reserved argument names that a tool may have all the same, and why. */
+/** Reserved argument names that a tool may declare nevertheless, and why. */
 export interface ReservedAllowance {
   readonly arguments: readonly string[];
   readonly reason: string;
@@ -138,22 +138,22 @@ export interface ResultProjector {
 export interface ToolRehydration {
   /** The same for all tools of the instance: calls that need it at the same time look it up once. */
   readonly key: string;
-  /** Undefined where it is gone, or is not for whom the run acts for. Rejects where that cannot be told. */
+  /** Undefined if it is gone, or the run's actor may not have it. Rejects if that cannot be found out. */
   readonly lookUp: (context: EntityContext) => Promise<object | undefined>;
   /** The tool on what was found, for one call. */
   on(instance: object): Tool;
 }
 
-/** What was performed, for whoever undoes it. */
+/** What was performed, for the method that undoes it. */
 export interface PerformedDirective {
   readonly directiveId: string;
-  /** What the effect was handed as `context.idempotencyKey`; the undoing has one of its own. */
+  /** The `context.idempotencyKey` of the effect; the undoing has its own. */
   readonly idempotencyKey: string;
   /** In the ui projection. */
   readonly result?: JsonValue;
 }
 
-/** How a tool asks for its effect instead of having it; see `directive` of `@LlmTool()`. */
+/** How a tool requests its effect instead of having it at once; see `directive` of `@LlmTool()`. */
 export interface ToolDirective {
   readonly type: string;
   readonly preview: 'required' | 'optional';
@@ -167,7 +167,7 @@ export interface ToolDirective {
   compensate?(input: unknown, performed: PerformedDirective, context: ToolCallContext): unknown;
 }
 
-/** Whose calls have one effect for one key of a tool's own: each actor's, or the tenant's. */
+/** Who shares an idempotency key of a tool: only the same actor, or everybody of the tenant. */
 export type IdempotencyScope = 'actor' | 'tenant';
 
 /**
@@ -220,7 +220,7 @@ export interface Tool {
   invoke(input: unknown, context: ToolCallContext): unknown;
 }
 
-/** Whoever contributes tools at bootstrap. A module registers one as a provider; the catalog finds it. */
+/** The port for contributing tools at bootstrap. A module registers one as a provider; the catalog finds it. */
 export abstract class ToolSource {
   abstract readonly origin: ToolOrigin;
   abstract tools(): readonly Tool[] | Promise<readonly Tool[]>;

@@ -22,7 +22,8 @@ export function problemWithField(name: string, schema: JSONSchema7, hidden: read
   const property = Object.hasOwn(schema.properties ?? {}, name) ? schema.properties?.[name] : undefined;
   if (typeof property !== 'object') return 'the tool has no such argument';
   if (hidden.includes(name)) return 'the argument is hidden from the ui, where this is shown';
-  if ([property.type].flat().some((type) => type === 'object' || type === 'array')) return 'the argument is no text, number or switch';
+  if ([property.type].flat().some((type) => type === 'object' || type === 'array'))
+    return 'the argument is not a string, number or boolean';
   const isAlwaysThere = schema.required?.includes(name) === true || property.default !== undefined;
   return isAlwaysThere ? undefined : 'a call may leave the argument out';
 }

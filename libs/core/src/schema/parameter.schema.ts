@@ -42,7 +42,7 @@ function valueProblems({ name, options }: NamedParameter): (PropertyProblem & { 
   const problems: (PropertyProblem & { readonly path: string })[] = [];
   const say = (problem: string, remedy: string): number => problems.push({ path: name, problem, remedy });
   if (name in Object.prototype) say('is a name that every object has', 'Choose another.');
-  if (options.default !== undefined && !isJson(options.default)) say('has a default that is no JSON', 'Give a JSON value.');
+  if (options.default !== undefined && !isJson(options.default)) say('has a default that is not JSON', 'Give a JSON value.');
   if ([options, options.items].some((value) => value && enumOf(value)?.length === 0))
     say('allows no value at all', 'Give its enum values.');
   return problems;

@@ -125,7 +125,7 @@ describe('tools that providers register', () => {
     }
     const findings = await findingsOf({ providers: [CrmTools, Wrong] });
     expect(findings.map(({ at, problem }) => `${at}: ${problem}`)).toEqual([
-      'tool not an id: "not an id" is no tool id that every model provider accepts.',
+      'tool not an id: "not an id" is not a tool id that every model provider accepts.',
       'tool made__mute: The tool has no description.',
       'tool crm__search: Its id "crm__search" is that of CrmTools.search too.',
     ]);

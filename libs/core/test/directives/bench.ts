@@ -59,7 +59,7 @@ export class Bank {
   preview: () => string = () => 'Refunds it';
 }
 
-export function refundTools(directive: Partial<DirectiveDeclaration> = {}) {
+function refundTools(directive: Partial<DirectiveDeclaration> = {}) {
   @Injectable()
   @ToolProvider({ namespace: 'bank' })
   class BankTools {

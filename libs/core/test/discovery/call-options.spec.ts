@@ -30,8 +30,8 @@ const mistakes: [object, string][] = [
     `Its concurrency is ${concurrency}.`,
   ]),
   [{ concurrency: '2' }, 'Its concurrency is 2.'],
-  [{ idempotencyKey: 'orderId' }, 'Its idempotencyKey is no function.'],
-  [{ idempotencyKey: () => 'k', idempotencyScope: 'all' }, 'Its idempotencyScope is no scope there is.'],
+  [{ idempotencyKey: 'orderId' }, 'Its idempotencyKey is not a function.'],
+  [{ idempotencyKey: () => 'k', idempotencyScope: 'all' }, 'Its idempotencyScope does not exist.'],
   [{ idempotencyScope: 'tenant' }, 'It has an idempotencyScope and no idempotencyKey to share.'],
   [{ idempotent: 'yes' }, 'Its idempotent is neither true nor false.'],
 ];

@@ -74,7 +74,7 @@ describe('invariant 4: an entity class does not start the application', () => {
     expect(await findingsOf({ imports })).toEqual([
       {
         at: 'Customer',
-        problem: `"${prefix}" is no prefix.`,
+        problem: `"${prefix}" is not a valid prefix.`,
         remedy: 'Use letters and digits, a letter first: @ToolProvider({ prefix }).',
       },
     ]);
@@ -87,7 +87,7 @@ describe('invariant 4: an entity class does not start the application', () => {
     expect(await findingsOf({ imports: [ToolLoopModule.forFeature({ entities: [Plain] })] })).toEqual([
       {
         at: 'Plain',
-        problem: 'It is listed in forFeature({ entities }) but is no provider of tools.',
+        problem: 'It is listed in forFeature({ entities }) but is not a provider of tools.',
         remedy: 'Mark it @ToolProvider().',
       },
     ]);
@@ -133,7 +133,7 @@ describe('invariant 4: an entity class does not start the application', () => {
 
   it('invariant 4: with a tool of an unsafe name', async () => {
     const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', {}, 'a b')] })];
-    expect(await findingsOf({ imports })).toMatchObject([{ at: 'Customer.getIt', problem: '"a b" is no safe name for a tool.' }]);
+    expect(await findingsOf({ imports })).toMatchObject([{ at: 'Customer.getIt', problem: '"a b" is not a safe name for a tool.' }]);
   });
 
   it('invariant 4: with two tools of one name', async () => {

@@ -48,7 +48,7 @@ describe('invariant 4: a tool does not start the application', () => {
       @LlmTool({ ...fine, effect: 'readonly' }) run(): void {}
     }
     expect(await findingsOf({ providers: [OddTools] })).toEqual([
-      { at: 'OddTools.run', problem: '"readonly" is no effect.', remedy: expect.stringContaining('read_only') },
+      { at: 'OddTools.run', problem: '"readonly" is not an effect.', remedy: expect.stringContaining('read_only') },
     ]);
   });
 
@@ -140,7 +140,7 @@ describe('invariant 4: a tool does not start the application', () => {
     expect(await findingsOf({ providers: [UnsafeTools] })).toEqual([
       {
         at: 'UnsafeTools.run',
-        problem: `"${id}" is no tool id that every model provider accepts.`,
+        problem: `"${id}" is not a tool id that every model provider accepts.`,
         remedy: expect.stringContaining('@LlmTool({ name })'),
       },
     ]);
@@ -276,7 +276,11 @@ describe('invariant 4: a tool does not start the application', () => {
       @LlmTool(fine) run(): void {}
     }
     expect(await findingsOf({ providers: [PlainService] })).toEqual([
-      { at: 'PlainService', problem: 'It has @LlmTool() methods and is no provider of tools.', remedy: 'Mark the class @ToolProvider().' },
+      {
+        at: 'PlainService',
+        problem: 'It has @LlmTool() methods and is not a provider of tools.',
+        remedy: 'Mark the class @ToolProvider().',
+      },
     ]);
   });
 

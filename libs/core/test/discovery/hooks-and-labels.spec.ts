@@ -67,8 +67,8 @@ describe('a hook that is named', () => {
 
   it('is named by a text', async () => {
     expect(await findingsOf({ providers: [providerOf({ preview: () => 'x', canCall: 1 })] })).toMatchObject([
-      { problem: 'Its canCall is no name of a method.' },
-      { problem: 'Its preview is no name of a method.' },
+      { problem: 'Its canCall is not the name of a method.' },
+      { problem: 'Its preview is not the name of a method.' },
     ]);
   });
 
@@ -96,7 +96,7 @@ describe('a hook that is named', () => {
 
 describe('a hook of a tool without a class', () => {
   it.each(['canCall', 'preview'])('is a function: %s', async (option) => {
-    const problem = `Its ${option} is no function.`;
+    const problem = `Its ${option} is not a function.`;
     const options = { tools: [rawOf({ [option]: 'previewSend' })] };
     expect(await findingsOf({ options, providers: [sourceOf(() => ({ [option]: true }))] })).toMatchObject([
       { at: 'tool raw_send', problem },
@@ -108,10 +108,10 @@ describe('a hook of a tool without a class', () => {
 const mistakes: [object, string, string][] = [
   [{ decisive: ['too'] }, 'Its label "decisive" names "too", and the tool has no such argument.', 'Did you mean "to"?'],
   [{ decisive: ['recipient'] }, 'Its label "decisive" names "recipient", and the tool has no such argument.', 'There are: to, text.'],
-  [{ decisive: 'to' }, 'Its label "decisive" is no list.', 'List the names of arguments.'],
+  [{ decisive: 'to' }, 'Its label "decisive" is not a list.', 'List the names of arguments.'],
   [{ accepts: { untrustd: true } }, 'There is no label accepts "untrustd".', 'Did you mean "untrusted"?'],
   [{ accepts: { private: 'yes' } }, 'Its label "accepts.private" is "yes".', 'Give true or false.'],
-  [{ accepts: true }, 'Its label "accepts" is no object.', 'Give { untrusted: true }, { private: true } or both.'],
+  [{ accepts: true }, 'Its label "accepts" is not an object.', 'Give { untrusted: true }, { private: true } or both.'],
   [{ returns: 'public' }, 'Its label "returns" is "public".', 'Give "trusted" or "untrusted".'],
   [{ reads: 'privat' }, 'Its label "reads" is "privat".', 'Give "public" or "private".'],
   [{ egress: 'no' }, 'Its label "egress" is "no".', 'Give true or false.'],

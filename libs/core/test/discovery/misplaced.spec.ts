@@ -49,7 +49,7 @@ describe('invariant 4: a decorator where nothing would read it', () => {
       }
     }
     expect(await findingsOf({ providers: [GetterTools] })).toEqual([
-      { at: 'GetterTools.search', problem: 'It is no method.', remedy: 'Make it a method, or remove @LlmTool().' },
+      { at: 'GetterTools.search', problem: 'It is not a method.', remedy: 'Make it a method, or remove @LlmTool().' },
     ]);
     expect(reads).toBe(0);
   });

@@ -93,8 +93,8 @@ describe('a raw tool', () => {
       'Shout: The tool has no description.',
       'Shout: The tool declares no effect.',
       'Shout: The tool does not say what may leave it.',
-      'Shout: "" is no tool id that every model provider accepts.',
-      'Shout: "not an id" is no tool id that every model provider accepts.',
+      'Shout: "" is not a tool id that every model provider accepts.',
+      'Shout: "not an id" is not a tool id that every model provider accepts.',
     ]);
   });
 

@@ -55,14 +55,14 @@ describe('a resolver keeps the application from starting', () => {
     ]);
   });
 
-  it('of a class that is no provider of tools', async () => {
+  it('of a class that is not a provider of tools', async () => {
     class Row {
       id = '1';
     }
     expect(await findingsOf({ providers: [resolverOf(Row)] })).toEqual([
       {
         at: 'ShelfResolver',
-        problem: 'It resolves Row, which is no provider of tools.',
+        problem: 'It resolves Row, which is not a provider of tools.',
         remedy: 'Mark Row @ToolProvider(), or remove it.',
       },
     ]);

@@ -195,10 +195,10 @@ describe('an attachment', () => {
     ['with no file type', { type: 'file', url: 'https://acme.test/a' }, 'it has no media type.'],
     ['with a media type that is none', { ...pdf, mediaType: 'pdf,"' }, 'its media type is none.'],
     ['that is no image', { ...image, mediaType: 'application/pdf' }, 'it is an image by name and application/pdf by media type.'],
-    ['of another kind', { type: 'video', data: png, mediaType: 'video/mp4' }, 'it is no image and no file.'],
+    ['of another kind', { type: 'video', data: png, mediaType: 'video/mp4' }, 'it is neither an image nor a file.'],
     ['that is empty', { ...image, data: new Uint8Array() }, 'it is empty.'],
-    ['whose data are text', { ...image, data: 'AQID' }, 'its data are no bytes.'],
-    ['that is nothing', undefined, 'it is no image and no file.'],
+    ['whose data are text', { ...image, data: 'AQID' }, 'its data are not bytes.'],
+    ['that is nothing', undefined, 'it is neither an image nor a file.'],
   ])('is left out, and the model told why: %s', async (_, attachment, problem) => {
     const { content, record } = await attaching(attachment).exec('tool');
     expect([content, record.status]).toEqual([`done\n[1 of 1 attachments left out: ${problem}]`, 'succeeded']);
@@ -234,7 +234,7 @@ describe('an attachment', () => {
     const run = runOf(() => attach('x'.repeat(5000), image, undefined as never), { limits: { resultBytes: 1000 } });
     const { content, record } = await run.exec('tool');
     const [{ text: shown }] = content as unknown as [{ text: string }];
-    expect(shown).toMatch(/1 of 2 attachments left out: it is no image and no file.\]$/);
+    expect(shown).toMatch(/1 of 2 attachments left out: it is neither an image nor a file.\]$/);
     expect([Buffer.byteLength(shown), record.truncated]).toEqual([1000, true]);
   });
 });

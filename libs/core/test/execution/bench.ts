@@ -15,7 +15,7 @@ import { Toolset } from '../../src/catalog/toolset.js';
 import type { CallRequest, ExecutionScope, ToolOutcome } from '../../src/execution/execution.scope.js';
 import { CompiledPolicy } from '../../src/policy/compiled.policy.js';
 import { RunApprovals } from '../../src/execution/run.approvals.js';
-import { TRUSTED_FLOW } from '../../src/policy/message.flow.js';
+import { TRUSTED_FLOW } from '../policy/subjects.js';
 import { SpendingLedger } from '../../src/policy/spending.ledger.js';
 import { SchemaValidators } from '../../src/schema/schema.validators.js';
 import { RecordingLogger, start } from '../discovery/application.js';

@@ -41,7 +41,7 @@ const VALUES: readonly [string, object, string][] = [
   ['a model option', { modelOptions: { temprature: 1 } }, 'There is no option "temprature".'],
   ['the value of a model option', { modelOptions: { maxOutputTokens: NaN } }, 'The option "maxOutputTokens" is NaN.'],
   ['modelOptions', { modelOptions: 'hot' }, 'The option "modelOptions" is "hot".'],
-  ['stopWhen', { stopWhen: { steps: 1 } }, 'A stop condition is no function.'],
+  ['stopWhen', { stopWhen: { steps: 1 } }, 'A stop condition is not a function.'],
   ['what a stop condition waits for', { stopWhen: calledTool('probe__raed') }, 'No tool is named "probe__raed".'],
 ];
 
@@ -110,7 +110,7 @@ describe('a sub-run', () => {
   it.each<[string, object, string]>([
     ['no tools', { tools: undefined }, 'sub-run research: It says no "tools".'],
     ['an output that is no class', { output: {} }, 'sub-run research: The option "output" is an object.'],
-    ['a prompt that is no function', { input: { type: 'object' }, prompt: 'Go.' }, 'sub-run research: The option "prompt" is "Go.".'],
+    ['a prompt that is not a function', { input: { type: 'object' }, prompt: 'Go.' }, 'sub-run research: The option "prompt" is "Go.".'],
   ])('with %s is a finding', async (_, declaration, problem) => {
     expect(await ofSubRun(declaration)).toContain(problem);
   });
@@ -156,6 +156,6 @@ describe('an input', () => {
   it.each([5, undefined, null, {}])('that is %p is refused', async (message) => {
     const handle = (await openShop(new SilentModel())).open(ask());
     expect(() => handle.addInput(wrong(message))).toThrow(InvalidRequestError);
-    expect(() => handle.addInput(wrong(message))).toThrow('The message is no text, or empty.');
+    expect(() => handle.addInput(wrong(message))).toThrow('The message is empty, or not a string.');
   });
 });

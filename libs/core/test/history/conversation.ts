@@ -26,7 +26,7 @@ export async function playWith(
 }
 
 /** What providers insist on. */
-export function expectSendable(messages: readonly Message[]): void {
+function expectSendable(messages: readonly Message[]): void {
   expect(messages[0]?.role).toBe('user');
   expectTranscriptValid(messages);
 }

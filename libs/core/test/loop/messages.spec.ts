@@ -108,9 +108,9 @@ describe('messages that no provider would take', () => {
   it.each<[string, unknown, RegExp]>([
     ['no list', 'hello', /must be a list/],
     ['an object', { 0: user }, /must be a list/],
-    ['null in the list', [user, null], /Message 1 is no object/],
-    ['a list in the list', [[user]], /Message 0 is no object/],
-    ['a text in the list', [user, 'hello'], /Message 1 is no object/],
+    ['null in the list', [user, null], /Message 1 is not an object/],
+    ['a list in the list', [[user]], /Message 0 is not an object/],
+    ['a text in the list', [user, 'hello'], /Message 1 is not an object/],
     ['no role', [{ content: 'a' }], /Message 0 has the role undefined; use user, assistant or tool/],
     ['another role', [user, { role: 'developer', content: 'a' }], /Message 1 has the role "developer"/],
     ['no content', [{ role: 'user' }], /Message 0: the content must be text/],

@@ -39,7 +39,7 @@ describe('a named loop that is wrong does not start', () => {
 
   it.each<[string, unknown, string]>([
     ['the name of no model', { model: 'constructor' }, 'loop "support": No model is named "constructor".'],
-    ['a model that is none', { model: {} }, 'loop "support": Its model is no LanguageModel.'],
+    ['a model that is none', { model: {} }, 'loop "support": Its model is not a LanguageModel.'],
     ['a policy of another shape', { policy: { allowed: [] } }, 'loop "support" policy'],
     ['the name of no tool', { tools: ['nothing'] }, 'loop "support": No tool is named "nothing".'],
     ['an output that is no class', { output: 'Answer' }, 'loop "support": The option "output" is "Answer". Give a class'],

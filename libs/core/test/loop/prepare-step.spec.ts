@@ -261,7 +261,7 @@ describe('a preparation that cannot be', () => {
   it.each([
     [{ tols: ['probe__read'] }, 'Did you mean "tools"?'],
     [{ toolChoice: 'requird' }, 'Did you mean "required"?'],
-    [{ tools: 'probe__read' }, '"tools" is no list'],
+    [{ tools: 'probe__read' }, '"tools" is not a list'],
     [['probe__read'], 'returned no object'],
     ['small', 'returned no object'],
   ])('for %j ends the run, and its error says what to write', async (change, message) => {

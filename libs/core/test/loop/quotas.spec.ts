@@ -330,7 +330,7 @@ describe('quotas that are none', () => {
     [[{ ...callsAnHour(1), windowMs: 0.5 }], 'Its "windowMs" is 0.5.'],
     [[{ ...callsAnHour(1), windowMs: Infinity }], 'Its "windowMs" is Infinity.'],
     [[callsAnHour(1), callsAnHour(2)], 'An earlier one counts calls in the same window already.'],
-    [{ calls: 3 }, 'They are no list.'],
+    [{ calls: 3 }, 'They are not a list.'],
   ];
 
   it.each(wrong)('%j stop the start', async (quotas, problem) => {

@@ -81,8 +81,8 @@ describe('prices of a model', () => {
 });
 
 describe('a stop condition', () => {
-  it('that is no function is refused', async () => {
+  it('that is not a function is refused', async () => {
     const loop = await openShop(new ScriptedModel([]));
-    expect(() => loop.open(ask({ stopWhen: { steps: 1 } as never }))).toThrow('A stop condition is no function.');
+    expect(() => loop.open(ask({ stopWhen: { steps: 1 } as never }))).toThrow('A stop condition is not a function.');
   });
 });

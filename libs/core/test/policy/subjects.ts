@@ -1,5 +1,7 @@
 import type { InformationFlow, PolicyCall, PolicySubject } from '@toolloop/core';
-import { TRUSTED_FLOW } from '../../src/policy/message.flow.js';
+
+/** Of a caller whose every word the application vouches for: nothing was read, everything was meant. */
+export const TRUSTED_FLOW: InformationFlow = { integrity: 'trusted', confidentiality: 'public', isTraced: () => true };
 
 /** What a policy is asked about, for a trusted tool of tenant acme that reads unless told otherwise. */
 export function subjectOf(given: Partial<PolicySubject> = {}): PolicySubject {

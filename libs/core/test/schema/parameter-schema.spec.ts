@@ -107,6 +107,8 @@ describe('parameterSchema', () => {
     const named = parameterSchema([{ kind: 'param', index: 0, name: 'toString', options: { description: '' } }], [String]);
     expect(named.findings.map(({ problem }) => problem)).toEqual(['is a name that every object has']);
     expect(one({ enum: [] }, String).findings.map(({ problem }) => problem)).toEqual(['allows no value at all']);
-    expect(one({ default: new Date() as never }, String).findings.map(({ problem }) => problem)).toEqual(['has a default that is no JSON']);
+    expect(one({ default: new Date() as never }, String).findings.map(({ problem }) => problem)).toEqual([
+      'has a default that is not JSON',
+    ]);
   });
 });

@@ -6,7 +6,7 @@ const AT = 'DurableModule url';
 /** What is wrong with the address of a server, without ever quoting it: there is a password in it. */
 export function urlProblem(url: string): string | undefined {
   const isRead = URL.canParse(url) && /^postgres(ql)?:$/.test(new URL(url).protocol);
-  if (!isRead) return 'It is no address of the form postgres://user:password@host:5432/database.';
+  if (!isRead) return 'It is not an address of the form postgres://user:password@host:5432/database.';
   // In `postgres://user:pass/word@host` the host would be the user, and the port a part of the password.
   return new URL(url).pathname.includes('@') ? 'A character of its user or password, such as / or #, is not percent-encoded.' : undefined;
 }

@@ -1,15 +1,15 @@
 import type { Finding } from '@toolloop/core';
 import { isWhole } from '../option-shapes.js';
 
-/** How durable runs are gone on with. Times are milliseconds. */
+/** How a process works on durable runs. Times are in milliseconds. */
 export interface RunOptions {
-  /** How many queued runs a process goes on with at once. 0: none, it only opens runs of its own. @default 10 */
+  /** How many queued runs a process works on at once. With 0 it only runs those it opens itself. @default 10 */
   readonly concurrency?: number;
-  /** How often a process tells that its runs go on. @default 3000 */
+  /** How often a process reports that its runs are alive. @default 3000 */
   readonly heartbeatMs?: number;
-  /** After how much silence another process takes a run over; several heartbeats. @default 15000 */
+  /** After how much silence another process takes over a run; several heartbeats. @default 15000 */
   readonly takeoverMs?: number;
-  /** How long the steps in flight have at shutdown before they are broken off. @default 10000 */
+  /** How long steps in progress may take at shutdown before they are broken off. @default 10000 */
   readonly drainMs?: number;
 }
 
@@ -42,7 +42,7 @@ export function runFindings(options: RunOptions): Finding[] {
   const wrong = Object.entries(RANGES).flatMap(([name, [least, most]]) => {
     const value: unknown = Reflect.get(options, name);
     if (value === undefined || isWhole(value, least, most)) return [];
-    return [finding(` ${name}`, 'It is no number that makes sense.', `Give a whole number from ${least} to ${most}, or leave it out.`)];
+    return [finding(` ${name}`, 'It is not a number that makes sense.', `Give a whole number from ${least} to ${most}, or leave it out.`)];
   });
   const known = Object.keys(RANGES).join(', ');
   return [

@@ -69,7 +69,7 @@ export class RunService<Actor = RegisteredActor> {
    * that has ended; one that waits goes on later. Throws `InvalidRequestError` for an `after` that is no sequence. A `step-start` of a step that was begun before stands for what was shown of that step.
    */
   watch(runId: string, reader: RunReader<Actor>, after = 0): Observable<LoopEvent> {
-    if (!isWhole(after, 0)) throw invalid('`after` is no sequence of an event, which is a whole number, 0 for none.');
+    if (!isWhole(after, 0)) throw invalid('`after` is not the sequence of an event, which is a whole number, 0 for none.');
     return watched(this.store, () => this.find(runId, reader), after);
   }
 
@@ -83,7 +83,7 @@ export class RunService<Actor = RegisteredActor> {
   /** Has a run end as `aborted`. Nothing, where it has ended. */
   async cancel(runId: string, reader: RunReader<Actor>, reason = 'The run was cancelled.'): Promise<void> {
     await this.find(runId, reader);
-    if (typeof reason !== 'string') throw invalid('The reason is no text.');
+    if (typeof reason !== 'string') throw invalid('The reason is not a string.');
     await this.store.cancel(runId, reason);
   }
 
@@ -113,10 +113,10 @@ const STATUSES: Readonly<Record<RunStatus, true>> = { queued: true, running: tru
 const MOST_LISTED = 1_000;
 
 function assertFilter({ status, limit, after }: Pick<RunQuery, 'status' | 'limit' | 'after'>): void {
-  if (limit !== undefined && !isWhole(limit, 1, MOST_LISTED)) throw invalid(`The limit is no whole number from 1 to ${MOST_LISTED}.`);
+  if (limit !== undefined && !isWhole(limit, 1, MOST_LISTED)) throw invalid(`The limit is not a whole number from 1 to ${MOST_LISTED}.`);
   if (status !== undefined && !Object.hasOwn(STATUSES, status))
     throw invalid(`There is no such status; there are ${Object.keys(STATUSES).join(', ')}.`);
-  if (after !== undefined && typeof after !== 'string') throw invalid('`after` is no id of a run.');
+  if (after !== undefined && typeof after !== 'string') throw invalid('`after` is not the id of a run.');
 }
 
 function invalid(message: string): InvalidRequestError {

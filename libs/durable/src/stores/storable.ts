@@ -36,7 +36,7 @@ export function shownText(text: string): string {
 /** JSON text of a value. Throws `UnstorableError` for what JSON would drop or change: a bigint, a date, bytes, a number that is none. */
 export function storedJson(value: unknown, what: string): string {
   const found = unstorableIn(value, what);
-  if (found !== undefined) throw new UnstorableError(`${found} is no JSON and cannot be kept.`);
+  if (found !== undefined) throw new UnstorableError(`${found} is not JSON and cannot be stored.`);
   return JSON.stringify(value);
 }
 

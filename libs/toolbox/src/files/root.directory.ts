@@ -33,7 +33,7 @@ export class RootDirectory {
     if (!handle) throw missing();
     try {
       const opened = await handle.stat({ bigint: true });
-      if (!opened.isFile()) throw new ToolError('That is no file. Use files__search to list what is in a directory.');
+      if (!opened.isFile()) throw new ToolError('That is not a file. Use files__search to list what is in a directory.');
       if ((await this.resolve(root, real)) !== real || !isSame(opened, await lstat(real, { bigint: true }))) throw missing();
       return { handle, size: Number(opened.size) };
     } catch (error) {

@@ -52,7 +52,7 @@ export class GetCurrentTime {
   constructor({ clock = new SystemClock(), timeZone = 'UTC' }: GetCurrentTimeOptions = {}) {
     if (!formatFor(timeZone)) {
       const remedy = 'Use an IANA name, such as Europe/Berlin.';
-      throw new ConfigurationError([{ at: 'GetCurrentTime', problem: `"${timeZone}" is no time zone.`, remedy }]);
+      throw new ConfigurationError([{ at: 'GetCurrentTime', problem: `"${timeZone}" is not a time zone.`, remedy }]);
     }
     this.clock = clock;
     this.timeZone = timeZone;

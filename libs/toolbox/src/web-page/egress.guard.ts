@@ -42,7 +42,7 @@ export class EgressGuard {
   /** Checks all of an address that can be checked without DNS; `base` is the page it was found on. Throws a `ToolError`. */
   check(address: string, base?: URL): URL {
     const url = URL.parse(address, base?.href);
-    if (!url) throw new ToolError('That is no web address. Give it in full, such as https://example.com/page.');
+    if (!url) throw new ToolError('That is not a web address. Give it in full, such as https://example.com/page.');
     if (url.protocol !== 'http:' && url.protocol !== 'https:') throw new ToolError('Only http and https addresses can be read.');
     if (url.username || url.password) throw new ToolError('Leave the user name and password out of the address.');
     const port = Number(url.port || (url.protocol === 'https:' ? 443 : 80));

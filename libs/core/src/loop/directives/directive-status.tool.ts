@@ -8,7 +8,7 @@ import { compileSchemaInput } from '../../schema/tool.input.js';
 import { DirectiveError } from './directive.error.js';
 import type { DirectiveView } from './directive.view.js';
 
-export const STATUS_ID = 'directives__status';
+const STATUS_ID = 'directives__status';
 
 const description =
   'Says what became of something that was requested and is performed later, by the directive_id that the request answered. Nothing is performed by asking.';
