@@ -4,7 +4,7 @@ import { fromIncompleteReason } from './from-finish-reason.js';
 import { fromErrorPayload, fromProviderError } from './from-provider-error.js';
 import { fromResponsesUsage } from './from-responses-usage.js';
 import { outputToKeep, type ProviderData } from './provider-data.js';
-import { ResponsesOutput } from './responses.output.js';
+import { ResponsesOutput, type FinishedOutput } from './responses.output.js';
 import { WHERE_TO_LOOK } from './where-to-look.js';
 
 /** They announce, or repeat, what other events say; the first three carry the whole request with every tool in it. */
@@ -90,26 +90,27 @@ export class ResponsesAnswer extends WireAnswer {
   }
 
   override finish(): void {
-    const { items, calls, refusal, hasNameless } = this.output.finish();
-    const reason = this.reasonFor(calls.length > 0, refusal !== '');
+    const output = this.output.finish();
+    const { items, calls, refusal, hasNameless } = output;
+    const reason = this.reasonFor(output);
     if (hasNameless && (reason === 'stop' || reason === 'tool_calls')) {
       this.fail(new ModelError('The provider sent a tool call without a name.', { retryable: true }));
       return;
     }
     for (const { toolCallId, name, arguments: text } of calls) this.batch.push({ type: 'tool-call', toolCallId, name, arguments: text });
     if (this.usage !== undefined) this.batch.push({ type: 'usage', usage: this.usage });
-    const output = outputToKeep(items);
-    const data: ProviderData = { model: this.model, ...(refusal !== '' && { refusal }), ...(output && { output }) };
-    this.batch.push({ type: 'finish', finishReason: reason, ...((refusal !== '' || output) && { providerData: { openai: data } }) });
+    const kept = outputToKeep(items);
+    const data: ProviderData = { model: this.model, ...(refusal !== '' && { refusal }), ...(kept && { output: kept }) };
+    this.batch.push({ type: 'finish', finishReason: reason, ...((refusal !== '' || kept) && { providerData: { openai: data } }) });
   }
 
-  private reasonFor(hasCalls: boolean, hasRefused: boolean): ModelFinishReason {
+  private reasonFor({ calls, refusal, hasBare }: FinishedOutput): ModelFinishReason {
     if (this.end === undefined || this.hasLost) return 'incomplete';
     const { status, reason } = this.end;
     if (status === 'incomplete') return fromIncompleteReason(reason);
     if (status === 'cancelled' || status === 'in_progress' || status === 'queued') return 'incomplete';
-    if (hasCalls) return 'tool_calls';
-    return hasRefused ? 'content_filter' : 'stop';
+    if (calls.length > 0) return hasBare ? 'incomplete' : 'tool_calls';
+    return refusal === '' ? 'stop' : 'content_filter';
   }
 }
 

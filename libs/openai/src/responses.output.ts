@@ -18,6 +18,8 @@ interface PartialItem {
   isBegun: boolean;
   /** The type of the first delta it came in; undefined for an item that did not stream. */
   streamed: unknown;
+  /** Whether it is a call of ours that was announced, and of whose arguments nothing has been said since. */
+  isBare: boolean;
   /** Where its text begins in the answer's, once it has begun. */
   textAt: number | undefined;
   /** As the provider repeats it when it is done. */
@@ -31,6 +33,8 @@ export interface FinishedOutput {
   readonly calls: readonly AssembledCall[];
   readonly refusal: string;
   readonly hasNameless: boolean;
+  /** Whether a call was announced and nothing more: no arguments are not the same as arguments that were lost. */
+  readonly hasBare: boolean;
 }
 
 /**
@@ -61,10 +65,10 @@ export class ResponsesOutput {
         if (isWireObject(event.item)) this.close(this.indexOf(event), event.item);
         return;
       case 'response.function_call_arguments.done':
-        this.calls.complete(this.indexOf(event), { name: event.name, arguments: event.arguments }, true);
+        this.completeCall(this.indexOf(event), { name: event.name, arguments: event.arguments }, true);
         return;
       case 'response.function_call_arguments.delta':
-        this.calls.take([{ index: this.indexOf(event), function: { arguments: event.delta } }]);
+        this.extendCall(this.indexOf(event), event.delta);
         return;
       default:
         if (typeof event.delta === 'string') this.takeDelta(event, event.delta);
@@ -80,7 +84,8 @@ export class ResponsesOutput {
   finish(): FinishedOutput {
     const ordered = [...this.items].toSorted(([one], [other]) => one - other).map(([, { whole }]) => whole);
     const items = ordered.filter((item) => item !== undefined);
-    return { items, calls: this.calls.finish(), refusal: this.refusal, hasNameless: this.calls.hasNameless };
+    const hasBare = [...this.items.values()].some(({ isBare }) => isBare);
+    return { items, calls: this.calls.finish(), refusal: this.refusal, hasNameless: this.calls.hasNameless, hasBare };
   }
 
   /** Reasoning that comes both as summary and as text is shown as what came first. */
@@ -95,10 +100,13 @@ export class ResponsesOutput {
   }
 
   private open(index: number, item: unknown): void {
-    this.itemAt(index).isBegun = true;
+    const known = this.itemAt(index);
+    known.isBegun = true;
     if (!isWireObject(item)) return;
     this.showProviderTool(item, 'started');
-    if (item.type === 'function_call') this.calls.take([{ index, id: item.call_id, function: { name: item.name } }]);
+    if (item.type !== 'function_call') return;
+    known.isBare = known.whole === undefined;
+    this.calls.take([{ index, id: item.call_id, function: { name: item.name } }]);
   }
 
   private close(index: number, item: WireObject): void {
@@ -106,9 +114,24 @@ export class ResponsesOutput {
     const isBegun = this.isOpen(index);
     known.whole = item;
     this.showProviderTool(item, hasFailed(item) ? 'failed' : 'succeeded');
-    if (item.type === 'function_call') this.calls.complete(index, item, isBegun);
+    if (item.type === 'function_call') this.completeCall(index, item, isBegun);
     else if (item.type === 'message') this.closeMessage(known, item);
     else if (known.streamed === undefined && item.type === 'reasoning') this.showReasoning(item);
+  }
+
+  private extendCall(index: number, piece: unknown): void {
+    this.calls.take([{ index, function: { arguments: piece } }]);
+    this.heardOf(index);
+  }
+
+  private completeCall(index: number, call: WireObject, isBegun: boolean): void {
+    this.calls.complete(index, call, isBegun);
+    this.heardOf(index);
+  }
+
+  private heardOf(index: number): void {
+    const item = this.items.get(index);
+    if (item !== undefined) item.isBare = false;
   }
 
   private closeMessage(item: PartialItem, message: WireObject): void {
@@ -145,7 +168,7 @@ export class ResponsesOutput {
   private itemAt(index: number): PartialItem {
     const known = this.items.get(index);
     if (known !== undefined) return known;
-    const item = { isBegun: false, streamed: undefined, textAt: undefined, whole: undefined };
+    const item = { isBegun: false, streamed: undefined, isBare: false, textAt: undefined, whole: undefined };
     this.items.set(index, item);
     this.newest = Math.max(this.newest, index);
     return item;

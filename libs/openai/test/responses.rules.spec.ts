@@ -327,6 +327,14 @@ describe('the end', () => {
     expect([callsIn(decoded), decoded.failure?.message]).toEqual([[], `The provider reported an error: ${words}`]);
   });
 
+  it.each([
+    ['completed', {}, 'incomplete'],
+    ['incomplete', { response: { incomplete_details: { reason: 'max_output_tokens' } } }, 'length'],
+  ])('%s is %j with a call that was announced and nothing more, which does not run', (name, rest, reason) => {
+    const decoded = read(done(call('a'), 0), added(call('b', EMPTY), 1), event(name, rest));
+    expect([callsIn(decoded), finishOf(decoded)?.finishReason]).toEqual([[A, ['b', '{}']], reason]);
+  });
+
   it('that never comes is none, whatever [DONE] says', () => {
     expect(finishOf(read(done(call('a'), 0)))?.finishReason).toBe('incomplete');
   });
