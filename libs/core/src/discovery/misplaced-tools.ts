@@ -1,6 +1,7 @@
 import type { Type } from '@nestjs/common';
 import { LLM_TOOL_METADATA } from '../decorators/llm-tool.decorator.js';
 import type { Finding } from '../protocol/errors.js';
+import { isObject } from '../protocol/object.guards.js';
 
 /** Every `@LlmTool()` of a class that nothing would ever read: on a static method, on one named by a symbol, on a getter or a setter. */
 export function misplacedFindings(type: Type): Finding[] {
@@ -33,8 +34,4 @@ function decoratedKeysOf(start: object, end: object): { readonly key: string | s
     for (const key of Reflect.ownKeys(level)) if (Reflect.hasOwnMetadata(LLM_TOOL_METADATA, level, key)) found.push({ key, level });
   }
   return found;
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
 }

@@ -4,6 +4,7 @@ import type { ToolMethod } from '../decorators/tool-metadata.accessor.js';
 import type { ToolParameter } from '../decorators/tool-parameter.decorators.js';
 import type { ToolCallContext } from '../protocol/tool-call-context.js';
 import type { ToolLayers } from '../protocol/tool-layers.js';
+import { isObject } from '../protocol/object.guards.js';
 import { hasEnhancers, hasFilters, standInFor } from './enhancer-metadata.accessor.js';
 import { TOOL_CONTEXT_TYPE } from './tool-execution.context.js';
 
@@ -121,8 +122,4 @@ function invoke(call: unknown): unknown {
 
 function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
 }

@@ -2,6 +2,7 @@ import type { JSONSchema7 } from 'json-schema';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { compileSchemaInput } from '../schema/tool.input.js';
+import { isObject } from '../protocol/object.guards.js';
 import { RESULT_READER_ID, ResultPage } from './result-page.js';
 import { ResultPages, type PageQuestion } from './result.pages.js';
 
@@ -47,14 +48,10 @@ export function resultReader(pages: ResultPages): Tool {
 export const RESULT_READER = resultReader(new ResultPages(0));
 
 function questionIn(args: unknown): PageQuestion {
-  const { handle, offset, length } = isRecord(args) ? args : {};
+  const { handle, offset, length } = isObject(args) ? args : {};
   return { handle: typeof handle === 'string' ? handle : '', offset: wholeOf(offset) ?? 0, length: wholeOf(length) ?? Infinity };
 }
 
 function wholeOf(value: unknown): number | undefined {
   return typeof value === 'number' && value >= 0 ? Math.floor(value) : undefined;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null;
 }

@@ -1,5 +1,6 @@
 import { ConfigurationError, type Finding } from '../protocol/errors.js';
-import { isObject, type OptionValue } from './option-values.js';
+import { isRecord } from '../protocol/object.guards.js';
+import type { OptionValue } from './option-values.js';
 import { unknownOptions } from './unknown-options.js';
 
 /** The values of every option there is, by its name: the compiler sees to it that none is missing. */
@@ -9,7 +10,7 @@ type KnownValues = Readonly<Record<string, OptionValue>>;
 
 /** Options that do not exist, values that one does not take, and those that are `needed` and missing; or that they are no options at all. */
 export function optionFindings(given: unknown, known: KnownValues, at: string, needed: readonly string[] = []): Finding[] {
-  if (!isObject(given)) return [{ at, problem: `Its options are ${inWords(given)}.`, remedy: 'Give an object.' }];
+  if (!isRecord(given)) return [{ at, problem: `Its options are ${inWords(given)}.`, remedy: 'Give an object.' }];
   const names = Object.fromEntries(Object.keys(known).map((name) => [name, true as const]));
   const missing = needed.filter((name) => Reflect.get(given, name) === undefined);
   return [
@@ -53,7 +54,7 @@ export function inWords(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.slice(0, MOST_CHARACTERS));
   if (typeof value === 'function') return 'a function';
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list';
-  return isObject(value) ? 'an object' : String(value);
+  return isRecord(value) ? 'an object' : String(value);
 }
 
 const MOST_CHARACTERS = 64;

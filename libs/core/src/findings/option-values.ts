@@ -1,3 +1,4 @@
+import { isRecord } from '../protocol/object.guards.js';
 /** The values an option takes, in words and as a test. */
 export interface OptionValue {
   /** Behind "Give". */
@@ -8,7 +9,7 @@ export interface OptionValue {
 export const BOOLEAN: OptionValue = { wanted: 'true or false', accept: (value) => typeof value === 'boolean' };
 export const TEXT: OptionValue = { wanted: 'a text', accept: (value) => typeof value === 'string' };
 export const FUNCTION: OptionValue = { wanted: 'a function', accept: (value) => typeof value === 'function' };
-export const OBJECT: OptionValue = { wanted: 'an object', accept: isObject };
+export const OBJECT: OptionValue = { wanted: 'an object', accept: isRecord };
 export const NUMBER: OptionValue = { wanted: 'a number', accept: Number.isFinite };
 export const NOT_NEGATIVE: OptionValue = {
   wanted: 'a number that is not negative',
@@ -25,7 +26,7 @@ export const CLASS: OptionValue = {
 
 /** Of an abstract class whose method it has, whether it inherits it or not. */
 export function whatCan(method: string, wanted: string): OptionValue {
-  return { wanted, accept: (value) => isObject(value) && typeof Reflect.get(value, method) === 'function' };
+  return { wanted, accept: (value) => isRecord(value) && typeof Reflect.get(value, method) === 'function' };
 }
 
 export function oneOf(...values: readonly string[]): OptionValue {
@@ -41,10 +42,6 @@ export function listOf({ accept }: OptionValue, wanted: string): OptionValue {
 
 export function either(one: OptionValue, other: OptionValue): OptionValue {
   return { wanted: `${one.wanted} or ${other.wanted}`, accept: (value) => one.accept(value) || other.accept(value) };
-}
-
-export function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function isWhole(value: unknown, least: number): boolean {

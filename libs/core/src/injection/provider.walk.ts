@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { classOf, exposedPropertiesOf, isVisibleTo } from '../schema/exposed-properties.accessor.js';
+import { isObject } from '../protocol/object.guards.js';
 
 /** As deep as a projection goes: a deeper result is never shown. */
 const MOST_LEVELS = 64;
@@ -117,10 +118,6 @@ function readOf(value: object, property: string): unknown {
 function isPlain(value: object): boolean {
   const type = classOf(value);
   return type === undefined || type === Object;
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
 }
 
 function isIterable(value: object): value is Iterable<unknown> {

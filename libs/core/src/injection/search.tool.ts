@@ -1,5 +1,6 @@
 import type { JSONSchema7 } from 'json-schema';
 import type { JsonValue } from '../protocol/json.js';
+import { isObject } from '../protocol/object.guards.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import type { WithheldTools } from '../protocol/tool-injection.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
@@ -58,9 +59,9 @@ function specOf(returns: 'trusted' | 'untrusted'): ToolSpec {
 
 /** The ids in a result of the tool; none where it is something else. */
 export function idsFoundIn(result: unknown): readonly string[] {
-  const tools: unknown = isRecord(result) ? result['tools'] : undefined;
+  const tools: unknown = isObject(result) ? result['tools'] : undefined;
   if (!Array.isArray(tools)) return [];
-  return tools.flatMap((tool: unknown) => (isRecord(tool) && typeof tool['id'] === 'string' ? [tool['id']] : []));
+  return tools.flatMap((tool: unknown) => (isObject(tool) && typeof tool['id'] === 'string' ? [tool['id']] : []));
 }
 
 function summaryOf({ id, description }: ToolSpec): JsonValue {
@@ -68,9 +69,5 @@ function summaryOf({ id, description }: ToolSpec): JsonValue {
 }
 
 function queryOf(input: unknown): string {
-  return isRecord(input) && typeof input['query'] === 'string' ? input['query'] : '';
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null;
+  return isObject(input) && typeof input['query'] === 'string' ? input['query'] : '';
 }

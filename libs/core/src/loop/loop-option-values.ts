@@ -8,11 +8,11 @@ import {
   TEXT,
   WHOLE_ABOVE_ZERO,
   either,
-  isObject,
   listOf,
   whatCan,
   type OptionValue,
 } from '../findings/option-values.js';
+import { isRecord } from '../protocol/object.guards.js';
 import { SELECTORS } from '../injection/trigger-values.js';
 import type { Finding } from '../protocol/errors.js';
 import { LanguageModel, type ModelOptions } from '../protocol/language-model.js';
@@ -86,5 +86,5 @@ export function shapeFindings(given: object, known: KnownValues, at: string): Fi
 
 function withinFindings(given: object, name: string, known: KnownValues, at: string): Finding[] {
   const options: unknown = Reflect.get(given, name);
-  return isObject(options) ? optionFindings(options, known, `${at} ${name}`) : [];
+  return isRecord(options) ? optionFindings(options, known, `${at} ${name}`) : [];
 }

@@ -21,7 +21,7 @@ import type { ToolInjection } from '../protocol/tool-injection.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import type { ExecutionScope } from '../execution/execution.scope.js';
 import { inWords, withoutWrong } from '../findings/option-findings.js';
-import { isObject } from '../findings/option-values.js';
+import { isRecord } from '../protocol/object.guards.js';
 import { unknownOptions } from '../findings/unknown-options.js';
 import { closestTo } from '../catalog/suggestion.js';
 import { quotaFindings } from './quota-findings.js';
@@ -80,7 +80,7 @@ export class LoopSettings {
 
   /** What is wrong with a named loop or a sub-run; asked once the catalog is filled. */
   profileFindings(at: string, profile: LoopProfile): Finding[] {
-    if (!isObject(profile)) return [{ at, problem: `It is ${inWords(profile)}.`, remedy: 'Give its options as an object.' }];
+    if (!isRecord(profile)) return [{ at, problem: `It is ${inWords(profile)}.`, remedy: 'Give its options as an object.' }];
     const { model, policy, stopWhen } = profile;
     const sound = withoutWrong(profile, PROFILE_VALUES);
     const { limits = {}, execution, injection, output } = sound;

@@ -2,6 +2,7 @@ import { readMedia } from '../execution/attached-media.js';
 import { InvalidRequestError } from '../protocol/errors.js';
 import type { Limits } from '../protocol/limits.js';
 import type { AssistantMessage, ContentPart, Message, ToolCall, ToolMessage, UserMessage } from '../protocol/message.js';
+import { isRecord } from '../protocol/object.guards.js';
 
 /** Text of one message, in characters, that is taken from outside. */
 const MOST_CHARACTERS = 1_000_000;
@@ -120,10 +121,6 @@ function textOf(value: unknown, index: number): string {
   if (value.length > MOST_CHARACTERS)
     throw invalid(`Message ${index} has ${value.length} characters; at most ${MOST_CHARACTERS} are taken.`);
   return value;
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function invalid(message: string): InvalidRequestError {

@@ -3,6 +3,7 @@ import type { Type } from '@nestjs/common';
 import { TransformationType } from 'class-transformer';
 import { distance } from 'fastest-levenshtein';
 import type { Audience } from '../protocol/tool.js';
+import { isObject } from '../protocol/object.guards.js';
 import { transformMetadata as storage } from './transform-metadata.accessor.js';
 
 export const AUDIENCES: readonly Audience[] = ['model', 'ui', 'audit'];
@@ -284,8 +285,4 @@ function outcomeOf(typeFunction: () => unknown): unknown {
   } catch {
     return undefined; // a circular import that is not there yet
   }
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
 }

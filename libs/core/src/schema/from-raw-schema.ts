@@ -1,6 +1,7 @@
 import type { JSONSchema7 } from 'json-schema';
 import { toJson } from './from-value.js';
-import { isRecord, NAMED_SCHEMAS, ONE_SCHEMA } from './schema.subset.js';
+import { isRecord } from '../protocol/object.guards.js';
+import { NAMED_SCHEMAS, ONE_SCHEMA } from './schema.subset.js';
 
 /**
  * A JSON Schema from outside as one of ours: a copy without `$schema`, with `$defs` for the older `definitions`, and closed. An object that declares properties takes no others

@@ -4,7 +4,8 @@ import type { RawInput } from '../decorators/raw-tool.declaration.js';
 import type { Finding } from '../protocol/errors.js';
 import type { ToolInputCodec } from '../protocol/tool.js';
 import { closedSchema } from './from-raw-schema.js';
-import { isRecord, subsetProblems } from './schema.subset.js';
+import { isRecord } from '../protocol/object.guards.js';
+import { subsetProblems } from './schema.subset.js';
 import type { SchemaValidators } from './schema.validators.js';
 import { isStandardSchema, saysJsonSchema, standardReader } from './standard.input.js';
 import {

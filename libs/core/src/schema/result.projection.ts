@@ -4,6 +4,7 @@ import type { JSONSchema7 } from 'json-schema';
 import type { ResolvedOutput } from '../decorators/tool-metadata.accessor.js';
 import type { Finding } from '../protocol/errors.js';
 import type { JsonValue } from '../protocol/json.js';
+import { isObject } from '../protocol/object.guards.js';
 import type { Audience, ResultProjector } from '../protocol/tool.js';
 import {
   classOf,
@@ -123,7 +124,7 @@ export class ProjectionCompiler {
 
   /** One object of a known class; undefined for what JSON leaves out. */
   private object(value: unknown, key: ProjectionKey, walk: ProjectionWalk, plan: ClassPlan): JsonValue | undefined {
-    if (isRecord(value)) {
+    if (isObject(value)) {
       this.checkClass(value, key, walk, plan);
       return this.fields(value, key, walk, plan);
     }
@@ -156,7 +157,7 @@ export class ProjectionCompiler {
   /** An instance where no class is declared. */
   private instance(instance: object, key: ProjectionKey, walk: ProjectionWalk): JsonValue {
     const plan = this.ownPlanOf(instance);
-    if (plan && isRecord(instance)) return this.fields(instance, key, walk, plan);
+    if (plan && isObject(instance)) return this.fields(instance, key, walk, plan);
     const unready = findUnready(instance);
     if (unready) throw walk.refuse(key, unready.problem, unready.remedy);
     if (isIterable(instance)) return convertIterable(instance, key, walk, (item, index) => this.json.value(item, index, walk));
@@ -252,8 +253,4 @@ function isInstance(value: object, { prototype }: ClassPlan): boolean {
 
 function isIterable(value: unknown): value is Iterable<unknown> {
   return typeof value === 'object' && value !== null && Symbol.iterator in value;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null;
 }

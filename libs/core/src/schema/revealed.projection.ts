@@ -1,5 +1,6 @@
 import { types } from 'node:util';
 import type { JsonObject, JsonValue } from '../protocol/json.js';
+import { isObject } from '../protocol/object.guards.js';
 import type { ResultProjector } from '../protocol/tool.js';
 import { classOf } from './exposed-properties.accessor.js';
 import { ProjectionWalk, type ProjectionKey } from './projection.error.js';
@@ -197,7 +198,7 @@ export function toResultJson(value: unknown): JsonValue {
 function pick(value: unknown, key: ProjectionKey, walk: ProjectionWalk, names: ReadonlySet<string>): JsonValue {
   if (value === null || value === undefined) return null;
   if (Array.isArray(value)) return convertItems(value, key, walk, (item, index) => pick(item, index, walk, names));
-  if (!isRecord(value)) throw walk.refuse(key, `is a ${typeof value}, which has no fields to pick`, PICK_REMEDY);
+  if (!isObject(value)) throw walk.refuse(key, `is a ${typeof value}, which has no fields to pick`, PICK_REMEDY);
   const unready = findUnready(value);
   if (unready) throw walk.refuse(key, unready.problem, unready.remedy);
   if (isBuiltIn(value)) throw walk.refuse(key, `is a ${nameOfClass(value)}, which has no fields to pick`, PICK_REMEDY);
@@ -234,8 +235,4 @@ function isField(source: object, name: string): boolean {
     if (descriptor) return descriptor.get !== undefined;
   }
   return false;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null;
 }

@@ -1,5 +1,6 @@
 import type { JSONSchema7 } from 'json-schema';
 import type { JsonValue } from '../protocol/json.js';
+import { isRecord } from '../protocol/object.guards.js';
 import { pointerSegment } from './argument-problems.js';
 
 /** Something in a schema that not every provider understands. */
@@ -136,8 +137,3 @@ function childrenOf(value: unknown): readonly (readonly [string, unknown])[] {
 }
 
 const NO_CHILDREN: readonly (readonly [string, unknown])[] = [];
-
-/** Whether a value is what JSON calls an object. */
-export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}

@@ -3,6 +3,7 @@ import { Ajv, type ValidateFunction } from 'ajv';
 import ajvFormats from 'ajv-formats';
 import type { JSONSchema7 } from 'json-schema';
 import type { ArgumentProblem } from '../protocol/tool.js';
+import { isObject } from '../protocol/object.guards.js';
 import { argumentProblems } from './argument-problems.js';
 import { adaptToClassValidator, patternEngine } from './ajv-keywords.js';
 
@@ -80,14 +81,10 @@ function createAjv(): Ajv {
 
 /** Level by level, since the stack is what is in danger. */
 function isTooDeep(data: unknown): boolean {
-  let level = [data].filter(isContainer);
+  let level = [data].filter(isObject);
   for (let depth = 0; level.length > 0; depth += 1) {
     if (depth >= MAX_DEPTH) return true;
-    level = level.flatMap((container) => Object.values(container).filter(isContainer));
+    level = level.flatMap((container) => Object.values(container).filter(isObject));
   }
   return false;
-}
-
-function isContainer(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
 }

@@ -1,6 +1,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import type { StandardInput } from '../decorators/raw-tool.declaration.js';
 import type { JsonObject } from '../protocol/json.js';
+import { isObject } from '../protocol/object.guards.js';
 import type { ArgumentProblem, InputReading } from '../protocol/tool.js';
 import { pointerSegment } from './argument-problems.js';
 
@@ -40,8 +41,4 @@ function toProblem({ message, path = [] }: StandardSchemaV1.Issue): ArgumentProb
 function standardOf(value: unknown): unknown {
   const carrier = typeof value === 'function' || isObject(value) ? value : {};
   return Reflect.get(carrier, '~standard');
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null;
 }

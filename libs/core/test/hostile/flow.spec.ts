@@ -219,7 +219,7 @@ describe('budgets', () => {
       flow: 'off',
       runBudgets: [{ tools: ['notes__add'], sum: { argument: '/text', most: 10 } }],
     };
-    await expect(desk([], policy)).rejects.toThrow('is no number');
+    await expect(desk([], policy)).rejects.toThrow('is not a number');
   });
 
   it('that deny are not hidden by one that asks', async () => {
