@@ -97,9 +97,11 @@ export function resumedTools(
   );
 }
 
+/** A run within a run begins with what that has, tools that are called over a surface included. */
 function withoutGone(begun: Toolset, { gone }: SavedTools): Toolset {
-  const taken = gone.filter(([id, howToGetBack]) => begun.find(id) && !howToGetBack.startsWith(LAID_DOWN));
-  return taken.reduce((toolset, [id, howToGetBack]) => toolset.without([id], howToGetBack).toolset, begun);
+  const taken = new Map(gone.filter(([, howToGetBack]) => !howToGetBack.startsWith(LAID_DOWN)));
+  const tools = [...taken.keys()].flatMap((id) => begun.held(id) ?? []);
+  return begun.withoutTools(tools, ({ spec }) => taken.get(spec.id) ?? 'It went with the tool over which it was called.').toolset;
 }
 
 /** Under what its tools were known: their ids, and the instance's own where they were called over a surface. */

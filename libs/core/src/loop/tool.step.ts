@@ -196,9 +196,11 @@ function shownResult({ live, entities }: ToolOutcome, { spec: tool, output: { de
   return { tool, live, ...(live === undefined && entities && { entities }), ...(declared && { returns: declared }) };
 }
 
-/** What became of the calls that were made before the step waited. */
-function doneBefore({ pending }: ToolStepContext): readonly ToolOutcome[] {
-  return (pending?.outcomes ?? []).filter(({ isPending }) => !isPending);
+/** What became of the calls that were made before the step stood still. That they used their entities is known by them alone, where their process is gone. */
+function doneBefore({ pending, live }: ToolStepContext): readonly ToolOutcome[] {
+  const done = (pending?.outcomes ?? []).filter(({ isPending }) => !isPending);
+  for (const { tool } of done) if (tool?.entity) live.instances.used(tool);
+  return done;
 }
 
 function waitingFor(pending: NonNullable<ToolStepResult['pending']>, { toolset, injected }: ToolStepContext): ToolStepResult {

@@ -25,7 +25,7 @@ function journalOf(entries: RunEntry[]): RunJournal {
 async function process(bank: Bank, turns: readonly ScriptedTurn[], entries: RunEntry[], before?: readonly RunEntry[]) {
   const { module } = await openBank(bank, new ScriptedModel(turns));
   const runs: RunOpener = module.get(RunOpener);
-  const request = { prompt: 'Go.', actor: { id: 'alice' }, tenant: 'acme' };
+  const request = { prompt: 'Go.', actor: { id: 'alice' }, tenant: 'acme', limits: { injectedInstances: 2 } };
   const kept = { runId: 'run-1', loop: undefined, journal: journalOf(entries), ...(before && { entries: before, lastSequence: 100 }) };
   const result = await runs.openKept(request, kept).result;
   await module.close();
@@ -45,5 +45,25 @@ describe('a run that is written down', () => {
       expect(result.injectedTools).toEqual(whole.injectedTools);
     }
     expect(resultsIn(whole.messages)).toContain('acme x/1: 30, visit 1');
+  });
+
+  it('lets the same entities go wherever it goes on: what was used before its process ended was used', async () => {
+    const turns = [
+      calls(call('bank__account', { id: 'a' }), call('bank__account', { id: 'b' })),
+      calls(call('account_a_getBalance'), call('bank__note', { text: 'x' })),
+      calls(call('bank__account', { id: 'c' })),
+      calls(call('account_a_getBalance'), call('account_b_getBalance')),
+      text('Done.'),
+    ];
+    const bank = new Bank(...['a', 'b', 'c'].map((id) => ({ id, tenant: 'acme', balance: 1 })));
+    const written: RunEntry[] = [];
+    const whole = await process(bank, turns, written);
+    expect(whole.toolCalls.slice(-2).map(({ error }) => error?.code)).toEqual([undefined, 'tool_gone']);
+    for (let count = 1; count < written.length; count += 1) {
+      const before = written.slice(0, count);
+      const answered = before.filter(({ key }) => key.startsWith('model:')).length;
+      const result = await process(bank, turns.slice(answered), [], before);
+      expect({ count, results: resultsIn(result.messages) }).toEqual({ count, results: resultsIn(whole.messages) });
+    }
   });
 });

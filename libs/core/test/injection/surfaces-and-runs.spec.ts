@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { unlock, type Policy } from '@toolloop/core';
+import { subRunTool, unlock, type Policy } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { Bank, openBank, sharedStores } from '../fixtures/accounts.js';
 import { play, resultOf, resultsIn } from '../fixtures/played-run.js';
@@ -11,6 +11,7 @@ import { SURFACES, over, show, type KnownSurface, type SaidCall } from './surfac
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const spend = (id: string): SaidCall => ({ prefix: 'customer', id, method: 'getAverageSpend' });
 const recent = (id: string): SaidCall => ({ prefix: 'customer', id, method: 'getRecentOrders' });
+const account = (id: string) => calls(call('bank__account', { id }));
 const people = (key: string) => key.split(',').map((id) => new Customer(id, id.toUpperCase()));
 
 /** A run that waits in one process and goes on in another, where nothing live is left of it. */
@@ -104,21 +105,44 @@ describe.each(SURFACES)('a run within a run, over the surface %s,', (surface) =>
   });
 });
 
-describe('the dispatcher of a run within a run whose list is a glob', () => {
-  const within = async (exclude: readonly string[]) => {
-    const scene = await stage({ inner: [text('Found.')], subRun: { tools: ['*'], exclude } });
-    await scene.play({ surface: 'dispatcher' });
-    return scene.inner.requests[0]?.tools.find(({ id }) => id === 'entity__call');
-  };
+describe.each(SURFACES)('a run within a run that goes on in another process, over the surface %s,', (surface) => {
+  it('has none of the instances that it let go of, though the run around it has them', async () => {
+    const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ tools: ['bank__note'] }] };
+    const bank = new Bank(...['a', 'b'].map((id) => ({ id, tenant: 'acme', balance: 10 })));
+    const stores = sharedStores();
+    const balances = calls(...['a', 'b'].map((id) => over(surface, { prefix: 'account', id, method: 'getBalance' })));
+    const within = async (outer: readonly ScriptedTurn[], inner: readonly ScriptedTurn[]) => {
+      const model = new ScriptedModel(inner);
+      const tools = [subRunTool({ id: 'research', description: 'Finds out.', tools: ['bank__*', 'account_*_*'], model })];
+      return openBank(bank, new ScriptedModel(outer), { policy, stores, surface, tools, limits: { injectedInstances: 1 } });
+    };
+    const one = await within([account('a'), research()], [account('b'), calls(call('bank__note', { text: 'x' }))]);
+    const { runId } = await one.loop.run({ prompt: 'Go.', ...alice });
+    await one.approve(alice);
+    const two = await within([balances, text('Done.')], [balances, text('So.')]);
+    const { toolCalls } = await resultOf(await two.loop.resume(runId, alice));
+    const codesOf = (records: typeof toolCalls = []) => records.slice(2).map(({ error }) => error?.code);
+    expect(codesOf(toolCalls[1]?.subRun?.toolCalls)).toEqual(['tool_gone', undefined]);
+    expect(codesOf(toolCalls)[0]).toBeUndefined();
+  });
+});
 
+/** What a run within a run is shown whose list is a glob. */
+async function dispatcherWithin(exclude: readonly string[]) {
+  const scene = await stage({ inner: [text('Found.')], subRun: { tools: ['*'], exclude } });
+  await scene.play({ surface: 'dispatcher' });
+  return scene.inner.requests[0]?.tools.find(({ id }) => id === 'entity__call');
+}
+
+describe('the dispatcher of a run within a run whose list is a glob', () => {
   it('tells of what may be called there alone', async () => {
-    const dispatcher = await within(['customer_*_getAverageSpend', 'order_*_*', 'cart_*_*']);
+    const dispatcher = await dispatcherWithin(['customer_*_getAverageSpend', 'order_*_*', 'cart_*_*']);
     expect(dispatcher?.description).toContain('getRecentOrders');
     expect(dispatcher?.description).not.toMatch(/getAverageSpend|cart/);
   });
 
   it('is not there where nothing may be', async () => {
-    expect(await within(['customer_*_*', 'order_*_*', 'cart_*_*'])).toBeUndefined();
+    expect(await dispatcherWithin(['customer_*_*', 'order_*_*', 'cart_*_*'])).toBeUndefined();
   });
 });
 
