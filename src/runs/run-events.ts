@@ -19,15 +19,20 @@ export class RunEvents {
     return this.follow(await this.runs.start(request), request, 0);
   }
 
-  /** The run's events behind `after`, until it has ended. For a run that is not the reader's it fails before anything is sent. */
-  follow(runId: string, reader: RunReader<User>, after: number): Observable<MessageEvent> {
-    return this.runs.watch(runId, reader, after).pipe(takeUntil(this.closing.closed$), toSse());
+  /** The run's events behind `after`, until it has ended. For a run that is not the reader's it fails before anything is sent, however long the look-up takes. */
+  async follow(runId: string, reader: RunReader<User>, after: number): Promise<Observable<MessageEvent>> {
+    await this.runs.get(runId, reader);
+    return this.events(runId, reader, after);
   }
 
   /** The same for a client that connects again. An `EventSource` does so after the last event too, unless it is told by a 204 that there is no more. */
   async followAgain(runId: string, reader: RunReader<User>, lastEventId: number): Promise<Observable<MessageEvent>> {
     const { status, lastSequence } = await this.runs.get(runId, reader);
     if (status === 'ended' && lastEventId >= lastSequence) throw new HttpException('The run is over.', HttpStatus.NO_CONTENT);
-    return this.follow(runId, reader, lastEventId);
+    return this.events(runId, reader, lastEventId);
+  }
+
+  private events(runId: string, reader: RunReader<User>, after: number): Observable<MessageEvent> {
+    return this.runs.watch(runId, reader, after).pipe(takeUntil(this.closing.closed$), toSse());
   }
 }

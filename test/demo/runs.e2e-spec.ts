@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import type { LanguageModel, LoopEvent } from '@toolloop/core';
-import type { RunView } from '@toolloop/durable';
+import { Database, type RunView } from '@toolloop/durable';
 import { call, calls, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
 import { LedgerPayments } from '../../src/refunds/ledger.payments.js';
 import { ask, close, closeDesks, eventsIn, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';
@@ -182,6 +182,13 @@ describe('a run of somebody else', () => {
     },
     60_000,
   );
+
+  it('is not there either where the database takes its time to say so', async () => {
+    const desk = await serve({ model: model(), settings: { dataDir: await folder() } });
+    const busy = desk.app.get<Database>(Database, { strict: false }).transaction(() => new Promise((resolve) => setTimeout(resolve, 500)));
+    expect(await sent(desk, 'alice', '/runs/made-up/events')).toMatchObject([404, { code: 'unknown_run' }]);
+    await busy;
+  }, 60_000);
 
   it('needs a token', async () => {
     const desk = await serve({ model: model() });
