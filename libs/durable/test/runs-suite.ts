@@ -198,6 +198,22 @@ export function runsSuite(
         expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index + 1));
       });
 
+      it('goes on by itself when its approval has expired, in another process too', async () => {
+        const policy = { ...asking, requireApproval: [{ effects: ['state_change' as const], expiresAfterMs: 1_500 }] };
+        const world = newWorld();
+        const first = await start(world, scripted(calls(act('a'))), { policy });
+        const handle = first.loop.open({ ...alice, durable: true });
+        expect(await handle.result).toMatchObject({ finishReason: 'waiting' });
+        await until(first, handle.runId, 'waiting');
+        await first.close();
+        const model = scripted(text('Nobody answered.'));
+        const second = await start(world, model, { policy });
+        await until(second, handle.runId, 'ended');
+        expect((await eventsOf(second, handle.runId)).at(-1)).toMatchObject({ finishReason: 'stop', text: 'Nobody answered.' });
+        expectTranscriptValid(model.requests[0]?.messages ?? []);
+        expect(world.effects).toEqual([]);
+      });
+
       it('makes an approved call whose process died when it had used the approval, once', async () => {
         const world = newWorld();
         const first = await start(world, scripted(calls(keyed('a')), calls(act('b'))), { policy: asking });

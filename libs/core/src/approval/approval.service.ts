@@ -89,7 +89,7 @@ export class ApprovalService<Actor = RegisteredActor> {
 
   private assertOpen(record: ApprovalRecord): void {
     if (record.answer) throw decidedAlready(record.answer);
-    if (isExpired(record)) throw new ApprovalError('expired', 'The approval has expired. The run has to ask again.');
+    if (isExpired(record)) throw new ApprovalError('expired', 'The approval has expired, and its call was not made. Ask for it again.');
   }
 
   /** Throws `ApprovalError` when somebody may not answer, or may not say what they said. */

@@ -76,7 +76,8 @@ export class ApprovalGate {
       throw CallFailure.of('approval_denied', `The call was not made. It needs a person's approval: ${decision.reason} ${whoever}`);
     const record = asked ?? (await this.ask(call));
     if (!record.answer) {
-      if (await this.asked.answered(record, progress)) return this.authoriseAgain(call);
+      const isAnswered = !isExpired(record) && (await this.asked.answered(record, progress));
+      if (isAnswered) return this.authoriseAgain(call);
       throw CallFailure.of('approval_denied', 'Nobody approved the call in time, so it was not made.');
     }
     if (progress.request.isHeld) throw new CallPending(record.request.approvalId);
@@ -90,10 +91,9 @@ export class ApprovalGate {
   }
 
   /** What this call asked for already, as long as all of it is the same. */
-  private async askedBefore(call: JudgedCall): Promise<ApprovalRecord | undefined> {
+  private askedBefore(call: JudgedCall): Promise<ApprovalRecord | undefined> {
     const { request, scope } = call.progress;
-    const record = await this.asked.find(scope.approvals.approvalOf(request.call.toolCallId), call, questionOf(call));
-    return record && !record.answer && isExpired(record) ? undefined : record; // nobody can answer it any more
+    return this.asked.find(scope.approvals.approvalOf(request.call.toolCallId), call, questionOf(call));
   }
 
   private async ask(call: JudgedCall): Promise<ApprovalRecord> {

@@ -147,12 +147,13 @@ describe('a run that waits', () => {
     expect(shop.done).toHaveLength(1);
   });
 
-  it('asks again once its approval has expired, as the error says', async () => {
+  it('goes on without the call once its approval has expired', async () => {
     const shop = await desk([calls(pay(1)), text('Done.')], { ...off, requireApproval: [{ tools: ['bank__pay'], expiresAfterMs: 30 }] });
     const first = await shop.run();
     await new Promise((resolve) => setTimeout(resolve, 60));
-    await shop.resume(first.runId);
-    expect(await shop.approvals.list(alice)).toHaveLength(1);
+    const resumed = await shop.resume(first.runId);
+    expect(resumed.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'approval_denied' } }]);
+    expect([resumed.finishReason, shop.done, await shop.approvals.list(alice)]).toEqual(['stop', [], []]);
   });
 
   it('is not lost when the client leaves as soon as it has seen the request', async () => {

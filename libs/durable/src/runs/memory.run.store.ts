@@ -23,6 +23,9 @@ interface KeptRun {
   readonly events: Map<number, LoopEvent>;
 }
 
+/** What a timer can take; an earlier look at a run does no harm. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 /** Keeps runs for as long as the process lives: for tests, and to try things out. */
 export class MemoryRunStore extends RunStore {
   private readonly runs = new Map<string, KeptRun>();
@@ -46,7 +49,7 @@ export class MemoryRunStore extends RunStore {
 
   override claim(runId: string): Promise<HeldRun | undefined> {
     const run = this.runs.get(runId);
-    if (run?.record.status !== 'queued') return Promise.resolve(undefined);
+    if (run?.record.status !== 'queued' && run?.record.status !== 'waiting') return Promise.resolve(undefined);
     run.epoch += 1;
     run.toldAt = Date.now();
     this.change(run, { status: 'running' });
@@ -85,6 +88,15 @@ export class MemoryRunStore extends RunStore {
     const run = this.runs.get(runId);
     if (run?.record.status === 'waiting') this.enqueue(runId);
     else if (run) run.isWoken = true;
+    return Promise.resolve();
+  }
+
+  override wakeAt(runId: string, at: Date): Promise<void> {
+    const ms = Math.min(LONGEST_TIMER_MS, Math.max(0, at.getTime() - Date.now()));
+    const timer = setTimeout(() => {
+      if (this.runs.get(runId)?.record.status === 'waiting') this.enqueue(runId);
+    }, ms);
+    timer.unref();
     return Promise.resolve();
   }
 

@@ -85,7 +85,7 @@ export abstract class RunStore {
   abstract open(): Promise<void>;
   /** `running` for the process that adds it, `queued` for whoever has room. Rejects for an id that is there. */
   abstract add(run: NewRun, status: 'running' | 'queued'): Promise<RunHold>;
-  /** Takes a run that is queued; undefined where it is not. */
+  /** Takes a run that is queued or waits, to go on with it or to look at it again; undefined where it is neither. */
   abstract claim(runId: string): Promise<HeldRun | undefined>;
   /**
    * Keeps all of it, or rejects: with `RunLostError` where the hold does not hold. The same write twice is kept once. A run that is to wait, and was woken
@@ -100,6 +100,8 @@ export abstract class RunStore {
   abstract requeueSilent(silentMs: number): Promise<number>;
   /** Queues a run that waits. One that is about to wait will not. */
   abstract wake(runId: string): Promise<void>;
+  /** Has a run handed out at that time or soon after, for whoever has room to look at it again. Nothing, if there is no such run. */
+  abstract wakeAt(runId: string, at: Date): Promise<void>;
   /** Says that a run is to end; one that nobody goes on with is queued, so that somebody ends it. Nothing, where it has ended. */
   abstract cancel(runId: string, reason: string): Promise<void>;
   abstract find(runId: string): Promise<RunRecord | undefined>;

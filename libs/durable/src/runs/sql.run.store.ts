@@ -92,7 +92,7 @@ export class SqlRunStore extends RunStore {
   override async claim(runId: string): Promise<HeldRun | undefined> {
     const [row] = await this.database.query<RunRow>(
       `update toolloop.runs set status = 'running', epoch = epoch + 1, told_at = now(), updated_at = now()
-       where run_id = $1 and status = 'queued' returning ${COLUMNS}`,
+       where run_id = $1 and status in ('queued', 'waiting') returning ${COLUMNS}`,
       [runId],
     );
     return row && { hold: { runId, epoch: row.epoch }, record: fromRunRow(row) };
@@ -153,6 +153,12 @@ export class SqlRunStore extends RunStore {
       if (status === 'waiting') await this.queue(runId);
       else if (status !== undefined) await this.database.query(`update toolloop.runs set is_woken = true where run_id = $1`, [runId]);
     });
+  }
+
+  override async wakeAt(runId: string, at: Date): Promise<void> {
+    await this.ready();
+    const found = await this.database.query(`select 1 from toolloop.runs where run_id = $1`, [runId]);
+    if (found.length > 0) await this.jobs.send(QUEUE, { id: runId, startAfter: at });
   }
 
   override async cancel(runId: string, reason: string): Promise<void> {

@@ -4,7 +4,13 @@ import type { RunStore } from './run-store.js';
 /** Runs work as one unit with whatever it asks of the database. */
 export type Transaction = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
-/** Has the run of an approval gone on with as soon as it is answered: the answer and the wake-up are kept together, or neither is. */
+/** The clocks of processes and their database differ by less: a run that is looked at earlier would find its approval still open. */
+const CLOCK_SKEW_MS = 1_000;
+
+/**
+ * Wakes the run of an approval as soon as somebody answers it, or when it expires without an answer. An approval or an answer is kept together with its wake-up, or
+ * neither is.
+ */
 export class WakingApprovalStore extends ApprovalStore {
   constructor(
     private readonly approvals: ApprovalStore,
@@ -15,7 +21,10 @@ export class WakingApprovalStore extends ApprovalStore {
   }
 
   override add(record: ApprovalRecord): Promise<void> {
-    return this.approvals.add(record);
+    return this.transaction(async () => {
+      await this.approvals.add(record);
+      await this.runs.wakeAt(record.binding.runId, new Date(Date.parse(record.request.expiresAt) + CLOCK_SKEW_MS));
+    });
   }
 
   override find(approvalId: string): Promise<ApprovalRecord | undefined> {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { LoopEvent, RunEntry } from '@toolloop/core';
-import type { NewRun, RunStore, RunWrite } from '@toolloop/durable';
+import type { HeldRun, NewRun, RunStore, RunWrite } from '@toolloop/durable';
 import { AWKWARD_TEXTS, atOnce, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type RunTrial = Trial<RunStore>;
@@ -23,6 +23,7 @@ const CONTRACT: Contract<RunStore> = {
     { name: 'queues a run that was woken before it began to wait', check: wakesEarly },
     { name: 'queues a run that was cancelled before it began to wait', check: cancelsEarly },
     { name: 'queues a waiting run that is woken, once', check: wakes },
+    { name: 'hands a waiting run out when its time has come, and it can be taken', check: wakesAtATime },
     { name: 'tells who holds a run that it is to end, and queues one that nobody holds', check: cancels },
     { name: 'takes a run from a process that is silent', check: takesOver },
     { name: 'lets nobody but its holder give a run back', check: releases },
@@ -152,6 +153,24 @@ async function wakes(trial: RunTrial): Promise<void> {
   const claims = await atOnce(trial, 8, (one) => one.claim(hold.runId));
   assert.equal(claims.filter((claim) => claim !== undefined).length, 1);
   await store.wake(randomUUID());
+}
+
+async function wakesAtATime({ store, other, tenant }: RunTrial): Promise<void> {
+  const hold = await store.add(newRun(tenant), 'running');
+  await store.write(hold, WAITING);
+  const early: string[] = [];
+  const claims: (HeldRun | undefined)[] = [];
+  const at = Date.now() + 700;
+  const end = await other.work(async (runId) => {
+    if (runId !== hold.runId) return;
+    if (Date.now() < at - 50) early.push(runId);
+    claims.push(await other.claim(runId));
+  }, 1);
+  await store.wakeAt(hold.runId, new Date(at));
+  await store.wakeAt(randomUUID(), new Date(at));
+  while (claims.length === 0) await wait(20);
+  await end();
+  assert.deepEqual([early, claims.map((claim) => claim?.hold.epoch)], [[], [hold.epoch + 1]]);
 }
 
 async function cancels({ store, other, tenant }: RunTrial): Promise<void> {
