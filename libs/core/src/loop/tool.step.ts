@@ -2,7 +2,7 @@ import { Injectable, Logger } from '@nestjs/common';
 import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import type { CallRequest, ToolOutcome } from '../execution/execution.scope.js';
-import { untilAborted } from '../execution/interruption.js';
+import { withinTime } from '../execution/interruption.js';
 import { meantCall } from '../execution/meant-call.js';
 import { ToolRunner } from '../execution/tool.runner.js';
 import { operationName } from '../injection/entity.surfaces.js';
@@ -165,7 +165,7 @@ export class ToolStep {
     return live.withReader({ toolset, injected }, context.step);
   }
 
-  /** A strategy that fails, or hands over what cannot be applied, changes nothing. */
+  /** A strategy that fails, is silent for the time of a tool's call, or hands over what cannot be applied, changes nothing. */
   private async applied(strategy: ToolInjectionStrategy, outcome: CalledOutcome, context: ToolStepContext): Promise<AppliedInjection> {
     const { live, step, history, toolset, injected } = context;
     const { execution, injection, strictListing } = live.plan;
@@ -178,7 +178,7 @@ export class ToolStep {
       const { others: room } = roomIn(toolset, injected, limits);
       const { reachable } = toolset;
       const found = strategy.evaluate({ run, history, toolset: reachable, last, step, limits, handles: live.handles, withheld, room });
-      const proposed = this.settings.admit(await untilAborted(Promise.resolve(found), live.signal));
+      const proposed = this.settings.admit(await withinTime(Promise.resolve(found), limits.toolCallMs, live.signal));
       if (proposed.roles) live.roles.assume(proposed.roles);
       const { exclude, entities } = injection;
       const rules = { ...execution, ...live.roles.now(), exclude, entities, instances: live.instances, strictListing, signal: live.signal };
