@@ -77,7 +77,7 @@ export class Toolset {
     return this.contents.instances.size;
   }
 
-  /** Whether tools of entities are called over others, or were. */
+  /** Whether tools of entities are called over others. */
   get hasSurfaces(): boolean {
     return this.specs.some(({ id }) => this.find(id)?.surface);
   }
@@ -148,11 +148,12 @@ export class Toolset {
   }
 
   /**
-   * The toolset with some of its tools alone: those of the specs, and behind surfaces those that are chosen. The very array is kept, so that whoever narrows
-   * alike twice can hand over the same.
+   * The toolset with some of its tools alone: those of the specs, and behind surfaces those that are chosen; surfaces offer what is `offered`. The very array
+   * is kept, so that whoever narrows alike twice can hand over the same.
    */
-  only(specs: readonly ToolSpec[], isChosen: (tool: Tool) => boolean): Toolset {
-    const shown = new Map(specs.flatMap(({ id }) => this.find(id) ?? []).map((tool) => [tool.spec.id, tool]));
+  only(specs: readonly ToolSpec[], isChosen: (tool: Tool) => boolean, offered?: ReadonlySet<string>): Toolset {
+    const left = specs.flatMap(({ id }) => this.find(id) ?? []).map((tool) => (offered ? offering(tool, offered) : tool));
+    const shown = new Map(left.map((tool) => [tool.spec.id, tool]));
     const isLeft = (tool: Tool): boolean => shown.get(tool.spec.id) === tool || (!this.contents.shown.has(tool.spec.id) && isChosen(tool));
     return new Toolset({ ...this.contents, shown, instances: filtered(this.contents.instances, isLeft) }, specs);
   }
@@ -196,6 +197,14 @@ function hiddenIn({ shown, instances }: Contents): ReadonlyMap<string, Tool> {
 /** The new instance under the old name: spec, and with it the place and the bytes, stay, and so does the depth at which it was first found. */
 function refreshed(known: Tool | undefined, tool: Tool): Tool {
   return known ? { ...tool, spec: known.spec, ...(known.entity && { entity: known.entity }) } : tool;
+}
+
+/** A surface over which nothing else is called. */
+function offering(tool: Tool, offered: ReadonlySet<string>): Tool {
+  const { surface } = tool;
+  if (!surface) return tool;
+  const offers = new Set([...surface.offers].filter((declaredId) => offered.has(declaredId)));
+  return { ...tool, surface: { ...surface, offers } };
 }
 
 /** Puts a tool where it was, or where it belongs: an entity's beside the others of its instance. What is there again was never removed. */
