@@ -26,6 +26,8 @@ export interface InjectionResult {
   readonly calledAs?: string;
   /** What the tool's method returned, before any projection; undefined if it failed. */
   readonly live: unknown;
+  /** What the strategy's `notice` said of `live`; undefined where it was not asked, or failed. */
+  readonly noticed?: readonly string[];
   /** The entities in it that a resolver can load again, if the run has waited since and the process that had `live` is gone. */
   readonly entities?: readonly EntityKey[];
   /** The class the tool declares as its result, whose exposed properties are what the model sees of `live`. */
@@ -112,5 +114,10 @@ export abstract class ToolInjectionStrategy {
   readonly announced?: readonly string[];
   /** What it adds at the start of a run, under policy but not limited by the cap; asked again when a run is resumed. */
   begin?(beginning: RunBeginning): ToolInjection;
+  /**
+   * Asked once of what a call returned, before that is lost with its process: `evaluate` follows when the step is complete, which may be elsewhere and after a
+   * wait. What it says is kept with the result as JSON, and is `last.noticed` there. @default nothing
+   */
+  notice?(result: Pick<InjectionResult, 'record' | 'live'>): readonly string[] | undefined;
   abstract evaluate(context: ToolInjectionContext): ToolInjection | Promise<ToolInjection>;
 }
