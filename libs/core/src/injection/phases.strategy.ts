@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { closestTo } from '../catalog/suggestion.js';
+import { isNamed } from '../catalog/tool.selection.js';
 import { FUNCTION, OBJECT, TEXT, type OptionValue } from '../findings/option-values.js';
 import { optionFindings, type OptionValues } from '../findings/option-findings.js';
 import { ConfigurationError, type Finding } from '../protocol/errors.js';
@@ -13,7 +14,7 @@ import {
 } from '../protocol/tool-injection.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolSpec } from '../protocol/tool.js';
-import { isNamed, isTrigger, isTriggered, listed, triggersFound, type ResultTrigger } from './result-trigger.js';
+import { isTrigger, isTriggered, listed, triggersFound, type ResultTrigger } from './result-trigger.js';
 import { NAMES, SELECTORS } from './trigger-values.js';
 
 /** The way into another phase. Everything that is given must hold of one result. */

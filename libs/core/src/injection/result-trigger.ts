@@ -1,5 +1,4 @@
-import { isGlob, matchesGlob } from '../catalog/glob.js';
-import { shortNameOf } from '../catalog/tool.selection.js';
+import { isNamed } from '../catalog/tool.selection.js';
 import type { InjectionResult } from '../protocol/tool-injection.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 
@@ -42,12 +41,6 @@ function isFound(found: NonNullable<ResultTrigger['found']>, { live, noticed }: 
 /** Whether there is anything to wait for. */
 export function isTrigger({ after, when, found }: ResultTrigger): boolean {
   return (after?.length ?? 0) > 0 || when !== undefined || found !== undefined;
-}
-
-/** Whether a tool goes by a name or a glob: its declared id, the id that the model knows, or its short name. */
-export function isNamed({ id, declaredId = id }: Pick<ToolInvocationRecord, 'id' | 'declaredId'>, pattern: string): boolean {
-  if (isGlob(pattern)) return pattern === declaredId || matchesGlob(pattern, declaredId);
-  return pattern === declaredId || pattern === id || pattern === shortNameOf(declaredId);
 }
 
 /** One or several, as a list. */

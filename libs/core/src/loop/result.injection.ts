@@ -2,7 +2,7 @@ import { Injectable, Logger } from '@nestjs/common';
 import type { Toolset } from '../catalog/toolset.js';
 import type { ToolOutcome } from '../execution/execution.scope.js';
 import { withinTime } from '../execution/interruption.js';
-import { applyInjection, roomIn, type AppliedInjection } from '../injection/injection.applier.js';
+import { applyInjection, roomIn, type AppliedInjection, type InjectionPlace } from '../injection/injection.applier.js';
 import { noticedBy, noticedIn } from '../injection/noticed-results.js';
 import type { ShownResult } from '../injection/tool-provider.extractor.js';
 import type { Message, ToolCall } from '../protocol/message.js';
@@ -76,7 +76,7 @@ export class ResultInjection {
       if (proposed.roles) live.roles.assume(proposed.roles);
       const { exclude, entities } = injection;
       const rules = { ...execution, ...live.roles.now(), exclude, entities, instances: live.instances, strictListing, signal: live.signal };
-      return await applyInjection(toolset, proposed, rules, { step, strategy: strategy.name, injected });
+      return await applyInjection(toolset, proposed, rules, placeOf(strategy, { step, injected }));
     } catch (error) {
       if (live.signal.aborted) return { toolset, added: [], events: [] };
       this.logger.error(`The injection strategy ${strategy.name} failed (run ${execution.run.runId}).`, error);
@@ -84,6 +84,10 @@ export class ResultInjection {
       return { toolset, added: [], events: [{ type: 'warning', step, code: 'injection_failed', message }] };
     }
   }
+}
+
+function placeOf({ name, yields = false }: ToolInjectionStrategy, at: Pick<InjectionPlace, 'step' | 'injected'>): InjectionPlace {
+  return { ...at, strategy: name, yields };
 }
 
 /** What a strategy is shown of a result. */

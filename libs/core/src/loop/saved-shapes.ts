@@ -111,7 +111,10 @@ const PLACE: Fields = {
   handles: list(pair(text)),
   instances: list(text),
   sentTools: list(text),
-  tools: fields({ order: list(text), injected: list(text), entities: list(fields({ tools: list(text) })), gone: list(pair(text)) }),
+  tools: both(
+    fields({ order: list(text), injected: list(text), entities: list(fields({ tools: list(text) })), gone: list(pair(text)) }),
+    optional({ keptAway: list(text) }),
+  ),
   policies: list(fields({})),
 };
 

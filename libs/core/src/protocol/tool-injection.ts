@@ -80,6 +80,11 @@ export interface ToolInjection {
   readonly add?: readonly Tool[];
   /** Rendered ids. */
   readonly remove?: readonly string[];
+  /**
+   * Declared ids, short names or globs of tools that go and stay away, whether they are there by now or not: a search does not find them any more, and no entity
+   * brings them. Only a strategy that does not `yield` can add them again.
+   */
+  readonly keepAway?: readonly string[];
   /** What a model reads if it calls a removed tool: one or two sentences. @default it is told to call the tool that gave it again */
   readonly howToGetBack?: string;
   /**
@@ -101,7 +106,10 @@ export abstract class ToolInjectionStrategy {
    * no tool has keeps the application, or the run, from starting. @default none
    */
   readonly withheld?: readonly ToolSelector[];
-  /** Whether it leaves tools that other strategies hold back as well to them, as a search through everything does. @default false */
+  /**
+   * Whether it leaves tools to other strategies that these hold back as well, or keep away, as a search through everything does, and whatever brings the tools
+   * of entities. @default false
+   */
   readonly yields?: boolean;
   /** Tools whose results it waits for; checked as `withheld` is. @default none */
   readonly awaited?: readonly string[];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Provider } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
-import { ApprovalService, RunOpener, ToolLoopService, assumeRoles, phases, subRunTool, unlock } from '@toolloop/core';
+import { ApprovalService, RunOpener, ToolLoopService, assumeRoles, phases, subRunTool, toolSearch, unlock } from '@toolloop/core';
 import type { LoopResult, Policy, ResumeRequest, ToolInjectionStrategy, UnlockOptions } from '@toolloop/core';
 import { ScriptedModel, call, calls, text, type ScriptedCall, type ScriptedTurn } from '@toolloop/testing';
 import { sharedStores } from '../fixtures/accounts.js';
@@ -106,6 +106,24 @@ describe('what an artifact has unlocked', () => {
       safeMessage: expect.stringContaining('taken away after crm__openCart'),
     });
   });
+});
+
+const isFirst = (live: unknown): boolean => live instanceof Cart && live.id === 'c';
+
+it('what was taken away stays away in another process, though neither a search nor an entity had brought it yet', async () => {
+  const options = {
+    policy,
+    providers: sharedStores(),
+    injection: [toolSearch({ tools: ['probe__read'] }), unlocking({ found: isFirst, tools: [], remove: ['probe__read', 'cart_*_add'] })],
+  };
+  const first = await openModule(new ScriptedModel([openCart, send]), options);
+  const { runId } = await loopOf(first).run(ask());
+  await approve(first);
+  const model = new ScriptedModel([calls(call('tools__search', { query: 'read' }), call('crm__openCart', { id: 'd' })), text('Done.')]);
+  await (
+    await loopOf(await openModule(model, options)).resume(runId, alice)
+  ).result;
+  expect(model.requests[1]?.toolIds.filter((id) => /^cart_d|read/.test(id))).toEqual(['cart_d_list']);
 });
 
 const openAnd = (other: ScriptedCall) => calls(call('crm__openCart', { id: 'c' }), other);
