@@ -110,6 +110,16 @@ describe('unlock', () => {
     expect(inner.requests[1]?.toolIds.filter((id) => id.startsWith('cart_'))).toEqual(['cart_c1_list']);
   });
 
+  it('takes away what reads on in results that were cut, too', async () => {
+    const long = { context: { act: () => 'x'.repeat(5_000) }, limits: { resultBytes: 1_000 } };
+    const { offered } = await playWith(
+      { after: 'probe__write', remove: ['results__read'] },
+      [calls(read()), calls(write()), calls(read())],
+      long,
+    );
+    expect(offered.map((ids) => ids.includes('results__read'))).toEqual([false, true, false, false]);
+  });
+
   it('keeps away what is laid down with a role at that moment', async () => {
     let roles: readonly string[] = ['reader'];
     const act = (key: string) => {
