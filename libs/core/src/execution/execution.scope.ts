@@ -10,8 +10,7 @@ import type { Decision, InformationFlow, PolicyActor, PolicyEngine, RunSpending 
 import type { SubRunRecord } from '../protocol/sub-run.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
-import type { NoticedResult } from '../injection/noticed-results.js';
-import type { EntityKey } from '../protocol/tool-injection.js';
+import type { EntityKey, NoticedResult } from '../protocol/tool-injection.js';
 import type { Tool, ToolSurface } from '../protocol/tool.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { OperationsOn } from './available-operations.js';

@@ -1,8 +1,5 @@
 import { Logger } from '@nestjs/common';
-import type { InjectionResult, ToolInjectionStrategy } from '../protocol/tool-injection.js';
-
-/** What strategies noticed in what a tool really returned, by strategy; JSON, as it outlives the result. */
-export type NoticedResult = readonly (readonly [strategy: string, noticed: readonly string[]])[];
+import type { InjectionResult, NoticedResult, ToolInjectionStrategy } from '../protocol/tool-injection.js';
 
 const logger = new Logger('ToolInjection');
 

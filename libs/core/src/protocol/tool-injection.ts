@@ -36,6 +36,9 @@ export interface InjectionResult {
   readonly depth: number;
 }
 
+/** What strategies noticed in what a tool really returned, by strategy; JSON, as it outlives the result. */
+export type NoticedResult = readonly (readonly [strategy: string, noticed: readonly string[]])[];
+
 /** What a strategy may look at. */
 export interface ToolInjectionContext {
   readonly run: RunContext;
