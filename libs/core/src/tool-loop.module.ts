@@ -74,6 +74,7 @@ import { ToolLoop } from './loop/tool.loop.js';
 import type { ToolLoopOptions } from './loop/tool-loop.options.js';
 import { ToolLoopService } from './loop/tool-loop.service.js';
 import { TOOL_LOOP_OPTIONS } from './loop/tool-loop.tokens.js';
+import { ResultInjection } from './loop/result.injection.js';
 import { ToolStep } from './loop/tool.step.js';
 import { ActorIdentity } from './policy/actor.identity.js';
 import { DataPolicyEngine, listOf } from './policy/data.policy.engine.js';
@@ -148,6 +149,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   StepPreparation,
   ModelStep,
   DirectiveUpdates,
+  ResultInjection,
   ToolStep,
   FinalAnswer,
   ToolLoop,

@@ -1,6 +1,6 @@
 import { isClassOrBelow } from '../discovery/provider-classes.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
-import type { Tool } from '../protocol/tool.js';
+import type { Tool, ToolSpec } from '../protocol/tool.js';
 import { isGlob, matchesGlob } from './glob.js';
 
 /** A tool with the class that selects it, where it has one. */
@@ -25,6 +25,12 @@ export function selects(
     return isGlob(selector) ? matchesGlob(selector, declaredId) : selector === declaredId || selector === shortNameOf(declaredId);
   if (isToolPredicate(selector)) return selector(tool.spec);
   return isClassOrBelow(type, selector);
+}
+
+/** Whether a tool goes by a name or a glob: its declared id, the id that the model knows, or its short name. */
+export function isNamed({ id, declaredId = id }: Partial<Pick<ToolSpec, 'declaredId'>> & Pick<ToolSpec, 'id'>, pattern: string): boolean {
+  if (isGlob(pattern)) return pattern === declaredId || matchesGlob(pattern, declaredId);
+  return pattern === declaredId || pattern === id || pattern === shortNameOf(declaredId);
 }
 
 /** Whether a selector is a class that selects the tools of this one. */

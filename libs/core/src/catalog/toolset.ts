@@ -1,6 +1,7 @@
 import type { Tool, ToolSpec } from '../protocol/tool.js';
-import { instanceKey, instanceKeyOf, memberKey, memberKeyOf } from './entity-keys.js';
+import { declaredIdIn, instanceKey, instanceKeyOf, isMemberKey, memberKey, memberKeyOf } from './entity-keys.js';
 import { newestTombstones, type SavedTombstones } from './tombstones.js';
+import { isNamed } from './tool.selection.js';
 
 /** What a change of the toolset came to. */
 export interface ToolsetChange {
@@ -21,6 +22,8 @@ interface Contents {
   /** The tools of every entity instance that is there, shown or called over a surface, by instance. */
   readonly instances: ReadonlyMap<string, readonly Tool[]>;
   readonly removals: ReadonlyMap<string, string>;
+  /** Declared ids, short names or globs. */
+  readonly keptAway: readonly string[];
 }
 
 /** Contents on their way to the next toolset. */
@@ -49,7 +52,7 @@ export class Toolset {
 
   static of(tools: readonly Tool[]): Toolset {
     const contents = { shown: new Map<string, Tool>(), instances: new Map<string, readonly Tool[]>(), removals: new Map<string, string>() };
-    return new Toolset(contents).with(tools).toolset;
+    return new Toolset({ ...contents, keptAway: [] }).with(tools).toolset;
   }
 
   /** A tool that the model is shown. */
@@ -77,7 +80,7 @@ export class Toolset {
     return this.contents.instances.size;
   }
 
-  /** Whether tools of entities are called over others, or were. */
+  /** Whether tools of entities are called over others. */
   get hasSurfaces(): boolean {
     return this.specs.some(({ id }) => this.find(id)?.surface);
   }
@@ -131,7 +134,7 @@ export class Toolset {
    */
   with(tools: readonly Tool[], behindSurfaces: readonly Tool[] = []): ToolsetChange {
     if (tools.length + behindSurfaces.length === 0) return { toolset: this, added: [] };
-    const { shown, instances, removals } = this.contents;
+    const { shown, instances, removals, keptAway } = this.contents;
     const draft = { shown: new Map(shown), instances: new Map(instances), removals: new Map(removals) };
     const added: ToolSpec[] = [];
     for (const tool of tools) {
@@ -144,15 +147,16 @@ export class Toolset {
       if (draft.shown.has(tool.spec.id)) draft.shown.set(tool.spec.id, next);
     }
     const specs = added.length > 0 ? [...this.specs, ...added] : this.specs;
-    return { toolset: new Toolset(draft, specs), added };
+    return { toolset: new Toolset({ ...draft, keptAway }, specs), added };
   }
 
   /**
-   * The toolset with some of its tools alone: those of the specs, and behind surfaces those that are chosen. The very array is kept, so that whoever narrows
-   * alike twice can hand over the same.
+   * The toolset with some of its tools alone: those of the specs, and behind surfaces those that are chosen; surfaces offer what is `offered`. The very array
+   * is kept, so that whoever narrows alike twice can hand over the same.
    */
-  only(specs: readonly ToolSpec[], isChosen: (tool: Tool) => boolean): Toolset {
-    const shown = new Map(specs.flatMap(({ id }) => this.find(id) ?? []).map((tool) => [tool.spec.id, tool]));
+  only(specs: readonly ToolSpec[], isChosen: (tool: Tool) => boolean, offered?: ReadonlySet<string>): Toolset {
+    const left = specs.flatMap(({ id }) => this.find(id) ?? []).map((tool) => (offered ? offering(tool, offered) : tool));
+    const shown = new Map(left.map((tool) => [tool.spec.id, tool]));
     const isLeft = (tool: Tool): boolean => shown.get(tool.spec.id) === tool || (!this.contents.shown.has(tool.spec.id) && isChosen(tool));
     return new Toolset({ ...this.contents, shown, instances: filtered(this.contents.instances, isLeft) }, specs);
   }
@@ -178,13 +182,57 @@ export class Toolset {
     const instances = filtered(this.contents.instances, ({ spec }) => !gone.has(spec.id));
     // A removal behind a surface leaves the model shown what it was: the very array stays.
     const specs = shown.size === this.contents.shown.size ? this.specs : undefined;
-    return { toolset: new Toolset({ shown, instances, removals }, specs), removed: [...gone.keys()] };
+    return { toolset: new Toolset({ ...this.contents, shown, instances, removals }, specs), removed: [...gone.keys()] };
+  }
+
+  /** Whether a tool is to stay away that is not there. */
+  keepsAway(spec: Pick<ToolSpec, 'id' | 'declaredId'>): boolean {
+    return !this.held(spec.id) && isAnyOf(spec, this.contents.keptAway);
+  }
+
+  /** The names of what stays away; JSON. */
+  get keptAway(): readonly string[] {
+    return this.contents.keptAway;
+  }
+
+  /** Takes tools away by names or globs, and remembers that they stay away. Of what went before for another reason the model is told that, too. */
+  keepingAway(names: readonly string[], howToGetBack: string, isStaying: (id: string) => boolean = () => false): ToolsetRemoval {
+    const { keptAway, removals } = this.contents;
+    const going = this.reachable.filter((spec) => isAnyOf(spec, names) && !isStaying(spec.id));
+    const before = [...removals].filter(([key, text]) => text !== howToGetBack && isAnyOf(namesIn(key), names));
+    const isNew = names.some((name) => !keptAway.includes(name));
+    if (going.length + before.length === 0 && !isNew) return { toolset: this, removed: [] };
+    const { toolset, removed } = this.without(
+      going.map(({ id }) => id),
+      howToGetBack,
+    );
+    const told = before.map(([key]): [string, string] => [key, howToGetBack]);
+    const contents = {
+      ...toolset.contents,
+      removals: newestTombstones([...toolset.removals, ...told]),
+      keptAway: [...new Set([...keptAway, ...names])],
+    };
+    return { toolset: new Toolset(contents, toolset.specs), removed };
+  }
+
+  /** The same tools in a run within the run, which keeps away what that does. */
+  keepingAwayAs({ keptAway }: Pick<Toolset, 'keptAway'>): Toolset {
+    return new Toolset({ ...this.contents, keptAway }, this.specs);
   }
 
   private get hidden(): ReadonlyMap<string, Tool> {
     this.foundHidden ??= hiddenIn(this.contents);
     return this.foundHidden;
   }
+}
+
+function isAnyOf(spec: Pick<ToolSpec, 'id' | 'declaredId'>, names: readonly string[]): boolean {
+  return names.some((name) => isNamed(spec, name));
+}
+
+/** Of what is gone there is no more than that. */
+function namesIn(key: string): Pick<ToolSpec, 'id' | 'declaredId'> {
+  return { id: key, declaredId: isMemberKey(key) ? key.slice(0, key.indexOf(' ')) : declaredIdIn(key) };
 }
 
 function hiddenIn({ shown, instances }: Contents): ReadonlyMap<string, Tool> {
@@ -196,6 +244,14 @@ function hiddenIn({ shown, instances }: Contents): ReadonlyMap<string, Tool> {
 /** The new instance under the old name: spec, and with it the place and the bytes, stay, and so does the depth at which it was first found. */
 function refreshed(known: Tool | undefined, tool: Tool): Tool {
   return known ? { ...tool, spec: known.spec, ...(known.entity && { entity: known.entity }) } : tool;
+}
+
+/** A surface over which nothing else is called. */
+function offering(tool: Tool, offered: ReadonlySet<string>): Tool {
+  const { surface } = tool;
+  if (!surface) return tool;
+  const offers = new Set([...surface.offers].filter((declaredId) => offered.has(declaredId)));
+  return { ...tool, surface: { ...surface, offers } };
 }
 
 /** Puts a tool where it was, or where it belongs: an entity's beside the others of its instance. What is there again was never removed. */

@@ -10,7 +10,7 @@ import type { Decision, InformationFlow, PolicyActor, PolicyEngine, RunSpending 
 import type { SubRunRecord } from '../protocol/sub-run.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
-import type { EntityKey } from '../protocol/tool-injection.js';
+import type { EntityKey, NoticedResult } from '../protocol/tool-injection.js';
 import type { Tool, ToolSurface } from '../protocol/tool.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { OperationsOn } from './available-operations.js';
@@ -115,6 +115,8 @@ export interface ToolOutcome {
   readonly hinted?: (operationsOn: OperationsOn) => ToolMessage['content'];
   /** The entities in `live` that a resolver finds again, of a call whose run waits. */
   readonly entities?: readonly EntityKey[];
+  /** What strategies noticed in `live`. */
+  readonly noticed?: NoticedResult;
   /** Set where the call was not made yet, for want of a decision. */
   readonly isPending?: true;
   /** Set where it is a run that waits. */

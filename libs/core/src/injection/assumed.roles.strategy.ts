@@ -1,8 +1,8 @@
 import { FUNCTION, TEXT, either, listOf, oneOf, type OptionValue } from '../findings/option-values.js';
 import { optionFindings, type OptionValues } from '../findings/option-findings.js';
 import { ConfigurationError, type Finding } from '../protocol/errors.js';
-import { ToolInjectionStrategy, type ToolInjection, type ToolInjectionContext } from '../protocol/tool-injection.js';
-import { isTrigger, isTriggered, listed, type ResultTrigger } from './result-trigger.js';
+import { ToolInjectionStrategy, type InjectionResult, type ToolInjection, type ToolInjectionContext } from '../protocol/tool-injection.js';
+import { isTrigger, isTriggered, listed, triggersFound, type ResultTrigger } from './result-trigger.js';
 import { NAMES } from './trigger-values.js';
 
 /** After which result a run holds which roles. Everything that is given must hold of one result. */
@@ -52,8 +52,12 @@ export class AssumedRolesStrategy extends ToolInjectionStrategy {
     if (aimless.length > 0) throw new ConfigurationError(aimless);
   }
 
+  override notice(result: Pick<InjectionResult, 'record' | 'live'>): readonly string[] | undefined {
+    return triggersFound(new Map(this.changes.map(({ trigger }, index) => [`${index}`, trigger])), result);
+  }
+
   override evaluate({ last }: ToolInjectionContext): ToolInjection {
-    const change = this.changes.find(({ trigger }) => isTriggered(trigger, last));
+    const change = this.changes.find(({ trigger }, index) => isTriggered(trigger, last, `${index}`));
     return change ? { roles: change.roles } : {};
   }
 }

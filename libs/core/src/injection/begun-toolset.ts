@@ -29,7 +29,8 @@ export function begunToolset(
   let toolset = Toolset.of(dispatcher ? [...reserve.kept, dispatcher] : reserve.kept);
   for (const strategy of strategies) {
     const begun = begin(strategy, { ...before, run, room, toolset: toolset.specs, withheld: reserve.of(strategy) });
-    if (begun) toolset = applyPermitted(toolset, admit(begun), rules, { step: 0, strategy: strategy.name, injected: [] }).toolset;
+    const { name, yields = false } = strategy;
+    if (begun) toolset = applyPermitted(toolset, admit(begun), rules, { step: 0, strategy: name, yields, injected: [] }).toolset;
   }
   return toolset;
 }

@@ -61,7 +61,7 @@ export class EntityOffer {
    */
   isSurfaced(toolset: Toolset, isFull: () => boolean): boolean {
     if (this.surface !== 'auto') return this.surface !== 'named';
-    return toolset.hasSurfaces || isFull();
+    return toolset.hasSurfaces || this.surfaces.hadGroup(toolset) || isFull();
   }
 
   /** The surfaces that a toolset still needs for tools to be called over. */

@@ -66,6 +66,11 @@ export class EntitySurfaces {
     return made;
   }
 
+  /** Whether a run had the tool of a method, and it was taken away. */
+  hadGroup(toolset: Pick<Toolset, 'removalOf'>): boolean {
+    return [...this.methods.keys()].some((declaredId) => toolset.removalOf(groupedId(declaredId)) !== undefined);
+  }
+
   /** The tool of all methods that a run may call; undefined where there are none. `described` are those of which the model is told beforehand. */
   dispatcherFor(offered: readonly string[], described: readonly string[] = offered): Tool | undefined {
     if (offered.length === 0) return undefined;

@@ -1,5 +1,5 @@
 import { selects } from '../catalog/tool.selection.js';
-import type { Toolset } from '../catalog/toolset.js';
+import type { Toolset, ToolsetRemoval } from '../catalog/toolset.js';
 import { callable } from '../execution/tool-permission.js';
 import { isPermitted } from '../policy/is-permitted.js';
 import type { LoopEventBody } from '../protocol/loop-event.js';
@@ -43,6 +43,8 @@ export interface AppliedInjection {
 export interface InjectionPlace {
   readonly step: number;
   readonly strategy: string;
+  /** Whether it adds nothing that another strategy keeps away. */
+  readonly yields: boolean;
   readonly injected: readonly ToolSpec[];
 }
 
@@ -69,11 +71,9 @@ export function applyPermitted(
   place: InjectionPlace,
 ): AppliedInjection {
   const { step, strategy } = place;
-  const removal = toolset.without(
-    injection.remove ?? [],
-    injection.howToGetBack ?? `It was removed by ${strategy}; call the tool that gave it again.`,
-  );
-  const groups = groupedTools(permittedOf(injection.add ?? [], rules));
+  const removal = withRemoved(toolset, injection, strategy);
+  const proposed = (injection.add ?? []).filter(({ spec }) => !place.yields || !removal.toolset.keepsAway(spec));
+  const groups = groupedTools(permittedOf(proposed, rules));
   const change = changeOf(groups, removal.toolset, rules, place);
   for (const { tools } of change.taken) if (tools[0]?.entity) rules.instances.used(tools[0]);
   const events: LoopEventBody[] = [
@@ -84,6 +84,13 @@ export function applyPermitted(
     ...change.leftOut.flatMap(({ groups: left, why }) => capWarning(left, step, why)),
   ];
   return { toolset: change.toolset, added: change.added, events };
+}
+
+function withRemoved(toolset: Toolset, { remove = [], keepAway = [], howToGetBack }: ToolInjection, strategy: string): ToolsetRemoval {
+  const told = howToGetBack ?? `It was removed by ${strategy}; call the tool that gave it again.`;
+  const without = toolset.without(remove, told);
+  const kept = without.toolset.keepingAway(keepAway, told);
+  return { toolset: kept.toolset, removed: [...without.removed, ...kept.removed] };
 }
 
 /** How many tools can still be injected: those that went again do not count, and neither do those that stand for others. */

@@ -1,13 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { closestTo } from '../catalog/suggestion.js';
+import { isNamed } from '../catalog/tool.selection.js';
 import { FUNCTION, OBJECT, TEXT, type OptionValue } from '../findings/option-values.js';
 import { optionFindings, type OptionValues } from '../findings/option-findings.js';
 import { ConfigurationError, type Finding } from '../protocol/errors.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
-import { ToolInjectionStrategy, type RunBeginning, type ToolInjection, type ToolInjectionContext } from '../protocol/tool-injection.js';
+import {
+  ToolInjectionStrategy,
+  type InjectionResult,
+  type RunBeginning,
+  type ToolInjection,
+  type ToolInjectionContext,
+} from '../protocol/tool-injection.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolSpec } from '../protocol/tool.js';
-import { isNamed, isTrigger, isTriggered, listed, type ResultTrigger } from './result-trigger.js';
+import { isTrigger, isTriggered, listed, triggersFound, type ResultTrigger } from './result-trigger.js';
 import { NAMES, SELECTORS } from './trigger-values.js';
 
 /** The way into another phase. Everything that is given must hold of one result. */
@@ -33,7 +40,11 @@ export interface PhasesOptions<Phase extends string = string> {
   readonly name?: string;
 }
 
-type Change = PhaseChange & { readonly trigger: ResultTrigger };
+interface Change extends PhaseChange {
+  readonly trigger: ResultTrigger;
+  /** By which it is told from all others, those of other phases included. */
+  readonly name: string;
+}
 
 /** A phase as it is used. */
 interface KnownPhase {
@@ -60,7 +71,12 @@ export class PhasesStrategy extends ToolInjectionStrategy {
     this.key = `toolloop:${name}:${randomUUID()}`;
     this.runKey = `${this.key}:run`;
     this.start = start;
-    this.phases = new Map(Object.entries(states).map(([phase, { tools, to = [] }]) => [phase, { tools, to: to.map(withTrigger) }]));
+    this.phases = new Map(
+      Object.entries(states).map(([phase, { tools, to = [] }]) => [
+        phase,
+        { tools, to: to.map((change, index) => withTrigger(change, `${phase}:${index}`)) },
+      ]),
+    );
     const findings = phaseFindings(`phases "${name}"`, start, this.phases);
     if (findings.length > 0) throw new ConfigurationError(findings);
     const all = [...this.phases.values()];
@@ -80,6 +96,12 @@ export class PhasesStrategy extends ToolInjectionStrategy {
     const phase = isItsOwn ? noted : this.phaseShown(recorded(), beginning);
     this.note(phase, run);
     return { add: withheld.named(this.toolsOf(phase)) };
+  }
+
+  /** In whatever phase the run is: another result of the step may lead on before this one is looked at. */
+  override notice(result: Pick<InjectionResult, 'record' | 'live'>): readonly string[] | undefined {
+    const triggers = [...this.phases.values()].flatMap(({ to }) => to.map(({ name, trigger }) => [name, trigger] as const));
+    return triggersFound(new Map(triggers), result);
   }
 
   override evaluate({ run, last, withheld, toolset }: ToolInjectionContext): ToolInjection {
@@ -117,7 +139,7 @@ export class PhasesStrategy extends ToolInjectionStrategy {
   }
 
   private next(phase: string, result: Parameters<typeof isTriggered>[1]): string {
-    return this.phases.get(phase)?.to.find(({ trigger }) => isTriggered(trigger, result))?.phase ?? phase;
+    return this.phases.get(phase)?.to.find(({ trigger, name }) => isTriggered(trigger, result, name))?.phase ?? phase;
   }
 
   private toolsOf(phase: string): readonly ToolSelector[] {
@@ -160,9 +182,9 @@ function assertShapes(options: PhasesOptions): void {
   if (findings.length > 0) throw new ConfigurationError(findings);
 }
 
-function withTrigger(change: PhaseChange): Change {
+function withTrigger(change: PhaseChange, name: string): Change {
   const { on, when, found } = change;
-  return { ...change, trigger: { ...(on !== undefined && { after: listed(on) }), ...(when && { when }), ...(found && { found }) } };
+  return { ...change, name, trigger: { ...(on !== undefined && { after: listed(on) }), ...(when && { when }), ...(found && { found }) } };
 }
 
 function phaseFindings(at: string, start: string, all: ReadonlyMap<string, KnownPhase>): Finding[] {

@@ -1,3 +1,4 @@
+import type { Toolset } from '../catalog/toolset.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
 import type { ToolInjectionStrategy, WithheldTools } from '../protocol/tool-injection.js';
@@ -21,6 +22,11 @@ export class RunReserve {
     return new RunReserve(this.kept.filter(isLeft), new Map(pools));
   }
 
+  /** No search finds what the run keeps away by now. */
+  follow(toolset: Pick<Toolset, 'keepsAway'>): void {
+    for (const pool of this.pools.values()) pool.follow(toolset);
+  }
+
   of(strategy: ToolInjectionStrategy): WithheldTools {
     return this.pools.get(strategy) ?? NOTHING;
   }
@@ -29,12 +35,17 @@ export class RunReserve {
 /** What one strategy keeps back in one run. Whatever it is asked, it knows nothing else. */
 export class WithheldPool implements WithheldTools {
   private readonly members: ReadonlySet<Tool>;
+  private toolset: Pick<Toolset, 'keepsAway'> | undefined;
 
   constructor(
     readonly all: readonly Tool[],
     private readonly catalog: CatalogSearch,
   ) {
     this.members = new Set(all);
+  }
+
+  follow(toolset: Pick<Toolset, 'keepsAway'>): void {
+    this.toolset = toolset;
   }
 
   within(isLeft: (tool: Tool) => boolean): WithheldPool {
@@ -46,7 +57,7 @@ export class WithheldPool implements WithheldTools {
   }
 
   search(text: string, most: number): readonly Tool[] {
-    return this.catalog.search(text, most, (tool) => this.members.has(tool));
+    return this.catalog.search(text, most, (tool) => this.members.has(tool) && !this.toolset?.keepsAway(tool.spec));
   }
 }
 

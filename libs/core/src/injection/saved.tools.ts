@@ -27,6 +27,8 @@ export interface SavedTools {
   readonly entities: readonly SavedEntity[];
   /** Tools that were removed, and how to get each back. */
   readonly gone: readonly (readonly [id: string, howToGetBack: string])[];
+  /** Names and globs of tools that stay away. @default none */
+  readonly keptAway?: readonly string[];
 }
 
 /** What a run goes on with. */
@@ -69,6 +71,7 @@ export function savedTools(toolset: Toolset, injected: readonly ToolSpec[]): Sav
     injected: injected.map(({ id }) => id),
     entities: [...entities.values()],
     gone: toolset.removals,
+    ...(toolset.keptAway.length > 0 && { keptAway: toolset.keptAway }),
   };
 }
 
@@ -98,10 +101,12 @@ export function resumedTools(
 }
 
 /** A run within a run begins with what that has, tools that are called over a surface included. */
-function withoutGone(begun: Toolset, { gone }: SavedTools): Toolset {
+function withoutGone(begun: Toolset, { gone, order, entities, keptAway = [] }: SavedTools): Toolset {
   const taken = new Map(gone.filter(([, howToGetBack]) => !howToGetBack.startsWith(LAID_DOWN)));
-  const tools = [...taken.keys()].flatMap((id) => begun.held(id) ?? []);
-  return begun.withoutTools(tools, ({ spec }) => taken.get(spec.id) ?? 'It went with the tool over which it was called.').toolset;
+  const known = new Set([...order, ...entities.flatMap((entity) => entity.tools), ...taken.keys()]);
+  const { toolset } = begun.keepingAway(keptAway, 'It was taken away: go on without it.', (id) => known.has(id));
+  const tools = [...taken.keys()].flatMap((id) => toolset.held(id) ?? []);
+  return toolset.withoutTools(tools, ({ spec }) => taken.get(spec.id) ?? 'It went with the tool over which it was called.').toolset;
 }
 
 /** Under what its tools were known: their ids, and the instance's own where they were called over a surface. */

@@ -6,6 +6,7 @@ import { ToolProviderExtractor } from './tool-provider.extractor.js';
 @Injectable()
 export class ToolProviderStrategy extends ToolInjectionStrategy {
   override readonly name = 'entities';
+  override readonly yields = true;
 
   constructor(private readonly extractor: ToolProviderExtractor) {
     super();

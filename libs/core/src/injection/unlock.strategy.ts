@@ -2,10 +2,19 @@ import { FUNCTION, TEXT } from '../findings/option-values.js';
 import { assertOptions, type OptionValues } from '../findings/option-findings.js';
 import { ConfigurationError } from '../protocol/errors.js';
 import type { ToolSelector } from '../protocol/loop-request.js';
-import { ToolInjectionStrategy, type RunBeginning, type ToolInjection, type ToolInjectionContext } from '../protocol/tool-injection.js';
+import {
+  ToolInjectionStrategy,
+  type InjectionResult,
+  type RunBeginning,
+  type ToolInjection,
+  type ToolInjectionContext,
+} from '../protocol/tool-injection.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
-import { isNamed, isTrigger, isTriggered, listed, type ResultTrigger } from './result-trigger.js';
+import { isTrigger, isTriggered, listed, triggersFound, type ResultTrigger } from './result-trigger.js';
 import { NAME_LIST, NAMES, SELECTORS } from './trigger-values.js';
+
+/** The name of its trigger. */
+const THE_ONE = 'found';
 
 /** What unlocks which tools. At least one trigger, and `tools` or `remove`. */
 export interface UnlockOptions extends Omit<ResultTrigger, 'after'> {
@@ -13,7 +22,7 @@ export interface UnlockOptions extends Omit<ResultTrigger, 'after'> {
   readonly after?: string | readonly string[];
   /** Tools of the catalog that appear then. Runs start without them. */
   readonly tools?: readonly ToolSelector[];
-  /** Tools that go then: declared ids, short names or globs, those of entities too. */
+  /** Tools that go then, and stay away: declared ids, short names or globs, those of entities too. No search and no result brings them back. */
   readonly remove?: readonly string[];
   /** Shown in events. @default 'unlock' */
   readonly name?: string;
@@ -44,14 +53,18 @@ export class UnlockStrategy extends ToolInjectionStrategy {
     return record ? this.change(record, beginning) : {};
   }
 
-  override evaluate({ last, ...context }: ToolInjectionContext): ToolInjection {
-    return isTriggered(this.trigger, last) ? this.change(last.record, context) : {};
+  override notice(result: Pick<InjectionResult, 'record' | 'live'>): readonly string[] | undefined {
+    return triggersFound(new Map([[THE_ONE, this.trigger]]), result);
   }
 
-  private change({ id }: ToolInvocationRecord, { withheld, toolset }: Pick<ToolInjectionContext, 'withheld' | 'toolset'>): ToolInjection {
+  override evaluate({ last, ...context }: ToolInjectionContext): ToolInjection {
+    return isTriggered(this.trigger, last, THE_ONE) ? this.change(last.record, context) : {};
+  }
+
+  private change({ id }: ToolInvocationRecord, { withheld }: Pick<ToolInjectionContext, 'withheld'>): ToolInjection {
     return {
       add: withheld.named(this.withheld),
-      remove: toolset.filter((spec) => this.removed.some((pattern) => isNamed(spec, pattern))).map((spec) => spec.id),
+      keepAway: this.removed,
       howToGetBack: `It was taken away after ${id}: go on without it.`,
     };
   }

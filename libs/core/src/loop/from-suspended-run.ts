@@ -20,7 +20,7 @@ import { wrongInRun } from './saved-shapes.js';
 export type SavedState = Pick<LoopState, 'step' | 'messages' | 'cut' | 'usage' | 'records' | 'text' | 'corrections' | 'emptyAnswers'>;
 
 /** What became of a call, without the tool and what it returned. */
-export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' | 'entities' | 'labels'> & {
+export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' | 'entities' | 'noticed' | 'labels'> & {
   /** Of a sub-run that waits. */
   readonly begun?: Pick<BegunSubRun, 'saved' | 'args'>;
 };

@@ -143,6 +143,7 @@ export class LiveRun {
   scope(offered: Toolset, read: readonly Message[], toolset: Toolset): ExecutionScope {
     const { plan, approvals, spending, pages, signal, emit } = this;
     this.flow = this.flow.at(read);
+    this.reserve.follow(toolset);
     const subRuns = this.start.subRuns.within(this, toolset);
     const given = { ...(pages && { pages }), ...(subRuns && { subRuns }) };
     const own = { ...this.roles.now(), toolset: offered, flow: this.flow, approvals, spending, ...given, signal, emit };

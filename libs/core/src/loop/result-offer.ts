@@ -38,7 +38,7 @@ function recordsOf({ state, pending }: SavedRun): Readonly<Record<'ended' | 'wai
 /** The run's tools with the one that reads on, once there is something to read. It answers a limit of ours, so the cap of injected tools does not hold. */
 export function withReader(tools: RunTools, pages: ResultPages | undefined, authority: Authority): RunTools {
   if (!pages?.hasHandles || tools.toolset.find(RESULT_READER.spec.id)) return tools;
-  if (!isPermitted(RESULT_READER, authority)) return tools;
+  if (tools.toolset.keepsAway(RESULT_READER.spec) || !isPermitted(RESULT_READER, authority)) return tools;
   const { toolset, added } = tools.toolset.with([resultReader(pages)]);
   return { toolset, injected: [...tools.injected, ...added] };
 }

@@ -34,7 +34,7 @@ async function listedAnew({ toolset, records }: LoopState, authority: Authority,
   live.reserve = begun.reserve;
   const tools = begun.toolset.specs.flatMap(({ id }) => begun.toolset.find(id) ?? []);
   return listable(
-    tools.filter(({ spec: { id } }) => toolset.removalOf(id) === undefined || isLaidDown(id, toolset)),
+    tools.filter(({ spec }) => isLaidDown(spec.id, toolset) || !(toolset.removalOf(spec.id) !== undefined || toolset.keepsAway(spec))),
     live,
   );
 }
@@ -74,7 +74,7 @@ async function withEntities(state: LoopState, add: readonly Tool[], authority: A
   const { execution, injection, strictListing } = live.plan;
   const { exclude, entities } = injection;
   const rules = { ...execution, ...authority, exclude, entities, instances: live.instances, strictListing, signal: live.signal };
-  const place = { step: state.step + 1, strategy: 'roles', injected: state.injected };
+  const place = { step: state.step + 1, strategy: 'roles', yields: false, injected: state.injected };
   const { toolset, added, events } = await applyInjection(state.toolset, { add }, rules, place);
   for (const event of events) await live.emit(event);
   return { ...state, toolset, injected: withNew(state.injected, added) };

@@ -88,10 +88,10 @@ function offeredIn({ offered }: SavedStep, toolset: Toolset): Toolset {
 }
 
 /** What of an outcome is JSON. */
-export function savedOutcome({ record, content, isPending, entities, labels, begun }: ToolOutcome): SavedOutcome {
+export function savedOutcome({ record, content, isPending, entities, noticed, labels, begun }: ToolOutcome): SavedOutcome {
   const inner = begun && { begun: { saved: begun.saved, args: begun.args } };
-  const more = { ...(isPending && { isPending }), ...(entities && { entities }), ...(labels && { labels }), ...inner };
-  return { record, content, ...more };
+  const seen = { ...(entities && { entities }), ...(noticed && { noticed }) };
+  return { record, content, ...(isPending && { isPending }), ...seen, ...(labels && { labels }), ...inner };
 }
 
 function withLive(outcome: SavedOutcome, toolset: Toolset, remains: LiveRemains | undefined): ToolOutcome {

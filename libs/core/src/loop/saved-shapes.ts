@@ -76,7 +76,7 @@ const usage = fields({ inputTokens: number, outputTokens: number });
 const record = fields({ toolCallId: text, id: text, startedAt: text, endedAt: text });
 const outcome = both(
   fields({ record, content: present }),
-  optional({ isPending: flag, entities: list(), begun: fields({ saved: fields({}), args: fields({}) }) }),
+  optional({ isPending: flag, entities: list(), noticed: list(pair(list(text))), begun: fields({ saved: fields({}), args: fields({}) }) }),
 );
 const toolCall = fields({ toolCallId: text, name: text, arguments: text });
 const answer = fields({ text, reasoning: text, calls: list(toolCall), citations: list(), finishReason: text, usage });
@@ -111,7 +111,10 @@ const PLACE: Fields = {
   handles: list(pair(text)),
   instances: list(text),
   sentTools: list(text),
-  tools: fields({ order: list(text), injected: list(text), entities: list(fields({ tools: list(text) })), gone: list(pair(text)) }),
+  tools: both(
+    fields({ order: list(text), injected: list(text), entities: list(fields({ tools: list(text) })), gone: list(pair(text)) }),
+    optional({ keptAway: list(text) }),
+  ),
   policies: list(fields({})),
 };
 

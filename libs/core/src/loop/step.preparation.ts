@@ -55,11 +55,16 @@ export class StepPreparation {
       checkSent(messages, live);
       live.show(messages);
     }
-    const toolset = change.tools ? live.narrowing.narrow(state.toolset, this.choiceOf(change.tools, state.toolset)) : state.toolset;
+    const toolset = change.tools ? this.narrowed(state.toolset, change.tools, live) : state.toolset;
     const toolChoice = toolChoiceOf(change, toolset, state.step, live);
     const model = change.model === undefined ? live.plan.model : this.settings.modelFor(change.model);
     const request = { ...requestOf(change, live), messages, tools: toolset.specs, ...(toolChoice !== undefined && { toolChoice }) };
     return { step: state.step, model, toolset, request: fitted(request, model) };
+  }
+
+  private narrowed(toolset: Toolset, selectors: readonly ToolSelector[], { narrowing }: LiveRun): Toolset {
+    const methods = this.catalog.entities.definitions.flatMap(({ tools }) => tools.map(({ template }) => template.spec));
+    return narrowing.narrow(toolset, this.choiceOf(selectors, toolset), methods);
   }
 
   private choiceOf(selectors: readonly ToolSelector[], toolset: Toolset): (spec: ToolSpec) => boolean {
@@ -71,7 +76,7 @@ export class StepPreparation {
   private oneChoiceOf(selector: ToolSelector, toolset: Toolset): (spec: ToolSpec) => boolean {
     if (typeof selector === 'string') {
       if (!toolset.held(selector) && !this.catalog.isOfInstance(selector)) this.catalog.build({ tools: [selector] });
-      return (spec) => spec.id === selector || isSelected(selector, spec, toolset);
+      return (spec) => spec.id === selector || selects(selector, { tool: { spec } });
     }
     if (isToolPredicate(selector)) return selector;
     const ofEntity = this.catalog.entities.definitions.filter(({ type }) => isClassOrBelow(type, selector));
@@ -134,11 +139,6 @@ const AT = 'prepareStep';
 function faultOf(cause: InvalidRequestError): RunFault {
   const [problem = ''] = cause.message.split(/\.(?: |$)/);
   return new RunFault('invalid_step', `The step cannot be taken. ${problem}.`, { cause });
-}
-
-function isSelected(selector: string, { id }: ToolSpec, toolset: Toolset): boolean {
-  const tool = toolset.held(id);
-  return tool !== undefined && selects(selector, { tool });
 }
 
 /** The rules for messages from outside, but for their sizes and what they take away: these come from the application. */

@@ -1,6 +1,6 @@
 import type { ToolCatalog } from '../catalog/tool.catalog.js';
 import type { Finding } from '../protocol/errors.js';
-import { isNamed } from '../injection/result-trigger.js';
+import { isNamed } from '../catalog/tool.selection.js';
 import type { StopCondition } from '../protocol/stop-condition.js';
 
 /** Which tools a condition waits for. */

@@ -117,7 +117,9 @@ export class SubRunPreparation {
     const isItsToo = (tool: Tool): boolean => isLeft(tool, permitted);
     const behind = outer.toolset.behindSurfaces.filter(isItsToo);
     const shown = startingTools(outer.live, outer.toolset).filter(isItsToo);
-    return Toolset.of(dispatcher ? [...shown, dispatcher] : shown).with([], behind).toolset;
+    return Toolset.of(dispatcher ? [...shown, dispatcher] : shown)
+      .with([], behind)
+      .toolset.keepingAwayAs(outer.toolset);
   }
 
   /** For whom and under what its calls are made: the same, or less. */
@@ -194,7 +196,7 @@ function startingTools({ plan, reserve }: LiveRun, toolset: Toolset): readonly T
   const { strategies } = plan.injection;
   const there = toolset.specs.flatMap(({ id }) => toolset.find(id) ?? []);
   const searchable = strategies.filter(({ yields }) => yields === true).flatMap((strategy) => reserve.of(strategy).all);
-  return [...new Set([...there, ...searchable])].filter((tool) => !isBound(tool));
+  return [...new Set([...there, ...searchable])].filter((tool) => !isBound(tool) && !toolset.keepsAway(tool.spec));
 }
 
 /** To one run: another has its own. */

@@ -1,25 +1,22 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Injectable } from '@nestjs/common';
 import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import type { CallRequest, ToolOutcome } from '../execution/execution.scope.js';
-import { untilAborted } from '../execution/interruption.js';
 import { meantCall } from '../execution/meant-call.js';
 import { ToolRunner } from '../execution/tool.runner.js';
 import { operationName } from '../injection/entity.surfaces.js';
-import { applyInjection, roomIn, type AppliedInjection } from '../injection/injection.applier.js';
-import { ToolProviderExtractor, type ShownResult } from '../injection/tool-provider.extractor.js';
+import { ToolProviderExtractor } from '../injection/tool-provider.extractor.js';
 import { isPermitted } from '../policy/is-permitted.js';
 import type { FinishReason } from '../protocol/loop-result.js';
 import type { Message, MessageLabels, ToolCall, ToolMessage } from '../protocol/message.js';
 import type { ToolErrorCode } from '../protocol/tool-error.js';
-import type { ToolInjectionStrategy } from '../protocol/tool-injection.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import { DirectiveUpdates } from './directives/directive.updates.js';
 import type { LiveRun } from './live.run.js';
-import { LoopSettings } from './loop.settings.js';
 import type { Finish } from './loop.state.js';
 import { begunIn, type PendingStep } from './pending.step.js';
+import { ResultInjection, callOf, shownResult } from './result.injection.js';
 
 /** Where the calls of a step stand. */
 export interface ToolStepContext {
@@ -54,21 +51,14 @@ interface PlannedCall extends CallRequest {
   readonly detail?: string;
 }
 
-/** What became of a call, and what the model called. */
-interface CalledOutcome extends ToolOutcome {
-  readonly calledAs: string | undefined;
-}
-
 /** Runs the calls of one answer: reads together, writes behind them in the model's order; then looks at every result for tools to inject. */
 @Injectable()
 export class ToolStep {
-  private readonly logger = new Logger(ToolStep.name);
-
   constructor(
     private readonly runner: ToolRunner,
     private readonly entities: ToolProviderExtractor,
     private readonly updates: DirectiveUpdates,
-    private readonly settings: LoopSettings,
+    private readonly injection: ResultInjection,
   ) {}
 
   async run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
@@ -81,7 +71,7 @@ export class ToolStep {
       return waitingFor({ outcomes: kept, isPlanned: true, ...(limit && { limit }) }, context);
     }
     const records = outcomes.map(({ record }) => record);
-    const { toolset, injected } = await this.inject(outcomes, calls, context);
+    const { toolset, injected } = await this.injection.inject(outcomes, calls, context);
     const halted = haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
     const finish = limit ?? (halted && { reason: halted });
     const messages = this.hinted(outcomes, toolset, context).map((outcome) => toMessage(outcome, calls));
@@ -138,62 +128,11 @@ export class ToolStep {
     const scope = live.scope(offered, history, toolset);
     const outcome = await this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
     if (outcome.isPending) return outcome;
-    await live.recorder?.called(this.withEntities(outcome, live));
+    const noticed = this.injection.noticed(outcome, live);
+    await live.recorder?.called(this.withEntities(noticed, live));
     await live.notify((hooks) => hooks.onToolEnd?.(outcome.record));
-    return outcome;
+    return noticed;
   }
-
-  private async inject(
-    outcomes: readonly ToolOutcome[],
-    calls: readonly ToolCall[],
-    context: ToolStepContext,
-  ): Promise<Pick<ToolStepResult, 'toolset' | 'injected'>> {
-    const { live } = context;
-    let { toolset, injected } = context;
-    for (const outcome of outcomes) {
-      for (const strategy of live.plan.injection.strategies) {
-        const applied = await this.applied(
-          strategy,
-          { ...outcome, calledAs: callOf(outcome.record, calls)?.name },
-          { ...context, toolset, injected },
-        );
-        toolset = applied.toolset;
-        injected = applied.added.length > 0 ? [...injected, ...applied.added] : injected;
-        for (const event of applied.events) await live.emit(event);
-      }
-    }
-    return live.withReader({ toolset, injected }, context.step);
-  }
-
-  /** A strategy that fails, or hands over what cannot be applied, changes nothing. */
-  private async applied(strategy: ToolInjectionStrategy, outcome: CalledOutcome, context: ToolStepContext): Promise<AppliedInjection> {
-    const { live, step, history, toolset, injected } = context;
-    const { execution, injection, strictListing } = live.plan;
-    const { tool, record, calledAs } = outcome;
-    if (!tool) return { toolset, added: [], events: [] };
-    try {
-      const last = { record, depth: tool.entity?.depth ?? 0, ...shownResult(outcome, tool), ...(calledAs !== undefined && { calledAs }) };
-      const { run, limits } = execution;
-      const withheld = live.reserve.of(strategy);
-      const { others: room } = roomIn(toolset, injected, limits);
-      const { reachable } = toolset;
-      const found = strategy.evaluate({ run, history, toolset: reachable, last, step, limits, handles: live.handles, withheld, room });
-      const proposed = this.settings.admit(await untilAborted(Promise.resolve(found), live.signal));
-      if (proposed.roles) live.roles.assume(proposed.roles);
-      const { exclude, entities } = injection;
-      const rules = { ...execution, ...live.roles.now(), exclude, entities, instances: live.instances, strictListing, signal: live.signal };
-      return await applyInjection(toolset, proposed, rules, { step, strategy: strategy.name, injected });
-    } catch (error) {
-      if (live.signal.aborted) return { toolset, added: [], events: [] };
-      this.logger.error(`The injection strategy ${strategy.name} failed (run ${execution.run.runId}).`, error);
-      const message = `The injection strategy ${strategy.name} failed.`;
-      return { toolset, added: [], events: [{ type: 'warning', step, code: 'injection_failed', message }] };
-    }
-  }
-}
-
-function shownResult({ live, entities }: ToolOutcome, { spec: tool, output: { declared } }: Tool): ShownResult {
-  return { tool, live, ...(live === undefined && entities && { entities }), ...(declared && { returns: declared }) };
 }
 
 /** What became of the calls that were made before the step stood still. That they used their entities is known by them alone, where their process is gone. */
@@ -274,10 +213,6 @@ export function toMessage({ record, content, tool, labels: own }: ToolOutcome, c
     ...(tool && { labels: labelsOf(tool, record.error?.code, own) }),
   };
   return { role: 'tool', toolCallId: record.toolCallId, toolName, content, ...told };
-}
-
-function callOf({ toolCallId }: ToolInvocationRecord, calls: readonly ToolCall[]): ToolCall | undefined {
-  return calls.find((call) => call.toolCallId === toolCallId);
 }
 
 /** Refusals in our own words tell nothing that the model had not read; what a tool says of its failure may. */

@@ -12,8 +12,11 @@ function offersOf(toolset: Toolset, id: string): readonly string[] {
 export class ToolsetNarrowing {
   private readonly known = new Map<string, readonly ToolSpec[]>();
 
-  /** A surface is chosen by its own spec, with all that is called over it, or because something is that is called over it. */
-  narrow(toolset: Toolset, isChosen: (spec: ToolSpec) => boolean): Toolset {
+  /**
+   * A surface is chosen by its own spec, with all that is called over it, or because something is that is called over it. Of `methods`, which are those of
+   * entities, it offers the chosen ones alone, whether the run has an instance of them or not.
+   */
+  narrow(toolset: Toolset, isChosen: (spec: ToolSpec) => boolean, methods: readonly ToolSpec[]): Toolset {
     const behind = toolset.behindSurfaces;
     const own = new Set(behind.filter(({ spec }) => isChosen(spec)));
     const wholly = new Set(toolset.specs.filter(isChosen).flatMap(({ id }) => offersOf(toolset, id)));
@@ -22,8 +25,10 @@ export class ToolsetNarrowing {
       (spec) => isChosen(spec) || offersOf(toolset, spec.id).some((declaredId) => partly.has(declaredId)),
     );
     const isLeft = (tool: Tool): boolean => own.has(tool) || wholly.has(tool.spec.declaredId);
-    if (chosen.length === toolset.specs.length && behind.every(isLeft)) return toolset;
-    return toolset.only(this.sameArray(chosen), isLeft);
+    const offered = new Set([...wholly, ...partly, ...methods.filter(isChosen).map(({ declaredId }) => declaredId)]);
+    const isWhole = chosen.every(({ id }) => offersOf(toolset, id).every((declaredId) => offered.has(declaredId)));
+    if (isWhole && chosen.length === toolset.specs.length && behind.every(isLeft)) return toolset;
+    return toolset.only(this.sameArray(chosen), isLeft, offered);
   }
 
   private sameArray(specs: readonly ToolSpec[]): readonly ToolSpec[] {

@@ -26,6 +26,8 @@ export interface InjectionResult {
   readonly calledAs?: string;
   /** What the tool's method returned, before any projection; undefined if it failed. */
   readonly live: unknown;
+  /** What the strategy's `notice` said of `live`; undefined where it was not asked, or failed. */
+  readonly noticed?: readonly string[];
   /** The entities in it that a resolver can load again, if the run has waited since and the process that had `live` is gone. */
   readonly entities?: readonly EntityKey[];
   /** The class the tool declares as its result, whose exposed properties are what the model sees of `live`. */
@@ -33,6 +35,9 @@ export interface InjectionResult {
   /** Depth of the tool that returned it: 0 for the application's own. */
   readonly depth: number;
 }
+
+/** What strategies noticed in what a tool really returned, by strategy; JSON, as it outlives the result. */
+export type NoticedResult = readonly (readonly [strategy: string, noticed: readonly string[]])[];
 
 /** What a strategy may look at. */
 export interface ToolInjectionContext {
@@ -78,6 +83,11 @@ export interface ToolInjection {
   readonly add?: readonly Tool[];
   /** Rendered ids. */
   readonly remove?: readonly string[];
+  /**
+   * Declared ids, short names or globs of tools that go and stay away, whether they are there by now or not: a search does not find them any more, and no entity
+   * brings them. Only a strategy that does not `yield` can add them again.
+   */
+  readonly keepAway?: readonly string[];
   /** What a model reads if it calls a removed tool: one or two sentences. @default it is told to call the tool that gave it again */
   readonly howToGetBack?: string;
   /**
@@ -99,7 +109,10 @@ export abstract class ToolInjectionStrategy {
    * no tool has keeps the application, or the run, from starting. @default none
    */
   readonly withheld?: readonly ToolSelector[];
-  /** Whether it leaves tools that other strategies hold back as well to them, as a search through everything does. @default false */
+  /**
+   * Whether it leaves tools to other strategies that these hold back as well, or keep away, as a search through everything does, and whatever brings the tools
+   * of entities. @default false
+   */
   readonly yields?: boolean;
   /** Tools whose results it waits for; checked as `withheld` is. @default none */
   readonly awaited?: readonly string[];
@@ -112,5 +125,10 @@ export abstract class ToolInjectionStrategy {
   readonly announced?: readonly string[];
   /** What it adds at the start of a run, under policy but not limited by the cap; asked again when a run is resumed. */
   begin?(beginning: RunBeginning): ToolInjection;
+  /**
+   * Asked once of what a call returned, before that is lost with its process: `evaluate` follows when the step is complete, which may be elsewhere and after a
+   * wait. What it says is kept with the result as JSON, and is `last.noticed` there. @default nothing
+   */
+  notice?(result: Pick<InjectionResult, 'record' | 'live'>): readonly string[] | undefined;
   abstract evaluate(context: ToolInjectionContext): ToolInjection | Promise<ToolInjection>;
 }

@@ -69,6 +69,18 @@ describe('where nothing is said of the surface, a run', () => {
     expect(entityIdsAt(played, 5)).toEqual(GROUPED);
   });
 
+  it('stays with groups where a strategy took away all that it had', async () => {
+    const remover: ToolInjectionStrategy = {
+      name: 'remover',
+      evaluate: ({ step, toolset }) => ({
+        remove: step === 3 ? toolset.map(({ id }) => id).filter((id) => id.startsWith('customer')) : [],
+      }),
+    };
+    const played = await playAuto([show('ann,bob'), show('cid'), show('dan'), show('eve')], { injection: [remover] });
+    expect(entityIdsAt(played, 4)).toEqual([]);
+    expect(entityIdsAt(played, 5)).toEqual(GROUPED);
+  });
+
   it('groups a list as a whole, or not at all', async () => {
     const played = await playAuto([show('ann,bob,cid')]);
     expect(entityIdsAt(played, 2)).toEqual(GROUPED);

@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Provider } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
-import { ApprovalService, RunOpener, ToolLoopService, phases, subRunTool, unlock } from '@toolloop/core';
+import { ApprovalService, RunOpener, ToolLoopService, assumeRoles, phases, subRunTool, toolSearch, unlock } from '@toolloop/core';
 import type { LoopResult, Policy, ResumeRequest, ToolInjectionStrategy, UnlockOptions } from '@toolloop/core';
-import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
+import { ScriptedModel, call, calls, text, type ScriptedCall, type ScriptedTurn } from '@toolloop/testing';
 import { sharedStores } from '../fixtures/accounts.js';
 import { Cart, Customer } from '../fixtures/shop.js';
 import { ask, openModule, type ShopOptions } from '../fixtures/shop.module.js';
@@ -104,6 +105,71 @@ describe('what an artifact has unlocked', () => {
       code: 'tool_gone',
       safeMessage: expect.stringContaining('taken away after crm__openCart'),
     });
+  });
+});
+
+const isFirst = (live: unknown): boolean => live instanceof Cart && live.id === 'c';
+
+it('what was taken away stays away in another process, though neither a search nor an entity had brought it yet', async () => {
+  const options = {
+    policy,
+    providers: sharedStores(),
+    injection: [toolSearch({ tools: ['probe__read'] }), unlocking({ found: isFirst, tools: [], remove: ['probe__read', 'cart_*_add'] })],
+  };
+  const first = await openModule(new ScriptedModel([openCart, send]), options);
+  const { runId } = await loopOf(first).run(ask());
+  await approve(first);
+  const model = new ScriptedModel([calls(call('tools__search', { query: 'read' }), call('crm__openCart', { id: 'd' })), text('Done.')]);
+  await (
+    await loopOf(await openModule(model, options)).resume(runId, alice)
+  ).result;
+  expect(model.requests[1]?.toolIds.filter((id) => /^cart_d|read/.test(id))).toEqual(['cart_d_list']);
+});
+
+const openAnd = (other: ScriptedCall) => calls(call('crm__openCart', { id: 'c' }), other);
+/** One of each kind, anew for each process, and one of the name of another that finds nothing. */
+const finding = (): readonly ToolInjectionStrategy[] => [
+  unlocking({ remove: ['probe__read'] }),
+  unlocking({ found: (live) => live === 'w', tools: [], remove: ['probe__write'] }),
+  assumeRoles({ start: [], to: [{ found: isCart, roles: ['clerk'] }] }),
+  phases({
+    start: 'browse',
+    states: { browse: { tools: ['probe__customer'], to: [{ found: isCart, phase: 'pay' }] }, pay: { tools: ['probe__orders'] } },
+  }),
+];
+const foundBy = ({ requests: [first] }: ScriptedModel) => first?.toolIds.filter((id) => id.startsWith('probe')).toSorted();
+
+describe('an artifact found in a step that ends in another process changes what it would have changed', () => {
+  const allow = ['crm__openCart', 'probe__read', 'probe__write', 'probe__send', 'probe__customer', 'probe__orders'];
+  const clerks: Policy = { ...policy, allow, roles: { clerk: { allow: ['probe__show'] } } };
+  const begin = async (model: ScriptedModel, providers: readonly Provider[] = []) =>
+    openModule(model, { policy: clerks, providers, injection: finding(), actorRoles: () => ['clerk'] });
+  const FOUND = ['probe__orders', 'probe__send', 'probe__show', 'probe__write'];
+
+  it('where the step waited for another call', async () => {
+    const stores = sharedStores();
+    const first = await begin(new ScriptedModel([openAnd(call('probe__send', { key: 's' }))]), stores);
+    const { runId } = await loopOf(first).run(ask());
+    await approve(first);
+    const model = new ScriptedModel([text('Done.')]);
+    const second = await begin(model, stores);
+    await (
+      await loopOf(second).resume(runId, alice)
+    ).result;
+    expect(foundBy(model)).toEqual(FOUND);
+  });
+
+  it('where its process ended behind the call', async () => {
+    const journal = new KeptJournal();
+    const first = await begin(new ScriptedModel([openAnd(call('probe__read', { key: 'x' })), text('Done.')]));
+    await first.get<RunOpener>(RunOpener).openKept(ask(), { runId: 'run-1', loop: undefined, journal }).result;
+    const all = journal.flush();
+    const entries = all.slice(0, all.findIndex(({ value }) => JSON.stringify(value['record'] ?? '').includes('openCart')) + 1);
+    const model = new ScriptedModel([text('Done.')]);
+    const second = await begin(model);
+    const kept = { runId: 'run-1', loop: undefined, journal: new KeptJournal(), entries };
+    await second.get<RunOpener>(RunOpener).openKept(ask(), kept).result;
+    expect(foundBy(model)).toEqual(FOUND);
   });
 });
 

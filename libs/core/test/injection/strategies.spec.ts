@@ -203,6 +203,14 @@ describe('invariant 5: a strategy that', () => {
     expect(result).toMatchObject({ finishReason: 'timeout', toolCalls: [{ status: 'succeeded' }] });
   });
 
+  it('never answers is waited for as long as a call may take, and no longer', async () => {
+    const strategies = [new Told(() => new Promise(() => undefined)), new Told(() => ({ add: [toolOf('extra')] }))];
+    const { events, result } = await playWith(strategies, [read()], { limits: { toolCallMs: 20 } });
+    expect(result.finishReason).toBe('stop');
+    expect(result.injectedTools.map(({ id }) => id)).toEqual(['extra']);
+    expect(eventsOf(events, 'warning')).toMatchObject([{ code: 'injection_failed', message: 'The injection strategy told failed.' }]);
+  });
+
   it('hands over a predicate that throws, as `exclude` does, costs no run', async () => {
     const strategy = new Told(() => ({ add: [toolOf('extra')] }));
     const exclude = [({ id }: { readonly id: string }) => (id === 'extra' ? boom() : false)];

@@ -151,3 +151,18 @@ it('`prepareStep` may name a group by its own id', async () => {
   expect(played.result.toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'succeeded', 'failed']);
   expect(idsAt(played, 2)).toEqual(['probe__show', 'customer__getAverageSpend']);
 });
+
+const say = (prefix: string, id: string, method: string) => over('dispatcher', { prefix, id, method });
+
+it('what `prepareStep` leaves out of a dispatcher reads like a method that does not exist, whatever instances there are', async () => {
+  const tools = ['customer_*_getAverageSpend', 'probe__show'];
+  const hidden = [say('customer', 'ann', 'getRecentOrders'), say('customer', 'zoe', 'getRecentOrders'), say('order', 'o', 'cancel')];
+  const script = [show('ann'), calls(...hidden, say('customer', 'zoe', 'getAverageSpend'))];
+  const { result } = await playOn('dispatcher', script, { request: { prepareStep: () => ({ tools }) }, isCut: true });
+  expect(result.toolCalls.slice(1).map(({ error }) => error?.code)).toEqual([
+    'unknown_tool',
+    'unknown_tool',
+    'unknown_tool',
+    'invalid_args',
+  ]);
+});

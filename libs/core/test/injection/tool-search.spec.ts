@@ -72,6 +72,24 @@ describe('tool search', () => {
     );
   });
 
+  it('finds nothing that another strategy took away, whether it was found before or not', async () => {
+    const away = unlock({ after: 'probe__read', remove: ['tax__*'] });
+    const options = { always: ['probe__read'], tools: ['*'] };
+    const script = [calls(search('secret management')), calls(call('probe__read', { key: 'r' })), calls(search('tax rates'))];
+    const { offered, result } = await playWith(options, [...script, calls(call('tax__secret'))], {
+      injection: [toolSearch(options), away],
+    });
+    expect(offered[1]).toContain('tax__secret');
+    expect(
+      offered
+        .slice(2)
+        .flat()
+        .filter((id) => id.startsWith('tax')),
+    ).toEqual([]);
+    expect(JSON.parse(resultsIn(result.messages)[2] ?? '')).toEqual({ tools: [] });
+    expect(result.toolCalls.at(-1)?.error).toMatchObject({ code: 'tool_gone', safeMessage: expect.stringContaining('go on without it') });
+  });
+
   it('leaves alone what it is not about', async () => {
     const { offered } = await playWith({ tools: ['invoice__*'] }, [calls(search('tax'))]);
     expect(offered[0]).toContain('tax__rate');

@@ -1,16 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, ConfigurationError, InvalidRequestError, ToolLoopService, toolSearch, unlock } from '@toolloop/core';
+import { ApprovalService, ConfigurationError, InvalidRequestError, ToolLoopService, subRunTool, toolSearch, unlock } from '@toolloop/core';
 import type { LoopRequest, Policy, UnlockOptions } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, type PlayedRun } from '../fixtures/played-run.js';
 import { Cart } from '../fixtures/shop.js';
 import { ask, openModule, openShop } from '../fixtures/shop.module.js';
+import { SURFACES, over } from './surface-calls.js';
 
 const read = (key = 'a') => call('probe__read', { key });
 const write = (key = 'a') => call('probe__write', { key });
 
 const find = (name: string) => call('crm__searchCustomers', { name });
 const locked = () => [unlock({ after: 'read', tools: ['probe__write'], remove: ['crm__openCart'] })];
+const open = (id: string) => calls(call('crm__openCart', { id }));
 const boom = () => {
   throw new Error('secret');
 };
@@ -88,6 +90,54 @@ describe('unlock', () => {
         safeMessage: 'The tool "probe__read" is no longer available. It was taken away after probe__write: go on without it.',
       },
     });
+  });
+
+  it.each(SURFACES)('takes tools of entities away for good, over the surface %s: those of new ones too', async (surface) => {
+    const add = (id: string) => over(surface, { prefix: 'cart', id, method: 'add', args: '{"sku":"x"}' });
+    const script = [open('c1'), calls(write()), open('c1'), open('c2'), calls(add('c1')), calls(add('c2'))];
+    const { result } = await playWith({ after: 'probe__write', remove: ['cart_*_add'] }, script, { surface });
+    expect(result.toolCalls.slice(-2).map(({ status }) => status)).toEqual(['failed', 'failed']);
+    expect(result.toolCalls.at(-2)?.error).toMatchObject({ code: 'tool_gone', safeMessage: expect.stringContaining('go on without it') });
+  });
+
+  it('takes tools away from a sub-run too, whatever is returned in it', async () => {
+    const inner = new ScriptedModel([calls(call('crm__openCart', { id: 'c1' })), text('So.')]);
+    const tools = [subRunTool({ id: 'research', description: 'Finds out.', tools: ['*'], model: inner })];
+    const model = new ScriptedModel([calls(write()), calls(call('research', { prompt: 'Go.' })), text('Done.')]);
+    const injection = [unlock({ after: 'probe__write', remove: ['cart_*_add', 'probe__read'] }), toolSearch({ tools: ['probe__read'] })];
+    await play(await openShop(model, { tools, injection }), ask());
+    expect(inner.requests[0]?.toolIds).not.toContain('probe__read');
+    expect(inner.requests[1]?.toolIds.filter((id) => id.startsWith('cart_'))).toEqual(['cart_c1_list']);
+  });
+
+  it('takes away what reads on in results that were cut, too', async () => {
+    const long = { context: { act: () => 'x'.repeat(5_000) }, limits: { resultBytes: 1_000 } };
+    const { offered } = await playWith(
+      { after: 'probe__write', remove: ['results__read'] },
+      [calls(read()), calls(write()), calls(read())],
+      long,
+    );
+    expect(offered.map((ids) => ids.includes('results__read'))).toEqual([false, true, false, false]);
+  });
+
+  it('keeps away what is laid down with a role at that moment', async () => {
+    let roles: readonly string[] = ['reader'];
+    const act = (key: string) => {
+      roles = key === 'on' ? ['reader'] : [];
+      return key;
+    };
+    const policy: Policy = { allow: ['probe__write', 'probe__send'], flow: 'off', roles: { reader: { allow: ['probe__read'] } } };
+    const model = new ScriptedModel([calls(write('off')), calls(call('probe__send', { key: 'away' })), calls(write('on')), text('Done.')]);
+    const injection = [unlock({ found: (live) => live === 'away', remove: ['probe__read'] })];
+    await play(await openShop(model, { policy, injection, actorRoles: () => roles }), ask({ context: { act } }));
+    expect(model.requests.map(({ toolIds }) => toolIds.includes('probe__read'))).toEqual([true, false, false, false]);
+  });
+
+  it('keeps away what another strategy would give, until that strategy does by its own trigger', async () => {
+    const injection = [unlock({ after: 'read', remove: ['probe__write'] }), unlock({ after: 'send', tools: ['probe__write'] })];
+    const model = new ScriptedModel([calls(read()), calls(call('probe__send', { key: 's' })), text('Done.')]);
+    await play(await openShop(model), ask({ injection }));
+    expect(model.requests.map(({ toolIds }) => toolIds.includes('probe__write'))).toEqual([false, false, true]);
   });
 
   it('takes classes of providers and predicates for tools', async () => {
