@@ -82,7 +82,7 @@ export function unreadableRunsSuite(name: string, open: World['open'], describe:
           error: { code: 'cannot_continue', message: expect.stringContaining(told) },
         });
         await wait(2 * quick.takeoverMs);
-        expect(errors).toEqual([expect.stringContaining(`The run ${runId} cannot go on`)]);
+        expect(errors).toEqual([expect.stringContaining(`The run ${runId} cannot continue`)]);
         await kept.close();
       });
 
