@@ -1,7 +1,9 @@
 import { Injectable, Logger } from '@nestjs/common';
 import type { ToolPreview } from '../protocol/approval.js';
+import { ToolError } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
 import { readInput, type ReadArguments } from './argument.reader.js';
+import { CallFailure, failureOf } from './call.failure.js';
 import { CallContextFactory } from './call.context.factory.js';
 import type { CallProgress } from './execution.scope.js';
 import { fromCanonical } from './from-arguments.js';
@@ -19,7 +21,10 @@ export class CallPreview {
     private readonly storage: ToolCallStorage,
   ) {}
 
-  /** Within the tool's time limit. A preview that fails is left out: the approver still sees the arguments. */
+  /**
+   * Within the tool's time limit. A preview that fails is left out: the approver still sees the arguments. Throws `execution_failed` where the tool's directive
+   * requires it: then nobody is asked about what would be refused afterwards.
+   */
   async of(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ToolPreview | undefined> {
     const { preview } = tool;
     if (!preview) return undefined;
@@ -30,11 +35,19 @@ export class CallPreview {
     } catch (error) {
       if (progress.scope.signal.aborted) throw error;
       this.logger.warn(`The preview of ${tool.spec.declaredId} failed (run ${progress.scope.run.runId}).`, error);
+      if (tool.directive?.preview === 'required') throw unshown(error);
       return undefined;
     } finally {
       close();
     }
   }
+}
+
+/** What the tool said on purpose is for the model. */
+function unshown(cause: unknown): CallFailure {
+  const told = 'What the call would do could not be shown, so it was not asked for.';
+  const safeMessage = cause instanceof ToolError ? `${told} ${failureOf(cause).safeMessage}` : told;
+  return new CallFailure({ code: 'execution_failed', safeMessage }, { cause });
 }
 
 /** What is shown must not change what is approved: a preview is handed an input of its own. */

@@ -41,8 +41,6 @@ export class DirectiveRequests {
   async request(tool: Tool, directive: ToolDirective, input: ReadArguments, progress: CallProgress): Promise<ToolOutcome> {
     const { standing } = progress;
     const preview = standing ? standing.intent.preview : await this.preview.of(tool, input, progress);
-    if (!standing && !preview && directive.preview === 'required')
-      throw CallFailure.of('execution_failed', 'What the call would do could not be shown, so it was not asked for.');
     const intent = intentOf(tool, directive, input, { progress, preview });
     await this.audit.directed(intent, { tool, input }, progress);
     const { record } = standing ? { record: standing } : await this.store.add(intent, progress.takeApproval);

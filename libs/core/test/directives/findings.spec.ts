@@ -46,7 +46,7 @@ describe('a directive that is declared wrongly stops the start', () => {
       'names "orderID", and the tool has no such argument. Did you mean "orderId"?',
     ],
     ['about an argument that may be missing', { ...good, subject: '{note}' }, 'a call may leave the argument out'],
-    ['about a list', { ...good, subject: '{lines}' }, 'no text, number or switch'],
+    ['about a list', { ...good, subject: '{lines}' }, 'is not a string, number or boolean'],
     ['with a key of nothing', { ...good, key: ' ' }, 'has no key'],
     ['with a key of an argument there is none of', { ...good, key: '{month}' }, 'The key of its directive names "month"'],
     ['that requires a preview the tool has none of', { ...good, preview: 'required' }, 'requires a preview, and the tool has none'],

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { MemoryDirectiveStore } from '@toolloop/core';
+import { MemoryDirectiveStore, ToolError, type Policy } from '@toolloop/core';
 import { ScriptedModel, call, calls, collect, eventsOf as eventsOfType, text } from '@toolloop/testing';
-import { alice, answerIn, bob, desk, eventsOf, mia, once, refund, world } from './bench.js';
+import { alice, answerIn, bob, desk, eventsOf, mia, once, OPEN, refund, world } from './bench.js';
 
 const waiting = { directives: { perform: false } };
 
@@ -76,6 +76,18 @@ describe('a call of a tool with a directive', () => {
     const { run } = await desk([refund(' '), refund('x'.repeat(300)), refund('\ud800'), text('Done.')], waiting);
     const { toolCalls } = await run();
     expect(toolCalls.map(({ error }) => error?.code)).toEqual(['invalid_args', 'invalid_args', 'invalid_args']);
+  });
+
+  it('is not asked about where a preview is required and fails: the model reads why', async () => {
+    const shared = world();
+    shared.bank.preview = () => {
+      throw new ToolError('There is no such order.');
+    };
+    const policy: Policy = { ...OPEN, requireApproval: [{ tools: ['bank__refund'] }] };
+    const { run } = await desk(once, { ...waiting, shared, policy, directive: { preview: 'required' } });
+    const { toolCalls } = await run();
+    expect(toolCalls).toMatchObject([{ status: 'failed', error: { safeMessage: expect.stringContaining('There is no such order.') } }]);
+    expect(await shared.approvals.list({ tenant: 'acme' })).toEqual([]);
   });
 
   it('is refused where a preview is required and fails, and does without where it is not', async () => {

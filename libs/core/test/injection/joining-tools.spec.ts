@@ -139,7 +139,7 @@ describe('tools of a server that joins a run', () => {
       'reserved name',
     ],
     ['a schema that nobody checks', remote('remote__lookUp', { inputSchema: { type: 'object', patternProperties: { a: {} } } }), ''],
-    ['no effect', remote('remote__lookUp', { effect: 'harmless' as never }), 'is no effect'],
+    ['no effect', remote('remote__lookUp', { effect: 'harmless' as never }), 'is not an effect'],
     ['an entity', { ...remote('remote__lookUp'), entity: { provider: 'Customer', instanceId: 'c-1', depth: 1 } }, 'belongs to an entity'],
   ])('do not join with %s, and the run says so', async (_, tool, problem) => {
     const { events, model, result } = await playWith([tool], [read]);
