@@ -117,12 +117,12 @@ beforeEach(() => {
 describe('a stranger’s tool that is called like a local one', () => {
   it('does not start the application', async () => {
     const problem = await problemOf({ policy: { allow: ['*'] }, remote: ['bank__transfer'] });
-    expect(problem).toContain('"bank__transfer" is that of BankTools.transfer too');
+    expect(problem).toContain('"bank__transfer" is also the id of BankTools.transfer');
   });
 
   it('does not start it either when the local one appears at run time only', async () => {
     const problem = await problemOf({ policy: { allow: ['*'] }, remote: ['item_1_get'] });
-    expect(problem).toContain('"item_1_get" begins like those of the entity Item');
+    expect(problem).toContain('"item_1_get" begins like the tool ids of the entity Item');
   });
 });
 
@@ -136,7 +136,7 @@ describe('a stranger’s tool that is called like a glob', () => {
 
   it('does not start the application where the glob could only mean it', async () => {
     const problem = await problemOf({ policy: { allow: ['*transferNow'] }, remote: ['bank__transferNow'] });
-    expect(problem).toContain('only tools of untrusted sources match');
+    expect(problem).toContain('matches only tools of untrusted sources');
   });
 
   it('is kept out by a glob that denies', async () => {

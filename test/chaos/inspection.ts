@@ -146,7 +146,7 @@ export class Inspection {
   private inspectOutcome(place: string, { kind, result, times, answers }: CallLeft): void {
     const isError = result.isError === true;
     const told = JSON.stringify(result.content);
-    const isUnknown = isError && kind === 'act' && told.includes('nobody knows');
+    const isUnknown = isError && kind === 'act' && told.includes('it is unknown whether');
     const madeAgain = kind === 'act' ? answers.filter(({ isUsed }) => isUsed).length : 0;
     this.counts.madeAgain += madeAgain;
     if (isUnknown) this.inspectLeft(place, answers);

@@ -101,7 +101,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
       ...[...shared].map((name) => ({
         at: `loop "${name}"`,
         problem: 'Several features declare a loop of this name.',
-        remedy: 'Give one another name, or declare it in one module only: it can be injected in all of them.',
+        remedy: 'Give one of them another name, or declare it in one module only: it can be injected in all of them.',
       })),
       ...loops.flatMap(([name, profile]) => this.settings.profileFindings(`loop "${name}"`, profile)),
     ];

@@ -132,11 +132,7 @@ function retentionFindings(retention: object): Finding[] {
   return [
     ...unknownIn(retention, KEPT, ' retention'),
     ...wrong.map(([name]) =>
-      finding(
-        ` retention.${name}`,
-        `It is not a number of days above 0, and at most ${MOST_DAYS}.`,
-        'Leave it out to keep things for ever.',
-      ),
+      finding(` retention.${name}`, `It is not a number of days above 0 and up to ${MOST_DAYS}.`, 'Leave it out to keep things for ever.'),
     ),
   ];
 }

@@ -36,7 +36,7 @@ export async function assertRights(database: Database): Promise<void> {
   throw new ConfigurationError(
     lacking.map((one) => ({
       at: 'DurableModule url',
-      problem: `The user ${one.who} may not ${one.is_there ? 'use' : 'make'} the schema ${one.name} in the database ${one.database}.`,
+      problem: `The user ${one.who} may not ${one.is_there ? 'use' : 'create'} the schema ${one.name} in the database ${one.database}.`,
       remedy: one.is_there ? granting(one) : `As its owner: grant create on database ${one.database} to ${one.who};`,
     })),
   );

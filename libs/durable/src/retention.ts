@@ -70,7 +70,7 @@ export class RetentionSweep implements OnApplicationBootstrap, OnModuleDestroy {
   private start(): void {
     this.sweeping = this.sweep().then(
       () => undefined,
-      (error: unknown) => this.logger.warn(`What is over could not be deleted: ${String(error)}`),
+      (error: unknown) => this.logger.warn(`Expired data could not be deleted: ${String(error)}`),
     );
   }
 }

@@ -48,7 +48,7 @@ describe('an application that keeps runs and knows no actors', () => {
 
   it('does not start where a loop is durable', async () => {
     await expect(warningsOf({ support: { durable: true }, sales: { durable: false } })).rejects.toThrow(
-      /1 problem[^]*forFeature loops.support: Its runs are durable, and nobody knows their actors/,
+      /1 problem[^]*forFeature loops.support: Its runs are durable, but nothing loads their actors/,
     );
   });
 });

@@ -66,7 +66,7 @@ onEachDatabase('the handle', (open) => {
       await put(database, 'a');
       await put(database, 'a').catch(() => undefined);
     });
-    await expect(work).rejects.toThrow(/nothing of it is kept/);
+    await expect(work).rejects.toThrow(/all of it is rolled back/);
     expect(await names(database)).toEqual([]);
   });
 

@@ -46,8 +46,8 @@ describe('a folder', () => {
     'that cannot be made, as %s, is refused at once, with what to do',
     async (dataDir) => {
       const refused = openDatabase({ dataDir });
-      await expect(refused).rejects.toThrow(`The folder ${dataDir} cannot be made, or not be written to: E`);
-      await expect(refused).rejects.toThrow('Name a folder that this process may make and write to');
+      await expect(refused).rejects.toThrow(`The folder ${dataDir} cannot be created or written to: E`);
+      await expect(refused).rejects.toThrow('Name a folder that this process may create and write to');
     },
     5_000,
   );
@@ -87,7 +87,7 @@ describe('a folder', () => {
   it('is never taken from a process on another host, which nobody can see', async () => {
     await claim(await deadPid(), { host: 'elsewhere' });
     await expect(FolderLock.take(folder.dataDir)).rejects.toThrow(/on elsewhere.*/);
-    await expect(FolderLock.take(folder.dataDir)).rejects.toThrow(/Only if it is surely gone, delete .*other\.lock/);
+    await expect(FolderLock.take(folder.dataDir)).rejects.toThrow(/Only if it is certainly gone, delete .*other\.lock/);
   });
 
   it('with half a claim in it belongs to who its name says', async () => {

@@ -19,11 +19,11 @@ export function repeatedCallsSuite(name: string, open: World['open'], describe: 
         const model = scripted(text('I shall check.'));
         const other = await start(world, model);
         await until(other, runId, 'waiting');
-        expect(await other.approvals.list(alice)).toMatchObject([{ runId, reason: expect.stringContaining('Nobody knows') }]);
+        expect(await other.approvals.list(alice)).toMatchObject([{ runId, reason: expect.stringContaining('It is unknown') }]);
         await answer(other, 'deny');
         await until(other, runId, 'ended');
         expect(world.effects).toEqual(['acme a']);
-        expect(JSON.stringify(model.requests[0]?.messages)).toMatch(/nobody knows whether its effect took place.*They said: I looked/);
+        expect(JSON.stringify(model.requests[0]?.messages)).toMatch(/it is unknown whether its effect took place.*They said: I looked/);
       });
 
       it('makes it again where a person says yes, and asks again where that process dies as well', async () => {

@@ -67,7 +67,9 @@ describePostgres('a user without rights', () => {
   it('is told what to grant where the schemas are to be made, and it suffices', async () => {
     const { url, guestUrl, guest } = await guestIn();
     const message = await refusalOf(guestUrl);
-    expect(message).toMatch(new RegExp(`2 problems[^]*user ${guest} may not make the schema toolloop[^]*may not make the schema pgboss`));
+    expect(message).toMatch(
+      new RegExp(`2 problems[^]*user ${guest} may not create the schema toolloop[^]*may not create the schema pgboss`),
+    );
     expect(message).not.toContain('s3cret');
     await granted(url, statementsIn(message));
     await start(guestUrl);

@@ -25,7 +25,7 @@ describe('a process that shuts down', () => {
     await first.close();
     const opener = await DeskProcess.start(world, new ScriptedModel([]), { options: { concurrency: 0 } });
     const runId = await opener.runs.start(alice);
-    await expect(runs.handOut(runId)).rejects.toThrow('shuts down');
+    await expect(runs.handOut(runId)).rejects.toThrow('is shutting down');
     const other = await DeskProcess.start(world, new ScriptedModel([text('Done.')]));
     while ((await other.runs.get(runId, alice)).status !== 'ended') await new Promise((resolve) => setTimeout(resolve, 5));
     await Promise.all([opener.close(), other.close()]);

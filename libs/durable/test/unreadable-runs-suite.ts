@@ -82,7 +82,7 @@ export function unreadableRunsSuite(name: string, open: World['open'], describe:
           error: { code: 'cannot_continue', message: expect.stringContaining(told) },
         });
         await wait(2 * quick.takeoverMs);
-        expect(errors).toEqual([expect.stringContaining(`The run ${runId} cannot go on`)]);
+        expect(errors).toEqual([expect.stringContaining(`The run ${runId} cannot continue`)]);
         await kept.close();
       });
 
@@ -92,7 +92,7 @@ export function unreadableRunsSuite(name: string, open: World['open'], describe:
         const request = { prompt: 'Go on.', limits: { steps: -1 } };
         await kept.runs.add({ runId, tenant: 'acme', actorId: 'alice', loop: undefined, request }, 'queued');
         expect(await endOf(desk, runId)).toMatchObject({
-          error: { code: 'cannot_continue', message: expect.stringContaining('start the run anew') },
+          error: { code: 'cannot_continue', message: expect.stringContaining('start the run again') },
         });
         expect(errors).toHaveLength(1);
         await kept.close();

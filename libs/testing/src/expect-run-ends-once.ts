@@ -8,14 +8,13 @@ import { ExpectationError } from './expectation.error.js';
  */
 export function expectRunEndsOnce(events: readonly LoopEvent[]): void {
   const ends = eventsOf(events, 'run-end').length;
-  if (ends !== 1) throw new ExpectationError(`The run has ${ends} run-end events where one is due. ${listOf(events)}`);
+  if (ends !== 1) throw new ExpectationError(`The run has ${ends} run-end events instead of one. ${listOf(events)}`);
   if (events.at(-1)?.type !== 'run-end') throw new ExpectationError(`The run-end is not the last event. ${listOf(events)}`);
   events.forEach(({ runId, sequence, type }, index) => {
     const at = `events[${index}] (${type})`;
-    if (sequence !== index + 1)
-      throw new ExpectationError(`${at} has the sequence ${sequence} where ${index + 1} is due. ${listOf(events)}`);
+    if (sequence !== index + 1) throw new ExpectationError(`${at} has the sequence ${sequence} instead of ${index + 1}. ${listOf(events)}`);
     const first = events[0]?.runId;
-    if (runId !== first) throw new ExpectationError(`${at} is of the run ${runId}, and the events before it are of ${first}.`);
+    if (runId !== first) throw new ExpectationError(`${at} belongs to the run ${runId}, and the events before it to ${first}.`);
   });
 }
 

@@ -23,7 +23,7 @@ export class FakedToolsCheck implements OnApplicationBootstrap {
     return {
       at: `override('${declaredId}')`,
       problem: 'No tool has this declared id.',
-      remedy: closest.length > 0 ? `Did you mean ${closest.join(' or ')}?` : 'Nothing comes near it: is the module with the tool imported?',
+      remedy: closest.length > 0 ? `Did you mean ${closest.join(' or ')}?` : 'No id is similar: is the module with the tool imported?',
     };
   }
 }

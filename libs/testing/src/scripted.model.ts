@@ -63,7 +63,7 @@ export class ScriptedModel extends LanguageModel {
     const left = this.script.slice(this.asked.length);
     if (left.length === 0) return;
     throw new ExpectationError(
-      `The model was called ${this.asked.length} times and its script has ${this.script.length} answers. Left over: ${left.map(titleOf).join('; ')}`,
+      `The model was called ${this.asked.length} times, but its script has ${this.script.length} answers. Left over: ${left.map(titleOf).join('; ')}`,
     );
   }
 

@@ -137,14 +137,14 @@ describe('expectRunEndsOnce', () => {
   const [start, ...rest] = whole;
   const ofAnotherRun = rest.toSpliced(-1, 1, { ...rest[1], runId: 'r2' } as LoopEvent);
   it.each<[string, LoopEvent[], string]>([
-    ['no events', [], '0 run-end events where one is due. The last events: none.'],
-    ['no end', stamped(RUN_START, STEP_START), '0 run-end events where one is due. The last events: 1 run-start, 2 step-start.'],
+    ['no events', [], '0 run-end events instead of one. The last events: none.'],
+    ['no end', stamped(RUN_START, STEP_START), '0 run-end events instead of one. The last events: 1 run-start, 2 step-start.'],
     ['two ends', stamped(RUN_START, RUN_END, RUN_END), '2 run-end events'],
     ['an event after the end', stamped(RUN_START, RUN_END, STEP_START), 'The run-end is not the last event.'],
-    ['a gap', whole.toSpliced(1, 1), 'events[1] (run-end) has the sequence 3 where 2 is due.'],
-    ['a repeated event', whole.toSpliced(1, 0, ...whole.slice(0, 1)), 'events[1] (run-start) has the sequence 1 where 2 is due.'],
-    ['a sequence that does not begin with 1', rest, 'events[0] (step-start) has the sequence 2 where 1 is due.'],
-    ['two runs', [start, ...ofAnotherRun] as LoopEvent[], 'events[2] (run-end) is of the run r2'],
+    ['a gap', whole.toSpliced(1, 1), 'events[1] (run-end) has the sequence 3 instead of 2.'],
+    ['a repeated event', whole.toSpliced(1, 0, ...whole.slice(0, 1)), 'events[1] (run-start) has the sequence 1 instead of 2.'],
+    ['a sequence that does not begin with 1', rest, 'events[0] (step-start) has the sequence 2 instead of 1.'],
+    ['two runs', [start, ...ofAnotherRun] as LoopEvent[], 'events[2] (run-end) belongs to the run r2'],
   ])('refuses %s', (_, events, message) => {
     expect(() => expectRunEndsOnce(events)).toThrow(message);
   });

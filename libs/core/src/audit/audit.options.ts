@@ -38,7 +38,7 @@ export function auditFindings(options: AuditOptions, at: string): Finding[] {
   const isKnown = mode === undefined || mode === 'hash' || mode === 'redacted';
   return [
     ...keyFindings(options.key, `${at} key`),
-    ...(isKnown ? [] : [{ at: `${at} arguments`, problem: 'It is neither of its two values.', remedy: "Say 'hash' or 'redacted'." }]),
+    ...(isKnown ? [] : [{ at: `${at} arguments`, problem: 'It has neither of its two values.', remedy: "Say 'hash' or 'redacted'." }]),
   ];
 }
 

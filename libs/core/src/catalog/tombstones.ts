@@ -4,7 +4,7 @@ import { declaredIdIn, groupedId, isMemberKey } from './entity-keys.js';
 export type SavedTombstones = readonly (readonly [string, string])[];
 
 /** How it begins where a role went: the tool is there again as soon as the role is. */
-export const LAID_DOWN = 'Whom the run acts for may not use it at present.';
+export const LAID_DOWN = 'The actor of the run may not use it at present.';
 
 /** A run remembers so many of instances; who asks for a tool that went before is told what is told of one that never was. */
 const MOST_TOMBSTONES = 4_000;

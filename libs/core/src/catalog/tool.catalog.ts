@@ -56,8 +56,8 @@ export class ToolCatalog {
       if (taken)
         findings.push({
           at: entry.at,
-          problem: `Its id "${declaredId}" is that of ${taken.at} too.`,
-          remedy: 'Give one another name or namespace, or provide its class in one module only.',
+          problem: `Its id "${declaredId}" is also the id of ${taken.at}.`,
+          remedy: 'Give one of them another name or namespace, or provide its class in one module only.',
         });
       findings.push(...prefixFindings(entry, entities), ...surfaceFindings(entry, entities));
       entries.set(declaredId, entry);
@@ -162,8 +162,8 @@ export class ToolCatalog {
     const types = [...this.all().map(({ type }) => type), ...this.entities.definitions.map(({ type }) => type)];
     if (types.some((type) => isClassOrBelow(type, selector))) return undefined;
     return {
-      problem: `No tool is of the class ${selector.name}.`,
-      remedy: 'Is it a @ToolProvider(), and in the providers of a module?',
+      problem: `There is no tool of the class ${selector.name}.`,
+      remedy: 'Mark it @ToolProvider(), and list it in the providers of a module.',
     };
   }
 
@@ -192,8 +192,8 @@ function prefixFindings({ tool, at }: CatalogEntry, { definitions }: EntityRegis
   return [
     {
       at,
-      problem: `Its id "${declaredId}" begins like those of the entity ${taken.type.name}, whose prefix is "${taken.prefix}": a policy for one would match the other.`,
-      remedy: 'Give one another name: @ToolProvider({ namespace }) or @ToolProvider({ prefix }).',
+      problem: `Its id "${declaredId}" begins like the tool ids of the entity ${taken.type.name}, whose prefix is "${taken.prefix}": a policy for one would match the other.`,
+      remedy: 'Give one of them another name: @ToolProvider({ namespace }) or @ToolProvider({ prefix }).',
     },
   ];
 }
@@ -207,7 +207,7 @@ function surfaceFindings({ tool, at }: CatalogEntry, entities: EntityRegistry): 
   if (stands === undefined && !isDispatcher) return [];
   const whose =
     stands === undefined ? 'the tool over which tools of entities are called' : `${stands} where it is offered for all instances`;
-  return [{ at, problem: `Its id "${declaredId}" is that of ${whose}.`, remedy: 'Give it another name.' }];
+  return [{ at, problem: `Its id "${declaredId}" is already the id of ${whose}.`, remedy: 'Give it another name.' }];
 }
 
 function policyTool({ declaredId, effect, labels, inputSchema }: ToolSpec, origin: ToolOrigin): PolicyTool {

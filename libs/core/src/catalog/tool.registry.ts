@@ -135,7 +135,7 @@ export class ToolRegistry {
       return { problem: `"${name}" is short for ${ids.join(' and ')}.`, remedy: 'Use the whole id.' };
     }
     const closest = this.suggest(name).map((id) => `"${id}"`);
-    const remedy = closest.length > 0 ? `Did you mean ${closest.join(' or ')}?` : 'The catalog lists what there is.';
+    const remedy = closest.length > 0 ? `Did you mean ${closest.join(' or ')}?` : 'The catalog lists all tools.';
     return { problem: `No tool is named "${name}".`, remedy };
   }
 

@@ -45,7 +45,7 @@ export function rawTool<Options>(type: RawToolClass<Options>, { as, options, ...
 /** One instance serves every call: it is made when the application starts, so that a missing option is found then. */
 function executableOf<Options>(type: RawToolClass<Options>, options: Options | undefined): Executable<unknown> {
   const instance: unknown = Reflect.construct(type, options === undefined ? [] : [options]);
-  if (!isCallable(instance)) throw new TypeError(`${type.name} has no method "call", which is what a raw tool is called by.`);
+  if (!isCallable(instance)) throw new TypeError(`${type.name} has no method "call", which a raw tool needs.`);
   return { execute: (input, context) => instance.call(input, context) };
 }
 

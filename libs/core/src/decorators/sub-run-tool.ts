@@ -58,6 +58,6 @@ function promptIn(input: unknown): string {
 
 const OUTSIDE = {
   execute(): never {
-    throw new Error('A sub-run is a part of a run; nothing else can perform it.');
+    throw new Error('A sub-run can only be performed within a run.');
   },
 };

@@ -40,7 +40,9 @@ export function contributedFindings(tool: Tool, rules: ContributionRules): Findi
 /** The compiler makes sure of it, but a source may be written without one. */
 function redactionFindings(at: string, { redaction }: Partial<ToolSpec>): Finding[] {
   if (redaction) return [];
-  return [{ at, problem: 'The tool does not say what may leave it.', remedy: 'Give its spec a redaction, and an output that obeys it.' }];
+  return [
+    { at, problem: 'The tool does not say which data may leave it.', remedy: 'Give its spec a redaction, and an output that obeys it.' },
+  ];
 }
 
 /** A declared id of its own could be one that a policy names for another tool, or a glob. */

@@ -30,8 +30,8 @@ export function optionFindings(
   if (allowReserved && !allowReserved.reason.trim())
     findings.push({
       at,
-      problem: 'It allows itself reserved arguments and gives no reason.',
-      remedy: 'Say why in @LlmTool({ allowReserved: { arguments, reason } }): the reason is kept for whoever asks later.',
+      problem: 'It allows reserved arguments, but gives no reason.',
+      remedy: 'Say why in @LlmTool({ allowReserved: { arguments, reason } }): the reason is kept for later reviews.',
     });
   return findings;
 }
@@ -53,11 +53,15 @@ export function parametersWithoutTool(at: string): Finding {
 }
 
 export function saidTwice(at: string): Finding {
-  return { at, problem: 'The tool says twice what may leave it.', remedy: 'Keep `output` for classes, or `reveal` for everything else.' };
+  return {
+    at,
+    problem: 'The tool says twice which data may leave it.',
+    remedy: 'Keep `output` for classes, or `reveal` for everything else.',
+  };
 }
 
 export function noRedaction(at: string): Finding {
   const remedy =
-    'Add @LlmTool({ output: SomeClass }) whose @Expose() properties may leave, or reveal: "all" | [fields]; reveal: [] for void.';
-  return { at, problem: 'The tool does not say what may leave it.', remedy };
+    'Add @LlmTool({ output: SomeClass }) whose @Expose() properties may be shown, or reveal: "all" | [fields]; reveal: [] for void.';
+  return { at, problem: 'The tool does not say which data may leave it.', remedy };
 }

@@ -72,12 +72,14 @@ function typeFindings(at: string, type: unknown): Finding[] {
 
 function templateFindings(at: string, option: string, template: unknown, { input }: DirectiveSurroundings): Finding[] {
   if (typeof template !== 'string' || template.trim() === '')
-    return [{ at, problem: `Its directive has no ${option}.`, remedy: `Say it by arguments of the tool, e.g. ${option}: '{orderId}'.` }];
+    return [
+      { at, problem: `Its directive has no ${option}.`, remedy: `Build it from arguments of the tool, e.g. ${option}: '{orderId}'.` },
+    ];
   const known = Object.keys(input.schema.properties ?? {});
   return fieldsIn(template).flatMap((name) => {
     const problem = problemWithField(name, input.schema, input.hidden);
     if (problem === undefined) return [];
-    const remedy = known.includes(name) ? 'Name another one, or make it one that every call has.' : nearestName(name, known);
+    const remedy = known.includes(name) ? 'Name another one, or make this one required.' : nearestName(name, known);
     return [{ at, problem: `The ${option} of its directive names "${name}", and ${problem}.`, remedy }];
   });
 }
@@ -114,8 +116,8 @@ function surroundingFindings(at: string, { preview }: Pick<DirectiveDeclaration,
   if (tool.idempotencyKey !== undefined)
     findings.push({
       at,
-      problem: 'It has an idempotencyKey and a directive.',
-      remedy: 'Say in `directive.key` what makes two requests one.',
+      problem: 'It has both an idempotencyKey and a directive.',
+      remedy: 'Say in `directive.key` which requests count as the same.',
     });
   return findings;
 }

@@ -124,8 +124,7 @@ export class EntityExplorer {
 const CIRCULAR: Finding = {
   at: 'ToolLoopModule.forFeature({ entities })',
   problem: 'One of the entities is undefined, most likely because files import each other in a circle.',
-  remedy:
-    'Break the circle: import the type alone where only the type is needed, and write `output: () => X` where entities name each other.',
+  remedy: 'Break the circle: import only the type where the type is enough, and write `output: () => X` where entities name each other.',
 };
 
 function isGuarded(type: Type, { property }: ToolMethod): boolean {
@@ -137,7 +136,7 @@ function isGuarded(type: Type, { property }: ToolMethod): boolean {
 function unhosted(at: string, type: Type): Finding {
   return {
     at,
-    problem: 'It has guards, pipes, interceptors or filters, and no module would make them.',
+    problem: 'It has guards, pipes, interceptors or filters, but no module creates them.',
     remedy: `List the class in the module that has what they need: ToolLoopModule.forFeature({ entities: [${type.name}], imports: [...] }).`,
   };
 }
@@ -155,7 +154,9 @@ function nameFindings(at: string, name: string): Finding[] {
 
 function collisionFindings(at: string, declaredId: string, taken: string | undefined): Finding[] {
   if (taken === undefined) return [];
-  return [{ at, problem: `Its id "${declaredId}" is that of ${taken} too.`, remedy: 'Give one another name: @LlmTool({ name }).' }];
+  return [
+    { at, problem: `Its id "${declaredId}" is also the id of ${taken}.`, remedy: 'Give one of them another name: @LlmTool({ name }).' },
+  ];
 }
 
 function entityFindings(
@@ -202,7 +203,7 @@ function rehydrationFindings({ name: at }: Type, rehydrate: Rehydrate, lookup: E
   if (!REHYDRATE.includes(rehydrate))
     return [{ at, problem: `Its rehydrate is ${JSON.stringify(rehydrate)}.`, remedy: `Give one of ${REHYDRATE.join(', ')}.` }];
   if (rehydrate === 'never' || lookup) return [];
-  const problem = `It wants its instances found anew (rehydrate: '${rehydrate}'), and nobody can find them.`;
+  const problem = `Its instances must be looked up again (rehydrate: '${rehydrate}'), but it has no resolver.`;
   return [{ at, problem, remedy: `Provide a class marked @ToolEntityResolver(${at}), or leave rehydrate out.` }];
 }
 

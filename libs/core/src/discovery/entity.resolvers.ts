@@ -51,7 +51,7 @@ function resolverFindings(
       {
         at,
         problem: 'It resolves undefined, most likely because files import each other in a circle.',
-        remedy: 'Break the circle: let the entity import the type of the resolver alone.',
+        remedy: 'Break the circle: let the entity import only the type of the resolver.',
       },
     ];
   if (!providerOptionsOf(entity))
@@ -66,7 +66,7 @@ function resolverFindings(
     return [
       {
         at,
-        problem: `It resolves ${entity.name}, which is a service: it is there anyway.`,
+        problem: `It resolves ${entity.name}, which is a service and needs no resolver.`,
         remedy: `Take ${entity.name} out of the providers, or remove it.`,
       },
     ];
@@ -74,5 +74,7 @@ function resolverFindings(
     return [{ at, problem: 'It has no method "resolve".', remedy: 'Extend EntityResolver, which says what is missing.' }];
   if (!taken) return [];
   const problem = taken === type ? `It is a provider of several modules` : `${taken.name} resolves ${entity.name} too`;
-  return [{ at, problem: `${problem}, and nobody knows which to ask.`, remedy: 'Keep one: export it, and import its module elsewhere.' }];
+  return [
+    { at, problem: `${problem}, so it is unclear which one to ask.`, remedy: 'Keep one: export it, and import its module elsewhere.' },
+  ];
 }

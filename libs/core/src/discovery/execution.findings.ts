@@ -39,11 +39,11 @@ function repeatFindings(at: string, { idempotencyKey, idempotent = false, effect
   if (idempotencyKey !== undefined && typeof idempotencyKey !== 'function')
     findings.push({ at, problem: 'Its idempotencyKey is not a function.', remedy: 'Give (input, context) => text, or leave it out.' });
   if (idempotencyKey !== undefined && effect === 'read_only')
-    findings.push({ at, problem: 'It only reads and has an idempotencyKey, which nothing asks for.', remedy: 'Leave it out.' });
+    findings.push({ at, problem: 'It only reads and has an idempotencyKey, which is never used.', remedy: 'Leave it out.' });
   if (typeof idempotent !== 'boolean')
     findings.push({ at, problem: 'Its idempotent is neither true nor false.', remedy: 'Say true, or leave it out.' });
   if (idempotent === true && effect === 'read_only')
-    findings.push({ at, problem: 'It only reads and says that it is idempotent, which nothing asks for.', remedy: 'Leave it out.' });
+    findings.push({ at, problem: 'It only reads and says that it is idempotent, which is never used.', remedy: 'Leave it out.' });
   return findings;
 }
 
@@ -52,9 +52,7 @@ function scopeFindings(at: string, { idempotencyKey, idempotencyScope }: CallOpt
   if (idempotencyScope !== 'actor' && idempotencyScope !== 'tenant')
     return [{ at, problem: 'Its idempotencyScope does not exist.', remedy: "Say 'actor' or 'tenant', or leave it out." }];
   if (idempotencyKey !== undefined) return [];
-  return [
-    { at, problem: 'It has an idempotencyScope and no idempotencyKey to share.', remedy: 'Give an idempotencyKey, or leave it out.' },
-  ];
+  return [{ at, problem: 'It has an idempotencyScope, but no idempotencyKey.', remedy: 'Give an idempotencyKey, or leave it out.' }];
 }
 
 /** What is wrong with the execution options of a tool or a provider. */

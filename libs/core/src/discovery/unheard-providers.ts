@@ -17,8 +17,8 @@ export function portFindings(wrapper: InstanceWrapper): Finding[] {
     .filter(([, port]) => metatype.prototype instanceof port)
     .map(([name]) => ({
       at: metatype.name,
-      problem: `It is a ${name}, which the loop asks outside any request, and it is not a singleton.`,
-      remedy: 'Remove its scope, and that of what it injects; the context of the call says whom it acts for.',
+      problem: `It is a ${name}, which the loop uses outside of any request, but it is not a singleton.`,
+      remedy: 'Remove its scope, and that of its dependencies; read the actor from the context of the call.',
     }));
 }
 

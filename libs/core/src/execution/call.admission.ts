@@ -75,7 +75,7 @@ function refusalOf(error: unknown, explanation: ToolFailure | undefined): ToolFa
     return { ...failure, code: 'invalid_args', ...problemsOf(error) };
   if (status === 429) return { ...failure, code: 'budget_exceeded', retryable: true };
   const isTold = explanation !== undefined || failure.correlationId === undefined;
-  return isTold ? { ...failure, code: 'forbidden' } : { ...failure, code: 'forbidden', safeMessage: 'The call was not let in.' };
+  return isTold ? { ...failure, code: 'forbidden' } : { ...failure, code: 'forbidden', safeMessage: 'The call was not permitted.' };
 }
 
 /** Nest's validation pipe says everything in a list. */

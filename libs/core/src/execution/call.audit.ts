@@ -56,7 +56,7 @@ export class CallAudit {
       const draft = draftOf(outcomeOf(record), progress);
       await trail.record(record.status === 'succeeded' ? { ...draft, result: textOf(content) } : draft);
     } catch (error) {
-      this.logger.error(`What became of ${record.id} is not in the audit (run ${progress.scope.run.runId}).`, error);
+      this.logger.error(`The outcome of ${record.id} is not in the audit (run ${progress.scope.run.runId}).`, error);
     }
   }
 }

@@ -69,7 +69,7 @@ export class CallContextFactory {
     let isTaken = false;
     return async (work) => {
       report.assertRunning();
-      if (isTaken) throw new Error('A call has one transaction, which is what it is known again by. Do everything in it.');
+      if (isTaken) throw new Error('A call has only one transaction, by which it is recognized later. Do everything in it.');
       isTaken = true;
       return transactions.once(journalKeyOf(progress), async () => {
         const result = await work();
@@ -92,7 +92,7 @@ export class CallContextFactory {
   private brokerFor(id: string): ConnectionBroker {
     if (this.broker) return this.broker;
     throw new Error(
-      `The tool asked for the connection "${id}" and no ConnectionBroker is provided. Provide one in ToolLoopModule.forRoot({ providers }).`,
+      `The tool asked for the connection "${id}" but no ConnectionBroker is provided. Provide one in ToolLoopModule.forRoot({ providers }).`,
     );
   }
 }

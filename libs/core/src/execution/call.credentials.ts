@@ -64,7 +64,7 @@ export class CallCredentials {
       return new ToolError(this.text(safeMessage), { retryable, ...(retryAfterMs !== undefined && { retryAfterMs }) });
     }
     if (thrown instanceof HttpException) return new HttpException(this.text(thrown.message), thrown.getStatus());
-    return new Error(thrown instanceof Error ? this.text(thrown.message) : 'A value was thrown that tells a credential.');
+    return new Error(thrown instanceof Error ? this.text(thrown.message) : 'A value was thrown that contains a credential.');
   }
 }
 

@@ -34,7 +34,7 @@ export function failureOf(error: unknown): ToolFailure {
 export function unexplained(): ToolFailure {
   return {
     code: 'execution_failed',
-    safeMessage: 'The tool failed for a reason of its own. Do not repeat the call with the same arguments.',
+    safeMessage: 'The tool failed unexpectedly. Do not repeat the call with the same arguments.',
     correlationId: randomUUID(),
   };
 }
@@ -61,7 +61,7 @@ function httpFailure(error: HttpException): ToolFailure {
   const status = error.getStatus();
   if (status === 401 || status === 403) return { code: 'forbidden', safeMessage: shortened(error.message) };
   if (status >= 400 && status < 500) return { code: 'execution_failed', safeMessage: shortened(error.message) };
-  return { code: 'execution_failed', safeMessage: 'The tool failed for a reason of its own.', correlationId: randomUUID() };
+  return { code: 'execution_failed', safeMessage: 'The tool failed unexpectedly.', correlationId: randomUUID() };
 }
 
 const TITLES: Record<ToolErrorCode, string> = {

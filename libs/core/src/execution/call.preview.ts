@@ -54,5 +54,5 @@ function unshown(cause: unknown): CallFailure {
 async function copyOf({ input }: Tool, { canonical }: ReadArguments, { options }: CallProgress): Promise<unknown> {
   const reading = await readInput(input, fromCanonical(canonical), { ...options, validation: false });
   if ('value' in reading) return reading.value;
-  throw new TypeError('The input could not be made again for its preview.');
+  throw new TypeError('The input could not be rebuilt for its preview.');
 }

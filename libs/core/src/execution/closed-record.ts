@@ -9,7 +9,7 @@ const NOT_MADE: ToolFailure = { code: 'aborted', safeMessage: 'The run ended bef
 export function closedRecord(record: ToolInvocationRecord): ToolInvocationRecord & { readonly error: ToolFailure } {
   if (!record.subRun) return { ...record, status: 'failed', error: NOT_MADE };
   const hint = hasChangedThings(record.subRun.toolCalls ?? []) ? ' It had changed things by then: do not repeat it; check first.' : '';
-  const safeMessage = `The run ended before anybody decided, so the sub-run did not go on.${hint}`;
+  const safeMessage = `The run ended before anybody decided, so the sub-run did not continue.${hint}`;
   return { ...record, status: 'failed', error: { code: 'aborted', safeMessage }, subRun: closedSubRun(record.subRun) };
 }
 

@@ -28,7 +28,7 @@ export function answerOf({ intent, status }: DirectiveRecord): JsonObject {
 /** Why asking again comes to nothing, and what helps; undefined of one that is performed yet, or was. `decider` begins a sentence. */
 export function refusalOf({ intent, task, status, failure }: DirectiveRecord, decider: string): CallFailure | undefined {
   const why = failure ? ` ${failure.safeMessage}` : '';
-  const isNotAsked = `Nothing was asked for now (${intent.directiveId}).`;
+  const isNotAsked = `Nothing was requested now (${intent.directiveId}).`;
   switch (status) {
     case 'pending':
     case 'performing':
@@ -43,14 +43,14 @@ export function refusalOf({ intent, task, status, failure }: DirectiveRecord, de
     case 'cancelled':
       return CallFailure.of(
         'execution_failed',
-        `This was asked for before and taken back. ${isNotAsked} ${decider} can have it performed all the same.`,
+        `This was requested before and cancelled. ${isNotAsked} ${decider} can still have it performed.`,
       );
     case 'compensated':
       return CallFailure.of('execution_failed', `This was performed before and undone, so it is not performed again. ${isNotAsked}`);
     case 'unknown_outcome':
       return CallFailure.of(
         'unknown_outcome',
-        `This was begun before and nobody knows whether its effect took place. ${isNotAsked} ${decider} has to look and say so.`,
+        `This was begun before and it is unknown whether its effect took place. ${isNotAsked} ${decider} has to check and say so.`,
       );
   }
 }

@@ -33,7 +33,7 @@ export class DirectiveAttempt {
   }
 }
 
-const UNKNOWN = 'The effect failed half-way, and nobody knows whether it took place. Look before it is asked for again.';
+const UNKNOWN = 'The effect failed half-way, and it is unknown whether it took place. Check before you request it again.';
 
 /** What the tool, or whom it asked, said on purpose: then the effect did not take place. A 5xx may come from half-way, but for 503, which turns away. */
 function isAnswer(thrown: unknown): boolean {

@@ -134,7 +134,7 @@ function part(name: string, text: string): string {
   if (text.trim() !== '' && text.length <= LONGEST_PART) return text;
   throw CallFailure.of(
     'invalid_args',
-    `The arguments that make up the ${name} are empty, or longer than ${LONGEST_PART} characters together.`,
+    `The arguments that make up the ${name} are empty, or longer than ${LONGEST_PART} characters in total.`,
   );
 }
 

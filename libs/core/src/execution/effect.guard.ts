@@ -141,7 +141,7 @@ export class EffectGuard {
     try {
       await withinTime(tell(), LONGEST_FINISH_MS);
     } catch (error) {
-      this.logger.error(`The outcome of ${tool.spec.declaredId} could not be kept (run ${scope.run.runId}).`, error);
+      this.logger.error(`The outcome of ${tool.spec.declaredId} could not be stored (run ${scope.run.runId}).`, error);
     }
   }
 }

@@ -67,7 +67,7 @@ function refusalOf(error: unknown, tool: Tool): ToolFailure {
   if (status !== undefined && FORBIDDEN.has(status)) return failureOf(error);
   return {
     code: 'execution_failed',
-    safeMessage: 'What the tool belongs to could not be looked up, so the call was not made. The same call may succeed later.',
+    safeMessage: 'The object of the tool could not be looked up, so the call was not made. The same call may succeed later.',
     retryable: true,
     correlationId: randomUUID(),
   };

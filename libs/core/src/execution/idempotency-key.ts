@@ -45,9 +45,9 @@ export function declaredKeyOf(tool: Tool, input: unknown, { scope }: CallProgres
     const key: unknown = idempotencyKey(input, scope.run);
     if (key instanceof Promise) key.catch(() => undefined); // a rejection that nobody handles would end the process
     if (typeof key !== 'string' || key === '' || key.length > MOST_CHARACTERS)
-      throw new TypeError(`The idempotencyKey of ${spec.declaredId} gave no text of 1 to ${MOST_CHARACTERS} characters.`);
+      throw new TypeError(`The idempotencyKey of ${spec.declaredId} did not return a string of 1 to ${MOST_CHARACTERS} characters.`);
     if (key.includes(SHOWN_SECRET))
-      throw new TypeError(`The idempotencyKey of ${spec.declaredId} holds a Secret, which prints alike whatever it is.`);
+      throw new TypeError(`The idempotencyKey of ${spec.declaredId} contains a Secret, and all Secrets print alike.`);
     return JSON.stringify([...whoseKey(tool, scope), spec.declaredId, tool.entity?.instanceId ?? null, key]);
   } catch (error) {
     throw new CallFailure(unexplained(), { cause: error });

@@ -18,7 +18,7 @@ export class RedactionError extends Error {
   warning({ spec }: Tool, { request }: CallProgress): LoopEventBody {
     const { cause, audience } = this;
     const place = cause instanceof ProjectionError && cause.declaredPath !== '' ? ` at "${cause.declaredPath}"` : '';
-    const message = `What ${spec.declaredId} gave could not be redacted for ${audience}${place}, so it is not shown.`;
+    const message = `The result of ${spec.declaredId} could not be redacted for ${audience}${place}, so it is not shown.`;
     return { type: 'warning', step: request.step, code: 'redaction_failed', message };
   }
 }

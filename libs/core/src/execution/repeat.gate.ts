@@ -7,7 +7,7 @@ import type { CallProgress } from './execution.scope.js';
 import { PolicyGate } from './policy.gate.js';
 
 const REASON =
-  'Nobody knows whether this call took place: it was begun before, and how it ended was not kept. Approve to make it again; deny to leave it.';
+  'It is unknown whether this call took place: it was begun before, and its outcome was not stored. Approve to make it again; deny to leave it.';
 /** What asks, in the place of a rule of a policy. */
 const ASKS = 'unknown_outcome';
 
@@ -63,7 +63,7 @@ function questionOf({ decision }: CallProgress): ApprovalQuestion {
 }
 
 function left(why?: string): CallFailure {
-  const told = 'This call was begun before and nobody knows whether its effect took place. Do not repeat it; check first.';
+  const told = 'This call was begun before and it is unknown whether its effect took place. Do not repeat it; check first.';
   return CallFailure.of('unknown_outcome', why === undefined ? told : `${told} ${why}`);
 }
 

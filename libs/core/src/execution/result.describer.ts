@@ -84,7 +84,7 @@ export class ResultDescriber {
     try {
       return tool.humanReadable?.(model);
     } catch (error) {
-      this.logger.warn(`The result of ${tool.spec.declaredId} could not be worded (run ${scope.run.runId}).`, error);
+      this.logger.warn(`The result of ${tool.spec.declaredId} could not be put into words (run ${scope.run.runId}).`, error);
       return undefined;
     }
   }
@@ -109,7 +109,10 @@ export class ResultDescriber {
   ): CallFailure {
     const { error, credentials } = failed ?? {};
     const cause = error instanceof RedactionError ? error.cause : error;
-    this.logger.error(`The result of ${tool.spec.declaredId} is not what it declares: ${reason}`, credentials?.error(cause) ?? cause);
+    this.logger.error(
+      `The result of ${tool.spec.declaredId} does not match its declaration: ${reason}`,
+      credentials?.error(cause) ?? cause,
+    );
     const effect = tool.spec.effect === 'read_only' ? '' : ' Its effect took place: do not repeat the call.';
     return new CallFailure(
       { code: 'invalid_output', safeMessage: `The tool ran, but its result cannot be shown.${effect}` },

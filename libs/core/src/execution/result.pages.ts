@@ -72,7 +72,7 @@ export class ResultPages {
     const result = this.kept.get(handle);
     if (!result) throw this.missing(handle);
     if (offset < result.text.length || offset === 0) return new ResultPage(handle, result, boundaryIn(result.text, offset), length);
-    throw new ToolError(`The result ${handle} has ${result.text.length} characters, the first of which is 0: begin before its end.`);
+    throw new ToolError(`The result ${handle} has ${result.text.length} characters, counted from 0: begin before its end.`);
   }
 
   /** Lets go of what is kept; it reads as what had to go for want of room. */
@@ -95,9 +95,9 @@ export class ResultPages {
       return new ToolError(`The result ${handle} is not kept any more. Call ${tool} again, and ask it for less at a time.`);
     const known = [...this.kept.keys()];
     if (known.length > 0)
-      return new ToolError(`No result is kept under that handle. Kept are: ${known.join(', ')}. Call the tool again for any other.`);
+      return new ToolError(`No result has that handle. Available: ${known.join(', ')}. Call the tool again for any other.`);
     return new ToolError(
-      'No result is kept: those of an earlier run, or of before this one was interrupted, are gone. Call the tool again that gave it.',
+      'No result is available: those of an earlier run, or from before this one was interrupted, are gone. Call that tool again.',
     );
   }
 }

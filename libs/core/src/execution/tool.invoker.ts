@@ -106,7 +106,7 @@ async function toFailure(thrown: unknown, layers: ToolLayers | undefined, { meth
 /** A tool that changes things may have changed them before it was interrupted. */
 function interrupted(method: ToolMethod, interruption: Interruption, cause: unknown): CallFailure {
   if (method.mayHaveChangedThings) {
-    const safeMessage = `${interruption.message} Nobody knows whether its effect took place. Do not repeat the call; check first.`;
+    const safeMessage = `${interruption.message} It is unknown whether its effect took place. Do not repeat the call; check first.`;
     return new CallFailure({ code: 'unknown_outcome', safeMessage }, { cause });
   }
   const failure = interruptionFailure(interruption);

@@ -38,7 +38,7 @@ export class ToolMethod {
     const { input, context } = this.invocation;
     if (context.signal.aborted) throw Interruption.from(context.signal);
     if (this.mayHaveChangedThings)
-      throw new Error(`An interceptor called next() twice, and ${this.tool.spec.declaredId} changes things: it is called once.`);
+      throw new Error(`An interceptor called next() twice, but ${this.tool.spec.declaredId} changes things, so it is called only once.`);
     this.wasCalled = true;
     const result = this.drained(this.tool.invoke(input, context));
     return result instanceof Promise ? result.then((live: unknown) => this.keep(live)) : this.keep(result);

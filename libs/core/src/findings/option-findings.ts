@@ -16,7 +16,7 @@ export function optionFindings(given: unknown, known: KnownValues, at: string, n
   return [
     ...unknownOptions(given, names, at),
     ...valueFindings(given, known, at),
-    ...missing.map((name) => ({ at, problem: `It says no "${name}".`, remedy: `Give ${known[name]?.wanted}.` })),
+    ...missing.map((name) => ({ at, problem: `It has no "${name}".`, remedy: `Give ${known[name]?.wanted}.` })),
   ];
 }
 

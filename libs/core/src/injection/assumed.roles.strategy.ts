@@ -46,7 +46,7 @@ export class AssumedRolesStrategy extends ToolInjectionStrategy {
       .filter(({ trigger }) => !isTrigger(trigger))
       .map(() => ({
         at: `assumeRoles "${name}"`,
-        problem: 'A change of roles waits for nothing.',
+        problem: 'A change of roles has no trigger.',
         remedy: 'Give `after`, `when` or `found`.',
       }));
     if (aimless.length > 0) throw new ConfigurationError(aimless);

@@ -202,7 +202,7 @@ function phaseFindings(at: string, start: string, all: ReadonlyMap<string, Known
     ...changes.flatMap(({ phase }) => unknown(phase)),
     ...aimless.map(({ from, phase }) => ({
       at,
-      problem: `The way from "${from}" to "${phase}" waits for nothing.`,
+      problem: `The transition from "${from}" to "${phase}" has no trigger.`,
       remedy: 'Give `on`, `when` or `found`.',
     })),
     ...(all.has(start) ? names.filter((name) => !reached.has(name)) : []).map((name) => ({

@@ -19,7 +19,7 @@ export class ToolProviderStrategy extends ToolInjectionStrategy {
     const there = new Set(toolset.map(({ id }) => id));
     const add = extracted.add.filter(({ spec }) => there.has(spec.id));
     if (add.length === extracted.add.length) return extracted;
-    const message = `The tools of what ${last.record.id} returned were not added: they would be ${depth} injections deep, and the limit is ${limits.injectionDepth}.`;
+    const message = `The tools that the result of ${last.record.id} brings were not added: they would be ${depth} injections deep, and the limit is ${limits.injectionDepth}.`;
     return { add, warnings: [...extracted.warnings, { code: 'injection_depth', message }] };
   }
 }

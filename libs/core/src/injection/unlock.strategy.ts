@@ -72,7 +72,7 @@ export class UnlockStrategy extends ToolInjectionStrategy {
   private check(): void {
     const at = `unlock "${this.name}"`;
     const findings = [
-      ...(isTrigger(this.trigger) ? [] : [{ at, problem: 'It waits for nothing.', remedy: 'Give `after`, `when` or `found`.' }]),
+      ...(isTrigger(this.trigger) ? [] : [{ at, problem: 'It has no trigger.', remedy: 'Give `after`, `when` or `found`.' }]),
       ...(this.withheld.length + this.removed.length > 0
         ? []
         : [{ at, problem: 'It changes nothing.', remedy: 'Give `tools` or `remove`.' }]),

@@ -94,7 +94,7 @@ export class EventOutlet {
       if (written) await withinTime(Promise.resolve(written), LONGEST_WRITE_MS);
     } catch (error) {
       if (error instanceof Interruption && error.kind === 'timeout') this.critical = this.critical.filter((other) => other !== sink);
-      this.logger.error(`${sink.constructor.name} did not take event ${event.sequence}, ${event.type}, of run ${this.runId}.`, error);
+      this.logger.error(`${sink.constructor.name} failed on event ${event.sequence}, ${event.type}, of run ${this.runId}.`, error);
       this.onFailure(error);
     }
   }
@@ -115,7 +115,7 @@ export class EventOutlet {
 
   private warn(sink: LoopEventSink, error: unknown): void {
     const name = sink.constructor.name;
-    this.logger.warn(`${name} did not take an event of run ${this.runId}.`, error);
+    this.logger.warn(`${name} failed on an event of run ${this.runId}.`, error);
     if (this.hasWarned) return;
     this.hasWarned = true;
     this.warning = { type: 'warning', code: 'sink_failed', message: `${name} does not take this run's events.` };

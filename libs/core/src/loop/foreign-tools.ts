@@ -53,7 +53,8 @@ export class ForeignTools {
   }
 
   private findingsOf(tool: Tool): readonly Finding[] {
-    if (tool.entity) return [{ at: '', problem: 'It says that it belongs to an entity, which is for the application to say.', remedy: '' }];
+    if (tool.entity)
+      return [{ at: '', problem: 'It says that it belongs to an entity, which only the application can declare.', remedy: '' }];
     return contributedFindings(tool, this.rules);
   }
 }

@@ -81,7 +81,7 @@ export function assertVersion(version: unknown, runId: string): void {
 export function unreadable(runId: string, why: string): InvalidRequestError {
   return new InvalidRequestError(
     'unreadable_run',
-    `The run ${runId} was kept in a form that this release of Toolloop cannot read: ${why}. Fork it in the release that kept it, or start it anew.`,
+    `The run ${runId} was stored in a form that this release of Toolloop cannot read: ${why}. Fork it in the release that stored it, or start it again.`,
   );
 }
 

@@ -100,7 +100,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   /** Two readers would share one run's events, or run its tools twice; neither is what they want. */
   read(reader: EventReader): void {
     if (this.hasReader)
-      throw new Error(`The events of run ${this.runId} are read already; a run has one reader. Share them with RxJS share().`);
+      throw new Error(`The events of run ${this.runId} are being read already; a run has one reader. Share them with RxJS share().`);
     if (this.running) throw new Error(`The run ${this.runId} has started; read its events before asking for its result.`);
     this.hasReader = true;
     this.outlet.attach(reader);
@@ -219,7 +219,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
       else await this.services.suspended.keep(owner, saved, remains);
       return state;
     } catch (error) {
-      return this.failed(withClosedStep(state, pending), new Error('The run could not be kept until it is decided.', { cause: error }));
+      return this.failed(withClosedStep(state, pending), new Error('The waiting run could not be stored.', { cause: error }));
     }
   }
 
@@ -229,7 +229,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
       await withinTime(this.services.conversations.append(conversation, added, this.runId), LONGEST_APPEND_MS);
       return state;
     } catch (error) {
-      return this.failed(state, new Error('The conversation could not be kept.', { cause: error }));
+      return this.failed(state, new Error('The conversation could not be stored.', { cause: error }));
     }
   }
 

@@ -90,7 +90,7 @@ export class LoopSettings {
       ...unknownOptions(profile, REQUEST_OPTIONS, at),
       ...SAID_BY_THE_RUN.filter((option) => option in profile).map((option) => ({
         at,
-        problem: `It says "${option}", which only a run can say.`,
+        problem: `It sets "${option}", which only a run can set.`,
         remedy: 'Give it in the request.',
       })),
       ...(model === undefined ? [] : this.modelFindings(model, at)),
@@ -212,7 +212,7 @@ export class LoopSettings {
   private applicationPolicyFindings(policies: readonly Policy[]): Finding[] {
     const at = 'ToolLoopModule policy';
     if (policies.length > 0 && !(this.engine instanceof DataPolicyEngine))
-      return [{ at, problem: 'The application has a PolicyEngine of its own, which does not read it.', remedy: 'Give one or the other.' }];
+      return [{ at, problem: 'The application has its own PolicyEngine, which ignores it.', remedy: 'Give one or the other.' }];
     const findings = policies.flatMap((policy, index) => this.policyFindings(policy, policies.length > 1 ? `${at} ${index + 1}` : at));
     if (policies.length === 0 || policies.some(({ shadow }) => !shadow)) return findings;
     return [...findings, { at, problem: 'Every policy is in shadow, so nothing is allowed.', remedy: 'Add one that decides.' }];

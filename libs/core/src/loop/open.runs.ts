@@ -6,7 +6,7 @@ import type { RunHandle } from '../protocol/run-handle.js';
 /** A run that has been aborted ends at once, but for what it keeps; a store that hangs must not keep the application from ending. */
 const LONGEST_END_MS = 10_000;
 const FAREWELL_MS = 100;
-const REASON = 'The application shuts down.';
+const REASON = 'The application is shutting down.';
 
 /** Waits until what was said last has left the process: Nest closes the connections next, whether their streams have ended or not. */
 export function farewell(): Promise<void> {

@@ -102,13 +102,13 @@ export class QuotaGuard {
   private report(error: unknown): void {
     if (this.hasFailed) return;
     this.hasFailed = true;
-    this.logger.error(`The quotas of run ${this.run.runId} could not be counted; what cannot be counted is not done.`, error);
+    this.logger.error(`The quotas of run ${this.run.runId} could not be counted, so its calls are refused.`, error);
   }
 
   private warnWithoutCost(): void {
     if (this.hasWarned) return;
     this.hasWarned = true;
-    this.logger.warn(`An answer in run ${this.run.runId} has no cost (Usage.costUsd), so the quota of usd does not hold for it.`);
+    this.logger.warn(`An answer in run ${this.run.runId} has no cost (Usage.costUsd), so the usd quota does not count it.`);
   }
 }
 
@@ -123,5 +123,5 @@ const USED_UP: CallGrant['beyond'] = {
 };
 
 const UNCOUNTED: CallGrant['beyond'] = {
-  refusal: { code: 'execution_failed', safeMessage: 'It could not be found out whether calls are left, so this one was not made.' },
+  refusal: { code: 'execution_failed', safeMessage: 'The number of calls left could not be read, so this one was not made.' },
 };

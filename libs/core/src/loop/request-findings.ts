@@ -28,7 +28,7 @@ export function assertIds(request: Pick<LoopRequest, 'requestId' | 'conversation
   for (const name of ['requestId', 'conversationId'] as const) {
     const id: unknown = request[name];
     if (id !== undefined && (typeof id !== 'string' || id === ''))
-      throw new InvalidRequestError('invalid_request', `The \`${name}\` is empty, or no text. Give one, or leave it out.`);
+      throw new InvalidRequestError('invalid_request', `The \`${name}\` is empty or not a string. Give a string, or leave it out.`);
   }
 }
 

@@ -68,7 +68,7 @@ export class RunOpener {
   async actorOf(actorId: string, tenant: string): Promise<unknown> {
     const actor = await this.directory.find(actorId, tenant);
     if (actor !== undefined) return actor;
-    throw new InvalidRequestError('unknown_actor', 'The ActorDirectory does not know the actor of the run, so nobody could go on with it.');
+    throw new InvalidRequestError('unknown_actor', 'The ActorDirectory does not know the actor of the run, so nobody could continue it.');
   }
 
   /** The loops all of whose runs are durable, unless a request says otherwise. */
@@ -87,7 +87,7 @@ export class RunOpener {
     if (directory) return directory;
     throw new InvalidRequestError(
       'invalid_request',
-      'What goes on without a request needs somebody who knows its actors: provide a class that extends ActorDirectory, in any module.',
+      'Runs and directives that continue without a request need their actors loaded: provide a class that extends ActorDirectory, in any module.',
     );
   }
 
@@ -99,7 +99,7 @@ export class RunOpener {
   private durableRuns(): DurableRuns {
     const [durable] = this.explorer.instancesOf(DurableRuns);
     if (durable) return durable;
-    throw new InvalidRequestError('invalid_request', 'A durable run needs a place to be kept: import DurableModule of @toolloop/durable.');
+    throw new InvalidRequestError('invalid_request', 'A durable run needs storage: import DurableModule of @toolloop/durable.');
   }
 
   /** Throws `InvalidRequestError` (`unknown_run`) for a run that does not wait, or not for this actor. */

@@ -274,7 +274,7 @@ function takenBy({ provider, modelId, capabilities }: LanguageModel, messages: r
   if (untaken === -1) return messages;
   throw new InvalidRequestError(
     'invalid_messages',
-    `Message ${untaken} has an image or a file that ${provider}/${modelId} does not take. Leave it out, or choose another model.`,
+    `Message ${untaken} has an image or a file that ${provider}/${modelId} does not accept. Leave it out, or choose another model.`,
   );
 }
 

@@ -53,7 +53,7 @@ export class RunRoles {
     try {
       return { actor: { tenant: actor.tenant, roles: this.read(), ...(assumed && { assumed }) }, policies };
     } catch (error) {
-      this.logger.error('The roles of an actor could not be found out, so everything is denied.', error);
+      this.logger.error('The roles of an actor could not be read, so everything is denied.', error);
       return { actor: { tenant: actor.tenant, roles: [] }, policies: [new UnknownRoles(), ...policies] };
     }
   }

@@ -146,7 +146,7 @@ function checkSent(messages: readonly Message[], { plan: { execution } }: LiveRu
   const structure = messages.map((message) => (message.role === 'tool' ? { ...message, content: '' } : message));
   const checked = checkMessages(structure, { ...execution.limits, toolCallIdLength: Infinity, attachmentBytes: Infinity });
   if (checked.some(({ role }) => role === 'user')) return;
-  throw new InvalidRequestError('invalid_messages', 'prepareStep returned messages without one of the user.');
+  throw new InvalidRequestError('invalid_messages', 'prepareStep returned no user message.');
 }
 
 /** A forced tool would be forced again after its own result: the request's choice holds for the first step only, unless it is kept. */

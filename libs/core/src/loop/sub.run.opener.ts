@@ -87,8 +87,8 @@ export class SubRunOpener {
     try {
       return endingOf(result, call);
     } catch (error) {
-      const failure = { ...unexplained(), safeMessage: `The sub-run ended, and what it came to cannot be told.${hintOf(result)}` };
-      this.logger.error(`The result of the sub-run ${result.runId} cannot be told (reference ${failure.correlationId}).`, error);
+      const failure = { ...unexplained(), safeMessage: `The sub-run ended, but its result cannot be shown.${hintOf(result)}` };
+      this.logger.error(`The result of the sub-run ${result.runId} could not be reported (reference ${failure.correlationId}).`, error);
       return { status: 'failed', failure };
     }
   }
@@ -153,7 +153,7 @@ function rootOf(live: LiveRun): LiveRun {
 
 function resumedFrom({ saved, remains }: BegunSubRun): ResumedRun {
   const { runId, saved: content } = saved;
-  if (typeof runId !== 'string' || !isJsonObject(content)) throw new TypeError('This is not a sub-run that waits.');
+  if (typeof runId !== 'string' || !isJsonObject(content)) throw new TypeError('This is not a waiting sub-run.');
   return {
     runId,
     saved: fromSuspendedRun({ version: SAVED_RUN_VERSION, runId, content }),

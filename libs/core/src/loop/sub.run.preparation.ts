@@ -146,8 +146,8 @@ export class SubRunPreparation {
 }
 
 const WITHOUT_TOOLS = {
-  problem: 'It says no "tools".',
-  remedy: "Name what it may use of the tools of the run around it: ['crm__*']; an empty list for none.",
+  problem: 'It has no "tools".',
+  remedy: "List the tools of the outer run that it may use: ['crm__*']; an empty list for none.",
 } as const;
 
 /** How many runs are around a run. */

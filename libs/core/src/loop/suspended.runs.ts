@@ -88,10 +88,10 @@ export class SuspendedRuns {
   /** Takes a run that was found, to go on with it. Throws `InvalidRequestError` (`unknown_run`) when somebody else has, or has been on with it since. */
   async claim({ runId, saved }: ResumedRun): Promise<void> {
     const run = await this.store.take(runId);
-    if (!run) throw new InvalidRequestError('unknown_run', `Somebody else goes on with the run ${runId} already.`);
+    if (!run) throw new InvalidRequestError('unknown_run', `The run ${runId} has already been resumed by somebody else.`);
     if (fromSuspendedRun(run).sequence === saved.sequence) return void this.remains.delete(runId);
     await this.store.save(run);
-    throw new InvalidRequestError('unknown_run', `The run ${runId} has gone on, and waits for another decision. Resume it anew.`);
+    throw new InvalidRequestError('unknown_run', `The run ${runId} has continued, and waits for another decision. Resume it again.`);
   }
 
   /** Withdraws what a run that has ended asked for. What stays open for a failure of the store expires, and keeps no run from ending. */
@@ -99,7 +99,7 @@ export class SuspendedRuns {
     try {
       await withinTime(withdrawApprovals(this.approvals, run), LONGEST_WITHDRAWAL_MS);
     } catch (error) {
-      this.logger.warn(`What the run ${run.runId} asked for could not be withdrawn.`, error);
+      this.logger.warn(`The approvals that run ${run.runId} asked for could not be withdrawn.`, error);
     }
   }
 

@@ -49,7 +49,9 @@ export class RateLimiter {
     const { queue = 100 } = this.limits;
     if (this.waiting.size === 0 && this.wait(performance.now()) === 0) return Promise.resolve(this.begin());
     if (this.waiting.size >= queue)
-      return Promise.reject(new ModelError(`${queue} requests to ${this.name} wait already, and no more may wait.`, { retryable: true }));
+      return Promise.reject(
+        new ModelError(`${queue} requests to ${this.name} are waiting already, which is the maximum.`, { retryable: true }),
+      );
     return this.enqueue(signal);
   }
 

@@ -19,7 +19,7 @@ function modelFindings(models: readonly unknown[], at: string): Finding[] {
     .filter((model) => !(model instanceof LanguageModel))
     .map((model) => ({
       at,
-      problem: `Its model is ${inWords(model)}, and no LanguageModel.`,
+      problem: `Its model is ${inWords(model)}, not a LanguageModel.`,
       remedy: 'Pass one: openai(…), or one of your own.',
     }));
 }

@@ -73,7 +73,7 @@ function untrustedFindings(pattern: string, at: string, tools: readonly PolicyTo
   return [
     {
       at,
-      problem: `The policy allows "${pattern}", which only tools of untrusted sources match, and those no glob allows.`,
+      problem: `The policy allows "${pattern}", which matches only tools of untrusted sources, and no glob can allow those.`,
       remedy: `Name each exactly: ${matching.map(({ declaredId }) => `"${declaredId}"`).join(', ')}.`,
     },
   ];
@@ -126,9 +126,7 @@ function sumFindings(argument: string, patterns: readonly string[] | undefined, 
   if (missing.length > 0 || argument.split('/').length > 2) return missing;
   const types = tools.filter((tool) => covers(patterns, tool)).map(({ inputSchema }) => propertyType(inputSchema, name));
   if (types.some((type) => type?.includes('number') || type?.includes('integer'))) return [];
-  return [
-    { at, problem: `The argument "${name}" is not a number, so there is no sum over it.`, remedy: 'Name an argument that is a number.' },
-  ];
+  return [{ at, problem: `The argument "${name}" is not a number, so it cannot be summed.`, remedy: 'Name an argument that is a number.' }];
 }
 
 /** Undefined where the schema does not say, or the tool has no such argument. */

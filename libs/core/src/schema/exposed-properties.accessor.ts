@@ -136,7 +136,7 @@ function exposesNothing(type: Type): ExposureFinding {
   const problem = `${type.name} exposes no property`;
   if (SCALAR_TYPES.has(type) || OPEN_TYPES.has(type)) return { problem, remedy: "Declare `reveal: 'all'` instead of `output`." };
   const isMarked = isObject(type.prototype) && storage.getStrategy(type) === 'exposeAll';
-  const remedy = 'Put @Expose() on each property that may leave';
+  const remedy = 'Put @Expose() on each property that may be shown';
   return { problem, remedy: isMarked ? `${remedy}; @Expose() on the class exposes none.` : `${remedy}.` };
 }
 
@@ -179,7 +179,7 @@ function nameFindings(type: Type, properties: readonly ExposedProperty[]): Expos
   });
   return [...new Set(findings)].map((name) => ({
     problem: `${type.name} exposes two properties as "${name}"`,
-    remedy: 'Give one another name, or let no audience see both.',
+    remedy: 'Give one of them another name, or let no audience see both.',
   }));
 }
 
@@ -242,7 +242,7 @@ function classShape(type: Type, how: { readonly list: boolean; readonly loose: b
   }
   const prototype: unknown = type.prototype;
   if (!isObject(prototype) || 'toJSON' in prototype || Symbol.iterator in prototype) return { kind: 'any' };
-  const remedy = `Put @Expose() on what may leave of ${type.name}, or turn it into JSON with @Transform().`;
+  const remedy = `Put @Expose() on what may be shown of ${type.name}, or turn it into JSON with @Transform().`;
   return { kind: 'broken', problem: `is of the class ${type.name}, which exposes nothing`, remedy };
 }
 

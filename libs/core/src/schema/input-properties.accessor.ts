@@ -76,20 +76,20 @@ function passageOf(type: Type, direction: TransformationType): (property: string
 
 function valueTypeOf(property: string, design: unknown, metadata: TypeMetadata | undefined): ValueType {
   if ([design, metadata?.reflectedType].some((declared) => declared === Map || declared === Set)) {
-    return { kind: 'unsupported', problem: 'is a Map or a Set, which JSON has not', remedy: 'Use an array or a DTO class.' };
+    return { kind: 'unsupported', problem: 'is a Map or a Set, which JSON does not have', remedy: 'Use an array or a DTO class.' };
   }
   if (design === Secret || (metadata && typeNamedBy(metadata, property) === Secret)) return NO_SECRET;
   if (!metadata) return { kind: 'unknown' };
   if (metadata.options?.discriminator) {
     const remedy = 'Use one class with an enum that says which kind it is, or one tool per kind.';
-    return { kind: 'unsupported', problem: 'is one of several classes, which a schema within the supported subset cannot say', remedy };
+    return { kind: 'unsupported', problem: 'is one of several classes, which the supported subset of JSON Schema cannot express', remedy };
   }
   return classify(typeNamedBy(metadata, property));
 }
 
 const NO_SECRET: ValueType = {
   kind: 'unsupported',
-  problem: 'is a Secret, and what a model sends is none: it stands in the transcript',
+  problem: 'is a Secret, but what a model sends is not secret: it is in the transcript',
   remedy: 'Pass it in the `context` of the request and read it from ToolCallContext.context, or use a connection.',
 };
 

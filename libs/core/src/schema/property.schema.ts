@@ -135,7 +135,7 @@ function classSchema({ constraints }: Leaf, schema: JSONSchema7): Outcome {
 function dateSchema({ constraints, nullable }: Leaf): Outcome {
   if (constraints.types && !constraints.date) {
     const remedy = 'Use @IsDate() with @Type(() => Date), or take the date as text, without @Type().';
-    return failed({ problem: 'is made a Date by @Type(), and its validators take something else', remedy });
+    return failed({ problem: 'is turned into a Date by @Type(), but its validators expect something else', remedy });
   }
   const schema: JSONSchema7 = { type: nullable ? ['string', 'null'] : 'string', format: 'date-time' };
   return { schema: hinted(schema, constraints.hints), exact: constraints.exact, problems: [] };
@@ -143,13 +143,13 @@ function dateSchema({ constraints, nullable }: Leaf): Outcome {
 
 function untypedSchema(leaf: Leaf): Outcome {
   const { constraints, property, designType, item } = leaf;
-  if (constraints.date) return failed({ problem: 'is text in JSON, which @IsDate() never takes', remedy: 'Add @Type(() => Date).' });
+  if (constraints.date) return failed({ problem: 'is text in JSON, which @IsDate() never accepts', remedy: 'Add @Type(() => Date).' });
   if (property.rules.some(({ kind }) => kind === 'nested')) {
-    return failed({ problem: 'is nested, and its class is unknown', remedy: 'Add @Type(() => Address), with the class it holds.' });
+    return failed({ problem: 'is nested, but its class is unknown', remedy: 'Add @Type(() => Address), with the class it holds.' });
   }
   const types = constraints.types ?? (designType && [designType]);
   if (types) return scalarSchema(leaf, types);
-  const problem = item ? 'is an array, and nothing says of what' : 'has no decorator that tells its type';
+  const problem = item ? 'is an array, but the type of its items is unknown' : 'has no decorator that gives its type';
   const remedy = item
     ? 'Say what its items are, e.g. @IsString({ each: true }).'
     : 'Add one, e.g. @IsString(), @IsInt() or @IsEnum(Status).';
@@ -191,7 +191,7 @@ function generalProblems({ name, rules, input }: DtoProperty): PropertyProblem[]
   if (input.renamed !== undefined)
     problems.push({ problem: `is renamed "${input.renamed}" by @Expose({ name })`, remedy: 'Give the property itself that name.' });
   if (rules.some(({ kind }) => kind === 'promise'))
-    problems.push({ problem: 'is a promise, which JSON has not', remedy: 'Use the value.' });
+    problems.push({ problem: 'is a promise, which JSON does not have', remedy: 'Use the value.' });
   if (rules.some(({ inert }) => inert)) {
     problems.push({ problem: 'has a validator class that never runs', remedy: 'Mark that class with @ValidatorConstraint().' });
   }

@@ -44,9 +44,9 @@ function compileStandardInput(declaration: Declaration, schema: StandardSchemaV1
       { convert: () => schema['~standard'].jsonSchema.input({ target: 'draft-07' }), read },
       validators,
     );
-  const problem = `The input is a schema of ${schema['~standard'].vendor}, which does not say itself as JSON Schema.`;
+  const problem = `The input is a schema of ${schema['~standard'].vendor}, which cannot be converted to JSON Schema.`;
   const remedy =
-    'Use a version that follows Standard JSON Schema, as Zod does from 4.2, or wrap it as its library tells, or give a JSON Schema.';
+    'Use a version that follows Standard JSON Schema, as Zod does from 4.2, or wrap it as its library documents, or give a JSON Schema.';
   return unusableInput(declaration, { problem, remedy });
 }
 

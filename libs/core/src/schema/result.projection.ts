@@ -164,7 +164,7 @@ export class ProjectionCompiler {
     const scalar = scalarOfInstance(instance, key, walk);
     if (scalar !== undefined) return scalar;
     const name = nameOfClass(instance);
-    const remedy = `Put @Expose() on what may leave of ${name}, name another class with @Type(), or turn it into JSON with @Transform().`;
+    const remedy = `Put @Expose() on what may be shown of ${name}, name another class with @Type(), or turn it into JSON with @Transform().`;
     throw walk.refuse(key, `is an instance of ${name}, which exposes nothing`, remedy);
   }
 

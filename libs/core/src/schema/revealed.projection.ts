@@ -160,7 +160,7 @@ const everything = new JsonCopy((instance, key, walk) => {
   const scalar = scalarOfInstance(instance, key, walk);
   if (scalar !== undefined) return scalar;
   const name = nameOfClass(instance);
-  const remedy = `Declare \`output: ${name}\` and put @Expose() on what may leave, or return a plain object.`;
+  const remedy = `Declare \`output: ${name}\` and put @Expose() on what may be shown, or return a plain object.`;
   throw walk.refuse(key, `is an instance of ${name}, and reveal is for plain objects`, remedy);
 });
 

@@ -101,10 +101,10 @@ describe('ToolCatalog.build', () => {
       'crm__serchCustomers',
       'No tool is named "crm__serchCustomers". Did you mean "crm__searchCustomers" or "vip__searchCustomers" or "crm__deleteCustomer"?',
     ],
-    ['weather', 'No tool is named "weather". The catalog lists what there is.'],
+    ['weather', 'No tool is named "weather". The catalog lists all tools.'],
     ['cancel', '"cancel" is short for vip__cancel and orders__cancel. Use the whole id.'],
-    ['order__*', 'No tool is named "order__*". The catalog lists what there is.'],
-    [Unrelated, 'No tool is of the class Unrelated. Is it a @ToolProvider(), and in the providers of a module?'],
+    ['order__*', 'No tool is named "order__*". The catalog lists all tools.'],
+    [Unrelated, 'There is no tool of the class Unrelated. Mark it @ToolProvider(), and list it in the providers of a module.'],
   ])('refuses %p', async (selector, message) => {
     const { build } = await bound();
     for (const selection of [{ tools: [selector] }, { exclude: [selector] }]) {

@@ -127,7 +127,7 @@ describe('tools that providers register', () => {
     expect(findings.map(({ at, problem }) => `${at}: ${problem}`)).toEqual([
       'tool not an id: "not an id" is not a tool id that every model provider accepts.',
       'tool made__mute: The tool has no description.',
-      'tool crm__search: Its id "crm__search" is that of CrmTools.search too.',
+      'tool crm__search: Its id "crm__search" is also the id of CrmTools.search.',
     ]);
   });
 

@@ -68,7 +68,7 @@ describe('a directive that is declared wrongly stops the start', () => {
 
   it.each([
     ['of a tool that only reads', { effect: 'read_only' }, 'It only reads and has a directive.'],
-    ['beside an idempotencyKey', { idempotencyKey: () => 'x' }, 'It has an idempotencyKey and a directive.'],
+    ['beside an idempotencyKey', { idempotencyKey: () => 'x' }, 'It has both an idempotencyKey and a directive.'],
   ])('%s', async (_, more, message) => {
     expect(await told(good, more)).toEqual([expect.stringContaining(message)]);
   });
@@ -82,7 +82,7 @@ describe('a directive that is declared wrongly stops the start', () => {
       tool(Object.assign({ id, directive: { type: 'x', subject: 'all' }, execute: () => 1 }, does)),
     );
     const findings = await findingsOf({ ports: [directory], options: { tools } });
-    expect(findings.map(({ problem }) => problem)).toEqual(Array(2).fill('Another tool has directives of the type "x", too.'));
+    expect(findings.map(({ problem }) => problem)).toEqual(Array(2).fill('Another tool also has directives of the type "x".'));
   });
 
   it('of an entity, which is gone when it is performed', async () => {

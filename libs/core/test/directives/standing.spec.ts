@@ -55,7 +55,7 @@ describe('what was asked for before, asked for again', () => {
       error: {
         code: 'execution_failed',
         safeMessage: expect.stringMatching(
-          /failed for good\. The order is closed\. Nothing was asked for now \(dir_\w+\)\. Somebody with the role manager can/,
+          /failed for good\. The order is closed\. Nothing was requested now \(dir_\w+\)\. Somebody with the role manager can/,
         ),
       },
     });
@@ -68,7 +68,7 @@ describe('what was asked for before, asked for again', () => {
     await opened.service.cancel(directiveId, alice);
     const { waiting, call } = await askedAgain(opened);
     expect(waiting).toEqual([]);
-    expect(call).toMatchObject({ status: 'failed', error: { safeMessage: expect.stringContaining('taken back') } });
+    expect(call).toMatchObject({ status: 'failed', error: { safeMessage: expect.stringContaining('cancelled') } });
     await expect(opened.service.redrive(directiveId, alice)).rejects.toMatchObject({ code: 'not_permitted' });
     expect(await opened.service.redrive(directiveId, mia)).toMatchObject({ status: 'pending', task: 'perform' });
   });

@@ -32,7 +32,7 @@ const mistakes: [object, string][] = [
   [{ concurrency: '2' }, 'Its concurrency is 2.'],
   [{ idempotencyKey: 'orderId' }, 'Its idempotencyKey is not a function.'],
   [{ idempotencyKey: () => 'k', idempotencyScope: 'all' }, 'Its idempotencyScope does not exist.'],
-  [{ idempotencyScope: 'tenant' }, 'It has an idempotencyScope and no idempotencyKey to share.'],
+  [{ idempotencyScope: 'tenant' }, 'It has an idempotencyScope, but no idempotencyKey.'],
   [{ idempotent: 'yes' }, 'Its idempotent is neither true nor false.'],
 ];
 
@@ -55,13 +55,13 @@ describe('the options of all calls of a tool together', () => {
   it('hold a key for tools that change things only', async () => {
     const options = { effect: 'read_only', idempotencyKey: () => 'k' };
     expect(await findingsOf({ providers: [providerOf(options)] })).toMatchObject([
-      { problem: 'It only reads and has an idempotencyKey, which nothing asks for.', remedy: 'Leave it out.' },
+      { problem: 'It only reads and has an idempotencyKey, which is never used.', remedy: 'Leave it out.' },
     ]);
   });
 
   it('hold idempotent for tools that change things only', async () => {
     expect(await findingsOf({ providers: [providerOf({ effect: 'read_only', idempotent: true })] })).toMatchObject([
-      { problem: 'It only reads and says that it is idempotent, which nothing asks for.', remedy: 'Leave it out.' },
+      { problem: 'It only reads and says that it is idempotent, which is never used.', remedy: 'Leave it out.' },
     ]);
   });
 

@@ -56,8 +56,8 @@ describe('invariant 4: an entity class does not start the application', () => {
       {
         at: 'OrderDesk.cancel',
         problem:
-          'Its id "order_desk__cancel" begins like those of the entity Order, whose prefix is "order": a policy for one would match the other.',
-        remedy: 'Give one another name: @ToolProvider({ namespace }) or @ToolProvider({ prefix }).',
+          'Its id "order_desk__cancel" begins like the tool ids of the entity Order, whose prefix is "order": a policy for one would match the other.',
+        remedy: 'Give one of them another name: @ToolProvider({ namespace }) or @ToolProvider({ prefix }).',
       },
     ]);
   });
@@ -146,8 +146,8 @@ describe('invariant 4: an entity class does not start the application', () => {
     expect(await findingsOf({ imports: [ToolLoopModule.forFeature({ entities: [Customer] })] })).toEqual([
       {
         at: 'Customer.spending',
-        problem: 'Its id "customer_*_spend" is that of Customer.spend too.',
-        remedy: 'Give one another name: @LlmTool({ name }).',
+        problem: 'Its id "customer_*_spend" is also the id of Customer.spend.',
+        remedy: 'Give one of them another name: @LlmTool({ name }).',
       },
     ]);
   });

@@ -61,7 +61,7 @@ describe('invariant 4: a tool does not start the application', () => {
     expect(await findingsOf({ providers: [OpenTools] })).toEqual([
       {
         at: 'OpenTools.run',
-        problem: 'The tool does not say what may leave it.',
+        problem: 'The tool does not say which data may leave it.',
         remedy: expect.stringContaining('@LlmTool({ output: SomeClass })'),
       },
     ]);
@@ -74,7 +74,7 @@ describe('invariant 4: a tool does not start the application', () => {
       @LlmTool({ ...fine, output: Named }) run(): void {}
     }
     expect(await findingsOf({ providers: [TwiceTools] })).toMatchObject([
-      { at: 'TwiceTools.run', problem: 'The tool says twice what may leave it.' },
+      { at: 'TwiceTools.run', problem: 'The tool says twice which data may leave it.' },
     ]);
   });
 
@@ -85,7 +85,7 @@ describe('invariant 4: a tool does not start the application', () => {
       @LlmTool({ ...fine, reveal: 'name' }) run(): void {}
     }
     expect(await findingsOf({ providers: [VagueTools] })).toMatchObject([
-      { at: 'VagueTools.run', problem: 'The tool does not say what may leave it.' },
+      { at: 'VagueTools.run', problem: 'The tool does not say which data may leave it.' },
     ]);
   });
 
@@ -109,8 +109,8 @@ describe('invariant 4: a tool does not start the application', () => {
     expect(await findingsOf({ providers: [OneTools, OtherTools] })).toEqual([
       {
         at: 'OtherTools.find',
-        problem: 'Its id "crm__search" is that of OneTools.search too.',
-        remedy: 'Give one another name or namespace, or provide its class in one module only.',
+        problem: 'Its id "crm__search" is also the id of OneTools.search.',
+        remedy: 'Give one of them another name or namespace, or provide its class in one module only.',
       },
     ]);
   });
@@ -124,7 +124,7 @@ describe('invariant 4: a tool does not start the application', () => {
     class OtherModule {}
     const imports = [{ module: OtherModule, providers: [SharedTools] }];
     expect(await findingsOf({ providers: [SharedTools], imports })).toMatchObject([
-      { at: 'SharedTools.run', problem: 'Its id "shared__run" is that of SharedTools.run too.' },
+      { at: 'SharedTools.run', problem: 'Its id "shared__run" is also the id of SharedTools.run.' },
     ]);
   });
 
@@ -198,7 +198,7 @@ describe('invariant 4: a tool does not start the application', () => {
       }
     }
     expect(await findingsOf({ providers: [ExceptTools] })).toMatchObject([
-      { at: 'ExceptTools.run', problem: 'It allows itself reserved arguments and gives no reason.' },
+      { at: 'ExceptTools.run', problem: 'It allows reserved arguments, but gives no reason.' },
     ]);
   });
 

@@ -111,8 +111,8 @@ describe('invariant 4: a port of the loop that would never be asked', () => {
     expect(await findingsOf({ ports: [type] })).toEqual([
       {
         at: type.name,
-        problem: `It is a ${port}, which the loop asks outside any request, and it is not a singleton.`,
-        remedy: 'Remove its scope, and that of what it injects; the context of the call says whom it acts for.',
+        problem: `It is a ${port}, which the loop uses outside of any request, but it is not a singleton.`,
+        remedy: 'Remove its scope, and that of its dependencies; read the actor from the context of the call.',
       },
     ]);
   });

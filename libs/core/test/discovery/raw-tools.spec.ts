@@ -92,7 +92,7 @@ describe('a raw tool', () => {
     expect(findings).toEqual([
       'Shout: The tool has no description.',
       'Shout: The tool declares no effect.',
-      'Shout: The tool does not say what may leave it.',
+      'Shout: The tool does not say which data may leave it.',
       'Shout: "" is not a tool id that every model provider accepts.',
       'Shout: "not an id" is not a tool id that every model provider accepts.',
     ]);

@@ -40,7 +40,7 @@ describe('a resolver keeps the application from starting', () => {
     const entity = shelf();
     const providers = [resolverOf(entity, 'One'), resolverOf(entity, 'Two')];
     expect(await findingsOf({ ...withEntity(entity), providers })).toEqual([
-      { at: 'Two', problem: 'One resolves Shelf too, and nobody knows which to ask.', remedy: expect.stringContaining('Keep one') },
+      { at: 'Two', problem: 'One resolves Shelf too, so it is unclear which one to ask.', remedy: expect.stringContaining('Keep one') },
     ]);
   });
 

@@ -30,7 +30,7 @@ describe('invariant 4: a tool that a source contributes does not start the appli
     expect(await findingsOf({ providers: [CrmTools, sourceOf(toolOf({ id: 'crm__search' }))] })).toEqual([
       {
         at: 'remote: crm__search',
-        problem: 'Its id "crm__search" is that of CrmTools.search too.',
+        problem: 'Its id "crm__search" is also the id of CrmTools.search.',
         remedy: expect.stringContaining('another name'),
       },
     ]);
@@ -64,7 +64,7 @@ describe('invariant 4: a tool that a source contributes does not start the appli
     expect((await findingsOf({ providers: [sourceOf(bare)] })).map(({ problem }) => problem)).toEqual([
       'The tool has no description.',
       'The tool declares no effect.',
-      'The tool does not say what may leave it.',
+      'The tool does not say which data may leave it.',
     ]);
   });
 

@@ -97,7 +97,7 @@ describe('a connection', () => {
     expect(errorOf(outcome).code).toBe('execution_failed');
     expect(bench.logger.errors()[0]?.details[0]).toMatchObject({
       message:
-        'The tool asked for the connection "mail" and no ConnectionBroker is provided. Provide one in ToolLoopModule.forRoot({ providers }).',
+        'The tool asked for the connection "mail" but no ConnectionBroker is provided. Provide one in ToolLoopModule.forRoot({ providers }).',
     });
   });
 });

@@ -33,7 +33,7 @@ function runOf(thrown: unknown, options: RunOptions = {}) {
   return bench.run({ tools: [toolOf({ id: 'tool', invoke })], policies, ...options });
 }
 
-const FIXED = 'The tool failed for a reason of its own. Do not repeat the call with the same arguments.';
+const FIXED = 'The tool failed unexpectedly. Do not repeat the call with the same arguments.';
 
 describe('what a tool throws', () => {
   it.each<[string, unknown]>([

@@ -50,7 +50,7 @@ describe('a call that takes too long', () => {
     const outcome = await runOf({ effect, invoke: never }, { limits: { toolCallMs: 20 } }).exec('tool');
     expect(errorOf(outcome)).toMatchObject({
       code: 'unknown_outcome',
-      detail: 'The tool did not answer within 20 ms. Nobody knows whether its effect took place. Do not repeat the call; check first.',
+      detail: 'The tool did not answer within 20 ms. It is unknown whether its effect took place. Do not repeat the call; check first.',
     });
     expect(outcome.record.error).not.toHaveProperty('retryable');
   });

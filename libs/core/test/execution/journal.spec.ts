@@ -158,7 +158,7 @@ describe('invariant 13: a call that changes things', () => {
     const outcome = await run({ requestId: 'key' }).exec('slow', {}, first);
     expect(errorOf(outcome)).toMatchObject({
       code: 'unknown_outcome',
-      detail: expect.stringContaining('nobody knows whether its effect took place'),
+      detail: expect.stringContaining('it is unknown whether its effect took place'),
     });
     expect(effects).toEqual(['slow']);
   });
@@ -255,7 +255,7 @@ describe('the journal', () => {
     const again = await run({ requestId: 'lost' }).exec('pay', {}, first);
     expect(outcome.record.status).toBe('succeeded');
     expect([effects.length, again.record.error?.code]).toEqual([1, 'unknown_outcome']);
-    expect(bench.logger.errors().map(({ message }) => message)).toEqual(['The outcome of pay could not be kept (run run_1).']);
+    expect(bench.logger.errors().map(({ message }) => message)).toEqual(['The outcome of pay could not be stored (run run_1).']);
   });
 
   it('that never answers for the outcome does not keep the run from ending', async () => {

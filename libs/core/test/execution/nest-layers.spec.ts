@@ -219,7 +219,7 @@ describe('a guard', () => {
       canActivate: (context) => context.switchToHttp().getRequest<{ headers: { a: string } }>().headers.a === 'b',
     };
     const result = last(await outcome([['bank__twice', {}]], 'manager', [{ provide: APP_GUARD, useValue: guard }]));
-    expect(result).toMatchObject({ code: 'forbidden', safeMessage: 'The call was not let in.' });
+    expect(result).toMatchObject({ code: 'forbidden', safeMessage: 'The call was not permitted.' });
     expect(JSON.stringify(result)).not.toContain('headers');
   });
 
@@ -367,6 +367,6 @@ describe('an entity with a guard that no feature names', () => {
       imports: [ToolLoopModule.forRoot({ model: new ScriptedModel([]) }), PermissionsModule],
       providers: [BankTools],
     }).compile();
-    await expect(app.init()).rejects.toThrow('no module would make them');
+    await expect(app.init()).rejects.toThrow('no module creates them');
   });
 });

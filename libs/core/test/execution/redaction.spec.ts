@@ -64,7 +64,7 @@ describe('invariant 10: a result that cannot be redacted', () => {
         type: 'warning',
         step: 1,
         code: 'redaction_failed',
-        message: 'What bank__account gave could not be redacted for ui at "iban", so it is not shown.',
+        message: 'The result of bank__account could not be redacted for ui at "iban", so it is not shown.',
       },
     ]);
     expect(JSON.stringify([run.events, outcome])).not.toContain('s3cret');
@@ -85,7 +85,7 @@ describe('invariant 10: a result that cannot be redacted', () => {
   it('invariant 10: is told by what was declared, not by keys that are data', async () => {
     const { run, bench } = await callBank('notes');
     expect(warningsIn(run.events)).toMatchObject([
-      { message: 'What bank__notes gave could not be redacted for model at "entries.*.0", so it is not shown.' },
+      { message: 'The result of bank__notes could not be redacted for model at "entries.*.0", so it is not shown.' },
     ]);
     expect(bench.logger.errors()[0]?.details[0]).toMatchObject({ path: 'entries.ada@s3cret.example.0' });
   });
@@ -110,7 +110,7 @@ describe('invariant 10: a result that cannot be redacted', () => {
     const { run, outcome } = await callBank('slow');
     expect(outcome.content).toBe('done');
     expect(warningsIn(run.events)).toMatchObject([
-      { message: 'What bank__slow gave could not be redacted for ui at "*", so it is not shown.' },
+      { message: 'The result of bank__slow could not be redacted for ui at "*", so it is not shown.' },
     ]);
     expect(JSON.stringify(run.events)).not.toContain('s3cret');
   });

@@ -147,7 +147,7 @@ describe('a result', () => {
     const declared = { ...tool, spec: { ...tool.spec, outputSchema } };
     const { record } = await bench.run({ tools: [declared], policies: [{ allow: ['tool'] }] }).exec('tool');
     expect(record.error?.code).toBe('invalid_output');
-    expect(bench.logger.errors()[0]?.message).toBe('The result of tool is not what it declares: /total must be a number');
+    expect(bench.logger.errors()[0]?.message).toBe('The result of tool does not match its declaration: /total must be a number');
   });
 
   it('of a tool that changes things says that the effect took place', async () => {

@@ -113,7 +113,7 @@ describe('invariant 10: a secret', () => {
     const { record, content } = await bench.run().exec('vault__save', { id: 'a' });
     expect([record.error?.code, effects]).toEqual(['execution_failed', 0]);
     expect(content).not.toContain('[secret]');
-    expect(inspect(bench.logger.errors(), { depth: 5 })).toContain('holds a Secret');
+    expect(inspect(bench.logger.errors(), { depth: 5 })).toContain('contains a Secret');
   });
 
   it('invariant 10: is nothing a model can send', async () => {
@@ -140,7 +140,7 @@ describe('invariant 10: a secret', () => {
     const findings = await findingsOf({ providers: [LoginTools] });
     expect(findings.map(({ at }) => at)).toEqual(['LoginTools.login', 'LoginTools.enter', 'LoginTools.say']);
     expect(findings[0]).toMatchObject({
-      problem: 'Login.key is a Secret, and what a model sends is none: it stands in the transcript.',
+      problem: 'Login.key is a Secret, but what a model sends is not secret: it is in the transcript.',
       remedy: expect.stringContaining('ToolCallContext.context'),
     });
   });

@@ -108,7 +108,7 @@ describe('a sub-run', () => {
   });
 
   it.each<[string, object, string]>([
-    ['no tools', { tools: undefined }, 'sub-run research: It says no "tools".'],
+    ['no tools', { tools: undefined }, 'sub-run research: It has no "tools".'],
     ['an output that is no class', { output: {} }, 'sub-run research: The option "output" is an object.'],
     ['a prompt that is not a function', { input: { type: 'object' }, prompt: 'Go.' }, 'sub-run research: The option "prompt" is "Go.".'],
   ])('with %s is a finding', async (_, declaration, problem) => {

@@ -18,7 +18,7 @@ describe('a model around models', () => {
     ['retried with endless attempts', () => retried(model, { attempts: Infinity }), 'The option "attempts" is Infinity.'],
     ['retried with no attempt', () => retried(model, { attempts: 0 }), 'The option "attempts" is 0.'],
     ['retried with a wait that no timer knows', () => retried(model, { longestWaitMs: Infinity }), 'milliseconds, from 0 to 2147483647'],
-    ['retried around nothing', () => retried(wrong({ stream: 1 })), 'Its model is an object, and no LanguageModel.'],
+    ['retried around nothing', () => retried(wrong({ stream: 1 })), 'Its model is an object, not a LanguageModel.'],
     ['fallback with a misspelt option', () => fallback([model], wrong({ wen: () => true })), 'Did you mean "when"?'],
     ['fallback with what decides nothing', () => fallback([model], wrong({ when: true })), 'The option "when" is true.'],
     ['fallback with a model that is missing', () => fallback([model, wrong(undefined)]), 'Its model is undefined'],
@@ -42,9 +42,9 @@ describe('a strategy', () => {
     ['unlock with a trigger that is none', () => unlock(wrong({ when: true, tools: ['a'] })), 'The option "when" is true.'],
     ['unlock without options', () => unlock(wrong(undefined)), 'Its options are undefined.'],
     ['phases with a misspelt option', () => phases(wrong({ start: 'a', states: { a: { tools: [] } }, nam: 'x' })), '"name"'],
-    ['phases without states', () => phases(wrong({ start: 'a' })), 'It says no "states".'],
-    ['phases without a start', () => phases(wrong({ states: { a: { tools: [] } } })), 'It says no "start".'],
-    ['a phase without tools', () => phases(wrong({ start: 'a', states: { a: {} } })), 'phase "a": It says no "tools".'],
+    ['phases without states', () => phases(wrong({ start: 'a' })), 'It has no "states".'],
+    ['phases without a start', () => phases(wrong({ states: { a: { tools: [] } } })), 'It has no "start".'],
+    ['a phase without tools', () => phases(wrong({ start: 'a', states: { a: {} } })), 'phase "a": It has no "tools".'],
     ['a phase that is nothing', () => phases(wrong({ start: 'a', states: { a: null } })), 'Its options are null.'],
     [
       'a way with a misspelt trigger',
@@ -54,8 +54,8 @@ describe('a strategy', () => {
     ['toolSearch with a misspelt option', () => toolSearch(wrong({ max: 5 })), 'There is no option "max".'],
     ['toolSearch with a text', () => toolSearch(wrong({ always: 'probe__read' })), 'The option "always" is "probe__read".'],
     ['assumeRoles with a text for roles', () => assumeRoles(wrong({ start: 'staff' })), 'The option "start" is "staff".'],
-    ['assumeRoles without a start', () => assumeRoles(wrong({ to: [to] })), 'It says no "start".'],
-    ['assumeRoles with a change that gives nothing', () => assumeRoles({ start: [], to: [wrong({ after: 'a' })] }), 'It says no "roles".'],
+    ['assumeRoles without a start', () => assumeRoles(wrong({ to: [to] })), 'It has no "start".'],
+    ['assumeRoles with a change that gives nothing', () => assumeRoles({ start: [], to: [wrong({ after: 'a' })] }), 'It has no "roles".'],
     ['assumeRoles with a misspelt change', () => assumeRoles({ start: [], to: [wrong({ ...to, fond: () => true })] }), 'mean "found"'],
   ])('%s is refused', (_, make, problem) => {
     expect(make).toThrow(ConfigurationError);

@@ -219,5 +219,5 @@ it('two different composite ids never share a name, nor do they over a group', a
 
 it.each(['customer__getAverageSpend', 'entity__call'])('a tool of the id %s keeps the application from starting', async (id) => {
   const own = tool({ id, description: 'Takes an id.', effect: 'read_only', reveal: 'all', execute: () => 'x' });
-  await expect(openShop(new ScriptedModel([]), { tools: [own] })).rejects.toThrow(`Its id "${id}" is that of`);
+  await expect(openShop(new ScriptedModel([]), { tools: [own] })).rejects.toThrow(`Its id "${id}" is already the id of`);
 });

@@ -200,7 +200,7 @@ describe('phases that cannot work', () => {
       () => one({ a: { tools: [] }, b: { tools: [], to: [{ on: 'x', phase: 'a' }] } }),
       /The phase "b" is never reached/,
     ],
-    ['wait for nothing', () => one({ a: { tools: [], to: [{ phase: 'a' }] } }), /from "a" to "a" waits for nothing/],
+    ['wait for nothing', () => one({ a: { tools: [], to: [{ phase: 'a' }] } }), /from "a" to "a" has no trigger/],
   ])('%s are refused where they are written', (_, make, problem) => {
     expect(make).toThrow(problem);
     expect(make).toThrow(ConfigurationError);

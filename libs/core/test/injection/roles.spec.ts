@@ -252,6 +252,6 @@ describe('assumeRoles', () => {
   );
 
   it('is no strategy where a change waits for nothing', () => {
-    expect(() => assumeRoles({ start: [], to: [{ roles: 'all' }] })).toThrow('waits for nothing');
+    expect(() => assumeRoles({ start: [], to: [{ roles: 'all' }] })).toThrow('has no trigger');
   });
 });

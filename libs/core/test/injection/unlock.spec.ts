@@ -223,8 +223,8 @@ describe('an unlock and a run that waits for a yes', () => {
 
 describe('an unlock that cannot work', () => {
   it.each<[string, UnlockOptions, RegExp]>([
-    ['waits for nothing', { tools: ['a'] }, /waits for nothing/],
-    ['waits for no tool of an empty list', { after: [], tools: ['a'] }, /waits for nothing/],
+    ['waits for nothing', { tools: ['a'] }, /has no trigger/],
+    ['waits for no tool of an empty list', { after: [], tools: ['a'] }, /has no trigger/],
     ['changes nothing', { after: 'a' }, /changes nothing/],
   ])('%s is refused where it is written', (_, options, problem) => {
     expect(() => unlock(options)).toThrow(problem);

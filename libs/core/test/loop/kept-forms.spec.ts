@@ -34,7 +34,7 @@ describe('a run that waits', () => {
   ])('is refused where it was kept %s, and stays where it is', async (_, told, form) => {
     const { resume, isKept } = await keptAs(form);
     await expect(resume()).rejects.toMatchObject({ code: 'unreadable_run', message: expect.stringContaining(told) });
-    await expect(resume()).rejects.toThrow('Fork it in the release that kept it, or start it anew.');
+    await expect(resume()).rejects.toThrow('Fork it in the release that stored it, or start it again.');
     expect(await isKept()).toBe(true);
   });
 });

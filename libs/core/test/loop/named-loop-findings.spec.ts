@@ -33,7 +33,7 @@ describe('a named loop that is wrong does not start', () => {
       'loop "support" execution: There is no execution option "loging" here. Did you mean "logging"?',
       expect.stringMatching(/^loop "support": No tool is named "probe__reed". Did you mean "probe__read"/),
       expect.stringMatching(/^loop "support": No tool is named "rea\*"\. /),
-      'loop "support": No tool is of the class SilentModel. Is it a @ToolProvider(), and in the providers of a module?',
+      'loop "support": There is no tool of the class SilentModel. Mark it @ToolProvider(), and list it in the providers of a module.',
     ]);
   });
 
@@ -43,15 +43,15 @@ describe('a named loop that is wrong does not start', () => {
     ['a policy of another shape', { policy: { allowed: [] } }, 'loop "support" policy'],
     ['the name of no tool', { tools: ['nothing'] }, 'loop "support": No tool is named "nothing".'],
     ['an output that is no class', { output: 'Answer' }, 'loop "support": The option "output" is "Answer". Give a class'],
-    ['a tenant', { tenant: 'acme' }, 'loop "support": It says "tenant", which only a run can say.'],
-    ['an actor', { actor: { id: 'root' } }, 'loop "support": It says "actor", which only a run can say.'],
+    ['a tenant', { tenant: 'acme' }, 'loop "support": It sets "tenant", which only a run can set.'],
+    ['an actor', { actor: { id: 'root' } }, 'loop "support": It sets "actor", which only a run can set.'],
   ])('for %s', async (_, profile, problem) => {
     expect((await problemsOf(profile))[0]).toContain(problem);
   });
 
   it('where several features declare its name', async () => {
     expect(await problemsOf({}, {}, {})).toEqual([
-      'loop "support": Several features declare a loop of this name. Give one another name, or declare it in one module only: it can be injected in all of them.',
+      'loop "support": Several features declare a loop of this name. Give one of them another name, or declare it in one module only: it can be injected in all of them.',
     ]);
   });
 });

@@ -225,9 +225,9 @@ describe('a preparation that cannot be', () => {
     ],
     ['a forced tool that does not exist', { toolChoice: { tool: 'probe__raed' } }, 'toolChoice forces "probe__raed", which is not'],
     ['a selector that names nothing', { tools: ['probe__raed'] }, 'Did you mean "probe__read"'],
-    ['a class that has no tools', { tools: [Toolless] }, 'No tool is of the class Toolless'],
+    ['a class that has no tools', { tools: [Toolless] }, 'There is no tool of the class Toolless'],
     ['a model that nobody named', { model: 'small' }, 'No model is named "small"'],
-    ['messages without one of the user', { messages: [] }, 'without one of the user'],
+    ['messages without one of the user', { messages: [] }, 'no user message'],
     [
       'an orphan result',
       {

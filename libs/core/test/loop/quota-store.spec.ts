@@ -8,7 +8,7 @@ import { ask, openShop } from '../fixtures/shop.module.js';
 const HOUR = 3_600_000;
 const CALLS: Quota = { quantity: 'calls', most: 5, windowMs: HOUR };
 const TOKENS: Quota = { quantity: 'tokens', most: 1_000, windowMs: HOUR };
-const UNCOUNTED = 'It could not be found out whether calls are left, so this one was not made.';
+const UNCOUNTED = 'The number of calls left could not be read, so this one was not made.';
 
 const read = (key = 'a') => call('probe__read', { key });
 const down = (): Promise<number> => Promise.reject(new Error('secret database'));

@@ -75,7 +75,7 @@ describe('a call of which nobody knows whether it took place', () => {
       {
         declaredId: 'probe__write',
         args: { key: 'w' },
-        reason: expect.stringContaining('Nobody knows whether this call took place'),
+        reason: expect.stringContaining('It is unknown whether this call took place'),
         mayEdit: false,
       },
     ]);
@@ -101,7 +101,7 @@ describe('a call of which nobody knows whether it took place', () => {
     const result = await resume(first);
     expect(result.toolCalls).toMatchObject([{ status: 'failed', error: { code: 'unknown_outcome' } }]);
     expect(resultsIn(result.messages)[0]).toMatch(
-      /nobody knows whether its effect took place.*A person decided not to make it again\. They said: I looked\./,
+      /it is unknown whether its effect took place.*A person decided not to make it again\. They said: I looked\./,
     );
     expect(done).toEqual([]);
   });
@@ -189,7 +189,7 @@ describe('a call of which nobody knows, and of which policy asks', () => {
     await decide('approve', mia);
     expect(await resume(first)).toMatchObject({ finishReason: 'waiting' });
     const [waits] = await waiting(mia);
-    expect(waits).toMatchObject({ reason: expect.stringContaining('Nobody knows'), mayEdit: false, mayRemember: false });
+    expect(waits).toMatchObject({ reason: expect.stringContaining('It is unknown'), mayEdit: false, mayRemember: false });
     await expect(decide('approve', alice)).rejects.toMatchObject({ code: 'not_permitted' });
     await expect(decide('approve', mia, { key: 'x' })).rejects.toMatchObject({ code: 'invalid_decision' });
     await approvals.decide({ approvalId: waits?.approvalId ?? '', decision: 'approve' }, mia);

@@ -140,8 +140,8 @@ describe('the tool that reads on', () => {
   });
 
   it.each<[string, JsonObject, string]>([
-    ['a handle that never was', { handle: 'r7' }, 'No result is kept under that handle. Kept are: r1.'],
-    ['a name of an object', { handle: '__proto__' }, 'No result is kept under that handle.'],
+    ['a handle that never was', { handle: 'r7' }, 'No result has that handle. Available: r1.'],
+    ['a name of an object', { handle: '__proto__' }, 'No result has that handle.'],
     ['a place behind the end', { handle: 'r1', offset: 1e9 }, `has ${LONG.length} characters`],
     ['a place before the beginning', { handle: 'r1', offset: -1 }, 'offset'],
     ['a run of somebody else', { handle: 'r1', runId: 'x' }, 'runId'],
@@ -187,7 +187,7 @@ describe('invariant 9: kept results', () => {
     const { messages } = await loop.run(request);
     const [, second = '', answer = ''] = resultsIn(messages);
     expect(nextIn(second)?.handle).toBe('r2');
-    expect(answer).toContain('No result is kept under that handle. Kept are: r2.');
+    expect(answer).toContain('No result has that handle. Available: r2.');
   });
 
   it('invariant 13: name no handle where a write is answered from the journal', async () => {
@@ -226,7 +226,7 @@ describe('a run that waited', () => {
     const ports = [ApprovalStore, SuspendedRunStore].map((port) => ({ provide: port, useValue: first.get<unknown>(port) }));
     const second = await openModule(model, { policy, providers: ports });
     const { messages } = await (await second.get(ToolLoopService).resume(runId, request)).result;
-    expect(resultsIn(messages)[2]).toContain('Call the tool again that gave it.');
+    expect(resultsIn(messages)[2]).toContain('Call that tool again.');
   });
 
   async function approveAll(approvals: ApprovalService): Promise<void> {

@@ -14,7 +14,7 @@ describe('an application that shuts down', () => {
     expectRunEndsOnce(await reading);
     await expect(handle.result).rejects.toMatchObject({
       result: { finishReason: 'aborted' },
-      cause: { message: 'The application shuts down.' },
+      cause: { message: 'The application is shutting down.' },
     });
   });
 

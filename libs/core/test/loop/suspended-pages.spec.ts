@@ -53,6 +53,6 @@ describe('results of runs that wait', () => {
     const found = await runs.find('run_0', alice);
     expect(found.remains?.pages).toBe(pages[0]);
     await runs.claim(found);
-    await expect(runs.claim(found)).rejects.toThrow('Somebody else');
+    await expect(runs.claim(found)).rejects.toThrow('somebody else');
   });
 });

@@ -42,7 +42,7 @@ describe('a model', () => {
       const loop = await openShop(new Limited(new ScriptedModel([]), capabilities));
       expect(() => loop.open(ask({ messages: shownByUser }))).toThrow(InvalidRequestError);
       expect(() => loop.open(ask({ messages: shownByUser }))).toThrow(
-        'Message 0 has an image or a file that scripted/limited does not take. Leave it out, or choose another model.',
+        'Message 0 has an image or a file that scripted/limited does not accept. Leave it out, or choose another model.',
       );
     },
   );

@@ -94,7 +94,7 @@ describe('rateLimited', () => {
     await settle();
     const { error } = await hear(subject);
     expect(error).toBeInstanceOf(ModelError);
-    expect(error).toMatchObject({ isRetryable: true, message: '1 requests to scripted/script wait already, and no more may wait.' });
+    expect(error).toMatchObject({ isRetryable: true, message: '1 requests to scripted/script are waiting already, which is the maximum.' });
   });
 
   it.each([0, -1, Number.NaN])('takes no limit of %p', (requestsPerMinute) => {

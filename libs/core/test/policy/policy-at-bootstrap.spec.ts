@@ -74,7 +74,7 @@ describe('invariant 3: a policy does not start the application', () => {
     expect(await findingsOf(withPolicy({ allow: ['crm__*', 'remote__*'] }))).toEqual([
       {
         at: 'ToolLoopModule policy',
-        problem: 'The policy allows "remote__*", which only tools of untrusted sources match, and those no glob allows.',
+        problem: 'The policy allows "remote__*", which matches only tools of untrusted sources, and no glob can allow those.',
         remedy: 'Name each exactly: "remote__run".',
       },
     ]);

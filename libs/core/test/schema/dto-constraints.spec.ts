@@ -199,17 +199,17 @@ describe('constraints that class-validator has to check too', () => {
 
 describe('declarations that cannot work', () => {
   it.each<[string, PropertyDecorator[], string]>([
-    ['nothing tells the type', [cv.IsNotEmpty()], 'Dto.value has no decorator that tells its type'],
-    ['optional, and nothing tells the type', [cv.IsOptional()], 'Dto.value has no decorator that tells its type'],
-    ['a list of something', [cv.IsArray()], 'Dto.value is an array, and nothing says of what'],
-    ['a date that stays text', [cv.IsDate()], 'Dto.value is text in JSON, which @IsDate() never takes'],
+    ['nothing tells the type', [cv.IsNotEmpty()], 'Dto.value has no decorator that gives its type'],
+    ['optional, and nothing tells the type', [cv.IsOptional()], 'Dto.value has no decorator that gives its type'],
+    ['a list of something', [cv.IsArray()], 'Dto.value is an array, but the type of its items is unknown'],
+    ['a date that stays text', [cv.IsDate()], 'Dto.value is text in JSON, which @IsDate() never accepts'],
     [
       'text that becomes a date',
       [cv.IsDateString(), Type(() => Date)],
-      'Dto.value is made a Date by @Type(), and its validators take something else',
+      'Dto.value is turned into a Date by @Type(), but its validators expect something else',
     ],
-    ['a nested class nobody names', [cv.ValidateNested()], 'Dto.value is nested, and its class is unknown'],
-    ['nested ones nobody names', [cv.ValidateNested({ each: true })], 'Dto.value is nested, and its class is unknown'],
+    ['a nested class nobody names', [cv.ValidateNested()], 'Dto.value is nested, but its class is unknown'],
+    ['nested ones nobody names', [cv.ValidateNested({ each: true })], 'Dto.value is nested, but its class is unknown'],
     ['two types', [cv.IsString(), cv.IsInt()], 'Dto.value has decorators that contradict each other: no value satisfies all'],
     [
       'text and a list',
@@ -230,11 +230,11 @@ describe('declarations that cannot work', () => {
       [cv.IsString(), cv.Validate(Forgotten)],
       'Dto.value has a validator class that never runs',
     ],
-    ['a promise', [cv.IsString(), cv.ValidatePromise()], 'Dto.value is a promise, which JSON has not'],
+    ['a promise', [cv.IsString(), cv.ValidatePromise()], 'Dto.value is a promise, which JSON does not have'],
     [
       'one of several classes',
       [cv.ValidateNested(), Type(() => Object, { discriminator: { property: 'kind', subTypes: [] } })],
-      'Dto.value is one of several classes, which a schema within the supported subset cannot say',
+      'Dto.value is one of several classes, which the supported subset of JSON Schema cannot express',
     ],
   ])('%s', (_, decorators, expected) => {
     expect(finding(...decorators)).toEqual([expected]);
@@ -252,7 +252,7 @@ describe('declarations that cannot work', () => {
 
   it('says how to mend each', () => {
     expect(schemaWith(cv.IsDate()).findings).toEqual([
-      { path: 'Dto.value', problem: 'is text in JSON, which @IsDate() never takes', remedy: 'Add @Type(() => Date).' },
+      { path: 'Dto.value', problem: 'is text in JSON, which @IsDate() never accepts', remedy: 'Add @Type(() => Date).' },
     ]);
   });
 });

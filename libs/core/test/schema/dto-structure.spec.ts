@@ -181,7 +181,7 @@ describe('nested classes', () => {
       @IsOptional() @ValidateNested() @Type(() => Broken) other?: Broken;
     }
     expect(dtoSchema(Outer).findings.map(({ path, problem }) => `${path} ${problem}`)).toEqual([
-      'Broken.value has no decorator that tells its type',
+      'Broken.value has no decorator that gives its type',
     ]);
   });
 
@@ -309,9 +309,9 @@ describe('what the compiler recorded', () => {
       @IsNotEmpty() tags!: string[];
     }
     expect(dtoSchema(Search).findings.map(({ path, problem }) => `${path} ${problem}`)).toEqual([
-      'Search.filter has no decorator that tells its type',
-      'Search.since has no decorator that tells its type',
-      'Search.tags has no decorator that tells its type',
+      'Search.filter has no decorator that gives its type',
+      'Search.since has no decorator that gives its type',
+      'Search.tags has no decorator that gives its type',
     ]);
   });
 
@@ -319,7 +319,7 @@ describe('what the compiler recorded', () => {
     class Search {
       @IsNotEmpty() tags!: Set<string>;
     }
-    expect(dtoSchema(Search).findings[0]?.problem).toBe('is a Map or a Set, which JSON has not');
+    expect(dtoSchema(Search).findings[0]?.problem).toBe('is a Map or a Set, which JSON does not have');
   });
 
   it('is not enough for a class without any decorator', () => {

@@ -340,20 +340,20 @@ describe('the findings of a projection', () => {
       @Expose() @Type(() => Wrong) wrong?: Wrong;
     }
     expect(findingsOf(Root)).toEqual([
-      'Root exposes two properties as "same". Give one another name, or let no audience see both.',
+      'Root exposes two properties as "same". Give one of them another name, or let no audience see both.',
       'Wrong.typo has the unknown group "modle". Did you mean "model"?',
       'Wrong.unknown has the unknown group "admin". Groups are model, ui and audit.',
       'Wrong.nobody has an empty list of groups. Name model, ui or audit, or leave the groups out.',
       'Wrong.masked has the unknown group "udit". Did you mean "audit"?',
-      'Wrong.address is of the class Address, which exposes nothing. Put @Expose() on what may leave of Address, or turn it into JSON with @Transform().',
-      'Wrong.marked is of the class Marked, which exposes nothing. Put @Expose() on what may leave of Marked, or turn it into JSON with @Transform().',
+      'Wrong.address is of the class Address, which exposes nothing. Put @Expose() on what may be shown of Address, or turn it into JSON with @Transform().',
+      'Wrong.marked is of the class Marked, which exposes nothing. Put @Expose() on what may be shown of Marked, or turn it into JSON with @Transform().',
       'Wrong.lazy is a Promise. Await it into a field of its own and expose that.',
       'Wrong.cycle has a @Type() that names no class. Is its file part of an import cycle?',
       'Wrong.prototypical is exposed as "__proto__". Give it another name.',
       'Wrong.password() is a method with @Expose(). Methods are never called: make it a getter, or remove @Expose().',
     ]);
     expect(findingsOf(Marked)).toEqual([
-      'Marked exposes no property. Put @Expose() on each property that may leave; @Expose() on the class exposes none.',
+      'Marked exposes no property. Put @Expose() on each property that may be shown; @Expose() on the class exposes none.',
     ]);
     expect(findingsOf(String)).toEqual(["String exposes no property. Declare `reveal: 'all'` instead of `output`."]);
   });

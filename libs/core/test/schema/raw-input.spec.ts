@@ -227,7 +227,7 @@ describe('a raw tool with a Standard Schema', () => {
   it('of a library that knows no JSON Schema is a finding', () => {
     const { jsonSchema: _, ...props } = standard()['~standard'];
     expect(problemsOf(compile({ '~standard': props } as never))).toEqual([
-      'The input is a schema of tiny, which does not say itself as JSON Schema.',
+      'The input is a schema of tiny, which cannot be converted to JSON Schema.',
     ]);
   });
 });

@@ -179,6 +179,6 @@ describe("a tool whose input is Valibot's", () => {
   it('does not start without its JSON Schema', async () => {
     const raw = tool({ ...says, input: v.object({ city: v.string() }), execute: () => 1 });
     const [finding] = await findingsOf({ options: { tools: [raw] } });
-    expect(finding?.problem).toBe('The input is a schema of valibot, which does not say itself as JSON Schema.');
+    expect(finding?.problem).toBe('The input is a schema of valibot, which cannot be converted to JSON Schema.');
   });
 });

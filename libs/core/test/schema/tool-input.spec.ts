@@ -290,7 +290,7 @@ describe('findings', () => {
     expect(compileDtoInput({ at: 'CustomerTools.search', type: Broken, reserved: [] }).findings).toEqual([
       {
         at: 'CustomerTools.search',
-        problem: 'Broken.since is text in JSON, which @IsDate() never takes.',
+        problem: 'Broken.since is text in JSON, which @IsDate() never accepts.',
         remedy: 'Add @Type(() => Date).',
       },
     ]);

@@ -21,7 +21,7 @@ describe('a sub-run that waited', () => {
     expect(result.toolCalls).toMatchObject([
       {
         status: 'failed',
-        error: { code: 'aborted', safeMessage: 'The run ended before anybody decided, so the sub-run did not go on.' },
+        error: { code: 'aborted', safeMessage: 'The run ended before anybody decided, so the sub-run did not continue.' },
         subRun: { finishReason: 'aborted', toolCalls: [{ status: 'succeeded' }, { status: 'failed', error: { code: 'aborted' } }] },
       },
     ]);

@@ -104,7 +104,7 @@ function takenError(folder: string, { pid, host, file }: Holder): ConfigurationE
     {
       at: 'DurableModule dataDir',
       problem: `The database folder ${resolve(folder)} is in use by ${who}${own}; two at once would lose each other's data.`,
-      remedy: `Stop it, give each process a folder, or let several share one PostgreSQL (url). Only if it is surely gone, delete ${file}.`,
+      remedy: `Stop it, give each process its own folder, or let several share one PostgreSQL (url). Only if it is certainly gone, delete ${file}.`,
     },
   ]);
 }

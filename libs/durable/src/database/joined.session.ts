@@ -44,7 +44,8 @@ export class JoinedSession implements ClientSession {
     if (!('name' in command) && scope !== this.home) throw new Error(NOT_WITHIN); // `home` would wait for the end of what waits for this
     switch (command.kind) {
       case 'begin':
-        if (command.modes !== '') throw new Error(`"${command.modes}" is too late inside of database.transaction, which began before.`);
+        if (command.modes !== '')
+          throw new Error(`"${command.modes}" is too late inside of database.transaction, which has already begun.`);
         return this.home.setSavepoint(this, OWN);
       case 'commit':
         await this.restore();
@@ -79,7 +80,7 @@ export class JoinedSession implements ClientSession {
     const current = this.current();
     if (!current || this.home.isWithin(current)) return this.home;
     if (current.isWithin(this.home)) return current;
-    throw new Error('This is of a library that began in another transaction. Begin it inside of the one that it is used in.');
+    throw new Error('This library transaction began inside of another transaction. Begin it inside of the one in which you use it.');
   }
 }
 

@@ -24,4 +24,4 @@ export function isForSession({ text }: QueryConfig): boolean {
 
 /** What to say of one where the session is everybody's. */
 export const FOR_SESSION_REFUSED =
-  'This would give its role or settings to everybody who uses the connection next. Set them for a transaction: set local, set_config(…, true).';
+  'This would leak its role or settings to the next user of the connection. Set them for a transaction: set local, set_config(…, true).';

@@ -31,7 +31,7 @@ export class LoneSession implements ClientSession {
   }
 
   private async begin(modes: string): Promise<void> {
-    if (this.open) throw new Error('A transaction was begun already. Use a savepoint.');
+    if (this.open) throw new Error('A transaction is already open. Use a savepoint.');
     this.open = await OpenTransaction.begin(this.driver);
     if (modes !== '') await this.open.during((scope) => scope.ask({ text: `set transaction ${modes}` }, this));
   }

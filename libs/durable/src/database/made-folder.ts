@@ -27,8 +27,8 @@ export function unusableFolder(folder: string, error: unknown): ConfigurationErr
   return new ConfigurationError([
     {
       at: 'DurableModule dataDir',
-      problem: `The folder ${resolve(folder)} cannot be made, or not be written to: ${message || code}.`,
-      remedy: 'Name a folder that this process may make and write to, or keep things on a PostgreSQL server instead (url).',
+      problem: `The folder ${resolve(folder)} cannot be created or written to: ${message || code}.`,
+      remedy: 'Name a folder that this process may create and write to, or use a PostgreSQL server instead (url).',
     },
   ]);
 }

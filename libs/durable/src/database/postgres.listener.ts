@@ -61,7 +61,7 @@ export class PostgresListener {
 
   /** Listeners are told nothing of it, so whoever listens looks for itself from time to time. */
   private async reconnect(): Promise<void> {
-    this.logger.warn('The connection that hears notifications was lost; it is made again.');
+    this.logger.warn('The connection for notifications was lost; reconnecting.');
     while (!this.isClosed) {
       await wait(AGAIN_MS, undefined, { ref: false });
       try {

@@ -77,6 +77,6 @@ function missing(label: string): never {
   throw new Error(label === '' ? NO_TRANSACTION : `There is no savepoint "${label}" here: it was rolled back with one below it.`);
 }
 
-const NO_TRANSACTION = "The library's transaction is none any more: it was rolled back with another that it was begun in.";
+const NO_TRANSACTION = "The library's transaction no longer exists: it was rolled back with the one it was begun in.";
 const OTHER_SETTINGS =
-  'Another transaction of a library is open in this one and has set a role or tenant of its own, in which this would be done. Await one before the next begins.';
+  'Another library transaction is open in this one and has set its own role or tenant, under which this would run. Await one before the next begins.';

@@ -68,7 +68,7 @@ export class SharedClient extends EventEmitter {
 
   private opened(): ClientSession {
     if (this.session) return this.session;
-    throw new Error('This connection was given back, or never made.');
+    throw new Error('This connection was released, or never opened.');
   }
 
   /** How the library wants values to be read. */
@@ -92,4 +92,4 @@ function answered<Result>(work: Promise<Result>, callback?: Callback<Result>): P
 /** The answer to a command, of which nobody reads more than that there is one. */
 const NOTHING: QueryResult = { command: '', rowCount: null, oid: 0, fields: [], rows: [] };
 const BEGAN_OUTSIDE =
-  'This is of a transaction that a library began outside of database.transaction, which it cannot be part of. Begin it inside, or use a fork of the entity manager there.';
+  'A library began this transaction outside of database.transaction, so it cannot take part in it. Begin it inside, or use a fork of the entity manager there.';

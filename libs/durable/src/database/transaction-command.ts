@@ -25,7 +25,7 @@ export function transactionCommand(text: string): TransactionCommand | undefined
     const groups = form.exec(command)?.groups ?? (form.test(command) ? {} : undefined);
     if (groups) return commandOf(kind, groups);
   }
-  throw new Error(`"${command.slice(0, 40)}" cannot be followed here. Send begin, commit, rollback and savepoints one by one.`);
+  throw new Error(`"${command.slice(0, 40)}" cannot be handled here. Send begin, commit, rollback and savepoints one by one.`);
 }
 
 function commandOf(kind: TransactionCommand['kind'], groups: Readonly<Record<string, string | undefined>>): TransactionCommand {

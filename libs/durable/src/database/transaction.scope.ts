@@ -110,7 +110,7 @@ export class TransactionScope {
     }
     if (this.loss) throw this.loss;
     const { cause } = this.failure ?? {};
-    throw new Error('A statement of the transaction failed, so nothing of it is kept. What may fail goes into a transaction of its own.', {
+    throw new Error('A statement of the transaction failed, so all of it is rolled back. Put what may fail into its own transaction.', {
       cause,
     });
   }
@@ -148,8 +148,8 @@ export class TransactionScope {
   }
 }
 
-const IS_OVER =
-  'The transaction is over. Await everything inside of it; what is to go on after it is started with database.outside(() => …).';
+const IS_OVER = 'The transaction is over. Await everything inside of it; start what should outlive it with database.outside(() => …).';
 const LOST =
-  'A library rolled back its part of the transaction, and with it what others did meanwhile, so nothing is kept. Put a part that may fail into a database.transaction of its own.';
-const STILL_OPEN = 'A transaction that a library began inside of this one was still open at its end, so nothing is kept. Await it.';
+  'A library rolled back its part of the transaction, and with it what others did meanwhile, so everything is rolled back. Put a part that may fail into a database.transaction of its own.';
+const STILL_OPEN =
+  'A transaction that a library began inside of this one was still open at its end, so everything is rolled back. Await it.';

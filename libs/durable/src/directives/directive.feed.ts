@@ -56,7 +56,7 @@ export class DirectiveFeed {
       await this.listening;
     } catch (error) {
       this.listening = undefined;
-      this.logger.warn(`What other processes do with directives is not heard: ${String(error)}`);
+      this.logger.warn(`Changes of directives in other processes are not received: ${String(error)}`);
     }
   }
 }

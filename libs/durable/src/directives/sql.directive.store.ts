@@ -88,7 +88,8 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
     );
     if (record) return { record, isNew: true };
     const known = await this.one('key_hash', tenant, keyHash(key));
-    if (!known) throw new Error(`The id ${directiveId} is that of a directive with another key, or the one with its key was just deleted.`);
+    if (!known)
+      throw new Error(`The id ${directiveId} belongs to a directive with another key, or the one with this key was just deleted.`);
     return { record: known, isNew: false };
   }
 
@@ -172,7 +173,7 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
     const inHand = new Set<Promise<void>>();
     let hasStopped = false;
     const handle = async (id: string): Promise<void> => {
-      if (hasStopped) throw new Error('It is left to somebody else: this process stops.');
+      if (hasStopped) throw new Error('It is left to another process: this one is stopping.');
       const turn = this.turn(id, perform);
       inHand.add(turn);
       await turn.finally(() => inHand.delete(turn));
@@ -199,7 +200,7 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
       const again = toJobId({ tenant, directiveId, dueAt: unchanged.due_at.toISOString() });
       await this.jobs.send(QUEUE, { id: again, startAfter: unchanged.again_at });
     } catch (error) {
-      this.logger.error(`The directive ${directiveId} could not be looked after; it is tried again.`, error);
+      this.logger.error(`The directive ${directiveId} could not be processed; it is tried again.`, error);
       throw error;
     }
   }

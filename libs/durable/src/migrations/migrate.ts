@@ -56,8 +56,8 @@ function assertKnown(applied: number, known: number): void {
   throw new ConfigurationError([
     {
       at: 'DurableModule database',
-      problem: `A newer release has been at the database: its schema has version ${applied}, and this release knows ${known}.`,
-      remedy: 'Start the newer release, or restore the database as it was before it.',
+      problem: `A newer release has migrated the database: its schema has version ${applied}, and this release knows ${known}.`,
+      remedy: 'Start the newer release, or restore a backup from before it.',
     },
   ]);
 }

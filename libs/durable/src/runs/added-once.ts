@@ -22,7 +22,7 @@ export async function addOnce(store: RunStore, run: NewRun): Promise<string> {
     if (!isRepeated(kept, run))
       throw new InvalidRequestError(
         'invalid_request',
-        'This request id was used for another question. Ask with one of its own, or repeat the question as it was.',
+        'This request id was used for another question. Use a new id, or repeat the same question.',
       );
   }
   return run.runId;

@@ -91,7 +91,7 @@ export class KeptJournal implements RunJournal {
   private flush(ending?: RunWrite['ending']): Promise<void> {
     clearTimeout(this.timer);
     this.timer = undefined;
-    if (!this.held) return Promise.reject(new Error('The run is not kept here any more.'));
+    if (!this.held) return Promise.reject(new Error('The run is no longer held by this process.'));
     const { events, entries } = this;
     [this.events, this.entries] = [[], []];
     const write = { events, entries, ...(ending && { ending }) };

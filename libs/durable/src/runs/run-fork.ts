@@ -8,7 +8,7 @@ export async function fork(store: RunStore, of: RunRecord, step: number, request
   const entries = await store.entries(runId);
   const last = entries.findLastIndex(({ key }) => key === (step === 0 ? 'begin' : `step:${step}`));
   if (last === -1)
-    throw new InvalidRequestError('invalid_request', `The run ${runId} has no step ${step} that ended and was followed by another.`);
+    throw new InvalidRequestError('invalid_request', `The run ${runId} has no step ${step} that is complete and was followed by another.`);
   const id = runIdFor(requestId, tenant, actorId, runId, String(step));
   const run = { runId: id, tenant, actorId, ...(loop !== undefined && { loop }), request: { ...request, requestId: id } };
   const kept = entries

@@ -24,7 +24,7 @@ import { RunStore, type HeldRun, type NewRun, type RunHold } from './run-store.j
 export const RUN_OPTIONS = Symbol('toolloop:run-options');
 
 /** What went wrong may be nobody's to see. */
-const UNRUNNABLE = 'This application cannot go on with the run. Its log says why; mend that, and start the run anew.';
+const UNRUNNABLE = 'This application cannot continue the run. Its log says why; fix that, and start the run again.';
 
 /** A run this process goes on with. */
 interface OpenRun {
@@ -72,7 +72,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     for (const { journal } of this.current.values()) journal.leaveAfterStep();
     const drained = Promise.allSettled(this.underWay);
     await Promise.race([drained, wait(this.options.drainMs, undefined, { ref: false })]);
-    for (const run of this.current.values()) drop(run, 'The process shuts down.');
+    for (const run of this.current.values()) drop(run, 'The process is shutting down.');
     const ended = await drained;
     if (ended.length > 0) await farewell();
   }
@@ -92,7 +92,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
   /** Adds a run that whoever has room goes on with, once for a request id. Throws what makes the request one that cannot be run. */
   async start<Output, Actor>(request: LoopRequest<Output, Actor>, name?: string): Promise<string> {
     const run = this.newRun(request, name);
-    const nowhere = new KeptJournal(this.store, () => Promise.reject(new Error('The run is not begun here.')));
+    const nowhere = new KeptJournal(this.store, () => Promise.reject(new Error('The run was not started here.')));
     this.runs.openKept(request, { runId: run.runId, loop: name, journal: nowhere }); // throws for what cannot be run
     await this.assertKnown(run);
     return addOnce(this.store, run);
@@ -108,10 +108,10 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
 
   /** What is kept may be approvals and conversations alone, so the start is refused only where runs are sure to be. */
   private missDirectory(): void {
-    const remedy = 'Provide a class that extends ActorDirectory, in any module: other processes ask it for whom a run acts.';
+    const remedy = 'Provide a class that extends ActorDirectory, in any module: other processes load the actor of a run from it.';
     const findings = this.runs.durableLoops.map((name) => ({
       at: `forFeature loops.${name}`,
-      problem: 'Its runs are durable, and nobody knows their actors.',
+      problem: 'Its runs are durable, but nothing loads their actors.',
       remedy,
     }));
     if (findings.length > 0) throw new ConfigurationError(findings);
@@ -137,7 +137,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
 
   /** Rejects where the run is still to be gone on with: then it is handed out again. */
   private async advance(runId: string): Promise<void> {
-    if (this.isLeaving) throw new Error('The process shuts down.');
+    if (this.isLeaving) throw new Error('The process is shutting down.');
     const held = await this.store.claim(runId);
     if (held) await this.goOn(held);
   }
@@ -168,7 +168,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
   /** A run that cannot go on in this application, whatever happens, ends; why is for the log. */
   private async endUnrunnable({ hold, record }: HeldRun, error: unknown): Promise<void> {
     const correlationId = randomUUID();
-    this.logger.error(`The run ${record.runId} cannot go on (reference ${correlationId}).`, error);
+    this.logger.error(`The run ${record.runId} cannot continue (reference ${correlationId}).`, error);
     const message = error instanceof InvalidRequestError ? error.message : UNRUNNABLE;
     const end: LoopEvent = {
       type: 'run-end',
@@ -194,7 +194,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
       .catch(() => undefined)
       .then(() => run.journal.settled())
       .then((hold) => (run.journal.isOurs || !hold ? undefined : this.store.release(hold)))
-      .catch((error: unknown) => this.logger.error(`The run ${runId} could not be given back; it is taken over after a while.`, error))
+      .catch((error: unknown) => this.logger.error(`The run ${runId} could not be handed over; it is taken over after a while.`, error))
       .finally(() => {
         if (this.current.get(runId) === run) this.current.delete(runId);
         this.underWay.delete(ended);
@@ -210,12 +210,12 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
       const held = new Map((await this.store.beat(open.map(({ hold }) => hold))).map((run) => [run.runId, run]));
       for (const run of open) {
         const kept = held.get(run.hold.runId);
-        if (!kept) drop(run, 'Another process goes on with the run.');
+        if (!kept) drop(run, 'Another process has taken over the run.');
         else if (kept.cancelled !== undefined) run.handle.cancel(kept.cancelled);
       }
       await this.store.requeueSilent(this.options.takeoverMs);
     } catch (error) {
-      this.logger.warn('The durable runs of this process could not be told of.', error);
+      this.logger.warn('The heartbeat of the durable runs of this process failed.', error);
     }
   }
 }

@@ -54,7 +54,7 @@ export function runFindings(options: RunOptions): Finding[] {
 
 function silenceFindings({ heartbeatMs, takeoverMs }: Required<RunOptions>): Finding[] {
   if (takeoverMs >= 2 * heartbeatMs) return [];
-  const remedy = 'Give more, or a shorter heartbeatMs: a run whose process is well would be taken from it.';
+  const remedy = 'Give more, or a shorter heartbeatMs: otherwise a run is taken from a healthy process.';
   return [finding(' takeoverMs', `It is ${takeoverMs}, less than two heartbeats of ${heartbeatMs}.`, remedy)];
 }
 

@@ -76,7 +76,7 @@ export class RunService<Actor = RegisteredActor> {
   /** Has a run that waits looked at again. Approvals that are decided do this by themselves. */
   async resume(runId: string, reader: RunReader<Actor>): Promise<void> {
     const { status } = await this.find(runId, reader);
-    if (status !== 'waiting') throw new InvalidRequestError('invalid_request', `The run ${runId} does not wait; it is ${status}.`);
+    if (status !== 'waiting') throw new InvalidRequestError('invalid_request', `The run ${runId} is not waiting; it is ${status}.`);
     await this.store.wake(runId);
   }
 
@@ -105,7 +105,7 @@ export class RunService<Actor = RegisteredActor> {
   private actorIdOf({ actor }: RunReader<Actor>): string {
     const actorId = this.identity.idOf(actor);
     if (actorId !== undefined) return actorId;
-    throw new InvalidRequestError('unknown_run', 'Durable runs belong to actors, and this one has no id.');
+    throw new InvalidRequestError('unknown_run', 'Durable runs belong to actors, and this actor has no id.');
   }
 }
 

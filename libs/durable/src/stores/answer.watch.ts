@@ -67,7 +67,7 @@ export class AnswerWatch {
       await this.listening;
     } catch (error) {
       this.listening = undefined;
-      this.logger.warn(`Answers are looked for every ${LOOK_AGAIN_MS} ms only, since nothing can be heard: ${String(error)}`);
+      this.logger.warn(`Answers are only polled, every ${LOOK_AGAIN_MS} ms, since notifications do not arrive: ${String(error)}`);
     }
   }
 
@@ -77,7 +77,7 @@ export class AnswerWatch {
     try {
       await this.look(waited);
     } catch (error) {
-      this.logger.warn(`Answers could not be looked for: ${String(error)}`);
+      this.logger.warn(`Answers could not be polled: ${String(error)}`);
     }
   }
 

@@ -28,7 +28,7 @@ export class SqlAuditStore extends AuditStore {
       );
       if (kept.length > 0) return;
     }
-    throw new Error(`Other processes were quicker ${MOST_ATTEMPTS} times.`);
+    throw new Error(`Other processes appended first ${MOST_ATTEMPTS} times in a row.`);
   }
 
   override async head(tenant: string): Promise<AuditHead | undefined> {

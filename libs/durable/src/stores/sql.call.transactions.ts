@@ -24,14 +24,14 @@ export class SqlCallTransactions extends CallTransactions {
         'select effect from toolloop.calls where tenant = $1 and key_hash = $2 for update',
         keys,
       );
-      if (!row) throw new Error('The call is not in the journal of this database, so nobody would know it again.');
+      if (!row) throw new Error('The call is not in the journal of this database, so it could not be recognized later.');
       if (row.effect) return row.effect.result;
       const text = keptText(await work());
       const [kept] = await this.database.query<MarkedRow<Result>>(
         'update toolloop.calls set effect = $3 where tenant = $1 and key_hash = $2 returning effect',
         [...keys, text],
       );
-      if (!kept) throw new Error('The call was taken out of the journal.');
+      if (!kept) throw new Error('The call was removed from the journal.');
       return kept.effect.result; // as JSON gives it back, the first time as every other time
     });
   }
@@ -43,8 +43,11 @@ function keptText(result: unknown): string {
     return JSON.stringify({ result: result === undefined ? undefined : toResultJson(result) });
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : '';
-    throw new UnstorableError(`What the work of \`context.transaction\` returned cannot be kept. Return a plain object from it: ${why}`, {
-      cause,
-    });
+    throw new UnstorableError(
+      `What the callback of \`context.transaction\` returned cannot be stored. Return a plain object from it: ${why}`,
+      {
+        cause,
+      },
+    );
   }
 }

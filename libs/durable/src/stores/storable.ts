@@ -20,7 +20,9 @@ export function isStorable(text: string): boolean {
 /** The name of a tenant or a run, as a key. Throws `UnstorableError`. */
 export function storableKey(text: string, what: string): string {
   if (isStorable(text)) return text;
-  throw new UnstorableError(`The ${what} has a NUL, half a surrogate pair or more than ${MOST_CHARACTERS} characters and cannot be kept.`);
+  throw new UnstorableError(
+    `The ${what} has a NUL, half a surrogate pair or more than ${MOST_CHARACTERS} characters and cannot be stored.`,
+  );
 }
 
 /** SHA-256 of texts that anybody may choose, however long and whatever is in them. JSON keeps apart what UTF-8 would make alike. */

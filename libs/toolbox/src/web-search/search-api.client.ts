@@ -56,7 +56,7 @@ async function refusal(response: Response): Promise<ToolError> {
     return new ToolError('The web search does not accept the key of this application. Answer without it, and say that it is not set up.');
   if (status === 402 || status === 432 || status === 433)
     // the latter two are Tavily's
-    return new ToolError('The web search of this application is used up. Answer without it, and say so.');
+    return new ToolError('The web search quota of this application is used up. Answer without it, and say so.');
   if (status === 429) return new ToolError('There were too many web searches. Wait before the next one.', { retryable: true });
   if (status >= 500) return new ToolError('The web search is out of order. Try again later, or answer without it.', { retryable: true });
   return new ToolError(`The web search refused the query (status ${status}). Put it in other words, and make it shorter.`);

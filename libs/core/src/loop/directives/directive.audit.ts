@@ -36,7 +36,7 @@ export class DirectiveAudit {
     try {
       await this.record(event, record, more);
     } catch (error) {
-      this.logger.error(`What became of the directive ${record.intent.directiveId} is not in the audit (${event}).`, error);
+      this.logger.error(`The outcome of the directive ${record.intent.directiveId} is not in the audit (${event}).`, error);
     }
   }
 }

@@ -32,7 +32,7 @@ export class DirectiveBootstrap {
     if (first && !this.scopes.hasDirectory)
       findings.push({
         at: first.at,
-        problem: 'It has a directive, and nothing loads the actor in whose name it is performed later.',
+        problem: 'It has a directive, but nothing loads the actor for whom it is performed later.',
         remedy: 'Provide a class that extends ActorDirectory, in any module.',
       });
     const types = having.map(({ tool }) => tool.directive?.type);
@@ -41,7 +41,7 @@ export class DirectiveBootstrap {
       ...findings,
       ...shared.map(({ at, tool }) => ({
         at,
-        problem: `Another tool has directives of the type "${tool.directive?.type}", too.`,
+        problem: `Another tool also has directives of the type "${tool.directive?.type}".`,
         remedy: 'Give each tool a type of its own.',
       })),
     ];

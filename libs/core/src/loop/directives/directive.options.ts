@@ -84,13 +84,13 @@ function timeFindings({ firstDelayMs, longestDelayMs, heartbeatMs, takeoverMs }:
     findings.push({
       at,
       problem: `It waits from ${firstDelayMs} to ${longestDelayMs} ms.`,
-      remedy: 'Give a longestDelayMs of at least the first.',
+      remedy: 'Give a longestDelayMs that is at least the firstDelayMs.',
     });
   if (takeoverMs < 2 * heartbeatMs)
     findings.push({
       at,
       problem: `Its takeoverMs of ${takeoverMs} is less than two heartbeats of ${heartbeatMs}.`,
-      remedy: 'Give more: what a process is at would be taken from it.',
+      remedy: 'Give more, or a directive is taken from a process that is still performing it.',
     });
   return findings;
 }

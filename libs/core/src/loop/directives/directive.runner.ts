@@ -55,7 +55,9 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     if (!stopping) return;
     await withinTime(stopping, LONGEST_STOP_MS).catch((error: unknown) => this.logger.warn('Directives are interrupted.', error));
     this.shutdown.abort(new Interruption('aborted', 'The application stops.'));
-    await withinTime(stopping, LONGEST_STOP_MS).catch((error: unknown) => this.logger.warn('Directives are left to their leases.', error));
+    await withinTime(stopping, LONGEST_STOP_MS).catch((error: unknown) =>
+      this.logger.warn('Directives still being performed are left until their leases end.', error),
+    );
   }
 
   private async perform(reference: DirectiveReference): Promise<void> {
@@ -74,7 +76,7 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     const changed = await this.store.change(versionOf(record), change);
     if (changed && !isOver) await this.audit.note(change.event, record, more);
     if (!changed)
-      this.logger.warn(`The directive ${record.intent.directiveId} is somebody else's by now; what became of this attempt is not kept.`);
+      this.logger.warn(`The directive ${record.intent.directiveId} was taken over meanwhile; the outcome of this attempt is not kept.`);
   }
 
   private async attempt(record: DirectiveRecord): Promise<DirectiveChange> {
@@ -112,6 +114,6 @@ const ENDLESS = {
   status: 'failed',
   error: {
     code: 'unknown_outcome',
-    safeMessage: 'It was begun again and again and never ended; nobody knows whether its effect took place.',
+    safeMessage: 'It was begun again and again and never ended; it is unknown whether its effect took place.',
   },
 } as const;

@@ -117,14 +117,16 @@ export class DirectiveService<Actor = RegisteredActor> {
     { tookPlace }: DirectiveFinding,
   ): DirectiveChange {
     this.assertOperator(intent.authority.actorId, operator);
-    if (!ANSWERS.has(tookPlace))
-      throw new DirectiveError('outcome_needed', 'Whether the effect took place is said by tookPlace: true or false.');
+    if (!ANSWERS.has(tookPlace)) throw new DirectiveError('outcome_needed', 'Say whether the effect took place: tookPlace true or false.');
     const again = { event: 'redriven', status: 'pending', attempts: 0, dueInMs: 0 } as const;
     if (status === 'dead' || status === 'cancelled') return tookPlace ? DONE[task] : again; // a person may know better than the tool did
     if (status !== 'unknown_outcome')
       throw notPossible(`It is ${status}; only what is dead, cancelled, or of which nobody knows, is tried again.`);
     if (tookPlace === undefined)
-      throw new DirectiveError('outcome_needed', 'Nobody knows whether its effect took place. Look, and say so: tookPlace true or false.');
+      throw new DirectiveError(
+        'outcome_needed',
+        'It is unknown whether its effect took place. Check, and say so: tookPlace true or false.',
+      );
     return tookPlace ? DONE[task] : again;
   }
 

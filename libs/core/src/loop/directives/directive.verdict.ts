@@ -25,7 +25,7 @@ export function verdictOn(outcome: AttemptOutcome, context: AttemptTerms): Direc
   const { record, earlier } = context;
   const { status, error, result } = outcomeOf(earlier) ?? outcome;
   if (status === 'succeeded') return { ...DONE[record.task], ...(record.task === 'perform' && result !== undefined && { result }) };
-  const failure = error ?? { code: 'execution_failed', safeMessage: 'The call came to nothing.' };
+  const failure = error ?? { code: 'execution_failed', safeMessage: 'The call had no result.' };
   if (failure.code === 'invalid_output') return { ...DONE[record.task], failure }; // the effect took place
   return verdictOnFailure(standing(failure, context), failure, context);
 }
@@ -72,7 +72,7 @@ function standing(failure: ToolFailure, { record, attempt, earlier }: AttemptTer
 
 const LEFT: ToolFailure = {
   code: 'unknown_outcome',
-  safeMessage: 'It was begun by a process that is gone; nobody knows whether its effect took place.',
+  safeMessage: 'It was begun by a process that died; it is unknown whether its effect took place.',
 };
 
 /** Of a call whose method was never called. */

@@ -71,9 +71,7 @@ export class DueWork {
   private begin(key: string, record: DirectiveRecord): void {
     const { tenant, directiveId } = record.intent;
     const performing = this.perform({ tenant, directiveId })
-      .catch((error: unknown) =>
-        this.terms.logger.error(`The directive ${directiveId} could not be looked after; it is tried again.`, error),
-      )
+      .catch((error: unknown) => this.terms.logger.error(`The directive ${directiveId} could not be processed; it is tried again.`, error))
       .finally(() => {
         this.inHand.delete(key);
         if (this.known.get(key) === record) this.putOff.set(key, { record, until: Date.now() + AGAIN_MS });

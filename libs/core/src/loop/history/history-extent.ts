@@ -30,6 +30,6 @@ function wrongExtent(most: number, keep: number) {
   return {
     at: 'history',
     problem: `It sends at most ${most}, and cuts down to ${keep}.`,
-    remedy: 'Give numbers from 1 on, and keep no more than the most.',
+    remedy: 'Give numbers of 1 or more, and keep no more than may be sent.',
   };
 }

@@ -71,7 +71,7 @@ class HistoryQuestions {
     await this.count(answer.usage);
     if (failure !== undefined) throw failure;
     if (answer.finishReason !== 'stop' || answer.text.trim() === '')
-      throw new ModelError(`${model.modelId} gave no whole text; it ended with "${answer.finishReason}".`);
+      throw new ModelError(`${model.modelId} did not finish its text; it ended with "${answer.finishReason}".`);
     return answer.text;
   }
 
