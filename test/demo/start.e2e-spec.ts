@@ -37,7 +37,7 @@ describe('npm start', () => {
     const second = start('0', { DATA_DIR });
     expect((await once(second.process, 'exit'))[0]).toBe(1);
     expect(second.output()).toContain(`The database folder ${DATA_DIR} is in use by process ${first.process.pid}`);
-    expect(second.output()).toContain('give each process a folder, or let several share one PostgreSQL');
+    expect(second.output()).toContain('give each process its own folder, or let several share one PostgreSQL');
 
     const headers = { authorization: 'Bearer demo-alice', 'content-type': 'application/json' };
     const body = JSON.stringify({ message: 'Refund order o-1021' });
@@ -52,7 +52,7 @@ describe('npm start', () => {
   it('says at once what to do about a folder that cannot be made', async () => {
     const started = start('0', { DATA_DIR: '/proc/x' });
     expect((await once(started.process, 'exit'))[0]).toBe(1);
-    expect(started.output()).toContain('Name a folder that this process may make and write to');
+    expect(started.output()).toContain('Name a folder that this process may create and write to');
   }, 30_000);
 
   it.each([
