@@ -7,7 +7,7 @@ import { median } from './sampling.js';
 
 const INSTANCES = 1000;
 const TOOLS_EACH = 3;
-const ROUNDS = 3;
+const ROUNDS = 9;
 
 @ToolProvider({ prefix: 'item' })
 class Item {
