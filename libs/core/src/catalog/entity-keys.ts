@@ -23,9 +23,10 @@ export function memberKey(declaredId: string, instanceId: string): string {
   return `${declaredId} ${instanceId}`;
 }
 
-/** Whether it is one, and no id: in an id there are no spaces. */
-export function isMemberKey(key: string): boolean {
-  return key.includes(' ');
+/** The declared id in such a key; undefined for the id of a tool, in which there are no spaces. */
+export function declaredIdOfMember(key: string): string | undefined {
+  const end = key.indexOf(' ');
+  return end === -1 ? undefined : key.slice(0, end);
 }
 
 export function memberKeyOf({ spec }: Pick<Tool, 'spec'>, { instanceId }: EntityReference): string {

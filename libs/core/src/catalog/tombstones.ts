@@ -1,4 +1,4 @@
-import { declaredIdIn, groupedId, isMemberKey } from './entity-keys.js';
+import { declaredIdIn, declaredIdOfMember, groupedId } from './entity-keys.js';
 
 /** What was removed, and how to get it back; JSON, oldest first. */
 export type SavedTombstones = readonly (readonly [string, string])[];
@@ -27,7 +27,7 @@ export function newestTombstones(tombstones: SavedTombstones): ReadonlyMap<strin
 
 /** Each instance's tool is there twice: under the instance, and under a rendered id of the same method. */
 function keysOfInstances(keys: readonly string[]): readonly string[] {
-  const methods = new Set(keys.filter(isMemberKey).map((key) => key.slice(0, key.indexOf(' '))));
+  const methods = new Set(keys.map(declaredIdOfMember));
   const isOfInstance = (key: string, declaredId: string): boolean => methods.has(declaredId) && key !== groupedId(declaredId);
-  return keys.filter((key) => isMemberKey(key) || isOfInstance(key, declaredIdIn(key)));
+  return keys.filter((key) => declaredIdOfMember(key) !== undefined || isOfInstance(key, declaredIdIn(key)));
 }

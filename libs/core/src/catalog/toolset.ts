@@ -1,5 +1,5 @@
 import type { Tool, ToolSpec } from '../protocol/tool.js';
-import { declaredIdIn, instanceKey, instanceKeyOf, isMemberKey, memberKey, memberKeyOf } from './entity-keys.js';
+import { declaredIdIn, declaredIdOfMember, instanceKey, instanceKeyOf, memberKey, memberKeyOf } from './entity-keys.js';
 import { newestTombstones, type SavedTombstones } from './tombstones.js';
 import { isNamed } from './tool.selection.js';
 
@@ -232,7 +232,7 @@ function isAnyOf(spec: Pick<ToolSpec, 'id' | 'declaredId'>, names: readonly stri
 
 /** Of what is gone there is no more than that. */
 function namesIn(key: string): Pick<ToolSpec, 'id' | 'declaredId'> {
-  return { id: key, declaredId: isMemberKey(key) ? key.slice(0, key.indexOf(' ')) : declaredIdIn(key) };
+  return { id: key, declaredId: declaredIdOfMember(key) ?? declaredIdIn(key) };
 }
 
 function hiddenIn({ shown, instances }: Contents): ReadonlyMap<string, Tool> {
