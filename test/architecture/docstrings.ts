@@ -50,7 +50,7 @@ function callablesOf(statement: ts.Statement): Documented[] {
 }
 
 function needsExample(statement: ts.Statement): Documented[] {
-  if (/\.decorator\.ts$/.test(statement.getSourceFile().fileName)) return [documented(statement)];
+  if (statement.getSourceFile().fileName.endsWith('.decorator.ts')) return [documented(statement)];
   if (!ts.isClassDeclaration(statement)) return [];
   if (hasModifier(statement, ts.SyntaxKind.AbstractKeyword)) return [documented(statement)];
   return statement.name?.text.endsWith('Service') ? publicMethodsOf(statement) : [];

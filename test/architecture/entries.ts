@@ -62,15 +62,16 @@ const OPTIONS: ts.CompilerOptions = { target: ts.ScriptTarget.ESNext, module: ts
 
 /** Reads the repository's own files alone: which names exist, and whether they are values, is said there. */
 function relativeHost(): ts.CompilerHost {
-  const resolved = (name: string, from: string): ts.ResolvedModuleWithFailedLookupLocations => {
-    const file = resolve(dirname(from), name.replace(/\.js$/, '.ts'));
-    const isOurs = name.startsWith('.') && existsSync(file);
-    return { resolvedModule: isOurs ? { resolvedFileName: file, extension: ts.Extension.Ts } : undefined };
-  };
   return {
     ...ts.createCompilerHost(OPTIONS),
-    resolveModuleNameLiterals: (literals, from) => literals.map(({ text }) => resolved(text, from)),
+    resolveModuleNameLiterals: (literals, from) => literals.map(({ text }) => resolvedModule(text, from)),
   };
+}
+
+function resolvedModule(name: string, from: string): ts.ResolvedModuleWithFailedLookupLocations {
+  const file = resolve(dirname(from), name.replace(/\.js$/, '.ts'));
+  const isOurs = name.startsWith('.') && existsSync(file);
+  return { resolvedModule: isOurs ? { resolvedFileName: file, extension: ts.Extension.Ts } : undefined };
 }
 
 function exportedName(symbol: ts.Symbol, checker: ts.TypeChecker): ExportedName {

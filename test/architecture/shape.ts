@@ -95,7 +95,7 @@ function factsOf(source: ts.SourceFile): FileFacts {
     const found = functionFact(node, source);
     if (found) functions.push(found);
     if (isInjectable(node, source)) injectables += 1;
-    if (/\.module\.ts$/.test(source.fileName)) moduleProviders += providersListed(node, source);
+    if (source.fileName.endsWith('.module.ts')) moduleProviders += providersListed(node, source);
     ts.forEachChild(node, visit);
   };
   visit(source);
@@ -143,14 +143,17 @@ function importsTypesOnly(clause: ts.ImportClause | undefined): boolean {
 }
 
 function graphOf(facts: readonly FileFacts[], isCounted: (found: ImportFact) => boolean): Graph {
-  const targets = ({ imports }: FileFacts): string[] => imports.filter(isCounted).flatMap(({ target }) => target ?? []);
-  return new Map(facts.map((fact) => [fact.file, new Set(targets(fact))]));
+  return new Map(facts.map(({ file, imports }) => [file, new Set(imports.filter(isCounted).flatMap(({ target }) => target ?? []))]));
+}
+
+/** The files that a file imports, each once. */
+function targetsOf({ imports }: FileFacts): readonly string[] {
+  return [...new Set(imports.flatMap(({ target }) => target ?? []))];
 }
 
 function filesWithOneImporter(facts: readonly FileFacts[]): number {
   const importers = facts.filter(({ file }) => !/(^|\/)index\.ts$|\.module\.ts$/.test(file));
-  const targets = importers.flatMap(({ imports }) => [...new Set(imports.flatMap(({ target }) => target ?? []))]);
-  const counts = countsOf(targets);
+  const counts = countsOf(importers.flatMap(targetsOf));
   return facts.filter(({ file }) => counts.get(file) === 1).length;
 }
 

@@ -8,7 +8,7 @@ export const HOOK = 'toolloopFunctionEntered';
  * of the function around them and report nothing.
  */
 export function instrumented(file: string, javascript: string): string {
-  const source = ts.createSourceFile(file, javascript, ts.ScriptTarget.Latest, false, ts.ScriptKind.JS);
+  const source = ts.createSourceFile(file, javascript, ts.ScriptTarget.Latest, true, ts.ScriptKind.JS);
   const insertions: { readonly at: number; readonly text: string }[] = [];
   const visit = (node: ts.Node, className: string): void => {
     const entered = enteredFunction(node, className);
@@ -24,9 +24,13 @@ export function instrumented(file: string, javascript: string): string {
 }
 
 function enteredFunction(node: ts.Node, className: string): { readonly name: string; readonly body: ts.Block } | undefined {
-  if (ts.isFunctionDeclaration(node)) return node.body && { name: node.name?.text ?? 'default', body: node.body };
-  if (ts.isConstructorDeclaration(node)) return node.body && { name: `${className}.constructor`, body: node.body };
-  if (!ts.isMethodDeclaration(node) && !ts.isAccessor(node)) return undefined;
-  const method = ts.isIdentifier(node.name) || ts.isPrivateIdentifier(node.name) ? node.name.text : 'computed';
-  return node.body && { name: `${className}.${method}`, body: node.body };
+  if (!isNamedFunction(node) || !node.body) return undefined;
+  if (ts.isFunctionDeclaration(node)) return { name: node.name?.text ?? 'default', body: node.body };
+  return { name: `${className}.${node.name?.getText() ?? 'constructor'}`, body: node.body };
+}
+
+function isNamedFunction(
+  node: ts.Node,
+): node is ts.FunctionDeclaration | ts.MethodDeclaration | ts.ConstructorDeclaration | ts.AccessorDeclaration {
+  return ts.isFunctionDeclaration(node) || ts.isMethodDeclaration(node) || ts.isConstructorDeclaration(node) || ts.isAccessor(node);
 }
