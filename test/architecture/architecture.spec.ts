@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { filesOf, foldersOf, importsOf, packageOf, pathOf, specifiersIn, type Import } from './imports.js';
-import { CORE_FOLDERS, LAYERS, NAMELESS_FOLDERS } from './layers.js';
+import { CORE_FOLDERS, INTERNAL_READERS, LAYERS, NAMELESS_FOLDERS } from './layers.js';
 
 const SCOPE = '@toolloop/';
 const folders = readdirSync('libs', { withFileTypes: true }).filter((entry) => entry.isDirectory());
@@ -11,6 +11,18 @@ const libraries = folders.map(({ name }) => name);
 function libraryOf(found: Import): string | undefined {
   const name = packageOf(found);
   return name?.startsWith(SCOPE) ? name.slice(SCOPE.length) : undefined;
+}
+
+/** Whether an import of a library names one of its entries; true of everything that is no library of ours. */
+function isEntry(found: Import): boolean {
+  const library = libraryOf(found);
+  if (library === undefined) return true;
+  const { exports } = JSON.parse(readFileSync(`libs/${library}/package.json`, 'utf8')) as { readonly exports: object };
+  return Object.keys(exports).includes(`.${found.specifier.slice(`${SCOPE}${library}`.length)}`);
+}
+
+function isInternal({ specifier }: Import): boolean {
+  return specifier.endsWith('/internal');
 }
 
 /** The folder of core a file or a relative import lies in: '' for the files directly in core/src. */
@@ -76,10 +88,15 @@ describe.each(libraries)('libs/%s', (library) => {
     expect(forbidden).toEqual([]);
   });
 
-  it('reaches another library by its name alone', () => {
-    const deep = imports.filter((found) => libraryOf(found) !== undefined && found.specifier.split('/').length > 2);
+  it('reaches another library only by the entries that library has', () => {
+    const deep = imports.filter((found) => !isEntry(found));
     const hops = imports.filter((found) => pathOf(found)?.startsWith(`libs/${library}/src/`) === false);
     expect([...deep, ...hops]).toEqual([]);
+  });
+
+  it('keeps off `/internal`, unless it is one of the libraries for which that entry is', () => {
+    const used = imports.filter(isInternal);
+    expect(INTERNAL_READERS.includes(library) ? [] : used).toEqual([]);
   });
 
   it('declares every package it imports', () => {
@@ -124,7 +141,7 @@ describe('the repository', () => {
 
   it('keeps the demo off the insides of the libraries', () => {
     const imports = importsOf('src');
-    const deep = imports.filter((found) => libraryOf(found) !== undefined && found.specifier.split('/').length > 2);
+    const deep = imports.filter((found) => !isEntry(found) || isInternal(found));
     const hops = imports.filter((found) => pathOf(found)?.startsWith('src/') === false);
     expect([...deep, ...hops]).toEqual([]);
   });

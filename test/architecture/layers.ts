@@ -32,5 +32,8 @@ export const CORE_FOLDERS: readonly string[] = [
   'loop',
 ];
 
+/** The libraries for which `@toolloop/core/internal` is. */
+export const INTERNAL_READERS: readonly string[] = ['durable', 'testing'];
+
 /** Names that say nothing about what is inside. */
 export const NAMELESS_FOLDERS: readonly string[] = ['utils', 'helpers', 'common', 'shared', 'types', 'interfaces'];
