@@ -133,8 +133,12 @@ export class ApprovalGate {
   }
 }
 
-/** Whether a yes that was given holds for it, or nothing happens that needs one: it is answered with the directive that was asked for before. */
+/**
+ * Whether a yes that was given holds for it, or nothing happens that needs one: it is answered with the directive that was asked for before. A no to this very
+ * call, or a change of its arguments, goes before a yes to all calls of the rule.
+ */
 function isSettled({ tool, decision, progress }: JudgedCall, asked: ApprovalRecord | undefined): boolean {
+  if (asked?.answer?.decision === 'deny' || asked?.answer?.args) return false;
   const standing = progress.scope.approvals.standingFor(tool.spec.declaredId, ruleOf(decision));
   return standing !== undefined || (!asked && progress.standing !== undefined);
 }

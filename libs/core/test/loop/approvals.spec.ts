@@ -14,7 +14,7 @@ import {
 } from '@toolloop/core';
 import type { ApprovalRule, LoopRequest, LoopResult, Policy } from '@toolloop/core';
 import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
-import { resultsIn, type PlayedRun } from '../fixtures/played-run.js';
+import { resultOf, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openModule } from '../fixtures/shop.module.js';
 
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
@@ -161,6 +161,32 @@ describe('a run whose call needs a yes', () => {
     const { result: first } = await run({ limits: { identicalCalls: 1 } });
     await decide('approve');
     expect(await resume(first.runId, { limits: { identicalCalls: 1 } })).toMatchObject({ finishReason: 'no_progress' });
+  });
+
+  it('keeps what the user added meanwhile behind the calls of its step', async () => {
+    const { loop, request, decide, resume, done, model } = await shop([calls(read('r'), write('w')), text('Done.')]);
+    const act = (key: string) => {
+      if (key === 'r') handle.addInput('And hurry.');
+      done.push(key);
+      return key;
+    };
+    const handle = loop.open(request({ context: { act } }));
+    const first = await handle.result;
+    expect(first.finishReason).toBe('waiting');
+    await decide('approve');
+    const result = await resume(first.runId);
+    const order = ['user', 'assistant', 'tool', 'tool', 'user'];
+    expect(model.requests[1]?.messages.map(({ role }) => role)).toEqual(order);
+    expect(result.messages.map(({ role }) => role)).toEqual([...order, 'assistant']);
+    expect(result.messages[4]).toMatchObject({ content: 'And hurry.' });
+  });
+
+  it('keeps what the user added behind the calls of a step that cannot wait', async () => {
+    const { loop, request, module } = await shop([calls(read('r'), write('w'))]);
+    module.get(SuspendedRunStore).save = () => Promise.reject(new Error('down'));
+    const handle = loop.open(request({ context: { act: () => handle.addInput('And hurry.') } }));
+    const { messages } = await resultOf(handle);
+    expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'tool', 'user']);
   });
 
   it('continues its conversation', async () => {
@@ -373,6 +399,17 @@ describe('an approver', () => {
     await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice, { args: { key: 'forbidden' } });
     expect((await resume(first.runId)).toolCalls).toMatchObject([{ status: 'denied', error: { code: 'forbidden' } }]);
     expect(done).toEqual([]);
+  });
+
+  it('who says yes for the rest of the run and no to one call has that call not made', async () => {
+    const { run, approvals, resume, done } = await shop([calls(write('a'), write('b')), text('Done.')], asking({ mayRemember: true }));
+    const { result: first } = await run();
+    const [one, other] = await approvals.list(alice);
+    await approvals.decide({ approvalId: one?.approvalId ?? '', decision: 'approve' }, alice, { remember: true });
+    await approvals.decide({ approvalId: other?.approvalId ?? '', decision: 'deny' }, alice);
+    const result = await resume(first.runId);
+    expect(result.toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'denied']);
+    expect(done).toEqual(['a']);
   });
 
   it('may say yes for the rest of the run, to this tool and this rule', async () => {
