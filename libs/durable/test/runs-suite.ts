@@ -198,6 +198,29 @@ export function runsSuite(
         expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, index) => index + 1));
       });
 
+      it('keeps the order of its calls in another process: what was read before the write, and what is read behind it', async () => {
+        const world = newWorld();
+        const count = tool({
+          id: 'net__count',
+          description: 'Counts what was done.',
+          input: { type: 'object' },
+          effect: 'read_only',
+          reveal: 'all',
+          execute: () => world.effects.length,
+        });
+        const counting = calls(call('net__count', {}), act('a'), call('net__count', {}));
+        const first = await start(world, scripted(counting), { policy: asking, tools: [count] });
+        const handle = first.loop.open({ ...alice, durable: true });
+        expect((await handle.result).toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'waiting', 'waiting']);
+        await until(first, handle.runId, 'waiting');
+        await first.close();
+        const model = scripted(text('Done.'));
+        const second = await start(world, model, { policy: asking, tools: [count] });
+        await answer(second, 'approve');
+        await until(second, handle.runId, 'ended');
+        expect(model.requests[0]?.messages.slice(2).map(({ content }) => content)).toEqual(['0', 'a done', '1']);
+      });
+
       it('goes on by itself when its approval has expired, in another process too', async () => {
         const policy = { ...asking, requireApproval: [{ effects: ['state_change' as const], expiresAfterMs: 1_500 }] };
         const world = newWorld();

@@ -49,6 +49,7 @@ export class ApprovalGate {
     const { tool, input, decision, progress } = call;
     await recording;
     const final = decision.kind === 'allow' ? await this.honoured(input, progress) : await this.approved(call);
+    if (!final) return this.authoriseAgain(call); // which counts it
     this.policy.charge(tool, final.args, progress);
     return final;
   }
@@ -63,7 +64,8 @@ export class ApprovalGate {
     return input;
   }
 
-  private async approved(call: JudgedCall): Promise<ReadArguments> {
+  /** The input that a person said yes to; undefined where one answered while the run waited. */
+  private async approved(call: JudgedCall): Promise<ReadArguments | undefined> {
     const { input, decision, progress } = call;
     if (progress.scope.approvals.covers(decision)) return input;
     const asked = await this.askedBefore(call);
@@ -77,7 +79,7 @@ export class ApprovalGate {
     const record = asked ?? (await this.ask(call));
     if (!record.answer) {
       const isAnswered = !isExpired(record) && (await this.asked.answered(record, progress));
-      if (isAnswered) return this.authoriseAgain(call);
+      if (isAnswered) return undefined;
       throw CallFailure.of('approval_denied', 'Nobody approved the call in time, so it was not made.');
     }
     if (progress.request.isHeld) throw new CallPending(record.request.approvalId);
@@ -131,8 +133,12 @@ export class ApprovalGate {
   }
 }
 
-/** Whether a yes that was given holds for it, or nothing happens that needs one: it is answered with the directive that was asked for before. */
+/**
+ * Whether a yes that was given holds for it, or nothing happens that needs one: it is answered with the directive that was asked for before. A no to this very
+ * call, or a change of its arguments, goes before a yes to all calls of the rule.
+ */
 function isSettled({ tool, decision, progress }: JudgedCall, asked: ApprovalRecord | undefined): boolean {
+  if (asked?.answer?.decision === 'deny' || asked?.answer?.args) return false;
   const standing = progress.scope.approvals.standingFor(tool.spec.declaredId, ruleOf(decision));
   return standing !== undefined || (!asked && progress.standing !== undefined);
 }

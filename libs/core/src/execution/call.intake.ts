@@ -5,6 +5,7 @@ import type { ReadArguments } from './argument.reader.js';
 import { CallAdmission } from './call.admission.js';
 import { CallAudit } from './call.audit.js';
 import { CallFailure } from './call.failure.js';
+import { CallPending } from './call.pending.js';
 import { CallReader } from './call.reader.js';
 import { DirectiveRequests } from './directive.requests.js';
 import type { CallProgress, CallRequest, ExecutionScope } from './execution.scope.js';
@@ -58,6 +59,7 @@ export class CallIntake {
 
   /** A sub-run that waited was let in when it began; what it does now is decided call by call. That the tool is still permitted was asked before. */
   private async goOn(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<AdmittedCall> {
+    if (progress.request.isHeld) throw new CallPending(undefined, progress.request.begun);
     await this.audit.decided(tool, input, progress);
     progress.args = progress.request.begun?.args ?? input.args;
     return { tool, input, sent: input };

@@ -63,7 +63,7 @@ export interface CallRequest {
   readonly index: number;
   /** Set where the loop does not let the call happen, e.g. for a limit; the pipeline answers it with this. */
   readonly refusal?: ToolFailure;
-  /** Set where an earlier call of the step waits for a decision: the call may ask for one as well, and is not made. */
+  /** Set where an earlier call of the step waits for a decision: the call may ask for one as well, but is neither made nor refused before that call has its result. */
   readonly isHeld?: boolean;
   /** Set where a process that is gone may have begun the call. @default false */
   readonly mayHaveRun?: boolean;

@@ -86,6 +86,7 @@ export class ToolRunner {
 
   private toFailure(progress: CallProgress, thrown: unknown): ToolOutcome {
     if (thrown instanceof CallPending) return pending(progress, thrown.begun);
+    if (progress.request.isHeld) return pending(progress, progress.request.begun); // the calls before it may change what is wrong with it now
     const error = discreet(thrown, progress);
     const told = failureOf(error);
     const failure = progress.credentials?.failure(told) ?? told;

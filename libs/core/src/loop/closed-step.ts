@@ -1,11 +1,12 @@
 import { closedRecord } from '../execution/closed-record.js';
+import type { Message } from '../protocol/message.js';
 import { assistantMessage } from './assistant-message.js';
 import type { LoopState } from './loop.state.js';
 import type { PendingStep } from './pending.step.js';
 import { toMessage } from './tool.step.js';
 
-/** A run that waited and ended otherwise: what its last step did stays in the transcript, and what waited was not done. */
-export function withClosedStep(state: LoopState, { answer, outcomes }: PendingStep): LoopState {
+/** A run that waited and ended otherwise: what its last step did stays in the transcript, before what the user added meanwhile; what waited was not done. */
+export function withClosedStep(state: LoopState, { answer, outcomes }: PendingStep, inputs: readonly Message[]): LoopState {
   const results = outcomes.map((outcome) => {
     if (!outcome.isPending) return outcome;
     const record = closedRecord(outcome.record);
@@ -14,7 +15,7 @@ export function withClosedStep(state: LoopState, { answer, outcomes }: PendingSt
   return {
     ...state,
     pending: undefined,
-    messages: [...state.messages, assistantMessage(answer), ...results.map((result) => toMessage(result, answer.calls))],
+    messages: [...state.messages, assistantMessage(answer), ...results.map((result) => toMessage(result, answer.calls)), ...inputs],
     records: [...state.records, ...results.map(({ record }) => record)],
   };
 }

@@ -194,7 +194,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private concluded(last: LoopState, { past, live }: SuspendedAt): LoopState | Promise<LoopState> {
     const { conversation } = this.plan;
     if (last.pending && last.finish?.reason === 'waiting') return this.suspend(last, last.pending, { past, live });
-    const state = last.pending ? withClosedStep(last, last.pending) : last;
+    const state = last.pending ? withClosedStep(last, last.pending, this.inputs.take()) : last;
     this.mayHaveAsked ||= last.pending !== undefined;
     const hasAnswer = state.messages.slice(past).some(({ role }) => role === 'assistant');
     return conversation && hasAnswer ? this.keep(conversation, labelledMessages(state.messages).slice(past), state) : state;
@@ -219,7 +219,10 @@ export class LoopRun<Output> implements RunHandle<Output> {
       else await this.services.suspended.keep(owner, saved, remains);
       return state;
     } catch (error) {
-      return this.failed(withClosedStep(state, pending), new Error('The waiting run could not be stored.', { cause: error }));
+      return this.failed(
+        withClosedStep(state, pending, this.inputs.take()),
+        new Error('The waiting run could not be stored.', { cause: error }),
+      );
     }
   }
 

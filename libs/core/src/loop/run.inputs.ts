@@ -55,6 +55,7 @@ export class RunInputs {
     this.keepNew();
   }
 
+  /** Those that no model has read; from here on they are in the transcript. */
   take(): readonly Message[] {
     const { waiting } = this;
     this.takenBefore = this.given;
@@ -62,10 +63,14 @@ export class RunInputs {
     return waiting;
   }
 
-  /** Takes no more, and answers with what no model has read. */
-  close(): readonly Message[] {
+  /** Accepts no more. */
+  close(): void {
     this.closed = true;
-    return this.take();
+  }
+
+  /** What a run that waits is resumed with. */
+  save(): SavedInputs {
+    return { taken: this.takenBefore, waiting: this.waiting.map(({ content }) => content) };
   }
 
   private get given(): number {

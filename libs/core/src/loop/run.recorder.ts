@@ -55,11 +55,14 @@ export class RunRecorder {
     return this.journal.record(this.entry(`model:${state.step}`, state, pending));
   }
 
-  /** What became of a call, and with it what it counts for in the budgets of policies. A read may be made again, so nobody waits for it. */
-  called(outcome: ToolOutcome): Promise<void> | void {
+  /**
+   * What became of a call, and with it what it counts for in the budgets of policies. A read may be made again, so the run waits for it only where it
+   * `mustBeKept`, with all reads noted before.
+   */
+  called(outcome: ToolOutcome, mustBeKept: boolean): Promise<void> | void {
     const { toolCallId, effect } = outcome.record;
     const key = `tool:${toolCallId}`;
-    if (effect === 'read_only') return this.journal.note({ key, value: toJsonObject(savedOutcome(outcome)) });
+    if (effect === 'read_only' && !mustBeKept) return this.journal.note({ key, value: toJsonObject(savedOutcome(outcome)) });
     return this.journal.record({ key, value: toJsonObject({ ...savedOutcome(outcome), spent: this.live.spending.takeNew() }) });
   }
 

@@ -19,6 +19,7 @@ export function savedRun(state: LoopState, pending: PendingStep | undefined, liv
   return {
     ...place,
     ...savedParts(state, pending, live),
+    ...(!live.inputs.isEmpty && { inputs: live.inputs.save() }),
     tools: savedTools(state.toolset, state.injected),
     counts: live.counter.save(),
     spent: live.spending.calls,

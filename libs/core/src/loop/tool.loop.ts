@@ -180,10 +180,15 @@ function overtaken(state: LoopState, live: LiveRun): LoopState {
   return isOvertaken ? { ...state, finish: undefined, output: undefined } : state;
 }
 
-/** The last word on a step: a limit ends what goes on, and a run that is over takes no more inputs. */
+/**
+ * The last word on a step: a limit ends what goes on, and a run that is over takes no more inputs. Those that came during a step that waits stay behind its calls,
+ * which are not in the transcript yet.
+ */
 function settle(state: LoopState, live: LiveRun): LoopState {
   const settled = state.finish ? state : withLimit(state, live);
-  return settled.finish ? { ...settled, messages: [...settled.messages, ...live.inputs.close()] } : settled;
+  if (!settled.finish) return settled;
+  live.inputs.close();
+  return settled.pending ? settled : { ...settled, messages: [...settled.messages, ...live.inputs.take()] };
 }
 
 function withLimit(state: LoopState, live: LiveRun): LoopState {

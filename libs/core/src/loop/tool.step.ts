@@ -51,7 +51,10 @@ interface PlannedCall extends CallRequest {
   readonly detail?: string;
 }
 
-/** Runs the calls of one answer: reads together, writes behind them in the model's order; then looks at every result for tools to inject. */
+/**
+ * Runs the calls of one answer in the model's order: neighbouring reads together, a write by itself. A call that waits for a person holds back the next write and
+ * everything behind it. Once every call has its result, strategies look at all of them for tools to inject.
+ */
 @Injectable()
 export class ToolStep {
   constructor(
@@ -63,8 +66,8 @@ export class ToolStep {
 
   async run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
     const done = doneBefore(context);
-    const planned = await callsDue(calls, done, context);
-    const outcomes = [...done, ...(await this.execute(planned, context))].toSorted((a, b) => a.record.index - b.record.index);
+    const planned = await planOf(calls, done, context);
+    const outcomes = (await this.execute(planned, done, context)).toSorted((a, b) => a.record.index - b.record.index);
     const limit = context.pending?.limit ?? limitOf(planned);
     if (outcomes.some(({ isPending }) => isPending)) {
       const kept = outcomes.map((outcome) => this.withEntities(outcome, context.live));
@@ -100,36 +103,45 @@ export class ToolStep {
     this.updates.forget(live.plan.execution.run.runId);
   }
 
-  private async execute(planned: readonly PlannedCall[], context: ToolStepContext): Promise<ToolOutcome[]> {
-    const { live } = context;
-    const reads = planned.filter((request) => !isWrite(request));
-    const together = from(reads).pipe(
-      mergeMap((request) => this.executeOne(request, context), Math.max(1, live.plan.execution.limits.parallelReads)),
-      toArray(),
-    );
-    const outcomes = await lastValueFrom(together);
-    for (const request of planned.filter(isWrite)) {
-      const isHalted =
-        haltFor(
-          outcomes.map(({ record }) => record),
-          live,
-        ) !== undefined;
-      const isHeld = outcomes.some(({ isPending, record }) => isPending && record.effect !== 'read_only');
-      const refusal = { code: 'aborted', safeMessage: 'The run was halted before this call.' } as const;
-      outcomes.push(await this.executeOne({ ...request, ...(isHalted && { refusal }), ...(isHeld && { isHeld }) }, context));
+  private async execute(
+    planned: readonly PlannedCall[],
+    done: readonly ToolOutcome[],
+    context: ToolStepContext,
+  ): Promise<readonly ToolOutcome[]> {
+    const outcomes = [...done];
+    const stages = stagesOf(planned);
+    for (const [number, stage] of stages.entries()) {
+      const before = outcomes.filter(({ record }) => record.index < stage.first);
+      const due = stage.calls.filter(({ index }) => !done.some(({ record }) => record.index === index));
+      const ordered = due.map((request) => inOrder(request, before, context.live));
+      outcomes.push(...(await this.together(ordered, number < stages.length - 1, context)));
     }
     return outcomes;
   }
 
-  private async executeOne(request: PlannedCall, { offered, live, history, toolset }: ToolStepContext): Promise<ToolOutcome> {
+  /** Calls whose order cannot be seen. What they read is kept before a write behind them begins: made again after it, they would read what it changed. */
+  private together(calls: readonly PlannedCall[], isFollowed: boolean, context: ToolStepContext): Promise<ToolOutcome[]> {
+    const { parallelReads } = context.live.plan.execution.limits;
+    let running = calls.length;
+    const isLast = (): boolean => (running -= 1) === 0 && isFollowed;
+    const made = from(calls).pipe(
+      mergeMap((request) => this.executeOne(request, context, isLast), Math.max(1, parallelReads)),
+      toArray(),
+    );
+    return lastValueFrom(made);
+  }
+
+  private async executeOne(request: PlannedCall, context: ToolStepContext, isLast: () => boolean): Promise<ToolOutcome> {
+    const { offered, live, history, toolset } = context;
     const { call, tool } = request.meant;
     if (tool?.entity) live.instances.used(tool);
     if (tool) await live.notify((hooks) => hooks.onToolStart?.(call, tool.spec));
     const scope = live.scope(offered, history, toolset);
     const outcome = await this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
+    const mustBeKept = isLast();
     if (outcome.isPending) return outcome;
     const noticed = this.injection.noticed(outcome, live);
-    await live.recorder?.called(this.withEntities(noticed, live));
+    await live.recorder?.called(this.withEntities(noticed, live), mustBeKept);
     await live.notify((hooks) => hooks.onToolEnd?.(outcome.record));
     return noticed;
   }
@@ -153,14 +165,9 @@ function limitOf(planned: readonly PlannedCall[]): Finish | undefined {
 }
 
 /** All calls are counted, those that were made by a process that is gone as well. */
-async function callsDue(
-  calls: readonly ToolCall[],
-  done: readonly ToolOutcome[],
-  context: ToolStepContext,
-): Promise<readonly PlannedCall[]> {
-  const all = calls.map((call, index) => plan(call, index, context));
-  const due = all.filter(({ index }) => !done.some(({ record }) => record.index === index));
-  return context.pending?.isPlanned ? due : withinQuotas(due, context);
+async function planOf(calls: readonly ToolCall[], done: readonly ToolOutcome[], context: ToolStepContext): Promise<readonly PlannedCall[]> {
+  const planned = calls.map((call, index) => plan(call, index, context));
+  return context.pending?.isPlanned ? planned : withinQuotas(planned, done, context);
 }
 
 function plan(call: ToolCall, index: number, context: ToolStepContext): PlannedCall {
@@ -183,14 +190,44 @@ function beginningOf(
   return { ...(mayHaveRun && { mayHaveRun: true }), ...(begun && { begun }) };
 }
 
-/** Refuses the calls beyond the tenant's quotas, the last ones first. What is refused already, or names no tool, takes nothing of them. */
-async function withinQuotas(due: readonly PlannedCall[], { live }: ToolStepContext): Promise<readonly PlannedCall[]> {
+/** Refuses the calls beyond the tenant's quotas, the last ones first. What is done or refused already, or names no tool, takes nothing of them. */
+async function withinQuotas(
+  planned: readonly PlannedCall[],
+  done: readonly ToolOutcome[],
+  { live }: ToolStepContext,
+): Promise<readonly PlannedCall[]> {
   const { quotas } = live.plan;
-  const counted = due.filter(({ meant, refusal }) => !refusal && meant.tool && !meant.tool.surface);
-  if (!quotas || counted.length === 0) return due;
+  const isDone = new Set(done.map(({ record }) => record.index));
+  const counted = planned.filter(({ index, meant, refusal }) => !isDone.has(index) && !refusal && meant.tool && !meant.tool.surface);
+  if (!quotas || counted.length === 0) return planned;
   const { calls, beyond } = await quotas.takeCalls(counted.length, live.signal);
   const refused = new Set(counted.slice(calls));
-  return due.map((one) => (refused.has(one) ? { ...one, ...beyond } : one));
+  return planned.map((one) => (refused.has(one) ? { ...one, ...beyond } : one));
+}
+
+/** Calls that are made together, and the index of the first of them. */
+interface CallStage {
+  readonly first: number;
+  readonly calls: readonly PlannedCall[];
+}
+
+/** Neighbouring reads are one stage, each write is one by itself. */
+function stagesOf(planned: readonly PlannedCall[]): readonly CallStage[] {
+  const stages: { readonly first: number; readonly calls: PlannedCall[]; readonly isWrite: boolean }[] = [];
+  for (const request of planned) {
+    const last = stages.at(-1);
+    if (last && !last.isWrite && !isWrite(request)) last.calls.push(request);
+    else stages.push({ first: request.index, calls: [request], isWrite: isWrite(request) });
+  }
+  return stages;
+}
+
+/** A call as the stages before it leave it: refused where one of their calls halted the run, held back where one waits for a person. */
+function inOrder(request: PlannedCall, before: readonly ToolOutcome[], live: LiveRun): PlannedCall {
+  if (request.refusal) return request;
+  const records = before.map(({ record }) => record);
+  if (haltFor(records, live)) return { ...request, refusal: { code: 'aborted', safeMessage: 'The run was halted before this call.' } };
+  return before.some(({ isPending }) => isPending) ? { ...request, isHeld: true } : request;
 }
 
 /** An unknown tool counts as a read: it does nothing. */
@@ -198,10 +235,12 @@ function isWrite({ meant: { tool } }: PlannedCall): boolean {
   return tool !== undefined && tool.spec.effect !== 'read_only';
 }
 
+/** Why the first call that halts the run does so: the calls behind it are refused for it, and are no cause themselves. */
 function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }: LiveRun): FinishReason | undefined {
-  if (options.onToolError === 'halt' && records.some(({ status }) => status === 'failed')) return 'tool_error';
-  if (options.onForbidden === 'halt' && records.some(({ status }) => status === 'denied')) return 'forbidden';
-  return undefined;
+  const halting = records.find(
+    ({ status }) => (status === 'failed' && options.onToolError === 'halt') || (status === 'denied' && options.onForbidden === 'halt'),
+  );
+  return halting && (halting.status === 'failed' ? 'tool_error' : 'forbidden');
 }
 
 /** What the model reads, under the name by which it called. */

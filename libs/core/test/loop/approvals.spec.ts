@@ -1,84 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { UseGuards, type CanActivate, type ExecutionContext } from '@nestjs/common';
-import {
-  ApprovalService,
-  AuditStore,
-  CallJournal,
-  DataPolicyEngine,
-  InvalidRequestError,
-  LlmTool,
-  SuspendedRunStore,
-  ToolLoopService,
-  ToolParam,
-  ToolProvider,
-} from '@toolloop/core';
-import type { ApprovalRule, LoopRequest, LoopResult, Policy } from '@toolloop/core';
-import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
-import { resultsIn, type PlayedRun } from '../fixtures/played-run.js';
-import { ask, openModule } from '../fixtures/shop.module.js';
-
-const alice = { actor: { id: 'alice' }, tenant: 'acme' };
-const read = (key = 'a') => call('probe__read', { key });
-const write = (key = 'a') => call('probe__write', { key });
-const asking = (rule: ApprovalRule = {}): Policy => ({
-  version: 'v1',
-  allow: ['*'],
-  flow: 'off',
-  requireApproval: [{ effects: ['state_change'], ...rule }],
-});
-
-/** Lets everything in but one key. */
-class VaultGuard implements CanActivate {
-  canActivate(context: ExecutionContext): boolean {
-    return context.getArgByIndex<{ key: string }>(0).key !== 'forbidden';
-  }
-}
-
-@ToolProvider({ namespace: 'vault' })
-class VaultTools {
-  @UseGuards(VaultGuard)
-  @LlmTool({ description: 'Opens the vault.', effect: 'state_change', reveal: 'all' })
-  open(@ToolParam('key', { description: 'By what' }) key: string): string {
-    return key;
-  }
-}
-
-/** A shop in which writes need a yes, and what its tools did. */
-async function shop(script: readonly ScriptedTurn[], policy = asking()) {
-  const model = new ScriptedModel(script);
-  const module = await openModule(model, { policy, audit: { key: 'k'.repeat(32) }, providers: [VaultTools] });
-  const loop: ToolLoopService = module.get(ToolLoopService);
-  const approvals: ApprovalService = module.get(ApprovalService);
-  const done: string[] = [];
-  const context = {
-    act: (key: string) => {
-      done.push(key);
-      return `${key} done`;
-    },
-  };
-  const request = (more: Partial<LoopRequest> = {}): LoopRequest => ask({ context, ...more });
-  return {
-    model,
-    module,
-    loop,
-    approvals,
-    done,
-    request,
-    run: async (more: Partial<LoopRequest> = {}): Promise<PlayedRun> => {
-      const handle = loop.open(request(more));
-      const events = await collect(handle.events$);
-      expectRunEndsOnce(events);
-      return { events, result: await handle.result };
-    },
-    waiting: async (who = alice) => (await approvals.list(who)).map(({ approvalId }) => approvalId),
-    decide: async (decision: 'approve' | 'deny', who = alice, index = 0) => {
-      const [approvalId = ''] = (await approvals.list(who)).slice(index).map((one) => one.approvalId);
-      return approvals.decide({ approvalId, decision, reason: 'I say so.' }, who);
-    },
-    resume: async (runId: string, more: Partial<LoopRequest> = {}): Promise<LoopResult> =>
-      (await loop.resume(runId, { ...request(more), prompt: undefined } as never)).result,
-  };
-}
+import { AuditStore, CallJournal, DataPolicyEngine, InvalidRequestError, SuspendedRunStore } from '@toolloop/core';
+import { call, calls, collect, eventsOf, text } from '@toolloop/testing';
+import { alice, asking, read, shop, write } from '../fixtures/approval.shop.js';
+import { resultOf, resultsIn } from '../fixtures/played-run.js';
 
 describe('a run whose call needs a yes', () => {
   it('ends as waiting, with nothing done and a valid transcript', async () => {
@@ -159,6 +83,32 @@ describe('a run whose call needs a yes', () => {
     expect(await resume(first.runId, { limits: { identicalCalls: 1 } })).toMatchObject({ finishReason: 'no_progress' });
   });
 
+  it('keeps what the user added meanwhile behind the calls of its step', async () => {
+    const { loop, request, decide, resume, done, model } = await shop([calls(read('r'), write('w')), text('Done.')]);
+    const act = (key: string) => {
+      if (key === 'r') handle.addInput('And hurry.');
+      done.push(key);
+      return key;
+    };
+    const handle = loop.open(request({ context: { act } }));
+    const first = await handle.result;
+    expect(first.finishReason).toBe('waiting');
+    await decide('approve');
+    const result = await resume(first.runId);
+    const order = ['user', 'assistant', 'tool', 'tool', 'user'];
+    expect(model.requests[1]?.messages.map(({ role }) => role)).toEqual(order);
+    expect(result.messages.map(({ role }) => role)).toEqual([...order, 'assistant']);
+    expect(result.messages[4]).toMatchObject({ content: 'And hurry.' });
+  });
+
+  it('keeps what the user added behind the calls of a step that cannot wait', async () => {
+    const { loop, request, module } = await shop([calls(read('r'), write('w'))]);
+    module.get(SuspendedRunStore).save = () => Promise.reject(new Error('down'));
+    const handle = loop.open(request({ context: { act: () => handle.addInput('And hurry.') } }));
+    const { messages } = await resultOf(handle);
+    expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'tool', 'user']);
+  });
+
   it('continues its conversation', async () => {
     const { run, decide, resume, request, loop, model } = await shop([calls(write('w')), text('Done.'), text('Again.')]);
     const { result: first } = await run({ conversationId: 'c1' });
@@ -166,40 +116,6 @@ describe('a run whose call needs a yes', () => {
     await resume(first.runId);
     await loop.run(request({ conversationId: 'c1', prompt: 'And now?' }));
     expect(model.requests.at(-1)?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'assistant', 'user']);
-  });
-});
-
-describe('several calls of one answer', () => {
-  it('finish where they read, and each write asks on its own', async () => {
-    const { run, done, waiting } = await shop([calls(write('w1'), read('r'), write('w2'))]);
-    const { result } = await run();
-    expect(done).toEqual(['r']);
-    expect(await waiting()).toHaveLength(2);
-    expect(result.toolCalls.map(({ status }) => status)).toEqual(['waiting', 'succeeded', 'waiting']);
-  });
-
-  it('are made in the order of the model, each once, whatever is decided first', async () => {
-    const { run, decide, resume, done } = await shop([calls(write('w1'), read('r'), write('w2')), text('Done.')]);
-    const { result: first } = await run();
-    await decide('approve', alice, 1);
-    expect(await resume(first.runId)).toMatchObject({ finishReason: 'waiting' });
-    expect(done).toEqual(['r']);
-    await decide('approve');
-    const result = await resume(first.runId);
-    expect(done).toEqual(['r', 'w1', 'w2']);
-    expect(resultsIn(result.messages)).toEqual(['w1 done', 'r done', 'w2 done']);
-  });
-
-  it('do not overtake one that waits, though they need no yes', async () => {
-    const { run, decide, resume, done } = await shop(
-      [calls(write('large'), write('small')), text('Done.')],
-      asking({ arguments: { properties: { key: { const: 'large' } } } }),
-    );
-    const { result: first } = await run();
-    expect(done).toEqual([]);
-    await decide('approve');
-    await resume(first.runId);
-    expect(done).toEqual(['large', 'small']);
   });
 });
 
@@ -325,6 +241,17 @@ describe('an approver', () => {
     expect(done).toEqual([]);
   });
 
+  it('who says yes for the rest of the run and no to one call has that call not made', async () => {
+    const { run, approvals, resume, done } = await shop([calls(write('a'), write('b')), text('Done.')], asking({ mayRemember: true }));
+    const { result: first } = await run();
+    const [one, other] = await approvals.list(alice);
+    await approvals.decide({ approvalId: one?.approvalId ?? '', decision: 'approve' }, alice, { remember: true });
+    await approvals.decide({ approvalId: other?.approvalId ?? '', decision: 'deny' }, alice);
+    const result = await resume(first.runId);
+    expect(result.toolCalls.map(({ status }) => status)).toEqual(['succeeded', 'denied']);
+    expect(done).toEqual(['a']);
+  });
+
   it('may say yes for the rest of the run, to this tool and this rule', async () => {
     const script = [calls(write('a')), calls(write('b')), text('Done.')];
     const { run, approvals, resume, done } = await shop(script, asking({ mayRemember: true }));
@@ -370,7 +297,7 @@ describe('`approvals: wait`', () => {
 
 describe('invariant 14: the audit', () => {
   it('invariant 14: holds every decision, approval and outcome of a run', async () => {
-    const { run, decide, resume, module } = await shop([calls(write('w'), read('r')), text('Done.')]);
+    const { run, decide, resume, module } = await shop([calls(read('r'), write('w')), text('Done.')]);
     const { result: first } = await run();
     await decide('approve');
     await resume(first.runId);

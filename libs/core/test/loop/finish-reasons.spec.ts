@@ -202,8 +202,8 @@ describe('`onToolError: halt`', () => {
     const script = [calls(write('a'), write('bad'), write('c'), read('d'))];
     const { result } = await playScript(script, { onToolError: 'halt', context: { act } });
     expect(result.finishReason).toBe('tool_error');
-    expect(made).toEqual(['d', 'a', 'bad']);
-    expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([undefined, 'execution_failed', 'aborted', undefined]);
+    expect(made).toEqual(['a', 'bad']);
+    expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([undefined, 'execution_failed', 'aborted', 'aborted']);
   });
 
   it('does not halt for a refusal', async () => {
@@ -218,5 +218,22 @@ describe('`onForbidden: halt`', () => {
     const { result } = await playScript([calls(read('secret'), write('b'))], { onForbidden: 'halt', context: { act: guarded } });
     expect(result.finishReason).toBe('forbidden');
     expect(result.toolCalls.map(({ error }) => error?.code)).toEqual(['forbidden', 'aborted']);
+  });
+
+  it.each([
+    ['forbidden', 'secret'],
+    ['tool_error', 'bad'],
+  ])('and `onToolError: halt` end the run as the first call that halted it says: %s', async (reason, key) => {
+    const act = (which: string) => (which === 'bad' ? boom() : guarded(which));
+    const script = [calls(read('a'), read(key), write('b'), read('secret'), write('bad'))];
+    const { result } = await playScript(script, { onForbidden: 'halt', onToolError: 'halt', context: { act } });
+    expect(result.finishReason).toBe(reason);
+    expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([
+      undefined,
+      key === 'bad' ? 'execution_failed' : 'forbidden',
+      'aborted',
+      'aborted',
+      'aborted',
+    ]);
   });
 });

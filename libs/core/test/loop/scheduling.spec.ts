@@ -76,9 +76,22 @@ describe('the calls of a step', () => {
     expect(log).toEqual(['+a:9', '-a:9', '+b:1', '-b:1', '+c:5', '-c:5']);
   });
 
-  it('that change something run behind all that read, wherever they stand', async () => {
-    const { log } = await playStep([write('w:1'), read('r:9'), send('s:1'), read('q:3')]);
-    expect(log).toEqual(['+r:9', '+q:3', '-q:3', '-r:9', '+w:1', '-w:1', '+s:1', '-s:1']);
+  it('that change something wait for every call before them, and every call behind them waits for them', async () => {
+    const { log } = await playStep([read('p:2'), read('q:1'), write('w:1'), read('r:9'), send('s:1'), read('t:3')]);
+    expect(log).toEqual(['+p:2', '+q:1', '-q:1', '-p:2', '+w:1', '-w:1', '+r:9', '-r:9', '+s:1', '-s:1', '+t:3', '-t:3']);
+  });
+
+  it('that read behind a call that changes something read what it changed', async () => {
+    let name = 'old';
+    const act = (key: string) => (key === 'get' ? name : (name = key));
+    const model = new ScriptedModel([calls(read('get'), write('new'), read('get')), text('Done.')]);
+    const { result } = await play(await openShop(model), ask({ context: { act } }));
+    expect(resultsIn(result.messages)).toEqual(['old', 'new', 'new']);
+  });
+
+  it('that name no tool part no reads', async () => {
+    const { log } = await playStep([read('a:2'), call('nothing', {}), read('b:1')]);
+    expect(log).toEqual(['+a:2', '+b:1', '-b:1', '-a:2']);
   });
 
   it('have their results in the order of the calls, in the transcript and in the records', async () => {
