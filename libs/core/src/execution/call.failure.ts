@@ -16,7 +16,10 @@ export class CallFailure extends Error {
   /** Set where the call had passed the journal, of a tool that changes things. */
   readonly method: MethodState | undefined;
 
-  constructor(readonly failure: ToolFailure, { cause, method }: { readonly cause?: unknown; readonly method?: MethodState | undefined } = {}) {
+  constructor(
+    readonly failure: ToolFailure,
+    { cause, method }: { readonly cause?: unknown; readonly method?: MethodState | undefined } = {},
+  ) {
     super(failure.safeMessage, cause === undefined ? {} : { cause });
     this.method = method;
   }

@@ -7,7 +7,16 @@ import type { ToolFailure } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
 import { CallContextFactory } from './call.context.factory.js';
 import { discreet } from './call.credentials.js';
-import { answerLost, CallFailure, causeOf, failureOf, interruptionFailure, notCalled, refuseWhenAborted, type MethodState } from './call.failure.js';
+import {
+  answerLost,
+  CallFailure,
+  causeOf,
+  failureOf,
+  interruptionFailure,
+  notCalled,
+  refuseWhenAborted,
+  type MethodState,
+} from './call.failure.js';
 import { ConcurrencySlots, type FreeSlot } from './concurrency.slots.js';
 import type { CallProgress } from './execution.scope.js';
 import { explained } from './explained.error.js';
@@ -148,7 +157,9 @@ function effectFailure(method: ToolMethod, { error, interruption, worded }: Thro
 /** The failure of a method, as somebody else words it. */
 function failureInWords(error: unknown, words: ToolFailure | undefined): CallFailure {
   const { correlationId, ...failure } = failureOf(error);
-  const told = words ? { ...failure, safeMessage: words.safeMessage } : { ...failure, ...(correlationId !== undefined && { correlationId }) };
+  const told = words
+    ? { ...failure, safeMessage: words.safeMessage }
+    : { ...failure, ...(correlationId !== undefined && { correlationId }) };
   return new CallFailure(told, { cause: causeOf(error), method: 'threw' });
 }
 
