@@ -37,13 +37,17 @@ export class DirectiveAttempt {
     const failure = failureOf(error);
     const method = error instanceof CallFailure ? error.method : undefined;
     this.wasRefused = method === 'not_called';
-    const isDoubtful = !this.wasRefused && failure.code === 'execution_failed' && !isAnswer(causeOf(error));
-    const isUnknown = isDoubtful || failure.code === 'unknown_outcome';
+    const isDoubtful = !this.wasRefused && isUnexplained(failure, error);
+    const told: ToolFailure = isDoubtful ? { ...failure, code: 'unknown_outcome', safeMessage: UNKNOWN } : failure;
     const isRunning = method === 'in_flight' && !signal.aborted;
-    const mayRepeat = !isUnknown || (directive?.maybeRan === 'repeat' && !isRunning);
+    const mayRepeat = told.code !== 'unknown_outcome' || (directive?.maybeRan === 'repeat' && !isRunning);
     this.retryAfterMs = mayRepeat ? askedWait(error) : undefined;
-    return isDoubtful ? { ...failure, code: 'unknown_outcome', safeMessage: UNKNOWN } : failure;
+    return told;
   }
+}
+
+function isUnexplained({ code }: ToolFailure, error: unknown): boolean {
+  return code === 'execution_failed' && !isAnswer(causeOf(error));
 }
 
 const UNKNOWN = 'The effect failed half-way, and it is unknown whether it took place. Check before you request it again.';

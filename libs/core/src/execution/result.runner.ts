@@ -61,11 +61,11 @@ export class ResultRunner {
   }
 
   private async failed(tool: Tool, error: unknown, progress: CallProgress): Promise<CallFailure> {
-    const { performing, signal, emit } = progress.scope;
-    const failure = performing?.read(error, tool, signal) ?? failureOf(error);
+    const { scope } = progress;
+    const failure = scope.performing?.read(error, tool, scope.signal) ?? failureOf(error);
     const cause = causeOf(error);
     const method = error instanceof CallFailure ? error.method : undefined;
-    if (cause instanceof RedactionError) await emit(cause.warning(tool, progress));
+    if (cause instanceof RedactionError) await scope.emit(cause.warning(tool, progress));
     await this.effects.fail(tool, { failure, method }, progress);
     return error instanceof CallFailure && error.failure === failure ? error : new CallFailure(failure, { cause: cause ?? error, method });
   }

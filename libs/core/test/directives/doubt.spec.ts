@@ -73,9 +73,10 @@ it('invariant 13: a key taken over from somebody who is gone stays in doubt wher
   const { until, bank, shared } = await taken('repeat', [Refusing]);
   expect((await until('unknown_outcome')).failure?.code).toBe('unknown_outcome');
   const [record] = await shared.directives.list({ tenant: 'acme' });
-  const { key = '', call: asked } = record?.intent ?? {};
-  const { declaredId = '', args = '' } = asked ?? {};
-  expect(await shared.journal.find({ tenant: 'acme', idempotencyKey: key, declaredId, args })).toMatchObject({ status: 'in_progress' });
+  if (!record) throw new Error('It was asked for.');
+  const { key: idempotencyKey, call: asked } = record.intent;
+  const { declaredId, args } = asked;
+  expect(await shared.journal.find({ tenant: 'acme', idempotencyKey, declaredId, args })).toMatchObject({ status: 'in_progress' });
   expect(bank.effects).toEqual([]);
 });
 

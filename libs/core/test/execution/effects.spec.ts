@@ -82,6 +82,35 @@ async function written(intercept: Intercept, { key, ...raw }: Written = {}, opti
   return { bench, outcome, journal, effects: () => effects, again: () => run().exec('pay') };
 }
 
+const listening: RawTool['invoke'] = (_, { signal }) =>
+  new Promise((__, reject) => signal.addEventListener('abort', () => reject(new ToolError('Cancelled.'))));
+const patient: Intercept = (next) => next().catch((error: unknown) => Promise.reject(error));
+const deafSink = ({ type }: { readonly type: string }): Promise<void> | undefined =>
+  type === 'tool-progress' ? Promise.reject(new Error('the sink is gone')) : undefined;
+const telling: RawTool['invoke'] = (__, context) => {
+  context.progress({ get half() { throw new Error('x'); } }); // prettier-ignore
+  return of(1, 2, 'done');
+};
+const forbidding: Intercept = (next) => next().catch(() => Promise.reject(new ForbiddenException('Ask your manager.')));
+const wrapping: Intercept = (next) => next().catch(() => Promise.reject(new ForbiddenException()));
+const broke = (): never => {
+  throw new ToolError('No money.');
+};
+const afterwards: (next: Next) => Promise<unknown> = async (next) => {
+  await wait(20);
+  return next();
+};
+const twice: Intercept = async (next) => {
+  await next();
+  return next();
+};
+const insisting: Intercept = async (next) => {
+  try {
+    return await next();
+  } catch {
+    return next();
+  }
+};
 const slow = (): Promise<string> => wait(40, 'late');
 const impatient: Intercept = (next) => Promise.race([next(), wait(5).then(() => Promise.reject(new RequestTimeoutException()))]);
 const TOOK_PLACE = 'The tool ran, but its result cannot be shown. Its effect took place: do not repeat the call.';
@@ -99,7 +128,7 @@ describe('invariant 13: a write whose method was not called', () => {
   it('invariant 13: is not called by an interceptor that comes back after the call was told as failed', async () => {
     let late: Promise<unknown> | undefined;
     const hesitant: Intercept = (next) => {
-      late = wait(20).then(next);
+      late = afterwards(next);
       return Promise.reject(new ToolError('Too slow.'));
     };
     const { outcome, effects } = await written(hesitant);
@@ -150,9 +179,6 @@ describe('invariant 13: a write whose method is in flight', () => {
   });
 
   it('invariant 13: has an unknown outcome where it rejects for being interrupted', async () => {
-    const listening: RawTool['invoke'] = (_, { signal }) =>
-      new Promise((__, reject) => signal.addEventListener('abort', () => reject(new ToolError('Cancelled.'))));
-    const patient: Intercept = (next) => next().catch((error: unknown) => Promise.reject(error));
     const { outcome } = await written(patient, { invoke: listening, timeoutMs: 10, key: () => 'k' }, { retry: true });
     expect([outcome.record.error?.code, outcome.record.attempt]).toEqual(['unknown_outcome', 1]);
   });
@@ -162,7 +188,7 @@ describe('invariant 13: a write whose method has answered', () => {
   const failing: readonly [string, Intercept, Written, RunOptions][] = [
     ['an interceptor throws', (next) => next().then(() => Promise.reject(new Error('mapping'))), {}, {}],
     ['an interceptor forbids it', (next) => next().then(() => Promise.reject(new ForbiddenException())), {}, {}],
-    ['an interceptor calls it again', (next) => next().then(next), {}, {}],
+    ['an interceptor calls it again', twice, {}, {}],
     ['an interceptor hangs', (next) => next().then(() => new Promise(() => undefined)), { timeoutMs: 10 }, {}],
     ['a stream of an interceptor fails', (next) => next().then(() => throwError(() => new Error('late'))), {}, {}],
     ['its projection fails', (next) => next(), { reveal: ['name'], invoke: () => new Date() }, {}],
@@ -178,27 +204,20 @@ describe('invariant 13: a write whose method has answered', () => {
   });
 
   it('invariant 13: succeeds though its progress cannot be shown', async () => {
-    const emit = ({ type }: { readonly type: string }): Promise<void> | undefined =>
-      type === 'tool-progress' ? Promise.reject(new Error('the sink is gone')) : undefined;
-    const invoke: RawTool['invoke'] = (__, { progress }) => {
-      progress({ get half() { throw new Error('x'); } }); // prettier-ignore
-      return of(1, 2, 'done');
-    };
-    const { outcome, journal, effects } = await written((next) => next(), { invoke }, { emit });
+    const { outcome, journal, effects } = await written((next) => next(), { invoke: telling }, { emit: deafSink });
     expect([outcome.content, journal.told, effects()]).toMatchObject(['done', [{ status: 'succeeded', content: 'done' }], 1]);
   });
 });
 
 describe('invariant 13: a write whose method threw', () => {
   it('invariant 13: failed as it says, in the words of its interceptor', async () => {
-    const forbidding: Intercept = (next) => next().catch(() => Promise.reject(new ForbiddenException('Ask your manager.')));
     const { outcome, journal } = await written(forbidding, { invoke: () => Promise.reject(new ToolError('No money.')) });
     expect(outcome.record).toMatchObject({ status: 'failed', error: { code: 'execution_failed', safeMessage: 'Ask your manager.' } });
     expect(journal.told).toMatchObject([{ status: 'failed' }]);
   });
 
   it.each<[string, Intercept]>([
-    ['calls it again', (next) => next().catch(next)],
+    ['calls it again', insisting],
     ['answers for it', (next) => next().catch(() => 'fine')],
   ])('invariant 13: failed as it says, though an interceptor %s', async (_, intercept) => {
     const { outcome, effects } = await written(intercept, { invoke: () => Promise.reject(new ToolError('No money.')) });
@@ -209,7 +228,6 @@ describe('invariant 13: a write whose method threw', () => {
     let asked = 0;
     const invoke = (): Promise<string> =>
       (asked += 1) === 1 ? Promise.reject(new ToolError('Busy.', { retryAfterMs: 0 })) : Promise.resolve('done');
-    const wrapping: Intercept = (next) => next().catch(() => Promise.reject(new ForbiddenException()));
     const { outcome } = await written(wrapping, { key: () => 'k', invoke }, { retry: true });
     expect([outcome.content, outcome.record.attempt]).toEqual(['done', 2]);
   });
@@ -388,10 +406,7 @@ describe("invariant 13: behind Nest's interceptors and filters", () => {
   });
 
   it('invariant 13: retry() makes no write again, and what the method threw is what is told', async () => {
-    const method = (): never => {
-      throw new ToolError('No money.');
-    };
-    const { record, effects } = await behind({ around: Retrying, method });
+    const { record, effects } = await behind({ around: Retrying, method: broke });
     expect([record?.error?.code, record?.error?.safeMessage, effects]).toEqual(['execution_failed', 'All is well.', ['p-1']]);
   });
 
