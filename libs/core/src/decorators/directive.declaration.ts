@@ -24,7 +24,8 @@ export interface DirectiveDeclaration {
   readonly compensate?: string;
   /**
    * What happens if it is unknown whether the effect took place, for example after a crash in the middle of it or an unexpected exception: `ask` waits for a
-   * person to look; `repeat` performs it again, for effects that are recognised by `context.idempotencyKey` or do no harm twice. @default 'ask'
+   * person to look; `repeat` performs it again, for effects that are recognised by `context.idempotencyKey` or do no harm twice. While
+   * the method is still running in this process, for example after a timeout, both wait for a person. @default 'ask'
    */
   readonly maybeRan?: ToolDirective['maybeRan'];
   /** How often it is attempted before its status is `dead`. @default 5 */

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { ToolErrorCode } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
 import { readInput, type ReadArguments } from './argument.reader.js';
-import { CallFailure, failureOf, refuseWhenAborted } from './call.failure.js';
+import { CallFailure, failureOf, notCalled, refuseWhenAborted, type MethodState } from './call.failure.js';
 import { CallPending } from './call.pending.js';
 import { CallLog } from './call.log.js';
 import type { CallProgress } from './execution.scope.js';
@@ -42,7 +42,7 @@ export class CallAttempts {
     let delay: number | undefined;
     for (let number = 1; ; number += 1) {
       try {
-        const built = delay === undefined ? input.built : await rebuiltAfter(delay, tool, input, progress);
+        const built = delay === undefined ? input.built : await rebuiltAfter(delay, tool, input, progress).catch(refuse);
         const result = await invoke(built);
         progress.attempt = number;
         return result;
@@ -59,7 +59,10 @@ export class CallAttempts {
   }
 }
 
+/** A method that changes things is not called again while it runs, nor once it has answered. */
 function delayAfter(error: unknown, number: number, { scope }: CallProgress): number | undefined {
+  const method = methodOf(error);
+  if (method === 'in_flight' || method === 'answered') return undefined;
   return number < scope.limits.attempts && !scope.signal.aborted ? retryDelay(error, number) : undefined;
 }
 
@@ -77,15 +80,16 @@ async function rebuiltAfter(
   throw CallFailure.of('invalid_args', 'The arguments are not valid any more.', reading.problems);
 }
 
-/** Of an attempt that never began its method. */
-const NOT_BEGUN = new Set<ToolErrorCode>(['timeout', 'aborted', 'invalid_args']);
-
-/**
- * What the attempts of a call have come to. Of one that changes things, an attempt that did not begin tells nothing about an earlier one that did, and
- * whether that had its effect only an answer can tell: a success, or a failure that is final.
- */
+/** What the attempts of a call have come to. Of one that changes things, an attempt that did not call the method tells nothing about an earlier one that did. */
 function outcomeOf(tool: Tool, standing: FailedAttempt | undefined, latest: FailedAttempt): FailedAttempt {
-  if (!standing || tool.spec.effect === 'read_only') return latest;
-  const isUnanswered = standing.code === 'unknown_outcome' && retryDelay(latest.error, latest.number) !== undefined;
-  return isUnanswered || NOT_BEGUN.has(latest.code) ? standing : latest;
+  if (!standing || tool.spec.effect === 'read_only' || methodOf(latest.error) !== 'not_called') return latest;
+  return methodOf(standing.error) === 'not_called' ? latest : standing;
+}
+
+function refuse(error: unknown): never {
+  throw notCalled(error);
+}
+
+function methodOf(error: unknown): MethodState | undefined {
+  return error instanceof CallFailure ? error.method : undefined;
 }

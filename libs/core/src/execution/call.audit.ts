@@ -61,11 +61,12 @@ export class CallAudit {
   }
 }
 
-function outcomeOf({ status, error, durationMs }: ToolInvocationRecord): AuditEvent {
+function outcomeOf({ status, error, durationMs, effect }: ToolInvocationRecord): AuditEvent {
   if (status === 'denied' && error) return { kind: 'denied', code: error.code };
   const code = error && { code: error.code };
-  const became = error?.code === 'unknown_outcome' ? 'unknown' : status === 'succeeded' ? 'succeeded' : 'failed';
-  return { kind: 'outcome', status: became, durationMs, ...code };
+  if (error?.code === 'unknown_outcome') return { kind: 'outcome', status: 'unknown', durationMs, ...code };
+  const tookPlace = status === 'succeeded' || (error?.code === 'invalid_output' && effect !== 'read_only');
+  return { kind: 'outcome', status: tookPlace ? 'succeeded' : 'failed', durationMs, ...code };
 }
 
 function draftOf(event: AuditEvent, progress: CallProgress, call?: AuditedCall): AuditDraft {

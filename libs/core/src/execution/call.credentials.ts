@@ -58,7 +58,8 @@ export class CallCredentials {
   }
 
   private copyOf(thrown: unknown): Error {
-    if (thrown instanceof CallFailure) return new CallFailure(this.failure(thrown.failure), { cause: this.error(thrown.cause) });
+    if (thrown instanceof CallFailure)
+      return new CallFailure(this.failure(thrown.failure), { cause: this.error(thrown.cause), method: thrown.method });
     if (thrown instanceof ToolError) {
       const { safeMessage, retryable, retryAfterMs } = thrown;
       return new ToolError(this.text(safeMessage), { retryable, ...(retryAfterMs !== undefined && { retryAfterMs }) });

@@ -4,15 +4,24 @@ import type { ArgumentProblem } from '../protocol/tool.js';
 import { ToolError, type JsonApiError, type ToolErrorCode, type ToolFailure } from '../protocol/tool-error.js';
 import { Interruption } from './interruption.js';
 
+/**
+ * How far a tool's method has come in a call. It is the only word on the effect of a tool that changes things: not called, the effect did not take place; in flight,
+ * it is unknown; answered, it took place; and what the method threw speaks for itself.
+ */
+export type MethodState = 'not_called' | 'in_flight' | 'answered' | 'threw';
+
 /** Thrown by a stage of the pipeline; the runner turns it into the call's result. */
 export class CallFailure extends Error {
   override readonly name = 'CallFailure';
+  /** Set where the call had passed the journal, of a tool that changes things. */
+  readonly method: MethodState | undefined;
 
   constructor(
     readonly failure: ToolFailure,
-    options: { readonly cause?: unknown } = {},
+    { cause, method }: { readonly cause?: unknown; readonly method?: MethodState | undefined } = {},
   ) {
-    super(failure.safeMessage, options);
+    super(failure.safeMessage, cause === undefined ? {} : { cause });
+    this.method = method;
   }
 
   static of(code: ToolErrorCode, safeMessage: string, problems?: readonly ArgumentProblem[]): CallFailure {
@@ -41,7 +50,24 @@ export function unexplained(): ToolFailure {
 
 /** Throws when the signal is aborted already: what has not begun does not begin. */
 export function refuseWhenAborted(signal: AbortSignal): void {
-  if (signal.aborted) throw new CallFailure(interruptionFailure(Interruption.from(signal)));
+  if (signal.aborted) throw new CallFailure(interruptionFailure(Interruption.from(signal)), { method: 'not_called' });
+}
+
+/** What was thrown before the method was called: the effect did not take place. */
+export function notCalled(error: unknown): CallFailure {
+  return new CallFailure(failureOf(error), { cause: causeOf(error), method: 'not_called' });
+}
+
+/** What was thrown after the method had answered, whoever threw it: the effect took place, and only the answer is missing. */
+export function answerLost(error: unknown): CallFailure {
+  return new CallFailure({ code: 'invalid_output', safeMessage: LOST }, { cause: causeOf(error), method: 'answered' });
+}
+
+const LOST = 'The tool ran, but its result cannot be shown. Its effect took place: do not repeat the call.';
+
+/** What a failure of the pipeline was made from; any other error itself. */
+export function causeOf(error: unknown): unknown {
+  return error instanceof CallFailure ? error.cause : error;
 }
 
 /** Of a call that had not begun, or that only reads. */

@@ -1,15 +1,16 @@
 import { HttpException } from '@nestjs/common';
 import { ToolError, type ToolFailure } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
-import { CallFailure, failureOf } from './call.failure.js';
+import { CallFailure, causeOf, failureOf } from './call.failure.js';
 import { askedWait } from './retry-delay.js';
 
 /** One attempt to have the effect of a directive, as the pipeline and whoever makes the attempt share it. */
 export class DirectiveAttempt {
-  /** Whether the method may have been called. */
+  /** Whether the key of the effect was taken for this attempt. */
   hasBegun = false;
   /** Milliseconds to wait at least before another attempt; undefined where that would fail as well, or nobody knows. */
   retryAfterMs: number | undefined;
+  private wasRefused = false;
 
   constructor(
     /** Of the effect. */
@@ -23,14 +24,30 @@ export class DirectiveAttempt {
     this.hasBegun = true;
   }
 
-  /** What a failed effect means. Of an exception that says nothing of itself nobody knows what happened before it. */
-  read(error: unknown, { directive }: Pick<Tool, 'directive'>): ToolFailure {
-    const failure = failureOf(error);
-    const isDoubtful = failure.code === 'execution_failed' && !isAnswer(error instanceof CallFailure ? error.cause : error);
-    const mayRepeat = directive?.maybeRan === 'repeat' || !(isDoubtful || failure.code === 'unknown_outcome');
-    this.retryAfterMs = mayRepeat ? askedWait(error) : undefined;
-    return isDoubtful ? { ...failure, code: 'unknown_outcome', safeMessage: UNKNOWN } : failure;
+  /** Whether the attempt may have had the effect: a method that was not called had none. */
+  get mayHaveEffect(): boolean {
+    return this.hasBegun && !this.wasRefused;
   }
+
+  /**
+   * What a failed effect means. Of an exception that says nothing of itself nobody knows what happened before it. A method that is still in flight is not called beside
+   * itself, unless this process stops (`signal`).
+   */
+  read(error: unknown, { directive }: Pick<Tool, 'directive'>, signal: AbortSignal): ToolFailure {
+    const failure = failureOf(error);
+    const method = error instanceof CallFailure ? error.method : undefined;
+    this.wasRefused = method === 'not_called';
+    const isDoubtful = !this.wasRefused && isUnexplained(failure, error);
+    const told: ToolFailure = isDoubtful ? { ...failure, code: 'unknown_outcome', safeMessage: UNKNOWN } : failure;
+    const isRunning = method === 'in_flight' && !signal.aborted;
+    const mayRepeat = told.code !== 'unknown_outcome' || (directive?.maybeRan === 'repeat' && !isRunning);
+    this.retryAfterMs = mayRepeat ? askedWait(error) : undefined;
+    return told;
+  }
+}
+
+function isUnexplained({ code }: ToolFailure, error: unknown): boolean {
+  return code === 'execution_failed' && !isAnswer(causeOf(error));
 }
 
 const UNKNOWN = 'The effect failed half-way, and it is unknown whether it took place. Check before you request it again.';

@@ -6,7 +6,7 @@ import type { ToolFailure } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ReadArguments } from './argument.reader.js';
 import type { AskedCall } from './asked.approvals.js';
-import { CallFailure, refuseWhenAborted } from './call.failure.js';
+import { CallFailure, refuseWhenAborted, type MethodState } from './call.failure.js';
 import { limitsOf } from './call-limits.js';
 import type { DirectiveAttempt } from './directive.attempt.js';
 import type { CallProgress } from './execution.scope.js';
@@ -50,6 +50,7 @@ export class EffectGuard {
         if (performing) await this.hold(start, performing);
         return undefined;
       case 'taken_over':
+        progress.hasTakenOver = true;
         return undefined;
       case 'finished':
         return claim.outcome;
@@ -85,6 +86,7 @@ export class EffectGuard {
     const { tool, input, progress } = call;
     if (!kept && (await this.repeats.authorise(call)) === 'reconsider') return { status: 'reconsider' };
     if (!(await this.takeOver(start, progress))) return this.claim(tool, input, progress);
+    progress.hasTakenOver = true;
     return kept && { status: 'committed', kept };
   }
 
@@ -124,16 +126,19 @@ export class EffectGuard {
     await this.settle(tool, progress, () => this.journal.finish(journalHoldOf(progress), outcome));
   }
 
-  /** Keeps a failure, but for two: a call that was interrupted before it began may be made yet, and one of which nobody knows stays begun for ever. */
-  async fail(tool: Tool, failure: ToolFailure, progress: CallProgress): Promise<void> {
+  /**
+   * Keeps what a call came to that failed. Where the method had answered, the effect took place and only its answer is missing. Where it was not called the key is given
+   * back: the call may be made yet. A call with an unknown outcome stays begun.
+   */
+  async fail(tool: Tool, { failure, method }: FailedCall, progress: CallProgress): Promise<void> {
     if (isEffectless(tool) || failure.code === 'unknown_outcome') return;
     const key = journalHoldOf(progress);
-    const hasNotBegun = failure.code === 'timeout' || failure.code === 'aborted';
-    // A directive keeps its failures itself, and may be attempted again.
-    const hasNoEffect = progress.scope.performing !== undefined && failure.code !== 'invalid_output';
-    await this.settle(tool, progress, () =>
-      hasNotBegun || hasNoEffect ? this.journal.release(key) : this.journal.finish(key, { status: 'failed', failure }),
-    );
+    await this.settle(tool, progress, () => {
+      if (method === 'answered') return this.journal.finish(key, { status: 'succeeded', content: failure.safeMessage, ui: null, failure });
+      // A directive keeps its failures itself, and may be attempted again.
+      if (method === 'not_called' || progress.scope.performing) return this.journal.release(key);
+      return this.journal.finish(key, { status: 'failed', failure });
+    });
   }
 
   /** When the journal fails the key stays taken, which errs on the side of no second effect. */
@@ -144,6 +149,12 @@ export class EffectGuard {
       this.logger.error(`The outcome of ${tool.spec.declaredId} could not be stored (run ${scope.run.runId}).`, error);
     }
   }
+}
+
+/** A failure, and how far the method had come. */
+interface FailedCall {
+  readonly failure: ToolFailure;
+  readonly method: MethodState | undefined;
 }
 
 /** A call whose effect took place before. */

@@ -93,6 +93,8 @@ export interface CallProgress {
   idempotencyKey?: string;
   /** Under which the key was taken, once it was asked for. */
   claimId?: string;
+  /** Set where somebody who is gone had begun the call, so that it may have taken place already. */
+  hasTakenOver?: true;
   /** Set once the tool was handed a credential. */
   credentials?: CallCredentials;
   /** From 1. @default 1 */

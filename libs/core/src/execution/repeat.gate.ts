@@ -62,7 +62,8 @@ function questionOf({ decision }: CallProgress): ApprovalQuestion {
   return { reason: REASON, rule: ASKS, policyVersion, terms: approval, mayEdit: false, mayRemember: false };
 }
 
-function left(why?: string): CallFailure {
+/** Of a call that was begun before. */
+export function left(why?: string): CallFailure {
   const told = 'This call was begun before and it is unknown whether its effect took place. Do not repeat it; check first.';
   return CallFailure.of('unknown_outcome', why === undefined ? told : `${told} ${why}`);
 }

@@ -39,7 +39,7 @@ export class ResultDescriber {
 
   constructor(private readonly validators: SchemaValidators) {}
 
-  /** Throws `invalid_output`; what is wrong with the result is in the log, for the developer. */
+  /** @throws `invalid_output`; what is wrong with the result is in the log, for the developer. Whether the tool had an effect is not known here. */
   describe(tool: Tool, { live: returned, result: live, attachments }: InvokedResult, progress: CallProgress): DescribedResult {
     const { resultBytes: mostBytes } = limitsOf(progress);
     if (returned instanceof ResultPage) return describedPage(tool, returned, progress);
@@ -113,11 +113,7 @@ export class ResultDescriber {
       `The result of ${tool.spec.declaredId} does not match its declaration: ${reason}`,
       credentials?.error(cause) ?? cause,
     );
-    const effect = tool.spec.effect === 'read_only' ? '' : ' Its effect took place: do not repeat the call.';
-    return new CallFailure(
-      { code: 'invalid_output', safeMessage: `The tool ran, but its result cannot be shown.${effect}` },
-      { cause: error },
-    );
+    return new CallFailure({ code: 'invalid_output', safeMessage: 'The tool ran, but its result cannot be shown.' }, { cause: error });
   }
 }
 

@@ -3,12 +3,13 @@ import type { ToolCallContext } from '../protocol/tool-call-context.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
-import { CallFailure, interruptionFailure } from './call.failure.js';
+import { answerLost, CallFailure, interruptionFailure } from './call.failure.js';
 import { discreet } from './call.credentials.js';
 import { CallPending } from './call.pending.js';
 import { subRunMs } from './call-limits.js';
 import type { CallProgress } from './execution.scope.js';
 import { Interruption } from './interruption.js';
+import type { ToolMethod } from './tool.method.js';
 
 /** A sub-run in the place of its tool's method. */
 export class SubRunMethod {
@@ -32,12 +33,18 @@ export class SubRunMethod {
     if (this.pending) throw this.pending;
   }
 
-  /** What its call throws, once the sub-run has ended by itself and told all of it: it is interrupted with the call, and not left behind. */
-  async thrown(thrown: unknown, signal: AbortSignal): Promise<unknown> {
+  /**
+   * What its call throws, once the sub-run has ended by itself and told all of it: it is interrupted with the call, and not left behind. Where it has changed things,
+   * interceptors have no word on that.
+   */
+  async thrown(thrown: unknown, method: ToolMethod): Promise<unknown> {
     await this.running.catch(() => undefined);
+    const { signal } = method.invocation.context;
     const error = discreet(thrown, this.progress);
     if (signal.aborted) return new CallFailure(this.interrupted(Interruption.from(signal)), { cause: error });
-    return this.pending ?? error;
+    if (this.pending) return this.pending;
+    if (!hasChangedThings(this.progress.subRun?.toolCalls ?? [])) return error;
+    return method.state === 'threw' ? discreet(method.thrown, this.progress) : answerLost(error);
   }
 
   /** Its records tell whether anything was changed. */
@@ -63,6 +70,11 @@ export class SubRunMethod {
     if (ending.status === 'failed') throw new CallFailure(ending.failure);
     return ending.result;
   }
+}
+
+/** Whether a call whose method answered had an effect: a sub-run has those of its calls. */
+export function hadEffect({ spec, subRun: isSubRun }: Tool, { subRun }: CallProgress): boolean {
+  return isSubRun ? hasChangedThings(subRun?.toolCalls ?? []) : spec.effect !== 'read_only';
 }
 
 /** Whether a call that is no read had its effect, or may have had it. */

@@ -28,6 +28,7 @@ export function succeeded(progress: CallProgress, live: unknown, result: Describ
 /** A call that had been performed before; its effect did not happen again. */
 export function replayed(progress: CallProgress, outcome: JournalOutcome): ToolOutcome {
   if (outcome.status === 'failed') return failed(progress, outcome.failure);
+  if (outcome.failure) return failed(progress, outcome.failure);
   const { content, ui, attachments } = outcome;
   return {
     record: { ...basicRecord(progress), status: 'succeeded', result: ui, ...(attachments && { attachments }) },

@@ -38,6 +38,8 @@ export type JournalOutcome =
       readonly content: string;
       readonly ui: JsonValue;
       readonly attachments?: readonly RecordedAttachment[];
+      /** Set where the effect took place and only its answer is missing: why it is. `content` says the same. */
+      readonly failure?: ToolFailure;
     }
   | { readonly status: 'failed'; readonly failure: ToolFailure };
 

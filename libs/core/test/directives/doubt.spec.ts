@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { LoopEventSink, tool, type LoopEvent, type Policy } from '@toolloop/core';
+import type { Provider } from '@nestjs/common';
+import { LoopEventSink, ToolError, ToolInterceptor, tool, type LoopEvent, type Policy } from '@toolloop/core';
 import { call, calls, text } from '@toolloop/testing';
 import { alice, desk, mia, once, OPEN, refund, world } from './bench.js';
 
@@ -35,7 +36,7 @@ describe('what held when a directive was asked for', () => {
   });
 });
 
-async function taken(maybeRan: 'ask' | 'repeat') {
+async function taken(maybeRan: 'ask' | 'repeat', providers: readonly Provider[] = []) {
   const shared = world();
   const asking = await desk(once, { ...waiting, shared, directive: { maybeRan } });
   await asking.run();
@@ -44,7 +45,7 @@ async function taken(maybeRan: 'ask' | 'repeat') {
   const { key, call: asked } = record.intent;
   const { runId, declaredId, args } = asked;
   await shared.journal.begin({ tenant: 'acme', idempotencyKey: key, claimId: 'gone', runId, declaredId, args, mostMs: 60_000 });
-  return desk(once, { shared, directive: { maybeRan } });
+  return desk(once, { shared, directive: { maybeRan }, providers });
 }
 
 describe('a key that was taken by somebody who is gone', () => {
@@ -59,6 +60,24 @@ describe('a key that was taken by somebody who is gone', () => {
     await until('succeeded');
     expect(bank.effects).toHaveLength(1);
   });
+});
+
+/** Keeps every call from its method. */
+class Refusing extends ToolInterceptor {
+  override intercept(): Promise<unknown> {
+    return Promise.reject(new ToolError('Not today.'));
+  }
+}
+
+it('invariant 13: a key taken over from somebody who is gone stays in doubt where an interceptor refuses the next attempt', async () => {
+  const { until, bank, shared } = await taken('repeat', [Refusing]);
+  expect((await until('unknown_outcome')).failure?.code).toBe('unknown_outcome');
+  const [record] = await shared.directives.list({ tenant: 'acme' });
+  if (!record) throw new Error('It was asked for.');
+  const { key: idempotencyKey, call: asked } = record.intent;
+  const { declaredId, args } = asked;
+  expect(await shared.journal.find({ tenant: 'acme', idempotencyKey, declaredId, args })).toMatchObject({ status: 'in_progress' });
+  expect(bank.effects).toEqual([]);
 });
 
 /** A directive that may be repeated, after a first attempt with an exception, and before the next. */

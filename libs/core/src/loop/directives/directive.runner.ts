@@ -84,7 +84,7 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     const most = this.scopes.toolOf(record.intent)?.directive.attempts ?? ATTEMPTS_WITHOUT_TOOL;
     const terms = { ...DEFAULT_DIRECTIVES, ...this.options.directives, attempts: most };
     const outcome = await this.outcomeOf(record, attempt, most);
-    const hasEnded = outcome.status === 'succeeded' || attempt.hasBegun;
+    const hasEnded = outcome.status === 'succeeded' || attempt.mayHaveEffect;
     const earlier = hasEnded ? undefined : await this.scopes.earlier(record);
     return verdictOn(outcome, { record, attempt, terms, ...(earlier && { earlier }) });
   }

@@ -33,8 +33,10 @@ export function verdictOn(outcome: AttemptOutcome, context: AttemptTerms): Direc
 /** Of an effect that took place before; that nobody may ask for it any more changes nothing about it. */
 function outcomeOf(earlier: JournalEntry | undefined): AttemptOutcome | undefined {
   if (earlier?.status === 'in_progress') return earlier.kept && { status: 'succeeded' };
-  if (earlier?.outcome.status === 'succeeded') return { status: 'succeeded', result: earlier.outcome.ui };
-  return earlier && { status: 'failed', error: earlier.outcome.failure };
+  if (!earlier) return undefined;
+  const { outcome } = earlier;
+  if (outcome.status === 'failed' || outcome.failure) return { status: 'failed', error: outcome.failure };
+  return { status: 'succeeded', result: outcome.ui };
 }
 
 /** Where the effect took place, or was undone. */
@@ -66,7 +68,7 @@ function verdictOnFailure(failure: ToolFailure, latest: ToolFailure, context: At
 /** An earlier attempt of which nobody knows stays unknown until one gets an answer. */
 function standing(failure: ToolFailure, { record, attempt, earlier }: AttemptTerms): ToolFailure {
   if (earlier && failure.code !== 'unknown_outcome') return LEFT;
-  const isAnswer = attempt.hasBegun && attempt.retryAfterMs === undefined && !NOT_CALLED.has(failure.code);
+  const isAnswer = attempt.mayHaveEffect && attempt.retryAfterMs === undefined && !NOT_CALLED.has(failure.code);
   return record.failure?.code === 'unknown_outcome' && !isAnswer ? record.failure : failure;
 }
 
