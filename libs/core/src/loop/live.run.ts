@@ -183,7 +183,7 @@ type RunAccounts = Pick<LiveRun, 'handles' | 'instances' | 'counter' | 'spending
 };
 
 function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
-  const { execution, rolesNow, assumed } = plan;
+  const { execution, rolesNow, assumed, options } = plan;
   const { limits } = execution;
   const spending = ledgerOf(saved);
   return {
@@ -192,7 +192,7 @@ function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
     sentBefore: saved?.sentTools,
     roles: new RunRoles(execution, rolesNow, saved?.roles ?? assumed),
     counter: new CallCounter(limits, saved?.counts),
-    flow: MessageFlow.of([]),
+    flow: MessageFlow.instructed(options.labels?.reads ?? 'private'),
     spending,
     use: new RunUse(limits, spending, undefined, saved && usedBefore(saved)),
   };

@@ -156,6 +156,8 @@ export interface InformationFlow {
   readonly confidentiality: 'public' | 'private';
   /** Whether a text or a number stands in the user's own words or in a trusted result. */
   isTraced(value: string | number): boolean;
+  /** Whether a text stands whole in the user's own words. */
+  isSaid(value: string): boolean;
 }
 
 /** What a run has used up so far. */
