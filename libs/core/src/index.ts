@@ -119,6 +119,7 @@ export type {
   PolicyTool,
   RunBudget,
   RunSpending,
+  VouchedTool,
 } from './protocol/policy.js';
 export { QuotaStore } from './protocol/quota.js';
 export type { Quota, QuotaQuantity, QuotaUse } from './protocol/quota.js';

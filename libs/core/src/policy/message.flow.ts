@@ -45,6 +45,12 @@ export class MessageFlow implements InformationFlow {
     return new MessageFlow(this.messages, integrity, other.confidentiality === 'private' ? 'private' : this.confidentiality, this.outer);
   }
 
+  /** The flow of a model that was shown a stranger's text which is no message. */
+  tainted(): MessageFlow {
+    if (this.integrity === 'untrusted') return this;
+    return new MessageFlow(this.messages, 'untrusted', this.confidentiality, this.outer);
+  }
+
   isTraced(value: string | number): boolean {
     this.trusted ??= new TrustedText(authorityIn(this.messages, this.outer?.integrity === 'untrusted').flatMap(textsOf));
     return this.trusted.has(value) || this.outer?.isTraced(value) === true;
