@@ -10,7 +10,7 @@ const validators = new SchemaValidators();
 const LEVELS: readonly FlowLevel[] = ['off', 'legs', 'effect', 'taint', 'provenance'];
 
 const user = (content: string): Message => ({ role: 'user', content });
-const open = (content: string): Message => ({ role: 'user', content, labels: { returns: 'trusted', reads: 'public' } });
+const anybodys = (content: string): Message => ({ role: 'user', content, labels: { returns: 'trusted', reads: 'public' } });
 const result = (content: string, labels?: Pick<ToolLabels, 'returns' | 'reads'>): Message => ({
   role: 'tool',
   toolCallId: 'c',
@@ -36,7 +36,7 @@ describe('invariant 15: what a run has read', () => {
   it.each<[string, Message[], string, string]>([
     ['nothing', [], 'trusted', 'public'],
     ['the user', [user('hello')], 'trusted', 'private'],
-    ['a user whose words anybody may know', [open('hello')], 'trusted', 'public'],
+    ['a user whose words anybody may know', [anybodys('hello')], 'trusted', 'public'],
     ['a trusted public result', [harmless], 'trusted', 'public'],
     ['a stranger', [untrusted, harmless], 'untrusted', 'public'],
     ['private data', [secret, harmless], 'trusted', 'private'],
@@ -129,8 +129,8 @@ describe('invariant 20: what the user says', () => {
   });
 
   it('lets no address pass that only a model, a result or an outer model wrote', () => {
-    const asked = { role: 'user', content: 'https://c.example', labels: { returns: 'untrusted', reads: 'public' } } as const;
-    const said = [...asks, { role: 'assistant', content: 'https://c.example' } as const, result('https://c.example'), asked];
+    const ofModel = { role: 'user', content: 'https://c.example', labels: { returns: 'untrusted', reads: 'public' } } as const;
+    const said = [...asks, { role: 'assistant', content: 'https://c.example' } as const, result('https://c.example'), ofModel];
     expect(kinds('https://c.example', said)).toEqual(['require_approval', 'require_approval', 'require_approval']);
   });
 
@@ -140,8 +140,8 @@ describe('invariant 20: what the user says', () => {
   });
 
   it('is public where the request says so, and asks nothing then', () => {
-    expect(kinds('https://evil.example', [open('Sum up https://a.example.'), stranger]).slice(0, 2)).toEqual(['allow', 'allow']);
-    expect(kinds('https://evil.example', [user('Earlier.'), open('Now.'), stranger]).slice(0, 2)).not.toContain('allow');
+    expect(kinds('https://evil.example', [anybodys('Sum up https://a.example.'), stranger]).slice(0, 2)).toEqual(['allow', 'allow']);
+    expect(kinds('https://evil.example', [user('Earlier.'), anybodys('Now.'), stranger]).slice(0, 2)).not.toContain('allow');
   });
 });
 

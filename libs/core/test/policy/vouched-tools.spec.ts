@@ -158,6 +158,11 @@ describe('invariant 19: a tool whose source is not trusted', () => {
   });
 });
 
+async function describedUnder(policies: readonly Policy[]) {
+  const { module } = await desk([], { allow: [] }, { providers: [source(strangersTool())], policy: policies });
+  return module.get(ToolCatalog).describe('remote__lookup');
+}
+
 describe('an application that vouches for a tool', () => {
   it('says its effect, what it reads and whether it carries data out', async () => {
     const { module } = await started(allowed({ vouched: { remote__lookup: { effect: 'read_only', reads: 'public', egress: false } } }));
@@ -190,16 +195,12 @@ describe('an application that vouches for a tool', () => {
   it('is held to the strictest of its policies, of which those in shadow vouch for nothing', async () => {
     const one = allowed({ vouched: { remote__lookup: { effect: 'read_only', egress: false } } });
     const other = allowed({ version: 'v2', vouched: { remote__lookup: { effect: 'state_change', egress: false } } });
-    const described = async (policy: Policy[]) => {
-      const { module } = await desk([], policy as never, { providers: [source(strangersTool())] });
-      return module.get(ToolCatalog).describe('remote__lookup');
-    };
-    expect(await described([one, other])).toMatchObject({ effect: 'state_change', labels: { egress: false } });
-    expect(await described([allowed(), { ...one, shadow: true }])).toMatchObject({
+    expect(await describedUnder([one, other])).toMatchObject({ effect: 'state_change', labels: { egress: false } });
+    expect(await describedUnder([allowed(), { ...one, shadow: true }])).toMatchObject({
       effect: 'external_side_effect',
       labels: { egress: true },
     });
-    expect(await described([one, allowed({ version: 'v2' })])).toMatchObject({ effect: 'read_only', labels: { egress: false } });
+    expect(await describedUnder([one, allowed({ version: 'v2' })])).toMatchObject({ effect: 'read_only', labels: { egress: false } });
   });
 
   it.each<[string, Policy['vouched'], string]>([

@@ -99,7 +99,6 @@ const level = fc.record({
   strategy: fc.constantFrom(undefined, 'excludeAll', 'exposeAll'),
   marks: fc.record({ a: mark, b: mark, child: mark }),
 });
-type Level = typeof level extends fc.Arbitrary<infer Value> ? Value : never;
 
 /** A chain of classes, of which one is declared and the same or one below it is the instance's own. */
 const hierarchy = fc
@@ -159,7 +158,7 @@ function instanceOf(type: Class, child?: unknown): object {
   return Object.assign(Object.create(type.prototype as object) as object, { a: 'a', b: 'b', child });
 }
 
-function at<Value>(list: readonly Value[], index: number): Value {
+function entryOf<Value>(list: readonly Value[], index: number): Value {
   const [value] = list.slice(index);
   if (value === undefined) throw new RangeError(`There is nothing at ${index}.`);
   return value;
@@ -173,13 +172,13 @@ describe('invariant 18: of any hierarchy', () => {
     fc.assert(
       fc.property(hierarchy, hierarchy.filter(exposesSomething), fc.boolean(), fc.boolean(), (outer, inner, isList, isOfList) => {
         const innerClasses = classesOf(inner);
-        const classes = classesOf(outer, at(innerClasses, inner.declared));
-        const nested = instanceOf(at(innerClasses, inner.own));
-        const instance = instanceOf(at(classes, outer.own), isOfList ? [nested, nested] : nested);
+        const classes = classesOf(outer, entryOf(innerClasses, inner.declared));
+        const nested = instanceOf(entryOf(innerClasses, inner.own));
+        const instance = instanceOf(entryOf(classes, outer.own), isOfList ? [nested, nested] : nested);
         for (const audience of AUDIENCES) {
           const within = expected(inner, audience);
           const wanted = expected(outer, audience, isOfList ? [within, within] : within);
-          const type = at(classes, outer.declared);
+          const type = entryOf(classes, outer.declared);
           expect(project(type, isList ? [instance] : instance, audience, isList)).toEqual(isList ? [wanted] : wanted);
         }
       }),
@@ -191,9 +190,9 @@ describe('invariant 18: of any hierarchy', () => {
     fc.assert(
       fc.property(hierarchy, fc.constantFrom(...AUDIENCES), (one, audience) => {
         const classes = classesOf(one);
-        const instance = instanceOf(at(classes, one.own));
+        const instance = instanceOf(entryOf(classes, one.own));
         const plain = instanceToPlain(instance, { strategy: 'excludeAll', groups: [audience] });
-        const shown = project(at(classes, one.declared), instance, audience) as object;
+        const shown = project(entryOf(classes, one.declared), instance, audience) as object;
         expect(Object.keys(plain)).toEqual(expect.arrayContaining(Object.keys(shown)));
       }),
       { numRuns: 300 },
