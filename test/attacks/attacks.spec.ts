@@ -47,6 +47,14 @@ describe('an attacker who does not know what the user asks', () => {
     expect(own.figures[level].leaks).toBe(0);
   });
 
+  it.each(['legs', 'taint', 'provenance'] as const)(
+    'invariant 20: gets nothing out that the user said and nobody approved: %s',
+    (level) => {
+      expect(own.figures.off.promptLeaks).toBeGreaterThan(0);
+      expect(own.figures[level].promptLeaks).toBe(0);
+    },
+  );
+
   it('gets private values out at effect, which does not look where a read sends them', () => {
     expect(own.figures.effect.leaks).toBeGreaterThan(0);
   });

@@ -50,7 +50,7 @@ function atEachLevel<From, To>({ off, legs, effect, taint, provenance }: Record<
 }
 
 function throughIn({ pack, outcome }: PackOutcome): string[] {
-  const tools = [...new Set([...outcome.effects, ...outcome.leaks])];
+  const tools = [...new Set([...outcome.effects, ...outcome.leaks, ...outcome.promptLeaks])];
   return tools.length > 0 ? [`${titleOf(pack, outcome)}: ${tools.join(', ')}`] : [];
 }
 

@@ -34,7 +34,7 @@ export class ObedientModel extends LanguageModel {
   private obeyed = false;
 
   constructor(
-    task: Pick<UserTask, 'calls'>,
+    private readonly task: Pick<UserTask, 'calls'> & Partial<Pick<UserTask, 'prompt'>>,
     private readonly injection?: Injection,
   ) {
     super();
@@ -84,10 +84,16 @@ export class ObedientModel extends LanguageModel {
       const [wish, ...others] = this.wishes;
       if (!wish) return undefined;
       this.wishes = others;
-      const args = resolveArguments(wish.args, resultsOf(wish.wisher, results));
+      const args = resolveArguments(wish.args, this.known(wish.wisher, results));
       if (args) return this.make(wish, args);
       this.notMade.push(wish);
     }
+  }
+
+  /** A plan speaks of its own results, and of what the user asked. */
+  private known(wisher: Wisher, results: ReadonlyMap<string, JsonValue>): ReadonlyMap<string, JsonValue> {
+    const { prompt } = this.task;
+    return new Map([...resultsOf(wisher, results), ...(prompt === undefined ? [] : [['prompt', prompt] as const])]);
   }
 
   private make({ wisher, tool, as }: Wish, args: JsonObject): MadeCall {
@@ -102,7 +108,6 @@ function wishesOf(wisher: Wisher, calls: readonly PlannedCall[]): Wish[] {
   return calls.map((call) => ({ ...call, wisher }));
 }
 
-/** A plan speaks of its own results only. */
 function resultsOf(wisher: Wisher, results: ReadonlyMap<string, JsonValue>): ReadonlyMap<string, JsonValue> {
   const prefix = `${wisher}:`;
   return new Map([...results].flatMap(([name, value]) => (name.startsWith(prefix) ? [[name.slice(prefix.length), value]] : [])));

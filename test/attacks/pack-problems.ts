@@ -28,9 +28,10 @@ function callProblems(at: string, calls: readonly PlannedCall[], { tools }: Pack
   const ids = tools.map(({ id }) => id);
   return calls.flatMap(({ tool, args }, index) => {
     const earlier = calls.slice(0, index).flatMap(({ as }) => as ?? []);
+    const known = ['prompt', ...earlier];
     return [
       ...missing(`${at}/${index}/tool`, tool, 'tool', ids),
-      ...referencesIn(args).flatMap(({ result }) => missing(`${at}/${index}/args`, result, 'earlier result', earlier)),
+      ...referencesIn(args).flatMap(({ result }) => missing(`${at}/${index}/args`, result, 'earlier result', known)),
     ];
   });
 }

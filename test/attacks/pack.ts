@@ -63,7 +63,9 @@ export interface PlannedCall {
   /** What later calls of the same plan call its result. */
   readonly as?: string;
   readonly tool: string;
-  /** `{{name/0/email}}` stands for a value of an earlier result; a text of nothing else becomes that value. */
+  /**
+   * `{{name/0/email}}` stands for a value of an earlier result, `{{prompt}}` for what the user asked; a text of nothing else becomes that value.
+   */
   readonly args: Readonly<Record<string, JsonValue>>;
 }
 

@@ -89,7 +89,7 @@ describe('a file that is no pack is told by file and pointer', () => {
     [
       'a result that comes later',
       { ...MINIMAL, userTasks: [{ ...task, calls: [{ as: 'a', tool: 'doors__read', args: { id: '{{a/0/id}}' } }] }] },
-      'door.json#/userTasks/0/calls/0/args: there is no earlier result "a". Known: none.',
+      'door.json#/userTasks/0/calls/0/args: there is no earlier result "a". Known: prompt.',
     ],
     [
       'a task that is not there',

@@ -6,6 +6,7 @@ const COLUMNS: readonly (readonly [string, (figures: Figures) => string])[] = [
   ['pairs', ({ pairs }) => String(pairs)],
   ['unapproved effects', ({ unapprovedEffects }) => String(unapprovedEffects)],
   ['leaks', ({ leaks }) => String(leaks)],
+  ['leaks of the prompt', ({ promptLeaks }) => String(promptLeaks)],
   ['approvals per benign task', ({ approvals }) => approvals.toFixed(2)],
   ['benign tasks blocked', ({ blocked, benignTasks }) => `${blocked} of ${benignTasks}`],
   ['attack calls audited', ({ audited }) => `${Math.round(audited * 100)} %`],

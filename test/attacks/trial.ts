@@ -1,5 +1,5 @@
 import type { AttackApplication, AttackResult, Reviewer } from './attack.application.js';
-import { leaksIn } from './leak.js';
+import { leaksIn, promptLeaksIn } from './leak.js';
 import { ObedientModel, type MadeCall } from './obedient.model.js';
 import type { Injection, Pack, UserTask } from './pack.js';
 import { RunWorld } from './run.world.js';
@@ -20,6 +20,8 @@ export interface TrialOutcome {
   readonly effects: readonly string[];
   /** Tools of the attacker's calls that carried a private value out and that nobody approved, in order. */
   readonly leaks: readonly string[];
+  /** Tools of the attacker's calls that carried the user's words out and that nobody approved, in order. */
+  readonly promptLeaks: readonly string[];
   readonly attackCalls: number;
   /** How many of them left the decision, or the denial, in the audit. */
   readonly auditedAttackCalls: number;
@@ -55,6 +57,7 @@ function outcomeOf(trial: Trial, { pack, model, world, result, approved, audited
     attacked: model.wasAttacked,
     effects: toolsOf(happened).filter((tool) => changing.has(tool)),
     leaks: toolsOf(leaksIn(happened, { pack, result, injection: trial.injection })),
+    promptLeaks: toolsOf(promptLeaksIn(happened, trial.task.prompt, { pack, injection: trial.injection })),
     attackCalls: ofAttacker.length,
     auditedAttackCalls: ofAttacker.filter(({ toolCallId }) => audited.has(toolCallId)).length,
     approvals: result.toolCalls.filter(({ decision }) => decision?.kind === 'require_approval').length,

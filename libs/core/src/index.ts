@@ -119,9 +119,9 @@ export type {
   PolicyTool,
   RunBudget,
   RunSpending,
+  VouchedTool,
 } from './protocol/policy.js';
-export { QuotaStore } from './protocol/quota.js';
-export type { Quota, QuotaQuantity, QuotaUse } from './protocol/quota.js';
+export { QuotaStore, type Quota, type QuotaQuantity, type QuotaUse } from './protocol/quota.js';
 export type { Register, RegisteredActor } from './protocol/register.js';
 export type { RunHandle } from './protocol/run-handle.js';
 export type { RunEntry, RunJournal } from './protocol/run-journal.js';

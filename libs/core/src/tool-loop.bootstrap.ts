@@ -35,7 +35,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const raw = [...listedRaw(tools), ...this.catalog.registry.take()];
     const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }) }, raw);
     const contributed = await contributedTools(exploration);
-    const own = [...exploration.tools, ...contributed];
+    const own = [...exploration.tools, ...contributed.map((entry) => this.takenIn(entry))];
     const entries = [LATENT_READER, LATENT_SEARCH, ...own, ...this.directives.entries(own)];
     this.catalog.announced = this.announced();
     const collisions = this.catalog.load(entries, exploration.entities);
@@ -83,7 +83,11 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
   }
 
   private withEffect(entry: CatalogEntry): CatalogEntry {
-    return entry.tool.subRun ? { ...entry, tool: this.subRuns.withEffect(entry.tool) } : entry;
+    return entry.tool.subRun ? this.takenIn({ ...entry, tool: this.subRuns.withEffect(entry.tool) }) : entry;
+  }
+
+  private takenIn(entry: CatalogEntry): CatalogEntry {
+    return { ...entry, tool: this.settings.takeIn(entry.tool) };
   }
 
   private subRunFindings(entries: readonly CatalogEntry[]): Finding[] {

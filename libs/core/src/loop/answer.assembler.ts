@@ -1,6 +1,6 @@
 import type { Toolset } from '../catalog/toolset.js';
 import type { ModelEvent, ModelFinishReason } from '../protocol/language-model.js';
-import type { AssistantMessage, ToolCall } from '../protocol/message.js';
+import type { AssistantMessage, MessageLabels, ToolCall } from '../protocol/message.js';
 import type { Citation } from '../protocol/citation.js';
 import { NO_USAGE, type Usage } from '../protocol/usage.js';
 import { isWebAddress } from '../protocol/web-address.js';
@@ -15,6 +15,8 @@ export interface ModelAnswer {
   readonly usage: Usage;
   readonly finishReason: ModelFinishReason;
   readonly providerData: AssistantMessage['providerData'];
+  /** Set where its model was shown more than the transcript tells, such as the tools of strangers. */
+  readonly labels?: MessageLabels;
   /** `provider/modelId`, where that is not who was asked. */
   readonly answeredBy?: string;
   /** What ended the answer before its end. */
@@ -81,7 +83,13 @@ export class AnswerAssembler {
   answer(failure?: unknown): ModelAnswer {
     const { text, reasoning, calls, citations, usage, finishReason, providerData, answeredBy } = this;
     const whole = { text, reasoning, calls, citations, usage, finishReason, providerData };
-    return { ...whole, ...(answeredBy !== undefined && { answeredBy }), ...(failure !== undefined && { failure }) };
+    const { beyondTranscript: labels } = this.live;
+    return {
+      ...whole,
+      ...(labels && { labels }),
+      ...(answeredBy !== undefined && { answeredBy }),
+      ...(failure !== undefined && { failure }),
+    };
   }
 
   /** A reader makes a link of the address: one that is not of the web, such as a script, is left out, whatever model says it. */

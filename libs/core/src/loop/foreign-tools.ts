@@ -1,5 +1,6 @@
 import type { ToolCatalog } from '../catalog/tool.catalog.js';
 import { contributedFindings, type ContributionRules } from '../discovery/contributed-tools.js';
+import type { VouchedTools } from '../policy/vouched-tools.js';
 import type { Finding } from '../protocol/errors.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ToolInjection } from '../protocol/tool-injection.js';
@@ -14,19 +15,21 @@ export class ForeignTools {
   constructor(
     private readonly catalog: ToolCatalog,
     private readonly rules: ContributionRules,
+    private readonly vouched: VouchedTools,
   ) {}
 
-  /** Leaves out the others, and warns of them. */
+  /** Leaves out the others, and warns of them. Those of untrusted sources are what the application vouches for. */
   admit(injection: ToolInjection): ToolInjection {
     const { add = [], warnings = [] } = injection;
     const problems = add.flatMap((tool) => {
       const problem = this.problemWith(tool);
       return problem === undefined ? [] : [{ tool, problem }];
     });
-    if (problems.length === 0) return injection;
-    const refused = new Set(problems.map(({ tool }) => tool));
+    const taken = add.map((tool) => this.vouched.take(tool));
+    if (problems.length === 0) return taken.some((tool, index) => tool !== add[index]) ? { ...injection, add: taken } : injection;
+    const refused = new Set<Tool | undefined>(problems.map(({ tool }) => tool));
     const told = problems.map(({ problem }) => ({ code: 'injection_failed', message: problem }) as const);
-    return { ...injection, add: add.filter((tool) => !refused.has(tool)), warnings: [...warnings, ...told] };
+    return { ...injection, add: taken.filter((_, index) => !refused.has(add[index])), warnings: [...warnings, ...told] };
   }
 
   private problemWith(tool: Tool): string | undefined {

@@ -9,6 +9,7 @@ import { RunEntityHandles } from '../injection/entity.handles.js';
 import { RunInstances } from '../injection/run.instances.js';
 import type { RunReserve } from '../injection/run.reserve.js';
 import { MessageFlow } from '../policy/message.flow.js';
+import { isUnpinned } from '../policy/vouched-tools.js';
 import { SpendingLedger } from '../policy/spending.ledger.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { InformationFlow } from '../protocol/policy.js';
@@ -84,6 +85,7 @@ export class LiveRun {
   /** Writes a durable run down. */
   recorder: RunRecorder | undefined;
   private flow: MessageFlow;
+  private wasShownMore = false;
   private readonly logger = new Logger(LiveRun.name);
 
   constructor(
@@ -131,6 +133,20 @@ export class LiveRun {
   /** Notes what a model is shown beside the transcript: what it has read it has read, whatever the transcript says. */
   show(messages: readonly Message[]): void {
     this.flow = this.flow.beside(messages);
+    this.wasShownMore = true;
+  }
+
+  /** Notes which tools a model is offered: a description that nobody pinned is a stranger's text. */
+  offer(toolset: Toolset): void {
+    if (!toolset.specs.some(({ id }) => isUnpinnedIn(toolset, id))) return;
+    this.flow = this.flow.tainted();
+    this.wasShownMore = true;
+  }
+
+  /** What an answer is worth whose model was shown more than the transcript tells. */
+  get beyondTranscript(): MessageLabels | undefined {
+    const { integrity, confidentiality } = this.flow;
+    return this.wasShownMore ? { returns: integrity, reads: confidentiality } : undefined;
   }
 
   /** What all of it is worth that the model has read by the end of this transcript. */
@@ -142,6 +158,7 @@ export class LiveRun {
   /** Where a call is executed whose model had read these messages. `offered` of the run's tools may be called; its sub-runs choose among all of them. */
   scope(offered: Toolset, read: readonly Message[], toolset: Toolset): ExecutionScope {
     const { plan, approvals, spending, pages, signal, emit } = this;
+    this.offer(offered);
     this.flow = this.flow.at(read);
     this.reserve.follow(toolset);
     const subRuns = this.start.subRuns.within(this, toolset);
@@ -176,6 +193,11 @@ export class LiveRun {
   }
 }
 
+function isUnpinnedIn(toolset: Toolset, id: string): boolean {
+  const tool = toolset.find(id);
+  return tool !== undefined && isUnpinned(tool);
+}
+
 /** What a run counts and knows, beside its state. */
 type RunAccounts = Pick<LiveRun, 'handles' | 'instances' | 'counter' | 'spending' | 'use' | 'roles'> & {
   readonly flow: MessageFlow;
@@ -183,7 +205,7 @@ type RunAccounts = Pick<LiveRun, 'handles' | 'instances' | 'counter' | 'spending
 };
 
 function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
-  const { execution, rolesNow, assumed } = plan;
+  const { execution, rolesNow, assumed, options } = plan;
   const { limits } = execution;
   const spending = ledgerOf(saved);
   return {
@@ -192,7 +214,7 @@ function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
     sentBefore: saved?.sentTools,
     roles: new RunRoles(execution, rolesNow, saved?.roles ?? assumed),
     counter: new CallCounter(limits, saved?.counts),
-    flow: MessageFlow.of([]),
+    flow: MessageFlow.instructed(options.labels?.reads ?? 'private'),
     spending,
     use: new RunUse(limits, spending, undefined, saved && usedBefore(saved)),
   };

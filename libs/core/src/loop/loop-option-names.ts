@@ -9,6 +9,7 @@ import type { ToolLoopOptions } from './tool-loop.options.js';
 export const REQUEST_OPTIONS: OptionNames<LoopRequest> = {
   prompt: true,
   messages: true,
+  labels: true,
   instructions: true,
   model: true,
   tools: true,

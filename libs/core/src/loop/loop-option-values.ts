@@ -9,6 +9,7 @@ import {
   WHOLE_ABOVE_ZERO,
   either,
   listOf,
+  oneOf,
   whatCan,
   type OptionValue,
 } from '../findings/option-values.js';
@@ -16,7 +17,7 @@ import { isRecord } from '../protocol/object.guards.js';
 import { SELECTORS } from '../injection/trigger-values.js';
 import type { Finding } from '../protocol/errors.js';
 import { LanguageModel, type ModelOptions } from '../protocol/language-model.js';
-import type { LoopHooks } from '../protocol/loop-request.js';
+import type { LoopHooks, LoopRequest } from '../protocol/loop-request.js';
 
 type KnownValues = Readonly<Record<string, OptionValue>>;
 
@@ -40,6 +41,7 @@ export const PROFILE_VALUES: KnownValues = {
   injection: either(STRATEGIES, OFF),
   output: CLASS,
   hooks: OBJECT,
+  labels: OBJECT,
   durable: BOOLEAN,
   keepToolChoice: BOOLEAN,
   modelOptions: OBJECT,
@@ -66,6 +68,7 @@ export const SUB_RUN_VALUES: KnownValues = { summaryBytes: WHOLE_ABOVE_ZERO, pro
 export const STEP_VALUES: KnownValues = { model: MODEL, instructions: TEXT, tools: SELECTORS, modelOptions: OBJECT };
 
 const HOOKS: OptionValues<LoopHooks> = { onToolStart: FUNCTION, onToolEnd: FUNCTION, onIteration: FUNCTION };
+const LABELS: OptionValues<NonNullable<LoopRequest['labels']>> = { reads: oneOf('public', 'private') };
 const MODEL_OPTIONS: OptionValues<ModelOptions> = {
   temperature: NUMBER,
   topP: NUMBER,
@@ -75,12 +78,13 @@ const MODEL_OPTIONS: OptionValues<ModelOptions> = {
   provider: OBJECT,
 };
 
-/** Values that options do not take, those within `modelOptions` and `hooks` as well. */
+/** Values that options do not take, those within `modelOptions`, `hooks` and `labels` as well. */
 export function shapeFindings(given: object, known: KnownValues, at: string): Finding[] {
   return [
     ...valueFindings(given, known, at),
     ...withinFindings(given, 'modelOptions', MODEL_OPTIONS, at),
     ...withinFindings(given, 'hooks', HOOKS, at),
+    ...withinFindings(given, 'labels', LABELS, at),
   ];
 }
 

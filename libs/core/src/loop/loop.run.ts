@@ -58,7 +58,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     lastSequence = resumed?.saved.sequence,
   ) {
     this.runId = plan.execution.run.runId;
-    this.inputs = new RunInputs(resumed?.saved.inputs);
+    this.inputs = new RunInputs(resumed?.saved.inputs, plan.options);
     this.mayHaveAsked = resumed !== undefined;
     const onFailure = (cause: unknown): void => this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
     const sinks = [...services.sinks, ...(journal ? [journal.sink] : [])];
@@ -197,7 +197,9 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const state = last.pending ? withClosedStep(last, last.pending, this.inputs.take()) : last;
     this.mayHaveAsked ||= last.pending !== undefined;
     const hasAnswer = state.messages.slice(past).some(({ role }) => role === 'assistant');
-    return conversation && hasAnswer ? this.keep(conversation, labelledMessages(state.messages).slice(past), state) : state;
+    return conversation && hasAnswer
+      ? this.keep(conversation, labelledMessages(state.messages.slice(past), live.readIn(state.messages)), state)
+      : state;
   }
 
   private placeAfter(past: number): SavedPlace {

@@ -8,6 +8,7 @@ import { DataPolicyEngine, listOf } from '../policy/data.policy.engine.js';
 import { priceFindings } from '../model/model-prices.js';
 import { priced } from '../model/priced.js';
 import { policyFindings } from '../policy/policy-findings.js';
+import { VouchedTools } from '../policy/vouched-tools.js';
 import { ConfigurationError, InvalidRequestError, type Finding } from '../protocol/errors.js';
 import type { ExecutionOptions } from '../protocol/execution-options.js';
 import { LanguageModel } from '../protocol/language-model.js';
@@ -17,6 +18,7 @@ import { SAID_BY_THE_RUN, type LoopProfile } from '../protocol/loop-profile.js';
 import { PolicyEngine, type Policy } from '../protocol/policy.js';
 import { QuotaStore } from '../protocol/quota.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
+import type { Tool } from '../protocol/tool.js';
 import type { ToolInjection } from '../protocol/tool-injection.js';
 import { SchemaValidators } from '../schema/schema.validators.js';
 import type { ExecutionScope } from '../execution/execution.scope.js';
@@ -40,6 +42,7 @@ import { DEFAULT_RESERVED_ARGUMENTS, type ToolLoopOptions } from './tool-loop.op
 export class LoopSettings {
   private readonly compiled = new WeakMap<Policy, CompiledPolicy>();
   private readonly foreign: ForeignTools;
+  private readonly vouched: VouchedTools;
 
   constructor(
     @Inject(TOOL_LOOP_OPTIONS) readonly options: ToolLoopOptions,
@@ -49,7 +52,13 @@ export class LoopSettings {
     private readonly quotaStore: QuotaStore,
   ) {
     const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS } = options;
-    this.foreign = new ForeignTools(catalog, { reservedArguments, validators });
+    this.vouched = new VouchedTools(engine);
+    this.foreign = new ForeignTools(catalog, { reservedArguments, validators }, this.vouched);
+  }
+
+  /** A contributed tool as the catalog takes it in: of an untrusted source, it is what the application vouches for. */
+  takeIn(tool: Tool): Tool {
+    return this.vouched.take(tool);
   }
 
   /** What of an injection may be applied: tools that no catalog holds are held to what those of a source are. */
@@ -200,8 +209,9 @@ export class LoopSettings {
     return compiled;
   }
 
-  private policyFindings(policy: Policy, at: string): Finding[] {
+  private policyFindings(policy: Policy, at: string, mayVouch = false): Finding[] {
     return policyFindings(policy, at, {
+      mayVouch,
       tools: this.catalog.subjects(),
       announced: this.catalog.announced,
       validators: this.validators,
@@ -213,7 +223,9 @@ export class LoopSettings {
     const at = 'ToolLoopModule policy';
     if (policies.length > 0 && !(this.engine instanceof DataPolicyEngine))
       return [{ at, problem: 'The application has its own PolicyEngine, which ignores it.', remedy: 'Give one or the other.' }];
-    const findings = policies.flatMap((policy, index) => this.policyFindings(policy, policies.length > 1 ? `${at} ${index + 1}` : at));
+    const findings = policies.flatMap((policy, index) =>
+      this.policyFindings(policy, policies.length > 1 ? `${at} ${index + 1}` : at, true),
+    );
     if (policies.length === 0 || policies.some(({ shadow }) => !shadow)) return findings;
     return [...findings, { at, problem: 'Every policy is in shadow, so nothing is allowed.', remedy: 'Add one that decides.' }];
   }

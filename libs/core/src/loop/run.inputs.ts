@@ -1,5 +1,7 @@
 import { InvalidRequestError } from '../protocol/errors.js';
+import type { LoopRequest } from '../protocol/loop-request.js';
 import type { Message } from '../protocol/message.js';
+import { asSaid } from './labelled-messages.js';
 
 /** Of a run that goes on elsewhere. */
 export interface SavedInputs {
@@ -22,7 +24,10 @@ export class RunInputs {
   private kept: number;
   private keep: InputKeeper | undefined;
 
-  constructor({ taken, waiting }: SavedInputs = { taken: 0, waiting: [] }) {
+  constructor(
+    { taken, waiting }: SavedInputs = { taken: 0, waiting: [] },
+    private readonly options: Pick<LoopRequest, 'labels'> = {},
+  ) {
     this.takenBefore = taken;
     this.waiting = waiting.map(asMessage);
     this.kept = this.given;
@@ -60,7 +65,7 @@ export class RunInputs {
     const { waiting } = this;
     this.takenBefore = this.given;
     this.waiting = [];
-    return waiting;
+    return asSaid(waiting, this.options);
   }
 
   /** Accepts no more. */

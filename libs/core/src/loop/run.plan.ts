@@ -60,6 +60,6 @@ export interface RunPlan<Output = unknown> {
   readonly answer: (AnswerShape & { readonly type: Type<Output> }) | undefined;
   readonly options: Pick<
     LoopRequest,
-    'onToolError' | 'onForbidden' | 'approvals' | 'hooks' | 'toolChoice' | 'keepToolChoice' | 'modelOptions' | 'signal'
+    'labels' | 'onToolError' | 'onForbidden' | 'approvals' | 'hooks' | 'toolChoice' | 'keepToolChoice' | 'modelOptions' | 'signal'
   >;
 }

@@ -25,6 +25,7 @@ import type { EntitySurface, RunBeginning, ToolInjectionStrategy } from '../prot
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
+import { asSaid } from './labelled-messages.js';
 import { LoopSettings } from './loop.settings.js';
 import { checkMessages } from './message.check.js';
 import { withProfile } from './named-loop.js';
@@ -83,7 +84,7 @@ export class RunPreparation {
     return {
       model,
       instructions: this.settings.instructionsFor(request.instructions, run),
-      messages: resumed ? [] : takenBy(model, messagesOf(request, conversation !== undefined, execution.limits)),
+      messages: resumed ? [] : asSaid(takenBy(model, messagesOf(request, conversation !== undefined, execution.limits)), request),
       conversation,
       toolset: this.toolsFor(injection, execution, resumed),
       strictListing: this.isStrict,

@@ -56,6 +56,7 @@ export class StepPreparation {
       live.show(messages);
     }
     const toolset = change.tools ? this.narrowed(state.toolset, change.tools, live) : state.toolset;
+    live.offer(toolset);
     const toolChoice = toolChoiceOf(change, toolset, state.step, live);
     const model = change.model === undefined ? live.plan.model : this.settings.modelFor(change.model);
     const request = { ...requestOf(change, live), messages, tools: toolset.specs, ...(toolChoice !== undefined && { toolChoice }) };

@@ -72,7 +72,7 @@ export class SubRunPreparation {
     const { subRun } = call;
     const { policy, output, model, stopWhen } = subRun;
     const execution = this.executionOf(call, outer, resumed);
-    const isKeptOut = this.tools.keptOut(subRun, call.tool.effect);
+    const isKeptOut = this.tools.keptOut(subRun, subRun.effect ?? call.tool.effect);
     const exclude = [...outer.injection.exclude, isKeptOut];
     const entities = outer.injection.entities.within({ ...execution, exclude, strictListing: outer.strictListing });
     const reserve = live.reserve.within((tool) => isLeft(tool, { ...execution, isKeptOut }));

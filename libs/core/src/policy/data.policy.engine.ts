@@ -1,10 +1,12 @@
 import type { ToolCatalog } from '../catalog/tool.catalog.js';
-import { ConfigurationError } from '../protocol/errors.js';
-import { PolicyEngine, type Decision, type Policy, type PolicySubject } from '../protocol/policy.js';
+import { ConfigurationError, type Finding } from '../protocol/errors.js';
+import { PolicyEngine, type Decision, type Policy, type PolicySubject, type VouchedTool } from '../protocol/policy.js';
+import { canonicalDeclaration } from '../schema/canonical-json.js';
 import type { SchemaValidators } from '../schema/schema.validators.js';
 import { CompiledPolicy } from './compiled.policy.js';
 import { policyFindings } from './policy-findings.js';
 import { decide } from './strictest-decision.js';
+import { vouchedBy } from './vouched-tools.js';
 
 /** The application's policies, decided by the data in them. They can be replaced while the application runs: the next decision is by the new ones. */
 export class DataPolicyEngine extends PolicyEngine {
@@ -27,19 +29,39 @@ export class DataPolicyEngine extends PolicyEngine {
     return decide(this.compiled(), subject);
   }
 
+  /** Of several policies that vouch for the tool, the strictest counts. Also asked before it is known what is wrong with them. */
+  override vouchedFor(declaredId: string): VouchedTool | undefined {
+    return vouchedBy(this.current?.map(({ policy }) => policy) ?? this.initial, declaredId);
+  }
+
   /** Throws `ConfigurationError` with every finding, and keeps what holds, when one of them is wrong. */
   replace(policies: Policy | readonly Policy[]): void {
     const next = listOf(policies);
-    const known = { tools: this.catalog.subjects(), announced: this.catalog.announced, validators: this.validators };
-    const findings = next.flatMap((policy) => policyFindings(policy, 'policy', known));
+    const known = { tools: this.catalog.subjects(), announced: this.catalog.announced, validators: this.validators, mayVouch: true };
+    const findings = [...next.flatMap((policy) => policyFindings(policy, 'policy', known)), ...this.vouchedAnew(next)];
     if (findings.length > 0) throw new ConfigurationError(findings);
     this.current = next.map((policy) => new CompiledPolicy(policy, this.validators));
+  }
+
+  /** Tools are taken in when the application starts, as far as it vouches for them then. */
+  private vouchedAnew(next: readonly Policy[]): Finding[] {
+    const ids = [...this.policies, ...next].flatMap(({ vouched = {} }) => Object.keys(vouched));
+    const changed = [...new Set(ids)].filter((id) => !isSame(vouchedBy(this.policies, id), vouchedBy(next, id)));
+    return changed.map((id) => ({
+      at: 'policy/vouched',
+      problem: `What it vouches for of "${id}" is not what it was when the application started.`,
+      remedy: 'Start the application with it; to keep the tool out until then, deny it.',
+    }));
   }
 
   private compiled(): readonly CompiledPolicy[] {
     this.current ??= this.initial.map((policy) => new CompiledPolicy(policy, this.validators));
     return this.current;
   }
+}
+
+function isSame(one: VouchedTool | undefined, other: VouchedTool | undefined): boolean {
+  return canonicalDeclaration(one ?? {}) === canonicalDeclaration(other ?? {});
 }
 
 /** One policy or several. */

@@ -1,10 +1,11 @@
-import type { Message } from '../protocol/message.js';
+import type { Message, MessageLabels } from '../protocol/message.js';
 import type { InformationFlow } from '../protocol/policy.js';
 import { TrustedText } from './trusted.text.js';
 
-/** What a model has read, joined over its messages: one untrusted result taints all that follows, one private one makes all of it private. */
+/** What a model has read, joined over its messages: one untrusted result taints all that follows, one private message makes all of it private. */
 export class MessageFlow implements InformationFlow {
   private trusted: TrustedText | undefined;
+  private said: TrustedText | undefined;
 
   private constructor(
     private readonly messages: readonly Message[],
@@ -16,6 +17,11 @@ export class MessageFlow implements InformationFlow {
 
   static of(messages: readonly Message[]): MessageFlow {
     return new MessageFlow([], 'trusted', 'public').at(messages);
+  }
+
+  /** The flow of a run whose instructions are worth this: a model reads them before everything else. */
+  static instructed(reads: MessageLabels['reads']): MessageFlow {
+    return new MessageFlow([], 'trusted', reads);
   }
 
   /** The flow of a sub-run: whoever began it had read what it had read, and the user's words there are the user's words here. */
@@ -39,9 +45,20 @@ export class MessageFlow implements InformationFlow {
     return new MessageFlow(this.messages, integrity, other.confidentiality === 'private' ? 'private' : this.confidentiality, this.outer);
   }
 
+  /** The flow of a model that was shown a stranger's text which is no message. */
+  tainted(): MessageFlow {
+    if (this.integrity === 'untrusted') return this;
+    return new MessageFlow(this.messages, 'untrusted', this.confidentiality, this.outer);
+  }
+
   isTraced(value: string | number): boolean {
     this.trusted ??= new TrustedText(authorityIn(this.messages, this.outer?.integrity === 'untrusted').flatMap(textsOf));
     return this.trusted.has(value) || this.outer?.isTraced(value) === true;
+  }
+
+  isSaid(value: string): boolean {
+    this.said ??= new TrustedText(this.messages.filter(isOfUser).flatMap(textsOf));
+    return this.said.has(value) || this.outer?.isSaid(value) === true;
   }
 }
 
@@ -52,10 +69,15 @@ function isUntrusted(message: Message): boolean {
   return message.role === 'user' && typeof message.content !== 'string' && message.content.some(({ type }) => type !== 'text');
 }
 
+/** What a user says is nobody else's business unless the request said otherwise. */
 function isPrivateContent(message: Message): boolean {
-  return (
-    (message.role === 'tool' && message.labels?.reads !== 'public') || (message.role === 'assistant' && message.labels?.reads === 'private')
-  );
+  if (message.role === 'assistant') return message.labels?.reads === 'private';
+  return message.role === 'system' || message.labels?.reads !== 'public';
+}
+
+/** Whether a message is in the user's own words. */
+function isOfUser(message: Message): boolean {
+  return message.role === 'user' && message.labels?.returns !== 'untrusted';
 }
 
 /**
@@ -70,8 +92,7 @@ function authorityIn(messages: readonly Message[], wasTainted: boolean): Message
     if (message.role === 'assistant') isChosenFreely = !isTainted;
     if (isUntrusted(message)) isTainted = true;
     return (
-      (message.role === 'user' && message.labels?.returns !== 'untrusted') ||
-      (message.role === 'tool' && !message.isError && !message.isModelText && !isUntrusted(message) && isChosenFreely)
+      isOfUser(message) || (message.role === 'tool' && !message.isError && !message.isModelText && !isUntrusted(message) && isChosenFreely)
     );
   });
 }

@@ -13,10 +13,16 @@ export interface PolicySurroundings {
   /** Ids of tools that may join runs, of which nothing else is known. */
   readonly announced: readonly string[];
   readonly validators: SchemaValidators;
+  /** Whether it is the application's own, which alone can vouch for a tool. @default false */
+  readonly mayVouch?: boolean;
 }
 
 /** What is wrong with a policy: its shape, ids that name no tool, and arguments that no tool has. `at` says where the policy stands. */
-export function policyFindings(policy: Policy, at: string, { tools, announced, validators }: PolicySurroundings): Finding[] {
+export function policyFindings(
+  policy: Policy,
+  at: string,
+  { tools, announced, validators, mayVouch = false }: PolicySurroundings,
+): Finding[] {
   const problems = validators.validate(POLICY_SCHEMA, policy);
   if (problems.length > 0)
     return problems.map(({ pointer, message }) => ({
@@ -24,7 +30,7 @@ export function policyFindings(policy: Policy, at: string, { tools, announced, v
       problem: message,
       remedy: 'See the type Policy for the fields and their values.',
     }));
-  const { requireApproval = [], runBudgets = [], callBudgets = [] } = policy;
+  const { requireApproval = [], runBudgets = [], callBudgets = [], vouched = {} } = policy;
   const isKnown = ({ tools: patterns = [] }: { readonly tools?: readonly string[] }): boolean =>
     !patterns.some((pattern) => announced.includes(pattern));
   return [
@@ -33,6 +39,8 @@ export function policyFindings(policy: Policy, at: string, { tools, announced, v
     ...requireApproval.flatMap((rule, index) =>
       isKnown(rule) ? predicateFindings(rule, `${at}/requireApproval/${index}`, { tools, validators }) : [],
     ),
+    ...(mayVouch || policy.vouched === undefined ? [] : [{ at: `${at}/vouched`, ...ONLY_THE_APPLICATION }]),
+    ...Object.keys(vouched).flatMap((id) => (announced.includes(id) ? [] : vouchedFindings(id, `${at}/vouched`, tools))),
     ...emptyBudgets(runBudgets, `${at}/runBudgets`),
     ...emptyBudgets(callBudgets, `${at}/callBudgets`),
     ...runBudgets.flatMap((budget, index) =>
@@ -77,6 +85,28 @@ function untrustedFindings(pattern: string, at: string, tools: readonly PolicyTo
       remedy: `Name each exactly: ${matching.map(({ declaredId }) => `"${declaredId}"`).join(', ')}.`,
     },
   ];
+}
+
+const ONLY_THE_APPLICATION = {
+  problem: 'It vouches for tools, which only the policy of the application can.',
+  remedy: 'Move it into ToolLoopModule.forRoot({ policy: { vouched } }).',
+} as const;
+
+/** A word for a tool that has none, or that needs none, would hold for nothing. */
+function vouchedFindings(id: string, at: string, tools: readonly PolicyTool[]): Finding[] {
+  const tool = tools.find(({ declaredId }) => declaredId === id);
+  if (tool && !tool.origin.trusted) return [];
+  if (tool)
+    return [
+      {
+        at,
+        problem: `The policy vouches for "${id}", whose source is trusted.`,
+        remedy: 'Declare its effect and its labels where the tool is declared.',
+      },
+    ];
+  const ids = tools.filter(({ origin }) => !origin.trusted).map(({ declaredId }) => declaredId);
+  const remedy = didYouMean(id, ids) ?? 'Name a tool of an untrusted source exactly, or remove it.';
+  return [{ at, problem: `The policy vouches for "${id}", and no tool has this id.`, remedy }];
 }
 
 function predicateFindings(

@@ -32,6 +32,13 @@ const runBudget = record({
   beyond: { type: 'string', enum: ['deny', 'ask'] },
 });
 
+const vouchedTool = record({
+  effect: { type: 'string', enum: [...TOOL_EFFECTS] },
+  reads: { type: 'string', enum: ['public', 'private'] },
+  egress: flag,
+  schemaHash: { type: 'string', pattern: '^[0-9a-f]{64}$' },
+});
+
 const callBudget = record({ tools: patterns, maxRuntimeMs: amount, maxResultBytes: amount, maxArgsBytes: amount });
 
 /** The shape of a policy, which may well come from a file or a database. */
@@ -47,6 +54,7 @@ export const POLICY_SCHEMA: JSONSchema7 = record(
     runBudgets: { type: 'array', items: runBudget },
     callBudgets: { type: 'array', items: callBudget },
     connections: { type: 'array', items: record({ tools: patterns, connections: patterns }, ['tools', 'connections']) },
+    vouched: { type: 'object', additionalProperties: vouchedTool },
     flow: { type: 'string', enum: ['off', 'legs', 'effect', 'taint', 'provenance'] },
     shadow: flag,
   },

@@ -1,6 +1,7 @@
 import type { JSONSchema7 } from 'json-schema';
 import { isJsonList, type JsonValue } from '../protocol/json.js';
 import type { PolicyCall, PolicySubject } from '../protocol/policy.js';
+import { isWebAddress } from '../protocol/web-address.js';
 
 /**
  * Whether everything that decides what a call is about stems from the user's own words or from trusted results. What cannot tell an origin, such as a
@@ -15,10 +16,28 @@ export function isWhollyTraced(subject: PolicySubject, call: PolicyCall): boolea
   return isEachTraced(Object.keys(call.args), subject, call);
 }
 
-function isEachTraced(names: readonly string[], { inputSchema }: PolicySubject, { args, instanceId, flow }: PolicyCall): boolean {
+/** Whether all that a call carries out are addresses that stand whole in the user's own words: they tell their hosts no more than the user did. */
+export function isOfSaidAddresses(subject: PolicySubject, call: PolicyCall): boolean {
+  const values = valuesOf(Object.keys(call.args), subject, call);
+  return values.length > 0 && values.every((value) => isAddress(value) && call.flow.isSaid(value));
+}
+
+function isAddress(value: string | number): value is string {
+  return isWebAddress(value) && !/\s/.test(value);
+}
+
+function isEachTraced(names: readonly string[], subject: PolicySubject, call: PolicyCall): boolean {
+  const values = valuesOf(names, subject, call);
+  return values.length > 0 && values.every((value) => call.flow.isTraced(value));
+}
+
+function valuesOf(
+  names: readonly string[],
+  { inputSchema }: PolicySubject,
+  { args, instanceId }: PolicyCall,
+): readonly (string | number)[] {
   const values = names.flatMap((name) => tellingValues(args[name], propertyOf(inputSchema, name)));
-  const all = instanceId === undefined ? values : [...values, instanceId];
-  return all.length > 0 && all.every((value) => flow.isTraced(value));
+  return instanceId === undefined ? values : [...values, instanceId];
 }
 
 function propertyOf({ properties = {} }: JSONSchema7, name: string): JSONSchema7 {

@@ -3,7 +3,7 @@ import type { ExecutionOptions } from './execution-options.js';
 import type { HistoryPolicy } from './history.js';
 import type { LanguageModel, ModelOptions, ToolChoice } from './language-model.js';
 import type { Limits } from './limits.js';
-import type { Message } from './message.js';
+import type { Message, MessageLabels } from './message.js';
 import type { Policy } from './policy.js';
 import type { RegisteredActor } from './register.js';
 import type { PrepareStep } from './step-preparation.js';
@@ -45,6 +45,11 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
    * `instructions` to instruct the model. With a `conversationId`, only the newest user message is read.
    */
   readonly messages?: readonly Message[];
+  /**
+   * Whether anybody may know what the user says and what the instructions say. While it is `private`, a run that has read untrusted content asks before a
+   * call that can carry it out. @default { reads: 'private' }
+   */
+  readonly labels?: Pick<MessageLabels, 'reads'>;
   /** @default the module's instructions */
   readonly instructions?: string | ((context: RunContext<Actor>) => string | Promise<string>);
   /** A model, or a name from the module's `models`. @default the module's model */

@@ -1,6 +1,6 @@
 import type { JSONSchema7 } from 'json-schema';
 import type { JsonObject } from './json.js';
-import type { ToolEffect, ToolOrigin, ToolSpec } from './tool.js';
+import type { ToolEffect, ToolLabels, ToolOrigin, ToolSpec } from './tool.js';
 
 /** Which tools somebody may call. Patterns match declared ids; `*` stands for any characters. */
 export interface PolicyGrants {
@@ -80,6 +80,23 @@ export interface ConnectionRule {
 }
 
 /**
+ * What the application vouches for of a tool whose source is not trusted. What such a tool says of its own effect and labels counts for nothing.
+ */
+export interface VouchedTool {
+  /** @default 'external_side_effect' */
+  readonly effect?: ToolEffect;
+  /** @default 'private' */
+  readonly reads?: ToolLabels['reads'];
+  /** @default true */
+  readonly egress?: boolean;
+  /**
+   * Pins the description and the schemas that somebody has read, by their `schemaHash`, as `ToolCatalog.describe` tells it. A tool with another hash is
+   * not vouched for at all. @default not pinned: a run is tainted as soon as its model is offered the tool
+   */
+  readonly schemaHash?: string;
+}
+
+/**
  * What a run may do, as data: JSON in, JSON out. Patterns match declared ids; `*` stands for any characters. Globs never match the tools of an
  * untrusted source; those must be named exactly. Whatever no rule allows is denied.
  */
@@ -97,6 +114,8 @@ export interface Policy extends PolicyGrants {
   readonly runBudgets?: readonly RunBudget[];
   readonly callBudgets?: readonly CallBudget[];
   readonly connections?: readonly ConnectionRule[];
+  /** What the application vouches for of tools of untrusted sources, by declared id; only the application's own policy can. Read when it starts. */
+  readonly vouched?: Readonly<Record<string, VouchedTool>>;
   /** @default 'legs' */
   readonly flow?: FlowLevel;
   /** Only records in each decision what this policy would have said. At least one other policy must decide. @default false */
@@ -156,6 +175,8 @@ export interface InformationFlow {
   readonly confidentiality: 'public' | 'private';
   /** Whether a text or a number stands in the user's own words or in a trusted result. */
   isTraced(value: string | number): boolean;
+  /** Whether a text stands whole in the user's own words. */
+  isSaid(value: string): boolean;
 }
 
 /** What a run has used up so far. */
@@ -174,4 +195,7 @@ export interface RunSpending {
  */
 export abstract class PolicyEngine {
   abstract decide(subject: PolicySubject): Decision;
+
+  /** What the application vouches for of a tool whose source is not trusted. @default nothing */
+  vouchedFor?(declaredId: string): VouchedTool | undefined;
 }

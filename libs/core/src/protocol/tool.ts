@@ -65,6 +65,8 @@ export interface ToolSpec {
 export interface ToolOrigin {
   readonly source: string;
   readonly trusted: boolean;
+  /** Set where the application's policy pins the description of a tool of an untrusted source. What a source itself says here counts for nothing. */
+  readonly pinned?: true;
 }
 
 /** The entity instance an entity tool is bound to. */

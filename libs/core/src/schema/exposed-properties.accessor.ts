@@ -68,18 +68,23 @@ const OPEN_TYPES = new Set<unknown>([Object, Array, Map, Set, Function, Symbol])
  */
 export function exposedPropertiesOf(type: Type): readonly ExposedProperty[] {
   if (!isObject(type.prototype)) return [];
-  const exposures = new Map<string, { readonly target: unknown; readonly options: ExposureOptions }>();
-  const lineage = lineageOf(type);
-  const all = storage.getExposedMetadatas(type);
-  const ordered = all.toSorted((one, other) => lineage.indexOf(one.target) - lineage.indexOf(other.target));
-  for (const { propertyName, target, options } of ordered) {
-    if (typeof propertyName === 'string') exposures.set(propertyName, { target, options: options ?? {} });
-  }
-  const excluded = new Set(storage.getExcludedProperties(type, TransformationType.CLASS_TO_PLAIN));
-  return [...exposures].flatMap(([property, { target, options }]) => {
-    if (excluded.has(property) || (options.toClassOnly === true && options.toPlainOnly !== true)) return [];
+  const excluded = excludedFrom(type);
+  return [...exposuresOf(type)].flatMap(([property, { target, options }]) => {
+    if (excluded.has(property) || isOnlyInput(options)) return [];
     return [exposedProperty(type, property, target, options)];
   });
+}
+
+/**
+ * The properties that a class keeps from an audience, whatever a class above it says: those with `@Exclude()`, and those whose nearest `@Expose()` is
+ * about input or for other audiences.
+ */
+export function hiddenPropertiesOf(type: Type, audience: Audience): ReadonlySet<string> {
+  const hidden = new Set(excludedFrom(type));
+  for (const [property, { options }] of exposuresOf(type)) {
+    if (isOnlyInput(options) || !isVisibleTo({ groups: options.groups }, audience)) hidden.add(property);
+  }
+  return hidden;
 }
 
 /** Who sees a property. A name that is no audience shows it to nobody. */
@@ -183,11 +188,36 @@ function nameFindings(type: Type, properties: readonly ExposedProperty[]): Expos
   }));
 }
 
+interface Exposure {
+  readonly target: unknown;
+  readonly options: ExposureOptions;
+}
+
 interface ExposureOptions {
   readonly name?: string;
   readonly groups?: readonly string[];
   readonly toClassOnly?: boolean;
   readonly toPlainOnly?: boolean;
+}
+
+/** The nearest `@Expose()` of every property, in the order of the classes from the most distant ancestor down. */
+function exposuresOf(type: Type): ReadonlyMap<string, Exposure> {
+  const exposures = new Map<string, Exposure>();
+  const lineage = lineageOf(type);
+  const all = storage.getExposedMetadatas(type);
+  const ordered = all.toSorted((one, other) => lineage.indexOf(one.target) - lineage.indexOf(other.target));
+  for (const { propertyName, target, options } of ordered) {
+    if (typeof propertyName === 'string') exposures.set(propertyName, { target, options: options ?? {} });
+  }
+  return exposures;
+}
+
+function excludedFrom(type: Type): ReadonlySet<string> {
+  return new Set(storage.getExcludedProperties(type, TransformationType.CLASS_TO_PLAIN));
+}
+
+function isOnlyInput({ toClassOnly, toPlainOnly }: ExposureOptions): boolean {
+  return toClassOnly === true && toPlainOnly !== true;
 }
 
 function exposedProperty(type: Type, property: string, target: unknown, options: ExposureOptions): ExposedProperty {
@@ -256,7 +286,8 @@ function enumKindOf(designType: unknown): ScalarKind | undefined {
   return kinds.has('number') ? 'number' : undefined;
 }
 
-function transformsOf(type: Type, property: string): readonly PropertyTransform[] {
+/** Towards plain objects, inherited ones first. */
+export function transformsOf(type: Type, property: string): readonly PropertyTransform[] {
   return storage.findTransformMetadatas(type, property, TransformationType.CLASS_TO_PLAIN).map(({ transformFn, options }) => ({
     groups: options?.groups,
     apply: (value, obj, audience): unknown =>

@@ -10,9 +10,11 @@ import {
   classOf,
   exposedPropertiesOf,
   exposureFindings,
+  hiddenPropertiesOf,
   isVisibleTo,
   prototypeOf,
   shapeFor,
+  transformsOf,
   type ExposedProperty,
   type PropertyShape,
   type PropertyTransform,
@@ -47,12 +49,16 @@ interface Field {
   readonly convert: Conversion;
 }
 
+type Fields = Readonly<Record<Audience, readonly Field[]>>;
+
 /** What leaves of one class. */
 interface ClassPlan {
   readonly type: Type;
   readonly prototype: object;
   readonly exposesAnything: boolean;
-  readonly fields: Readonly<Record<Audience, readonly Field[]>>;
+  readonly fields: Fields;
+  /** What is left of it of instances of other classes, by their own class. */
+  readonly narrowed: WeakMap<Type, Fields>;
 }
 
 /**
@@ -61,6 +67,7 @@ interface ClassPlan {
  *
  * - An instance of a subclass shows what the declared class exposes, read from the instance; so does a plain object, and an instance of a class that
  *   exposes nothing itself, such as a document of an ORM. An instance of an unrelated class with exposures of its own is a mistake.
+ * - What the instance's own class hides or masks, by `@Exclude()`, groups or `@Transform()`, stays hidden or masked under every declared class.
  * - A property without a known class holds JSON, or instances that are projected by the exposures of their own class.
  * - Methods are never called. Code that does run is getters, `@Transform()` functions, iterators, and `toJSON()` of classes that expose nothing,
  *   which must give a scalar.
@@ -140,7 +147,7 @@ export class ProjectionCompiler {
   private fields(source: Readonly<Record<string, unknown>>, key: ProjectionKey, walk: ProjectionWalk, plan: ClassPlan): JsonValue {
     walk.enter(source, key);
     const projected: Record<string, JsonValue> = {};
-    for (const { property, name, transforms, convert } of plan.fields[walk.audience]) {
+    for (const { property, name, transforms, convert } of fieldsOf(source, plan)[walk.audience]) {
       let value = walk.read(source, property);
       for (const transform of transforms) {
         const current = value;
@@ -194,7 +201,8 @@ export class ProjectionCompiler {
     const properties = exposedPropertiesOf(type);
     const fieldsFor = (audience: Audience) => properties.flatMap((property) => this.fieldFor(property, audience));
     const fields = { model: fieldsFor('model'), ui: fieldsFor('ui'), audit: fieldsFor('audit') };
-    const plan = { type, prototype: prototypeOf(type), exposesAnything: properties.length > 0, fields };
+    const narrowed = new WeakMap<Type, Fields>();
+    const plan = { type, prototype: prototypeOf(type), exposesAnything: properties.length > 0, fields, narrowed };
     this.plans.set(type, plan);
     return plan;
   }
@@ -245,6 +253,29 @@ export class ProjectionCompiler {
     };
     return many;
   }
+}
+
+/** What leaves of an instance. Compiled once for every pair of a declared class and an instance's own; an instance of the declared class pays nothing. */
+function fieldsOf(instance: object, plan: ClassPlan): Fields {
+  if (Reflect.getPrototypeOf(instance) === plan.prototype) return plan.fields;
+  const own = classOf(instance);
+  if (!own || own === plan.type) return plan.fields;
+  const known = plan.narrowed.get(own);
+  if (known) return known;
+  const fieldsFor = (audience: Audience): Field[] => narrowedFields(plan, own, audience);
+  const fields = { model: fieldsFor('model'), ui: fieldsFor('ui'), audit: fieldsFor('audit') };
+  plan.narrowed.set(own, fields);
+  return fields;
+}
+
+function narrowedFields({ type, fields }: ClassPlan, own: Type, audience: Audience): Field[] {
+  const hidden = hiddenPropertiesOf(own, audience);
+  const isBelow = Object.prototype.isPrototypeOf.call(type, own);
+  return fields[audience].flatMap((field) => {
+    if (hidden.has(field.property)) return [];
+    const transforms = transformsOf(own, field.property).filter((transform) => isVisibleTo(transform, audience));
+    return [{ ...field, transforms: isBelow ? transforms : [...field.transforms, ...transforms] }];
+  });
 }
 
 function isInstance(value: object, { prototype }: ClassPlan): boolean {

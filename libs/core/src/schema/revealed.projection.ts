@@ -1,8 +1,8 @@
 import { types } from 'node:util';
 import type { JsonObject, JsonValue } from '../protocol/json.js';
 import { isObject } from '../protocol/object.guards.js';
-import type { ResultProjector } from '../protocol/tool.js';
-import { classOf } from './exposed-properties.accessor.js';
+import type { Audience, ResultProjector } from '../protocol/tool.js';
+import { classOf, hiddenPropertiesOf } from './exposed-properties.accessor.js';
 import { ProjectionWalk, type ProjectionKey } from './projection.error.js';
 
 /** What becomes of an instance of a class in the midst of JSON. */
@@ -168,7 +168,7 @@ const everything = new JsonCopy((instance, key, walk) => {
  * What leaves a tool that returns scalars and plain objects, where no class says it: `'all'`, the named properties, or with `[]` nothing.
  *
  * Names pick from a plain object, from a class instance (own properties, and getters) and from each object of a list. What a picked property holds
- * is copied as by `'all'`. Every audience sees the same.
+ * is copied as by `'all'`. Every audience sees the same, but for what the class of an instance hides by `@Exclude()` or groups.
  */
 export function compileReveal(fields: 'all' | readonly string[]): ResultProjector {
   if (fields !== 'all' && fields.length === 0) return { project: () => null };
@@ -213,13 +213,28 @@ function pickFields(
 ): JsonObject {
   walk.enter(value, key);
   const picked: Record<string, JsonValue> = {};
+  const hidden = hiddenIn(value, walk.audience);
   for (const name of names) {
-    const json = isField(value, name) ? everything.value(walk.read(value, name), name, walk) : undefined;
+    const json = !hidden?.has(name) && isField(value, name) ? everything.value(walk.read(value, name), name, walk) : undefined;
     if (json !== undefined) picked[name] = json;
   }
   walk.leave();
   walk.show(value, picked);
   return picked;
+}
+
+const hiddenByClass = new WeakMap<object, Readonly<Record<Audience, ReadonlySet<string>>>>();
+
+/** What the class of an instance hides from an audience; asked once per class. */
+function hiddenIn(value: object, audience: Audience): ReadonlySet<string> | undefined {
+  const type = isPlain(value) ? undefined : classOf(value);
+  if (!type) return undefined;
+  const known = hiddenByClass.get(type);
+  if (known) return known[audience];
+  const of = (one: Audience): ReadonlySet<string> => hiddenPropertiesOf(type, one);
+  const hidden = { model: of('model'), ui: of('ui'), audit: of('audit') };
+  hiddenByClass.set(type, hidden);
+  return hidden[audience];
 }
 
 function isBuiltIn(value: object): boolean {

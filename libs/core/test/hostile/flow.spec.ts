@@ -185,7 +185,8 @@ class Remote extends ToolSource {
 
 describe('an untrusted source', () => {
   it('cannot say of its own results that they are trusted', async () => {
-    const policy: Policy = { ...taint, allow: ['*', 'remote__news'] };
+    const vouched = { remote__news: { effect: 'read_only', egress: false } } as const;
+    const policy: Policy = { ...taint, allow: ['*', 'remote__news'], vouched };
     const shop = await desk([calls(call('remote__news', {})), calls(send), text('Done.')], policy, {
       providers: [{ provide: Symbol('remote'), useClass: Remote }],
     });

@@ -157,7 +157,8 @@ describe('tools of a server that joins a run', () => {
   it('are there in a sub-run whose list names them', async () => {
     const inner = new ScriptedModel([calls(call('remote__lookUp')), text('So.')]);
     const research = subRunTool({ id: 'research', description: 'Finds out.', tools: ['remote__lookUp'], model: inner });
-    const policy = { allow: ['probe__*', 'remote__lookUp', 'research'], flow: 'off' } as const;
+    const vouched = { remote__lookUp: { effect: 'read_only' } } as const;
+    const policy = { allow: ['probe__*', 'remote__lookUp', 'research'], flow: 'off', vouched } as const;
     const script = [read, calls(call('research', { prompt: 'Go.' }))];
     await playWith([remote('remote__lookUp')], script, { policy, tools: [research] });
     expect(inner.requests[0]?.toolIds).toEqual(['remote__lookUp']);

@@ -1,7 +1,7 @@
 import type { InformationFlow, PolicyCall, PolicySubject } from '@toolloop/core';
 
 /** Of a caller whose every word the application vouches for: nothing was read, everything was meant. */
-export const TRUSTED_FLOW: InformationFlow = { integrity: 'trusted', confidentiality: 'public', isTraced: () => true };
+export const TRUSTED_FLOW: InformationFlow = { integrity: 'trusted', confidentiality: 'public', isTraced: () => true, isSaid: () => true };
 
 /** What a policy is asked about, for a trusted tool of tenant acme that reads unless told otherwise. */
 export function subjectOf(given: Partial<PolicySubject> = {}): PolicySubject {
@@ -23,5 +23,5 @@ export function callOf(given: Partial<PolicyCall> = {}): PolicyCall {
 
 /** A run that has read everything, in which the user said these words. */
 export function taintedBy(isTraced: InformationFlow['isTraced'] = () => false): InformationFlow {
-  return { integrity: 'untrusted', confidentiality: 'private', isTraced };
+  return { integrity: 'untrusted', confidentiality: 'private', isTraced, isSaid: isTraced };
 }

@@ -63,7 +63,7 @@ describe('invariant 15: information', () => {
       outer: [research(), calls(send('s')), text('Done.')],
       inner: [calls(call('shop__price')), text('So.')],
     });
-    const { result } = await play({ approvals: 'deny' });
+    const { result } = await play({ approvals: 'deny', labels: { reads: 'public' } });
     expect(labelsOf(result)).toMatchObject({ labels: { returns: 'trusted', reads: 'public' } });
     expect(done).toEqual(['s']);
   });

@@ -113,7 +113,9 @@ function undoing(tool: DirectiveTool, { intent, result }: DirectiveRecord): Tool
   return { ...tool, output: NOTHING, invoke: (input, context) => directive.compensate?.(input, performed, context) };
 }
 
+/** What the user said is asked of reads alone, and a directive is none. */
 function flowOf({ flow }: DirectiveAuthority): InformationFlow {
+  const { integrity, confidentiality } = flow;
   const traced = new Set(flow.traced);
-  return { integrity: flow.integrity, confidentiality: flow.confidentiality, isTraced: (value) => traced.has(value) };
+  return { integrity, confidentiality, isTraced: (value) => traced.has(value), isSaid: () => false };
 }

@@ -1,0 +1,97 @@
+import { Logger } from '@nestjs/common';
+import { isRecord } from '../protocol/object.guards.js';
+import type { Policy, PolicyEngine, VouchedTool } from '../protocol/policy.js';
+import { TOOL_EFFECTS, type Tool, type ToolEffect, type ToolOrigin, type ToolSpec } from '../protocol/tool.js';
+import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
+
+/**
+ * Takes in the tools of sources that are not trusted. Such a tool cannot vouch for itself: it is taken for an effect outside that can carry data out, reads what
+ * is private and returns what is untrusted, except as far as the application's policy vouches for it by its id.
+ */
+export class VouchedTools {
+  private readonly logger = new Logger('ToolPolicy');
+  private readonly taken = new WeakMap<Tool, Tool>();
+  private readonly semantics = new WeakMap<ToolSpec, Pick<Tool, 'spec' | 'origin'>>();
+  private readonly warned = new Set<string>();
+
+  constructor(private readonly engine: Pick<PolicyEngine, 'vouchedFor'>) {}
+
+  /** Returns the same tool for the same tool, and trusted ones as they are. */
+  take(tool: Tool): Tool {
+    if (tool.origin.trusted) return tool;
+    const known = this.taken.get(tool);
+    if (known) return known;
+    const taken = { ...tool, ...this.semanticsOf(tool) };
+    this.taken.set(tool, taken);
+    this.taken.set(taken, taken);
+    return taken;
+  }
+
+  private semanticsOf(tool: Tool): Pick<Tool, 'spec' | 'origin'> {
+    const known = this.semantics.get(tool.spec);
+    if (known?.origin.source === tool.origin.source) return known;
+    const semantics = this.compile(tool);
+    this.semantics.set(tool.spec, semantics);
+    return semantics;
+  }
+
+  /** What a sub-run is told goes beyond its description, so no hash pins it. */
+  private compile({ spec, origin: { source }, subRun }: Tool): Pick<Tool, 'spec' | 'origin'> {
+    const schemaHash = hashOf(spec);
+    const { effect = 'external_side_effect', reads = 'private', egress = true, schemaHash: pin } = this.wordFor(spec, schemaHash);
+    const origin: ToolOrigin = { source, trusted: false, ...(pin !== undefined && !subRun && { pinned: true }) };
+    return { spec: Object.freeze<ToolSpec>({ ...spec, effect, labels: { returns: 'untrusted', reads, egress }, schemaHash }), origin };
+  }
+
+  private wordFor({ declaredId }: ToolSpec, schemaHash: string): VouchedTool {
+    const vouched = this.engine.vouchedFor?.(declaredId);
+    if (!vouched || vouched.schemaHash === undefined || vouched.schemaHash === schemaHash) return vouched ?? {};
+    if (!this.warned.has(declaredId))
+      this.logger.warn(
+        `The policy vouches for ${declaredId} with another description or other schemas, so it is not vouched for: their hash is ${schemaHash} now.`,
+      );
+    this.warned.add(declaredId);
+    return {};
+  }
+}
+
+/** Whether a tool's description is a text that nobody in the application answers for. */
+export function isUnpinned({ origin }: Pick<Tool, 'origin'>): boolean {
+  return !origin.trusted && origin.pinned !== true;
+}
+
+/** The strictest of what these policies vouch for; policies in shadow vouch for nothing. */
+export function vouchedBy(policies: readonly Policy[], declaredId: string): VouchedTool | undefined {
+  const words = policies.flatMap((policy) => wordIn(policy, declaredId) ?? []);
+  const [first, ...others] = words;
+  return first && others.reduce(stricter, first);
+}
+
+/** A policy may still be wrong: its findings are told once the tools are known. */
+function wordIn(policy: Policy, declaredId: string): VouchedTool | undefined {
+  const given: unknown = policy;
+  const isHeard = isRecord(given) && policy.shadow !== true && isRecord(given['vouched']);
+  const { vouched = {} } = isHeard ? policy : {};
+  return Object.hasOwn(vouched, declaredId) && isRecord(vouched[declaredId]) ? vouched[declaredId] : undefined;
+}
+
+/** Of two pins that differ none can be met: a hash is never empty. */
+function stricter(one: VouchedTool, other: VouchedTool): VouchedTool {
+  const pins = [one.schemaHash, other.schemaHash].filter((pin) => pin !== undefined);
+  const [pin, second = pin] = pins;
+  return {
+    effect: strongest(one.effect, other.effect),
+    reads: one.reads === 'public' && other.reads === 'public' ? 'public' : 'private',
+    egress: one.egress !== false || other.egress !== false,
+    ...(pin !== undefined && { schemaHash: pin === second ? pin : '' }),
+  };
+}
+
+function strongest(...effects: readonly (ToolEffect | undefined)[]): ToolEffect {
+  return TOOL_EFFECTS.findLast((effect) => effects.some((one = 'external_side_effect') => one === effect)) ?? 'external_side_effect';
+}
+
+/** As the application's own tools are hashed; what a source says of it is not asked. */
+function hashOf({ description, inputSchema, outputSchema }: ToolSpec): string {
+  return sha256(canonicalDeclaration({ description, inputSchema, ...(outputSchema && { outputSchema }) }));
+}
