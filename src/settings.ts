@@ -1,3 +1,5 @@
+import { Module } from '@nestjs/common';
+
 /** What the environment decides. */
 export interface Settings {
   readonly port: number;
@@ -65,3 +67,6 @@ function listFrom(text: string | undefined): string[] {
   const entries = (text ?? '').split(',').map((entry) => entry.trim().toLowerCase());
   return entries.filter((entry) => entry !== '');
 }
+
+@Module({ providers: [{ provide: SETTINGS, useFactory: () => settingsFrom(process.env) }], exports: [SETTINGS] })
+export class SettingsModule {}

@@ -1,10 +1,8 @@
 import { Body, Controller, Get, HttpCode, Param, Post, UseGuards, ValidationPipe } from '@nestjs/common';
 import { ApprovalService, type ApprovalRequest, type Approver } from '@toolloop/core';
-import { BearerGuard } from '../identity/bearer.guard.js';
-import { CurrentUser } from '../identity/current-user.decorator.js';
+import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { User } from '../identity/user.js';
-import { toApprovalView, type ApprovalView } from './approval-view.js';
-import { Verdict } from './verdict.dto.js';
+import { toApprovalView, Verdict, type ApprovalView } from './approvals.dto.js';
 
 /** Drops what it does not know: a client can say nothing else about a call, whatever it sends along. */
 const VERDICT_ONLY = new ValidationPipe({ transform: true, whitelist: true });

@@ -1,8 +1,7 @@
 import { Readable } from 'node:stream';
 import { Controller, ForbiddenException, Get, StreamableFile, UseGuards } from '@nestjs/common';
 import { AuditTrail, type SignedAuditHead } from '@toolloop/core';
-import { BearerGuard } from '../identity/bearer.guard.js';
-import { CurrentUser } from '../identity/current-user.decorator.js';
+import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import type { User } from '../identity/user.js';
 
 /** What was decided and done for the user's own tenant, for `npm run audit:verify`. Managers alone look at it: it names everybody. */

@@ -3,9 +3,8 @@ import { Expose } from 'class-transformer';
 import type { EntityFactory } from '../desk/entity.factory.js';
 // oxlint-disable-next-line import/no-cycle -- see customer.entity.ts
 import { Order } from '../orders/order.entity.js';
-import { CartContents } from './cart-contents.js';
-import { MOST_PIECES, stillOpen, withItem, withoutItem } from './cart-items.js';
-import type { CartRecord } from './cart.record.js';
+import { CartContents } from '../desk/order-lines.js';
+import { MOST_PIECES, stillOpen, withItem, withoutItem, type CartRecord } from '../desk/records.js';
 
 const PRODUCT_ID = { description: 'A product id such as p-102', pattern: String.raw`^p-\d{1,9}$` };
 

@@ -2,17 +2,12 @@ import { Body, Controller, HttpCode, Post, Query, RequestMethod, Sse, UseGuards,
 import { ToolLoopService, type LoopResult } from '@toolloop/core';
 import { toSse } from '@toolloop/ui-stream';
 import type { Observable } from 'rxjs';
-import { IdempotencyKey } from '../http/idempotency-key.decorator.js';
-import { BearerGuard } from '../identity/bearer.guard.js';
-import { CurrentUser } from '../identity/current-user.decorator.js';
-import { TicketGuard } from '../identity/ticket.guard.js';
-import { TicketOffice, type Ticket } from '../identity/ticket.office.js';
+import { ClientSignal, IdempotencyKey } from '../http/request-parameters.js';
+import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
+import { TicketGuard, TicketOffice, type Ticket } from '../identity/ticket.guard.js';
 import { User } from '../identity/user.js';
 import { RunEvents } from '../runs/run-events.js';
-import { Answer } from './answer.js';
-import { Ask, AskByBody, AskByUrl } from './ask.dto.js';
-import { ClientSignal } from './client-signal.decorator.js';
-import { toRunRequest } from './run-request.js';
+import { Answer, Ask, AskByBody, AskByUrl, toRunRequest } from './chat.dto.js';
 
 const CHECKED = new ValidationPipe({ transform: true, whitelist: true, forbidNonWhitelisted: true });
 

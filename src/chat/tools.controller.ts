@@ -1,9 +1,8 @@
 import { Controller, Get, UseGuards } from '@nestjs/common';
 import { ToolLoopService, type ToolSpec } from '@toolloop/core';
-import { BearerGuard } from '../identity/bearer.guard.js';
-import { CurrentUser } from '../identity/current-user.decorator.js';
+import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { User } from '../identity/user.js';
-import { termsFor } from '../policy/run-terms.js';
+import { termsFor } from '../policy.js';
 
 type ListedTool = Pick<ToolSpec, 'id' | 'description' | 'effect' | 'inputSchema'>;
 

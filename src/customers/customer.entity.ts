@@ -5,11 +5,11 @@ import { Expose } from 'class-transformer';
 // oxlint-disable-next-line import/no-cycle
 import { Cart } from '../carts/cart.entity.js';
 import type { EntityFactory } from '../desk/entity.factory.js';
-import { Money } from '../money/money.js';
+import { Money } from '../desk/money.js';
 // oxlint-disable-next-line import/no-cycle
 import { Order } from '../orders/order.entity.js';
-import { monthsBefore } from '../time/calendar-day.js';
-import type { CustomerRecord } from './customer.record.js';
+import { monthsBefore } from '../desk/clock.js';
+import type { CustomerRecord } from '../desk/records.js';
 
 const MONTHS = 12;
 

@@ -1,9 +1,6 @@
 import { Module } from '@nestjs/common';
-import { CartsRepository } from '../carts/carts.repository.js';
-import { CustomersRepository } from '../customers/customers.repository.js';
-import { OrdersRepository } from '../orders/orders.repository.js';
-import { ProductsRepository } from '../products/products.repository.js';
-import { Clock, FixedClock } from '../time/clock.js';
+import { CartsRepository, CustomersRepository, OrdersRepository, ProductsRepository } from './repositories.js';
+import { Clock, FixedClock } from './clock.js';
 import { EntityFactory } from './entity.factory.js';
 
 /** The day it is at the order desk. */

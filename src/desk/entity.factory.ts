@@ -1,15 +1,10 @@
 import { Injectable } from '@nestjs/common';
 import { Cart } from '../carts/cart.entity.js';
-import type { CartRecord } from '../carts/cart.record.js';
-import { CartsRepository } from '../carts/carts.repository.js';
+import type { CartRecord, CustomerRecord, OrderDraft, OrderRecord } from './records.js';
+import { CartsRepository, CustomersRepository, OrdersRepository, ProductsRepository } from './repositories.js';
 import { Customer } from '../customers/customer.entity.js';
-import type { CustomerRecord } from '../customers/customer.record.js';
-import { CustomersRepository } from '../customers/customers.repository.js';
 import { Order } from '../orders/order.entity.js';
-import type { OrderDraft, OrderRecord } from '../orders/order.record.js';
-import { OrdersRepository } from '../orders/orders.repository.js';
-import { ProductsRepository } from '../products/products.repository.js';
-import { Clock } from '../time/clock.js';
+import { Clock } from './clock.js';
 
 /** Makes entities of stored records and hands them what they work with. Entities are no Nest providers: each belongs to one row of one tenant. */
 @Injectable()

@@ -1,7 +1,6 @@
 import { Body, Controller, Get, HttpCode, Param, Post, Query, UseGuards, ValidationPipe } from '@nestjs/common';
 import { DirectiveService, type DirectiveOperator, type DirectiveView } from '@toolloop/core';
-import { BearerGuard } from '../identity/bearer.guard.js';
-import { CurrentUser } from '../identity/current-user.decorator.js';
+import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { User } from '../identity/user.js';
 import { Cancellation, DirectiveListing, Redrive } from './directives.dto.js';
 

@@ -3,10 +3,9 @@ import { Expose } from 'class-transformer';
 // oxlint-disable-next-line import/no-cycle -- see customer.entity.ts
 import { Customer } from '../customers/customer.entity.js';
 import type { EntityFactory } from '../desk/entity.factory.js';
-import { Money } from '../money/money.js';
-import { OrderLine } from './order-line.js';
-import { OrderStatus } from './order-status.js';
-import { totalOf, type OrderRecord } from './order.record.js';
+import { Money } from '../desk/money.js';
+import { OrderLine } from '../desk/order-lines.js';
+import { OrderStatus, totalOf, type OrderRecord } from '../desk/records.js';
 
 /** An order as it was when it was looked up, which its resolver does before each call. Its tools appear when a tool returns it. */
 @ToolProvider({ prefix: 'order', instanceIdProperty: 'id', tenantProperty: 'tenant' })

@@ -1,4 +1,5 @@
-import type { Money } from '../money/money.js';
+import { Injectable } from '@nestjs/common';
+import type { Money } from '../desk/money.js';
 
 /** Money that goes back to a customer. */
 export interface Payout {
@@ -11,4 +12,19 @@ export interface Payout {
 export abstract class Payments {
   /** Pays back once per key, however often it is called; answers with the payment's id. */
   abstract payBack(payout: Payout, idempotencyKey: string): Promise<string>;
+}
+
+/** Keeps what was paid back instead of paying it. */
+@Injectable()
+export class LedgerPayments extends Payments {
+  private readonly paid = new Map<string, Payout>();
+
+  get payouts(): readonly Payout[] {
+    return [...this.paid.values()];
+  }
+
+  override payBack(payout: Payout, idempotencyKey: string): Promise<string> {
+    if (!this.paid.has(idempotencyKey)) this.paid.set(idempotencyKey, payout);
+    return Promise.resolve(`pay-${[...this.paid.keys()].indexOf(idempotencyKey) + 1}`);
+  }
 }

@@ -1,10 +1,23 @@
-import { HttpException, HttpStatus, Injectable, type MessageEvent } from '@nestjs/common';
-import type { LoopRequest } from '@toolloop/core';
+import { HttpException, HttpStatus, Injectable, type MessageEvent, type OnModuleDestroy } from '@nestjs/common';
+import { farewell, type LoopRequest } from '@toolloop/core';
 import { RunService, type RunReader } from '@toolloop/durable';
 import { toSse } from '@toolloop/ui-stream';
-import { takeUntil, type Observable } from 'rxjs';
+import { ReplaySubject, takeUntil, type Observable } from 'rxjs';
 import type { User } from '../identity/user.js';
-import { Closing } from './closing.js';
+
+/** Tells those who only watch that the desk closes: they come back to another process, and miss nothing. */
+@Injectable()
+export class Closing implements OnModuleDestroy {
+  private readonly told = new ReplaySubject<void>(1);
+  readonly closed$: Observable<void> = this.told;
+
+  async onModuleDestroy(): Promise<void> {
+    const isWatched = this.told.observed;
+    this.told.next();
+    this.told.complete();
+    if (isWatched) await farewell();
+  }
+}
 
 /** What a client of durable runs watches. */
 @Injectable()

@@ -3,14 +3,11 @@ import type { MessageEvent } from '@nestjs/common';
 import { RunService, type RunReader, type RunView } from '@toolloop/durable';
 import type { Response } from 'express';
 import type { Observable } from 'rxjs';
-import { Ask } from '../chat/ask.dto.js';
-import { toRunRequest } from '../chat/run-request.js';
-import { IdempotencyKey } from '../http/idempotency-key.decorator.js';
-import { BearerGuard } from '../identity/bearer.guard.js';
-import { CurrentUser } from '../identity/current-user.decorator.js';
+import { Ask, toRunRequest } from '../chat/chat.dto.js';
+import { IdempotencyKey, LastEventId } from '../http/request-parameters.js';
+import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { TicketGuard } from '../identity/ticket.guard.js';
 import { User } from '../identity/user.js';
-import { LastEventId } from './last-event-id.decorator.js';
 import { RunEvents } from './run-events.js';
 import { EventsFrom, ForkFrom, RunListing, StopRun } from './runs.dto.js';
 

@@ -1,0 +1,66 @@
+import type { LoopRequest, Policy } from '@toolloop/core';
+import type { Role, User } from './identity/user.js';
+
+const HOUR_MS = 3_600_000;
+
+/** The most anybody may do here, and what one run may use up. */
+export const DESK_POLICY: Policy = {
+  version: 'desk-3',
+  allow: [
+    'crm__*',
+    'catalog__searchProducts',
+    'orders__*',
+    'carts__*',
+    'refunds__*',
+    'directives__status',
+    'customer_*_*',
+    'order_*_*',
+    'cart_*_*',
+  ],
+  roles: { manager: { allow: ['catalog__setPrice'] } },
+  runBudgets: [
+    { tools: ['orders__sendReceipt'], calls: 5, beyond: 'ask' },
+    { tools: ['cart_*_checkout'], calls: 3, beyond: 'ask' },
+    { tools: ['cart_*_addItem'], sum: { argument: '/quantity', most: 100 } },
+  ],
+  // Customers write their own names and addresses here, and a mail can carry data out: once a run has read them, it asks before it mails. The stricter
+  // levels would ask at every cart, too, since a customer who was searched for is no trusted origin; and who is asked all day says yes unread.
+  flow: 'legs',
+};
+
+/** What support needs a manager for. It narrows the desk's policy for the runs of support. */
+const SUPPORT_POLICY: Policy = {
+  version: 'desk-support-3',
+  allow: ['*'],
+  requireApproval: [
+    {
+      tools: ['orders__sendReceipt', 'order_*_cancel', 'refunds__refundOrder'],
+      roles: ['manager'],
+      notRequester: true,
+      expiresAfterMs: HOUR_MS,
+      reason: 'A manager looks at what support mails, cancels or refunds.',
+    },
+    {
+      tools: ['cart_*_addItem'],
+      arguments: { properties: { quantity: { minimum: 20 } }, required: ['quantity'] },
+      roles: ['manager'],
+      notRequester: true,
+      reason: 'A manager looks at 20 pieces and more.',
+    },
+  ],
+};
+
+const POLICY_OF_ROLE: Readonly<Record<Role, Policy | undefined>> = { manager: undefined, support: SUPPORT_POLICY };
+
+/** What narrows the desk's policy for the runs of a user. */
+export function policyOf(user: User): Policy | undefined {
+  return POLICY_OF_ROLE[user.role];
+}
+
+/** For whom a run acts, and what it may do. Both come from the guard, never from what a client says. */
+export type RunTerms = Pick<LoopRequest<unknown, User>, 'actor' | 'tenant' | 'policy'>;
+
+export function termsFor(user: User): RunTerms {
+  const policy = policyOf(user);
+  return { actor: user, tenant: user.tenantId, ...(policy && { policy }) };
+}
