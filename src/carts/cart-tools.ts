@@ -2,9 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { LlmTool, ToolContext, ToolError, ToolField, ToolInput, ToolProvider, type ToolCallContext } from '@toolloop/core';
 import { Type } from 'class-transformer';
 import { ArrayMaxSize, IsArray, IsInt, IsOptional, Matches, Max, Min, ValidateNested } from 'class-validator';
-import { EntityFactory } from '../desk/entity.factory.js';
+import { Cart, EntityFactory } from '../desk/entities.js';
 import { MOST_PIECES, withItem, type CartRecord } from '../desk/records.js';
-import { Cart } from './cart.entity.js';
 
 export class CartItem {
   @ToolField({ description: 'Such as p-102.' }) @Matches(/^p-\d{1,9}$/) productId!: string;

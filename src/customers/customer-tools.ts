@@ -12,9 +12,8 @@ import {
   type ToolCallContext,
 } from '@toolloop/core';
 import { IsInt, IsOptional, IsString, Matches, Max, MaxLength, Min } from 'class-validator';
-import { EntityFactory } from '../desk/entity.factory.js';
+import { Customer, EntityFactory } from '../desk/entities.js';
 import { CustomersRepository } from '../desk/repositories.js';
-import { Customer } from './customer.entity.js';
 
 export class SearchCustomers {
   @ToolField({ description: 'One or more words of the name.' })

@@ -1,7 +1,7 @@
 import { Module } from '@nestjs/common';
 import { CartsRepository, CustomersRepository, OrdersRepository, ProductsRepository } from './repositories.js';
 import { Clock, FixedClock } from './clock.js';
-import { EntityFactory } from './entity.factory.js';
+import { EntityFactory } from './entities.js';
 
 /** The day it is at the order desk. */
 const TODAY = new Date('2026-11-16T09:00:00Z');

@@ -14,10 +14,9 @@ import {
 } from '@toolloop/core';
 import { Expose, Type } from 'class-transformer';
 import { IsEnum, IsInt, IsOptional, IsString, Matches, Max, MaxLength, Min, ValidateNested } from 'class-validator';
-import { EntityFactory } from '../desk/entity.factory.js';
+import { EntityFactory, Order } from '../desk/entities.js';
 import { OrderStatus, type OrderRecord } from '../desk/records.js';
 import { Mailer, receiptMail } from './mailer.js';
-import { Order } from './order.entity.js';
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 

@@ -1,7 +1,5 @@
 import { CartsRepository, CustomersRepository, OrdersRepository, ProductsRepository } from '../../src/desk/repositories.js';
-import type { Customer } from '../../src/customers/customer.entity.js';
-import { EntityFactory } from '../../src/desk/entity.factory.js';
-import type { Order } from '../../src/orders/order.entity.js';
+import { EntityFactory, type Customer, type Order } from '../../src/desk/entities.js';
 import { FixedClock } from '../../src/desk/clock.js';
 
 /** The domain of the demo without Nest and without a model. */
