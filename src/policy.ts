@@ -1,9 +1,9 @@
 import type { LoopRequest, Policy } from '@toolloop/core';
-import type { Role, User } from './identity/user.js';
+import { principalOf, type User } from './identity/user.js';
 
 const HOUR_MS = 3_600_000;
 
-/** The most anybody may do here, and what one run may use up. */
+/** The most that a user may do here, and the most that one run may use. */
 export const DESK_POLICY: Policy = {
   version: 'desk-3',
   allow: [
@@ -24,11 +24,11 @@ export const DESK_POLICY: Policy = {
     { tools: ['cart_*_addItem'], sum: { argument: '/quantity', most: 100 } },
   ],
   // Customers write their own names and addresses here, and a mail can carry data out: once a run has read them, it asks before it mails. The stricter
-  // levels would ask at every cart, too, since a customer who was searched for is no trusted origin; and who is asked all day says yes unread.
+  // levels would ask at every cart too, since a customer who was searched for is no trusted origin; a person who is asked all day says yes unread.
   flow: 'legs',
 };
 
-/** What support needs a manager for. It narrows the desk's policy for the runs of support. */
+/** The calls for which support needs a manager. It narrows the desk's policy in the runs of support. */
 const SUPPORT_POLICY: Policy = {
   version: 'desk-support-3',
   allow: ['*'],
@@ -50,17 +50,9 @@ const SUPPORT_POLICY: Policy = {
   ],
 };
 
-const POLICY_OF_ROLE: Readonly<Record<Role, Policy | undefined>> = { manager: undefined, support: SUPPORT_POLICY };
-
-/** What narrows the desk's policy for the runs of a user. */
-export function policyOf(user: User): Policy | undefined {
-  return POLICY_OF_ROLE[user.role];
-}
-
-/** For whom a run acts, and what it may do. Both come from the guard, never from what a client says. */
+/** The actor and the tenant of a run, and what it may do. All come from the guard, never from what a client says. */
 export type RunTerms = Pick<LoopRequest<unknown, User>, 'actor' | 'tenant' | 'policy'>;
 
 export function termsFor(user: User): RunTerms {
-  const policy = policyOf(user);
-  return { actor: user, tenant: user.tenantId, ...(policy && { policy }) };
+  return { ...principalOf(user), ...(user.role !== 'manager' && { policy: SUPPORT_POLICY }) };
 }

@@ -1,7 +1,7 @@
-import type { ApprovalAnswer, ApprovalRequest, ApprovalView as KeptApproval } from '@toolloop/core';
+import type { ApprovalAnswer, ApprovalRequest, ApprovalView as FullApproval } from '@toolloop/core';
 import { IsIn, IsOptional, IsString, MaxLength } from 'class-validator';
 
-/** A person's yes or no to a call. */
+/** A person's yes or no to a call. A client can say nothing else about it. */
 export class Verdict {
   @IsIn(['approve', 'deny'], { message: 'decision must be "approve" or "deny"' })
   decision!: 'approve' | 'deny';
@@ -13,13 +13,13 @@ export class Verdict {
   reason?: string;
 }
 
-/** An approval as a client may see it: what is asked and, once somebody has decided, who said what. What it is bound to stays on the server. */
+/** An approval as a client may see it: the question and, once it is decided, the answer. The call that it is bound to stays on the server. */
 export interface ApprovalView extends ApprovalRequest {
   readonly answer?: Pick<ApprovalAnswer, 'decision' | 'reason' | 'decidedBy' | 'decidedAt'>;
 }
 
-export function toApprovalView({ request, answer }: KeptApproval): ApprovalView {
+export function toApprovalView({ request, answer }: FullApproval): ApprovalView {
   if (!answer) return request;
   const { decision, reason, decidedBy, decidedAt } = answer;
-  return { ...request, answer: { decision, ...(reason !== undefined && { reason }), decidedBy, decidedAt } };
+  return { ...request, answer: { decision, reason, decidedBy, decidedAt } };
 }

@@ -22,7 +22,7 @@ export class AskByBody extends Ask {
   @IsOptional() @IsBoolean({ message: 'durable must be true or false' }) durable?: boolean;
 }
 
-/** A question in a URL. The guard has read the ticket already; it is named here because nothing unnamed is accepted. */
+/** A question in a URL. The guard has read the ticket already; it is named here because unnamed properties are refused. */
 export class AskByUrl extends Ask {
   @IsOptional() @IsString() ticket?: string;
 }
@@ -40,7 +40,7 @@ export class Answer {
   sources!: string[];
 }
 
-/** A question as a run: the user and the tenant come from the guard, never from the body. `requestId` is what the client calls it. */
+/** A question as a run: the user and the tenant come from the guard, never from the body. `requestId` is the client's name for it. */
 export function toRunRequest({ message, conversationId }: Ask, user: User, requestId?: string): LoopRequest<unknown, User> {
   return { ...termsFor(user), prompt: message, ...(conversationId && { conversationId }), ...(requestId !== undefined && { requestId }) };
 }

@@ -1,7 +1,7 @@
 import { Controller, Delete, Get, HttpCode, NotFoundException, Param, ParseIntPipe, Query, UseGuards } from '@nestjs/common';
-import { ConversationService, type ConversationPart, type ConversationReader, type ConversationSummary } from '@toolloop/core';
+import { ConversationService, type ConversationPart, type ConversationSummary } from '@toolloop/core';
 import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
-import { User } from '../identity/user.js';
+import { principalOf, User } from '../identity/user.js';
 
 const FROM = new ParseIntPipe({ optional: true });
 
@@ -13,7 +13,7 @@ export class ConversationsController {
 
   @Get()
   list(@CurrentUser() user: User, @Query('after') after?: string): Promise<readonly ConversationSummary[]> {
-    return this.conversations.list(readerOf(user), after === undefined ? {} : { after });
+    return this.conversations.list(principalOf(user), after === undefined ? {} : { after });
   }
 
   @Get(':conversationId')
@@ -22,7 +22,7 @@ export class ConversationsController {
     @CurrentUser() user: User,
     @Query('from', FROM) from?: number,
   ): Promise<ConversationPart> {
-    const part = await this.conversations.read(conversationId, readerOf(user), from === undefined ? {} : { from: Math.max(0, from) });
+    const part = await this.conversations.read(conversationId, principalOf(user), from === undefined ? {} : { from: Math.max(0, from) });
     if (part) return part;
     throw unknown();
   }
@@ -30,12 +30,8 @@ export class ConversationsController {
   @Delete(':conversationId')
   @HttpCode(204)
   async delete(@Param('conversationId') conversationId: string, @CurrentUser() user: User): Promise<void> {
-    if (!(await this.conversations.delete(conversationId, readerOf(user)))) throw unknown();
+    if (!(await this.conversations.delete(conversationId, principalOf(user)))) throw unknown();
   }
-}
-
-function readerOf(user: User): ConversationReader<User> {
-  return { actor: user, tenant: user.tenantId };
 }
 
 function unknown(): NotFoundException {

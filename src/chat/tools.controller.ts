@@ -6,7 +6,7 @@ import { termsFor } from '../policy.js';
 
 type ListedTool = Pick<ToolSpec, 'id' | 'description' | 'effect' | 'inputSchema'>;
 
-/** What the user's model could call from the start. The tools of customers, orders and carts come with them. */
+/** The tools that the user's model may call from the first step. Those of customers, orders and carts appear with them. */
 @Controller('tools')
 @UseGuards(BearerGuard)
 export class ToolsController {

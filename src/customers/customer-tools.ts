@@ -53,7 +53,7 @@ export class CustomerTools {
   }
 }
 
-/** Looks a customer up before each call, so that no run goes on with one who has been deleted meanwhile. */
+/** Looks a customer up before each call, so that no run works on with one who has been deleted meanwhile. */
 @Injectable()
 @ToolEntityResolver(Customer)
 export class CustomerResolver extends EntityResolver<Customer> {

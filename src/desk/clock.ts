@@ -1,11 +1,11 @@
 import { Injectable } from '@nestjs/common';
 
-/** What the time is, for whoever needs to be told a different one in a test or a demo. */
+/** The port to the time, so that a test or the demo can set another one. */
 export abstract class Clock {
   abstract now(): Date;
 }
 
-/** Real time: for what really expires. */
+/** The real time, for things that really expire. */
 @Injectable()
 export class SystemClock extends Clock {
   override now(): Date {

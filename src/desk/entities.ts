@@ -44,7 +44,7 @@ export class EntityFactory {
     return new Cart(tenant, record, this);
   }
 
-  /** What an order of a cart would be, at today's prices. */
+  /** Drafts the order of a cart, at today's prices. */
   async draft(tenant: string, cart: CartRecord): Promise<OrderDraft> {
     const customer = await this.customers.find(tenant, cart.customerId);
     if (!customer) throw new Error(`The customer of ${cart.id} is gone.`);
@@ -71,7 +71,7 @@ export class OrderLine {
   }
 }
 
-/** What lies in a cart, at today's prices. */
+/** The contents of a cart, at today's prices. */
 export class CartContents {
   @Expose() readonly cartId: string;
   @Expose() @Type(() => OrderLine) readonly lines: readonly OrderLine[];
@@ -205,7 +205,7 @@ function toCancelled(order: OrderRecord): OrderRecord {
 
 const PRODUCT_ID = { description: 'A product id such as p-102', pattern: String.raw`^p-\d{1,9}$` };
 
-/** A cart. What is in it lives in the repository, so that every holder of this cart sees the same. */
+/** A cart. Its items live in the repository, so that every holder of this cart sees the same. */
 @ToolProvider({ prefix: 'cart', instanceIdProperty: 'id' })
 export class Cart {
   @Expose() readonly id: string;

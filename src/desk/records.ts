@@ -9,7 +9,7 @@ export interface CustomerRecord extends Row {
   readonly email: string;
   readonly city: string;
   readonly since: CalendarDay;
-  /** What the customer pays in. */
+  /** The currency in which the customer pays. */
   readonly currency: Currency;
 }
 
@@ -21,7 +21,7 @@ export interface ProductRecord extends Row {
   readonly inStock: number;
 }
 
-/** How many of an article. */
+/** A quantity of an article. */
 export interface ProductQuantity {
   readonly productId: string;
   readonly quantity: number;
@@ -33,13 +33,13 @@ export enum OrderStatus {
   Cancelled = 'cancelled',
 }
 
-/** What was ordered at which price; later changes of the catalog do not reach it. */
+/** A line of an order, at the price of its day; later changes of the catalog do not reach it. */
 export interface OrderLineRecord extends ProductQuantity {
   readonly name: string;
   readonly unitCents: number;
 }
 
-/** What a customer orders. */
+/** An order that has not been placed. */
 export interface OrderDraft {
   readonly customerId: string;
   readonly currency: Currency;

@@ -29,7 +29,7 @@ export class CustomersRepository {
   }
 }
 
-/** What to look for in a catalog. */
+/** A search in a catalog. */
 export interface ProductQuery {
   readonly text?: string;
   readonly maxPriceCents?: number;
@@ -92,7 +92,7 @@ function required(product: ProductRecord | undefined, id: string): ProductRecord
   return product;
 }
 
-/** Which orders to list. */
+/** A selection of orders. */
 export interface OrderQuery {
   readonly status?: OrderStatus;
   readonly from?: CalendarDay;
@@ -111,6 +111,12 @@ export class OrdersRepository {
 
   find(tenant: string, id: string): Promise<OrderRecord | undefined> {
     return this.table.find(tenant, id);
+  }
+
+  async get(tenant: string, id: string): Promise<OrderRecord> {
+    const order = await this.find(tenant, id);
+    if (!order) throw new ToolError(`No order has the number "${id}". List the orders with orders__listOrders.`);
+    return order;
   }
 
   /** The newest first. */

@@ -1,7 +1,7 @@
 import { Currency } from './money.js';
 import { OrderStatus, type CustomerRecord, type OrderDraft, type OrderLineRecord, type ProductRecord } from './records.js';
 
-/** Who buys from the tenants. Both have a c-123, and they are two people. */
+/** The tenants' customers. Both tenants have a c-123, and they are two people. */
 export const CUSTOMERS: Readonly<Record<string, readonly CustomerRecord[]>> = {
   acme: [
     european('c-123', 'John Smith', 'john.smith@example.com', 'Dublin', '2023-04-17'),
@@ -26,7 +26,7 @@ function american(id: string, name: string, email: string, city: string, since: 
   return { id, name, email, city, since, currency: Currency.Dollar };
 }
 
-/** What the tenants sell. Both number their articles from p-100: an id means nothing without its tenant. */
+/** The tenants' articles. Both number them from p-100: an id means nothing without its tenant. */
 export const PRODUCTS: Readonly<Record<string, readonly ProductRecord[]>> = {
   acme: [
     euros('p-100', 'Walnut desk', 649_00, 6),
@@ -63,7 +63,7 @@ export interface OrderSeed extends OrderDraft {
 }
 
 /**
- * What was ordered so far. In the last 12 months John Smith (c-123 of acme) bought for 1116.00 + 1297.80 + 2156.70 + 446.75 + 649.00 = 5666.25,
+ * The orders so far. In the last 12 months John Smith (c-123 of acme) bought for 1116.00 + 1297.80 + 2156.70 + 446.75 + 649.00 = 5666.25,
  * which is 472.19 a month; the order of 400 days ago and the cancelled one do not count. Mary Jones bought for 1058.00 + 928.45 = 1986.45: 165.54 a month.
  */
 export const ORDERS: Readonly<Record<string, readonly OrderSeed[]>> = {

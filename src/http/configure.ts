@@ -4,9 +4,9 @@ import type { NextFunction, Request, Response } from 'express';
 import { SETTINGS, type Settings } from '../settings.js';
 import { ErrorFilter } from './error.filter.js';
 
-/** What holds for every route, whoever creates the application. */
+/** Sets up what holds for every route, in the started application and in tests. */
 export function configure(app: NestExpressApplication): void {
-  // HSTS and upgrade-insecure-requests would send browsers to https://127.0.0.1, where nobody listens.
+  // HSTS and upgrade-insecure-requests would send browsers to https://127.0.0.1, where no server listens.
   const contentSecurityPolicy = { directives: { upgradeInsecureRequests: null } };
   app.useSecurityHeaders({ contentSecurityPolicy, strictTransportSecurity: false });
   const { allowedOrigins } = app.get<Settings>(SETTINGS);

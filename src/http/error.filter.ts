@@ -3,7 +3,7 @@ import { Catch, HttpException, Logger, type ArgumentsHost, type ExceptionFilter 
 import { ApprovalError, DirectiveError, InvalidRequestError, RunError } from '@toolloop/core';
 import type { Response } from 'express';
 
-/** What a caller may know of an error. */
+/** The part of an error that a caller may know. */
 export interface ErrorBody {
   readonly code: string;
   readonly message: string;
@@ -35,7 +35,7 @@ const STATUS_OF_DIRECTIVE: Readonly<Record<DirectiveError['code'], number>> = {
 
 const INTERNAL: ErrorAnswer = { status: 500, body: { code: 'internal', message: 'Something went wrong on the server.' } };
 
-/** How an error is answered: what a caller did wrong is said, what went wrong here is not. */
+/** Turns an error into an answer, which tells a mistake of the caller and hides a failure of the server. */
 export function toErrorAnswer(error: unknown): ErrorAnswer {
   if (error instanceof InvalidRequestError) return ofRequest(error);
   if (error instanceof ApprovalError) return { status: STATUS_OF_APPROVAL[error.code], body: { code: error.code, message: error.message } };
@@ -46,7 +46,7 @@ export function toErrorAnswer(error: unknown): ErrorAnswer {
   return ofBodyParser(error) ?? INTERNAL;
 }
 
-/** A run that does not wait, or not for this user, is not there to be resumed; everything else the caller can mend. */
+/** A run that does not wait, or not for this user, cannot be found; the caller can mend everything else. */
 function ofRequest({ code, message }: InvalidRequestError): ErrorAnswer {
   return { status: code === 'unknown_run' ? 404 : 400, body: { code, message } };
 }
@@ -86,13 +86,13 @@ function codeOf(status: number): string {
   return (STATUS_CODES[status] ?? 'error').toLowerCase().replaceAll(/[^a-z]+/g, '_');
 }
 
-/** Answers every error of every route as `{ code, message }`. The cause of a failure of ours goes to the log, never to the caller. */
+/** Answers every error of every route as `{ code, message }`. The cause of a failure of the server goes to the log, never to the caller. */
 @Catch()
 export class ErrorFilter implements ExceptionFilter {
   private readonly logger = new Logger(ErrorFilter.name);
 
   catch(error: unknown, host: ArgumentsHost): void {
-    // A global filter is asked about tool calls too; those errors are for the loop to tell.
+    // A global filter is asked about tool calls too; the loop answers those errors.
     if (host.getType() !== 'http') throw error;
     const { status, body } = toErrorAnswer(error);
     if (status >= 500) this.logger.error(error);

@@ -1,10 +1,16 @@
-import { BadRequestException, createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import { BadRequestException, createParamDecorator, ValidationPipe, type ExecutionContext } from '@nestjs/common';
 import type { Request, Response } from 'express';
 
-/** Visible characters. A header that was sent twice is joined by a comma and a space, and is none. */
+/** Refuses a body or a query with a property that its DTO does not name. */
+export const STRICT = new ValidationPipe({ transform: true, whitelist: true, forbidNonWhitelisted: true });
+
+/** Drops the properties that the DTO does not name. */
+export const NAMED_ONLY = new ValidationPipe({ transform: true, whitelist: true });
+
+/** Visible characters. A header that was sent twice is joined by a comma and a space, which is no key. */
 const KEY = /^[\x21-\x7e]{1,255}$/;
 
-/** The parameter receives what the client calls its request: when it repeats it, it gets the same run, or the same refund. Undefined where it does not say. */
+/** The parameter receives the client's name for its request, or undefined. A request that is repeated under its name gets the same run, or the same refund. */
 export const IdempotencyKey = createParamDecorator((_options: unknown, context: ExecutionContext): string | undefined => {
   const key = context.switchToHttp().getRequest<Request>().headers['idempotency-key'];
   if (key === undefined || (typeof key === 'string' && KEY.test(key))) return key;
@@ -21,7 +27,7 @@ export const ClientSignal = createParamDecorator((_options: unknown, context: Ex
   return gone.signal;
 });
 
-/** The parameter receives the sequence of the last event that a client has seen of the stream it lost; undefined for one that lost none. */
+/** The parameter receives the sequence of the last event that a client has seen of a stream it lost, or undefined. */
 export const LastEventId = createParamDecorator((_options: unknown, context: ExecutionContext): number | undefined => {
   const text = context.switchToHttp().getRequest<Request>().headers['last-event-id'];
   if (text === undefined) return undefined;

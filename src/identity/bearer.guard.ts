@@ -2,12 +2,12 @@ import { createParamDecorator, Injectable, UnauthorizedException, type CanActiva
 import type { Request } from 'express';
 import { userOfToken, type User } from './user.js';
 
-/** A request, after a guard has said whose it is. */
+/** A request whose user a guard has identified. */
 export interface IdentifiedRequest extends Request {
   user?: User;
 }
 
-/** Lets in who sends a known bearer token. */
+/** Lets in a user with a known bearer token. */
 @Injectable()
 export class BearerGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {
@@ -17,14 +17,18 @@ export class BearerGuard implements CanActivate {
   }
 }
 
-/** The parameter receives whom the guard let in. */
+/** The parameter receives the user whom the guard let in. */
 export const CurrentUser = createParamDecorator((_options: unknown, context: ExecutionContext): User => {
   const { user } = context.switchToHttp().getRequest<IdentifiedRequest>();
   if (!user) throw unauthorized('This route has no guard that says who is asking.');
   return user;
 });
 
-/** The user an `Authorization` header names. Throws what becomes a 401. */
+/**
+ * Finds the user whom an `Authorization` header names.
+ *
+ * @throws UnauthorizedException for a missing header or an unknown token.
+ */
 export function userOfHeader(header: string | undefined): User {
   if (!header) throw unauthorized('Send "Authorization: Bearer demo-alice", demo-bob or demo-mia.');
   const [, token] = /^Bearer +(\S+)$/i.exec(header) ?? [];

@@ -4,7 +4,7 @@ import { SystemClock } from '../desk/clock.js';
 import { unauthorized, userOfHeader, type IdentifiedRequest } from './bearer.guard.js';
 import type { User } from './user.js';
 
-/** What a browser opens one stream with. */
+/** The key with which a browser opens one stream. */
 export interface Ticket {
   readonly ticket: string;
   readonly expiresAt: Date;
@@ -25,7 +25,7 @@ const MOST_PER_USER = 5;
  */
 @Injectable()
 export class TicketOffice {
-  /** In the order of issue. */
+  /** The unused tickets, in the order of issue. */
   private readonly issued = new Map<string, IssuedTicket>();
 
   constructor(private readonly clock: SystemClock) {}
@@ -38,7 +38,7 @@ export class TicketOffice {
     return { ticket, expiresAt };
   }
 
-  /** The user of a ticket, once. */
+  /** Takes a ticket and answers with its user. A ticket is good once. */
   redeem(ticket: string): User | undefined {
     const found = this.issued.get(ticket);
     this.issued.delete(ticket);
@@ -56,7 +56,7 @@ export class TicketOffice {
   }
 }
 
-/** Lets in who sends a bearer token or, where no header can be sent, an unused `?ticket=`. */
+/** Lets in a user with a bearer token or, where no header can be sent, with an unused `?ticket=`. */
 @Injectable()
 export class TicketGuard implements CanActivate {
   constructor(private readonly office: TicketOffice) {}

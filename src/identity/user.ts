@@ -3,7 +3,7 @@ import { ActorDirectory } from '@toolloop/core';
 
 export type Role = 'support' | 'manager';
 
-/** Who asks: the actor of every run. */
+/** The person who asks: the actor of every run. */
 export class User {
   constructor(
     readonly id: string,
@@ -13,7 +13,17 @@ export class User {
   ) {}
 }
 
-/** What an actor may be called by in policies and approvals. */
+/** A user as the services of Toolloop take one: the actor, and the tenant in which it acts. */
+export interface Principal {
+  readonly actor: User;
+  readonly tenant: string;
+}
+
+export function principalOf(user: User): Principal {
+  return { actor: user, tenant: user.tenantId };
+}
+
+/** The roles by which policies and approvals name an actor. */
 export function rolesOf(actor: unknown): readonly Role[] {
   return actor instanceof User ? [actor.role] : [];
 }
@@ -29,14 +39,11 @@ export function userOfToken(token: string): User | undefined {
   return USERS.get(token);
 }
 
-export function userOf(id: string, tenantId: string): User | undefined {
-  return [...USERS.values()].find((user) => user.id === id && user.tenantId === tenantId);
-}
-
-/** Loads who acts where there is no request: in whose name a refund is paid is decided by who they are then. */
+/** Loads the actor where there is no request, such as when a directive is performed: a refund is paid with the rights that the user has by then. */
 @Injectable()
 export class UserDirectory extends ActorDirectory<User> {
   override find(actorId: string, tenant: string): Promise<User | undefined> {
-    return Promise.resolve(userOf(actorId, tenant));
+    const users = [...USERS.values()];
+    return Promise.resolve(users.find(({ id, tenantId }) => id === actorId && tenantId === tenant));
   }
 }

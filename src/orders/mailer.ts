@@ -9,9 +9,9 @@ export interface Mail {
   readonly text: string;
 }
 
-/** The port to whoever delivers mail. */
+/** The port to a provider of mail. */
 export abstract class Mailer {
-  /** Delivers once per key, however often it is called; answers with the message's id. */
+  /** Delivers once per key, however often it is called, and answers with the message's id. */
   abstract send(mail: Mail, idempotencyKey: string): Promise<string>;
 }
 

@@ -15,7 +15,7 @@ import {
 import { Expose, Type } from 'class-transformer';
 import { IsEnum, IsInt, IsOptional, IsString, Matches, Max, MaxLength, Min, ValidateNested } from 'class-validator';
 import { EntityFactory, Order } from '../desk/entities.js';
-import { OrderStatus, type OrderRecord } from '../desk/records.js';
+import { OrderStatus } from '../desk/records.js';
 import { Mailer, receiptMail } from './mailer.js';
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
@@ -39,7 +39,7 @@ export class ListOrders {
   @IsOptional() @IsInt() @Min(1) @Max(10) pageSize: number = 5;
 }
 
-/** Some of the orders there are. The orders in it bring their tools, as if they had been returned alone. */
+/** A page of orders. The orders in it bring their tools, as if each had been returned alone. */
 export class OrderPage {
   @Expose() readonly total: number;
   @Expose() readonly page: number;
@@ -64,7 +64,7 @@ export class SendReceipt {
   note?: string;
 }
 
-/** What a sent receipt tells. */
+/** A receipt that was sent. */
 export interface SentReceipt {
   readonly messageId: string;
   readonly orderId: string;
@@ -83,7 +83,7 @@ export class OrderTools {
     @ToolParam('orderId', { description: 'An order number such as o-1024', pattern: String.raw`^o-\d{1,9}$` }) orderId: string,
     @ToolContext() context: ToolCallContext,
   ): Promise<Order> {
-    return this.entities.order(context.tenant, await this.required(context.tenant, orderId));
+    return this.entities.order(context.tenant, await this.entities.orders.get(context.tenant, orderId));
   }
 
   @LlmTool({
@@ -109,21 +109,15 @@ export class OrderTools {
     labels: { returns: 'trusted' },
   })
   async sendReceipt(@ToolInput() input: SendReceipt, @ToolContext() context: ToolCallContext): Promise<SentReceipt> {
-    const order = await this.required(context.tenant, input.orderId);
+    const order = await this.entities.orders.get(context.tenant, input.orderId);
     const customer = await this.entities.customers.find(context.tenant, order.customerId);
     if (!customer) throw new ToolError(`The customer of order ${order.id} is no longer on file.`);
     const messageId = await this.mailer.send(receiptMail(order, customer.email, input.note), context.idempotencyKey);
     return { messageId, orderId: order.id };
   }
-
-  private async required(tenant: string, orderId: string): Promise<OrderRecord> {
-    const order = await this.entities.orders.find(tenant, orderId);
-    if (!order) throw new ToolError(`No order has the number "${orderId}". List the orders with orders__listOrders.`);
-    return order;
-  }
 }
 
-/** Looks an order up before each call, so that a run that waited for a manager goes on with the order as it is by then, in whatever process. */
+/** Looks an order up before each call, so that a run that waited for a manager resumes with the order as it is by then, in any process. */
 @Injectable()
 @ToolEntityResolver(Order)
 export class OrderResolver extends EntityResolver<Order> {

@@ -1,8 +1,8 @@
 import { Module } from '@nestjs/common';
 import { ToolLoopModule } from '@toolloop/core';
 import { DeskModule } from '../desk/desk.module.js';
-import { Mailer, OutboxMailer } from './mailer.js';
 import { Order } from '../desk/entities.js';
+import { Mailer, OutboxMailer } from './mailer.js';
 import { OrderResolver, OrderTools } from './order-tools.js';
 
 @Module({

@@ -8,13 +8,13 @@ export interface Payout {
   readonly amount: Money;
 }
 
-/** The port to whoever moves money. */
+/** The port to a provider of payments. */
 export abstract class Payments {
-  /** Pays back once per key, however often it is called; answers with the payment's id. */
+  /** Pays back once per key, however often it is called, and answers with the payment's id. */
   abstract payBack(payout: Payout, idempotencyKey: string): Promise<string>;
 }
 
-/** Keeps what was paid back instead of paying it. */
+/** Keeps a list of payouts instead of paying them. */
 @Injectable()
 export class LedgerPayments extends Payments {
   private readonly paid = new Map<string, Payout>();

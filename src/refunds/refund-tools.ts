@@ -1,10 +1,10 @@
 import { Injectable } from '@nestjs/common';
-import { LlmTool, ToolContext, ToolError, ToolParam, ToolProvider, type ToolCallContext } from '@toolloop/core';
-import { totalOf, type OrderRecord } from '../desk/records.js';
+import { LlmTool, ToolContext, ToolParam, ToolProvider, type ToolCallContext } from '@toolloop/core';
+import { totalOf } from '../desk/records.js';
 import { OrdersRepository } from '../desk/repositories.js';
 import { Payments } from './payments.js';
 
-/** What a refund that was paid tells. */
+/** A refund that was paid. */
 export interface PaidRefund {
   readonly paymentId: string;
   readonly orderId: string;
@@ -19,7 +19,7 @@ export class RefundTools {
     private readonly payments: Payments,
   ) {}
 
-  /** An order is refunded once, whoever asks and however often; the payment knows a repetition by its key. */
+  /** Refunds an order once, however many users ask and however often: the payment knows a repetition by its key. */
   @LlmTool({
     description: 'Refund an order: pay back what it cost. It is requested here, and paid later.',
     effect: 'external_side_effect',
@@ -32,19 +32,13 @@ export class RefundTools {
     @ToolParam('orderId', { description: 'An order number such as o-1024', pattern: String.raw`^o-\d{1,9}$` }) orderId: string,
     @ToolContext() context: ToolCallContext,
   ): Promise<PaidRefund> {
-    const amount = totalOf(await this.required(context.tenant, orderId));
+    const amount = totalOf(await this.orders.get(context.tenant, orderId));
     const paymentId = await this.payments.payBack({ tenant: context.tenant, orderId, amount }, context.idempotencyKey);
     return { paymentId, orderId, amount: `${amount.amount} ${amount.currency}` };
   }
 
   async previewRefund({ orderId }: { readonly orderId: string }, { tenant }: ToolCallContext): Promise<string> {
-    const { amount, currency } = totalOf(await this.required(tenant, orderId));
+    const { amount, currency } = totalOf(await this.orders.get(tenant, orderId));
     return `Refund ${amount} ${currency} for order ${orderId}`;
-  }
-
-  private async required(tenant: string, orderId: string): Promise<OrderRecord> {
-    const order = await this.orders.find(tenant, orderId);
-    if (!order) throw new ToolError(`No order has the number "${orderId}". List the orders with orders__listOrders.`);
-    return order;
   }
 }
