@@ -1,9 +1,23 @@
 import { ToolError, ToolField, type RawToolDeclaration } from '@toolloop/core';
 import { Expose } from 'class-transformer';
 import { IsString, MaxLength, MinLength } from 'class-validator';
-import type { CallContext } from '../call-context.js';
-import { withinTime } from '../within-time.js';
-import type { CodeInterpreter } from './code.interpreter.js';
+import { withinTime, type CallContext } from './call-context.js';
+
+/** What became of a program. */
+export interface CodeOutcome {
+  readonly stdout: string;
+  readonly stderr: string;
+  /** 0 where all went well. */
+  readonly exitCode: number;
+}
+
+/**
+ * The port to a place where code of a stranger may run: a container or a service, never this process. There is no implementation here. One that
+ * is given must stop the program when the signal is aborted, and throws a `ToolError` when it cannot run it at all; a program that fails is an outcome.
+ */
+export abstract class CodeInterpreter {
+  abstract run(code: string, language: string, signal: AbortSignal): Promise<CodeOutcome>;
+}
 
 /** What `code__interpret` takes. */
 export class InterpretCodeInput {

@@ -1,5 +1,5 @@
 import { ToolError } from '@toolloop/core';
-import type { OpenFile } from './root.directory.js';
+import type { OpenFile } from './root-directory.js';
 
 /** A line of a text file. */
 export interface Line {

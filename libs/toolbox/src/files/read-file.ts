@@ -1,11 +1,9 @@
 import { ToolError, ToolField, type RawToolDeclaration } from '@toolloop/core';
 import { Expose } from 'class-transformer';
 import { IsInt, IsOptional, IsString, Max, MaxLength, Min, MinLength } from 'class-validator';
-import type { CallContext } from '../call-context.js';
-import { withinTime } from '../within-time.js';
-import { MAX_FILE_BYTES, rootOf, type FilesOptions } from './files.options.js';
-import { readLines } from './line.reader.js';
-import type { OpenFile, RootDirectory } from './root.directory.js';
+import { withinTime, type CallContext } from '../call-context.js';
+import { readLines } from './read-lines.js';
+import { MAX_FILE_BYTES, rootOf, type FilesOptions, type OpenFile, type RootDirectory } from './root-directory.js';
 
 const DEFAULT_LINES = 200;
 const MAX_LINES = 2_000;

@@ -1,7 +1,7 @@
-import { constants, type BigIntStats } from 'node:fs';
-import { lstat, open, realpath, type FileHandle } from 'node:fs/promises';
+import { constants, type BigIntStats, type Dirent } from 'node:fs';
+import { lstat, open, opendir, realpath, type FileHandle } from 'node:fs/promises';
 import { isAbsolute, join, posix, relative, sep, win32 } from 'node:path';
-import { ToolError } from '@toolloop/core';
+import { ConfigurationError, ToolError } from '@toolloop/core';
 
 /** A regular file below the root. Whoever opened it closes the handle. */
 export interface OpenFile {
@@ -78,4 +78,70 @@ function isSame(one: BigIntStats, other: BigIntStats): boolean {
 
 function missing(): ToolError {
   return new ToolError('There is no such file. Use files__search to find it.');
+}
+
+/** Which files a tool may read. */
+export interface FilesOptions {
+  /** The directory; nothing outside of it can be read. */
+  readonly root: string;
+  /** Whether files and directories whose name begins with a dot can be read. They often hold secrets. @default false */
+  readonly hidden?: boolean;
+  /** Bytes of the largest file that is read. @default 20_000_000 */
+  readonly maxFileBytes?: number;
+}
+
+export const MAX_FILE_BYTES = 20_000_000;
+
+/** Throws a `ConfigurationError` when no directory is named: the current one would be a guess. */
+export function rootOf(tool: string, { root, hidden = false }: FilesOptions): RootDirectory {
+  if (root.trim() !== '') return new RootDirectory(root, hidden);
+  throw new ConfigurationError([{ at: tool, problem: 'no directory is named.', remedy: 'Pass { root }.' }]);
+}
+
+/** What a walk may cost and what it passes by. */
+export interface WalkOptions {
+  readonly root: RootDirectory;
+  readonly signal: AbortSignal;
+  /** Whether a directory is left out, by its relative path. */
+  readonly isExcluded: (path: string) => boolean;
+  /** Called for every entry; false ends the walk. */
+  readonly onEntry: () => boolean;
+}
+
+/** The files below a root as relative paths with slashes, by name, a directory's own files first. Links and unreadable directories are left out. */
+export async function* walkFiles({ root, signal, isExcluded, onEntry }: WalkOptions): AsyncGenerator<string, void, undefined> {
+  const base = await root.path();
+  const waiting = [''];
+  for (let directory = waiting.pop(); directory !== undefined; directory = waiting.pop()) {
+    signal.throwIfAborted();
+    const { entries, complete } = await entriesOf(join(base, directory), onEntry);
+    const shown = entries.filter(({ name }) => root.hidden || !name.startsWith('.'));
+    const at = (name: string) => (directory === '' ? name : `${directory}/${name}`);
+    for (const entry of shown) if (entry.isFile() && !isExcluded(at(entry.name))) yield at(entry.name);
+    if (!complete) return;
+    const below = shown.filter((entry) => entry.isDirectory() && !isExcluded(at(entry.name)));
+    waiting.push(...below.map(({ name }) => at(name)).toReversed());
+  }
+}
+
+interface Entries {
+  readonly entries: readonly Dirent[];
+  readonly complete: boolean;
+}
+
+async function entriesOf(directory: string, onEntry: () => boolean): Promise<Entries> {
+  const entries: Dirent[] = [];
+  try {
+    let complete = true;
+    for await (const entry of await opendir(directory)) {
+      complete = onEntry();
+      if (!complete) break;
+      entries.push(entry);
+    }
+    // It was a directory, not a link, when it was listed; if it has become one since, what was read is from elsewhere.
+    if ((await realpath(directory)) !== directory) return { entries: [], complete: true };
+    return { entries: entries.toSorted((a, b) => (a.name < b.name ? -1 : 1)), complete };
+  } catch {
+    return { entries: [], complete: true };
+  }
 }

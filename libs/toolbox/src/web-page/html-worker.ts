@@ -1,4 +1,4 @@
-/** Runs in a thread of its own; see html-text.ts. What is written here must run with its types stripped. */
+/** Runs in a thread of its own; see fetch-page.ts. What is written here must run with its types stripped. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { convert, type FormatCallback, type HtmlToTextOptions } from 'html-to-text';
 

@@ -1,14 +1,65 @@
 import { ToolError, ToolField, type RawToolDeclaration } from '@toolloop/core';
 import { Expose, Type } from 'class-transformer';
 import { IsBoolean, IsOptional, IsString, MaxLength, MinLength } from 'class-validator';
-import type { CallContext } from '../call-context.js';
-import { withinTime } from '../within-time.js';
-import { walkFiles } from './directory.walk.js';
-import { MAX_FILE_BYTES, rootOf, type FilesOptions } from './files.options.js';
+import { withinTime, type CallContext } from '../call-context.js';
 import { Glob } from './glob.js';
-import { readLines } from './line.reader.js';
-import type { OpenFile, RootDirectory } from './root.directory.js';
-import { SearchBudget, type SearchLimits } from './search.budget.js';
+import { readLines } from './read-lines.js';
+import { MAX_FILE_BYTES, rootOf, walkFiles, type FilesOptions, type OpenFile, type RootDirectory } from './root-directory.js';
+
+export interface SearchLimits {
+  /** @default 100 */
+  readonly maxMatches?: number;
+  /** Files and directories looked at. @default 20_000 */
+  readonly maxEntries?: number;
+  /** Bytes read, all files together. @default 100_000_000 */
+  readonly maxBytes?: number;
+  /** Milliseconds. What was found until then is the result. @default 10_000 */
+  readonly timeoutMs?: number;
+}
+
+/** Why a search ended before all was looked at. */
+type SearchStop = 'matches' | 'entries' | 'bytes' | 'time';
+
+/** What is left of one search's limits. Each `spend…` says whether the search may go on. */
+class SearchBudget {
+  stoppedBy: SearchStop | undefined;
+  private matches: number;
+  private entries: number;
+  private bytes: number;
+  private readonly end: number;
+
+  constructor({ maxMatches = 100, maxEntries = 20_000, maxBytes = 100_000_000, timeoutMs = 10_000 }: SearchLimits) {
+    this.matches = maxMatches;
+    this.entries = maxEntries;
+    this.bytes = maxBytes;
+    this.end = performance.now() + timeoutMs;
+  }
+
+  spendMatch(): boolean {
+    this.matches -= 1;
+    return this.goesOn('matches', this.matches);
+  }
+
+  spendEntry(): boolean {
+    this.entries -= 1;
+    return this.goesOn('entries', this.entries);
+  }
+
+  spendBytes(count: number): boolean {
+    this.bytes -= count;
+    return this.goesOn('bytes', this.bytes);
+  }
+
+  /** Whether there is time left. */
+  hasTime(): boolean {
+    return this.goesOn('time', this.end - performance.now());
+  }
+
+  private goesOn(stop: SearchStop, left: number): boolean {
+    if (left < 0) this.stoppedBy ??= stop;
+    return this.stoppedBy === undefined;
+  }
+}
 
 /** What `files__search` takes. */
 export class SearchFilesInput {

@@ -1,7 +1,18 @@
 import { ConfigurationError, ToolError, ToolField, type RawToolDeclaration } from '@toolloop/core';
 import { Expose } from 'class-transformer';
 import { IsOptional, IsString, MaxLength } from 'class-validator';
-import { SystemClock, type Clock } from './clock.js';
+
+/** What time it is, as a port, so that tests and replays decide it. */
+export abstract class Clock {
+  abstract now(): Date;
+}
+
+/** The clock of this machine. */
+export class SystemClock extends Clock {
+  now(): Date {
+    return new Date();
+  }
+}
 
 /** What `core__get_current_time` takes. */
 export class GetCurrentTimeInput {
