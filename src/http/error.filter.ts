@@ -4,7 +4,7 @@ import { ApprovalError, DirectiveError, InvalidRequestError, RunError } from '@t
 import type { Response } from 'express';
 
 /** The part of an error that a caller may know. */
-export interface ErrorBody {
+interface ErrorBody {
   readonly code: string;
   readonly message: string;
   readonly details?: readonly string[];
@@ -12,7 +12,7 @@ export interface ErrorBody {
   readonly correlationId?: string;
 }
 
-export interface ErrorAnswer {
+interface ErrorAnswer {
   readonly status: number;
   readonly body: ErrorBody;
 }
@@ -36,7 +36,7 @@ const STATUS_OF_DIRECTIVE: Readonly<Record<DirectiveError['code'], number>> = {
 const INTERNAL: ErrorAnswer = { status: 500, body: { code: 'internal', message: 'Something went wrong on the server.' } };
 
 /** Turns an error into an answer, which tells a mistake of the caller and hides a failure of the server. */
-export function toErrorAnswer(error: unknown): ErrorAnswer {
+function toErrorAnswer(error: unknown): ErrorAnswer {
   if (error instanceof InvalidRequestError) return ofRequest(error);
   if (error instanceof ApprovalError) return { status: STATUS_OF_APPROVAL[error.code], body: { code: error.code, message: error.message } };
   if (error instanceof DirectiveError)
