@@ -1,14 +1,14 @@
 import { ToolError, type ToolCallContext } from '@toolloop/core';
 
-/** What the tools of this library use of a call's context, all of it optional, so that they can be called without a loop. */
+/** The part of a call's context that the tools of this library use, all of it optional, so that they can be called without a loop. */
 export type CallContext = Partial<Pick<ToolCallContext, 'signal' | 'progress'>>;
 
-/** How long something may take, who else may end it, and what the model reads when the time is up. */
+/** A limit of time, the signal that may end the work earlier, and the text that the model reads when the time is up. */
 export interface TimeLimit {
   readonly ms: number;
   readonly signal?: AbortSignal;
   readonly timeUp: string;
-  /** Whether another try may end in time. @default true */
+  /** True where another try may end in time. @default true */
   readonly retryable?: boolean;
 }
 

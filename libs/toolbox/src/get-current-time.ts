@@ -2,7 +2,7 @@ import { ConfigurationError, ToolError, ToolField, type RawToolDeclaration } fro
 import { Expose } from 'class-transformer';
 import { IsOptional, IsString, MaxLength } from 'class-validator';
 
-/** What time it is, as a port, so that tests and replays decide it. */
+/** The port to the time, so that tests and replays decide it. */
 export abstract class Clock {
   abstract now(): Date;
 }
@@ -14,7 +14,7 @@ export class SystemClock extends Clock {
   }
 }
 
-/** What `core__get_current_time` takes. */
+/** The input of `core__get_current_time`. */
 export class GetCurrentTimeInput {
   @ToolField({ description: 'An IANA time zone.', example: 'Europe/Berlin' })
   @IsOptional()

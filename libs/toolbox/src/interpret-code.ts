@@ -3,7 +3,7 @@ import { Expose } from 'class-transformer';
 import { IsString, MaxLength, MinLength } from 'class-validator';
 import { withinTime, type CallContext } from './call-context.js';
 
-/** What became of a program. */
+/** The outcome of a program. */
 export interface CodeOutcome {
   readonly stdout: string;
   readonly stderr: string;
@@ -19,7 +19,7 @@ export abstract class CodeInterpreter {
   abstract run(code: string, language: string, signal: AbortSignal): Promise<CodeOutcome>;
 }
 
-/** What `code__interpret` takes. */
+/** The input of `code__interpret`. */
 export class InterpretCodeInput {
   @ToolField({ description: 'The whole program. Only what it prints is shown.' })
   @IsString()
@@ -34,13 +34,13 @@ export class InterpretCodeInput {
   readonly language!: string;
 }
 
-/** What a program printed, and how it ended. */
+/** The output of a program, and its exit code. */
 export class CodeResult {
   @Expose() readonly stdout!: string;
   @Expose() readonly stderr!: string;
   /** 0 where all went well. */
   @Expose() readonly exitCode!: number;
-  /** Whether it printed more. */
+  /** True where the program printed more. */
   @Expose() readonly truncated!: boolean;
 
   constructor(result: CodeResult) {
@@ -49,7 +49,7 @@ export class CodeResult {
 }
 
 export interface InterpretCodeOptions {
-  /** Where the code runs. */
+  /** The place where the code runs. */
   readonly interpreter: CodeInterpreter;
   /** The languages it knows. @default any; the interpreter decides */
   readonly languages?: readonly string[];
@@ -59,7 +59,7 @@ export interface InterpretCodeOptions {
   readonly timeoutMs?: number;
 }
 
-/** Lets a model run code wherever the application says. It is an external side effect: nobody can tell what the code does. */
+/** Lets a model run code wherever the application says. It is an external side effect: there is no telling what the code does. */
 export class InterpretCode {
   static readonly shortName: string = 'code_interpreter';
   static readonly tool: RawToolDeclaration<InterpretCodeInput> = {

@@ -12,7 +12,7 @@ export class SearchHit {
   @Expose() readonly publishedAt?: string;
 }
 
-/** What is searched for. */
+/** A query for a search engine. */
 export interface SearchQuery {
   readonly query: string;
   /** Hits at most. */
@@ -24,7 +24,7 @@ export abstract class SearchEngine {
   abstract search(query: SearchQuery, signal: AbortSignal): Promise<readonly SearchHit[]>;
 }
 
-/** How to reach the API of a search engine. */
+/** Access to the API of a search engine. */
 export interface SearchApiOptions {
   /** @default the variable of the environment that the adapter names */
   readonly apiKey?: string;
@@ -36,7 +36,7 @@ export interface SearchApiOptions {
   readonly timeoutMs?: number;
 }
 
-/** What an adapter knows of its provider. */
+/** A provider, as its adapter knows it. */
 interface SearchProvider {
   /** The adapter's class, for findings. */
   readonly name: string;
@@ -145,7 +145,7 @@ function unreadable(): ToolError {
   return new ToolError('The web search gave an answer that cannot be read. Try again later, or answer without it.', { retryable: true });
 }
 
-/** Which fields of a provider's result are ours. */
+/** The names of a provider's own fields for those of a hit. */
 interface ResultFields {
   readonly snippet: string;
   readonly publishedAt: string;
@@ -216,7 +216,7 @@ export class TavilySearch extends SearchEngine {
 const DEFAULT_HITS = 5;
 const MAX_HITS = 20;
 
-/** What `web__search` takes. */
+/** The input of `web__search`. */
 export class WebSearchInput {
   @ToolField({ description: 'What to search for, as you would type it into a search engine.', example: 'NestJS 12 release notes' })
   @IsString()

@@ -8,7 +8,7 @@ import { MAX_FILE_BYTES, rootOf, type FilesOptions, type OpenFile, type RootDire
 const DEFAULT_LINES = 200;
 const MAX_LINES = 2_000;
 
-/** What `files__read` takes. */
+/** The input of `files__read`. */
 export class ReadFileInput {
   @ToolField({ description: 'The path, relative to the root.', example: 'docs/manual.md' })
   @IsString()
@@ -38,9 +38,9 @@ export class FilePage {
   @Expose() readonly firstLine!: number;
   /** 0 where the file has no such line. */
   @Expose() readonly lineCount!: number;
-  /** Where to read on; absent at the end of the file. */
+  /** The line at which to read on; absent at the end of the file. */
   @Expose() readonly nextOffset?: number;
-  /** Whether lines were too long to be shown whole. */
+  /** True where lines were too long to be shown whole. */
   @Expose() readonly cut!: boolean;
 
   constructor(page: FilePage) {

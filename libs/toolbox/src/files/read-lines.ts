@@ -7,7 +7,7 @@ export interface Line {
   readonly number: number;
   /** Without its end. */
   readonly text: string;
-  /** Whether the line is longer than `text`. */
+  /** True where the line is longer than `text`. */
   readonly cut: boolean;
 }
 
@@ -59,7 +59,7 @@ class LineSplitter {
     this.add(text, start, text.length);
   }
 
-  /** What follows the last line end, if anything. */
+  /** Yields the text after the last line end, if there is any. */
   *end(): Generator<Line, void, undefined> {
     if (this.length > 0) yield this.take();
   }

@@ -80,11 +80,11 @@ function missing(): ToolError {
   return new ToolError('There is no such file. Use files__search to find it.');
 }
 
-/** Which files a tool may read. */
+/** The files that a tool may read. */
 export interface FilesOptions {
   /** The directory; nothing outside of it can be read. */
   readonly root: string;
-  /** Whether files and directories whose name begins with a dot can be read. They often hold secrets. @default false */
+  /** Lets the tool read files and directories whose name begins with a dot. They often hold secrets. @default false */
   readonly hidden?: boolean;
   /** Bytes of the largest file that is read. @default 20_000_000 */
   readonly maxFileBytes?: number;
@@ -98,11 +98,11 @@ export function rootOf(tool: string, { root, hidden = false }: FilesOptions): Ro
   throw new ConfigurationError([{ at: tool, problem: 'no directory is named.', remedy: 'Pass { root }.' }]);
 }
 
-/** What a walk may cost and what it passes by. */
+/** The limits of a walk, and the directories that it leaves out. */
 export interface WalkOptions {
   readonly root: RootDirectory;
   readonly signal: AbortSignal;
-  /** Whether a directory is left out, by its relative path. */
+  /** Tells whether a directory is left out, by its relative path. */
   readonly isExcluded: (path: string) => boolean;
   /** Called for every entry; false ends the walk. */
   readonly onEntry: () => boolean;

@@ -17,10 +17,10 @@ export interface SearchLimits {
   readonly timeoutMs?: number;
 }
 
-/** Why a search ended before all was looked at. */
+/** The limit that ended a search before it had looked at everything. */
 type SearchStop = 'matches' | 'entries' | 'bytes' | 'time';
 
-/** What is left of one search's limits. Each `spend…` says whether the search may go on. */
+/** The rest of one search's limits. Each `spend…` tells whether the search may continue. */
 class SearchBudget {
   stoppedBy: SearchStop | undefined;
   private matches: number;
@@ -37,31 +37,31 @@ class SearchBudget {
 
   spendMatch(): boolean {
     this.matches -= 1;
-    return this.goesOn('matches', this.matches);
+    return this.hasLeft('matches', this.matches);
   }
 
   spendEntry(): boolean {
     this.entries -= 1;
-    return this.goesOn('entries', this.entries);
+    return this.hasLeft('entries', this.entries);
   }
 
   spendBytes(count: number): boolean {
     this.bytes -= count;
-    return this.goesOn('bytes', this.bytes);
+    return this.hasLeft('bytes', this.bytes);
   }
 
-  /** Whether there is time left. */
+  /** Tells whether there is time left. */
   hasTime(): boolean {
-    return this.goesOn('time', this.end - performance.now());
+    return this.hasLeft('time', this.end - performance.now());
   }
 
-  private goesOn(stop: SearchStop, left: number): boolean {
+  private hasLeft(stop: SearchStop, left: number): boolean {
     if (left < 0) this.stoppedBy ??= stop;
     return this.stoppedBy === undefined;
   }
 }
 
-/** What `files__search` takes. */
+/** The input of `files__search`. */
 export class SearchFilesInput {
   @ToolField({
     description: 'Which files: * and ? within a name, ** across directories, {a,b} for either. Default: all.',
@@ -97,7 +97,7 @@ export class FileMatch {
   @Expose() readonly text?: string;
 }
 
-/** What a search found. */
+/** The matches that a search found. */
 export class FileMatches {
   @Expose() @Type(() => FileMatch) readonly matches!: readonly FileMatch[];
   /** Files with matching names that were not searched: binary, too large or unreadable. */

@@ -117,7 +117,7 @@ const NOT_PUBLIC_V4: readonly (readonly [network: string, prefix: number])[] = [
   ['240.0.0.0', 4],
 ];
 
-/** What of 2000::/3 is not ordinary: protocol assignments with Teredo, documentation, 6to4, AS112. */
+/** The parts of 2000::/3 that are not ordinary: protocol assignments with Teredo, documentation, 6to4, AS112. */
 const NOT_PUBLIC_V6: readonly (readonly [network: string, prefix: number])[] = [
   ['2001::', 23],
   ['2001:db8::', 32],
@@ -134,7 +134,7 @@ const globalV6 = new BlockList();
 globalV6.addSubnet('2000::', 3, 'ipv6');
 
 /**
- * Whether an address is one of the open internet. IPv6 is held to an allow-list, 2000::/3: what lies outside of it is loopback, local, or a way of
+ * Tells whether an address is one of the open internet. IPv6 is held to an allow-list, 2000::/3: what lies outside of it is loopback, local, or a way of
  * writing an IPv4 address (mapped, compatible, NAT64), and so not public here, whatever address it stands for.
  */
 export function isPublicAddress(address: string): boolean {

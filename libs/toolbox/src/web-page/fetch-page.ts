@@ -7,7 +7,7 @@ import { withinTime, type CallContext } from '../call-context.js';
 import { EgressGuard, type EgressOptions } from './egress-guard.js';
 import { contentOf, decode, readBody, requestPage } from './page-request.js';
 
-/** What `web__fetch_page` takes. */
+/** The input of `web__fetch_page`. */
 export class FetchPageInput {
   @ToolField({ description: 'The full address of the page, with https:// or http://.', example: 'https://example.com/article' })
   @IsString()
@@ -25,7 +25,7 @@ export class FetchedPage {
   /** Empty where there is none. */
   @Expose() readonly title!: string;
   @Expose() readonly text!: string;
-  /** Whether there is more than `text`. */
+  /** True where there is more than `text`. */
   @Expose() readonly truncated!: boolean;
 
   constructor(page: FetchedPage) {
@@ -94,7 +94,7 @@ function beginningOf(text: string, length: number): string {
   return text.slice(0, length).replace(/[\uD800-\uDBFF]$/, '');
 }
 
-/** What people read on a page. */
+/** The parts of a page that people read. */
 interface HtmlText {
   readonly title: string;
   readonly text: string;

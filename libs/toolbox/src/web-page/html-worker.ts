@@ -5,7 +5,7 @@ import { convert, type FormatCallback, type HtmlToTextOptions } from 'html-to-te
 /** Deeper than any page that people wrote, and shallow enough for the stack. */
 const MAX_DEPTH = 200;
 
-/** What people do not read: either it leads through the site, or it cannot be seen. */
+/** Elements that people do not read: they lead through the site, or cannot be seen. */
 const SKIPPED = [
   'title',
   'nav',

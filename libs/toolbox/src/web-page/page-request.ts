@@ -6,7 +6,7 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { ToolError } from '@toolloop/core';
 import type { EgressGuard } from './egress-guard.js';
 
-/** What a request needs besides its address. */
+/** The guard and the settings of a request. */
 export interface PageRequest {
   readonly guard: Pick<EgressGuard, 'check' | 'lookup'>;
   readonly signal: AbortSignal;
@@ -78,7 +78,7 @@ function connectionFailure(error: unknown): ToolError {
 /** The beginning of a page, or all of it. */
 export interface PageBody {
   readonly bytes: Buffer;
-  /** Whether the page is longer. */
+  /** True where the page is longer. */
   readonly truncated: boolean;
 }
 
@@ -124,7 +124,7 @@ function decompressor(encoding: string): Duplex {
   }
 }
 
-/** How to read a page: as a document with tags, or as it stands; and in which charset, as its header says. */
+/** The kind of a page, a document with tags or plain text, and the charset that its header names. */
 export interface PageContent {
   readonly kind: 'html' | 'text';
   readonly charset: string | undefined;
@@ -151,7 +151,7 @@ function parsed(header: string | undefined): MIMEType | undefined {
   }
 }
 
-/** Where a document says its own charset, it does so in its first kilobyte. */
+/** A document that names its own charset does so in its first kilobyte. */
 const DECLARED_CHARSET =
   /<meta[^>]{0,200}?charset\s{0,8}=\s{0,8}["']?([\w-]{1,40})|<\?xml[^>]{0,100}?encoding\s{0,8}=\s{0,8}["']([\w-]{1,40})/i;
 

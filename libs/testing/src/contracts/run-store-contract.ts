@@ -3,11 +3,11 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { LoopEvent, RunEntry } from '@toolloop/core';
 import type { HeldRun, NewRun, RunStore, RunWrite } from '@toolloop/durable';
-import { AWKWARD_TEXTS, atOnce, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type RunTrial = Trial<RunStore>;
 
-/** What every `RunStore` does. */
+/** The behaviour that every `RunStore` must show. */
 export function runStoreContract(name: string, make: () => Promise<StoreUnderTest<RunStore>>, runner: ContractRunner): void {
   runContract(CONTRACT, name, make, runner);
 }

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import type { ConversationKey, ConversationStore, Message } from '@toolloop/core';
-import { AWKWARD_TEXTS, atOnce, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type ConversationTrial = Trial<ConversationStore>;
 
-/** What every `ConversationStore` does. */
+/** The behaviour that every `ConversationStore` must show. */
 export function conversationStoreContract(
   name: string,
   make: () => Promise<StoreUnderTest<ConversationStore>>,
@@ -14,7 +14,7 @@ export function conversationStoreContract(
   runContract(CONTRACT, name, make, runner);
 }
 
-/** What one run adds. */
+/** The messages that one run adds. */
 function turn(words: string): readonly Message[] {
   return [
     { role: 'user', content: words },

@@ -5,7 +5,7 @@ import { atOnce, runContract, type Contract, type ContractRunner, type StoreUnde
 
 type QuotaTrial = Trial<QuotaStore>;
 
-/** What every `QuotaStore` does. */
+/** The behaviour that every `QuotaStore` must show. */
 export function quotaStoreContract(name: string, make: () => Promise<StoreUnderTest<QuotaStore>>, runner: ContractRunner): void {
   runContract(CONTRACT, name, make, runner);
 }

@@ -1,5 +1,9 @@
 import type { ModelRequest } from '@toolloop/core';
-import { toExcerpt } from './to-excerpt.js';
+
+/** The error of a failed expectation. Its message tells what was there instead, so that any test runner shows it. */
+export class ExpectationError extends Error {
+  override readonly name = 'ExpectationError';
+}
 
 /** One model call too many. The loop turns it into a failed run, so {@link ScriptedModel.assertComplete} throws it once more. */
 export class UnexpectedModelCallError extends Error {
@@ -7,7 +11,7 @@ export class UnexpectedModelCallError extends Error {
 
   constructor(
     readonly request: ModelRequest,
-    /** How many answers the script has. */
+    /** The number of answers in the script. */
     readonly answers: number,
   ) {
     super(
@@ -15,4 +19,12 @@ export class UnexpectedModelCallError extends Error {
         `The last message of that request: ${toExcerpt(request.messages.at(-1) ?? 'none')}`,
     );
   }
+}
+
+const LENGTH = 300;
+
+/** A value as one line of a failure's message, cut to 300 characters. */
+export function toExcerpt(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > LENGTH ? `${text.slice(0, LENGTH)}…` : text;
 }

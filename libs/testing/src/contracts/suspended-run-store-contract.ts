@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { SuspendedRun, SuspendedRunStore } from '@toolloop/core';
-import { AWKWARD_TEXTS, atOnce, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type RunTrial = Trial<SuspendedRunStore>;
 
-/** What every `SuspendedRunStore` does. */
+/** The behaviour that every `SuspendedRunStore` must show. */
 export function suspendedRunStoreContract(
   name: string,
   make: () => Promise<StoreUnderTest<SuspendedRunStore>>,

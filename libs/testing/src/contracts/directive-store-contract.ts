@@ -2,12 +2,10 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { DirectiveEvent, DirectiveRecord, DirectiveReference, DirectiveStore } from '@toolloop/core';
-import { AWKWARD_TEXTS, atOnce, runContract, type Contract, type ContractRunner, type StoreUnderTest } from './contract.js';
-import { CLAIM_CASES } from './directive-claims.js';
-import { intentOf } from './directive-intent.js';
-import { added, claimed, LONG_MS, pick, versionOf, type DirectiveTrial } from './directive-trial.js';
+import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest } from './contract.js';
+import { added, CLAIM_CASES, claimed, intentOf, LONG_MS, pick, versionOf, type DirectiveTrial } from './directive-trial.js';
 
-/** What every `DirectiveStore` does. */
+/** The behaviour that every `DirectiveStore` must show. */
 export function directiveStoreContract(name: string, make: () => Promise<StoreUnderTest<DirectiveStore>>, runner: ContractRunner): void {
   runContract(CONTRACT, name, make, runner);
 }

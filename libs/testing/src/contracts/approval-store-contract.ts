@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { ApprovalAnswer, ApprovalRecord, ApprovalStore } from '@toolloop/core';
-import { AWKWARD_TEXTS, atOnce, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type ApprovalTrial = Trial<ApprovalStore>;
 
-/** What every `ApprovalStore` does. */
+/** The behaviour that every `ApprovalStore` must show. */
 export function approvalStoreContract(name: string, make: () => Promise<StoreUnderTest<ApprovalStore>>, runner: ContractRunner): void {
   runContract(CONTRACT, name, make, runner);
 }

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { AuditTrail, verifyAudit, type AuditEntry, type AuditHead, type AuditStore } from '@toolloop/core';
-import { AWKWARD_TEXTS, atOnce, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type AuditTrial = Trial<AuditStore>;
 
-/** What every `AuditStore` does. */
+/** The behaviour that every `AuditStore` must show. */
 export function auditStoreContract(name: string, make: () => Promise<StoreUnderTest<AuditStore>>, runner: ContractRunner): void {
   runContract(CONTRACT, name, make, runner);
 }

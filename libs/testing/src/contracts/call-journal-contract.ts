@@ -2,11 +2,11 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { CallJournal, JournalClaim, JournalOutcome, JournalStart } from '@toolloop/core';
-import { AWKWARD_TEXTS, atOnce, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type JournalTrial = Trial<CallJournal>;
 
-/** What every `CallJournal` does. */
+/** The behaviour that every `CallJournal` must show. */
 export function callJournalContract(name: string, make: () => Promise<StoreUnderTest<CallJournal>>, runner: ContractRunner): void {
   runContract(CONTRACT, name, make, runner);
 }
@@ -14,7 +14,7 @@ export function callJournalContract(name: string, make: () => Promise<StoreUnder
 /** Longer than any check takes. */
 const LONG_MS = 600_000;
 
-/** By the same claim, unless another is named: so whoever is meant to be somebody else says so. */
+/** A start by the same claim, unless another is named. */
 function pay(tenant: string, idempotencyKey: string, more: Partial<JournalStart> = {}): JournalStart {
   return {
     tenant,
