@@ -53,6 +53,7 @@ const SUPPORT_POLICY: Policy = {
 /** The actor and the tenant of a run, and what it may do. All come from the guard, never from what a client says. */
 export type RunTerms = Pick<LoopRequest<unknown, User>, 'actor' | 'tenant' | 'policy'>;
 
+/** Takes the terms of a user's runs: a manager has the desk's policy, and everyone else a narrower one. */
 export function termsFor(user: User): RunTerms {
   return { ...principalOf(user), ...(user.role !== 'manager' && { policy: SUPPORT_POLICY }) };
 }

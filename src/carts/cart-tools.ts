@@ -5,11 +5,13 @@ import { ArrayMaxSize, IsArray, IsInt, IsOptional, Matches, Max, Min, ValidateNe
 import { Cart, EntityFactory } from '../desk/entities.js';
 import { MOST_PIECES, withItem, type CartRecord } from '../desk/records.js';
 
+/** An article to put into a cart. */
 export class CartItem {
   @ToolField({ description: 'Such as p-102.' }) @Matches(/^p-\d{1,9}$/) productId!: string;
   @IsInt() @Min(1) @Max(MOST_PIECES) quantity!: number;
 }
 
+/** The input of `carts__openCart`. */
 export class OpenCart {
   @ToolField({ description: 'Such as c-124.' }) @Matches(/^c-\d{1,9}$/) customerId!: string;
 
@@ -22,6 +24,7 @@ export class OpenCart {
   items: CartItem[] = [];
 }
 
+/** The tools that open carts. The carts bring their own. */
 @Injectable()
 @ToolProvider({ namespace: 'carts' })
 export class CartTools {

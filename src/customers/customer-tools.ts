@@ -15,6 +15,7 @@ import { IsInt, IsOptional, IsString, Matches, Max, MaxLength, Min } from 'class
 import { Customer, EntityFactory } from '../desk/entities.js';
 import { CustomersRepository } from '../desk/repositories.js';
 
+/** The input of `crm__searchCustomers`. */
 export class SearchCustomers {
   @ToolField({ description: 'One or more words of the name.' })
   @IsString()
@@ -25,6 +26,7 @@ export class SearchCustomers {
   @IsOptional() @IsInt() @Min(1) @Max(25) limit: number = 5;
 }
 
+/** The tools that find customers. The customers bring their own. */
 @Injectable()
 @ToolProvider({ namespace: 'crm' })
 export class CustomerTools {

@@ -20,6 +20,7 @@ import { Mailer, receiptMail } from './mailer.js';
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
+/** A period of whole days. Either end may be open. */
 export class Period {
   @ToolField({ description: 'First day, e.g. 2026-11-01.' })
   @IsOptional()
@@ -32,6 +33,7 @@ export class Period {
   to?: string;
 }
 
+/** The input of `orders__listOrders`. */
 export class ListOrders {
   @IsOptional() @IsEnum(OrderStatus) status?: OrderStatus;
   @IsOptional() @ValidateNested() @Type(() => Period) placed?: Period;
@@ -54,6 +56,7 @@ export class OrderPage {
   }
 }
 
+/** The input of `orders__sendReceipt`. */
 export class SendReceipt {
   @ToolField({ description: 'Such as o-1024.' }) @Matches(/^o-\d{1,9}$/) orderId!: string;
 
@@ -70,6 +73,7 @@ export interface SentReceipt {
   readonly orderId: string;
 }
 
+/** The tools that find orders and mail their receipts. The orders bring their own. */
 @Injectable()
 @ToolProvider({ namespace: 'orders' })
 export class OrderTools {

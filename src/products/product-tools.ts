@@ -34,6 +34,7 @@ export class Product {
   }
 }
 
+/** The input of `catalog__searchProducts`. */
 export class SearchProducts {
   @ToolField({ description: 'Words of the name; without them every product matches.' })
   @IsOptional()
@@ -51,6 +52,7 @@ export class SearchProducts {
   @IsOptional() @IsInt() @Min(1) @Max(50) limit: number = 10;
 }
 
+/** A price, as a model writes it. */
 export class Price {
   @ToolField({ description: 'Decimal with up to two digits, e.g. "649.00".' })
   @Matches(/^\d{1,7}(\.\d{1,2})?$/)
@@ -59,11 +61,13 @@ export class Price {
   @IsEnum(Currency) currency!: Currency;
 }
 
+/** The input of `catalog__setPrice`. */
 export class SetPrice {
   @ToolField({ description: 'Such as p-102.' }) @Matches(/^p-\d{1,9}$/) productId!: string;
   @IsDefined() @ValidateNested() @Type(() => Price) price!: Price;
 }
 
+/** The tools of the catalog. */
 @Injectable()
 @ToolProvider({ namespace: 'catalog' })
 export class ProductTools {

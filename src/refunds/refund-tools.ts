@@ -11,6 +11,7 @@ export interface PaidRefund {
   readonly amount: string;
 }
 
+/** The tool that refunds orders. It only requests a refund: the directive runner pays it later. */
 @Injectable()
 @ToolProvider({ namespace: 'refunds' })
 export class RefundTools {
