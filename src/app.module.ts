@@ -1,29 +1,24 @@
 import { Module, type MiddlewareConsumer, type NestModule } from '@nestjs/common';
 import { ActorDirectory, LanguageModel, ToolLoopModule } from '@toolloop/core';
 import { ApprovalsModule } from './approvals/approvals.module.js';
-import { auditKeyOf } from './audit/audit-key.js';
-import { AuditModule } from './audit/audit.module.js';
+import { auditKeyOf, AuditModule } from './audit/audit.module.js';
 import { CartsModule } from './carts/carts.module.js';
 import { ChatModule } from './chat/chat.module.js';
-import { ConversationsModule } from './conversations/conversations.module.js';
 import { CustomersModule } from './customers/customers.module.js';
+import { calendarDay, Clock } from './desk/clock.js';
 import { DeskModule } from './desk/desk.module.js';
 import { DirectivesModule } from './directives/directives.module.js';
-import { HealthModule } from './health/health.module.js';
-import { HostMiddleware } from './http/host.middleware.js';
-import { UserDirectory } from './identity/user.directory.js';
-import { rolesOf, User } from './identity/user.js';
-import { ModelModule } from './model/model.module.js';
+import { HealthController } from './health.controller.js';
+import { HostMiddleware } from './http/configure.js';
+import { rolesOf, User, UserDirectory } from './identity/user.js';
+import { ModelModule } from './model.module.js';
 import { OrdersModule } from './orders/orders.module.js';
-import { DESK_POLICY } from './policy/desk.policies.js';
+import { DESK_POLICY } from './policy.js';
 import { ProductsModule } from './products/products.module.js';
 import { RefundsModule } from './refunds/refunds.module.js';
 import { RunsModule } from './runs/runs.module.js';
-import { SettingsModule } from './settings.module.js';
-import { SETTINGS, type Settings } from './settings.js';
-import { StorageModule } from './storage/storage.module.js';
-import { calendarDay } from './time/calendar-day.js';
-import { Clock } from './time/clock.js';
+import { SETTINGS, SettingsModule, type Settings } from './settings.js';
+import { StorageModule } from './storage.module.js';
 
 const INSTRUCTIONS = [
   'You help the staff of an order desk. Answer from what the tools return, never from memory, and say so when they return nothing.',
@@ -60,13 +55,12 @@ const MOST_INJECTED = 64;
     CartsModule,
     RefundsModule,
     ChatModule,
-    ConversationsModule,
     RunsModule,
     ApprovalsModule,
     AuditModule,
     DirectivesModule,
-    HealthModule,
   ],
+  controllers: [HealthController],
 })
 export class AppModule implements NestModule {
   configure(consumer: MiddlewareConsumer): void {

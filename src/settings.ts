@@ -1,17 +1,19 @@
-/** What the environment decides. */
+import { Module } from '@nestjs/common';
+
+/** The settings that the environment decides. */
 export interface Settings {
   readonly port: number;
   /** Hosts besides 127.0.0.1 and localhost under which the desk may be asked, e.g. `desk.example.com`. */
   readonly allowedHosts: readonly string[];
   /** Origins of pages besides the desk's own that may ask it, e.g. `https://app.example.com`. */
   readonly allowedOrigins: readonly string[];
-  /** Signs the audit; at least 32 bytes. Absent: a random one does. */
+  /** The key that signs the audit, at least 32 bytes. A random one where it is absent. */
   readonly auditKey?: string;
   /** A PostgreSQL server to keep things on, which several processes may share. */
   readonly databaseUrl?: string;
-  /** A folder to keep things in, where there is no server. Absent as well: they are kept in memory. */
+  /** A folder to keep things in, where there is no server. They are kept in memory where both are absent. */
   readonly dataDir?: string;
-  /** Absent: the offline model answers. */
+  /** The offline model answers where this is absent. */
   readonly openai?: OpenAiSettings;
 }
 
@@ -27,7 +29,11 @@ export const SETTINGS = Symbol('settings');
 const DEFAULT_PORT = 3000;
 const DEFAULT_MODEL = 'gpt-5-mini';
 
-/** Reads the environment; throws a sentence for a person when something in it makes no sense. */
+/**
+ * Reads the environment.
+ *
+ * @throws RangeError with a sentence for the person who starts the desk, when a setting makes no sense.
+ */
 export function settingsFrom(env: NodeJS.ProcessEnv): Settings {
   const openai = openAiFrom(env);
   const auditKey = env['AUDIT_KEY'];
@@ -65,3 +71,6 @@ function listFrom(text: string | undefined): string[] {
   const entries = (text ?? '').split(',').map((entry) => entry.trim().toLowerCase());
   return entries.filter((entry) => entry !== '');
 }
+
+@Module({ providers: [{ provide: SETTINGS, useFactory: () => settingsFrom(process.env) }], exports: [SETTINGS] })
+export class SettingsModule {}

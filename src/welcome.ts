@@ -1,6 +1,6 @@
 import type { LanguageModel } from '@toolloop/core';
 import type { Settings } from './settings.js';
-import { placeOf } from './storage/storage.js';
+import { placeOf } from './storage.module.js';
 
 /** What is printed when the desk has opened. */
 export function welcome(url: string, model: LanguageModel, settings: Settings): string {

@@ -1,15 +1,11 @@
-import { Body, Controller, Get, HttpCode, Param, Post, UseGuards, ValidationPipe } from '@nestjs/common';
-import { ApprovalService, type ApprovalRequest, type Approver } from '@toolloop/core';
-import { BearerGuard } from '../identity/bearer.guard.js';
-import { CurrentUser } from '../identity/current-user.decorator.js';
-import { User } from '../identity/user.js';
-import { toApprovalView, type ApprovalView } from './approval-view.js';
-import { Verdict } from './verdict.dto.js';
+import { Body, Controller, Get, HttpCode, Param, Post, UseGuards } from '@nestjs/common';
+import { ApprovalService, type ApprovalRequest } from '@toolloop/core';
+import { NAMED_ONLY } from '../http/request-parameters.js';
+import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
+import { principalOf, User } from '../identity/user.js';
+import { toApprovalView, Verdict, type ApprovalView } from './approvals.dto.js';
 
-/** Drops what it does not know: a client can say nothing else about a call, whatever it sends along. */
-const VERDICT_ONLY = new ValidationPipe({ transform: true, whitelist: true });
-
-/** The calls that wait for a person's yes or no: those that the user made through a model, and those that are theirs to decide. */
+/** The calls that wait for a person's yes or no: those of the user's own runs, and those that the user may decide. */
 @Controller('approvals')
 @UseGuards(BearerGuard)
 export class ApprovalsController {
@@ -17,26 +13,21 @@ export class ApprovalsController {
 
   @Get()
   list(@CurrentUser() user: User): Promise<readonly ApprovalRequest[]> {
-    return this.approvals.list(approverOf(user));
+    return this.approvals.list(principalOf(user));
   }
 
   @Get(':approvalId')
   async get(@Param('approvalId') approvalId: string, @CurrentUser() user: User): Promise<ApprovalView> {
-    return toApprovalView(await this.approvals.get(approvalId, approverOf(user)));
+    return toApprovalView(await this.approvals.get(approvalId, principalOf(user)));
   }
 
   @Post(':approvalId')
   @HttpCode(200)
   async decide(
     @Param('approvalId') approvalId: string,
-    @Body(VERDICT_ONLY) { decision, reason }: Verdict,
+    @Body(NAMED_ONLY) { decision, reason }: Verdict,
     @CurrentUser() user: User,
   ): Promise<ApprovalView> {
-    const said = { approvalId, decision, ...(reason !== undefined && { reason }) };
-    return toApprovalView(await this.approvals.decide(said, approverOf(user)));
+    return toApprovalView(await this.approvals.decide({ approvalId, decision, reason }, principalOf(user)));
   }
-}
-
-function approverOf(user: User): Approver<User> {
-  return { actor: user, tenant: user.tenantId };
 }

@@ -1,24 +1,23 @@
 import { Readable } from 'node:stream';
 import { Controller, ForbiddenException, Get, StreamableFile, UseGuards } from '@nestjs/common';
 import { AuditTrail, type SignedAuditHead } from '@toolloop/core';
-import { BearerGuard } from '../identity/bearer.guard.js';
-import { CurrentUser } from '../identity/current-user.decorator.js';
+import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import type { User } from '../identity/user.js';
 
-/** What was decided and done for the user's own tenant, for `npm run audit:verify`. Managers alone look at it: it names everybody. */
+/** The audit of the user's own tenant, for `npm run audit:verify`. Only managers may read it: it names every user. */
 @Controller('audit')
 @UseGuards(BearerGuard)
 export class AuditController {
   constructor(private readonly trail: AuditTrail) {}
 
-  /** JSON Lines. */
+  /** Streams the audit as JSON Lines. */
   @Get()
   lines(@CurrentUser() user: User): StreamableFile {
     assertManager(user);
     return new StreamableFile(Readable.from(this.trail.exportLines(user.tenantId)), { type: 'application/jsonl' });
   }
 
-  /** Where the chain stands, signed. Asked for before the lines, since the chain grows. */
+  /** Answers with the signed head of the chain. Ask for it before the lines, since the chain grows. */
   @Get('head')
   head(@CurrentUser() user: User): Promise<SignedAuditHead> {
     assertManager(user);

@@ -1,6 +1,27 @@
-import { Module } from '@nestjs/common';
+import { randomBytes } from 'node:crypto';
+import { Logger, Module } from '@nestjs/common';
 import { IdentityModule } from '../identity/identity.module.js';
+import type { Settings } from '../settings.js';
 import { AuditController } from './audit.controller.js';
+
+const KEY_BYTES = 32;
+const REMEDY = 'Set AUDIT_KEY to a secret of at least 32 bytes, such as what `openssl rand -hex 32` prints';
+
+/** The key that signs the audit: the environment's, or a random one, without which the audit cannot be checked after the desk has closed. */
+export function auditKeyOf({ auditKey, databaseUrl, dataDir }: Settings): string | Uint8Array {
+  if (auditKey !== undefined) return auditKey;
+  new Logger('Audit').warn(
+    `AUDIT_KEY is not set: a random key signs the audit until the desk closes.${consequenceOf({ databaseUrl, dataDir })}`,
+  );
+  return randomBytes(KEY_BYTES);
+}
+
+/** The consequence of a random key where the audit outlives the process that signs it. */
+function consequenceOf({ databaseUrl, dataDir }: Record<'databaseUrl' | 'dataDir', string | undefined>): string {
+  if (databaseUrl !== undefined)
+    return ` The audit on the server of DATABASE_URL outlives it, and every desk there signs the same chain with a key of its own: nobody can check it. ${REMEDY}, and to the same for every desk.`;
+  return dataDir === undefined ? '' : ` The audit in DATA_DIR outlives it, and nobody can check it then. ${REMEDY}.`;
+}
 
 @Module({ imports: [IdentityModule], controllers: [AuditController] })
 export class AuditModule {}

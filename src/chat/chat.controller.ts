@@ -1,20 +1,13 @@
-import { Body, Controller, HttpCode, Post, Query, RequestMethod, Sse, UseGuards, ValidationPipe, type MessageEvent } from '@nestjs/common';
+import { Body, Controller, HttpCode, Post, Query, RequestMethod, Sse, UseGuards, type MessageEvent } from '@nestjs/common';
 import { ToolLoopService, type LoopResult } from '@toolloop/core';
 import { toSse } from '@toolloop/ui-stream';
 import type { Observable } from 'rxjs';
-import { IdempotencyKey } from '../http/idempotency-key.decorator.js';
-import { BearerGuard } from '../identity/bearer.guard.js';
-import { CurrentUser } from '../identity/current-user.decorator.js';
-import { TicketGuard } from '../identity/ticket.guard.js';
-import { TicketOffice, type Ticket } from '../identity/ticket.office.js';
+import { ClientSignal, IdempotencyKey, STRICT } from '../http/request-parameters.js';
+import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
+import { TicketGuard, TicketOffice, type Ticket } from '../identity/ticket.guard.js';
 import { User } from '../identity/user.js';
 import { RunEvents } from '../runs/run-events.js';
-import { Answer } from './answer.js';
-import { Ask, AskByBody, AskByUrl } from './ask.dto.js';
-import { ClientSignal } from './client-signal.decorator.js';
-import { toRunRequest } from './run-request.js';
-
-const CHECKED = new ValidationPipe({ transform: true, whitelist: true, forbidNonWhitelisted: true });
+import { Answer, Ask, AskByBody, AskByUrl, toRunRequest } from './chat.dto.js';
 
 /** Questions to the order desk: as a stream of the loop's events, or as one answer. */
 @Controller('chat')
@@ -29,18 +22,18 @@ export class ChatController {
   @HttpCode(200)
   @UseGuards(BearerGuard)
   async chat(
-    @Body(CHECKED) { durable = false, ...ask }: AskByBody,
+    @Body(STRICT) { durable = false, ...ask }: AskByBody,
     @CurrentUser() user: User,
     @IdempotencyKey() requestId?: string,
   ): Promise<Observable<MessageEvent>> {
     const request = toRunRequest(ask, user, requestId);
-    if (durable && requestId !== undefined) return this.events.begin(request); // it may have been begun elsewhere
+    if (durable && requestId !== undefined) return this.events.begin(request); // the run may have been started by another process
     return this.loop.stream({ ...request, durable }).pipe(toSse());
   }
 
   @Sse('stream')
   @UseGuards(TicketGuard)
-  stream(@Query(CHECKED) ask: AskByUrl, @CurrentUser() user: User): Observable<MessageEvent> {
+  stream(@Query(STRICT) ask: AskByUrl, @CurrentUser() user: User): Observable<MessageEvent> {
     return this.loop.stream(toRunRequest(ask, user)).pipe(toSse());
   }
 
@@ -48,7 +41,7 @@ export class ChatController {
   @HttpCode(200)
   @UseGuards(BearerGuard)
   answer(
-    @Body(CHECKED) ask: Ask,
+    @Body(STRICT) ask: Ask,
     @CurrentUser() user: User,
     @ClientSignal() signal: AbortSignal,
     @IdempotencyKey() requestId?: string,

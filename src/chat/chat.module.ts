@@ -1,11 +1,25 @@
-import { Module, type MiddlewareConsumer, type NestModule } from '@nestjs/common';
+import { Injectable, Module, type MiddlewareConsumer, type NestMiddleware, type NestModule } from '@nestjs/common';
+import type { NextFunction, Request, Response } from 'express';
 import { IdentityModule } from '../identity/identity.module.js';
 import { RunsModule } from '../runs/runs.module.js';
 import { ChatController } from './chat.controller.js';
-import { NoReplayMiddleware } from './no-replay.middleware.js';
+import { ConversationsController } from './conversations.controller.js';
 import { ToolsController } from './tools.controller.js';
 
-@Module({ imports: [IdentityModule, RunsModule], controllers: [ChatController, ToolsController] })
+/**
+ * An `EventSource` reconnects after a stream that ended well, and would have the same question answered again, tools and all. It then sends the id
+ * of the last event it saw; the 204 tells it that this was the end. Express answers HEAD by the handler for GET: it would run the tools too.
+ */
+@Injectable()
+export class NoReplayMiddleware implements NestMiddleware {
+  use(request: Request, response: Response, next: NextFunction): void {
+    if (request.method === 'HEAD') response.status(405).setHeader('allow', 'GET').end();
+    else if (request.headers['last-event-id'] === undefined) next();
+    else response.status(204).end();
+  }
+}
+
+@Module({ imports: [IdentityModule, RunsModule], controllers: [ChatController, ToolsController, ConversationsController] })
 export class ChatModule implements NestModule {
   configure(consumer: MiddlewareConsumer): void {
     consumer.apply(NoReplayMiddleware).forRoutes('chat/stream');

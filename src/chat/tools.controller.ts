@@ -1,13 +1,12 @@
 import { Controller, Get, UseGuards } from '@nestjs/common';
 import { ToolLoopService, type ToolSpec } from '@toolloop/core';
-import { BearerGuard } from '../identity/bearer.guard.js';
-import { CurrentUser } from '../identity/current-user.decorator.js';
+import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { User } from '../identity/user.js';
-import { termsFor } from '../policy/run-terms.js';
+import { termsFor } from '../policy.js';
 
 type ListedTool = Pick<ToolSpec, 'id' | 'description' | 'effect' | 'inputSchema'>;
 
-/** What the user's model could call from the start. The tools of customers, orders and carts come with them. */
+/** The tools that the user's model may call from the first step. Those of customers, orders and carts appear with them. */
 @Controller('tools')
 @UseGuards(BearerGuard)
 export class ToolsController {

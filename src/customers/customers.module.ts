@@ -1,9 +1,8 @@
 import { Module } from '@nestjs/common';
 import { ToolLoopModule } from '@toolloop/core';
 import { DeskModule } from '../desk/desk.module.js';
-import { Customer } from './customer.entity.js';
-import { CustomerResolver } from './customer.resolver.js';
-import { CustomerTools } from './customer.tools.js';
+import { Customer } from '../desk/entities.js';
+import { CustomerResolver, CustomerTools } from './customer-tools.js';
 
 @Module({ imports: [DeskModule, ToolLoopModule.forFeature({ entities: [Customer] })], providers: [CustomerTools, CustomerResolver] })
 export class CustomersModule {}

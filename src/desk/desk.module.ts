@@ -1,15 +1,12 @@
 import { Module } from '@nestjs/common';
-import { CartsRepository } from '../carts/carts.repository.js';
-import { CustomersRepository } from '../customers/customers.repository.js';
-import { OrdersRepository } from '../orders/orders.repository.js';
-import { ProductsRepository } from '../products/products.repository.js';
-import { Clock, FixedClock } from '../time/clock.js';
-import { EntityFactory } from './entity.factory.js';
+import { Clock, FixedClock } from './clock.js';
+import { EntityFactory } from './entities.js';
+import { CartsRepository, CustomersRepository, OrdersRepository, ProductsRepository } from './repositories.js';
 
-/** The day it is at the order desk. */
+/** Today, at the order desk. */
 const TODAY = new Date('2026-11-16T09:00:00Z');
 
-/** What the features of the order desk share: their stored data and the entities made of it. */
+/** The stored data of the order desk and the entities made of it, which its features share. */
 @Module({
   providers: [
     { provide: Clock, useValue: new FixedClock(TODAY) },

@@ -1,4 +1,4 @@
-/** Anything a table can hold. Rows are replaced, never changed. */
+/** An entry of a table. Rows are replaced, never changed. */
 export interface Row {
   readonly id: string;
 }
@@ -22,7 +22,7 @@ export class TenantTable<Entry extends Row> {
     return Promise.resolve(this.rowsOf(tenant).get(id));
   }
 
-  /** All or nothing: `work` may read and replace any of the tenant's rows, nobody sees them half done, and what it throws undoes it. */
+  /** Reads and replaces any of the tenant's rows, all or nothing: no caller sees `work` half done, and an error that it throws undoes it. */
   transaction<Result>(tenant: string, work: (rows: Map<string, Entry>) => Result): Promise<Result> {
     return new Promise((resolve) => {
       const rows = new Map(this.rowsOf(tenant));
@@ -35,4 +35,15 @@ export class TenantTable<Entry extends Row> {
   private rowsOf(tenant: string): ReadonlyMap<string, Entry> {
     return this.tenants.get(tenant) ?? new Map<string, Entry>();
   }
+}
+
+/** Tells whether every word of a query begins a word of a text, without regard to case and accents: "jo smith" finds "John Smith". */
+export function matchesWords(text: string, query: string): boolean {
+  const words = wordsOf(text);
+  return wordsOf(query).every((wanted) => words.some((word) => word.startsWith(wanted)));
+}
+
+function wordsOf(text: string): string[] {
+  const plain = text.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase();
+  return plain.split(/[^\p{L}\p{N}]+/u).filter((word) => word !== '');
 }

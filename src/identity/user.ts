@@ -1,6 +1,9 @@
+import { Injectable } from '@nestjs/common';
+import { ActorDirectory } from '@toolloop/core';
+
 export type Role = 'support' | 'manager';
 
-/** Who asks: the actor of every run. */
+/** The person who asks: the actor of every run. */
 export class User {
   constructor(
     readonly id: string,
@@ -10,7 +13,37 @@ export class User {
   ) {}
 }
 
-/** What an actor may be called by in policies and approvals. */
+/** A user as the services of Toolloop take one: the actor, and the tenant in which it acts. */
+export interface Principal {
+  readonly actor: User;
+  readonly tenant: string;
+}
+
+export function principalOf(user: User): Principal {
+  return { actor: user, tenant: user.tenantId };
+}
+
+/** The roles by which policies and approvals name an actor. */
 export function rolesOf(actor: unknown): readonly Role[] {
   return actor instanceof User ? [actor.role] : [];
+}
+
+/** The bearer tokens of the demo. A real application verifies a signed token here. */
+const USERS: ReadonlyMap<string, User> = new Map([
+  ['demo-alice', new User('alice', 'Alice', 'acme', 'support')],
+  ['demo-mia', new User('mia', 'Mia', 'acme', 'manager')],
+  ['demo-bob', new User('bob', 'Bob', 'globex', 'support')],
+]);
+
+export function userOfToken(token: string): User | undefined {
+  return USERS.get(token);
+}
+
+/** Loads the actor where there is no request, such as when a directive is performed: a refund is paid with the rights that the user has by then. */
+@Injectable()
+export class UserDirectory extends ActorDirectory<User> {
+  override find(actorId: string, tenant: string): Promise<User | undefined> {
+    const users = [...USERS.values()];
+    return Promise.resolve(users.find(({ id, tenantId }) => id === actorId && tenantId === tenant));
+  }
 }

@@ -1,3 +1,7 @@
+import { Injectable } from '@nestjs/common';
+import type { Money } from '../desk/money.js';
+import { totalOf, type OrderRecord } from '../desk/records.js';
+
 /** A letter to a customer. */
 export interface Mail {
   readonly to: string;
@@ -5,8 +9,34 @@ export interface Mail {
   readonly text: string;
 }
 
-/** The port to whoever delivers mail. */
+/** The port to a provider of mail. */
 export abstract class Mailer {
-  /** Delivers once per key, however often it is called; answers with the message's id. */
+  /** Delivers once per key, however often it is called, and answers with the message's id. */
   abstract send(mail: Mail, idempotencyKey: string): Promise<string>;
+}
+
+/** Keeps the mails instead of sending them. */
+@Injectable()
+export class OutboxMailer extends Mailer {
+  private readonly sent = new Map<string, Mail>();
+
+  get mails(): readonly Mail[] {
+    return [...this.sent.values()];
+  }
+
+  override send(mail: Mail, idempotencyKey: string): Promise<string> {
+    if (!this.sent.has(idempotencyKey)) this.sent.set(idempotencyKey, mail);
+    return Promise.resolve(`m-${[...this.sent.keys()].indexOf(idempotencyKey) + 1}`);
+  }
+}
+
+/** The receipt of an order as a mail. */
+export function receiptMail(order: OrderRecord, to: string, note?: string): Mail {
+  const lines = order.lines.map(({ quantity, name }) => `${quantity} x ${name}`);
+  const text = [...(note ? [note, ''] : []), ...lines, `Total: ${inWords(totalOf(order))}`].join('\n');
+  return { to, subject: `Receipt for order ${order.id}`, text };
+}
+
+function inWords({ amount, currency }: Money): string {
+  return `${amount} ${currency}`;
 }

@@ -1,11 +1,9 @@
 import { Module } from '@nestjs/common';
 import { ToolLoopModule } from '@toolloop/core';
 import { DeskModule } from '../desk/desk.module.js';
-import { Mailer } from './mailer.js';
-import { Order } from './order.entity.js';
-import { OrderResolver } from './order.resolver.js';
-import { OrderTools } from './order.tools.js';
-import { OutboxMailer } from './outbox.mailer.js';
+import { Order } from '../desk/entities.js';
+import { Mailer, OutboxMailer } from './mailer.js';
+import { OrderResolver, OrderTools } from './order-tools.js';
 
 @Module({
   imports: [DeskModule, ToolLoopModule.forFeature({ entities: [Order] })],

@@ -1,4 +1,5 @@
-import type { Money } from '../money/money.js';
+import { Injectable } from '@nestjs/common';
+import type { Money } from '../desk/money.js';
 
 /** Money that goes back to a customer. */
 export interface Payout {
@@ -7,8 +8,23 @@ export interface Payout {
   readonly amount: Money;
 }
 
-/** The port to whoever moves money. */
+/** The port to a provider of payments. */
 export abstract class Payments {
-  /** Pays back once per key, however often it is called; answers with the payment's id. */
+  /** Pays back once per key, however often it is called, and answers with the payment's id. */
   abstract payBack(payout: Payout, idempotencyKey: string): Promise<string>;
+}
+
+/** Keeps a list of payouts instead of paying them. */
+@Injectable()
+export class LedgerPayments extends Payments {
+  private readonly paid = new Map<string, Payout>();
+
+  get payouts(): readonly Payout[] {
+    return [...this.paid.values()];
+  }
+
+  override payBack(payout: Payout, idempotencyKey: string): Promise<string> {
+    if (!this.paid.has(idempotencyKey)) this.paid.set(idempotencyKey, payout);
+    return Promise.resolve(`pay-${[...this.paid.keys()].indexOf(idempotencyKey) + 1}`);
+  }
 }

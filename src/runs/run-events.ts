@@ -1,12 +1,25 @@
-import { HttpException, HttpStatus, Injectable, type MessageEvent } from '@nestjs/common';
-import type { LoopRequest } from '@toolloop/core';
+import { HttpException, HttpStatus, Injectable, type MessageEvent, type OnModuleDestroy } from '@nestjs/common';
+import { farewell, type LoopRequest } from '@toolloop/core';
 import { RunService, type RunReader } from '@toolloop/durable';
 import { toSse } from '@toolloop/ui-stream';
-import { takeUntil, type Observable } from 'rxjs';
+import { ReplaySubject, takeUntil, type Observable } from 'rxjs';
 import type { User } from '../identity/user.js';
-import { Closing } from './closing.js';
 
-/** What a client of durable runs watches. */
+/** Tells clients that only watch that the desk closes: they connect to another process and miss nothing. */
+@Injectable()
+export class Closing implements OnModuleDestroy {
+  private readonly told = new ReplaySubject<void>(1);
+  readonly closed$: Observable<void> = this.told;
+
+  async onModuleDestroy(): Promise<void> {
+    const isWatched = this.told.observed;
+    this.told.next();
+    this.told.complete();
+    if (isWatched) await farewell();
+  }
+}
+
+/** The events of durable runs, for a client that watches. */
 @Injectable()
 export class RunEvents {
   constructor(
@@ -14,18 +27,18 @@ export class RunEvents {
     private readonly closing: Closing,
   ) {}
 
-  /** Those of the run of a request: asked again with the same request id, of the same run. */
+  /** Starts the run of a request and follows it. The same request id leads to the same run. */
   async begin(request: LoopRequest<unknown, User>): Promise<Observable<MessageEvent>> {
     return this.follow(await this.runs.start(request), request, 0);
   }
 
-  /** The run's events behind `after`, until it has ended. For a run that is not the reader's it fails before anything is sent, however long the look-up takes. */
+  /** Shows the events after a sequence, until the run has ended. For a run that is not the reader's it fails before anything is sent. */
   async follow(runId: string, reader: RunReader<User>, after: number): Promise<Observable<MessageEvent>> {
     await this.runs.get(runId, reader);
     return this.events(runId, reader, after);
   }
 
-  /** The same for a client that connects again. An `EventSource` does so after the last event too, unless it is told by a 204 that there is no more. */
+  /** Does the same for a client that connects again. An `EventSource` does so after the last event too, unless a 204 tells it that there is no more. */
   async followAgain(runId: string, reader: RunReader<User>, lastEventId: number): Promise<Observable<MessageEvent>> {
     const { status, lastSequence } = await this.runs.get(runId, reader);
     if (status === 'ended' && lastEventId >= lastSequence) throw new HttpException('The run is over.', HttpStatus.NO_CONTENT);

@@ -1,24 +1,17 @@
-import { Body, Controller, Get, HttpCode, Param, Post, Query, Res, Sse, UseGuards, ValidationPipe } from '@nestjs/common';
+import { Body, Controller, Get, HttpCode, Param, Post, Query, Res, Sse, UseGuards } from '@nestjs/common';
 import type { MessageEvent } from '@nestjs/common';
-import { RunService, type RunReader, type RunView } from '@toolloop/durable';
+import { RunService, type RunView } from '@toolloop/durable';
 import type { Response } from 'express';
 import type { Observable } from 'rxjs';
-import { Ask } from '../chat/ask.dto.js';
-import { toRunRequest } from '../chat/run-request.js';
-import { IdempotencyKey } from '../http/idempotency-key.decorator.js';
-import { BearerGuard } from '../identity/bearer.guard.js';
-import { CurrentUser } from '../identity/current-user.decorator.js';
+import { Ask, toRunRequest } from '../chat/chat.dto.js';
+import { IdempotencyKey, LastEventId, NAMED_ONLY, STRICT } from '../http/request-parameters.js';
+import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { TicketGuard } from '../identity/ticket.guard.js';
-import { User } from '../identity/user.js';
-import { LastEventId } from './last-event-id.decorator.js';
+import { principalOf, User } from '../identity/user.js';
 import { RunEvents } from './run-events.js';
 import { EventsFrom, ForkFrom, RunListing, StopRun } from './runs.dto.js';
 
-const CHECKED = new ValidationPipe({ transform: true, whitelist: true, forbidNonWhitelisted: true });
-/** A ticket stands beside it in the address. */
-const CHECKED_QUERY = new ValidationPipe({ transform: true, whitelist: true });
-
-/** A user's durable runs. They go on in whichever process has room, and no connection has to be held for them. */
+/** A user's durable runs. Any process with room performs them, and no connection has to be held open for them. */
 @Controller('runs')
 export class RunsController {
   constructor(
@@ -30,7 +23,7 @@ export class RunsController {
   @HttpCode(202)
   @UseGuards(BearerGuard)
   async start(
-    @Body(CHECKED) ask: Ask,
+    @Body(STRICT) ask: Ask,
     @CurrentUser() user: User,
     @Res({ passthrough: true }) response: Response,
     @IdempotencyKey() requestId?: string,
@@ -40,34 +33,34 @@ export class RunsController {
 
   @Get()
   @UseGuards(BearerGuard)
-  list(@Query(CHECKED) { status, after }: RunListing, @CurrentUser() user: User): Promise<readonly RunView[]> {
-    return this.runs.list(readerOf(user), { ...(status && { status }), ...(after !== undefined && { after }) });
+  list(@Query(STRICT) listing: RunListing, @CurrentUser() user: User): Promise<readonly RunView[]> {
+    return this.runs.list(principalOf(user), listing);
   }
 
   @Get(':runId')
   @UseGuards(BearerGuard)
   get(@Param('runId') runId: string, @CurrentUser() user: User): Promise<RunView> {
-    return this.runs.get(runId, readerOf(user));
+    return this.runs.get(runId, principalOf(user));
   }
 
   @Sse(':runId/events')
   @UseGuards(TicketGuard)
   async watch(
     @Param('runId') runId: string,
-    @Query(CHECKED_QUERY) { after }: EventsFrom,
+    @Query(NAMED_ONLY) { after }: EventsFrom,
     @LastEventId() lastEventId: number | undefined,
     @CurrentUser() user: User,
   ): Promise<Observable<MessageEvent>> {
-    if (lastEventId === undefined) return this.events.follow(runId, readerOf(user), after);
-    return this.events.followAgain(runId, readerOf(user), lastEventId);
+    if (lastEventId === undefined) return this.events.follow(runId, principalOf(user), after);
+    return this.events.followAgain(runId, principalOf(user), lastEventId);
   }
 
   @Post(':runId/cancel')
   @HttpCode(202)
   @UseGuards(BearerGuard)
-  async cancel(@Param('runId') runId: string, @Body(CHECKED) { reason }: StopRun, @CurrentUser() user: User): Promise<RunView> {
-    await this.runs.cancel(runId, readerOf(user), reason);
-    return this.runs.get(runId, readerOf(user));
+  async cancel(@Param('runId') runId: string, @Body(STRICT) { reason }: StopRun, @CurrentUser() user: User): Promise<RunView> {
+    await this.runs.cancel(runId, principalOf(user), reason);
+    return this.runs.get(runId, principalOf(user));
   }
 
   @Post(':runId/fork')
@@ -75,20 +68,16 @@ export class RunsController {
   @UseGuards(BearerGuard)
   async fork(
     @Param('runId') runId: string,
-    @Body(CHECKED) { step }: ForkFrom,
+    @Body(STRICT) { step }: ForkFrom,
     @CurrentUser() user: User,
     @Res({ passthrough: true }) response: Response,
     @IdempotencyKey() requestId?: string,
   ): Promise<RunView> {
-    return this.accepted(await this.runs.fork(runId, step, readerOf(user), requestId), user, response);
+    return this.accepted(await this.runs.fork(runId, step, principalOf(user), requestId), user, response);
   }
 
   private accepted(runId: string, user: User, response: Response): Promise<RunView> {
     response.location(`/runs/${runId}`);
-    return this.runs.get(runId, readerOf(user));
+    return this.runs.get(runId, principalOf(user));
   }
-}
-
-function readerOf(user: User): RunReader<User> {
-  return { actor: user, tenant: user.tenantId };
 }

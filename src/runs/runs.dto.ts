@@ -5,16 +5,16 @@ import type { RunStatus } from '@toolloop/durable';
 const STATUSES: readonly RunStatus[] = ['queued', 'running', 'waiting', 'ended'];
 const LAST_SEQUENCE = 2_147_483_647;
 
-/** Which runs to show. */
+/** A selection of runs. */
 export class RunListing {
   @IsOptional() @IsIn(STATUSES, { message: `status must be one of ${STATUSES.join(', ')}` }) status?: RunStatus;
-  /** The id of the last one of the page before. */
+  /** The id of the last run of the previous page. */
   @IsOptional() @IsString() @MaxLength(64) after?: string;
 }
 
-/** From where on to show a run's events. The guard has read the ticket already. */
+/** The place in a run's events from which to show them. The guard has read the ticket already. */
 export class EventsFrom {
-  /** The sequence of the last event that is known. */
+  /** The sequence of the last event that the client knows. */
   @IsOptional()
   @Type(() => Number)
   @IsInt({ message: 'after must be the sequence of an event' })
@@ -23,13 +23,13 @@ export class EventsFrom {
   after: number = 0;
 }
 
-/** Where another run goes off. */
+/** The place at which another run leaves this one. */
 export class ForkFrom {
-  /** The step after which it does; 0 for the beginning. */
+  /** The last step that both share; 0 for none. */
   @IsInt({ message: 'step must be the number of a step' }) @Min(0) @Max(LAST_SEQUENCE) step!: number;
 }
 
-/** Why a run is to end. */
+/** The reason why a run is to end. */
 export class StopRun {
   @IsOptional() @IsString({ message: 'reason must be a text' }) @MaxLength(500) reason?: string;
 }

@@ -1,7 +1,6 @@
 import { Module } from '@nestjs/common';
 import { IdentityModule } from '../identity/identity.module.js';
-import { Closing } from './closing.js';
-import { RunEvents } from './run-events.js';
+import { Closing, RunEvents } from './run-events.js';
 import { RunsController } from './runs.controller.js';
 import { WaitingRunsController } from './waiting-runs.controller.js';
 

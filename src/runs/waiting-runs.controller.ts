@@ -3,12 +3,11 @@ import { InvalidRequestError, ToolLoopService, type LoopResult } from '@toolloop
 import { RunService, type RunView } from '@toolloop/durable';
 import { toSse } from '@toolloop/ui-stream';
 import type { Observable } from 'rxjs';
-import { Answer } from '../chat/answer.js';
-import { ClientSignal } from '../chat/client-signal.decorator.js';
-import { BearerGuard } from '../identity/bearer.guard.js';
-import { CurrentUser } from '../identity/current-user.decorator.js';
+import { Answer } from '../chat/chat.dto.js';
+import { ClientSignal } from '../http/request-parameters.js';
+import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { User } from '../identity/user.js';
-import { termsFor } from '../policy/run-terms.js';
+import { termsFor } from '../policy.js';
 import { RunEvents } from './run-events.js';
 
 /** Goes on with runs that waited for a decision, each in the name of the user who began it. */

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { customerOf, orderDesk } from './order-desk.js';
-import { CartTools } from '../../src/carts/cart.tools.js';
-import type { Cart } from '../../src/carts/cart.entity.js';
-import type { EntityFactory } from '../../src/desk/entity.factory.js';
+import { CartTools } from '../../src/carts/cart-tools.js';
+import type { Cart, EntityFactory } from '../../src/desk/entities.js';
 import type { ToolCallContext } from '@toolloop/core';
 
 async function openCart(desk: EntityFactory): Promise<Cart> {

@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import type { LoopEvent } from '@toolloop/core';
-import { CustomersRepository } from '../../src/customers/customers.repository.js';
-import { OrdersRepository } from '../../src/orders/orders.repository.js';
+import { CustomersRepository, OrdersRepository } from '../../src/desk/repositories.js';
 import { ask, closeDesks, eventsIn, eventsOf, ofType, serve, type ServedDesk } from './served-desk.js';
 
 afterAll(closeDesks);

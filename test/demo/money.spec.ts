@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { Currency } from '../../src/money/currency.js';
-import { Money } from '../../src/money/money.js';
+import { Currency, Money } from '../../src/desk/money.js';
 
 const euros = (cents: number): Money => new Money(cents, Currency.Euro);
 

@@ -1,11 +1,6 @@
-import { CartsRepository } from '../../src/carts/carts.repository.js';
-import type { Customer } from '../../src/customers/customer.entity.js';
-import { CustomersRepository } from '../../src/customers/customers.repository.js';
-import { EntityFactory } from '../../src/desk/entity.factory.js';
-import type { Order } from '../../src/orders/order.entity.js';
-import { OrdersRepository } from '../../src/orders/orders.repository.js';
-import { ProductsRepository } from '../../src/products/products.repository.js';
-import { FixedClock } from '../../src/time/clock.js';
+import { CartsRepository, CustomersRepository, OrdersRepository, ProductsRepository } from '../../src/desk/repositories.js';
+import { EntityFactory, type Customer, type Order } from '../../src/desk/entities.js';
+import { FixedClock } from '../../src/desk/clock.js';
 
 /** The domain of the demo without Nest and without a model. */
 export function orderDesk(today = '2026-11-16T09:00:00Z'): EntityFactory {

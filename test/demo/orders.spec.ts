@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { OrderPage } from '../../src/orders/order-page.js';
-import { OrderStatus } from '../../src/orders/order-status.js';
-import { OutboxMailer } from '../../src/orders/outbox.mailer.js';
-import { receiptMail } from '../../src/orders/receipt.js';
-import { monthsBefore } from '../../src/time/calendar-day.js';
+import { OrderPage } from '../../src/orders/order-tools.js';
+import { OrderStatus } from '../../src/desk/records.js';
+import { OutboxMailer, receiptMail } from '../../src/orders/mailer.js';
+import { monthsBefore } from '../../src/desk/clock.js';
 import { customerOf, orderDesk, orderOf } from './order-desk.js';
 
 describe("a customer's average spend", () => {

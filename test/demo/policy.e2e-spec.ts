@@ -1,8 +1,8 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { DataPolicyEngine, type LoopEvent } from '@toolloop/core';
 import { call, calls, ScriptedModel, text, type ScriptedCall } from '@toolloop/testing';
-import { OutboxMailer } from '../../src/orders/outbox.mailer.js';
-import { DESK_POLICY } from '../../src/policy/desk.policies.js';
+import { OutboxMailer } from '../../src/orders/mailer.js';
+import { DESK_POLICY } from '../../src/policy.js';
 import { closeDesks, eventsOf, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';
 
 afterAll(closeDesks);

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import type { LanguageModel } from '@toolloop/core';
 import type { RunView } from '@toolloop/durable';
 import { call, calls, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
-import { OutboxMailer } from '../../src/orders/outbox.mailer.js';
+import { OutboxMailer } from '../../src/orders/mailer.js';
 import { closeDesks, eventsIn, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';
 
 afterAll(closeDesks);

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from '@jest/globals';
 import type { LanguageModel, LoopEvent } from '@toolloop/core';
 import { Database, type RunView } from '@toolloop/durable';
 import { call, calls, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
-import { LedgerPayments } from '../../src/refunds/ledger.payments.js';
+import { LedgerPayments } from '../../src/refunds/payments.js';
 import { ask, close, closeDesks, eventsIn, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';
 
 const folders: string[] = [];

@@ -4,8 +4,8 @@ import type { NestExpressApplication } from '@nestjs/platform-express';
 import { AppModule } from '../../src/app.module.js';
 import { configure } from '../../src/http/configure.js';
 import { SETTINGS, type Settings } from '../../src/settings.js';
-import { StorageModule } from '../../src/storage/storage.module.js';
-import { SystemClock } from '../../src/time/clock.js';
+import { StorageModule } from '../../src/storage.module.js';
+import { SystemClock } from '../../src/desk/clock.js';
 import { MemoryStorageModule } from './memory-storage.module.js';
 
 interface Replacements {

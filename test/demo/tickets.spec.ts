@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { userOfHeader } from '../../src/identity/bearer.js';
-import { TicketOffice } from '../../src/identity/ticket.office.js';
+import { userOfHeader } from '../../src/identity/bearer.guard.js';
+import { TicketOffice } from '../../src/identity/ticket.guard.js';
 import { User } from '../../src/identity/user.js';
 
 const alice = new User('alice', 'Alice', 'acme', 'support');

@@ -1,25 +1,24 @@
-export { collect, eventsOf } from './collect.js';
-export { expectDenied } from './expect-denied.js';
-export { expectInjected } from './expect-injected.js';
-export type { ExpectedInjection } from './expect-injected.js';
-export { expectRunEndsOnce } from './expect-run-ends-once.js';
-export { expectTranscriptValid } from './expect-transcript-valid.js';
-export { ExpectationError } from './expectation.error.js';
-export type { RecordedRequest } from './recorded-request.js';
-export type { RunEvidence } from './run-evidence.js';
-export { SCRIPTED_USAGE, call, calls, cut, events, fails, hangs, text, textAndCalls } from './scripted-answer.js';
-export type { ScriptedAnswer, ScriptedAnswerOptions, ScriptedCall, ScriptedEnding, ScriptedTurn } from './scripted-answer.js';
-export { ScriptedModel } from './scripted.model.js';
-export { UnexpectedModelCallError } from './unexpected-model-call.error.js';
-export type { ToolFake } from './faked-tools.js';
+export { collect, eventsOf, expectDenied, expectInjected, expectRunEndsOnce, expectTranscriptValid } from './expectations.js';
+export type { ExpectedInjection, RunEvidence } from './expectations.js';
+export { call, calls, cut, events, fails, hangs, SCRIPTED_USAGE, ScriptedModel, text, textAndCalls } from './scripted-model.js';
+export type {
+  RecordedRequest,
+  ScriptedAnswer,
+  ScriptedAnswerOptions,
+  ScriptedCall,
+  ScriptedEnding,
+  ScriptedTurn,
+} from './scripted-model.js';
+export { ExpectationError, UnexpectedModelCallError } from './testing.error.js';
 export { ToolLoopTestingModule } from './tool-loop-testing.module.js';
-export { approvalStoreContract } from './contracts/approval-store.contract.js';
-export { auditStoreContract } from './contracts/audit-store.contract.js';
-export { callJournalContract } from './contracts/call-journal.contract.js';
-export { AWKWARD_TEXTS, atOnce, runContract } from './contracts/contract.js';
+export type { ToolFake } from './tool-loop-testing.module.js';
+export { approvalStoreContract } from './contracts/approval-store-contract.js';
+export { auditStoreContract } from './contracts/audit-store-contract.js';
+export { callJournalContract } from './contracts/call-journal-contract.js';
+export { atOnce, AWKWARD_TEXTS, runContract } from './contracts/contract.js';
 export type { Contract, ContractCase, ContractRunner, RestartCase, StoreUnderTest, Trial } from './contracts/contract.js';
-export { conversationStoreContract } from './contracts/conversation-store.contract.js';
-export { quotaStoreContract } from './contracts/quota-store.contract.js';
-export { runStoreContract } from './contracts/run-store.contract.js';
-export { suspendedRunStoreContract } from './contracts/suspended-run-store.contract.js';
-export { directiveStoreContract } from './contracts/directive-store.contract.js';
+export { conversationStoreContract } from './contracts/conversation-store-contract.js';
+export { directiveStoreContract } from './contracts/directive-store-contract.js';
+export { quotaStoreContract } from './contracts/quota-store-contract.js';
+export { runStoreContract } from './contracts/run-store-contract.js';
+export { suspendedRunStoreContract } from './contracts/suspended-run-store-contract.js';

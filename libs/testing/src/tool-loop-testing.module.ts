@@ -1,10 +1,71 @@
-import type { ModuleMetadata } from '@nestjs/common';
-import { Test } from '@nestjs/testing';
-import type { TestingModule, TestingModuleBuilder } from '@nestjs/testing';
-import { FakedTools } from './faked-tools.js';
-import type { ToolFake } from './faked-tools.js';
-import { FakedToolsCheck } from './faked-tools.check.js';
-import { FakedToolsModule } from './faked-tools.module.js';
+import { Injectable, Module, type DynamicModule, type ModuleMetadata, type OnApplicationBootstrap } from '@nestjs/common';
+import { Test, type TestingModule, type TestingModuleBuilder } from '@nestjs/testing';
+import { ConfigurationError, ToolCatalog, ToolInterceptor, type Finding, type ToolCallContext, type ToolInvocation } from '@toolloop/core';
+
+interface Faked {
+  fake(input: unknown, context: ToolCallContext): unknown;
+}
+
+/**
+ * A replacement for a tool's method. It receives the validated input and may return what the method may, a live entity included. The type is a
+ * method's, so that a fake can name the input class it expects.
+ */
+export type ToolFake = Faked['fake'];
+
+/** The fakes of one testing module, by declared id: the innermost interceptor, which answers in the place of those tools. */
+class FakedTools extends ToolInterceptor {
+  private readonly fakes = new Map<string, ToolFake>();
+
+  get declaredIds(): readonly string[] {
+    return [...this.fakes.keys()];
+  }
+
+  put(declaredId: string, fake: ToolFake): void {
+    this.fakes.set(declaredId, fake);
+  }
+
+  override intercept({ tool, input, context }: ToolInvocation, next: () => Promise<unknown>): Promise<unknown> {
+    const fake = this.fakes.get(tool.declaredId);
+    return fake ? Promise.resolve().then(() => fake(input, context)) : next();
+  }
+}
+
+/** Checks that each fake has a tool. It is a provider of the root module, which is bootstrapped when the catalog is complete. */
+@Injectable()
+class FakedToolsCheck implements OnApplicationBootstrap {
+  constructor(
+    private readonly fakes: FakedTools,
+    private readonly catalog: ToolCatalog,
+  ) {}
+
+  onApplicationBootstrap(): void {
+    const known = new Set(this.catalog.subjects().map(({ declaredId }) => declaredId));
+    const wrong = this.fakes.declaredIds.filter((declaredId) => !known.has(declaredId));
+    if (wrong.length > 0) throw new ConfigurationError(wrong.map((declaredId) => this.findingOf(declaredId)));
+  }
+
+  private findingOf(declaredId: string): Finding {
+    const closest = this.catalog.suggest(declaredId);
+    return {
+      at: `override('${declaredId}')`,
+      problem: 'No tool has this declared id.',
+      remedy: closest.length > 0 ? `Did you mean ${closest.join(' or ')}?` : 'No id is similar: is the module with the tool imported?',
+    };
+  }
+}
+
+/** Provides the fakes of a testing module to the pipeline, in every module that imports it. */
+@Module({})
+class FakedToolsModule {
+  static of(fakes: FakedTools): DynamicModule {
+    return {
+      module: FakedToolsModule,
+      global: true,
+      providers: [{ provide: FakedTools, useValue: fakes }],
+      exports: [FakedTools],
+    };
+  }
+}
 
 /**
  * Builds a testing module in which some tools do something else, while validation, policy, approval, projection and injection stay the

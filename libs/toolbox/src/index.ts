@@ -1,24 +1,24 @@
 export type { CallContext } from './call-context.js';
-export { CodeInterpreter } from './code/code.interpreter.js';
-export type { CodeOutcome } from './code/code.interpreter.js';
-export { CodeResult, InterpretCode, InterpretCodeInput } from './code/interpret-code.tool.js';
-export type { InterpretCodeOptions } from './code/interpret-code.tool.js';
-export type { FilesOptions } from './files/files.options.js';
-export { FilePage, ReadFile, ReadFileInput } from './files/read-file.tool.js';
-export type { ReadFileOptions } from './files/read-file.tool.js';
-export { FileMatch, FileMatches, SearchFiles, SearchFilesInput } from './files/search-files.tool.js';
-export type { SearchFilesOptions } from './files/search-files.tool.js';
-export type { SearchLimits } from './files/search.budget.js';
-export { Clock, SystemClock } from './time/clock.js';
-export { CurrentTime, GetCurrentTime, GetCurrentTimeInput } from './time/get-current-time.tool.js';
-export type { GetCurrentTimeOptions } from './time/get-current-time.tool.js';
-export type { EgressOptions, HostLookup } from './web-page/egress.guard.js';
-export { FetchedPage, FetchPage, FetchPageInput } from './web-page/fetch-page.tool.js';
-export type { FetchPageOptions } from './web-page/fetch-page.tool.js';
-export { PerplexitySearch } from './web-search/perplexity.search.js';
-export type { SearchApiOptions } from './web-search/search-api.options.js';
-export { SearchEngine, SearchHit } from './web-search/search.engine.js';
-export type { SearchQuery } from './web-search/search.engine.js';
-export { TavilySearch } from './web-search/tavily.search.js';
-export { PerplexityTool, TavilyTool, WebSearch, WebSearchInput } from './web-search/web-search.tool.js';
-export type { WebSearchOptions } from './web-search/web-search.tool.js';
+export { Clock, CurrentTime, GetCurrentTime, GetCurrentTimeInput, SystemClock } from './get-current-time.js';
+export type { GetCurrentTimeOptions } from './get-current-time.js';
+export { CodeInterpreter, CodeResult, InterpretCode, InterpretCodeInput } from './interpret-code.js';
+export type { CodeOutcome, InterpretCodeOptions } from './interpret-code.js';
+export {
+  PerplexitySearch,
+  PerplexityTool,
+  SearchEngine,
+  SearchHit,
+  TavilySearch,
+  TavilyTool,
+  WebSearch,
+  WebSearchInput,
+} from './web-search.js';
+export type { SearchApiOptions, SearchQuery, WebSearchOptions } from './web-search.js';
+export { FilePage, ReadFile, ReadFileInput } from './files/read-file.js';
+export type { ReadFileOptions } from './files/read-file.js';
+export type { FilesOptions } from './files/root-directory.js';
+export { FileMatch, FileMatches, SearchFiles, SearchFilesInput } from './files/search-files.js';
+export type { SearchFilesOptions, SearchLimits } from './files/search-files.js';
+export type { EgressOptions, HostLookup } from './web-page/egress-guard.js';
+export { FetchedPage, FetchPage, FetchPageInput } from './web-page/fetch-page.js';
+export type { FetchPageOptions } from './web-page/fetch-page.js';

@@ -2,8 +2,7 @@ import type { LookupAddress } from 'node:dns';
 import { describe, expect, it } from '@jest/globals';
 import { ToolError } from '@toolloop/core';
 import * as fc from 'fast-check';
-import { EgressGuard, type EgressOptions } from '../src/web-page/egress.guard.js';
-import { isPublicAddress } from '../src/web-page/public-address.js';
+import { EgressGuard, isPublicAddress, type EgressOptions } from '../src/web-page/egress-guard.js';
 
 function resolvingTo(...answers: readonly (readonly string[])[]): EgressOptions['lookup'] {
   let asked = 0;

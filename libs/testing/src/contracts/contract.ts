@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 
-/** What a contract needs of a test runner: Jest's, Vitest's and Node's own functions will do. */
+/** The functions of a test runner that a contract needs: those of Jest, Vitest or Node will do. */
 export interface ContractRunner {
   readonly describe: (name: string, body: () => void) => void;
   readonly it: (name: string, body: () => Promise<void>) => void;
@@ -18,7 +18,7 @@ export interface StoreUnderTest<Store> {
   readonly close?: () => Promise<void>;
 }
 
-/** What a check is handed: two ways to the same data, and names that no other check uses. */
+/** The argument of a check: two ways to the same data, and names that no other check uses. */
 export interface Trial<Store> {
   readonly store: Store;
   readonly other: Store;
@@ -32,7 +32,7 @@ export interface ContractCase<Store> {
   readonly check: (trial: Trial<Store>) => Promise<void>;
 }
 
-/** What must still be so after the data was opened anew. */
+/** A check of what must still hold after the data was opened again. */
 export interface RestartCase<Store> {
   readonly before: (trial: Trial<Store>) => Promise<void>;
   readonly after: (store: Store, trial: Trial<Store>) => Promise<void>;

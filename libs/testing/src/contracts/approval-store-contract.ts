@@ -1,0 +1,180 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import type { ApprovalAnswer, ApprovalRecord, ApprovalStore } from '@toolloop/core';
+import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+
+type ApprovalTrial = Trial<ApprovalStore>;
+
+/** The behaviour that every `ApprovalStore` must show. */
+export function approvalStoreContract(name: string, make: () => Promise<StoreUnderTest<ApprovalStore>>, runner: ContractRunner): void {
+  runContract(CONTRACT, name, make, runner);
+}
+
+function record(tenant: string, more: { readonly runId?: string; readonly reason?: string } = {}): ApprovalRecord {
+  const { runId = `run_${randomUUID()}`, reason = 'It is dear.' } = more;
+  const call = { runId, toolCallId: 'call_1', declaredId: 'bank__pay' };
+  return {
+    request: {
+      ...call,
+      approvalId: randomUUID(),
+      step: 1,
+      tool: 'bank__pay',
+      args: { amount: 5, note: reason },
+      reason,
+      expiresAt: new Date(Date.now() + 60_000).toISOString(),
+      mayEdit: false,
+      mayRemember: false,
+    },
+    binding: { ...call, tenant, requesterId: 'alice', instanceId: undefined, argsHash: 'ab', policyVersion: 'v1' },
+    terms: [{ roles: ['manager'] }],
+    rule: 'requireApproval[0]',
+    createdAt: new Date().toISOString(),
+    isUsed: false,
+  };
+}
+
+function yes(decidedBy = 'mia'): ApprovalAnswer {
+  return { decision: 'approve', decidedBy, decidedAt: new Date().toISOString() };
+}
+
+async function added(store: ApprovalStore, tenant: string, more?: Parameters<typeof record>[1]): Promise<ApprovalRecord> {
+  const made = record(tenant, more);
+  await store.add(made);
+  return made;
+}
+
+const idOf = ({ request }: ApprovalRecord): string => request.approvalId;
+
+const never = (): AbortSignal => new AbortController().signal;
+
+const CONTRACT: Contract<ApprovalStore> = {
+  port: 'ApprovalStore',
+  cases: [
+    { name: 'finds what was added as it was, whichever way it is asked', check: findsIt },
+    { name: 'knows nothing of an id that was never given', check: knowsNothing },
+    { name: 'keeps texts that are awkward', check: keepsAwkwardTexts },
+    { name: 'takes one of many answers that come at once', check: answersOnce },
+    { name: 'lets one of many use an approval', check: usesOnce },
+    { name: 'lets nobody use what was not approved', check: refusesUse },
+    { name: 'tells who waits, whichever way the answer comes', check: tellsWhoWaits },
+    { name: 'tells who begins to wait after the answer', check: tellsLate },
+    { name: 'stops waiting when it is told to', check: stopsWaiting },
+    { name: 'lists the oldest first, page by page', check: pages },
+    { name: 'lists those of a run, and those that wait', check: filters },
+    { name: 'lists nothing of another tenant, nor pages after its approvals', check: separatesTenants },
+  ],
+  restart: {
+    before: async ({ store, tenant }) => {
+      await store.answer(idOf(await added(store, tenant, { reason: 'first' })), yes());
+      await added(store, tenant, { reason: 'second' });
+    },
+    after: async (store, { tenant }) => {
+      const [first, second] = await store.list({ tenant });
+      assert.deepEqual([first?.answer?.decidedBy, second?.answer, second?.request.reason], ['mia', undefined, 'second']);
+      assert.equal(await store.use(first?.request.approvalId ?? ''), true);
+    },
+  },
+};
+
+async function findsIt({ store, other, tenant }: ApprovalTrial): Promise<void> {
+  const made = await added(store, tenant);
+  assert.deepEqual(JSON.parse(JSON.stringify(await other.find(idOf(made)))), JSON.parse(JSON.stringify(made)));
+}
+
+async function knowsNothing({ store }: ApprovalTrial): Promise<void> {
+  for (const approvalId of [randomUUID(), ...AWKWARD_TEXTS]) {
+    assert.equal(await store.find(approvalId), undefined);
+    assert.equal(await store.answer(approvalId, yes()), undefined);
+    assert.equal(await store.use(approvalId), false);
+  }
+}
+
+async function keepsAwkwardTexts({ store, other, tenant }: ApprovalTrial): Promise<void> {
+  for (const reason of AWKWARD_TEXTS) {
+    const made = await added(store, tenant, { reason });
+    await store.answer(idOf(made), { ...yes(), reason });
+    const found = await other.find(idOf(made));
+    assert.deepEqual([found?.request.reason, found?.request.args['note'], found?.answer?.reason], [reason, reason, reason]);
+    assert.equal(await other.use(idOf(made)), true);
+  }
+}
+
+async function answersOnce(trial: ApprovalTrial): Promise<void> {
+  const made = await added(trial.store, trial.tenant);
+  const answers = await atOnce(trial, 20, (store, index) => store.answer(idOf(made), yes(`person ${index}`)));
+  const taken = answers.filter((answer) => answer !== undefined);
+  assert.equal(taken.length, 1);
+  assert.equal((await trial.other.find(idOf(made)))?.answer?.decidedBy, taken[0]?.answer?.decidedBy);
+}
+
+async function usesOnce(trial: ApprovalTrial): Promise<void> {
+  const made = await added(trial.store, trial.tenant);
+  await trial.other.answer(idOf(made), yes());
+  const uses = await atOnce(trial, 20, (store) => store.use(idOf(made)));
+  assert.equal(uses.filter(Boolean).length, 1);
+  assert.equal((await trial.store.find(idOf(made)))?.isUsed, true);
+}
+
+async function refusesUse({ store, tenant }: ApprovalTrial): Promise<void> {
+  const [open, denied] = [await added(store, tenant), await added(store, tenant)];
+  await store.answer(idOf(denied), { ...yes(), decision: 'deny' });
+  assert.deepEqual([await store.use(idOf(open)), await store.use(idOf(denied))], [false, false]);
+  assert.equal((await store.find(idOf(open)))?.isUsed, false);
+}
+
+async function tellsWhoWaits({ store, other, tenant }: ApprovalTrial): Promise<void> {
+  const [one, two] = [await added(store, tenant), await added(store, tenant)];
+  const waits = [store.answered(idOf(one), never()), other.answered(idOf(one), never()), store.answered(idOf(two), never())];
+  await other.answer(idOf(one), yes('mia'));
+  await store.answer(idOf(two), yes('max'));
+  const told = await Promise.all(waits);
+  assert.deepEqual(
+    told.map(({ answer }) => answer?.decidedBy),
+    ['mia', 'mia', 'max'],
+  );
+}
+
+async function tellsLate({ store, other, tenant }: ApprovalTrial): Promise<void> {
+  const made = await added(store, tenant);
+  await store.answer(idOf(made), yes());
+  assert.equal((await other.answered(idOf(made), never())).answer?.decision, 'approve');
+}
+
+async function stopsWaiting({ store, tenant }: ApprovalTrial): Promise<void> {
+  const made = await added(store, tenant);
+  await assert.rejects(store.answered(idOf(made), AbortSignal.abort(new Error('over'))), /over/);
+  const controller = new AbortController();
+  const waiting = store.answered(idOf(made), controller.signal);
+  controller.abort(new Error('given up'));
+  await assert.rejects(waiting, /given up/);
+}
+
+async function pages({ store, other, tenant }: ApprovalTrial): Promise<void> {
+  const made: string[] = [];
+  for (let index = 0; index < 5; index += 1) made.push(idOf(await added(index % 2 === 0 ? store : other, tenant)));
+  const first = (await store.list({ tenant, limit: 2 })).map(idOf);
+  const second = (await other.list({ tenant, limit: 2, after: first.at(-1) ?? '' })).map(idOf);
+  const third = (await store.list({ tenant, limit: 2, after: second.at(-1) ?? '' })).map(idOf);
+  assert.deepEqual([...first, ...second, ...third], made);
+  assert.deepEqual((await store.list({ tenant, after: randomUUID() })).map(idOf), made);
+}
+
+async function filters({ store, tenant }: ApprovalTrial): Promise<void> {
+  const runId = `run_${randomUUID()}`;
+  const [open, answered, other] = [
+    await added(store, tenant, { runId }),
+    await added(store, tenant, { runId }),
+    await added(store, tenant),
+  ];
+  await store.answer(idOf(answered), yes());
+  assert.deepEqual((await store.list({ tenant, runId })).map(idOf), [idOf(open), idOf(answered)]);
+  assert.deepEqual((await store.list({ tenant, pending: true })).map(idOf), [idOf(open), idOf(other)]);
+  assert.deepEqual((await store.list({ tenant, runId, pending: true })).map(idOf), [idOf(open)]);
+}
+
+async function separatesTenants({ store, tenant, otherTenant }: ApprovalTrial): Promise<void> {
+  const [mine, theirs] = [await added(store, tenant), await added(store, otherTenant)];
+  assert.deepEqual((await store.list({ tenant })).map(idOf), [idOf(mine)]);
+  assert.deepEqual((await store.list({ tenant, after: idOf(theirs) })).map(idOf), [idOf(mine)]);
+  assert.deepEqual(await store.list({ tenant: `${tenant}%` }), []);
+}

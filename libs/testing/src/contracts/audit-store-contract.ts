@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict';
+import { AuditTrail, verifyAudit, type AuditEntry, type AuditHead, type AuditStore } from '@toolloop/core';
+import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+
+type AuditTrial = Trial<AuditStore>;
+
+/** The behaviour that every `AuditStore` must show. */
+export function auditStoreContract(name: string, make: () => Promise<StoreUnderTest<AuditStore>>, runner: ContractRunner): void {
+  runContract(CONTRACT, name, make, runner);
+}
+
+const KEY = 'a key of more than thirty-two bytes, for contracts';
+
+function record(store: AuditStore, tenant: string, runId = 'run_1'): Promise<void> {
+  const subject = { actorId: 'ada', runId, toolCallId: 'call_1', step: 1, declaredId: 'bank__pay' };
+  return new AuditTrail(store, { key: KEY }).record({ tenant, subject, event: { kind: 'denied', code: 'forbidden' } });
+}
+
+async function entriesOf(store: AuditStore, tenant: string): Promise<readonly AuditEntry[]> {
+  return store.read(tenant, { from: 1, limit: 10_000 });
+}
+
+async function assertWhole(store: AuditStore, tenant: string, count: number): Promise<void> {
+  const entries = await entriesOf(store, tenant);
+  assert.equal(entries.length, count);
+  const verification = await verifyAudit(entries, { keys: KEY });
+  assert.ok(verification.valid, JSON.stringify(verification));
+}
+
+const CONTRACT: Contract<AuditStore> = {
+  port: 'AuditStore',
+  cases: [
+    { name: 'makes one chain of what many append at once', check: chainsAtOnce },
+    { name: 'tells the head, and nothing of a chain that is none', check: tellsHead },
+    { name: 'reads page by page, in order', check: pages },
+    { name: 'keeps nothing where the entry cannot be made', check: keepsNothing },
+    { name: 'keeps tenants apart', check: separatesTenants },
+    { name: 'keeps texts that are awkward so that their hashes hold', check: keepsAwkwardTexts },
+  ],
+  restart: {
+    before: ({ store, tenant }) => record(store, tenant),
+    after: async (store, { tenant }) => {
+      await record(store, tenant);
+      await assertWhole(store, tenant, 2);
+    },
+  },
+};
+
+async function chainsAtOnce(trial: AuditTrial): Promise<void> {
+  await atOnce(trial, 40, (store, index) => record(store, trial.tenant, `run_${index}`));
+  await assertWhole(trial.store, trial.tenant, 40);
+}
+
+async function tellsHead({ store, other, tenant }: AuditTrial): Promise<void> {
+  assert.equal(await store.head(tenant), undefined);
+  await record(store, tenant);
+  await record(other, tenant);
+  const [, last] = await entriesOf(store, tenant);
+  const head = await store.head(tenant);
+  assert.deepEqual([head?.tenant, head?.sequence, head?.hash], [tenant, 2, last?.hash]);
+}
+
+async function pages({ store, other, tenant }: AuditTrial): Promise<void> {
+  for (let index = 0; index < 5; index += 1) await record(store, tenant);
+  const read = async (from: number, limit: number): Promise<number[]> =>
+    (await other.read(tenant, { from, limit })).map(({ sequence }) => sequence);
+  assert.deepEqual([await read(1, 2), await read(3, 2), await read(5, 2), await read(6, 2)], [[1, 2], [3, 4], [5], []]);
+  assert.deepEqual(await read(-1, 1), [1]);
+}
+
+function tooLarge(): never {
+  throw new Error('too large');
+}
+
+async function keepsNothing({ store, tenant }: AuditTrial): Promise<void> {
+  await assert.rejects(store.append(tenant, tooLarge), /too large/);
+  assert.equal(await store.head(tenant), undefined);
+  await record(store, tenant);
+  await assertWhole(store, tenant, 1);
+}
+
+async function separatesTenants({ store, tenant, otherTenant }: AuditTrial): Promise<void> {
+  await Promise.all([record(store, tenant), record(store, otherTenant), record(store, tenant)]);
+  await assertWhole(store, tenant, 2);
+  await assertWhole(store, otherTenant, 1);
+  const heads: (AuditHead | undefined)[] = [];
+  await store.append(otherTenant, (head) => {
+    heads.push(head);
+    const entry = { ...BARE, tenant: otherTenant, sequence: 2, previousHash: head?.hash ?? '' };
+    return entry;
+  });
+  assert.deepEqual(
+    heads.map((head) => head?.sequence),
+    [1],
+  );
+}
+
+const BARE = {
+  version: 1,
+  at: '2026-01-01T00:00:00.000Z',
+  keyId: '1',
+  hash: 'ab',
+  runId: 'run_1',
+  toolCallId: 'call_1',
+  step: 1,
+  kind: 'denied',
+  code: 'forbidden',
+} as const;
+
+async function keepsAwkwardTexts({ store, tenant }: AuditTrial): Promise<void> {
+  for (const text of AWKWARD_TEXTS) await record(store, tenant, text);
+  await assertWhole(store, tenant, AWKWARD_TEXTS.length);
+  assert.deepEqual(
+    (await entriesOf(store, tenant)).map(({ runId }) => runId),
+    AWKWARD_TEXTS,
+  );
+}

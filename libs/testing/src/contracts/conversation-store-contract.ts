@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { isDeepStrictEqual } from 'node:util';
+import type { ConversationKey, ConversationStore, Message } from '@toolloop/core';
+import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+
+type ConversationTrial = Trial<ConversationStore>;
+
+/** The behaviour that every `ConversationStore` must show. */
+export function conversationStoreContract(
+  name: string,
+  make: () => Promise<StoreUnderTest<ConversationStore>>,
+  runner: ContractRunner,
+): void {
+  runContract(CONTRACT, name, make, runner);
+}
+
+/** The messages that one run adds. */
+function turn(words: string): readonly Message[] {
+  return [
+    { role: 'user', content: words },
+    { role: 'assistant', content: '', toolCalls: [{ toolCallId: `call ${words}`, name: 'a', arguments: '{}' }], labels: LABELS },
+    { role: 'tool', toolCallId: `call ${words}`, toolName: 'a', content: [{ type: 'text', text: words }], labels: LABELS },
+    { role: 'assistant', content: words, providerData: { openai: { id: [words, null] } } },
+  ];
+}
+
+const LABELS = { returns: 'untrusted', reads: 'private' } as const;
+
+function keyOf(tenant: string, more: Partial<ConversationKey> = {}): ConversationKey {
+  return { tenant, actorId: 'alice', conversationId: 'c', ...more };
+}
+
+const CONTRACT: Contract<ConversationStore> = {
+  port: 'ConversationStore',
+  cases: [
+    { name: 'gives back what was appended, in order', check: keepsOrder },
+    { name: 'keeps what a run appended last, in the place where it was', check: replaces },
+    { name: 'keeps what two append at once apart', check: keepsTurnsWhole },
+    { name: 'opens nothing to another tenant or actor, or by another id', check: separates },
+    { name: 'keeps texts that are awkward, in ids as well', check: keepsAwkwardTexts },
+    { name: 'lists one actor’s conversations, the last used first, in pages', check: listsInPages },
+    { name: 'reads messages in pages', check: readsInPages },
+    { name: 'deletes one conversation and no other', check: deletesOne },
+    { name: 'forgets the oldest first, and no call without its result', check: forgetsWholeTurns },
+  ],
+  restart: {
+    before: ({ store, tenant }) => store.append(keyOf(tenant), turn('before')),
+    after: async (store, { tenant }) => assert.deepEqual(await store.load(keyOf(tenant)), turn('before')),
+  },
+};
+
+async function keepsOrder({ store, other, tenant }: ConversationTrial): Promise<void> {
+  assert.deepEqual(await store.load(keyOf(tenant)), []);
+  await store.append(keyOf(tenant), turn('one'));
+  await other.append(keyOf(tenant), turn('two'));
+  await store.append(keyOf(tenant), []);
+  assert.deepEqual(await store.load(keyOf(tenant)), [...turn('one'), ...turn('two')]);
+}
+
+async function replaces(trial: ConversationTrial): Promise<void> {
+  const { store, other, tenant } = trial;
+  await store.append(keyOf(tenant), turn('first'), 'run 1');
+  await store.append(keyOf(tenant), turn('second'), 'run 2');
+  await other.append(keyOf(tenant), turn('first again'), 'run 1');
+  await atOnce(trial, 8, (one) => one.append(keyOf(tenant), turn('third'), 'run 3'));
+  await store.append(keyOf(tenant, { conversationId: 'another' }), turn('elsewhere'), 'run 1');
+  assert.deepEqual(await store.load(keyOf(tenant)), [...turn('first again'), ...turn('second'), ...turn('third')]);
+}
+
+async function keepsTurnsWhole(trial: ConversationTrial): Promise<void> {
+  const key = keyOf(trial.tenant);
+  await atOnce(trial, 20, (store, index) => store.append(key, turn(`turn ${index}`)));
+  const messages = await trial.store.load(key);
+  assert.equal(messages.length, 80);
+  const turns = Array.from({ length: 20 }, (_, index) => messages.slice(4 * index, 4 * index + 4));
+  for (let index = 0; index < turns.length; index += 1)
+    assert.equal(turns.filter((one) => isDeepStrictEqual(one, turn(`turn ${index}`))).length, 1);
+}
+
+async function separates({ store, tenant, otherTenant }: ConversationTrial): Promise<void> {
+  await store.append(keyOf(tenant), turn('mine'));
+  const others = [keyOf(otherTenant), keyOf(tenant, { actorId: 'bob' }), keyOf(tenant, { conversationId: 'C' })];
+  for (const key of others) assert.deepEqual(await store.load(key), []);
+  await store.append(keyOf(tenant, { actorId: 'a","b', conversationId: 'c' }), turn('theirs'));
+  assert.deepEqual(await store.load(keyOf(tenant, { actorId: 'a', conversationId: 'b","c' })), []);
+}
+
+async function keepsAwkwardTexts({ store, other, tenant }: ConversationTrial): Promise<void> {
+  for (const text of AWKWARD_TEXTS) await store.append(keyOf(tenant, { conversationId: text, actorId: text }), turn(text));
+  for (const text of AWKWARD_TEXTS) assert.deepEqual(await other.load(keyOf(tenant, { conversationId: text, actorId: text })), turn(text));
+}
+
+async function forgetsWholeTurns({ store, tenant }: ConversationTrial): Promise<void> {
+  for (let index = 0; index < 60; index += 1) await store.append(keyOf(tenant), turn(`turn ${index}`));
+  const messages = await store.load(keyOf(tenant));
+  assert.equal(messages[0]?.role, 'user');
+  assert.equal(messages.at(-1)?.content, 'turn 59');
+  assert.ok(messages.length >= 100 && messages.length <= 240, `${messages.length} messages`);
+}
+
+async function listsInPages({ store, other, tenant, otherTenant }: ConversationTrial): Promise<void> {
+  const owner = { tenant, actorId: 'alice' };
+  for (const conversationId of ['a', 'b', ...AWKWARD_TEXTS, 'a'])
+    await store.append(keyOf(tenant, { conversationId }), turn(conversationId));
+  await store.append(keyOf(tenant, { conversationId: 'nothing said' }), []);
+  await store.append(keyOf(tenant, { actorId: 'bob' }), turn('his'));
+  await store.append(keyOf(otherTenant), turn('theirs'));
+  const [newest, ...rest] = await other.list(owner);
+  assert.deepEqual([newest?.conversationId, newest?.messages], ['a', 8]);
+  assert.ok(Date.parse(newest?.updatedAt ?? '') > 0);
+  const ids = rest.map(({ conversationId }) => conversationId);
+  assert.deepEqual(ids, [...AWKWARD_TEXTS.toReversed(), 'b']);
+  const page = await store.list(owner, { after: 'a', limit: 3 });
+  assert.deepEqual(
+    page.map(({ conversationId }) => conversationId),
+    ids.slice(0, 3),
+  );
+  assert.deepEqual(await store.list(owner, { after: 'b' }), []);
+}
+
+async function readsInPages({ store, other, tenant }: ConversationTrial): Promise<void> {
+  const all = ['one', 'two', 'three'].flatMap(turn);
+  for (const words of ['one', 'two', 'three']) await store.append(keyOf(tenant), turn(words));
+  for (const [from, limit] of [
+    [0, 5],
+    [3, 4],
+    [5, 100],
+    [11, 1],
+    [0, 0],
+    [12, 3],
+  ] as const)
+    assert.deepEqual(await other.read(keyOf(tenant), { from, limit }), all.slice(from, from + limit));
+  assert.deepEqual(await store.read(keyOf(tenant, { actorId: 'bob' }), { from: 0, limit: 5 }), []);
+}
+
+async function deletesOne({ store, other, tenant, otherTenant }: ConversationTrial): Promise<void> {
+  const others = [keyOf(otherTenant), keyOf(tenant, { actorId: 'bob' }), keyOf(tenant, { conversationId: 'd' })];
+  for (const key of [keyOf(tenant), ...others]) await store.append(key, turn('x'));
+  assert.equal(await other.delete(keyOf(tenant)), true);
+  assert.equal(await store.delete(keyOf(tenant)), false);
+  assert.deepEqual(await store.load(keyOf(tenant)), []);
+  for (const key of others) assert.deepEqual(await store.load(key), turn('x'));
+}

@@ -1,0 +1,30 @@
+import type { ModelRequest } from '@toolloop/core';
+
+/** The error of a failed expectation. Its message tells what was there instead, so that any test runner shows it. */
+export class ExpectationError extends Error {
+  override readonly name = 'ExpectationError';
+}
+
+/** One model call too many. The loop turns it into a failed run, so {@link ScriptedModel.assertComplete} throws it once more. */
+export class UnexpectedModelCallError extends Error {
+  override readonly name = 'UnexpectedModelCallError';
+
+  constructor(
+    readonly request: ModelRequest,
+    /** The number of answers in the script. */
+    readonly answers: number,
+  ) {
+    super(
+      `The script has ${answers} ${answers === 1 ? 'answer' : 'answers'} and the model was called once more. ` +
+        `The last message of that request: ${toExcerpt(request.messages.at(-1) ?? 'none')}`,
+    );
+  }
+}
+
+const LENGTH = 300;
+
+/** A value as one line of a failure's message, cut to 300 characters. */
+export function toExcerpt(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > LENGTH ? `${text.slice(0, LENGTH)}…` : text;
+}

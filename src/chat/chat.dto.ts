@@ -1,0 +1,46 @@
+import { ToolField, type LoopRequest } from '@toolloop/core';
+import { IsArray, IsBoolean, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
+import type { User } from '../identity/user.js';
+import { termsFor } from '../policy.js';
+
+/** A question to the desk. */
+export class Ask {
+  @IsString({ message: 'message must be a text' })
+  @MaxLength(8000, { message: 'message must have at most 8000 characters' })
+  @Matches(/\S/, { message: 'message must not be empty' })
+  message!: string;
+
+  /** Continues a conversation of the same user, or begins one. */
+  @IsOptional()
+  @Matches(/^[A-Za-z0-9_-]{1,64}$/, { message: 'conversationId must be 1 to 64 letters, digits, "-" or "_"' })
+  conversationId?: string;
+}
+
+/** A question whose answer is streamed. */
+export class AskByBody extends Ask {
+  /** The run outlives the connection and the process; `/runs` has it. */
+  @IsOptional() @IsBoolean({ message: 'durable must be true or false' }) durable?: boolean;
+}
+
+/** A question in a URL. The guard has read the ticket already; it is named here because unnamed properties are refused. */
+export class AskByUrl extends Ask {
+  @IsOptional() @IsString() ticket?: string;
+}
+
+/** The form of an answer that a program reads. */
+export class Answer {
+  @ToolField({ description: 'The answer, in a sentence or two.' })
+  @IsString()
+  @MaxLength(4000)
+  answer!: string;
+
+  @ToolField({ description: 'Ids of the customers, orders, products and carts it rests on.' })
+  @IsArray()
+  @IsString({ each: true })
+  sources!: string[];
+}
+
+/** A question as a run: the user and the tenant come from the guard, never from the body. `requestId` is the client's name for it. */
+export function toRunRequest({ message, conversationId }: Ask, user: User, requestId?: string): LoopRequest<unknown, User> {
+  return { ...termsFor(user), prompt: message, ...(conversationId && { conversationId }), ...(requestId !== undefined && { requestId }) };
+}

@@ -1,0 +1,39 @@
+import { Controller, Delete, Get, HttpCode, NotFoundException, Param, ParseIntPipe, Query, UseGuards } from '@nestjs/common';
+import { ConversationService, type ConversationPart, type ConversationSummary } from '@toolloop/core';
+import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
+import { principalOf, User } from '../identity/user.js';
+
+const FROM = new ParseIntPipe({ optional: true });
+
+/** The conversations that a user has had with the desk. */
+@Controller('conversations')
+@UseGuards(BearerGuard)
+export class ConversationsController {
+  constructor(private readonly conversations: ConversationService<User>) {}
+
+  @Get()
+  list(@CurrentUser() user: User, @Query('after') after?: string): Promise<readonly ConversationSummary[]> {
+    return this.conversations.list(principalOf(user), after === undefined ? {} : { after });
+  }
+
+  @Get(':conversationId')
+  async read(
+    @Param('conversationId') conversationId: string,
+    @CurrentUser() user: User,
+    @Query('from', FROM) from?: number,
+  ): Promise<ConversationPart> {
+    const part = await this.conversations.read(conversationId, principalOf(user), from === undefined ? {} : { from: Math.max(0, from) });
+    if (part) return part;
+    throw unknown();
+  }
+
+  @Delete(':conversationId')
+  @HttpCode(204)
+  async delete(@Param('conversationId') conversationId: string, @CurrentUser() user: User): Promise<void> {
+    if (!(await this.conversations.delete(conversationId, principalOf(user)))) throw unknown();
+  }
+}
+
+function unknown(): NotFoundException {
+  return new NotFoundException({ code: 'not_found', message: 'There is no such conversation.' });
+}

@@ -1,4 +1,0 @@
-export enum Currency {
-  Euro = 'EUR',
-  Dollar = 'USD',
-}

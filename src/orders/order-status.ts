@@ -1,5 +1,0 @@
-export enum OrderStatus {
-  Placed = 'placed',
-  Shipped = 'shipped',
-  Cancelled = 'cancelled',
-}

@@ -1,0 +1,59 @@
+import type { LoopRequest, Policy } from '@toolloop/core';
+import { principalOf, type User } from './identity/user.js';
+
+const HOUR_MS = 3_600_000;
+
+/** The most that a user may do here, and the most that one run may use. */
+export const DESK_POLICY: Policy = {
+  version: 'desk-3',
+  allow: [
+    'crm__*',
+    'catalog__searchProducts',
+    'orders__*',
+    'carts__*',
+    'refunds__*',
+    'directives__status',
+    'customer_*_*',
+    'order_*_*',
+    'cart_*_*',
+  ],
+  roles: { manager: { allow: ['catalog__setPrice'] } },
+  runBudgets: [
+    { tools: ['orders__sendReceipt'], calls: 5, beyond: 'ask' },
+    { tools: ['cart_*_checkout'], calls: 3, beyond: 'ask' },
+    { tools: ['cart_*_addItem'], sum: { argument: '/quantity', most: 100 } },
+  ],
+  // Customers write their own names and addresses here, and a mail can carry data out: once a run has read them, it asks before it mails. The stricter
+  // levels would ask at every cart too, since a customer who was searched for is no trusted origin; a person who is asked all day says yes unread.
+  flow: 'legs',
+};
+
+/** The calls for which support needs a manager. It narrows the desk's policy in the runs of support. */
+const SUPPORT_POLICY: Policy = {
+  version: 'desk-support-3',
+  allow: ['*'],
+  requireApproval: [
+    {
+      tools: ['orders__sendReceipt', 'order_*_cancel', 'refunds__refundOrder'],
+      roles: ['manager'],
+      notRequester: true,
+      expiresAfterMs: HOUR_MS,
+      reason: 'A manager looks at what support mails, cancels or refunds.',
+    },
+    {
+      tools: ['cart_*_addItem'],
+      arguments: { properties: { quantity: { minimum: 20 } }, required: ['quantity'] },
+      roles: ['manager'],
+      notRequester: true,
+      reason: 'A manager looks at 20 pieces and more.',
+    },
+  ],
+};
+
+/** The actor and the tenant of a run, and what it may do. All come from the guard, never from what a client says. */
+export type RunTerms = Pick<LoopRequest<unknown, User>, 'actor' | 'tenant' | 'policy'>;
+
+/** Takes the terms of a user's runs: a manager has the desk's policy, and everyone else a narrower one. */
+export function termsFor(user: User): RunTerms {
+  return { ...principalOf(user), ...(user.role !== 'manager' && { policy: SUPPORT_POLICY }) };
+}

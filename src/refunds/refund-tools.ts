@@ -1,0 +1,45 @@
+import { Injectable } from '@nestjs/common';
+import { LlmTool, ToolContext, ToolParam, ToolProvider, type ToolCallContext } from '@toolloop/core';
+import { totalOf } from '../desk/records.js';
+import { OrdersRepository } from '../desk/repositories.js';
+import { Payments } from './payments.js';
+
+/** A refund that was paid. */
+export interface PaidRefund {
+  readonly paymentId: string;
+  readonly orderId: string;
+  readonly amount: string;
+}
+
+/** The tool that refunds orders. It only requests a refund: the directive runner pays it later. */
+@Injectable()
+@ToolProvider({ namespace: 'refunds' })
+export class RefundTools {
+  constructor(
+    private readonly orders: OrdersRepository,
+    private readonly payments: Payments,
+  ) {}
+
+  /** Refunds an order once, however many users ask and however often: the payment knows a repetition by its key. */
+  @LlmTool({
+    description: 'Refund an order: pay back what it cost. It is requested here, and paid later.',
+    effect: 'external_side_effect',
+    reveal: ['paymentId', 'orderId', 'amount'],
+    labels: { returns: 'trusted' },
+    preview: 'previewRefund',
+    directive: { type: 'order.refund', subject: '{orderId}', key: 'whole', preview: 'required', maybeRan: 'repeat' },
+  })
+  async refundOrder(
+    @ToolParam('orderId', { description: 'An order number such as o-1024', pattern: String.raw`^o-\d{1,9}$` }) orderId: string,
+    @ToolContext() context: ToolCallContext,
+  ): Promise<PaidRefund> {
+    const amount = totalOf(await this.orders.get(context.tenant, orderId));
+    const paymentId = await this.payments.payBack({ tenant: context.tenant, orderId, amount }, context.idempotencyKey);
+    return { paymentId, orderId, amount: `${amount.amount} ${amount.currency}` };
+  }
+
+  async previewRefund({ orderId }: { readonly orderId: string }, { tenant }: ToolCallContext): Promise<string> {
+    const { amount, currency } = totalOf(await this.orders.get(tenant, orderId));
+    return `Refund ${amount} ${currency} for order ${orderId}`;
+  }
+}

@@ -1,0 +1,19 @@
+import { Module } from '@nestjs/common';
+import { DurableModule, type DurableOptions } from '@toolloop/durable';
+import { SETTINGS, SettingsModule, type Settings } from './settings.js';
+
+/** Chooses a server before a folder, and a folder before memory. */
+export function storageOf({ databaseUrl, dataDir }: Settings): DurableOptions {
+  if (databaseUrl !== undefined) return { url: databaseUrl };
+  return dataDir === undefined ? { memory: true } : { dataDir };
+}
+
+/** Names the storage in a few words, without the address of a server, which contains a password. */
+export function placeOf({ databaseUrl, dataDir }: Settings): string {
+  if (databaseUrl !== undefined) return 'on the server of DATABASE_URL';
+  return dataDir === undefined ? 'in memory, until it closes (DATA_DIR=./data keeps it)' : `in ${dataDir}`;
+}
+
+/** The storage of runs, approvals, the audit and everything else that outlives a request, as the environment says. */
+@Module({ imports: [DurableModule.forRootAsync({ imports: [SettingsModule], inject: [SETTINGS], useFactory: storageOf })] })
+export class StorageModule {}
