@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { StorageUnavailableError } from '../protocol/errors.js';
 import type { JournalOutcome } from '../protocol/call-journal.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ReadArguments } from './argument.reader.js';
@@ -40,6 +41,10 @@ export class ResultRunner {
       return succeeded(progress, invoked.live, result);
     } catch (error) {
       if (error instanceof CallPending) throw error;
+      if (!progress.scope.performing && StorageUnavailableError.in(error)) {
+        progress.isInFlight = true;
+        throw error;
+      }
       const failure = progress.scope.performing?.read(error, tool) ?? failureOf(error);
       const cause = error instanceof CallFailure ? error.cause : undefined;
       if (cause instanceof RedactionError) await progress.scope.emit(cause.warning(tool, progress));
