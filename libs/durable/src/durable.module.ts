@@ -5,7 +5,6 @@ import { SqlDirectiveStore } from './directives/sql.directive.store.js';
 import { DurableHealth } from './durable.health.js';
 import type { DurableOptions } from './durable.options.js';
 import { JobQueue } from './queue/job.queue.js';
-import { BoundedRunStore } from './runs/bounded.run.store.js';
 import { RUN_OPTIONS, RunEngine } from './runs/run.engine.js';
 import { RunService } from './runs/run.service.js';
 import { RunStore } from './runs/run-store.js';
@@ -22,7 +21,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   {
     provide: RunStore,
     inject: [Database, JobQueue],
-    useFactory: (database: Database, jobs: JobQueue) => new BoundedRunStore(new SqlRunStore(database, jobs)),
+    useFactory: (database: Database, jobs: JobQueue) => new SqlRunStore(database, jobs),
   },
   {
     provide: SqlDirectiveStore,

@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { setTimeout as wait } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { StorageUnavailableError } from '../protocol/errors.js';
 import { Interruption, untilAborted } from './interruption.js';
@@ -19,6 +18,7 @@ class AskingRun {
   failure: StorageUnavailableError | undefined;
   /** Aborted a little after the run is: nobody waits for its last words any more. */
   readonly closing = new AbortController();
+  private timer: NodeJS.Timeout | undefined;
 
   constructor(readonly signal: AbortSignal) {
     if (signal.aborted) this.follow();
@@ -26,11 +26,12 @@ class AskingRun {
   }
 
   release(): void {
+    clearTimeout(this.timer);
     this.signal.removeEventListener('abort', this.follow);
   }
 
   private readonly follow = (): void => {
-    setTimeout(() => this.closing.abort(Interruption.from(this.signal)), CLOSING_MS).unref();
+    this.timer = setTimeout(() => this.closing.abort(Interruption.from(this.signal)), CLOSING_MS).unref();
   };
 }
 
@@ -145,7 +146,7 @@ async function repeated<Result>(
       const pause = Math.min(FIRST_PAUSE_MS * 2 ** (number - 1), LONGEST_PAUSE_MS);
       hasGivenUp = !mayRepeat || signal?.aborted === true || Date.now() + pause >= until;
       if (hasGivenUp) throw failure;
-      await wait(pause);
+      await new Promise<void>((resolve) => setTimeout(resolve, pause));
     }
   }
 }
