@@ -140,14 +140,28 @@ describe('the repository', () => {
 describe('the stores', () => {
   /** Who may have a store as its adapter is: what bounds it, and what binds it. */
   const BINDERS = new Set(['libs/core/src/execution/bounded.stores.ts', 'libs/core/src/tool-loop.module.ts']);
-  const PORTS = ['ApprovalStore', 'AuditStore', 'CallJournal', 'CallTransactions', 'ConversationStore', 'DirectiveStore', 'QuotaStore', 'SuspendedRunStore', 'ToolLoopStores'];
-  const sources = filesOf('libs/core/src').filter((file) => coreFolderOf(file) !== 'protocol' && !BINDERS.has(file) && !file.endsWith('/index.ts'));
+  const PORTS = [
+    'ApprovalStore',
+    'AuditStore',
+    'CallJournal',
+    'CallTransactions',
+    'ConversationStore',
+    'DirectiveStore',
+    'QuotaStore',
+    'SuspendedRunStore',
+    'ToolLoopStores',
+  ];
+  const sources = filesOf('libs/core/src').filter(
+    (file) => coreFolderOf(file) !== 'protocol' && !BINDERS.has(file) && !file.endsWith('/index.ts'),
+  );
 
   /** The ports that a file injects: Nest knows them by their classes, so they are imported as values; what extends one is an adapter. */
   function injectedIn(file: string): string[] {
     const text = readFileSync(file, 'utf8');
-    const values = [...text.matchAll(/^import \{([^}]*)\} from/gm)].flatMap(([, names = '']) => names.split(',').map((name) => name.trim()));
-    return PORTS.filter((port) => values.includes(port) && !new RegExp(`extends ${port}\\b`).test(text));
+    const values = new Set(
+      [...text.matchAll(/^import \{([^}]*)\} from/gm)].flatMap(([, names = '']) => names.split(',').map((name) => name.trim())),
+    );
+    return PORTS.filter((port) => values.has(port) && !new RegExp(`extends ${port}\\b`).test(text));
   }
 
   it('reach the run by nothing but what bounds them (invariant 16)', () => {
@@ -161,7 +175,7 @@ describe('the stores', () => {
     const bare = methods.filter((method) => /this\.(?:store|transactions)\.\w+\(/.test(method) && !/(?:askStore|tellStore)\(/.test(method));
     expect(methods.length).toBeGreaterThan(20);
     // A worker has no end of its own, and what asks for a page of the audit is itself asked by what is bounded.
-    expect(bare.map((method) => /(\w+)\(/.exec(method)?.[1]).toSorted()).toEqual(['isKept', 'work']);
+    expect(new Set(bare.map((method) => /(\w+)\(/.exec(method)?.[1]))).toEqual(new Set(['isKept', 'work']));
   });
 
   it('have a bound for every port (invariant 16)', () => {

@@ -43,34 +43,40 @@ describePostgres('runs whose connections to the database are ended', () => {
   it.each([
     ['durable', true],
     ['not durable', false],
-  ])('lose no call, make none twice, and tell the model nothing of it (%s)', async (_, durable) => {
-    const world: World = { open, effects: [], during: () => wait(5) };
-    const handles = [];
-    const act = (run: number): ScriptedTurn[] => [
-      ...Array.from({ length: STEPS }, (__, step) => calls(call('desk__look', { key: 'l' }), call('desk__act', { key: `${run}.${step}` }))),
-      text('Done.'),
-    ];
-    let isOver = false;
-    for (let run = 0; run < RUNS; run += 1) {
-      const desk = await start(world, scripted(...act(run)), { options: { takeoverMs: 60_000, heartbeatMs: 5_000 } });
-      handles.push({ desk, handle: desk.loop.open({ ...alice, durable, conversationId: `c${run}` }) });
-    }
-    const ended = Promise.all(
-      handles.map(async ({ desk, handle }) => {
-        const result = await handle.result.catch((error: unknown) => error);
-        if (durable) await until(desk, handle.runId, 'ended');
-        return result;
-      }),
-    ).finally(() => (isOver = true));
-    expect(await endConnections(() => isOver)).toBeGreaterThan(0);
-    const results = await ended;
-    expect(world.effects.toSorted()).toEqual(
-      Array.from({ length: RUNS * STEPS }, (__, index) => `acme ${Math.floor(index / STEPS)}.${index % STEPS}`).toSorted(),
-    );
-    for (const result of results) {
-      expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.' });
-      expectTranscriptValid(result as Parameters<typeof expectTranscriptValid>[0]);
-      expect(JSON.stringify((result as { messages: unknown }).messages)).not.toMatch(/errors/);
-    }
-  }, 60_000);
+  ])(
+    'lose no call, make none twice, and tell the model nothing of it (%s)',
+    async (_, durable) => {
+      const world: World = { open, effects: [], during: () => wait(5) };
+      const handles = [];
+      const act = (run: number): ScriptedTurn[] => [
+        ...Array.from({ length: STEPS }, (__, step) =>
+          calls(call('desk__look', { key: 'l' }), call('desk__act', { key: `${run}.${step}` })),
+        ),
+        text('Done.'),
+      ];
+      let isOver = false;
+      for (let run = 0; run < RUNS; run += 1) {
+        const desk = await start(world, scripted(...act(run)), { options: { takeoverMs: 60_000, heartbeatMs: 5_000 } });
+        handles.push({ desk, handle: desk.loop.open({ ...alice, durable, conversationId: `c${run}` }) });
+      }
+      const ended = Promise.all(
+        handles.map(async ({ desk, handle }) => {
+          const result = await handle.result.catch((error: unknown) => error);
+          if (durable) await until(desk, handle.runId, 'ended');
+          return result;
+        }),
+      ).finally(() => (isOver = true));
+      expect(await endConnections(() => isOver)).toBeGreaterThan(0);
+      const results = await ended;
+      expect(world.effects.toSorted()).toEqual(
+        Array.from({ length: RUNS * STEPS }, (__, index) => `acme ${Math.floor(index / STEPS)}.${index % STEPS}`).toSorted(),
+      );
+      for (const result of results) {
+        expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.' });
+        expectTranscriptValid(result as Parameters<typeof expectTranscriptValid>[0]);
+        expect(JSON.stringify((result as { messages: unknown }).messages)).not.toMatch(/errors/);
+      }
+    },
+    60_000,
+  );
 });

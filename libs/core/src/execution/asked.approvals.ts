@@ -2,13 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import { BoundedStores } from './bounded.stores.js';
 import { withdrawApproval } from '../approval/withdrawn-approvals.js';
-import type {
-  ApprovalStore,
-  ApprovalAnswer,
-  ApprovalBinding,
-  ApprovalRecord,
-  ApprovalRequest,
-} from '../protocol/approval.js';
+import type { ApprovalStore, ApprovalAnswer, ApprovalBinding, ApprovalRecord, ApprovalRequest } from '../protocol/approval.js';
 import type { ApprovalTerms } from '../protocol/policy.js';
 import type { Tool } from '../protocol/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';

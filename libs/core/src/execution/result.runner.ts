@@ -40,11 +40,7 @@ export class ResultRunner {
       await this.effects.succeed(tool, toOutcome(result), progress);
       return succeeded(progress, invoked.live, result);
     } catch (error) {
-      if (error instanceof CallPending) throw error;
-      if (!progress.scope.performing && StorageUnavailableError.in(error)) {
-        progress.isInFlight = true;
-        throw error;
-      }
+      if (error instanceof CallPending || isLeftInFlight(error, progress)) throw error;
       const failure = progress.scope.performing?.read(error, tool) ?? failureOf(error);
       const cause = error instanceof CallFailure ? error.cause : undefined;
       if (cause instanceof RedactionError) await progress.scope.emit(cause.warning(tool, progress));
@@ -57,6 +53,13 @@ export class ResultRunner {
     if (!this.attempts.apply(tool, progress)) return this.invoker.invoke(tool, input.built, progress);
     return this.attempts.run(tool, input, progress, (built) => this.invoker.invoke(tool, built, progress));
   }
+}
+
+/** A store failed under a call that a run makes: its run ends or is handed over, and nothing is said of the call. A directive says it itself. */
+function isLeftInFlight(error: unknown, progress: CallProgress): boolean {
+  if (progress.scope.performing || !StorageUnavailableError.in(error)) return false;
+  progress.isInFlight = true;
+  return true;
 }
 
 function toOutcome({ lasting: content, ui, attachments }: DescribedResult): JournalOutcome {

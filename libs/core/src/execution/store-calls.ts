@@ -132,7 +132,8 @@ async function repeated<Result>(
   signal?: AbortSignal,
 ): Promise<Result> {
   const until = Date.now() + LONGEST_CALL_MS;
-  const mayRepeat = isRepeatable && !parts.getStore();
+  const isLastBy = (pause: number): boolean =>
+    !isRepeatable || parts.getStore() === true || signal?.aborted === true || Date.now() + pause >= until;
   let hasGivenUp = false;
   const onLate = (result: Result): void => {
     if (late && hasGivenUp) undo(late, result);
@@ -144,7 +145,7 @@ async function repeated<Result>(
       const failure = StorageUnavailableError.in(error);
       if (!failure) throw error;
       const pause = Math.min(FIRST_PAUSE_MS * 2 ** (number - 1), LONGEST_PAUSE_MS);
-      hasGivenUp = !mayRepeat || signal?.aborted === true || Date.now() + pause >= until;
+      hasGivenUp = isLastBy(pause);
       if (hasGivenUp) throw failure;
       await new Promise<void>((resolve) => setTimeout(resolve, pause));
     }
@@ -163,8 +164,8 @@ function answered<Result>(asked: Promise<Result>, ms: number, onLate: (result: R
     asked.then(
       (result) => {
         clearTimeout(timer);
-        if (isLate) onLate(result);
-        else resolve(result);
+        if (isLate) return onLate(result);
+        return resolve(result);
       },
       (error: unknown) => {
         clearTimeout(timer);
@@ -175,6 +176,6 @@ function answered<Result>(asked: Promise<Result>, ms: number, onLate: (result: R
 }
 
 function undo<Result>(late: (result: Result) => unknown, result: Result): void {
-  const undoing = async (): Promise<unknown> => outsideOfRuns(() => late(result));
-  undoing().catch((error: unknown) => logger.error('What a store did for a run that had ended could not be undone.', error));
+  const undoing = outsideOfRuns(() => Promise.resolve(result).then(late));
+  undoing.catch((error: unknown) => logger.error('What a store did for a run that had ended could not be undone.', error));
 }

@@ -72,7 +72,8 @@ export function unavailable(progress: CallProgress, cause: StorageUnavailableErr
 const NOT_MADE: ToolFailure = { code: 'aborted', safeMessage: 'The run ended before this call was made.' };
 const UNKNOWN: ToolFailure = {
   code: 'unknown_outcome',
-  safeMessage: 'The run ended while this call was being made, and it is unknown whether its effect took place. Check before it is made again.',
+  safeMessage:
+    'The run ended while this call was being made, and it is unknown whether its effect took place. Check before it is made again.',
 };
 
 /** A call that was refused or failed. A tool that policy denies reads like one that does not exist. */

@@ -92,7 +92,8 @@ export class EventOutlet {
   private async keep(sink: LoopEventSink, event: LoopEvent): Promise<void> {
     try {
       const written = sink.write(event);
-      if (written) await untilRunCloses(`Event ${event.sequence} of run ${this.runId}`, withinTime(Promise.resolve(written), LONGEST_WRITE_MS));
+      if (written)
+        await untilRunCloses(`Event ${event.sequence} of run ${this.runId}`, withinTime(Promise.resolve(written), LONGEST_WRITE_MS));
     } catch (error) {
       if (error instanceof Interruption) this.critical = this.critical.filter((other) => other !== sink);
       this.logger.error(`${sink.constructor.name} failed on event ${event.sequence}, ${event.type}, of run ${this.runId}.`, error);

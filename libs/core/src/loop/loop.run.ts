@@ -248,11 +248,16 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const shown = { ...(state.output && { output: state.output.json }), ...(error && { error }), ...(finishDetail && { finishDetail }) };
     await this.emit({ type: 'run-end', finishReason, text, steps, usage, ...shown });
     if (this.isElsewhere) return this.leave(); // its end was refused
-    const isOver = finishReason !== 'waiting' && !isUnavailable(state); // what was asked may be answered yet
-    if (isOver && this.mayHaveAsked) await this.services.suspended.askNobody(this.plan.execution.run);
+    await this.withdraw(state);
     this.hasEnded = true;
     this.outlet.end();
     return finishReason === 'error' || finishReason === 'aborted' ? this.reject(state, result) : result;
+  }
+
+  /** What a run asked for that waits, for a person or a store, may be answered yet. */
+  private async withdraw(state: LoopState): Promise<void> {
+    const isOver = state.finish?.reason !== 'waiting' && !isUnavailable(state);
+    if (isOver && this.mayHaveAsked) await this.services.suspended.askNobody(this.plan.execution.run);
   }
 
   private reject(state: LoopState, result = new FinishedRun<Output>(this.runId, state)): never {

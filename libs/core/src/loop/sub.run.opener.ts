@@ -5,7 +5,6 @@ import { unexplained } from '../execution/call.failure.js';
 import { cut } from '../execution/cut-text.js';
 import { hasChangedThings } from '../execution/sub-run.method.js';
 import { SubRunRemains, type BegunSubRun, type SubRunCall, type SubRunEnding, type SubRuns } from '../execution/sub-runs.js';
-import type { ConversationStore } from '../protocol/conversation-store.js';
 import { RunError, StorageUnavailableError } from '../protocol/errors.js';
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import type { FinishReason, LoopResult } from '../protocol/loop-result.js';

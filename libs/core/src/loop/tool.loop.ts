@@ -130,7 +130,8 @@ export class ToolLoop {
       return { ...state, usage, text, citations, pending: { answer, offered, ...result.pending }, finish };
     }
     const { messages, records, toolset, injected, finish, pending } = result;
-    if (pending) return { ...state, usage, text, citations, pending: { answer, offered, ...pending }, finish: this.waitingFor(pending, live) };
+    if (pending)
+      return { ...state, usage, text, citations, pending: { answer, offered, ...pending }, finish: this.waitingFor(pending, live) };
     return {
       ...state,
       usage,

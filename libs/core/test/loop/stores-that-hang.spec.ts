@@ -60,8 +60,7 @@ const MOST_MS = 2_000;
 
 /** An application one of whose stores hangs at one call; `hung` resolves when that is made. */
 async function shop(port: keyof typeof PORTS, method: string, at: number) {
-  let hang = (): void => undefined;
-  const hung = new Promise<void>((resolve) => (hang = resolve));
+  const { promise: hung, resolve: hang } = Promise.withResolvers<void>();
   const answer = (): Promise<never> => {
     hang();
     return new Promise(() => undefined);
@@ -70,7 +69,10 @@ async function shop(port: keyof typeof PORTS, method: string, at: number) {
     provide,
     useValue: name === port ? troubled<object>(make(), { method, at, answer }) : make(),
   }));
-  const script = [calls(call('probe__read', { key: 'r' }), call('remind', { about: 'x' }), call('probe__send', { key: 's' }), write('a')), text('Done.')];
+  const script = [
+    calls(call('probe__read', { key: 'r' }), call('remind', { about: 'x' }), call('probe__send', { key: 's' }), write('a')),
+    text('Done.'),
+  ];
   const module = await openModule(new ScriptedModel(script), {
     policy,
     providers: [...providers, Directory],
@@ -117,17 +119,18 @@ const AFTER: [keyof typeof PORTS, string, number][] = [
   ['conversations', 'append', 1],
 ];
 
-describe('a run whose store hangs', () => {
-  const timed = async (handle: RunHandle, from: Promise<unknown>, end: () => void): Promise<number> => {
-    const result = handle.result.catch(() => undefined);
-    await from;
-    await wait(5);
-    const begun = performance.now();
-    end();
-    await result;
-    return performance.now() - begun;
-  };
+/** Milliseconds from its end on until a run has ended. */
+async function timed(handle: RunHandle, from: Promise<unknown>, end: () => void): Promise<number> {
+  const result = handle.result.catch(() => undefined);
+  await from;
+  await wait(5);
+  const begun = performance.now();
+  end();
+  await result;
+  return performance.now() - begun;
+}
 
+describe('a run whose store hangs', () => {
   it.each(BEFORE)('ends with its cancellation where %s.%s hangs at call %d', async (...place) => {
     const { loop, hung } = await shop(...place);
     const handle = loop.open(ask({ conversationId: 'c' }));
@@ -157,8 +160,7 @@ describe('a run whose store hangs', () => {
     ['answer', 1],
   ])('ends with its cancellation where the withdrawal of what it asked for hangs (%s)', async (method, at) => {
     const { loop } = await shop('approvals', method, at);
-    let asked = (): void => undefined;
-    const waits = new Promise<void>((resolve) => (asked = resolve));
+    const { promise: waits, resolve: asked } = Promise.withResolvers<void>();
     const handle = loop.open(ask({ approvals: 'wait' }));
     handle.events$.subscribe((event) => (event.type === 'approval-request' ? asked() : undefined));
     expect(await timed(handle, waits, () => handle.cancel())).toBeLessThan(MOST_MS);
@@ -166,10 +168,8 @@ describe('a run whose store hangs', () => {
 
   it('gives back a key that is taken after the run has ended, so that the call may be made later', async () => {
     const journal = new MemoryCallJournal();
-    let take = (): void => undefined;
-    const taken = new Promise<void>((resolve) => (take = resolve));
-    let began = (): void => undefined;
-    const hung = new Promise<void>((resolve) => (began = resolve));
+    const { promise: taken, resolve: take } = Promise.withResolvers<void>();
+    const { promise: hung, resolve: began } = Promise.withResolvers<void>();
     const late = troubled<CallJournal>(journal, { method: 'release', at: 99, answer: () => new Promise(() => undefined) });
     const begin = journal.begin.bind(journal);
     journal.begin = async (start) => {

@@ -11,7 +11,8 @@ export interface ErrorSaid {
 const PASSING_STATE = /^(?:08|57P0[1235]|533|40001|40P01)/;
 const PASSING_CODE = new Set(['ECONNRESET', 'ECONNREFUSED', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
 /** What pg says of a connection itself. It has no code for these. */
-const PASSING_TEXT = /^(?:Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|terminating connection)/;
+const PASSING_TEXT =
+  /^(?:Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|terminating connection)/;
 
 /** The error of a driver as the stores are to know it: what may pass is repeated. Any other stays as it is. */
 export function toStorageError(error: unknown): unknown {

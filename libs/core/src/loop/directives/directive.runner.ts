@@ -5,13 +5,7 @@ import { DirectiveAttempt } from '../../execution/directive.attempt.js';
 import { Interruption, withinTime } from '../../execution/interruption.js';
 import { ToolRunner } from '../../execution/tool.runner.js';
 import { StorageUnavailableError } from '../../protocol/errors.js';
-import type {
-  DirectiveStore,
-  DirectiveChange,
-  DirectiveRecord,
-  DirectiveReference,
-  StopWork,
-} from '../../protocol/directive.js';
+import type { DirectiveStore, DirectiveChange, DirectiveRecord, DirectiveReference, StopWork } from '../../protocol/directive.js';
 import type { JsonObject } from '../../protocol/json.js';
 import { TOOL_LOOP_OPTIONS } from '../tool-loop.tokens.js';
 import type { ToolLoopOptions } from '../tool-loop.options.js';

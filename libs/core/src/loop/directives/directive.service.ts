@@ -4,13 +4,7 @@ import type { Observable } from 'rxjs';
 import { BoundedStores } from '../../execution/bounded.stores.js';
 import { ActorIdentity } from '../../policy/actor.identity.js';
 import type { CallJournal } from '../../protocol/call-journal.js';
-import type {
-  DirectiveStore,
-  DirectiveChange,
-  DirectiveEvent,
-  DirectiveQuery,
-  DirectiveRecord,
-} from '../../protocol/directive.js';
+import type { DirectiveStore, DirectiveChange, DirectiveEvent, DirectiveQuery, DirectiveRecord } from '../../protocol/directive.js';
 import type { RegisteredActor } from '../../protocol/register.js';
 import { DirectiveAudit } from './directive.audit.js';
 import { DirectiveError } from './directive.error.js';
