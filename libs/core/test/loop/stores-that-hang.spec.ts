@@ -58,9 +58,18 @@ const remind = tool({
 /** An attempt of a store may take 4 s; what ends before was ended by its run. */
 const MOST_MS = 2_000;
 
+/** What is waited for until somebody opens it. */
+function gate(): { readonly promise: Promise<void>; readonly resolve: () => void } {
+  let resolve!: () => void;
+  const promise = new Promise<void>((open) => {
+    resolve = open;
+  });
+  return { promise, resolve };
+}
+
 /** An application one of whose stores hangs at one call; `hung` resolves when that is made. */
 async function shop(port: keyof typeof PORTS, method: string, at: number) {
-  const { promise: hung, resolve: hang } = Promise.withResolvers<void>();
+  const { promise: hung, resolve: hang } = gate();
   const answer = (): Promise<never> => {
     hang();
     return new Promise(() => undefined);
@@ -160,7 +169,7 @@ describe('a run whose store hangs', () => {
     ['answer', 1],
   ])('ends with its cancellation where the withdrawal of what it asked for hangs (%s)', async (method, at) => {
     const { loop } = await shop('approvals', method, at);
-    const { promise: waits, resolve: asked } = Promise.withResolvers<void>();
+    const { promise: waits, resolve: asked } = gate();
     const handle = loop.open(ask({ approvals: 'wait' }));
     handle.events$.subscribe((event) => (event.type === 'approval-request' ? asked() : undefined));
     expect(await timed(handle, waits, () => handle.cancel())).toBeLessThan(MOST_MS);
@@ -168,8 +177,8 @@ describe('a run whose store hangs', () => {
 
   it('gives back a key that is taken after the run has ended, so that the call may be made later', async () => {
     const journal = new MemoryCallJournal();
-    const { promise: taken, resolve: take } = Promise.withResolvers<void>();
-    const { promise: hung, resolve: began } = Promise.withResolvers<void>();
+    const { promise: taken, resolve: take } = gate();
+    const { promise: hung, resolve: began } = gate();
     const late = troubled<CallJournal>(journal, { method: 'release', at: 99, answer: () => new Promise(() => undefined) });
     const begin = journal.begin.bind(journal);
     journal.begin = async (start) => {
