@@ -153,3 +153,53 @@ describe('the repository', () => {
     expect(named.filter((folder) => folder.split('/').some((part) => NAMELESS_FOLDERS.includes(part)))).toEqual([]);
   });
 });
+
+describe('the stores', () => {
+  /** Who may have a store as its adapter is: what bounds it, and what binds it. */
+  const BINDERS = new Set(['libs/core/src/execution/bounded.stores.ts', 'libs/core/src/tool-loop.module.ts']);
+  const PORTS = [
+    'ApprovalStore',
+    'AuditStore',
+    'CallJournal',
+    'CallTransactions',
+    'ConversationStore',
+    'DirectiveStore',
+    'QuotaStore',
+    'SuspendedRunStore',
+    'ToolLoopStores',
+  ];
+  const sources = filesOf('libs/core/src').filter(
+    (file) => coreFolderOf(file) !== 'protocol' && !BINDERS.has(file) && !file.endsWith('/index.ts'),
+  );
+
+  /** The ports that a file injects: Nest knows them by their classes, so they are imported as values; what extends one is an adapter. */
+  function injectedIn(file: string): string[] {
+    const text = readFileSync(file, 'utf8');
+    const values = new Set(
+      [...text.matchAll(/^import \{([^}]*)\} from/gm)].flatMap(([, names = '']) => names.split(',').map((name) => name.trim())),
+    );
+    return PORTS.filter((port) => values.has(port) && !new RegExp(`extends ${port}\\b`).test(text));
+  }
+
+  it('reach the run by nothing but what bounds them (invariant 16)', () => {
+    expect(sources).not.toEqual([]);
+    expect(sources.flatMap((file) => injectedIn(file).map((port) => `${file} injects ${port}; inject BoundedStores`))).toEqual([]);
+  });
+
+  it('are called in what bounds them by askStore and tellStore alone', () => {
+    const text = readFileSync('libs/core/src/execution/bounded.stores.ts', 'utf8');
+    const methods = text.split(/\n {2}(?=(?:override|private async) )/).slice(1);
+    const bare = methods.filter((method) => /this\.(?:store|transactions)\.\w+\(/.test(method) && !/(?:askStore|tellStore)\(/.test(method));
+    expect(methods.length).toBeGreaterThan(20);
+    // A worker has no end of its own, and what asks for a page of the audit is itself asked by what is bounded.
+    expect(new Set(bare.map((method) => /(\w+)\(/.exec(method)?.[1]))).toEqual(new Set(['isKept', 'work']));
+  });
+
+  it('have a bound for every port (invariant 16)', () => {
+    const ports = readFileSync('libs/core/src/protocol/stores.ts', 'utf8');
+    const bounded = readFileSync('libs/core/src/execution/bounded.stores.ts', 'utf8');
+    const named = [...ports.matchAll(/readonly \w+\?: (\w+);/g)].map(([, port = '']) => port);
+    expect(named.toSorted()).toEqual(PORTS.filter((port) => port !== 'ToolLoopStores'));
+    expect(named.filter((port) => !bounded.includes(`extends ${port} {`))).toEqual([]);
+  });
+});

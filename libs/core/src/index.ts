@@ -66,8 +66,16 @@ export type { DirectiveOptions } from './loop/directives/directive.options.js';
 export type { DirectiveView } from './loop/directives/directive.view.js';
 export { MemoryDirectiveStore } from './loop/directives/memory.directive.store.js';
 export type { DirectiveDeclaration, RawDirectiveDeclaration } from './decorators/directive.declaration.js';
-export { ConfigurationError, InvalidRequestError, ModelError, RunElsewhereError, RunError } from './protocol/errors.js';
+export {
+  ConfigurationError,
+  InvalidRequestError,
+  ModelError,
+  RunElsewhereError,
+  RunError,
+  StorageUnavailableError,
+} from './protocol/errors.js';
 export type { Finding, ModelErrorOptions } from './protocol/errors.js';
+export { askStore, outsideOfRuns } from './execution/store-calls.js';
 export { DEFAULT_EXECUTION } from './protocol/execution-options.js';
 export type { ExecutionOptions, ToolExecutionOptions } from './protocol/execution-options.js';
 export { HistoryPolicy, TokenCounter } from './protocol/history.js';

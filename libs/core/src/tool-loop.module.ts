@@ -20,6 +20,7 @@ import { ApprovalGate } from './execution/approval.gate.js';
 import { AskedApprovals } from './execution/asked.approvals.js';
 import { ApprovedEdit } from './execution/approved.edit.js';
 import { ArgumentReader } from './execution/argument.reader.js';
+import { BoundedStores } from './execution/bounded.stores.js';
 import { CallAdmission } from './execution/call.admission.js';
 import { CallAudit } from './execution/call.audit.js';
 import { CallContextFactory } from './execution/call.context.factory.js';
@@ -133,7 +134,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   ApprovalGate,
   RepeatGate,
   CallIntake,
-  ApprovalService,
+  BoundedStores,
   EffectGuard,
   DirectiveRequests,
   ToolCallStorage,
@@ -154,7 +155,6 @@ const OWN_PROVIDERS: readonly Provider[] = [
   FinalAnswer,
   ToolLoop,
   ConversationService,
-  SuspendedRuns,
   OpenRuns,
   RunServices,
   RunPreparation,
@@ -176,6 +176,18 @@ const OWN_PROVIDERS: readonly Provider[] = [
     inject: [TOOL_LOOP_OPTIONS],
     useFactory: ({ directives }: ToolLoopOptions) => new DirectiveOperators(directives?.operators),
   },
+  {
+    provide: ApprovalService,
+    inject: [BoundedStores, ActorIdentity, ApprovalWitness],
+    useFactory: ({ approvals }: BoundedStores, identity: ActorIdentity, witness: ApprovalWitness) =>
+      new ApprovalService(approvals, identity, witness),
+  },
+  {
+    provide: SuspendedRuns,
+    inject: [BoundedStores, ActorIdentity],
+    useFactory: ({ suspendedRuns, approvals }: BoundedStores, identity: ActorIdentity) =>
+      new SuspendedRuns(suspendedRuns, identity, approvals),
+  },
   { provide: ActorIdentity, inject: [TOOL_LOOP_OPTIONS], useFactory: (options: ToolLoopOptions) => new ActorIdentity(options) },
   {
     provide: DataPolicyEngine,
@@ -193,10 +205,10 @@ const OWN_PROVIDERS: readonly Provider[] = [
   storeProvider(DirectiveStore, (stores) => stores.directives ?? new MemoryDirectiveStore()),
   {
     provide: AuditTrail,
-    inject: [TOOL_LOOP_OPTIONS, AuditStore],
-    useFactory: ({ audit }: ToolLoopOptions, store: AuditStore) =>
+    inject: [TOOL_LOOP_OPTIONS, BoundedStores],
+    useFactory: ({ audit }: ToolLoopOptions, stores: BoundedStores) =>
       // What is wrong with the options is a finding, like everything else that is.
-      audit && auditFindings(audit, 'audit').length === 0 ? new AuditTrail(store, audit) : undefined,
+      audit && auditFindings(audit, 'audit').length === 0 ? new AuditTrail(stores.audit, audit) : undefined,
   },
   storeProvider(ConversationStore, (stores) => stores.conversations ?? new MemoryConversationStore()),
 ];

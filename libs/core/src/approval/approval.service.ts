@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { ActorIdentity } from '../policy/actor.identity.js';
 import {
-  ApprovalStore,
+  type ApprovalStore,
   ApprovalWitness,
   type ApprovalAmendment,
   type ApprovalAnswer,

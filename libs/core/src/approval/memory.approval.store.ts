@@ -14,6 +14,7 @@ export class MemoryApprovalStore extends ApprovalStore {
 
   override add(record: ApprovalRecord): Promise<void> {
     const { tenant } = record.binding;
+    if (this.records.has(record.request.approvalId)) return Promise.resolve();
     const ids = this.ofTenants.get(tenant) ?? new Set();
     this.ofTenants.set(tenant, ids.add(record.request.approvalId));
     this.records.set(record.request.approvalId, record);

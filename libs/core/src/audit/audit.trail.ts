@@ -7,7 +7,7 @@ import {
   type AuditSubject,
   type SignedAuditHead,
 } from '../protocol/audit.js';
-import { ConfigurationError } from '../protocol/errors.js';
+import { ConfigurationError, StorageUnavailableError } from '../protocol/errors.js';
 import { genesisOf, isAuthentic, sealed, signedHead } from './audit-chain.js';
 import { toAuditLine } from './audit-lines.js';
 import { AuditKeyring } from './audit.keyring.js';
@@ -61,8 +61,8 @@ export class AuditTrail {
   }
 
   /**
-   * Resolves once the entry is kept. Rejects with `AuditError` when it is not, or not within ten seconds, though a slow store may
-   * still keep it: then what it is about must not happen.
+   * Resolves once the entry is kept. Rejects with `AuditError` when it is not, or not within ten seconds, and with `StorageUnavailableError` where it may be
+   * kept a little later, though a slow store may still keep it: then what it is about must not happen.
    */
   async record(draft: AuditDraft): Promise<void> {
     const { tenant } = draft;
@@ -72,6 +72,8 @@ export class AuditTrail {
       const build = (head = genesisOf(tenant)) => sealed(content, at, head, this.keyring);
       await this.turns.take(tenant, () => inTime(this.lookBack(tenant).then(() => this.store.append(tenant, build))));
     } catch (cause) {
+      const unavailable = StorageUnavailableError.in(cause);
+      if (unavailable) throw unavailable;
       const { kind } = draft.event;
       throw new AuditError(`The audit could not keep an entry (${kind}, run ${draft.subject.runId}).`, { cause });
     }

@@ -1,6 +1,7 @@
 import { Injectable } from '@nestjs/common';
+import { BoundedStores } from './bounded.stores.js';
 import { isExpired } from '../approval/approval.service.js';
-import { ApprovalStore, type ApprovalAnswer, type ApprovalRecord } from '../protocol/approval.js';
+import type { ApprovalStore, ApprovalAnswer, ApprovalRecord } from '../protocol/approval.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { Decision } from '../protocol/policy.js';
 import type { Tool } from '../protocol/tool.js';
@@ -22,13 +23,17 @@ interface JudgedCall extends AskedCall {
 /** The second half of stage 4: policy's word on this very call, and where it wants that a person's yes to it. */
 @Injectable()
 export class ApprovalGate {
+  private readonly store: ApprovalStore;
+
   constructor(
     private readonly policy: PolicyGate,
-    private readonly store: ApprovalStore,
+    stores: BoundedStores,
     private readonly edits: ApprovedEdit,
     private readonly asked: AskedApprovals,
     private readonly audit: CallAudit,
-  ) {}
+  ) {
+    this.store = stores.approvals;
+  }
 
   /**
    * The input to go on with, which is another where the approver changed it. Throws `policy_denied`, `budget_exceeded` or `approval_denied`, and

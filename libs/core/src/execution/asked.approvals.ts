@@ -1,13 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
+import { BoundedStores } from './bounded.stores.js';
 import { withdrawApproval } from '../approval/withdrawn-approvals.js';
-import {
-  ApprovalStore,
-  type ApprovalAnswer,
-  type ApprovalBinding,
-  type ApprovalRecord,
-  type ApprovalRequest,
-} from '../protocol/approval.js';
+import type { ApprovalStore, ApprovalAnswer, ApprovalBinding, ApprovalRecord, ApprovalRequest } from '../protocol/approval.js';
 import type { ApprovalTerms } from '../protocol/policy.js';
 import type { Tool } from '../protocol/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
@@ -41,11 +36,15 @@ export interface ApprovalQuestion extends Pick<ApprovalRequest, 'reason' | 'mayE
 /** Asks people about calls, and uses what they said: the one way to, whoever wants to know. */
 @Injectable()
 export class AskedApprovals {
+  private readonly store: ApprovalStore;
+
   constructor(
-    private readonly store: ApprovalStore,
+    stores: BoundedStores,
     private readonly preview: CallPreview,
     private readonly audit: CallAudit,
-  ) {}
+  ) {
+    this.store = stores.approvals;
+  }
 
   /** What was asked before, as long as all of it is the same. */
   async find(approvalId: string | undefined, call: AskedCall, question: ApprovalQuestion): Promise<ApprovalRecord | undefined> {

@@ -1,4 +1,5 @@
 import { Injectable, Logger, Optional } from '@nestjs/common';
+import { untilRunCloses, whileRunLives } from './store-calls.js';
 import { AuditTrail, type AuditDraft } from '../audit/audit.trail.js';
 import type { ApprovalRecord } from '../protocol/approval.js';
 import type { AuditEvent, AuditSubject } from '../protocol/audit.js';
@@ -24,28 +25,33 @@ export class CallAudit {
   /** Rejects with `AuditError` when it cannot be kept. */
   decided(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<void> | undefined {
     const { decision } = progress;
-    return decision && this.trail?.record(draftOf({ kind: 'decision', decision }, progress, { tool, input }));
+    return decision && this.before(draftOf({ kind: 'decision', decision }, progress, { tool, input }));
   }
 
   /** That the tool's arguments may hold reserved names, and why. */
   async optedOut({ arguments: names, reason }: ReservedAllowance, call: AuditedCall, progress: CallProgress): Promise<void> {
-    await this.trail?.record(draftOf({ kind: 'opt-out', names, reason }, progress, call));
+    await this.before(draftOf({ kind: 'opt-out', names, reason }, progress, call));
   }
 
   async asked(tool: Tool, input: ReadArguments, { request }: ApprovalRecord, progress: CallProgress): Promise<void> {
     const { approvalId, reason, expiresAt } = request;
-    await this.trail?.record(draftOf({ kind: 'approval-request', approvalId, reason, expiresAt }, progress, { tool, input }));
+    await this.before(draftOf({ kind: 'approval-request', approvalId, reason, expiresAt }, progress, { tool, input }));
   }
 
   /** That an effect was asked for. */
   async directed({ directiveId, key, type, subject }: DirectiveIntent, call: AuditedCall, progress: CallProgress): Promise<void> {
     const event = { kind: 'directive-requested', directiveId, details: { key, type, subject } } as const;
-    await this.trail?.record(draftOf(event, progress, call));
+    await this.before(draftOf(event, progress, call));
   }
 
   /** The last word on a call. It is too late to undo anything, so what cannot be kept is logged. */
   ended(progress: CallProgress, outcome: ToolOutcome): Promise<void> | undefined {
-    return this.trail && this.recordEnd(this.trail, progress, outcome);
+    return this.trail && untilRunCloses('An entry of the audit', this.recordEnd(this.trail, progress, outcome)).catch(() => undefined);
+  }
+
+  /** What must be kept before anything happens. Other calls of the tenant have their turns first, which a run that has ended does not wait for. */
+  private before(draft: AuditDraft): Promise<void> | undefined {
+    return this.trail && whileRunLives(this.trail.record(draft));
   }
 
   private async recordEnd(trail: AuditTrail, progress: CallProgress, { record, content }: ToolOutcome): Promise<void> {

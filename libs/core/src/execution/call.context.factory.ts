@@ -1,5 +1,5 @@
 import { Injectable, Logger, Optional } from '@nestjs/common';
-import { ToolLoopStores } from '../protocol/stores.js';
+import { BoundedStores } from './bounded.stores.js';
 import { ConnectionBroker, type Credential, type ToolCallContext } from '../protocol/tool-call-context.js';
 import type { Tool } from '../protocol/tool.js';
 import { compileReveal } from '../schema/revealed.projection.js';
@@ -32,8 +32,8 @@ export class CallContextFactory {
 
   constructor(
     private readonly policy: PolicyGate,
+    private readonly stores: BoundedStores,
     @Optional() private readonly broker?: ConnectionBroker,
-    @Optional() private readonly stores?: ToolLoopStores,
   ) {}
 
   /** The signal is aborted with the run, or when the tool's time is up. */
@@ -64,7 +64,7 @@ export class CallContextFactory {
 
   /** A call that is over has been told what became of it, so it is not done any more: what it did is rolled back. */
   private transactionOf({ spec }: Tool, progress: CallProgress, report: ProgressReport): ToolCallContext['transaction'] {
-    const transactions = this.stores?.transactions;
+    const transactions = this.stores.transactions;
     if (!transactions || spec.effect === 'read_only') return undefined;
     let isTaken = false;
     return async (work) => {

@@ -7,7 +7,7 @@ const NOT_MADE: ToolFailure = { code: 'aborted', safeMessage: 'The run ended bef
 
 /** The call of a run that ended otherwise while it waited: it is not made any more, and neither is what waited within it. */
 export function closedRecord(record: ToolInvocationRecord): ToolInvocationRecord & { readonly error: ToolFailure } {
-  if (!record.subRun) return { ...record, status: 'failed', error: NOT_MADE };
+  if (!record.subRun) return { ...record, status: 'failed', error: record.error ?? NOT_MADE };
   const hint = hasChangedThings(record.subRun.toolCalls ?? []) ? ' It had changed things by then: do not repeat it; check first.' : '';
   const safeMessage = `The run ended before anybody decided, so the sub-run did not continue.${hint}`;
   return { ...record, status: 'failed', error: { code: 'aborted', safeMessage }, subRun: closedSubRun(record.subRun) };

@@ -1,7 +1,8 @@
 import { Injectable } from '@nestjs/common';
+import { BoundedStores } from './bounded.stores.js';
 import { CompiledPolicy } from '../policy/compiled.policy.js';
 import type { ToolPreview } from '../protocol/approval.js';
-import { DirectiveStore, type DirectiveAuthority, type DirectiveIntent, type DirectiveRecord } from '../protocol/directive.js';
+import type { DirectiveStore, DirectiveAuthority, DirectiveIntent, DirectiveRecord } from '../protocol/directive.js';
 import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '../protocol/json.js';
 import type { Tool, ToolDirective } from '../protocol/tool.js';
 import { sha256 } from '../schema/canonical-json.js';
@@ -20,12 +21,16 @@ const DIGITS_OF_ID = 32;
 /** In the place of stage 5 and all that follow: a call that was let in is kept as a directive, and its effect happens later. */
 @Injectable()
 export class DirectiveRequests {
+  private readonly store: DirectiveStore;
+
   constructor(
-    private readonly store: DirectiveStore,
+    stores: BoundedStores,
     private readonly preview: CallPreview,
     private readonly audit: CallAudit,
     private readonly operators: DirectiveOperators,
-  ) {}
+  ) {
+    this.store = stores.directives;
+  }
 
   /** The one that has the key of this call already: of what was asked for nobody has to approve anything. Throws `invalid_args` for a subject that names nothing. */
   async find(tool: Tool, { args }: ReadArguments, progress: CallProgress): Promise<DirectiveRecord | undefined> {

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, Logger } from '@nestjs/common';
-import { CallJournal, type JournalClaim, type JournalHold, type JournalOutcome, type JournalStart } from '../protocol/call-journal.js';
+import { BoundedStores } from './bounded.stores.js';
+import type { CallJournal, JournalClaim, JournalHold, JournalOutcome, JournalStart } from '../protocol/call-journal.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ReadArguments } from './argument.reader.js';
@@ -28,11 +29,14 @@ const LONGEST_LOOK_MS = 500;
 @Injectable()
 export class EffectGuard {
   private readonly logger = new Logger(EffectGuard.name);
+  private readonly journal: CallJournal;
 
   constructor(
-    private readonly journal: CallJournal,
+    stores: BoundedStores,
     private readonly repeats: RepeatGate,
-  ) {}
+  ) {
+    this.journal = stores.journal;
+  }
 
   /**
    * The outcome of a call that was already performed; undefined when it is this caller's to perform. `reconsider` where a person answered in between whether

@@ -1,3 +1,4 @@
+import type { StorageUnavailableError } from '../protocol/errors.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { SpendingLedger } from '../policy/spending.ledger.js';
 import type { DirectiveRecord } from '../protocol/directive.js';
@@ -91,6 +92,8 @@ export interface CallProgress {
   standing?: DirectiveRecord;
   /** Of a call whose tool declares one, once it is known. */
   idempotencyKey?: string;
+  /** Set where its method was called and a store has failed since. */
+  isInFlight?: true;
   /** Under which the key was taken, once it was asked for. */
   claimId?: string;
   /** Set where somebody who is gone had begun the call, so that it may have taken place already. */
@@ -121,6 +124,8 @@ export interface ToolOutcome {
   readonly noticed?: NoticedResult;
   /** Set where the call was not made yet, for want of a decision. */
   readonly isPending?: true;
+  /** Set where it was not made, or nobody knows whether, since a store does not answer. The run ends or is handed over, and nothing is told to the model. */
+  readonly unavailable?: StorageUnavailableError;
   /** Set where it is a run that waits. */
   readonly begun?: BegunSubRun;
   /** In the place of the tool's own. */

@@ -39,7 +39,8 @@ export class MemoryCallJournal extends CallJournal {
       return Promise.resolve({ status: 'started' });
     }
     if (!isSameCall(known.start, start)) return Promise.resolve({ status: 'conflict' });
-    return Promise.resolve(entryOf(known));
+    const isOurs = !known.outcome && known.start.claimId === start.claimId; // the same claim again
+    return Promise.resolve(isOurs ? { status: 'started' } : entryOf(known));
   }
 
   override find(call: JournalCall): Promise<JournalEntry | undefined> {

@@ -1,4 +1,5 @@
 import { Injectable, Logger } from '@nestjs/common';
+import { StorageUnavailableError } from '../protocol/errors.js';
 import type { JournalOutcome } from '../protocol/call-journal.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { Tool } from '../protocol/tool.js';
@@ -40,7 +41,7 @@ export class ResultRunner {
     try {
       return await this.shown(tool, await invoke(), progress);
     } catch (error) {
-      if (error instanceof CallPending) throw error;
+      if (error instanceof CallPending || isLeftInFlight(error, progress)) throw error;
       throw await this.failed(tool, progress.hasTakenOver ? stillUnknown(error) : error, progress);
     }
   }
@@ -52,7 +53,8 @@ export class ResultRunner {
       await this.effects.succeed(tool, toOutcome(result), progress);
       return succeeded(progress, invoked.live, result);
     } catch (error) {
-      if (tool.spec.effect === 'read_only') throw error;
+      const isOfStorage = progress.scope.performing === undefined && StorageUnavailableError.in(error) !== undefined;
+      if (tool.spec.effect === 'read_only' || isOfStorage) throw error;
       if (!(error instanceof CallFailure))
         this.logger.error(`The result of ${tool.spec.declaredId} could not be shown (run ${progress.scope.run.runId}).`, error);
       if (invoked.method === 'not_called') throw new CallFailure(UNSHOWN, { cause: causeOf(error), method: 'not_called' });
@@ -86,6 +88,13 @@ const UNSHOWN: ToolFailure = {
 function stillUnknown(error: unknown): unknown {
   if (!(error instanceof CallFailure) || error.method !== 'not_called') return error;
   return new CallFailure(left().failure, { cause: error.cause, method: 'not_called' });
+}
+
+/** A store failed under a call that a run makes: its run ends or is handed over, and nothing is said of the call. A directive says it itself. */
+function isLeftInFlight(error: unknown, progress: CallProgress): boolean {
+  if (progress.scope.performing || !StorageUnavailableError.in(error)) return false;
+  progress.isInFlight = true;
+  return true;
 }
 
 function toOutcome({ lasting: content, ui, attachments }: DescribedResult): JournalOutcome {

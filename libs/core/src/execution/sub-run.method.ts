@@ -65,7 +65,7 @@ export class SubRunMethod {
     const call = { subRun: this.subRun, tool: this.tool.spec, prompt, args, request, scope, ms: subRunMs(this.progress), signal };
     const ending = await scope.subRuns.run(call);
     this.progress.subRun = ending.record;
-    if (ending.status === 'waiting') throw (this.pending = new CallPending(undefined, ending.begun));
+    if (ending.status === 'waiting') throw (this.pending = new CallPending(undefined, ending.begun, ending.unavailable));
     this.progress.labels = ending.labels;
     if (ending.status === 'failed') throw new CallFailure(ending.failure);
     return ending.result;

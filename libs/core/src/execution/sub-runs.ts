@@ -1,3 +1,4 @@
+import type { StorageUnavailableError } from '../protocol/errors.js';
 import type { JsonObject } from '../protocol/json.js';
 import type { MessageLabels } from '../protocol/message.js';
 import type { SubRun, SubRunRecord } from '../protocol/sub-run.js';
@@ -40,7 +41,8 @@ export interface SubRunCall {
 export type SubRunEnding = { readonly record: SubRunRecord } & (
   | { readonly status: 'succeeded'; readonly result: JsonObject; readonly labels: MessageLabels }
   | { readonly status: 'failed'; readonly failure: ToolFailure; readonly labels: MessageLabels }
-  | { readonly status: 'waiting'; readonly begun: BegunSubRun }
+  /** `unavailable` where it waits for a store that does not answer for now, not for a person. */
+  | { readonly status: 'waiting'; readonly begun: BegunSubRun; readonly unavailable?: StorageUnavailableError }
 );
 
 /** Performs the calls that are runs, within one run. Whatever happens, a sub-run that has begun ends, and says how. */

@@ -1,5 +1,6 @@
 import type { RecordedAttachment } from '../protocol/attachment.js';
 import type { JournalOutcome } from '../protocol/call-journal.js';
+import type { StorageUnavailableError } from '../protocol/errors.js';
 import type { JsonObject, JsonValue } from '../protocol/json.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
 import type { ToolInvocationRecord } from '../protocol/tool-invocation-record.js';
@@ -61,6 +62,20 @@ export function pending(progress: CallProgress, begun?: BegunSubRun): ToolOutcom
   const record: ToolInvocationRecord = { ...basicRecord(progress), status: 'waiting' };
   return { record, content: '', isPending: true, ...(begun && { begun }), ...whatOf(progress) };
 }
+
+/** A call that a store kept from being made, or from being known. Its failure is told only where the run ends with it. */
+export function unavailable(progress: CallProgress, cause: StorageUnavailableError, begun?: BegunSubRun): ToolOutcome {
+  const outcome = pending(progress, begun);
+  const error = progress.isInFlight && outcome.record.effect !== 'read_only' ? UNKNOWN : NOT_MADE;
+  return { ...outcome, record: { ...outcome.record, error }, unavailable: cause };
+}
+
+const NOT_MADE: ToolFailure = { code: 'aborted', safeMessage: 'The run ended before this call was made.' };
+const UNKNOWN: ToolFailure = {
+  code: 'unknown_outcome',
+  safeMessage:
+    'The run ended while this call was being made, and it is unknown whether its effect took place. Check before it is made again.',
+};
 
 /** A call that was refused or failed. A tool that policy denies reads like one that does not exist. */
 export function failed(progress: CallProgress, failure: ToolFailure): ToolOutcome {

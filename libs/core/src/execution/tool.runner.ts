@@ -1,7 +1,9 @@
 import { Injectable, Logger } from '@nestjs/common';
+import { StorageUnavailableError } from '../protocol/errors.js';
 import type { Tool } from '../protocol/tool.js';
 import { discreet } from './call.credentials.js';
 import { CallFailure, failureOf, refuseWhenAborted, unexplained } from './call.failure.js';
+import { asCall } from './store-calls.js';
 import { CallAudit } from './call.audit.js';
 import { CallIntake, type AdmittedCall } from './call.intake.js';
 import { CallLog } from './call.log.js';
@@ -10,7 +12,7 @@ import { DirectiveRequests, directiveOf } from './directive.requests.js';
 import { EffectGuard } from './effect.guard.js';
 import type { CallProgress, CallRequest, ExecutionScope, ToolOutcome } from './execution.scope.js';
 import { ResultRunner } from './result.runner.js';
-import { failed, pending, replayed, shownRecord } from './tool.outcome.js';
+import { failed, pending, replayed, shownRecord, unavailable } from './tool.outcome.js';
 
 /**
  * The only way a tool is executed, whoever asks. The stages, in their order:
@@ -39,7 +41,11 @@ export class ToolRunner {
   ) {}
 
   /** Runs one call through every stage. Never throws: whatever happens, the call has exactly one outcome, or is pending. */
-  async exec(request: CallRequest, scope: ExecutionScope): Promise<ToolOutcome> {
+  exec(request: CallRequest, scope: ExecutionScope): Promise<ToolOutcome> {
+    return asCall(scope.signal, () => this.execute(request, scope));
+  }
+
+  private async execute(request: CallRequest, scope: ExecutionScope): Promise<ToolOutcome> {
     const progress = this.intake.open(request, this.shielded(scope));
     const outcome = await this.attempt(progress)
       .catch((error: unknown) => this.toFailure(progress, error))
@@ -85,17 +91,20 @@ export class ToolRunner {
   }
 
   private toFailure(progress: CallProgress, thrown: unknown): ToolOutcome {
-    if (thrown instanceof CallPending) return pending(progress, thrown.begun);
+    const pause = thrown instanceof CallPending ? thrown : undefined;
+    const cause = pause ? pause.unavailable : StorageUnavailableError.in(thrown);
+    if (cause) return unavailable(progress, cause, pause?.begun);
+    if (pause) return pending(progress, pause.begun);
     if (progress.request.isHeld) return pending(progress, progress.request.begun); // the calls before it may change what is wrong with it now
     const error = discreet(thrown, progress);
     const told = failureOf(error);
     const failure = progress.credentials?.failure(told) ?? told;
     if (failure.correlationId !== undefined) {
       const { request, scope } = progress;
-      const cause = error instanceof CallFailure ? error.cause : error;
+      const reason = error instanceof CallFailure ? error.cause : error;
       this.logger.error(
         `${request.call.name} failed (run ${scope.run.runId}, call ${request.call.toolCallId}, reference ${failure.correlationId}).`,
-        cause,
+        reason,
       );
     }
     return failed(progress, failure);

@@ -1,11 +1,12 @@
 import { Injectable } from '@nestjs/common';
+import { BoundedStores } from '../execution/bounded.stores.js';
 import { ActorIdentity } from '../policy/actor.identity.js';
-import {
+import type {
   ConversationStore,
-  type ConversationKey,
-  type ConversationListing,
-  type ConversationSummary,
-  type MessagePage,
+  ConversationKey,
+  ConversationListing,
+  ConversationSummary,
+  MessagePage,
 } from '../protocol/conversation-store.js';
 import type { Message } from '../protocol/message.js';
 import type { RegisteredActor } from '../protocol/register.js';
@@ -37,10 +38,14 @@ const PAGE: MessagePage = { from: 0, limit: 100 };
 /** Where people see and delete their own conversations. Those of others, and of other tenants, do not exist; an actor without an id has none. */
 @Injectable()
 export class ConversationService<Actor = RegisteredActor> {
+  private readonly store: ConversationStore;
+
   constructor(
-    private readonly store: ConversationStore,
+    stores: BoundedStores,
     private readonly identity: ActorIdentity<Actor>,
-  ) {}
+  ) {
+    this.store = stores.conversations;
+  }
 
   /** The last used first. */
   async list(reader: ConversationReader<Actor>, listing?: ConversationListing): Promise<readonly ConversationSummary[]> {

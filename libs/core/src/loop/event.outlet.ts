@@ -1,4 +1,5 @@
 import { Logger } from '@nestjs/common';
+import { untilRunCloses } from '../execution/store-calls.js';
 import { Interruption, withinTime } from '../execution/interruption.js';
 import type { LoopEvent, LoopEventBody, LoopEventSink } from '../protocol/loop-event.js';
 
@@ -30,7 +31,7 @@ export class EventOutlet {
   constructor(
     private readonly runId: string,
     sinks: readonly LoopEventSink[],
-    private readonly onFailure: (error: unknown) => void,
+    private readonly onFailure: (error: unknown, sink: LoopEventSink) => void,
     /** The sequence of the last event of the part of the run before. */
     after = 0,
     /** Asked once a critical sink has answered: what happens in a run that goes on elsewhere is told there. */
@@ -91,11 +92,12 @@ export class EventOutlet {
   private async keep(sink: LoopEventSink, event: LoopEvent): Promise<void> {
     try {
       const written = sink.write(event);
-      if (written) await withinTime(Promise.resolve(written), LONGEST_WRITE_MS);
+      if (written)
+        await untilRunCloses(`Event ${event.sequence} of run ${this.runId}`, withinTime(Promise.resolve(written), LONGEST_WRITE_MS));
     } catch (error) {
-      if (error instanceof Interruption && error.kind === 'timeout') this.critical = this.critical.filter((other) => other !== sink);
+      if (error instanceof Interruption) this.critical = this.critical.filter((other) => other !== sink);
       this.logger.error(`${sink.constructor.name} failed on event ${event.sequence}, ${event.type}, of run ${this.runId}.`, error);
-      this.onFailure(error);
+      this.onFailure(error, sink);
     }
   }
 

@@ -1,11 +1,12 @@
 import { Logger } from '@nestjs/common';
 import { Observable } from 'rxjs';
 import { Toolset } from '../catalog/toolset.js';
-import { Interruption, linkSignal, untilAborted, withinTime, type LinkedSignal } from '../execution/interruption.js';
+import { Interruption, linkSignal, untilAborted, type LinkedSignal } from '../execution/interruption.js';
+import { asRun } from '../execution/store-calls.js';
 import { strictlyListed } from '../execution/tool-permission.js';
 import type { ConversationKey } from '../protocol/conversation-store.js';
 import { InvalidRequestError, RunElsewhereError, RunError } from '../protocol/errors.js';
-import type { LoopEvent, LoopEventBody } from '../protocol/loop-event.js';
+import type { LoopEvent, LoopEventBody, LoopEventSink } from '../protocol/loop-event.js';
 import type { LoopResult } from '../protocol/loop-result.js';
 import type { Message } from '../protocol/message.js';
 import type { RunJournal } from '../protocol/run-journal.js';
@@ -18,16 +19,13 @@ import { FinishedRun } from './loop.result.js';
 import { firstState, type LoopState } from './loop.state.js';
 import type { PendingStep } from './pending.step.js';
 import { PullQueue } from './pull.queue.js';
-import { finishFor } from './run.failure.js';
+import { finishFor, isUnavailable } from './run.failure.js';
 import { RunInputs } from './run.inputs.js';
 import type { RunPlan } from './run.plan.js';
 import type { RunParts } from './run.services.js';
 import { remainsOf, resumedState, savedRun, type SavedPlace } from './saved-run.js';
 import { startEvent } from './start-event.js';
 import type { ResumedRun } from './suspended.runs.js';
-
-/** A store that has not kept a conversation by then fails: it must not keep a run from ending. */
-const LONGEST_APPEND_MS = 10_000;
 
 interface SuspendedAt {
   readonly past: number;
@@ -60,7 +58,11 @@ export class LoopRun<Output> implements RunHandle<Output> {
     this.runId = plan.execution.run.runId;
     this.inputs = new RunInputs(resumed?.saved.inputs, plan.options);
     this.mayHaveAsked = resumed !== undefined;
-    const onFailure = (cause: unknown): void => this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
+    const onFailure = (cause: unknown, sink: LoopEventSink): void => {
+      const isLate = cause instanceof Interruption && this.interruption.signal.aborted;
+      if (isLate && sink === journal?.sink) journal.handOver(); // what is not kept by now is not told here
+      this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
+    };
     const sinks = [...services.sinks, ...(journal ? [journal.sink] : [])];
     this.outlet = new EventOutlet(this.runId, sinks, onFailure, lastSequence, () => journal?.isOurs ?? true);
     this.events$ = new Observable((subscriber) => {
@@ -119,7 +121,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   private start(): Promise<LoopResult<Output>> {
     if (!this.running) {
-      this.running = this.execute();
+      this.running = asRun(this.interruption.signal, () => this.execute());
       // Whoever reads events only learns of a failure from `run-end`; the rejection must not end the process.
       this.running.catch(() => undefined);
       if (!this.journal) this.services.open.add(this, this.running); // another process goes on with one that is kept
@@ -139,6 +141,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const taken = this.isTaken ? await this.taken(first).catch((error: unknown) => this.refuse(error, outer)) : undefined;
     await this.emit(startEvent(this.plan, toolset));
     const state = await this.drive(first, taken ?? this.instructed).catch((error: unknown) => this.failed(first, error));
+    if (isUnavailable(state)) this.journal?.handOver();
     return this.end(state, outer);
   }
 
@@ -150,6 +153,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     live.recordTo(this.journal, begun, () => this.placeAfter(past));
     await live.recorder?.start(this.inputs, this.resumed ? undefined : begun);
     const last = await this.services.loop.drive(begun, live);
+    if (isUnavailable(last)) this.journal?.handOver();
     return live.isElsewhere ? last : this.concluded({ ...last, read: live.readIn(last.messages) }, { past, live });
   }
 
@@ -193,7 +197,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   private concluded(last: LoopState, { past, live }: SuspendedAt): LoopState | Promise<LoopState> {
     const { conversation } = this.plan;
-    if (last.pending && last.finish?.reason === 'waiting') return this.suspend(last, last.pending, { past, live });
+    if (last.pending && (last.finish?.reason === 'waiting' || isUnavailable(last))) return this.suspend(last, last.pending, { past, live });
     const state = last.pending ? withClosedStep(last, last.pending, this.inputs.take()) : last;
     this.mayHaveAsked ||= last.pending !== undefined;
     const hasAnswer = state.messages.slice(past).some(({ role }) => role === 'assistant');
@@ -219,11 +223,12 @@ export class LoopRun<Output> implements RunHandle<Output> {
       const remains = remainsOf(state, pending, live);
       if (this.journal) this.services.suspended.remember(run.runId, remains);
       else await this.services.suspended.keep(owner, saved, remains);
-      return state;
+      return isUnavailable(state) ? withClosedStep(state, pending, this.inputs.take()) : state;
     } catch (error) {
+      const closed = withClosedStep(state, pending, this.inputs.take());
       return this.failed(
-        withClosedStep(state, pending, this.inputs.take()),
-        new Error('The waiting run could not be stored.', { cause: error }),
+        closed,
+        error instanceof Interruption ? error : new Error('The waiting run could not be stored.', { cause: error }),
       );
     }
   }
@@ -231,9 +236,10 @@ export class LoopRun<Output> implements RunHandle<Output> {
   /** A conversation that cannot be kept makes the run an error; the transcript stays with the result. */
   private async keep(conversation: ConversationKey, added: readonly Message[], state: LoopState): Promise<LoopState> {
     try {
-      await withinTime(this.services.conversations.append(conversation, added, this.runId), LONGEST_APPEND_MS);
+      await this.services.conversations.append(conversation, added, this.runId);
       return state;
     } catch (error) {
+      if (error instanceof Interruption) return state; // it is being kept, but the run may not wait for it
       return this.failed(state, new Error('The conversation could not be stored.', { cause: error }));
     }
   }
@@ -247,10 +253,16 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const shown = { ...(state.output && { output: state.output.json }), ...(error && { error }), ...(finishDetail && { finishDetail }) };
     await this.emit({ type: 'run-end', finishReason, text, steps, usage, ...shown });
     if (this.isElsewhere) return this.leave(); // its end was refused
-    if (finishReason !== 'waiting' && this.mayHaveAsked) await this.services.suspended.askNobody(this.plan.execution.run);
+    await this.withdraw(state);
     this.hasEnded = true;
     this.outlet.end();
     return finishReason === 'error' || finishReason === 'aborted' ? this.reject(state, result) : result;
+  }
+
+  /** What a run asked for that waits, for a person or a store, may be answered yet. */
+  private async withdraw(state: LoopState): Promise<void> {
+    const isOver = state.finish?.reason !== 'waiting' && !isUnavailable(state);
+    if (isOver && this.mayHaveAsked) await this.services.suspended.askNobody(this.plan.execution.run);
   }
 
   private reject(state: LoopState, result = new FinishedRun<Output>(this.runId, state)): never {

@@ -1,4 +1,5 @@
 import { Inject, Injectable } from '@nestjs/common';
+import { BoundedStores } from '../execution/bounded.stores.js';
 import { ToolCatalog } from '../catalog/tool.catalog.js';
 import { auditFindings } from '../audit/audit.options.js';
 import { executionFindings } from '../discovery/execution.findings.js';
@@ -16,7 +17,6 @@ import { DEFAULT_LIMITS, type Limits } from '../protocol/limits.js';
 import type { LoopRequest } from '../protocol/loop-request.js';
 import { SAID_BY_THE_RUN, type LoopProfile } from '../protocol/loop-profile.js';
 import { PolicyEngine, type Policy } from '../protocol/policy.js';
-import { QuotaStore } from '../protocol/quota.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { Tool } from '../protocol/tool.js';
 import type { ToolInjection } from '../protocol/tool-injection.js';
@@ -49,7 +49,7 @@ export class LoopSettings {
     private readonly catalog: ToolCatalog,
     private readonly validators: SchemaValidators,
     private readonly engine: PolicyEngine,
-    private readonly quotaStore: QuotaStore,
+    private readonly stores: BoundedStores,
   ) {
     const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS } = options;
     this.vouched = new VouchedTools(engine);
@@ -146,7 +146,7 @@ export class LoopSettings {
     const own = typeof quotas === 'function' ? quotas(run.tenant) : quotas;
     const findings = quotaFindings(own, 'ToolLoopModule quotas');
     if (findings.length > 0) throw new ConfigurationError(findings);
-    return own.length > 0 ? new QuotaGuard(this.quotaStore, run, own) : undefined;
+    return own.length > 0 ? new QuotaGuard(this.stores.quotas, run, own) : undefined;
   }
 
   /** What a run says of its calls and of who makes them. Throws `ConfigurationError` for an option that does not exist or a value it does not take. */

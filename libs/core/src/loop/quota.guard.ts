@@ -1,13 +1,11 @@
 import { Logger } from '@nestjs/common';
 import { interruptionFailure } from '../execution/call.failure.js';
-import { Interruption, withinTime } from '../execution/interruption.js';
+import { StorageUnavailableError } from '../protocol/errors.js';
+import { Interruption, untilAborted } from '../execution/interruption.js';
 import type { FinishReason } from '../protocol/loop-result.js';
 import type { Quota, QuotaStore } from '../protocol/quota.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import type { ToolFailure } from '../protocol/tool-error.js';
-
-/** A store that has not answered by then has failed. */
-const LONGEST_USE_MS = 5_000;
 
 /** How many calls may be made, and what becomes of those beyond. */
 export interface CallGrant {
@@ -44,7 +42,7 @@ export class QuotaGuard {
     this.ofSpending = quotas.filter(({ quantity }) => quantity !== 'calls');
   }
 
-  /** Takes calls before they are made; what was refused counts as well until the window ends. Never throws. */
+  /** Takes calls before they are made; what was refused counts as well until the window ends. Throws only where the store does not answer for now. */
   async takeCalls(wanted: number, signal: AbortSignal): Promise<CallGrant> {
     let calls = wanted;
     let beyond = USED_UP;
@@ -58,7 +56,9 @@ export class QuotaGuard {
         calls = left > 0 ? Math.min(calls, left) : 0; // none for a total that is no number
       }
       return { calls, beyond };
-    } catch {
+    } catch (error) {
+      const unavailable = StorageUnavailableError.in(error);
+      if (unavailable) throw unavailable;
       return { calls: 0, beyond: signal.aborted ? { refusal: interruptionFailure(Interruption.from(signal)) } : UNCOUNTED };
     }
   }
@@ -91,7 +91,7 @@ export class QuotaGuard {
     try {
       const using = Promise.resolve(this.store.use({ tenant, quantity, windowMs, amount }));
       using.catch((error: unknown) => this.report(error));
-      return await withinTime(using, LONGEST_USE_MS, signal);
+      return await untilAborted(using, signal);
     } catch (error) {
       if (signal.aborted) throw Interruption.from(signal);
       this.report(error);

@@ -1,3 +1,4 @@
+import { untilRunCloses } from '../execution/store-calls.js';
 import type { ToolOutcome } from '../execution/execution.scope.js';
 import type { RunEntry } from '../protocol/run-journal.js';
 import { savedTools } from '../injection/saved.tools.js';
@@ -43,7 +44,7 @@ export class RunRecorder {
   /** Writes what the run begins with, its conversation included, where it does begin; and from then on what the user adds, as soon as it is given. */
   async start(inputs: RunInputs, begun: LoopState | undefined): Promise<void> {
     if (begun) this.messages = 0;
-    if (begun) await this.journal.record(this.begin(begun));
+    if (begun) await this.kept(this.begin(begun));
     // Where that is impossible the run is somebody else's, and is not ended for it here.
     inputs.keepBy((number, content) => {
       void this.journal.record({ key: `input:${number}`, value: { content } }).catch(() => undefined);
@@ -52,7 +53,7 @@ export class RunRecorder {
 
   /** An answer with calls, before any of them is made: the model is not asked again. */
   answered(state: LoopState, pending: PendingStep): Promise<void> {
-    return this.journal.record(this.entry(`model:${state.step}`, state, pending));
+    return this.kept(this.entry(`model:${state.step}`, state, pending));
   }
 
   /**
@@ -63,7 +64,7 @@ export class RunRecorder {
     const { toolCallId, effect } = outcome.record;
     const key = `tool:${toolCallId}`;
     if (effect === 'read_only' && !mustBeKept) return this.journal.note({ key, value: toJsonObject(savedOutcome(outcome)) });
-    return this.journal.record({ key, value: toJsonObject({ ...savedOutcome(outcome), spent: this.live.spending.takeNew() }) });
+    return this.kept({ key, value: toJsonObject({ ...savedOutcome(outcome), spent: this.live.spending.takeNew() }) });
   }
 
   /** How a step ended. It is kept with whatever comes next; where that is the run's end, or a wait, together with it and not before. */
@@ -71,6 +72,10 @@ export class RunRecorder {
     const { pending, finish, step } = state;
     const key = finish ? `${finish.reason === 'waiting' ? 'wait' : 'end'}:${step}:${this.place().sequence}` : `step:${step}`;
     this.journal.note(this.entry(key, state, pending));
+  }
+
+  private kept(entry: RunEntry): Promise<void> {
+    return untilRunCloses(`The entry ${entry.key} of a run`, this.journal.record(entry));
   }
 
   private begin(begun: LoopState): RunEntry {

@@ -2,7 +2,7 @@ import type { RunEntry, RunJournal } from '../protocol/run-journal.js';
 import { toSubRunEntry, type SubRunPlace } from './from-sub-run-entry.js';
 
 /** What a run is written down in. */
-export type EntryJournal = Omit<RunJournal, 'sink'>;
+export type EntryJournal = Omit<RunJournal, 'sink' | 'handOver'>;
 
 /** Writes a sub-run down among the entries of the run around it, so that a process which takes over that run goes on within the sub-run. */
 export class SubRunJournal implements EntryJournal {

@@ -1,11 +1,11 @@
 import { Injectable, Logger } from '@nestjs/common';
+import { BoundedStores } from '../execution/bounded.stores.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { unexplained } from '../execution/call.failure.js';
 import { cut } from '../execution/cut-text.js';
 import { hasChangedThings } from '../execution/sub-run.method.js';
 import { SubRunRemains, type BegunSubRun, type SubRunCall, type SubRunEnding, type SubRuns } from '../execution/sub-runs.js';
-import { ConversationStore } from '../protocol/conversation-store.js';
-import { RunError } from '../protocol/errors.js';
+import { RunError, StorageUnavailableError } from '../protocol/errors.js';
 import { isJsonObject, type JsonObject } from '../protocol/json.js';
 import type { FinishReason, LoopResult } from '../protocol/loop-result.js';
 import type { SubRunRecord } from '../protocol/sub-run.js';
@@ -47,7 +47,7 @@ export class SubRunOpener {
   constructor(
     private readonly preparation: SubRunPreparation,
     loop: ToolLoop,
-    conversations: ConversationStore,
+    { conversations }: BoundedStores,
   ) {
     this.services = { loop, conversations };
   }
@@ -78,7 +78,9 @@ export class SubRunOpener {
     run.read({ next: (event) => root.emit({ type: 'sub-run', path, event }), end: () => undefined, refuse: () => undefined });
     const result = await resultOf(run);
     const record = recordOf(result);
-    if (kept) return { status: 'waiting', record, begun: { ...kept, args: call.args, record } };
+    const unavailable = result.error?.code === 'storage_unavailable' ? new StorageUnavailableError(result.error.message) : undefined;
+    if (kept) return { status: 'waiting', record, begun: { ...kept, args: call.args, record }, ...(unavailable && { unavailable }) };
+    if (unavailable) throw unavailable;
     return { record, labels: result.read, ...this.toldOf(result, call) };
   }
 

@@ -2,11 +2,12 @@ import { Injectable, Logger } from '@nestjs/common';
 import type { ResultPages } from '../execution/result.pages.js';
 import type { SubRunRemains } from '../execution/sub-runs.js';
 import { withdrawApprovals } from '../approval/withdrawn-approvals.js';
+import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
 import { withinTime } from '../execution/interruption.js';
 import { ActorIdentity } from '../policy/actor.identity.js';
-import { ApprovalStore } from '../protocol/approval.js';
+import type { ApprovalStore } from '../protocol/approval.js';
 import { InvalidRequestError } from '../protocol/errors.js';
-import { SuspendedRunStore, type SuspendedRun } from '../protocol/suspended-run.js';
+import type { SuspendedRunStore, SuspendedRun } from '../protocol/suspended-run.js';
 import type { Tool, ToolSpec } from '../protocol/tool.js';
 import type { RunContext } from '../protocol/tool-call-context.js';
 import { toJsonObject } from '../schema/from-value.js';
@@ -97,7 +98,8 @@ export class SuspendedRuns {
   /** Withdraws what a run that has ended asked for. What stays open for a failure of the store expires, and keeps no run from ending. */
   async askNobody(run: Pick<RunOwner, 'runId' | 'tenant'>): Promise<void> {
     try {
-      await withinTime(withdrawApprovals(this.approvals, run), LONGEST_WITHDRAWAL_MS);
+      const withdrawing = outsideOfRuns(() => withdrawApprovals(this.approvals, run));
+      await untilRunCloses('The withdrawal of approvals', withinTime(withdrawing, LONGEST_WITHDRAWAL_MS));
     } catch (error) {
       this.logger.warn(`The approvals that run ${run.runId} asked for could not be withdrawn.`, error);
     }

@@ -2,13 +2,14 @@ import { Injectable, Logger } from '@nestjs/common';
 import { EMPTY, expand, from, last, lastValueFrom, of } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import { Interruption } from '../execution/interruption.js';
+import { StorageUnavailableError } from '../protocol/errors.js';
 import type { ModelFinishReason } from '../protocol/language-model.js';
 import { addUsage } from '../protocol/usage.js';
 import type { ModelAnswer } from './answer.assembler.js';
 import { assistantMessage } from './assistant-message.js';
 import { FinalAnswer, withAnswer } from './final.answer.js';
 import type { LiveRun } from './live.run.js';
-import type { LoopState } from './loop.state.js';
+import type { Finish, LoopState } from './loop.state.js';
 import { HistoryStep } from './history/history.step.js';
 import { ModelStep } from './model.step.js';
 import type { PendingStep } from './pending.step.js';
@@ -23,6 +24,11 @@ import { ToolStep } from './tool.step.js';
 interface AnsweredStep {
   readonly answer: ModelAnswer;
   readonly offered: Toolset;
+}
+
+interface UnbegunStep {
+  readonly unavailable: StorageUnavailableError;
+  readonly pending: Pick<PendingStep, 'outcomes' | 'isPlanned' | 'begun' | 'limit'>;
 }
 
 /** The loop: ask the model, run its calls, again, until a finish reason holds. There is no other. */
@@ -114,18 +120,18 @@ export class ToolLoop {
     const { answer, offered } = step;
     const history = [...state.messages, assistantMessage(answer)];
     if (!before) await live.recorder?.answered(state, { answer, offered, outcomes: [], isPlanned: false });
-    const { messages, records, toolset, injected, finish, pending } = await this.tools.run(answer.calls, {
-      step: state.step,
-      toolset: state.toolset,
-      offered,
-      history,
-      injected: state.injected,
-      live,
-      ...(before && { pending: before }),
-    });
+    const { step: number, toolset: given, injected: known } = state;
+    const context = { step: number, toolset: given, offered, history, injected: known, live, ...(before && { pending: before }) };
+    const result = await this.tools.run(answer.calls, context).catch((error: unknown) => unbegun(error, before));
     const usage = live.use.withInner(state.usage);
     const { text, citations } = answer;
-    if (pending) return { ...state, usage, text, citations, pending: { answer, offered, ...pending }, finish: { reason: 'waiting' } };
+    if ('unavailable' in result) {
+      const finish = finishFor(result.unavailable, 'internal', this.failedRun(live));
+      return { ...state, usage, text, citations, pending: { answer, offered, ...result.pending }, finish };
+    }
+    const { messages, records, toolset, injected, finish, pending } = result;
+    if (pending)
+      return { ...state, usage, text, citations, pending: { answer, offered, ...pending }, finish: this.waitingFor(pending, live) };
     return {
       ...state,
       usage,
@@ -161,9 +167,22 @@ export class ToolLoop {
     );
   }
 
+  /** A step whose calls wait for a person waits; one whose calls wait for a store ends the run here. */
+  private waitingFor({ outcomes }: Pick<PendingStep, 'outcomes'>, live: LiveRun): Finish {
+    const { unavailable } = outcomes.find((outcome) => outcome.unavailable) ?? {};
+    return unavailable ? finishFor(unavailable, 'internal', this.failedRun(live)) : { reason: 'waiting' };
+  }
+
   private failedRun(live: LiveRun): FailedRun {
     return { runId: live.plan.execution.run.runId, logger: this.logger };
   }
+}
+
+/** A step of which no call could be made, since a store does not answer for now. */
+function unbegun(error: unknown, before: PendingStep | undefined): UnbegunStep {
+  const unavailable = StorageUnavailableError.in(error);
+  if (!unavailable) throw error;
+  return { unavailable, pending: { outcomes: [], isPlanned: false, ...before } };
 }
 
 /** A model that was cut off, or filtered, may have made half a call: nothing of it is run. */

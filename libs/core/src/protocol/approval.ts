@@ -119,6 +119,7 @@ export interface ApprovalQuery {
 
 /** The port that keeps approvals. `answer` and `use` are atomic: of two that come at once one wins. */
 export abstract class ApprovalStore {
+  /** Keeps a record; of two with one id the first. */
   abstract add(record: ApprovalRecord): Promise<void>;
   abstract find(approvalId: string): Promise<ApprovalRecord | undefined>;
   /** The oldest first. */

@@ -111,7 +111,7 @@ export interface SignedAuditHead extends AuditHead {
 export abstract class AuditStore {
   /**
    * Appends the one entry that `build` makes of the tenant's last, undefined for the first, and resolves once it is kept. Atomic per tenant across
-   * processes: an adapter locks the head, or tries again on a conflict; `build` may be called again. Rejects when nothing was kept, and with what
+   * processes: an adapter locks the head, or tries again on a conflict; `build` may be called again. An entry that is there with the same hash is kept once. Rejects when nothing was kept, and with what
    * `build` throws.
    */
   abstract append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void>;

@@ -56,7 +56,7 @@ export type JournalClaim = { readonly status: 'started' | 'conflict' } | Journal
 
 /** The port that performs a mutating call at most once per idempotency key: the key is taken before the effect. */
 export abstract class CallJournal {
-  /** Takes the key, atomically, or says what became of it. */
+  /** Takes the key, atomically, or says what became of it. By the same claim again, as after an answer that was lost, it is `started`. */
   abstract begin(start: JournalStart): Promise<JournalClaim>;
   /** What became of a call, and takes nothing; undefined where it was not begun. */
   abstract find(call: JournalCall): Promise<JournalEntry | undefined>;

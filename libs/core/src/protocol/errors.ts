@@ -71,6 +71,25 @@ export class ModelError extends Error {
   }
 }
 
+/**
+ * A failure of storage that may pass: a lost connection, a server that restarts, a full pool, an answer that does not come. An adapter throws it, or the error of the
+ * driver as its `cause`, for these and for nothing else: the statement is repeated where that does no harm, and the model is never told. `message` is for logs.
+ */
+export class StorageUnavailableError extends Error {
+  override readonly name = 'StorageUnavailableError';
+  readonly code = 'storage_unavailable';
+
+  constructor(message = 'The storage does not answer for now.', options: { readonly cause?: unknown } = {}) {
+    super(message, options);
+  }
+
+  /** The one that an error is, or that caused it. */
+  static in(error: unknown): StorageUnavailableError | undefined {
+    for (let cause = error; cause instanceof Error; cause = cause.cause) if (cause instanceof StorageUnavailableError) return cause;
+    return undefined;
+  }
+}
+
 /** The `result` of a durable run that another process goes on with, or goes on later: ask for the run by its id. */
 export class RunElsewhereError extends Error {
   override readonly name = 'RunElsewhereError';

@@ -26,10 +26,19 @@ export type FinishReason =
 /**
  * What went wrong with a run, safe to show; the cause is in the log under the correlation id. `cannot_continue` means that this application can no longer continue a
  * stored run, for example because its actor or its loop no longer exists, or because another release stored it in
- * another form; the message says what to do.
+ * another form; the message says what to do. `storage_unavailable` means that a store did not answer, and was asked again for some seconds: no call was lost, and a step
+ * that was not over is kept as one that waits, where a store takes it by then.
  */
 export interface RunFailure {
-  readonly code: 'model_error' | 'model_incomplete' | 'invalid_output' | 'invalid_step' | 'stop_condition' | 'cannot_continue' | 'internal';
+  readonly code:
+    | 'model_error'
+    | 'model_incomplete'
+    | 'invalid_output'
+    | 'invalid_step'
+    | 'stop_condition'
+    | 'cannot_continue'
+    | 'storage_unavailable'
+    | 'internal';
   readonly message: string;
   readonly correlationId?: string;
 }

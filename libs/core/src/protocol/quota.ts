@@ -26,7 +26,7 @@ export interface QuotaUse {
  * In SQL that is one statement over the primary key (tenant, quantity, window_ms, window): `insert … on conflict … do update set used = quotas.used +
  * excluded.used returning used`. Counters of windows that are over may be deleted at any time.
  *
- * A store that throws, or takes longer than 5 s, keeps calls from being made and models from being asked.
+ * A store that throws keeps calls from being made and models from being asked; one that does not answer for now ends the run.
  */
 export abstract class QuotaStore {
   /** The total of the present window, this use included. */

@@ -24,4 +24,6 @@ export interface RunJournal {
    * `run-end` that follows it, and not before.
    */
   note(entry: RunEntry): void;
+  /** Gives the run to whoever has room, with what was kept of it, where it was begun: this process cannot continue it now. Nothing more is written. */
+  handOver(): void;
 }

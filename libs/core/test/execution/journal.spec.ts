@@ -316,7 +316,7 @@ describe('MemoryCallJournal', () => {
     }
     expect(await memory.begin(start('0'))).toEqual({ status: 'started' });
     expect(await memory.begin(start('1'))).toEqual({ status: 'finished', outcome: done });
-    expect(await memory.begin(start('open'))).toMatchObject({ status: 'in_progress' });
+    expect(await memory.begin({ ...start('open'), claimId: 'another' })).toMatchObject({ status: 'in_progress' });
   });
 
   it('ignores the end of a call it knows nothing of', async () => {

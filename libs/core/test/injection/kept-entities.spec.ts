@@ -18,7 +18,7 @@ class Silent extends LoopEventSink {
 /** Keeps whatever is written, in the order in which it is. */
 function journalOf(entries: RunEntry[]): RunJournal {
   const keep = (entry: RunEntry): void => void entries.push(structuredClone(entry));
-  return { sink: new Silent(), isOurs: true, note: keep, record: (entry) => Promise.resolve(keep(entry)) };
+  return { sink: new Silent(), isOurs: true, note: keep, record: (entry) => Promise.resolve(keep(entry)), handOver: () => undefined };
 }
 
 /** A process that begins the run, or goes on with what was written of it. */

@@ -48,6 +48,10 @@ class MortalJournal implements RunJournal {
   note(entry: RunEntry): void {
     this.noted.push(structuredClone(entry));
   }
+
+  handOver(): void {
+    this.isOurs = false;
+  }
 }
 
 async function shop(turns: readonly ScriptedTurn[]) {

@@ -25,6 +25,10 @@ export class KeptJournal implements RunJournal {
     this.noted.push(structuredClone(entry));
   }
 
+  handOver(): void {
+    this.isOurs = false;
+  }
+
   flush(): readonly RunEntry[] {
     this.entries.push(...this.noted.splice(0));
     return [...this.entries];

@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
 import { Pool, types, type CustomTypesConfig, type PoolClient, type QueryConfig } from 'pg';
 import type { ClientSession, DatabaseDriver, NativeConnection, SqlAnswer, SqlSession, SqlStatement, SqlValue } from './database-driver.js';
+import { rejectAsStorage } from './from-error.js';
 import { LeasedSession } from './leased.session.js';
 import { PostgresListener } from './postgres.listener.js';
 import { readInt8 } from './read-int8.js';
@@ -70,19 +71,19 @@ export class PostgresDriver implements DatabaseDriver {
   }
 
   async transaction<Result>(work: (session: SqlSession) => Promise<Result>): Promise<Result> {
-    const client = await this.pool.connect();
+    const client = await this.pool.connect().catch(rejectAsStorage);
     let broken: Error | undefined;
     const onError = (error: Error): void => {
       broken = error;
     };
     client.on('error', onError); // the pool does not hear those of a client that is in use
     try {
-      await client.query('begin');
+      await client.query('begin').catch(rejectAsStorage);
       const result = await work({
         query: (statement, values) => send(client, statement, values),
         ask: (statement) => client.query(statement),
       });
-      await client.query('commit');
+      await client.query('commit').catch(rejectAsStorage);
       return result;
     } catch (error) {
       await client.query('rollback').catch((failure: unknown) => {
@@ -111,6 +112,6 @@ async function send<Row extends object>(
   values: readonly SqlValue[],
 ): Promise<readonly Row[]> {
   const asked = typeof statement === 'string' ? { text: statement } : statement;
-  const { rows } = await to.query<Row>({ ...asked, values: [...values], types: TYPES });
+  const { rows } = await to.query<Row>({ ...asked, values: [...values], types: TYPES }).catch(rejectAsStorage);
   return rows;
 }

@@ -1,6 +1,7 @@
 import { Injectable, Logger, type OnApplicationShutdown } from '@nestjs/common';
 import { PgBoss, fromPglite, type Db, type Queue } from 'pg-boss';
 import { Database } from '../database/database.js';
+import { rejectAsStorage } from '../database/from-error.js';
 import { toBossDatabase, toBossTransaction } from './from-database.js';
 
 /** A job, and when to hand it out. The work itself is in our tables; a job only says whose turn it is. */
@@ -54,11 +55,8 @@ export class JobQueue implements OnApplicationShutdown {
   async send(queue: string, { id, startAfter }: Job): Promise<void> {
     await this.queues.get(queue);
     const boss = await this.started();
-    await boss.send(
-      queue,
-      { id },
-      { ...(startAfter && { startAfter }), ...(this.database.isInTransaction && { db: toBossTransaction(this.database) }) },
-    );
+    const within = this.database.isInTransaction && { db: toBossTransaction(this.database) };
+    await boss.send(queue, { id }, { ...(startAfter && { startAfter }), ...within }).catch(rejectAsStorage);
   }
 
   /** Hands the queue's jobs to `handle`, at most so many at once, and again where it rejects. Resolves to what ends it: no more are handed out. */

@@ -1,11 +1,8 @@
 import { LoopEventSink, type LoopEvent, type RunEntry, type RunJournal } from '@toolloop/core';
-import { setTimeout as wait } from 'node:timers/promises';
-import { RunLostError, type RunHold, type RunStore, type RunWrite } from './run-store.js';
+import type { RunHold, RunStore, RunWrite } from './run-store.js';
 
 /** How long events and notes may wait for company. */
 const FLUSH_MS = 50;
-/** Between the attempts of a write. When the last has failed the run is somebody else's to go on with, once the store is back. */
-const RETRY_MS = [100, 500];
 /** Kept together with the `run-end` that follows. */
 const CLOSING = /^(?:wait|end):/;
 
@@ -17,6 +14,7 @@ export class KeptJournal implements RunJournal {
   readonly sink: LoopEventSink = new JournalSink((event) => this.take(event));
   private holding: Promise<RunHold> | undefined;
   private held = true;
+  private hasBegun = false;
   /** How this part of the run ended is kept: nobody can take that away any more. */
   private isKept = false;
   private isLeaving = false;
@@ -67,6 +65,11 @@ export class KeptJournal implements RunJournal {
     clearTimeout(this.timer);
   }
 
+  /** A run of which nothing is kept is no run of anybody else's: it ends here. */
+  handOver(): void {
+    if (this.hasBegun) this.lose();
+  }
+
   private take(event: LoopEvent): Promise<void> | undefined {
     if (!this.held) return undefined;
     this.events.push(event);
@@ -104,25 +107,14 @@ export class KeptJournal implements RunJournal {
   private async write(write: RunWrite): Promise<void> {
     this.holding ??= this.begin();
     const hold = await this.holding;
+    this.hasBegun = true;
     try {
-      await this.persist(hold, write);
+      await this.store.write(hold, write);
       this.isKept ||= write.ending !== undefined;
     } catch (error) {
       this.lose();
       throw error;
     }
-  }
-
-  private async persist(hold: RunHold, write: RunWrite): Promise<void> {
-    for (const delay of RETRY_MS) {
-      try {
-        return await this.store.write(hold, write);
-      } catch (error) {
-        if (error instanceof RunLostError) throw error;
-        await wait(delay);
-      }
-    }
-    return this.store.write(hold, write);
   }
 }
 

@@ -14,6 +14,7 @@ import {
   type RunHandle,
 } from '@toolloop/core';
 import { addOnce, runIdFor } from './added-once.js';
+import { BoundedRunStore } from './bounded.run.store.js';
 import { toDurableRequest } from './durable-request.js';
 import { fromDurableRequest } from './from-plain-json.js';
 import { KeptJournal } from './kept.journal.js';
@@ -37,6 +38,7 @@ interface OpenRun {
 @Injectable()
 export class RunEngine extends DurableRuns implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly logger = new Logger(RunEngine.name);
+  private readonly store: RunStore;
   private readonly options: Required<RunOptions>;
   private readonly current = new Map<string, OpenRun>();
   private readonly underWay = new Set<Promise<unknown>>();
@@ -45,12 +47,13 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
   private isLeaving = false;
 
   constructor(
-    private readonly store: RunStore,
+    store: RunStore,
     private readonly runs: RunOpener,
     private readonly identity: ActorIdentity,
     @Inject(RUN_OPTIONS) options: RunOptions,
   ) {
     super();
+    this.store = new BoundedRunStore(store);
     this.options = runOptionsOf(options);
   }
 

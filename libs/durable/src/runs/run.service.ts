@@ -9,6 +9,7 @@ import {
 } from '@toolloop/core';
 import type { Observable } from 'rxjs';
 import { isWhole } from '../option-shapes.js';
+import { BoundedRunStore } from './bounded.run.store.js';
 import { RunEngine } from './run.engine.js';
 import { fork } from './run-fork.js';
 import { RunStore, type RunQuery, type RunRecord, type RunStatus } from './run-store.js';
@@ -38,11 +39,15 @@ export interface RunView {
 /** Durable runs, by their ids: in whatever process they are, or whether they are in none. */
 @Injectable()
 export class RunService<Actor = RegisteredActor> {
+  private readonly store: RunStore;
+
   constructor(
     private readonly engine: RunEngine,
-    private readonly store: RunStore,
+    store: RunStore,
     private readonly identity: ActorIdentity,
-  ) {}
+  ) {
+    this.store = new BoundedRunStore(store);
+  }
 
   /**
    * Adds a run for whoever has room, and resolves to its id. `loop` is the name of its loop. With a `requestId` the actor's same request is the same run, however often and

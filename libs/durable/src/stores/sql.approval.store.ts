@@ -18,7 +18,8 @@ export class SqlApprovalStore extends ApprovalStore {
   override async add({ answer, isUsed, ...record }: ApprovalRecord): Promise<void> {
     const { request, binding } = record;
     await this.database.query(
-      `insert into toolloop.approvals (approval_id, tenant, run_id, record, decision, answer, is_used) values ($1, $2, $3, $4, $5, $6, $7)`,
+      `insert into toolloop.approvals (approval_id, tenant, run_id, record, decision, answer, is_used) values ($1, $2, $3, $4, $5, $6, $7)
+       on conflict (approval_id) do nothing`,
       [
         storableKey(request.approvalId, 'id of the approval'),
         storableKey(binding.tenant, 'tenant'),

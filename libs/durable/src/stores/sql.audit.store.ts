@@ -26,9 +26,18 @@ export class SqlAuditStore extends AuditStore {
         'insert into toolloop.audit (tenant, sequence, hash, entry) values ($1, $2, $3, $4) on conflict do nothing returning sequence',
         [tenant, entry.sequence, entry.hash, storedJson(entry, 'entry')],
       );
-      if (kept.length > 0) return;
+      if (kept.length > 0 || (await this.isKept(entry))) return;
     }
     throw new Error(`Other processes appended first ${MOST_ATTEMPTS} times in a row.`);
+  }
+
+  /** Whether the entry at its place is this one, of an attempt whose answer was lost. */
+  private async isKept({ tenant, sequence, hash }: AuditEntry): Promise<boolean> {
+    const [known] = await this.database.query<Pick<AuditHead, 'hash'>>(
+      'select hash from toolloop.audit where tenant = $1 and sequence = $2',
+      [tenant, sequence],
+    );
+    return known?.hash === hash;
   }
 
   override async head(tenant: string): Promise<AuditHead | undefined> {

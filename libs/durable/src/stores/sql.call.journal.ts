@@ -14,6 +14,7 @@ import { keyHash, shownText, storableKey, storedJson } from './storable.js';
 
 interface CallRow {
   readonly call_hash: string;
+  readonly claim_id: string | null;
   readonly outcome: JournalOutcome | null;
   readonly effect: { readonly result?: unknown } | null;
   readonly left_ms: number;
@@ -58,7 +59,7 @@ export class SqlCallJournal extends CallJournal {
       ]);
       if (taken.length > 0) return { status: 'started' };
       const known = await this.row(start);
-      if (known) return known.call_hash === callHash ? entryOf(known) : { status: 'conflict' }; // else it was released in between
+      if (known) return known.call_hash === callHash ? claimOf(known, claimId) : { status: 'conflict' }; // else it was released in between
     }
   }
 
@@ -86,7 +87,7 @@ export class SqlCallJournal extends CallJournal {
 
   private async row(key: JournalKey): Promise<CallRow | undefined> {
     const [row] = await this.database.query<CallRow>(
-      `select call_hash, outcome, effect, ${LEFT_MS} from toolloop.calls where tenant = $1 and key_hash = $2`,
+      `select call_hash, claim_id, outcome, effect, ${LEFT_MS} from toolloop.calls where tenant = $1 and key_hash = $2`,
       keysOf(key),
     );
     return row;
@@ -100,6 +101,12 @@ export function keysOf({ tenant, idempotencyKey }: JournalKey): [tenant: string,
 
 function callHashOf({ declaredId, instanceId, args }: JournalCall): string {
   return keyHash(declaredId, instanceId ?? null, args);
+}
+
+/** The same claim again has the key, unless its transaction is committed: then its effect took place. */
+function claimOf(row: CallRow, claimId: string): JournalClaim {
+  const isOurs = row.claim_id === claimId && !row.outcome && !row.effect;
+  return isOurs ? { status: 'started' } : entryOf(row);
 }
 
 function entryOf({ outcome, effect, left_ms: leftMs }: CallRow): JournalEntry {

@@ -28,6 +28,9 @@ function pay(tenant: string, idempotencyKey: string, more: Partial<JournalStart>
   };
 }
 
+/** Of somebody else. */
+const ANOTHER = { claimId: 'another' };
+
 function assertInProgress(claim: JournalClaim): void {
   assert.equal(claim.status, 'in_progress');
 }
@@ -41,6 +44,7 @@ const CONTRACT: Contract<CallJournal> = {
     { name: 'gives a key to one of many who begin at once', check: beginsOnce },
     { name: 'answers with what became of the call', check: answersWithOutcome },
     { name: 'says that a call was begun and has not ended', check: saysInProgress },
+    { name: 'knows the same claim again, as after an answer that was lost', check: knowsItsClaim },
     { name: 'finds a call that was begun, and takes nothing', check: finds },
     { name: 'refuses a key that belongs to another call', check: refusesOtherCalls },
     { name: 'keeps the first outcome', check: keepsFirstOutcome },
@@ -60,7 +64,7 @@ const CONTRACT: Contract<CallJournal> = {
     },
     after: async (store, { tenant }) => {
       assert.deepEqual(await store.begin(pay(tenant, 'done')), { status: 'finished', outcome: DONE });
-      assertInProgress(await store.begin(pay(tenant, 'open')));
+      assertInProgress(await store.begin(pay(tenant, 'open', ANOTHER)));
     },
   },
 };
@@ -82,7 +86,16 @@ async function answersWithOutcome({ store, other, tenant }: JournalTrial): Promi
 
 async function saysInProgress({ store, other, tenant }: JournalTrial): Promise<void> {
   assert.deepEqual(await store.begin(pay(tenant, 'key')), { status: 'started' });
-  assertInProgress(await other.begin(pay(tenant, 'key', { runId: 'run_2' })));
+  assertInProgress(await other.begin(pay(tenant, 'key', { runId: 'run_2', ...ANOTHER })));
+}
+
+async function knowsItsClaim({ store, other, tenant }: JournalTrial): Promise<void> {
+  const call = pay(tenant, 'key');
+  assert.deepEqual(await store.begin(call), { status: 'started' });
+  assert.deepEqual(await other.begin(call), { status: 'started' });
+  assertInProgress(await other.begin({ ...call, ...ANOTHER }));
+  await store.finish(call, DONE);
+  assert.deepEqual(await other.begin(call), { status: 'finished', outcome: DONE });
 }
 
 async function finds({ store, other, tenant, otherTenant }: JournalTrial): Promise<void> {
@@ -176,12 +189,12 @@ async function separatesTenants({ store, tenant, otherTenant }: JournalTrial): P
   assert.deepEqual(await store.begin(pay(otherTenant, 'key')), { status: 'started' });
   await store.finish(pay(otherTenant, 'key'), DONE);
   await store.release(pay(otherTenant, 'key'));
-  assertInProgress(await store.begin(pay(tenant, 'key')));
+  assertInProgress(await store.begin(pay(tenant, 'key', ANOTHER)));
 }
 
 async function tellsKeysApart({ store, other, tenant }: JournalTrial): Promise<void> {
   for (const key of AWKWARD_TEXTS) assert.deepEqual(await store.begin(pay(tenant, key)), { status: 'started' });
-  for (const key of AWKWARD_TEXTS) assertInProgress(await other.begin(pay(tenant, key)));
+  for (const key of AWKWARD_TEXTS) assertInProgress(await other.begin(pay(tenant, key, ANOTHER)));
 }
 
 async function keepsAwkwardTexts({ store, other, tenant }: JournalTrial): Promise<void> {

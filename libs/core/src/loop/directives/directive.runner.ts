@@ -1,15 +1,11 @@
 import { Inject, Injectable, Logger, type BeforeApplicationShutdown } from '@nestjs/common';
+import { BoundedStores } from '../../execution/bounded.stores.js';
 import { CallFailure, unexplained } from '../../execution/call.failure.js';
 import { DirectiveAttempt } from '../../execution/directive.attempt.js';
 import { Interruption, withinTime } from '../../execution/interruption.js';
 import { ToolRunner } from '../../execution/tool.runner.js';
-import {
-  DirectiveStore,
-  type DirectiveChange,
-  type DirectiveRecord,
-  type DirectiveReference,
-  type StopWork,
-} from '../../protocol/directive.js';
+import { StorageUnavailableError } from '../../protocol/errors.js';
+import type { DirectiveStore, DirectiveChange, DirectiveRecord, DirectiveReference, StopWork } from '../../protocol/directive.js';
 import type { JsonObject } from '../../protocol/json.js';
 import { TOOL_LOOP_OPTIONS } from '../tool-loop.tokens.js';
 import type { ToolLoopOptions } from '../tool-loop.options.js';
@@ -34,13 +30,17 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
   private mostMs = 0;
   private stop: StopWork | undefined;
 
+  private readonly store: DirectiveStore;
+
   constructor(
-    private readonly store: DirectiveStore,
+    stores: BoundedStores,
     private readonly runner: ToolRunner,
     private readonly scopes: DirectiveScopes,
     private readonly audit: DirectiveAudit,
     @Inject(TOOL_LOOP_OPTIONS) private readonly options: ToolLoopOptions,
-  ) {}
+  ) {
+    this.store = stores.directives;
+  }
 
   /** Begins to work, where this process performs directives at all. */
   async start(longestCallMs: number): Promise<void> {
@@ -94,8 +94,10 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
       await this.audit.record('started', record);
       if (record.attempts > most) return ENDLESS;
       const { request, scope } = await this.scopes.open(record, attempt, this.shutdown.signal);
-      return (await this.runner.exec(request, scope)).record;
+      const { record: made, unavailable } = await this.runner.exec(request, scope);
+      return unavailable ? PUT_OFF : made;
     } catch (error) {
+      if (StorageUnavailableError.in(error)) return PUT_OFF;
       const failure = error instanceof CallFailure ? error.failure : unexplained();
       const { correlationId } = failure;
       if (correlationId !== undefined)
@@ -109,6 +111,9 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     return now?.status === 'performing' && now.epoch === epoch;
   }
 }
+
+/** Of an attempt that a store kept from being made: it counts for nothing. */
+const PUT_OFF = { status: 'failed', error: { code: 'aborted', safeMessage: 'It could not be begun for now.' } } as const;
 
 const ENDLESS = {
   status: 'failed',

@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { BoundedStores } from '../../execution/bounded.stores.js';
 import { ToolCatalog } from '../../catalog/tool.catalog.js';
 import { Toolset } from '../../catalog/toolset.js';
 import { ToolExplorer } from '../../discovery/tool.explorer.js';
@@ -10,7 +11,7 @@ import { RunApprovals } from '../../execution/run.approvals.js';
 import { ActorIdentity } from '../../policy/actor.identity.js';
 import { SpendingLedger } from '../../policy/spending.ledger.js';
 import { ActorDirectory } from '../../protocol/actor-directory.js';
-import { CallJournal, type JournalEntry } from '../../protocol/call-journal.js';
+import type { CallJournal, JournalEntry } from '../../protocol/call-journal.js';
 import type { DirectiveAuthority, DirectiveIntent, DirectiveRecord } from '../../protocol/directive.js';
 import type { InformationFlow } from '../../protocol/policy.js';
 import type { RunContext } from '../../protocol/tool-call-context.js';
@@ -35,13 +36,17 @@ export interface DirectiveExecution {
 /** Makes the place where a directive is performed: whose it is now, under which rules, and which tool. */
 @Injectable()
 export class DirectiveScopes {
+  private readonly journal: CallJournal;
+
   constructor(
     private readonly catalog: ToolCatalog,
     private readonly settings: LoopSettings,
     private readonly identity: ActorIdentity,
     private readonly explorer: ToolExplorer,
-    private readonly journal: CallJournal,
-  ) {}
+    stores: BoundedStores,
+  ) {
+    this.journal = stores.journal;
+  }
 
   get hasDirectory(): boolean {
     return this.directory() !== undefined;

@@ -1,15 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import type { Observable } from 'rxjs';
+import { BoundedStores } from '../../execution/bounded.stores.js';
 import { ActorIdentity } from '../../policy/actor.identity.js';
-import { CallJournal } from '../../protocol/call-journal.js';
-import {
-  DirectiveStore,
-  type DirectiveChange,
-  type DirectiveEvent,
-  type DirectiveQuery,
-  type DirectiveRecord,
-} from '../../protocol/directive.js';
+import type { CallJournal } from '../../protocol/call-journal.js';
+import type { DirectiveStore, DirectiveChange, DirectiveEvent, DirectiveQuery, DirectiveRecord } from '../../protocol/directive.js';
 import type { RegisteredActor } from '../../protocol/register.js';
 import { DirectiveAudit } from './directive.audit.js';
 import { DirectiveError } from './directive.error.js';
@@ -47,13 +42,18 @@ const TURN_MS = 15_000;
 /** Where people see what was asked for and what became of it, take it back, and have it tried again. Another tenant's directives do not exist. */
 @Injectable()
 export class DirectiveService<Actor = RegisteredActor> {
+  private readonly store: DirectiveStore;
+  private readonly journal: CallJournal;
+
   constructor(
-    private readonly store: DirectiveStore,
+    stores: BoundedStores,
     private readonly identity: ActorIdentity<Actor>,
-    private readonly journal: CallJournal,
     private readonly rules: DirectiveRules,
     private readonly audit: DirectiveAudit,
-  ) {}
+  ) {
+    this.store = stores.directives;
+    this.journal = stores.journal;
+  }
 
   /** What happens to directives, of every tenant: for the application's own code, not for clients. It never errors. */
   get events$(): Observable<DirectiveEvent> {

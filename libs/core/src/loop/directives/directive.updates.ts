@@ -1,7 +1,8 @@
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import type { Subscription } from 'rxjs';
+import { BoundedStores } from '../../execution/bounded.stores.js';
 import type { ExecutionScope } from '../../execution/execution.scope.js';
-import { DirectiveStore, type DirectiveEvent } from '../../protocol/directive.js';
+import type { DirectiveStore, DirectiveEvent } from '../../protocol/directive.js';
 import type { LoopEventBody } from '../../protocol/loop-event.js';
 
 type Requested = Extract<LoopEventBody, { readonly type: 'directive-request' }>;
@@ -17,9 +18,12 @@ interface FollowingRun {
 @Injectable()
 export class DirectiveUpdates implements OnModuleDestroy {
   private readonly runs = new Map<string, FollowingRun>();
+  private readonly store: DirectiveStore;
   private subscription: Subscription | undefined;
 
-  constructor(private readonly store: DirectiveStore) {}
+  constructor(stores: BoundedStores) {
+    this.store = stores.directives;
+  }
 
   /** The scope of a call whose request is followed from the moment it is told, until the run forgets. */
   following(scope: ExecutionScope): ExecutionScope {

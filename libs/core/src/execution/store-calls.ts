@@ -1,0 +1,181 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { Logger } from '@nestjs/common';
+import { StorageUnavailableError } from '../protocol/errors.js';
+import { Interruption, untilAborted } from './interruption.js';
+
+/** How long an interrupted run waits, all in all, for the stores to keep its last words. They are kept all the same where a store answers later. */
+const CLOSING_MS = 35;
+/** One attempt, and all attempts of a call together. */
+const LONGEST_ATTEMPT_MS = 4_000;
+const LONGEST_CALL_MS = 8_000;
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 1_000;
+const logger = new Logger('Stores');
+
+/** The run for which stores are asked. */
+class AskingRun {
+  /** Why the run cannot continue: once a question got no answer, nothing else is asked for it. */
+  failure: StorageUnavailableError | undefined;
+  /** Aborted a little after the run is: nobody waits for its last words any more. */
+  readonly closing = new AbortController();
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(readonly signal: AbortSignal) {
+    if (signal.aborted) this.follow();
+    else signal.addEventListener('abort', this.follow, { once: true });
+  }
+
+  release(): void {
+    clearTimeout(this.timer);
+    this.signal.removeEventListener('abort', this.follow);
+  }
+
+  private readonly follow = (): void => {
+    this.timer = setTimeout(() => this.closing.abort(Interruption.from(this.signal)), CLOSING_MS).unref();
+  };
+}
+
+const current = new AsyncLocalStorage<AskingRun | undefined>();
+/** Set within a transaction that is repeated as a whole. */
+const parts = new AsyncLocalStorage<true>();
+
+/** One attempt at a call of a store; attempts count from 1. */
+type Attempt<Result> = (number: number) => Promise<Result>;
+
+/** What a call of a store may come to. */
+interface StoreCallTerms<Result> {
+  /** Whether the statement may be sent again where nobody knows if it was performed. @default true */
+  readonly isRepeatable?: boolean;
+  /** Milliseconds for one attempt; Infinity for what takes as long as a person or a tool does, whose caller has a limit. @default 4,000 */
+  readonly longestMs?: number;
+  /** Undoes what the store did after the run had given up waiting for it. */
+  readonly late?: (result: Result) => unknown;
+}
+
+/** Runs a part of a run: every call of a store in it ends with the run. `closing` is aborted when an interrupted run waits for nothing any more. */
+export async function asRun<Result>(signal: AbortSignal, work: (closing: AbortSignal) => Promise<Result>): Promise<Result> {
+  const run = new AskingRun(signal);
+  try {
+    return await current.run(run, () => work(run.closing.signal));
+  } finally {
+    run.release();
+  }
+}
+
+/** The same for a call that somebody makes without a run; within one nothing changes. */
+export function asCall<Result>(signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
+  return current.getStore() ? work() : asRun(signal, work);
+}
+
+/** Runs what is no part of the run in which it is begun, and may outlive it. */
+export function outsideOfRuns<Result>(work: () => Result): Result {
+  return current.run(undefined, work);
+}
+
+/** Runs what is part of another call of a store, and is repeated with it, not by itself. */
+export function asPart<Result>(work: () => Result): Result {
+  return parts.run(true, work);
+}
+
+/** Waits for work no longer than the run lives. */
+export function whileRunLives<Result>(work: Promise<Result>): Promise<Result> {
+  const run = current.getStore();
+  return run ? untilAborted(work, run.signal) : work;
+}
+
+/** Waits for work that is to be done even where the run has ended, for as long as an interrupted run may wait. What fails after that is logged. */
+export async function untilRunCloses<Result>(what: string, work: Promise<Result>): Promise<Result> {
+  const run = current.getStore();
+  if (!run) return work;
+  try {
+    return await untilAborted(work, run.closing.signal);
+  } catch (error) {
+    if (run.closing.signal.aborted) work.catch((cause: unknown) => logger.error(`${what} failed after its run had ended.`, cause));
+    throw error;
+  }
+}
+
+/**
+ * Asks a store what the run needs before it does anything else. Given up as soon as the run is interrupted. A failure that may pass is repeated for 8 s.
+ *
+ * @throws {StorageUnavailableError} Where it has not passed by then.
+ * @throws {Interruption} Of the run.
+ */
+export async function askStore<Result>(attempt: Attempt<Result>, terms: StoreCallTerms<Result> = {}): Promise<Result> {
+  const run = current.getStore();
+  if (!run) return repeated(attempt, terms);
+  if (run.signal.aborted) throw Interruption.from(run.signal);
+  if (run.failure) throw run.failure;
+  const { late } = terms;
+  const asked = repeated(attempt, terms, run.signal);
+  try {
+    return await untilAborted(asked, run.signal);
+  } catch (error) {
+    if (error instanceof StorageUnavailableError) run.failure ??= error;
+    else if (late && run.signal.aborted) asked.then((result) => undo(late, result)).catch(() => undefined); // what failed did nothing
+    throw error;
+  }
+}
+
+/**
+ * Tells a store the last word on something: it is told even where the run is interrupted, which waits for it only a moment. A failure that may pass is repeated for 8 s.
+ *
+ * @throws {StorageUnavailableError} Where it has not passed by then.
+ */
+export function tellStore<Result>(what: string, attempt: Attempt<Result>): Promise<Result> {
+  return untilRunCloses(what, repeated(attempt));
+}
+
+async function repeated<Result>(
+  attempt: Attempt<Result>,
+  { isRepeatable = true, longestMs = LONGEST_ATTEMPT_MS, late }: StoreCallTerms<Result> = {},
+  signal?: AbortSignal,
+): Promise<Result> {
+  const until = Date.now() + LONGEST_CALL_MS;
+  const isLastBy = (pause: number): boolean =>
+    !isRepeatable || parts.getStore() === true || signal?.aborted === true || Date.now() + pause >= until;
+  let hasGivenUp = false;
+  const onLate = (result: Result): void => {
+    if (late && hasGivenUp) undo(late, result);
+  };
+  for (let number = 1; ; number += 1) {
+    try {
+      return await answered(Promise.resolve(attempt(number)), longestMs, onLate);
+    } catch (error) {
+      const failure = StorageUnavailableError.in(error);
+      if (!failure) throw error;
+      const pause = Math.min(FIRST_PAUSE_MS * 2 ** (number - 1), LONGEST_PAUSE_MS);
+      hasGivenUp = isLastBy(pause);
+      if (hasGivenUp) throw failure;
+      await new Promise<void>((resolve) => setTimeout(resolve, pause));
+    }
+  }
+}
+
+/** Settles as the store's answer does, or when that takes too long. */
+function answered<Result>(asked: Promise<Result>, ms: number, onLate: (result: Result) => void): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    let isLate = false;
+    const giveUp = (): void => {
+      isLate = true;
+      reject(new StorageUnavailableError(`A store has not answered within ${ms} ms.`));
+    };
+    const timer = ms === Infinity ? undefined : setTimeout(giveUp, ms);
+    asked.then(
+      (result) => {
+        clearTimeout(timer);
+        if (isLate) return onLate(result);
+        return resolve(result);
+      },
+      (error: unknown) => {
+        clearTimeout(timer);
+        reject(error instanceof Error ? error : new Error('A store rejected with what is no error.', { cause: error }));
+      },
+    );
+  });
+}
+
+function undo<Result>(late: (result: Result) => unknown, result: Result): void {
+  const undoing = outsideOfRuns(() => Promise.resolve(result).then(late));
+  undoing.catch((error: unknown) => logger.error('What a store did for a run that had ended could not be undone.', error));
+}

@@ -1,0 +1,201 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import {
+  ActorDirectory,
+  ApprovalService,
+  ApprovalStore,
+  AuditStore,
+  CallJournal,
+  ConversationStore,
+  DirectiveStore,
+  MemoryApprovalStore,
+  MemoryAuditStore,
+  MemoryCallJournal,
+  MemoryConversationStore,
+  MemoryDirectiveStore,
+  MemoryQuotaStore,
+  MemorySuspendedRunStore,
+  QuotaStore,
+  SuspendedRunStore,
+  ToolLoopService,
+  tool,
+  type LoopRequest,
+  type Policy,
+  type RunHandle,
+} from '@toolloop/core';
+import { ScriptedModel, call, calls, text } from '@toolloop/testing';
+import { ask, openModule } from '../fixtures/shop.module.js';
+import { troubled } from '../fixtures/troubled-store.js';
+
+const PORTS = {
+  approvals: { provide: ApprovalStore, make: () => new MemoryApprovalStore() },
+  audit: { provide: AuditStore, make: () => new MemoryAuditStore() },
+  conversations: { provide: ConversationStore, make: () => new MemoryConversationStore() },
+  directives: { provide: DirectiveStore, make: () => new MemoryDirectiveStore() },
+  journal: { provide: CallJournal, make: () => new MemoryCallJournal() },
+  quotas: { provide: QuotaStore, make: () => new MemoryQuotaStore() },
+  suspendedRuns: { provide: SuspendedRunStore, make: () => new MemorySuspendedRunStore() },
+};
+const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] };
+const write = (key: string) => call('probe__write', { key });
+@Injectable()
+class Directory extends ActorDirectory {
+  override find(actorId: string): Promise<unknown> {
+    return Promise.resolve({ id: actorId });
+  }
+}
+
+const remind = tool({
+  id: 'remind',
+  description: 'Reminds.',
+  input: { type: 'object', properties: { about: { type: 'string' } }, required: ['about'], additionalProperties: false },
+  effect: 'external_side_effect',
+  reveal: 'all',
+  directive: { type: 'remind', subject: '{about}' },
+  execute: () => 'reminded',
+});
+/** An attempt of a store may take 4 s; what ends before was ended by its run. */
+const MOST_MS = 2_000;
+
+/** What is waited for until somebody opens it. */
+function gate(): { readonly promise: Promise<void>; readonly resolve: () => void } {
+  let resolve!: () => void;
+  const promise = new Promise<void>((open) => {
+    resolve = open;
+  });
+  return { promise, resolve };
+}
+
+/** An application one of whose stores hangs at one call; `hung` resolves when that is made. */
+async function shop(port: keyof typeof PORTS, method: string, at: number) {
+  const { promise: hung, resolve: hang } = gate();
+  const answer = (): Promise<never> => {
+    hang();
+    return new Promise(() => undefined);
+  };
+  const providers = Object.entries(PORTS).map(([name, { provide, make }]) => ({
+    provide,
+    useValue: name === port ? troubled<object>(make(), { method, at, answer }) : make(),
+  }));
+  const script = [
+    calls(call('probe__read', { key: 'r' }), call('remind', { about: 'x' }), call('probe__send', { key: 's' }), write('a')),
+    text('Done.'),
+  ];
+  const module = await openModule(new ScriptedModel(script), {
+    policy,
+    providers: [...providers, Directory],
+    tools: [remind],
+    audit: { key: 'x'.repeat(32) },
+    directives: { perform: false },
+    quotas: [
+      { quantity: 'calls', most: 100, windowMs: 60_000 },
+      { quantity: 'tokens', most: 1_000_000, windowMs: 60_000 },
+    ],
+  });
+  return { module, loop: module.get<ToolLoopService>(ToolLoopService), hung };
+}
+
+/** Approves what the first part of a run asked for, and opens the second. */
+async function resumed({ module, loop }: Awaited<ReturnType<typeof shop>>, request: LoopRequest): Promise<RunHandle> {
+  const { runId } = await loop.run(request);
+  const approvals: ApprovalService = module.get(ApprovalService);
+  const [asked] = await approvals.list(request);
+  await approvals.decide({ approvalId: asked?.approvalId ?? '', decision: 'approve' }, request);
+  return loop.resume(runId, request);
+}
+
+const BEFORE: [keyof typeof PORTS, string, number][] = [
+  ['conversations', 'load', 1],
+  ['quotas', 'use', 1],
+  ['quotas', 'use', 3],
+  ['audit', 'head', 1],
+  ['audit', 'append', 1],
+  ['audit', 'append', 2],
+  ['audit', 'append', 5],
+  ['directives', 'find', 1],
+  ['directives', 'add', 1],
+  ['journal', 'begin', 1],
+  ['journal', 'finish', 1],
+  ['approvals', 'add', 1],
+  ['suspendedRuns', 'save', 1],
+];
+const AFTER: [keyof typeof PORTS, string, number][] = [
+  ['approvals', 'use', 1],
+  ['journal', 'begin', 2],
+  ['journal', 'finish', 2],
+  ['suspendedRuns', 'take', 1],
+  ['conversations', 'append', 1],
+];
+
+/** Milliseconds from its end on until a run has ended. */
+async function timed(handle: RunHandle, from: Promise<unknown>, end: () => void): Promise<number> {
+  const result = handle.result.catch(() => undefined);
+  await from;
+  await wait(5);
+  const begun = performance.now();
+  end();
+  await result;
+  return performance.now() - begun;
+}
+
+describe('a run whose store hangs', () => {
+  it.each(BEFORE)('ends with its cancellation where %s.%s hangs at call %d', async (...place) => {
+    const { loop, hung } = await shop(...place);
+    const handle = loop.open(ask({ conversationId: 'c' }));
+    expect(await timed(handle, hung, () => handle.cancel())).toBeLessThan(MOST_MS);
+  });
+
+  it.each(BEFORE)('ends with its own time limit where %s.%s hangs at call %d', async (...place) => {
+    const { loop, hung } = await shop(...place);
+    const handle = loop.open(ask({ conversationId: 'c', limits: { runMs: 150 } }));
+    expect(await timed(handle, hung, () => undefined)).toBeLessThan(MOST_MS);
+  });
+
+  it.each(AFTER)('ends with its cancellation where %s.%s hangs at call %d, after it waited', async (...place) => {
+    const opened = await shop(...place);
+    const handle = await resumed(opened, ask({ conversationId: 'c' }));
+    expect(await timed(handle, opened.hung, () => handle.cancel())).toBeLessThan(MOST_MS);
+  });
+
+  it.each(AFTER)('ends with its own time limit where %s.%s hangs at call %d, after it waited', async (...place) => {
+    const opened = await shop(...place);
+    const handle = await resumed(opened, ask({ conversationId: 'c', limits: { runMs: 150 } }));
+    expect(await timed(handle, opened.hung, () => undefined)).toBeLessThan(MOST_MS);
+  });
+
+  it.each([
+    ['list', 1],
+    ['answer', 1],
+  ])('ends with its cancellation where the withdrawal of what it asked for hangs (%s)', async (method, at) => {
+    const { loop } = await shop('approvals', method, at);
+    const { promise: waits, resolve: asked } = gate();
+    const handle = loop.open(ask({ approvals: 'wait' }));
+    handle.events$.subscribe((event) => (event.type === 'approval-request' ? asked() : undefined));
+    expect(await timed(handle, waits, () => handle.cancel())).toBeLessThan(MOST_MS);
+  });
+
+  it('gives back a key that is taken after the run has ended, so that the call may be made later', async () => {
+    const journal = new MemoryCallJournal();
+    const { promise: taken, resolve: take } = gate();
+    const { promise: hung, resolve: began } = gate();
+    const late = troubled<CallJournal>(journal, { method: 'release', at: 99, answer: () => new Promise(() => undefined) });
+    const begin = journal.begin.bind(journal);
+    journal.begin = async (start) => {
+      began();
+      await taken;
+      return begin(start);
+    };
+    const module = await openModule(new ScriptedModel([calls(write('a')), calls(write('a')), text('Done.')]), {
+      providers: [{ provide: CallJournal, useValue: late }],
+    });
+    const loop: ToolLoopService = module.get(ToolLoopService);
+    const handle = loop.open(ask({ requestId: 'once' }));
+    expect(await timed(handle, hung, () => handle.cancel())).toBeLessThan(MOST_MS);
+    take();
+    await wait(5);
+    const made: string[] = [];
+    await loop.run(ask({ requestId: 'once', context: { act: (key: string) => made.push(key) } }));
+    expect(made).toEqual(['a']);
+  });
+});

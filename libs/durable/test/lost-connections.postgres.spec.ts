@@ -1,0 +1,82 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, it } from '@jest/globals';
+import { JobQueue, SqlRunStore, SqlStores, openDatabase } from '@toolloop/durable';
+import { call, calls, expectTranscriptValid, text, type ScriptedTurn } from '@toolloop/testing';
+import { createServerDatabase, describePostgres, onServer } from './databases.js';
+import type { Kept, World } from './fixtures/desk.process.js';
+import { alice, processStarter, scripted, until } from './fixtures/durable-runs.js';
+
+const RUNS = 6;
+const STEPS = 3;
+const KILLS = 25;
+
+describePostgres('runs whose connections to the database are ended', () => {
+  const start = processStarter();
+  let server: Awaited<ReturnType<typeof createServerDatabase>>;
+  beforeEach(async () => {
+    server = await createServerDatabase();
+  });
+  afterEach(() => server.drop());
+
+  async function open(): Promise<Kept> {
+    const database = await openDatabase({ url: server.url, connections: 4 });
+    const jobs = new JobQueue(database);
+    const runs = new SqlRunStore(database, jobs);
+    const close = async (): Promise<void> => {
+      await jobs.onApplicationShutdown();
+      await database.close();
+    };
+    return { runs, stores: new SqlStores(database, runs), close };
+  }
+
+  /** Ends every connection of the application, again and again while it works. */
+  async function endConnections(isOver: () => boolean): Promise<number> {
+    const name = new URL(server.url).pathname.slice(1);
+    let kills = 0;
+    for (; kills < KILLS && !isOver(); kills += 1) {
+      await onServer(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and pid <> pg_backend_pid()`);
+      await wait(15 + 25 * Math.random());
+    }
+    return kills;
+  }
+
+  it.each([
+    ['durable', true],
+    ['not durable', false],
+  ])(
+    'lose no call, make none twice, and tell the model nothing of it (%s)',
+    async (_, durable) => {
+      const world: World = { open, effects: [], during: () => wait(5) };
+      const handles = [];
+      const act = (run: number): ScriptedTurn[] => [
+        ...Array.from({ length: STEPS }, (__, step) =>
+          calls(call('desk__look', { key: 'l' }), call('desk__act', { key: `${run}.${step}` })),
+        ),
+        text('Done.'),
+      ];
+      let isOver = false;
+      for (let run = 0; run < RUNS; run += 1) {
+        const desk = await start(world, scripted(...act(run)), { options: { takeoverMs: 60_000, heartbeatMs: 5_000 } });
+        handles.push({ desk, handle: desk.loop.open({ ...alice, durable, conversationId: `c${run}` }) });
+      }
+      const ended = Promise.all(
+        handles.map(async ({ desk, handle }) => {
+          const result = await handle.result.catch((error: unknown) => error);
+          if (durable) await until(desk, handle.runId, 'ended');
+          return result;
+        }),
+      ).finally(() => (isOver = true));
+      expect(await endConnections(() => isOver)).toBeGreaterThan(0);
+      const results = await ended;
+      expect(world.effects.toSorted()).toEqual(
+        Array.from({ length: RUNS * STEPS }, (__, index) => `acme ${Math.floor(index / STEPS)}.${index % STEPS}`).toSorted(),
+      );
+      for (const result of results) {
+        expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.' });
+        expectTranscriptValid(result as Parameters<typeof expectTranscriptValid>[0]);
+        expect(JSON.stringify((result as { messages: unknown }).messages)).not.toMatch(/errors/);
+      }
+    },
+    60_000,
+  );
+});
