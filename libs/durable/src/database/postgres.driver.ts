@@ -49,6 +49,7 @@ export class PostgresDriver implements DatabaseDriver {
     Object.defineProperty(pool.options, 'connectionString', { enumerable: false }); // it holds the password, and objects get logged
     const logger = new Logger('DurableDatabase');
     pool.on('error', (error) => logger.warn(`A connection to the database was lost: ${error.message}`)); // an idle one; unheard, it would end the process
+    pool.on('connect', (client) => client.on('error', () => undefined)); // between its owners nothing hears a client; its next statement fails anyway
     try {
       await pool.query('select 1');
     } catch (error) {

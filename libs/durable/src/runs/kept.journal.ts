@@ -15,6 +15,7 @@ export class KeptJournal implements RunJournal {
   private holding: Promise<RunHold> | undefined;
   private held = true;
   private hasBegun = false;
+  private hasEnd = false;
   /** How this part of the run ended is kept: nobody can take that away any more. */
   private isKept = false;
   private isLeaving = false;
@@ -29,6 +30,11 @@ export class KeptJournal implements RunJournal {
     private readonly store: RunStore,
     private readonly begin: () => Promise<RunHold>,
   ) {}
+
+  /** Whether its end is being kept: that alone tells whether the run was still this process's. */
+  get isEnding(): boolean {
+    return this.hasEnd;
+  }
 
   get isOurs(): boolean {
     return this.held || this.isKept;
@@ -77,6 +83,7 @@ export class KeptJournal implements RunJournal {
     if (event.type !== 'run-end') return this.schedule();
     const status = event.finishReason === 'waiting' ? 'waiting' : 'ended';
     this.entries.push(...this.closing);
+    this.hasEnd = true;
     return this.flush({ status, finishReason: event.finishReason });
   }
 

@@ -213,6 +213,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
       const held = new Map((await this.store.beat(open.map(({ hold }) => hold))).map((run) => [run.runId, run]));
       for (const run of open) {
         const kept = held.get(run.hold.runId);
+        if (!kept && run.journal.isEnding) continue;
         if (!kept) drop(run, 'Another process has taken over the run.');
         else if (kept.cancelled !== undefined) run.handle.cancel(kept.cancelled);
       }
