@@ -57,7 +57,6 @@ export class BoundedStores {
   /** Absent where there is no database that tools could use as well. */
   readonly transactions: CallTransactions | undefined;
 
-  // oxlint-disable-next-line max-params -- Nest injects one port per parameter
   constructor(
     approvals: ApprovalStore,
     audit: AuditStore,

@@ -48,7 +48,7 @@ export class ToolRunner {
   private async execute(request: CallRequest, scope: ExecutionScope): Promise<ToolOutcome> {
     const progress = this.intake.open(request, this.shielded(scope));
     const outcome = await this.attempt(progress)
-      .catch((error: unknown) => this.toFailure(progress, error))
+      .catch((error: unknown) => this.toOutcome(progress, error))
       .catch(() => failed(progress, unexplained())); // thrown was something that cannot even be looked at
     if (outcome.isPending) return outcome;
     this.log.ended(progress, outcome.record);
@@ -90,12 +90,17 @@ export class ToolRunner {
     return { ...scope, emit };
   }
 
-  private toFailure(progress: CallProgress, thrown: unknown): ToolOutcome {
+  /** The outcome of a call that did not succeed: it waits, its store was unavailable, or it failed. */
+  private toOutcome(progress: CallProgress, thrown: unknown): ToolOutcome {
     const pause = thrown instanceof CallPending ? thrown : undefined;
     const cause = pause ? pause.unavailable : StorageUnavailableError.in(thrown);
     if (cause) return unavailable(progress, cause, pause?.begun);
     if (pause) return pending(progress, pause.begun);
-    if (progress.request.isHeld) return pending(progress, progress.request.begun); // the calls before it may change what is wrong with it now
+    // The calls before a deferred one may change what is wrong with it now.
+    return progress.request.isHeld ? pending(progress, progress.request.begun) : this.toFailure(progress, thrown);
+  }
+
+  private toFailure(progress: CallProgress, thrown: unknown): ToolOutcome {
     const error = discreet(thrown, progress);
     const told = failureOf(error);
     const failure = progress.credentials?.failure(told) ?? told;

@@ -35,8 +35,8 @@ export class DataPolicyEngine extends PolicyEngine {
   }
 
   /** Throws `ConfigurationError` with every finding, and keeps what holds, when one of them is wrong. */
-  replace(policies: Policy | readonly Policy[]): void {
-    const next = listOf(policies);
+  replace(replacement: Policy | readonly Policy[]): void {
+    const next = listOf(replacement);
     const known = { tools: this.catalog.subjects(), announced: this.catalog.announced, validators: this.validators, mayVouch: true };
     const findings = [...next.flatMap((policy) => policyFindings(policy, 'policy', known)), ...this.vouchedAnew(next)];
     if (findings.length > 0) throw new ConfigurationError(findings);
@@ -46,7 +46,7 @@ export class DataPolicyEngine extends PolicyEngine {
   /** Tools are taken in when the application starts, as far as it vouches for them then. */
   private vouchedAnew(next: readonly Policy[]): Finding[] {
     const ids = [...this.policies, ...next].flatMap(({ vouched = {} }) => Object.keys(vouched));
-    const changed = [...new Set(ids)].filter((id) => !isSame(vouchedBy(this.policies, id), vouchedBy(next, id)));
+    const changed = [...new Set(ids)].filter((id) => !isSameVouched(vouchedBy(this.policies, id), vouchedBy(next, id)));
     return changed.map((id) => ({
       at: 'policy/vouched',
       problem: `What it vouches for of "${id}" is not what it was when the application started.`,
@@ -60,16 +60,16 @@ export class DataPolicyEngine extends PolicyEngine {
   }
 }
 
-function isSame(one: VouchedTool | undefined, other: VouchedTool | undefined): boolean {
+function isSameVouched(one: VouchedTool | undefined, other: VouchedTool | undefined): boolean {
   return canonicalDeclaration(one ?? {}) === canonicalDeclaration(other ?? {});
 }
 
 /** One policy or several. */
-export function listOf(policies: Policy | readonly Policy[] | undefined): readonly Policy[] {
-  if (policies === undefined) return [];
-  return isList(policies) ? policies : [policies];
+export function listOf(given: Policy | readonly Policy[] | undefined): readonly Policy[] {
+  if (given === undefined) return [];
+  return isList(given) ? given : [given];
 }
 
-function isList(policies: Policy | readonly Policy[]): policies is readonly Policy[] {
-  return Array.isArray(policies);
+function isList(given: Policy | readonly Policy[]): given is readonly Policy[] {
+  return Array.isArray(given);
 }

@@ -145,6 +145,10 @@ describe('budget', () => {
   });
 });
 
+function boomOrGuarded(key: string): string {
+  return key === 'bad' ? boom() : guarded(key);
+}
+
 function guarded(key: string): string {
   if (key.startsWith('secret')) throw new ForbiddenException('Not yours.');
   return key;
@@ -224,9 +228,8 @@ describe('`onForbidden: halt`', () => {
     ['forbidden', 'secret'],
     ['tool_error', 'bad'],
   ])('and `onToolError: halt` end the run as the first call that halted it says: %s', async (reason, key) => {
-    const act = (which: string) => (which === 'bad' ? boom() : guarded(which));
     const script = [calls(read('a'), read(key), write('b'), read('secret'), write('bad'))];
-    const { result } = await playScript(script, { onForbidden: 'halt', onToolError: 'halt', context: { act } });
+    const { result } = await playScript(script, { onForbidden: 'halt', onToolError: 'halt', context: { act: boomOrGuarded } });
     expect(result.finishReason).toBe(reason);
     expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([
       undefined,
