@@ -4,7 +4,9 @@ export default {
   transform: {},
   testMatch: ['<rootDir>/test/**/*.spec.js', '<rootDir>/test/**/*.e2e-spec.js', '<rootDir>/libs/*/test/**/*.spec.js'],
   moduleNameMapper: {
-    '^@toolloop/(core|wire|openai|anthropic|offline|toolbox|durable|ui-stream|testing)$': '<rootDir>/libs/$1/src/index.js',
+    '^@toolloop/core/stores$': '<rootDir>/libs/core/src/memory/index.js',
+    '^@toolloop/core/([a-z-]+)$': '<rootDir>/libs/core/src/$1/index.js',
+    '^@toolloop/(protocol|core|wire|openai|anthropic|offline|toolbox|durable|ui-stream|testing)$': '<rootDir>/libs/$1/src/index.js',
   },
   coverageProvider: 'v8',
   coverageDirectory: '<rootDir>/../coverage',

@@ -1,16 +1,8 @@
 import { type DynamicModule, type Provider } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import {
-  LanguageModel,
-  RunError,
-  ToolLoopModule,
-  ToolLoopService,
-  ToolRunner,
-  type ModelEvent,
-  type ModelRequest,
-  type ToolSpec,
-  type LoopRequest,
-} from '@toolloop/core';
+import { LanguageModel, type LoopRequest, RunError, ToolLoopModule, ToolLoopService, type ToolSpec } from '@toolloop/core';
+import { ToolRunner } from '@toolloop/core/internal';
+import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 
 /** Whom every run of the benchmarks acts for. */
 export const WHO = { actor: { id: 'alice' }, tenant: 'acme' } as const;

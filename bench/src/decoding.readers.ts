@@ -1,6 +1,7 @@
 import { Anthropic } from '@anthropic-ai/sdk';
 import { anthropic } from '@toolloop/anthropic';
-import { assemble, type LanguageModel } from '@toolloop/core';
+import type { LanguageModel } from '@toolloop/core';
+import { assemble } from '@toolloop/protocol';
 import { openai } from '@toolloop/openai';
 import { OpenAI } from 'openai';
 import { toResponse, type AnswerStream } from './decoding.streams.js';

@@ -1,7 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { ActorDirectory, LlmTool, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider, type ModelEvent } from '@toolloop/core';
+import { ActorDirectory, LlmTool, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
+import type { ModelEvent } from '@toolloop/protocol';
 import { Database, DurableModule, type DurableOptions } from '@toolloop/durable';
 import { InProcessModel, WHO, callOf, textOf } from './application.js';
 import type { Table, Target } from './report.js';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
-import type { ApprovalRecord, AuditEntry } from '@toolloop/core';
+import type { ApprovalRecord, AuditEntry } from '@toolloop/core/stores';
 import { SqlStores, openDatabase, type Database, type DurableOptions } from '@toolloop/durable';
 import { measureRuns, type RunFigures } from './durable-runs.js';
 import type { Section, Skip, Suite, Table } from './report.js';

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { LlmTool, ToolParam, ToolProvider, type LoopRequest, type ToolSpec } from '@toolloop/core';
+import { LlmTool, type LoopRequest, ToolParam, ToolProvider, type ToolSpec } from '@toolloop/core';
 import { Expose } from 'class-transformer';
 import { InProcessModel, callOf, hold, start, untilCancelled, type BenchApplication } from './application.js';
 import type { Section, Suite } from './report.js';

@@ -1,6 +1,6 @@
 import { NestFactory } from '@nestjs/core';
-import { ToolInjectionStrategy, ToolLoopModule, ToolLoopService, tool, toolSearch, type RawTool, type ToolInjection } from '@toolloop/core';
-import type { RunBeginning, WithheldTools } from '@toolloop/core';
+import { type RawTool, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
+import { type RunBeginning, type ToolInjection, ToolInjectionStrategy, toolSearch, type WithheldTools } from '@toolloop/core/strategies';
 import { InProcessModel, WHO, callOf, textOf } from './application.js';
 import type { Section, Suite, Table } from './report.js';
 import { compare, repeat } from './sampling.js';

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
-import { LlmTool, ToolParam, ToolProvider, type EntitySurface } from '@toolloop/core';
+import { LlmTool, ToolParam, ToolProvider } from '@toolloop/core';
+import type { EntitySurface } from '@toolloop/core/strategies';
 import { Expose } from 'class-transformer';
 import { InProcessModel, WHO, callOf, start, textOf, type BenchApplication } from './application.js';
 import { count, type Counts } from './counters.js';

@@ -1,5 +1,5 @@
 import { Body, Controller, Get, HttpCode, Param, Post, UseGuards } from '@nestjs/common';
-import { ApprovalService, type ApprovalRequest } from '@toolloop/core';
+import { type ApprovalRequest, ApprovalService } from '@toolloop/core';
 import { NAMED_ONLY } from '../http/request-parameters.js';
 import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { principalOf, User } from '../identity/user.js';

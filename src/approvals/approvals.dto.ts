@@ -1,4 +1,5 @@
-import type { ApprovalAnswer, ApprovalRequest, ApprovalView as FullApproval } from '@toolloop/core';
+import type { ApprovalRequest, ApprovalView as FullApproval } from '@toolloop/core';
+import type { ApprovalAnswer } from '@toolloop/core/stores';
 import { IsIn, IsOptional, IsString, MaxLength } from 'class-validator';
 
 /** A person's yes or no to a call. A client can say nothing else about it. */

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { Controller, ForbiddenException, Get, StreamableFile, UseGuards } from '@nestjs/common';
-import { AuditTrail, type SignedAuditHead } from '@toolloop/core';
+import { AuditTrail, type SignedAuditHead } from '@toolloop/core/audit';
 import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import type { User } from '../identity/user.js';
 

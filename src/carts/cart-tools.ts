@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { LlmTool, ToolContext, ToolError, ToolField, ToolInput, ToolProvider, type ToolCallContext } from '@toolloop/core';
+import { LlmTool, type ToolCallContext, ToolContext, ToolError, ToolField, ToolInput, ToolProvider } from '@toolloop/core';
 import { Type } from 'class-transformer';
 import { ArrayMaxSize, IsArray, IsInt, IsOptional, Matches, Max, Min, ValidateNested } from 'class-validator';
 import { Cart, EntityFactory } from '../desk/entities.js';

@@ -1,5 +1,5 @@
 import { Body, Controller, HttpCode, Post, Query, RequestMethod, Sse, UseGuards, type MessageEvent } from '@nestjs/common';
-import { ToolLoopService, type LoopResult } from '@toolloop/core';
+import { type LoopResult, ToolLoopService } from '@toolloop/core';
 import { toSse } from '@toolloop/ui-stream';
 import type { Observable } from 'rxjs';
 import { ClientSignal, IdempotencyKey, STRICT } from '../http/request-parameters.js';

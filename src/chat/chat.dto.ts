@@ -1,4 +1,4 @@
-import { ToolField, type LoopRequest } from '@toolloop/core';
+import { type LoopRequest, ToolField } from '@toolloop/core';
 import { IsArray, IsBoolean, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
 import type { User } from '../identity/user.js';
 import { termsFor } from '../policy.js';

@@ -1,5 +1,7 @@
 import { Controller, Delete, Get, HttpCode, NotFoundException, Param, ParseIntPipe, Query, UseGuards } from '@nestjs/common';
-import { ConversationService, type ConversationPart, type ConversationSummary } from '@toolloop/core';
+import { ConversationService } from '@toolloop/core';
+import type { ConversationPart } from '@toolloop/core/loop';
+import type { ConversationSummary } from '@toolloop/core/stores';
 import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { principalOf, User } from '../identity/user.js';
 

@@ -1,15 +1,15 @@
 import { Injectable } from '@nestjs/common';
 import {
+  type EntityContext,
   EntityResolver,
   LlmTool,
+  type ToolCallContext,
   ToolContext,
   ToolEntityResolver,
   ToolField,
   ToolInput,
   ToolParam,
   ToolProvider,
-  type EntityContext,
-  type ToolCallContext,
 } from '@toolloop/core';
 import { IsInt, IsOptional, IsString, Matches, Max, MaxLength, Min } from 'class-validator';
 import { Customer, EntityFactory } from '../desk/entities.js';

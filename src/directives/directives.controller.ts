@@ -1,5 +1,5 @@
 import { Body, Controller, Get, HttpCode, Param, Post, Query, UseGuards } from '@nestjs/common';
-import { DirectiveService, type DirectiveView } from '@toolloop/core';
+import { DirectiveService, type DirectiveView } from '@toolloop/core/directives';
 import { NAMED_ONLY } from '../http/request-parameters.js';
 import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { principalOf, User } from '../identity/user.js';

@@ -1,4 +1,4 @@
-import { DIRECTIVE_STATUSES, type DirectiveStatus } from '@toolloop/core';
+import { DIRECTIVE_STATUSES, type DirectiveStatus } from '@toolloop/core/directives';
 import { IsBoolean, IsIn, IsOptional, IsString, MaxLength, ValidateIf } from 'class-validator';
 
 /** A selection of directives. */

@@ -1,6 +1,7 @@
 import { STATUS_CODES } from 'node:http';
 import { Catch, HttpException, Logger, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
-import { ApprovalError, DirectiveError, InvalidRequestError, RunError } from '@toolloop/core';
+import { ApprovalError, InvalidRequestError, RunError } from '@toolloop/core';
+import { DirectiveError } from '@toolloop/core/directives';
 import type { Response } from 'express';
 
 /** The part of an error that a caller may know. */

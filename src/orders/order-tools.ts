@@ -1,7 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import {
+  type EntityContext,
   EntityResolver,
   LlmTool,
+  type ToolCallContext,
   ToolContext,
   ToolEntityResolver,
   ToolError,
@@ -9,8 +11,6 @@ import {
   ToolInput,
   ToolParam,
   ToolProvider,
-  type EntityContext,
-  type ToolCallContext,
 } from '@toolloop/core';
 import { Expose, Type } from 'class-transformer';
 import { IsEnum, IsInt, IsOptional, IsString, Matches, Max, MaxLength, Min, ValidateNested } from 'class-validator';

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { LlmTool, ToolContext, ToolField, ToolInput, ToolProvider, type ToolCallContext } from '@toolloop/core';
+import { LlmTool, type ToolCallContext, ToolContext, ToolField, ToolInput, ToolProvider } from '@toolloop/core';
 import { Expose, Type } from 'class-transformer';
 import {
   IsBoolean,

@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { LlmTool, ToolContext, ToolParam, ToolProvider, type ToolCallContext } from '@toolloop/core';
+import { LlmTool, type ToolCallContext, ToolContext, ToolParam, ToolProvider } from '@toolloop/core';
 import { totalOf } from '../desk/records.js';
 import { OrdersRepository } from '../desk/repositories.js';
 import { Payments } from './payments.js';

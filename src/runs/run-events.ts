@@ -1,5 +1,6 @@
 import { HttpException, HttpStatus, Injectable, type MessageEvent, type OnModuleDestroy } from '@nestjs/common';
-import { farewell, type LoopRequest } from '@toolloop/core';
+import type { LoopRequest } from '@toolloop/core';
+import { farewell } from '@toolloop/core/loop';
 import { RunService, type RunReader } from '@toolloop/durable';
 import { toSse } from '@toolloop/ui-stream';
 import { ReplaySubject, takeUntil, type Observable } from 'rxjs';

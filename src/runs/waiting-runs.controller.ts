@@ -1,5 +1,5 @@
 import { Controller, HttpCode, Param, Post, RequestMethod, Sse, UseGuards, type MessageEvent } from '@nestjs/common';
-import { InvalidRequestError, ToolLoopService, type LoopResult } from '@toolloop/core';
+import { InvalidRequestError, type LoopResult, ToolLoopService } from '@toolloop/core';
 import { RunService, type RunView } from '@toolloop/durable';
 import { toSse } from '@toolloop/ui-stream';
 import type { Observable } from 'rxjs';

@@ -2,14 +2,14 @@ import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import {
   ApprovalService,
-  AuditStore,
-  ToolLoopModule,
-  ToolLoopService,
   type LanguageModel,
   type Limits,
   type LoopResult,
   type Policy,
+  ToolLoopModule,
+  ToolLoopService,
 } from '@toolloop/core';
+import { AuditStore } from '@toolloop/core/stores';
 import { ObedientModel } from './obedient.model.js';
 import type { Pack } from './pack.js';
 import { packTools } from './pack-tools.js';

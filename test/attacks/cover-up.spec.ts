@@ -1,6 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
-import { AuditStore, AuditTrail, ToolLoopModule, ToolLoopService, verifyAudit, type AuditEntry, type LoopResult } from '@toolloop/core';
+import { type LoopResult, ToolLoopModule, ToolLoopService } from '@toolloop/core';
+import { AuditTrail, verifyAudit } from '@toolloop/core/audit';
+import { type AuditEntry, AuditStore } from '@toolloop/core/stores';
 import { policyAt } from './levels.js';
 import { loadPacks, OWN_PACKS } from './load-packs.js';
 import { ObedientModel } from './obedient.model.js';

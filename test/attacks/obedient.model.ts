@@ -1,5 +1,6 @@
 import { ReadableStream } from 'node:stream/web';
-import { LanguageModel, type JsonObject, type JsonValue, type Message, type ModelEvent, type ModelRequest } from '@toolloop/core';
+import { type JsonObject, type JsonValue, LanguageModel, type Message } from '@toolloop/core';
+import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 import { resolveArguments } from './call-arguments.js';
 import { fromResult } from './from-result.js';
 import type { Injection, PlannedCall, UserTask } from './pack.js';

@@ -1,4 +1,4 @@
-import { tool, type JsonObject, type ToolCallContext } from '@toolloop/core';
+import { type JsonObject, tool, type ToolCallContext } from '@toolloop/core';
 import type { Pack, PackTool } from './pack.js';
 import { RunWorld } from './run.world.js';
 

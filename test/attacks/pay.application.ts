@@ -1,16 +1,16 @@
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
-  ApprovalService,
-  DataPolicyEngine,
-  tool,
-  ToolLoopModule,
-  ToolLoopService,
   type ApprovalRequest,
+  ApprovalService,
   type JsonObject,
   type LoopRequest,
   type LoopResult,
   type Policy,
+  tool,
+  ToolLoopModule,
+  ToolLoopService,
 } from '@toolloop/core';
+import { DataPolicyEngine } from '@toolloop/core/policy';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 
 /** What a payment is made of, in one answer of the model. */

@@ -3,13 +3,13 @@ import { Injectable } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
   LlmTool,
+  type LoopResult,
+  type Policy,
+  type Tool,
   ToolLoopModule,
   ToolLoopService,
   ToolProvider,
   ToolSource,
-  type LoopResult,
-  type Policy,
-  type Tool,
 } from '@toolloop/core';
 import { call, calls, ScriptedModel, text, type ScriptedAnswer } from '@toolloop/testing';
 import { Expose } from 'class-transformer';

@@ -1,15 +1,8 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable, UseGuards, type CanActivate, type ExecutionContext } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import {
-  DataPolicyEngine,
-  LlmTool,
-  ToolExecutionContext,
-  ToolLoopModule,
-  ToolLoopService,
-  ToolProvider,
-  type LoopResult,
-} from '@toolloop/core';
+import { LlmTool, type LoopResult, ToolExecutionContext, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
+import { DataPolicyEngine } from '@toolloop/core/policy';
 import { call, calls, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 

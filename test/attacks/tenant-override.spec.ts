@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
-import { tool, ToolLoopModule, ToolLoopService, type JsonObject, type LoopResult } from '@toolloop/core';
+import { type JsonObject, type LoopResult, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 
 const ROWS: Readonly<Record<string, string>> = { acme: 'acme row', globex: 'globex row' };

@@ -1,4 +1,7 @@
-import { verifyAudit, type ApprovalRecord, type AuditEntry, type LoopEvent, type Message, type ToolMessage } from '@toolloop/core';
+import type { LoopEvent, Message } from '@toolloop/core';
+import { verifyAudit } from '@toolloop/core/audit';
+import type { ApprovalRecord, AuditEntry } from '@toolloop/core/stores';
+import type { ToolMessage } from '@toolloop/protocol';
 import { JobQueue, SqlRunStore, SqlStores, openDatabase, type Database, type DurableOptions } from '@toolloop/durable';
 import { expectTranscriptValid } from '@toolloop/testing';
 import { callIdOf, kindAt, placeOf, planOf, type Kind, type RunPlan } from './plan.js';

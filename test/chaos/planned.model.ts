@@ -1,4 +1,5 @@
-import { LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
+import { LanguageModel } from '@toolloop/core';
+import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 import { expectTranscriptValid } from '@toolloop/testing';
 import { callIdOf, kindAt, placeOf, planOf } from './plan.js';
 

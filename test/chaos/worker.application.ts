@@ -2,12 +2,12 @@ import { Injectable, Module, type DynamicModule } from '@nestjs/common';
 import {
   ActorDirectory,
   LlmTool,
+  type Policy,
+  type ToolCallContext,
   ToolContext,
   ToolLoopModule,
   ToolParam,
   ToolProvider,
-  type Policy,
-  type ToolCallContext,
 } from '@toolloop/core';
 import { Database, DurableModule, type DurableOptions } from '@toolloop/durable';
 import { PlannedModel } from './planned.model.js';

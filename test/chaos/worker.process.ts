@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { ApprovalService, RunElsewhereError, ToolLoopService, type ApprovalRequest, type LoopRequest } from '@toolloop/core';
+import { type ApprovalRequest, ApprovalService, type LoopRequest, RunElsewhereError, ToolLoopService } from '@toolloop/core';
 import { Database, RunService } from '@toolloop/durable';
 import { promptOf, type RunPlan } from './plan.js';
 import { USERS, WorkerApplication, type User, type WorkerOptions } from './worker.application.js';

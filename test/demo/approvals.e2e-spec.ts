@@ -1,5 +1,6 @@
 import { afterAll, afterEach, describe, expect, it, jest } from '@jest/globals';
-import { AuditTrail, type ApprovalRequest, type LoopEvent } from '@toolloop/core';
+import type { ApprovalRequest, LoopEvent } from '@toolloop/core';
+import { AuditTrail } from '@toolloop/core/audit';
 import { call, calls, expectRunEndsOnce, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
 import { OutboxMailer } from '../../src/orders/mailer.js';
 import { ask, closeDesks, eventsIn, eventsOf, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';

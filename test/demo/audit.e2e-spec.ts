@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
-import { verifyCommand } from '../../libs/core/src/audit/verify.command.js';
+import { verifyCommand } from '../../libs/core/src/audit/verify-audit.js';
 import { closeDesks, eventsOf, headersOf, serve } from './served-desk.js';
 
 const KEY = 'a key of more than thirty-two bytes, for tests';

@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import type { ConversationPart, ConversationSummary } from '@toolloop/core';
+import type { ConversationPart } from '@toolloop/core/loop';
+import type { ConversationSummary } from '@toolloop/core/stores';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { ask, closeDesks, headersOf, serve, type ServedDesk } from './served-desk.js';
 

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import type { DirectiveView } from '@toolloop/core';
+import type { DirectiveView } from '@toolloop/core/directives';
 import type { RunView } from '@toolloop/durable';
 import { Client } from 'pg';
 import { createServerDatabase, describePostgres } from '../../libs/durable/test/databases.js';

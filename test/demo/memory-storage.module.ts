@@ -1,5 +1,5 @@
 import { Global, Module } from '@nestjs/common';
-import { MemoryApprovalStore, ToolLoopStores, type ApprovalStore } from '@toolloop/core';
+import { type ApprovalStore, MemoryApprovalStore, ToolLoopStores } from '@toolloop/core/stores';
 import { DurableHealth, MemoryRunStore, RUN_OPTIONS, RunEngine, RunService, RunStore, WakingApprovalStore } from '@toolloop/durable';
 
 /** Everything in memory but what wakes runs, which is the same. */

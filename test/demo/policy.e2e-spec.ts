@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { DataPolicyEngine, type LoopEvent } from '@toolloop/core';
+import type { LoopEvent } from '@toolloop/core';
+import { DataPolicyEngine } from '@toolloop/core/policy';
 import { call, calls, ScriptedModel, text, type ScriptedCall } from '@toolloop/testing';
 import { OutboxMailer } from '../../src/orders/mailer.js';
 import { DESK_POLICY } from '../../src/policy.js';

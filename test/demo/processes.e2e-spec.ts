@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
+import { LanguageModel } from '@toolloop/core';
+import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 import type { RunView } from '@toolloop/durable';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { createServerDatabase, describePostgres } from '../../libs/durable/test/databases.js';

@@ -1,5 +1,7 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
-import { AuditTrail, type DirectiveView, type LoopEvent } from '@toolloop/core';
+import type { LoopEvent } from '@toolloop/core';
+import { AuditTrail } from '@toolloop/core/audit';
+import type { DirectiveView } from '@toolloop/core/directives';
 import { call, calls, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
 import { LedgerPayments } from '../../src/refunds/payments.js';
 import { ask, closeDesks, eventsIn, eventsOf, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';

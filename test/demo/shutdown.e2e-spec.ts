@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { LanguageModel, type LoopEvent, type ModelEvent, type ModelRequest } from '@toolloop/core';
+import { LanguageModel, type LoopEvent } from '@toolloop/core';
+import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 import { call, calls, hangs, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
 import { ask, close, closeDesks, eventsIn, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';
 

@@ -5,7 +5,7 @@ import { Injectable, Logger, SetMetadata, UseGuards, type CallHandler, type CanA
 import type { ModuleMetadata, NestInterceptor } from '@nestjs/common';
 import { APP_GUARD, APP_INTERCEPTOR, Reflector } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
-import { LlmTool, ToolExecutionContext, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider, type LoopResult } from '@toolloop/core';
+import { LlmTool, type LoopResult, ToolExecutionContext, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { ClsModule, ClsService } from 'nestjs-cls';
 import { tap, type Observable } from 'rxjs';

@@ -1,7 +1,7 @@
 import { basename } from 'node:path';
 import { expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
-import { ToolCatalog, ToolLoopModule, ToolLoopService, rawTool } from '@toolloop/core';
+import { rawTool, ToolCatalog, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { FetchPage, GetCurrentTime, PerplexityTool, ReadFile, SearchFiles, TavilyTool } from '@toolloop/toolbox';
 

@@ -1,5 +1,6 @@
 import { anthropic } from '@toolloop/anthropic';
-import type { LanguageModel, ModelRequest, ToolSpec } from '@toolloop/core';
+import type { LanguageModel, ToolSpec } from '@toolloop/core';
+import type { ModelRequest } from '@toolloop/protocol';
 import { openai } from '@toolloop/openai';
 
 /** The wires that are there, and how a request is read off them. */

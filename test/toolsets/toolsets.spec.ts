@@ -4,17 +4,17 @@ import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
+  type Limits,
   LlmTool,
+  type LoopEvent,
+  policies,
   ToolLoopModule,
   ToolLoopService,
   ToolParam,
   ToolProvider,
-  policies,
-  type EntitySurface,
-  type Limits,
-  type LoopEvent,
   type ToolSpec,
 } from '@toolloop/core';
+import type { EntitySurface } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, collect, eventsOf, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { WIRES, encodedTools } from './encoded-tools.js';

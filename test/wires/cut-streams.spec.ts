@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { describe, expect, it } from '@jest/globals';
 import { decodeMessages } from '@toolloop/anthropic';
-import { assemble, type ModelAnswer, type ModelEvent } from '@toolloop/core';
+import { assemble, type ModelAnswer, type ModelEvent } from '@toolloop/protocol';
 import { decodeChatCompletions, decodeResponses } from '@toolloop/openai';
 import * as fc from 'fast-check';
 

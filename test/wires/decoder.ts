@@ -1,5 +1,5 @@
 import { decodeMessages } from '@toolloop/anthropic';
-import { assemble, NO_USAGE, type ModelEvent } from '@toolloop/core';
+import { assemble, type ModelEvent, NO_USAGE } from '@toolloop/protocol';
 import { decodeChatCompletions, decodeResponses } from '@toolloop/openai';
 
 /** What the verifier of the recorded streams hands over: `node ../shared/wire-fixtures/verify-decoder.mjs test/wires/decoder.ts`. */

@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Test } from '@nestjs/testing';
 import { anthropic } from '@toolloop/anthropic';
-import { RunError, ToolLoopModule, ToolLoopService, policies, tool, type LanguageModel, type LoopResult } from '@toolloop/core';
+import { type LanguageModel, type LoopResult, policies, RunError, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import { openai } from '@toolloop/openai';
 
 /** Streams of real providers, and a server that plays them. They lie beside the project and are no part of it. */

@@ -2,7 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { decodeMessages } from '@toolloop/anthropic';
-import { assemble, ModelError, type ModelAnswer, type ModelEvent } from '@toolloop/core';
+import { ModelError } from '@toolloop/core';
+import { assemble, type ModelAnswer, type ModelEvent } from '@toolloop/protocol';
 import { decodeResponses } from '@toolloop/openai';
 import * as fc from 'fast-check';
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { decodeMessages } from '@toolloop/anthropic';
-import { assemble, ModelError, type ModelAnswer, type ModelEvent } from '@toolloop/core';
+import { ModelError } from '@toolloop/core';
+import { assemble, type ModelAnswer, type ModelEvent } from '@toolloop/protocol';
 import { decodeChatCompletions, decodeResponses } from '@toolloop/openai';
 
 /** What holds of every wire: how bytes become payloads, and what is an error whatever the API. */

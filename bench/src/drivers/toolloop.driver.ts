@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { LlmTool, ToolInput, ToolProvider, type LanguageModel, type LoopEvent, type RunHandle } from '@toolloop/core';
+import { type LanguageModel, LlmTool, type LoopEvent, type RunHandle, ToolInput, ToolProvider } from '@toolloop/core';
 import { openai } from '@toolloop/openai';
 import { IsBoolean, IsInt, IsString, MaxLength, Min } from 'class-validator';
 import { WHO, start } from '../application.js';

@@ -1,6 +1,6 @@
-import type { ModelEvent } from '@toolloop/core';
+import type { ModelEvent } from '@toolloop/protocol';
 import { readBytes, type Bytes } from '@toolloop/wire';
-import { MessagesAnswer } from './messages.answer.js';
+import { MessagesAnswer } from './messages-answer.js';
 
 /**
  * The events in the bytes of an answer to `POST /v1/messages`, for whoever sends the request himself: an event stream, however its bytes are cut, or the

@@ -1,9 +1,5 @@
-import type { Message, ToolMessage } from '@toolloop/core';
-import { EncodedOnce, type WireObject } from '@toolloop/wire';
-import { CallNaming } from './call.naming.js';
-import { providerDataOf } from './provider-data.js';
-import { toAssistantBlocks, type WireIds } from './to-assistant-blocks.js';
-import { toContentBlocks } from './to-content-blocks.js';
+import type { AssistantMessage, ContentPart, Message, ToolCall, ToolMessage } from '@toolloop/protocol';
+import { EncodedOnce, isWireObject, toWireArguments, toWireName, type WireObject, wireObjectsIn } from '@toolloop/wire';
 
 /** A transcript in the API's terms: content blocks as JSON texts, some of them one after another with commas between. */
 export interface Conversation {
@@ -83,4 +79,187 @@ function toResult({ content, isError }: ToolMessage, id: string): WireObject {
     ...(blocks.length > 0 && { content: typeof content === 'string' ? content : blocks }),
     ...(isError === true && canFail && { is_error: true }),
   };
+}
+
+/**
+ * Gives the calls of one transcript their ids on the wire. The provider's own id is kept, but the API takes an id once in a conversation and no
+ * other characters than these, while a transcript may hold the calls of many providers.
+ */
+export class CallNaming {
+  private readonly used = new Set<string>();
+
+  /** The ids of one message's calls, by ours. */
+  name(calls: readonly ToolCall[]): ReadonlyMap<string, string> {
+    return new Map(calls.map((call) => [call.toolCallId, this.claim(call)]));
+  }
+
+  private claim({ toolCallId, providerCallId = toolCallId }: ToolCall): string {
+    const [theirs, ours] = [toWireId(providerCallId), toWireId(toolCallId)];
+    let id = this.used.has(theirs) ? ours : theirs;
+    for (let suffix = 2; this.used.has(id); suffix += 1) id = `${ours}_${suffix}`;
+    this.used.add(id);
+    return id;
+  }
+}
+
+function toWireId(id: string): string {
+  return id.replaceAll(/[^a-zA-Z0-9_-]/g, '_') || '_';
+}
+
+/** The ids a transcript's calls go by, by ours. */
+export type WireIds = ReadonlyMap<string, string>;
+
+/** The content blocks of an answer as JSON texts, in the order the model wrote them where its provider data says so. */
+export function toAssistantBlocks(message: AssistantMessage, wireIds: WireIds, data: ProviderData | undefined): readonly string[] {
+  const { content, toolCalls = [] } = message;
+  const blocks = data?.blocks;
+  // Where the text has changed since, its blocks cannot be told apart any more.
+  if (blocks === undefined || lengthOf(blocks) !== content.length) {
+    return [...toAnswerText(content), ...toolCalls.map((call) => toCall(call, wireIds))];
+  }
+  return inOrder(blocks, message, wireIds);
+}
+
+function lengthOf(blocks: readonly WireObject[]): number {
+  return blocks.reduce((sum, { type, length }) => sum + (type === 'text' ? Number(length) : 0), 0);
+}
+
+function inOrder(blocks: readonly WireObject[], { content, toolCalls = [] }: AssistantMessage, wireIds: WireIds): readonly string[] {
+  const calls = new Map<unknown, ToolCall>(toolCalls.map((call) => [call.providerCallId ?? call.toolCallId, call]));
+  const texts: string[] = [];
+  let at = 0;
+  for (const block of blocks) {
+    if (block.type === 'text') texts.push(...toAnswerText(content.slice(at, (at += Number(block.length))), block));
+    else if (block.type === 'tool_use') {
+      const call = calls.get(block.id);
+      calls.delete(block.id);
+      if (call !== undefined) texts.push(toCall(call, wireIds, block));
+    } else texts.push(JSON.stringify(block));
+  }
+  return [...texts, ...Array.from(calls.values(), (call) => toCall(call, wireIds))];
+}
+
+function toAnswerText(text: string, { citations }: WireObject = {}): readonly string[] {
+  return isBlank(text) ? [] : [JSON.stringify({ type: 'text', text, citations })];
+}
+
+/** The arguments stand in it as the model wrote them: they are JSON already. */
+function toCall(call: ToolCall, wireIds: WireIds, { caller, toolset_name }: WireObject = {}): string {
+  const id = wireIds.get(call.toolCallId) ?? call.toolCallId;
+  const head = JSON.stringify({ type: 'tool_use', id, name: toWireName(call.name), caller, toolset_name });
+  return `${head.slice(0, -1)},"input":${toWireArguments(call.arguments).trim()}}`;
+}
+
+type FilePart = Extract<ContentPart, { readonly type: 'file' }>;
+
+const PDF = 'application/pdf';
+const IMAGES = new Set<unknown>(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
+
+/** The blocks of a content. The API refuses a text in which nothing stands, so it is left out. */
+export function toContentBlocks(content: string | readonly ContentPart[]): readonly WireObject[] {
+  const parts: readonly ContentPart[] = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+  return parts.filter((part) => part.type !== 'text' || !isBlank(part.text)).map(toContentBlock);
+}
+
+export function isBlank(text: string): boolean {
+  return text.trim() === '';
+}
+
+function toContentBlock(part: ContentPart): WireObject {
+  switch (part.type) {
+    case 'text':
+      return { type: 'text', text: part.text };
+    case 'image':
+      return toImageBlock(part.url, part.mediaType);
+    case 'file':
+      return toFileBlock(part);
+  }
+}
+
+/** The API knows images, PDFs and plain text; of any other text it is told that it is plain. What is none of them it would refuse with the request. */
+function toFileBlock({ url, mediaType, name }: FilePart): WireObject {
+  const title = name !== undefined && { title: name };
+  if (url.startsWith('data:') && isText(mediaType)) {
+    return { type: 'document', source: { type: 'text', media_type: 'text/plain', data: textOf(url) }, ...title };
+  }
+  if (mediaType.startsWith('image/')) return toImageBlock(url, mediaType);
+  if (mediaType !== PDF) return notSent(`The file ${name ?? ''}`, mediaType);
+  return { type: 'document', source: toSource(url, mediaType), ...title };
+}
+
+/** At an address there may be another kind of image than a transcript says, and the provider looks itself. */
+function toImageBlock(url: string, mediaType?: string): WireObject {
+  const source = toSource(url, mediaType);
+  return source.type === 'base64' && !IMAGES.has(source.media_type)
+    ? notSent('An image', String(source.media_type))
+    : { type: 'image', source };
+}
+
+function notSent(what: string, mediaType: string): WireObject {
+  return { type: 'text', text: `[${what.trim()}, which could not be sent: it is ${mediaType}.]` };
+}
+
+function isText(mediaType: string): boolean {
+  return mediaType.startsWith('text/') || /[/+](json|xml|yaml)\b/.test(mediaType);
+}
+
+function textOf(dataUrl: string): string {
+  return Buffer.from(readData(dataUrl).base64, 'base64').toString();
+}
+
+/** The provider fetches a web address itself; what a `data:` URL holds is sent along. */
+function toSource(url: string, mediaType = 'image/png'): WireObject {
+  if (!url.startsWith('data:')) return { type: 'url', url };
+  const { type, base64 } = readData(url);
+  const named = (type || mediaType).toLowerCase();
+  return { type: 'base64', media_type: named === 'image/jpg' ? 'image/jpeg' : named, data: base64 };
+}
+
+/** What a `data:` URL holds. Throws for one whose escapes are wrong. */
+function readData(url: string): { readonly type: string; readonly base64: string } {
+  const comma = url.indexOf(',');
+  const [type = '', ...parameters] = url.slice('data:'.length, comma).split(';');
+  const data = url.slice(comma + 1);
+  return { type, base64: parameters.includes('base64') ? data : Buffer.from(decodeURIComponent(data)).toString('base64') };
+}
+
+/**
+ * What one model wants to see again. Thinking is signed and refused when anything about it or before it has changed, so an answer goes back in the
+ * blocks it came in. Other models cannot read such blocks, so they are sent to the model they came from only.
+ */
+export interface ProviderData {
+  readonly model: string;
+  /**
+   * The blocks in order. One of another kind than text and calls stands whole. A text has its `length` instead of its words and a call its `id`
+   * alone: the words and the arguments are in the message.
+   */
+  readonly blocks?: readonly WireObject[];
+  /** Where the provider's code execution keeps its files. */
+  readonly container?: string;
+  /** Why a model refused. */
+  readonly refusal?: WireObject;
+}
+
+/** The provider data of a message, where it came from this model. A transcript can come from anywhere, so every field is looked at. */
+export function providerDataOf(message: AssistantMessage, model: string): ProviderData | undefined {
+  const data = message.providerData?.anthropic;
+  if (!isWireObject(data) || data.model !== model) return undefined;
+  return {
+    model,
+    ...(Array.isArray(data.blocks) && { blocks: wireObjectsIn(data.blocks) }),
+    ...(typeof data.container === 'string' && { container: data.container }),
+  };
+}
+
+/** Undefined when there is nothing to keep. */
+export function toProviderData(data: ProviderData): { readonly anthropic: ProviderData } | undefined {
+  return Object.keys(data).length > 1 ? { anthropic: data } : undefined;
+}
+
+/** Whether a message's text and calls alone give the same blocks: one text, then calls that the model made itself. */
+export function isPlain(blocks: readonly WireObject[]): boolean {
+  return blocks.every((block, index) => {
+    if (block.type === 'text') return index === 0 && block.citations === undefined;
+    return block.type === 'tool_use' && Object.keys(block).length === 2;
+  });
 }

@@ -1,10 +1,7 @@
-import type { ModelOptions, ModelRequest } from '@toolloop/core';
-import { isWireObject, RequestBody } from '@toolloop/wire';
-import type { AnthropicTarget } from './anthropic-target.js';
-import { marked, type PromptCache } from './prompt-cache.js';
-import { toConversation, type Conversation } from './to-conversation.js';
-import { toOutputFormat, type OutputFormat } from './to-output-format.js';
-import { toToolChoice, toTools } from './to-tools.js';
+import type { AnswerFormat, ModelOptions, ModelRequest, ToolChoice, ToolSpec } from '@toolloop/protocol';
+import { EncodedOnce, isWireObject, RequestBody, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import { type AnthropicTarget, marked, type PromptCache } from './anthropic-options.js';
+import { type Conversation, toConversation } from './to-conversation.js';
 
 /**
  * The body of `POST /v1/messages`, as JSON text, for whoever sends the request himself. It is put together from parts that are encoded once and known by
@@ -57,4 +54,199 @@ function setOptions(body: RequestBody, options: ModelOptions, target: AnthropicT
     ...(target.apiVersion === '2023-06-01' && { temperature: options.temperature, top_p: options.topP }),
   });
   body.merge(provider);
+}
+
+/** Strict tools that one request may have. */
+const MOST_STRICT = 20;
+
+const encodedTools = new EncodedOnce<ToolSpec>();
+const encodedToolsets = new EncodedOnce<readonly ToolSpec[]>();
+
+/**
+ * The tools of a request as JSON texts with commas between; the provider's own stand first, since ours may grow in number. Where they are `strict`, the model is
+ * held to the schemas of the first that allow it, as many as one request may have.
+ */
+export function toTools(tools: readonly ToolSpec[], serverTools: readonly WireObject[], isStrict = false): string {
+  const own = isStrict ? toStrictTools(tools) : toOwnTools(tools);
+  const theirs = serverTools.map((tool) => JSON.stringify(tool));
+  return [...theirs, ...(own === '' ? [] : [own])].join(',');
+}
+
+/** Undefined where the provider's own default says the same. */
+export function toToolChoice(choice: ToolChoice | undefined, parallelToolCalls: boolean): object | undefined {
+  if (choice === 'none') return { type: 'none' };
+  if (choice === undefined && parallelToolCalls) return undefined;
+  const single = !parallelToolCalls && { disable_parallel_tool_use: true };
+  if (typeof choice === 'object') return { type: 'tool', name: choice.tool, ...single };
+  return { type: choice === 'required' ? 'any' : 'auto', ...single };
+}
+
+function toOwnTools(tools: readonly ToolSpec[]): string {
+  return encodedToolsets.text(tools, '', () => tools.map(toTool).join(','));
+}
+
+function toStrictTools(tools: readonly ToolSpec[]): string {
+  return encodedToolsets.text(tools, 'strict', () => {
+    const room = new SchemaRoom();
+    let strict = 0;
+    const texts = tools.map((spec) => {
+      const isStrict = strict < MOST_STRICT && isExpressible(spec.inputSchema) && room.admit(spec.inputSchema);
+      if (isStrict) strict += 1;
+      return isStrict ? toStrictTool(spec) : toTool(spec);
+    });
+    return texts.join(',');
+  });
+}
+
+/** Labels, effect and the like are ours: the model is told what the tool does and what it takes. */
+function toTool(spec: ToolSpec): string {
+  const { id: name, description, inputSchema } = spec;
+  return encodedTools.text(spec, '', () => JSON.stringify({ name, description, input_schema: inputSchema }));
+}
+
+function toStrictTool(spec: ToolSpec): string {
+  const { id: name, description, inputSchema } = spec;
+  return encodedTools.text(spec, 'strict', () =>
+    JSON.stringify({ name, description, strict: true, input_schema: narrowed({ ...inputSchema }) }),
+  );
+}
+
+/** How a request says what form the answer must have: as `output_config.format`, or in words where that cannot express the schema. */
+export interface OutputFormat {
+  readonly format?: WireObject;
+  readonly instruction?: string;
+}
+
+const encoded = new WeakMap<AnswerFormat, OutputFormat>();
+
+export function toOutputFormat(answer: AnswerFormat): OutputFormat {
+  const known = encoded.get(answer);
+  if (known !== undefined) return known;
+  const { schema } = answer;
+  const isTaken = isExpressible(schema) && new SchemaRoom().admit(schema);
+  const output = isTaken ? { format: { type: 'json_schema', schema: narrowed(schema) } } : toInstruction(answer);
+  encoded.set(answer, output);
+  return output;
+}
+
+function toInstruction({ schema }: AnswerFormat): OutputFormat {
+  const text = JSON.stringify(schema);
+  return { instruction: `Give your final answer as one JSON object and nothing else. It must match this JSON Schema: ${text}` };
+}
+
+/** What structured outputs take as it is (https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations). */
+const KNOWN_KEYWORDS = new Set(['type', 'title', 'description', 'enum', 'const', '$ref', 'required']);
+const KNOWN_FORMATS = new Set<unknown>(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'uri', 'ipv4', 'ipv6', 'uuid']);
+
+function narrowedValues(value: unknown): WireObject {
+  return isWireObject(value) ? Object.fromEntries(Object.entries(value).map(([name, part]) => [name, narrowedPart(part)])) : {};
+}
+
+function narrowedPart(part: unknown): unknown {
+  return isWireObject(part) ? narrowed(part) : part;
+}
+
+/** The schema in the keywords the API knows. The others are told in the description: the loop checks the answer anyway. */
+export function narrowed(schema: WireObject): WireObject {
+  const types = typesOf(schema);
+  if (types.length > 1 && types.includes('object')) return narrowed(asAlternatives(schema, types));
+  const told: Record<string, unknown> = {};
+  const untold: string[] = [];
+  for (const [keyword, value] of Object.entries(schema)) {
+    const rebuilt = rebuild(keyword, value);
+    if (rebuilt === undefined) untold.push(`${keyword}: ${JSON.stringify(value)}`);
+    else told[keyword] = rebuilt;
+  }
+  if (schema.type === 'object') told.additionalProperties = false;
+  if (untold.length > 0) told.description = [schema.description, ...untold].filter(Boolean).join('; ');
+  return told;
+}
+
+const REBUILDERS = new Map<string, (value: unknown) => unknown>([
+  ['properties', narrowedValues],
+  ['$defs', narrowedValues],
+  ['items', narrowedPart],
+  ['anyOf', (value) => wireObjectsIn(value).map(narrowed)],
+  ['additionalProperties', () => false],
+  ['format', (value) => (KNOWN_FORMATS.has(value) ? value : undefined)],
+  ['minItems', (value) => (value === 0 || value === 1 ? value : undefined)],
+]);
+const MOST_OPTIONAL = 24;
+const MOST_UNIONS = 16;
+
+/** What all the schemas of one request may hold together (https://platform.claude.com/docs/en/build-with-claude/structured-outputs#schema-complexity-limits). */
+export class SchemaRoom {
+  private optional = 0;
+  private unions = 0;
+
+  /** Whether the schema still goes into the request; then it is counted. */
+  admit(schema: WireObject): boolean {
+    const { optional, unions } = weightOf(schema);
+    if (this.optional + optional > MOST_OPTIONAL || this.unions + unions > MOST_UNIONS) return false;
+    this.optional += optional;
+    this.unions += unions;
+    return true;
+  }
+}
+
+/** Whether the model can be held to the schema: every name in it is known beforehand, and it does not contain itself. */
+export function isExpressible(schema: unknown): schema is WireObject {
+  return isWireObject(schema) && schema.type === 'object' && isClosed(schema);
+}
+
+/** Objects with names nobody knows beforehand cannot be expressed, and nor can a schema that contains itself. */
+function isClosed(schema: WireObject): boolean {
+  const definitions = isWireObject(schema.$defs) ? schema.$defs : {};
+  const hasEnd = (part: WireObject, above: readonly unknown[]): boolean => {
+    const { $ref: reference } = part;
+    const target = typeof reference === 'string' ? definitions[reference.replace('#/$defs/', '')] : undefined;
+    if (isOpen(part) || above.includes(reference) || (reference !== undefined && target === undefined)) return false;
+    const below = isWireObject(target) ? [target] : partsOf(part);
+    const path = reference === undefined ? above : [...above, reference];
+    return below.every((one) => hasEnd(one, path));
+  };
+  return hasEnd(schema, []);
+}
+
+function isOpen(schema: WireObject): boolean {
+  const { properties, additionalProperties } = schema;
+  if (!typesOf(schema).includes('object') || additionalProperties === false) return false;
+  return additionalProperties !== undefined || properties === undefined;
+}
+
+function weightOf(schema: WireObject): { readonly optional: number; readonly unions: number } {
+  let [optional, unions] = [0, 0];
+  const count = (part: WireObject): void => {
+    const { properties, required, anyOf } = part;
+    if (isWireObject(properties)) optional += Object.keys(properties).length - (Array.isArray(required) ? required.length : 0);
+    if (anyOf !== undefined || typesOf(part).length > 1) unions += 1;
+    [...partsOf(part), ...namedParts(part.$defs)].forEach(count);
+  };
+  count(schema);
+  return { optional, unions };
+}
+
+/** How a keyword is said to the API; undefined for what it does not know. */
+function rebuild(keyword: string, value: unknown): unknown {
+  const own = REBUILDERS.get(keyword);
+  if (own !== undefined) return own(value);
+  return KNOWN_KEYWORDS.has(keyword) ? value : undefined;
+}
+
+/** An object or null: a list of types may hold only simple ones. */
+function asAlternatives({ description, $defs, ...rest }: WireObject, types: readonly unknown[]): WireObject {
+  const anyOf = types.map((type) => (type === 'object' ? { ...rest, type } : { type }));
+  return { ...(description !== undefined && { description }), ...($defs !== undefined && { $defs }), anyOf };
+}
+
+function typesOf({ type }: WireObject): readonly unknown[] {
+  return Array.isArray(type) ? type : [type];
+}
+
+function partsOf({ properties, items, anyOf }: WireObject): readonly WireObject[] {
+  return [...namedParts(properties), ...wireObjectsIn(anyOf), ...(isWireObject(items) ? [items] : [])];
+}
+
+function namedParts(value: unknown): readonly WireObject[] {
+  return isWireObject(value) ? wireObjectsIn(Object.values(value)) : [];
 }

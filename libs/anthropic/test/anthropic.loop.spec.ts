@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { RunError, tool, ToolLoopModule, ToolLoopService, type AnswerFormat, type LanguageModel, type LoopRequest } from '@toolloop/core';
+import { type LanguageModel, type LoopRequest, RunError, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
+import type { AnswerFormat } from '@toolloop/protocol';
 import { collect } from '@toolloop/testing';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sse, START, text } from './decode.js';

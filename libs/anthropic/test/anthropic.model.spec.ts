@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { ConfigurationError, type ModelEvent } from '@toolloop/core';
+import { ConfigurationError } from '@toolloop/core';
+import type { ModelEvent } from '@toolloop/protocol';
 import { Readable } from 'node:stream';
 import { getEventListeners } from 'node:events';
 import type { ServerResponse } from 'node:http';

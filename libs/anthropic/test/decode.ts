@@ -1,5 +1,5 @@
 import { decodeInto, type Decoded } from '../../wire/test/decoded.js';
-import { MessagesAnswer } from '../src/messages.answer.js';
+import { MessagesAnswer } from '../src/messages-answer.js';
 
 export { finishOf, joined, textOf, type Decoded } from '../../wire/test/decoded.js';
 

@@ -1,4 +1,4 @@
-import type { ModelRequest } from '@toolloop/core';
+import type { ModelRequest } from '@toolloop/protocol';
 import { toMessagesRequest, type AnthropicTarget } from '../src/index.js';
 
 export { ask, toolSpec } from '../../wire/test/requests.js';

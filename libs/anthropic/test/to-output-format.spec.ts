@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AnswerFormat } from '@toolloop/core';
+import type { AnswerFormat } from '@toolloop/protocol';
 import { anthropicBody } from './requests.js';
 
 type Schema = AnswerFormat['schema'];

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { ModelEvent, ModelFinishReason } from '@toolloop/core';
+import type { ModelEvent, ModelFinishReason } from '@toolloop/protocol';
 import { existsSync, readFileSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';

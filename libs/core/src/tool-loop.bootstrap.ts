@@ -1,21 +1,19 @@
 import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
-import { ToolCatalog } from './catalog/tool.catalog.js';
-import type { CatalogEntry } from './catalog/tool.selection.js';
+import { ToolCatalog } from './catalog/tool-catalog.js';
+import type { CatalogEntry } from './catalog/tool-selection.js';
 import { placeOf } from './discovery/contributed-tools.js';
-import { ToolExplorer, listedRaw, type Exploration } from './discovery/tool.explorer.js';
+import { ToolExplorer, listedRaw, type Exploration } from './discovery/tool-explorer.js';
 import { ToolFeature } from './discovery/tool-feature.js';
-import { unknownOptions } from './findings/unknown-options.js';
+import { unknownOptions } from './findings/options.js';
 import { RESULT_READER } from './execution/result-reader.js';
-import { SEARCH_TOOL } from './injection/search.tool.js';
-import { DirectiveBootstrap } from './loop/directives/directive.bootstrap.js';
-import { DEFAULT_RESERVED_ARGUMENTS } from './loop/tool-loop.options.js';
-import { FEATURE_OPTIONS } from './loop/loop-option-names.js';
-import { LoopSettings } from './loop/loop.settings.js';
-import { unpricedWarning } from './loop/unpriced-models.js';
-import { SubRunPreparation } from './loop/sub.run.preparation.js';
-import { ConfigurationError, type Finding } from './protocol/errors.js';
-import type { LoopProfile } from './protocol/loop-profile.js';
-import type { ToolInjectionStrategy } from './protocol/tool-injection.js';
+import { SEARCH_TOOL } from './strategies/tool-search.js';
+import { DirectiveBootstrap } from './directives/directive-bootstrap.js';
+import { DEFAULT_RESERVED_ARGUMENTS, FEATURE_OPTIONS, unpricedWarning } from './loop/loop-options.js';
+import { LoopSettings } from './loop/loop-settings.js';
+import { SubRunPreparation } from './loop/sub-run-preparation.js';
+import { ConfigurationError, type Finding } from '@toolloop/protocol';
+import type { LoopProfile } from './contracts/loop-request.js';
+import type { ToolInjectionStrategy } from './contracts/injection.js';
 
 /** Fills the catalog when the application starts, and refuses to start, with every finding at once, when a declaration is wrong. */
 @Injectable()

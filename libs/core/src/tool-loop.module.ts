@@ -1,95 +1,74 @@
-import { ConfigurableModuleBuilder, Module } from '@nestjs/common';
-import type { DynamicModule, FactoryProvider, InjectionToken, ModuleMetadata, Provider, Type } from '@nestjs/common';
+import {
+  ConfigurableModuleBuilder,
+  Module,
+  type DynamicModule,
+  type FactoryProvider,
+  type InjectionToken,
+  type ModuleMetadata,
+  type Provider,
+  type Type,
+} from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import { ToolCatalog } from './catalog/tool.catalog.js';
-import { ToolRegistry } from './catalog/tool.registry.js';
-import { toolMethodsOf } from './decorators/tool-metadata.accessor.js';
-import { hostClassOf } from './discovery/enhancer-metadata.accessor.js';
-import { MethodLayers } from './discovery/method.layers.js';
-import { NestLayerCompiler } from './discovery/nest.layers.js';
-import { ProviderInstances } from './discovery/provider.instances.js';
-import { ToolExplorer } from './discovery/tool.explorer.js';
+import { ToolCatalog } from './catalog/tool-catalog.js';
+import { ToolRegistry } from './catalog/tool-registry.js';
+import { toolMethodsOf } from './decorators/tool-metadata.js';
+import { hostClassOf, MethodLayers, NestLayerCompiler } from './discovery/nest-layers.js';
+import { ProviderInstances } from './discovery/provider-instances.js';
+import { ToolExplorer } from './discovery/tool-explorer.js';
 import { ToolFeature, type ToolFeatureOptions } from './discovery/tool-feature.js';
-import { ApprovalService } from './approval/approval.service.js';
-import { MemoryApprovalStore } from './approval/memory.approval.store.js';
-import { auditFindings } from './audit/audit.options.js';
-import { ApprovalAudit } from './audit/approval.audit.js';
-import { AuditTrail } from './audit/audit.trail.js';
-import { MemoryAuditStore } from './audit/memory.audit.store.js';
-import { ApprovalGate } from './execution/approval.gate.js';
-import { AskedApprovals } from './execution/asked.approvals.js';
-import { ApprovedEdit } from './execution/approved.edit.js';
-import { ArgumentReader } from './execution/argument.reader.js';
-import { BoundedStores } from './execution/bounded.stores.js';
-import { CallAdmission } from './execution/call.admission.js';
-import { CallAudit } from './execution/call.audit.js';
-import { CallContextFactory } from './execution/call.context.factory.js';
-import { CallIntake } from './execution/call.intake.js';
-import { CallLookup } from './execution/call.lookup.js';
-import { CallPreview } from './execution/call.preview.js';
-import { CallReader } from './execution/call.reader.js';
-import { DirectiveOperators } from './execution/directive.operators.js';
-import { DirectiveRequests } from './execution/directive.requests.js';
-import { EffectGuard } from './execution/effect.guard.js';
-import { EntityRehydration } from './execution/entity.rehydration.js';
-import { ExecutionRules } from './execution/execution.rules.js';
-import { MemoryCallJournal } from './execution/memory.call.journal.js';
-import { MissingInstance } from './execution/missing.instance.js';
-import { PolicyGate } from './execution/policy.gate.js';
-import { RepeatGate } from './execution/repeat.gate.js';
-import { ResultDescriber } from './execution/result.describer.js';
-import { ResultRunner } from './execution/result.runner.js';
-import { ToolCallStorage } from './execution/tool-call.storage.js';
-import { ToolInvoker } from './execution/tool.invoker.js';
-import { ToolRunner } from './execution/tool.runner.js';
-import { ToolProviderExtractor } from './injection/tool-provider.extractor.js';
-import { ToolProviderStrategy } from './injection/tool-provider.strategy.js';
+import { ApprovalService } from './pending/approval.service.js';
+import { MemoryApprovalStore } from './memory/memory-approval.store.js';
+import { auditFindings } from './audit/audit-options.js';
+import { ApprovalAudit, AuditTrail } from './audit/audit-trail.js';
+import { MemoryAuditStore, MemoryConversationStore, MemoryQuotaStore, MemorySuspendedRunStore } from './memory/memory-stores.js';
+import { ApprovalGate, AskedApprovals, ApprovedEdit } from './execution/approvals.js';
+import { ArgumentReader } from './execution/read-arguments.js';
+import { BoundedStores } from './execution/bounded-stores.js';
+import { CallAdmission } from './execution/nest-admission.js';
+import { CallAudit } from './execution/call-audit.js';
+import { CallContextFactory, ToolCallStorage } from './execution/call-context.js';
+import { CallIntake, CallReader, ExecutionRules, ToolRunner } from './execution/tool-runner.js';
+import { CallLookup, MissingInstance } from './execution/resolve-tool.js';
+import { CallPreview } from './execution/preview.js';
+import { DirectiveOperators, DirectiveRequests } from './execution/directive-requests.js';
+import { EffectGuard, RepeatGate } from './execution/effect-guard.js';
+import { EntityRehydration, PolicyGate } from './execution/policy-gate.js';
+import { MemoryCallJournal } from './memory/memory-call.journal.js';
+import { ResultDescriber } from './execution/results.js';
+import { ResultRunner } from './execution/perform.js';
+import { ToolInvoker } from './execution/invoke.js';
+import { ToolProviderExtractor, ToolProviderStrategy } from './injection/entity-tools.js';
 import { ConversationService } from './loop/conversation.service.js';
-import { DirectiveAudit } from './loop/directives/directive.audit.js';
-import { DirectiveBootstrap } from './loop/directives/directive.bootstrap.js';
-import { DirectiveRunner } from './loop/directives/directive.runner.js';
-import { DirectiveScopes } from './loop/directives/directive.scopes.js';
-import { DirectiveRules } from './loop/directives/directive.rules.js';
-import { DirectiveService } from './loop/directives/directive.service.js';
-import { DirectiveUpdates } from './loop/directives/directive.updates.js';
-import { MemoryDirectiveStore } from './loop/directives/memory.directive.store.js';
-import { FinalAnswer } from './loop/final.answer.js';
-import { HistoryStep } from './loop/history/history.step.js';
-import { toolLoopToken } from './loop/inject-tool-loop.decorator.js';
-import { LoopSettings } from './loop/loop.settings.js';
-import { MemoryConversationStore } from './loop/memory.conversation.store.js';
-import { MemoryQuotaStore } from './loop/memory.quota.store.js';
-import { MemorySuspendedRunStore } from './loop/memory.suspended.run.store.js';
-import { ModelStep } from './loop/model.step.js';
-import { RunOpener } from './loop/run.opener.js';
-import { OpenRuns } from './loop/open.runs.js';
-import { RunServices } from './loop/run.services.js';
-import { RunPreparation } from './loop/run.preparation.js';
-import { StepPreparation } from './loop/step.preparation.js';
-import { StructuredAnswers } from './loop/structured.answer.js';
-import { SubRunOpener } from './loop/sub.run.opener.js';
-import { SubRunPreparation } from './loop/sub.run.preparation.js';
-import { SubRunTools } from './loop/sub.run.tools.js';
-import { SuspendedRuns } from './loop/suspended.runs.js';
-import { ToolLoop } from './loop/tool.loop.js';
-import type { ToolLoopOptions } from './loop/tool-loop.options.js';
-import { ToolLoopService } from './loop/tool-loop.service.js';
-import { TOOL_LOOP_OPTIONS } from './loop/tool-loop.tokens.js';
-import { ResultInjection } from './loop/result.injection.js';
-import { ToolStep } from './loop/tool.step.js';
-import { ActorIdentity } from './policy/actor.identity.js';
-import { DataPolicyEngine, listOf } from './policy/data.policy.engine.js';
-import { ApprovalStore, ApprovalWitness } from './protocol/approval.js';
-import { AuditStore } from './protocol/audit.js';
-import { CallJournal } from './protocol/call-journal.js';
-import { ConversationStore } from './protocol/conversation-store.js';
-import { DirectiveStore } from './protocol/directive.js';
-import type { LoopProfile } from './protocol/loop-profile.js';
-import { PolicyEngine } from './protocol/policy.js';
-import { QuotaStore } from './protocol/quota.js';
-import { ToolLoopStores } from './protocol/stores.js';
-import { SuspendedRunStore } from './protocol/suspended-run.js';
-import { SchemaValidators } from './schema/schema.validators.js';
+import { DirectiveAudit, DirectiveRunner, DirectiveScopes } from './directives/directive-runner.js';
+import { DirectiveBootstrap } from './directives/directive-bootstrap.js';
+import { DirectiveRules, DirectiveService } from './directives/directive.service.js';
+import { DirectiveUpdates } from './directives/directive-updates.js';
+import { MemoryDirectiveStore } from './memory/memory-directive.store.js';
+import { FinalAnswer } from './loop/final-answer.js';
+import { HistoryStep } from './loop/history-step.js';
+import { toolLoopToken, ToolLoopService } from './loop/tool-loop.service.js';
+import { LoopSettings } from './loop/loop-settings.js';
+import { ModelStep } from './loop/model-step.js';
+import { RunOpener, OpenRuns, RunServices } from './loop/run-opener.js';
+import { RunPreparation } from './loop/run-preparation.js';
+import { StepPreparation } from './loop/step-preparation.js';
+import { StructuredAnswers } from './loop/structured-answer.js';
+import { SubRunOpener } from './loop/sub-run.js';
+import { SubRunPreparation, SubRunTools } from './loop/sub-run-preparation.js';
+import { SuspendedRuns } from './loop/suspended-runs.js';
+import { ToolLoop } from './loop/tool-loop.js';
+import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from './loop/loop-options.js';
+import { ResultInjection, ToolStep } from './loop/tool-step.js';
+import { ActorIdentity } from './policy/actor-identity.js';
+import { DataPolicyEngine, policyList } from './policy/policy-engine.js';
+import { ApprovalStore, ApprovalWitness } from './contracts/approval.js';
+import { AuditStore } from './contracts/audit.js';
+import { CallJournal, ConversationStore, ToolLoopStores, SuspendedRunStore } from './contracts/stores.js';
+import { DirectiveStore } from './contracts/directive.js';
+import type { LoopProfile } from './contracts/loop-request.js';
+import { PolicyEngine } from './contracts/policy.js';
+import { QuotaStore } from './contracts/limits.js';
+import { SchemaValidators } from './schema/validators.js';
 import { ToolLoopBootstrap } from './tool-loop.bootstrap.js';
 
 /** What else `forRoot` takes. */
@@ -193,7 +172,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
     provide: DataPolicyEngine,
     inject: [TOOL_LOOP_OPTIONS, ToolCatalog, SchemaValidators],
     useFactory: ({ policy }: ToolLoopOptions, catalog: ToolCatalog, validators: SchemaValidators) =>
-      new DataPolicyEngine(listOf(policy), catalog, validators),
+      new DataPolicyEngine(policyList(policy), catalog, validators),
   },
   { provide: PolicyEngine, useExisting: DataPolicyEngine },
   storeProvider(ApprovalStore, (stores) => stores.approvals ?? new MemoryApprovalStore()),

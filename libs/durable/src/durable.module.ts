@@ -1,19 +1,68 @@
-import { ConfigurableModuleBuilder, Module, type OnApplicationShutdown, type Provider } from '@nestjs/common';
-import { ToolLoopStores } from '@toolloop/core';
+import { ConfigurableModuleBuilder, Injectable, Module, type OnApplicationShutdown, type Provider } from '@nestjs/common';
+import { ConfigurationError } from '@toolloop/core';
+import { type ApprovalStore, ToolLoopStores } from '@toolloop/core/stores';
+import { type DatabaseDriver, unreachable } from './database/database-driver.js';
 import { Database } from './database/database.js';
-import { SqlDirectiveStore } from './directives/sql.directive.store.js';
-import { DurableHealth } from './durable.health.js';
-import type { DurableOptions } from './durable.options.js';
-import { JobQueue } from './queue/job.queue.js';
-import { RUN_OPTIONS, RunEngine } from './runs/run.engine.js';
-import { RunService } from './runs/run.service.js';
-import { RunStore } from './runs/run-store.js';
-import { SqlRunStore } from './runs/sql.run.store.js';
-import { openDatabase } from './open-database.js';
+import { PgliteDriver } from './database/pglite-driver.js';
+import { PostgresDriver } from './database/postgres-driver.js';
+import { SqlDirectiveStore } from './directives/sql-directive.store.js';
+import { DurableHealth } from './durable-health.js';
+import { type DurableOptions, optionFindings } from './durable-options.js';
+import { migrate } from './migrations/migrate.js';
+import { JobQueue } from './queue/job-queue.js';
 import { RetentionSweep } from './retention.js';
-import { SqlStores } from './sql.stores.js';
+import { RUN_OPTIONS, RunEngine } from './runs/run-engine.js';
+import { RunStore } from './runs/run-store.js';
+import { RunService } from './runs/run.service.js';
+import { SqlRunStore } from './runs/sql-run.store.js';
+import { SqlApprovalStore, WakingApprovalStore } from './stores/sql-approval.store.js';
+import { SqlCallJournal, SqlCallTransactions } from './stores/sql-call-journal.js';
+import { SqlAuditStore, SqlConversationStore, SqlQuotaStore, SqlSuspendedRunStore } from './stores/sql-stores.js';
 
 const DURABLE_OPTIONS = Symbol('toolloop:durable options');
+
+/** Opens the database and brings its schema up to date. Throws `ConfigurationError` with what to do. */
+export async function openDatabase(options: DurableOptions): Promise<Database> {
+  const findings = optionFindings(options);
+  if (findings.length > 0) throw new ConfigurationError(findings);
+  const database = new Database(await driverFor(options));
+  try {
+    if ('url' in options) await assertRights(database);
+    await migrate(database);
+    return database;
+  } catch (error) {
+    await database.close();
+    if (error instanceof ConfigurationError || !('url' in options)) throw error;
+    throw unreachable(options.url, error);
+  }
+}
+
+/** All adapters over one handle. */
+@Injectable()
+export class SqlStores extends ToolLoopStores {
+  override readonly approvals: ApprovalStore;
+  override readonly audit: SqlAuditStore;
+  override readonly conversations: SqlConversationStore;
+  override readonly directives?: SqlDirectiveStore;
+  override readonly journal: SqlCallJournal;
+  override readonly quotas: SqlQuotaStore;
+  override readonly suspendedRuns: SqlSuspendedRunStore;
+  override readonly transactions: SqlCallTransactions;
+
+  /** Where there are durable runs, an answered approval has its run gone on with. Directives need a queue, which whoever gives them has. */
+  constructor(database: Database, runs?: RunStore, directives?: SqlDirectiveStore) {
+    super();
+    const approvals = new SqlApprovalStore(database);
+    this.approvals = runs ? new WakingApprovalStore(approvals, runs, (work) => database.transaction(work)) : approvals;
+    this.audit = new SqlAuditStore(database);
+    this.conversations = new SqlConversationStore(database);
+    if (directives) this.directives = directives;
+    this.journal = new SqlCallJournal(database);
+    this.quotas = new SqlQuotaStore(database);
+    this.suspendedRuns = new SqlSuspendedRunStore(database);
+    this.transactions = new SqlCallTransactions(database);
+  }
+}
 
 const OWN_PROVIDERS: readonly Provider[] = [
   { provide: Database, inject: [DURABLE_OPTIONS], useFactory: openDatabase },
@@ -67,4 +116,60 @@ export class DurableModule extends ConfigurableModuleClass implements OnApplicat
   async onApplicationShutdown(): Promise<void> {
     await this.database.close();
   }
+}
+
+function driverFor(options: DurableOptions): Promise<DatabaseDriver> {
+  if ('url' in options) return PostgresDriver.connect(options.url, options.connections);
+  if ('dataDir' in options) return PgliteDriver.inFolder(options.dataDir);
+  return PgliteDriver.inMemory(options.template);
+}
+
+/** Ours, and the one of the job queue. */
+const SCHEMAS = ['toolloop', 'pgboss'];
+
+/** Whose rights do not suffice, and where. */
+interface Rights {
+  readonly name: string;
+  readonly database: string;
+  /** As SQL writes them. */
+  readonly who: string;
+  readonly is_there: boolean;
+  readonly may_use: boolean;
+  readonly may_create: boolean;
+}
+
+const RIGHTS = `
+  select s.name, quote_ident(current_database()) as database, quote_ident(current_user) as who, n.oid is not null as is_there,
+    has_database_privilege(current_database(), 'create') as may_create,
+    coalesce(has_schema_privilege(n.oid, 'usage'), false) and not exists (
+      select 1 from pg_class c where c.relnamespace = n.oid and (
+        c.relkind in ('r', 'p') and not (
+          has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert') and
+          has_table_privilege(c.oid, 'update') and has_table_privilege(c.oid, 'delete')
+        ) or c.relkind = 'S' and not has_sequence_privilege(c.oid, 'usage')
+      )
+    ) as may_use
+  from unnest($1::text[]) as s (name) left join pg_namespace n on n.nspname = s.name order by s.name desc`;
+
+/** Throws `ConfigurationError` with what to grant where the user may not make the schemas, or may not use those that another user has made. */
+export async function assertRights(database: Database): Promise<void> {
+  const rights = await database.query<Rights>(RIGHTS, [SCHEMAS]);
+  const lacking = rights.filter(({ is_there, may_use, may_create }) => !(is_there ? may_use : may_create));
+  if (lacking.length === 0) return;
+  throw new ConfigurationError(
+    lacking.map((one) => ({
+      at: 'DurableModule url',
+      problem: `The user ${one.who} may not ${one.is_there ? 'use' : 'create'} the schema ${one.name} in the database ${one.database}.`,
+      remedy: one.is_there ? granting(one) : `As its owner: grant create on database ${one.database} to ${one.who};`,
+    })),
+  );
+}
+
+function granting({ name, who }: Rights): string {
+  return [
+    `As its owner: grant usage on schema ${name} to ${who};`,
+    `grant select, insert, update, delete on all tables in schema ${name} to ${who};`,
+    `grant usage on all sequences in schema ${name} to ${who};`,
+    'A release that changes the schema is started once by the owner, and these are granted again.',
+  ].join(' ');
 }

@@ -1,7 +1,7 @@
 import { Injectable, Logger, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
 import { Database } from './database/database.js';
-import type { Retention } from './durable.options.js';
-import { withdrawApprovals } from './stores/withdraw-approvals.js';
+import type { Retention } from './durable-options.js';
+import { withdrawApprovals } from './stores/sql-approval.store.js';
 
 const EVERY_MS = 3_600_000;
 /** Rows of one statement: a delete of a million would hold its locks, and on PGlite everybody, for as long as it takes. */

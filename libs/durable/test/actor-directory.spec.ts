@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger, Module } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { ActorDirectory, ToolLoopModule, type LoopProfile } from '@toolloop/core';
+import { ActorDirectory, type LoopProfile, ToolLoopModule } from '@toolloop/core';
 import { MemoryRunStore, RUN_OPTIONS, RunEngine, RunStore } from '@toolloop/durable';
 import { ScriptedModel } from '@toolloop/testing';
 

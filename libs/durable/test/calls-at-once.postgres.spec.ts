@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, expect, it, jest } from '@jest/globals';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { ToolLoopModule, ToolLoopService, tool, type LoopResult } from '@toolloop/core';
+import { type LoopResult, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import { DurableModule } from '@toolloop/durable';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { createServerDatabase, describePostgres } from './databases.js';

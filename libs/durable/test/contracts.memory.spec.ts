@@ -6,7 +6,7 @@ import {
   MemoryConversationStore,
   MemoryQuotaStore,
   MemorySuspendedRunStore,
-} from '@toolloop/core';
+} from '@toolloop/core/stores';
 import {
   approvalStoreContract,
   auditStoreContract,

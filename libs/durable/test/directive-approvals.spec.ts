@@ -1,6 +1,8 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { TestingModule } from '@nestjs/testing';
-import { ApprovalService, ApprovalStore, DirectiveService, ToolLoopService, type LoopResult, type Policy } from '@toolloop/core';
+import { ApprovalService, type LoopResult, type Policy, ToolLoopService } from '@toolloop/core';
+import { DirectiveService } from '@toolloop/core/directives';
+import { ApprovalStore } from '@toolloop/core/stores';
 import { Database, type DurableOptions } from '@toolloop/durable';
 import { createServerDatabase, describePostgres, inMemory } from './databases.js';
 import { alice, startDesk } from './fixtures/refund.desk.js';

@@ -2,17 +2,9 @@ import { EventEmitter, once } from 'node:events';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import {
-  ActorDirectory,
-  DirectiveService,
-  DirectiveStore,
-  LlmTool,
-  ToolContext,
-  ToolLoopModule,
-  ToolParam,
-  ToolProvider,
-  type ToolCallContext,
-} from '@toolloop/core';
+import { ActorDirectory, LlmTool, type ToolCallContext, ToolContext, ToolLoopModule, ToolParam, ToolProvider } from '@toolloop/core';
+import { DirectiveService } from '@toolloop/core/directives';
+import { DirectiveStore } from '@toolloop/core/stores';
 import { Database, DurableModule, type DurableOptions } from '@toolloop/durable';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { createServerDatabase, describePostgres, inMemory } from './databases.js';

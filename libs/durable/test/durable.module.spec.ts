@@ -1,20 +1,9 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Module } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import {
-  ApprovalService,
-  AuditTrail,
-  CallJournal,
-  DirectiveStore,
-  MemoryCallJournal,
-  ToolLoopModule,
-  ToolLoopService,
-  ToolLoopStores,
-  tool,
-  verifyAudit,
-  type LoopResult,
-  type Policy,
-} from '@toolloop/core';
+import { ApprovalService, type LoopResult, type Policy, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
+import { AuditTrail, verifyAudit } from '@toolloop/core/audit';
+import { CallJournal, DirectiveStore, MemoryCallJournal, ToolLoopStores } from '@toolloop/core/stores';
 import {
   Database,
   DurableModule,

@@ -4,7 +4,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { openDatabase, type Database } from '@toolloop/durable';
-import { FolderLock } from '../src/database/folder.lock.js';
+import { FolderLock } from '../src/database/folder-lock.js';
 import { createFolder } from './databases.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import type { ApprovalRecord, LoopEvent } from '@toolloop/core';
+import type { LoopEvent } from '@toolloop/core';
+import type { ApprovalRecord } from '@toolloop/core/stores';
 import { JobQueue, RetentionSweep, SqlRunStore, SqlStores, type RunStore } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
-import { PgliteDriver } from '../src/database/pglite.driver.js';
+import { PgliteDriver } from '../src/database/pglite-driver.js';
 import { inMemory } from './databases.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.

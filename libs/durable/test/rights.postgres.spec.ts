@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, expect, it, jest } from '@jest/globals';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { ToolLoopModule, ActorDirectory } from '@toolloop/core';
+import { ActorDirectory, ToolLoopModule } from '@toolloop/core';
 import { DurableModule, RunService } from '@toolloop/durable';
 import { ScriptedModel, text } from '@toolloop/testing';
 import { Client } from 'pg';

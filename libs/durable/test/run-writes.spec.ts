@@ -1,9 +1,11 @@
 import { expect, it, jest } from '@jest/globals';
-import { MemoryApprovalStore, MemoryCallJournal, type Limits, type LoopEvent, type Policy, type RunEntry } from '@toolloop/core';
+import type { Limits, LoopEvent, Policy } from '@toolloop/core';
+import type { RunEntry } from '@toolloop/core/internal';
+import { MemoryApprovalStore, MemoryCallJournal } from '@toolloop/core/stores';
 import { JobQueue, MemoryRunStore, SqlRunStore, type RunHold, type RunWrite } from '@toolloop/durable';
 import { ScriptedModel, call, calls, text, type ScriptedCall } from '@toolloop/testing';
 import { Database } from '../src/database/database.js';
-import { PgliteDriver } from '../src/database/pglite.driver.js';
+import { PgliteDriver } from '../src/database/pglite-driver.js';
 import { MIGRATIONS, migrate } from '../src/migrations/migrate.js';
 import { inMemory } from './databases.js';
 import { onEachDatabase } from './each-database.js';

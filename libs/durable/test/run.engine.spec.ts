@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { RunElsewhereError, MemoryApprovalStore, MemoryCallJournal, MemoryConversationStore } from '@toolloop/core';
+import { RunElsewhereError } from '@toolloop/core';
+import { MemoryApprovalStore, MemoryCallJournal, MemoryConversationStore } from '@toolloop/core/stores';
 import { MemoryRunStore, type RunHold, type RunWrite } from '@toolloop/durable';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { DeskProcess, asking, type World } from './fixtures/desk.process.js';

@@ -1,5 +1,5 @@
 import { describe as about, expect, it } from '@jest/globals';
-import { RunElsewhereError, tool, type LoopEvent } from '@toolloop/core';
+import { type LoopEvent, RunElsewhereError, tool } from '@toolloop/core';
 import { call, calls, expectTranscriptValid, text } from '@toolloop/testing';
 import { firstValueFrom, lastValueFrom, take, toArray } from 'rxjs';
 import { DeskProcess, asking, type World } from './fixtures/desk.process.js';

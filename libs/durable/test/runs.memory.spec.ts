@@ -1,5 +1,5 @@
 import { describe } from '@jest/globals';
-import { MemoryApprovalStore, MemoryCallJournal, type ToolLoopStores } from '@toolloop/core';
+import { MemoryApprovalStore, MemoryCallJournal, type ToolLoopStores } from '@toolloop/core/stores';
 import { MemoryRunStore, WakingApprovalStore } from '@toolloop/durable';
 import type { Kept } from './fixtures/desk.process.js';
 import { repeatedCallsSuite } from './repeated-calls-suite.js';

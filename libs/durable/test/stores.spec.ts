@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { beforeAll, expect, it, jest } from '@jest/globals';
-import type { AuditEntry, Message } from '@toolloop/core';
+import type { Message } from '@toolloop/core';
+import type { AuditEntry } from '@toolloop/core/stores';
 import { RetentionSweep, SqlStores, UnstorableError, type Database } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 

@@ -1,5 +1,6 @@
 import { afterEach, describe as about, expect, it } from '@jest/globals';
-import type { JsonObject, LoopEvent, RunEntry } from '@toolloop/core';
+import type { JsonObject, LoopEvent } from '@toolloop/core';
+import type { RunEntry } from '@toolloop/core/internal';
 import { call, calls } from '@toolloop/testing';
 import { lastValueFrom, toArray } from 'rxjs';
 import { setTimeout as wait } from 'node:timers/promises';

@@ -1,4 +1,5 @@
-import type { ContentPart, JsonObject, JsonValue, Message, ModelRequest, ToolCall, ToolMessage } from '@toolloop/core';
+import type { JsonObject, JsonValue, Message } from '@toolloop/core';
+import type { ContentPart, ModelRequest, ToolCall, ToolMessage } from '@toolloop/protocol';
 import { denialIn, isErrorDocument } from './error.document.js';
 import { canonicalJson, isJsonObject, parseJson } from './json.js';
 

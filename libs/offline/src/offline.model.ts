@@ -1,4 +1,5 @@
-import { LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
+import { LanguageModel } from '@toolloop/core';
+import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 import { setTimeout as delay } from 'node:timers/promises';
 import { answerText } from './answer.js';
 import { textOf } from './conversation.reader.js';

@@ -1,4 +1,4 @@
-import type { ModelRequest } from '@toolloop/core';
+import type { ModelRequest } from '@toolloop/protocol';
 import { commandedTokens } from './commands.js';
 import { readConversation, type Conversation } from './conversation.reader.js';
 import { coverageOf, openWords, usedMentions, type Coverage } from './coverage.js';

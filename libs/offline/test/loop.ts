@@ -1,4 +1,5 @@
-import type { AssistantMessage, JsonObject, JsonValue, Message, ModelEvent, ModelRequest, ToolMessage, ToolSpec } from '@toolloop/core';
+import type { JsonObject, JsonValue, Message, ToolSpec } from '@toolloop/core';
+import type { AssistantMessage, ModelEvent, ModelRequest, ToolMessage } from '@toolloop/protocol';
 import { isJsonObject, parseJson } from '../src/json.js';
 import { OfflineModel, type OfflineModelOptions } from '../src/index.js';
 

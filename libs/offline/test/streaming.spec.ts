@@ -1,6 +1,6 @@
-import type { Message, ModelRequest } from '@toolloop/core';
+import { LanguageModel, type Message } from '@toolloop/core';
+import type { ModelRequest } from '@toolloop/protocol';
 import { describe, expect, it } from '@jest/globals';
-import { LanguageModel } from '@toolloop/core';
 import { offline, OfflineModel } from '../src/index.js';
 import { assistantMessage, eventsOf, runLoop, spec } from './loop.js';
 import { orderDesk } from './order-desk.js';

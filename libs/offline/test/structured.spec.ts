@@ -1,4 +1,5 @@
-import type { AnswerFormat, Message } from '@toolloop/core';
+import type { Message } from '@toolloop/core';
+import type { AnswerFormat } from '@toolloop/protocol';
 import { describe, expect, it } from '@jest/globals';
 import { Ajv } from 'ajv';
 import { airline, school } from './domains.js';

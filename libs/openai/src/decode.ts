@@ -1,7 +1,7 @@
-import type { ModelEvent } from '@toolloop/core';
+import type { ModelEvent } from '@toolloop/protocol';
 import { readBytes, type Bytes } from '@toolloop/wire';
-import { ChatAnswer } from './chat.answer.js';
-import { ResponsesAnswer } from './responses.answer.js';
+import { ChatAnswer } from './chat-answer.js';
+import { ResponsesAnswer } from './responses-answer.js';
 
 /**
  * The events in the bytes of an answer to `POST /chat/completions`, for whoever sends the request himself: an event stream, however its bytes are

@@ -1,10 +1,7 @@
-export { OpenAiModel, openai } from './openai.model.js';
-export type { OpenAiModelOptions } from './openai-model.options.js';
-export type { OpenAiTarget } from './openai-target.js';
+export { OpenAiModel, openai } from './openai-model.js';
+export type { OpenAiModelOptions, OpenAiTarget } from './openai-options.js';
 export { decodeChatCompletions, decodeResponses } from './decode.js';
 export { toChatRequest } from './to-chat-request.js';
 export { toResponsesRequest } from './to-responses-request.js';
-export { httpFetch } from '@toolloop/wire';
-export type { Fetch, HttpFetchOptions } from '@toolloop/wire';
-export { OpenAiTokenCounter } from './openai.token-counter.js';
-export type { OpenAiEncoding } from './from-tokenizer.js';
+export { httpFetch, type Fetch, type HttpFetchOptions } from '@toolloop/wire';
+export { OpenAiTokenCounter, type OpenAiEncoding } from './openai-token-counter.js';

@@ -1,10 +1,13 @@
-import type { ModelRequest, ToolChoice, ToolSpec } from '@toolloop/core';
-import { RequestBody } from '@toolloop/wire';
-import { isStrictSchema, toJsonSchemaFormat } from './json-schema-format.js';
-import type { OpenAiTarget } from './openai-target.js';
-import type { ResponsesTool } from './responses-wire.js';
-import { toResponsesInput } from './to-responses-input.js';
-import { ToolEncoder } from './tool.encoder.js';
+import type { AssistantMessage, ContentPart, Message, ModelRequest, ToolCall, ToolChoice, ToolSpec, UserMessage } from '@toolloop/protocol';
+import { EncodedOnce, RequestBody, toWireArguments, toWireName, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import type { OpenAiTarget } from './openai-options.js';
+import { PROVIDER_CALLS, providerDataOf } from './provider-data.js';
+import { fileName, isStrictSchema, toJsonSchemaFormat, ToolEncoder, wireIdsOf } from './request-parts.js';
+
+/** Strictness is said in any case: this API would take a tool that says nothing for strict, and refuse it. */
+function toTool({ id: name, description, inputSchema: parameters }: ToolSpec, strict: boolean): ResponsesTool {
+  return { type: 'function', name, description, parameters, strict };
+}
 
 const strictTools = new ToolEncoder((spec) => toTool(spec, isStrictSchema(spec.inputSchema)));
 const looseTools = new ToolEncoder((spec) => toTool(spec, false));
@@ -43,15 +46,161 @@ export function toResponsesRequest(request: ModelRequest, target: OpenAiTarget):
   return body.toJson();
 }
 
-/** Strictness is said in any case: this API would take a tool that says nothing for strict, and refuse it. */
-function toTool({ id: name, description, inputSchema: parameters }: ToolSpec, strict: boolean): ResponsesTool {
-  return { type: 'function', name, description, parameters, strict };
-}
-
 function toReasoning({ reasoningEffort: effort, reasoningSummary: summary }: OpenAiTarget): object | undefined {
   return effort === undefined && summary === undefined ? undefined : { effort, summary };
 }
 
 function toToolChoice(choice: ToolChoice): unknown {
   return typeof choice === 'string' ? choice : { type: 'function', name: choice.tool };
+}
+
+/** Of a call's id. */
+const MOST_ID_CHARACTERS = 64;
+
+const encoded = new EncodedOnce<Message>();
+
+/** The `input` of a request, as JSON text. */
+export function toResponsesInput(messages: readonly Message[], model: string): string {
+  const texts: string[] = [];
+  let wireIds: ReadonlyMap<string, string> = new Map();
+  for (const message of messages) {
+    if (message.role === 'assistant') wireIds = wireIdsOf(message.toolCalls, MOST_ID_CHARACTERS);
+    texts.push(toText(message, wireIds, model));
+  }
+  return `[${texts.join(',')}]`;
+}
+
+/** A message is one item, but an assistant's can be several. */
+function toText(message: Message, wireIds: ReadonlyMap<string, string>, model: string): string {
+  if (message.role === 'assistant') {
+    const output = providerDataOf(message, model)?.output ?? [];
+    return encoded.text(message, output.length === 0 ? '' : model, () => toAssistantItems(message, wireIds, output).map(toJson).join(','));
+  }
+  if (message.role === 'tool') {
+    const id = wireIds.get(message.toolCallId) ?? message.toolCallId;
+    return encoded.text(message, id, () => toJson({ type: 'function_call_output', call_id: id, output: toResultContent(message.content) }));
+  }
+  return encoded.text(message, '', () => toJson({ role: message.role, content: toContent(message.content) }));
+}
+
+/** An item of ours, or one that goes back as it came. */
+function toJson(item: ResponsesItem | WireObject): string {
+  return JSON.stringify(item);
+}
+
+function toAssistantItems(
+  message: AssistantMessage,
+  wireIds: ReadonlyMap<string, string>,
+  output: readonly WireObject[],
+): readonly (ResponsesItem | WireObject)[] {
+  const { content, toolCalls = [] } = message;
+  const calls = toolCalls.map((call) => toFunctionCall(call, wireIds));
+  const replayed = replayedOutput(output, { text: content, calls });
+  if (replayed.length > 0) return replayed;
+  return content === '' && calls.length > 0 ? calls : [{ role: 'assistant', content }, ...calls];
+}
+
+function toFunctionCall(call: ToolCall, wireIds: ReadonlyMap<string, string>): ResponsesCall {
+  const { toolCallId, name, arguments: text } = call;
+  const id = wireIds.get(toolCallId) ?? toolCallId;
+  return { type: 'function_call', call_id: id, name: toWireName(name), arguments: toWireArguments(text) };
+}
+
+function toContent(content: UserMessage['content']): string | readonly ResponsesPart[] {
+  return typeof content === 'string' ? content : content.map(toPart);
+}
+
+/** Text stays a text: not every compatible server reads a result in parts. */
+function toResultContent(content: UserMessage['content']): string | readonly ResponsesPart[] {
+  if (typeof content === 'string') return content;
+  const texts = content.filter((part) => part.type === 'text').map(({ text }) => text);
+  return texts.length === content.length ? texts.join('\n') : content.map(toPart);
+}
+
+function toPart(part: ContentPart): ResponsesPart {
+  switch (part.type) {
+    case 'text':
+      return { type: 'input_text', text: part.text };
+    case 'image':
+      return { type: 'input_image', image_url: part.url, detail: 'auto' };
+    case 'file':
+      if (!part.url.startsWith('data:')) return { type: 'input_file', file_url: part.url };
+      return { type: 'input_file', filename: fileName(part), file_data: part.url };
+  }
+}
+
+/** What the transcript says of an answer, in the words of the API. */
+export interface TranscriptAnswer {
+  readonly text: string;
+  readonly calls: readonly ResponsesCall[];
+}
+
+/** Calls that the provider performs and answers itself. Others would need an output, which nobody here makes, and are not sent back. */
+const SELF_SUFFICIENT = new Set<unknown>(['function_call', 'compaction', 'tool_search_output', ...PROVIDER_CALLS]);
+
+/**
+ * The output items of an earlier answer as input: encrypted reasoning verbatim, in its place before what it led to. None when the transcript
+ * says something else than the items; then it is the transcript that counts. A transcript can come from anywhere, so that only the kinds of item
+ * an answer can have pass.
+ */
+export function replayedOutput(output: readonly WireObject[], answer: TranscriptAnswer): readonly WireObject[] {
+  const ours = output.filter(({ type }) => type === 'function_call');
+  const isSame = ours.length === answer.calls.length && ours.every(({ call_id: id }, index) => id === answer.calls[index]?.call_id);
+  if (!isSame || textOf(output) !== answer.text) return [];
+  const calls = answer.calls.values();
+  return output
+    .filter((item, index) => canReturn(item) && !(isReasoning(item) && leadsNowhere(output.slice(index + 1))))
+    .map((item) => (item.type === 'function_call' ? Object.assign({}, item, calls.next().value) : item));
+}
+
+function canReturn(item: WireObject): boolean {
+  if (item.type === 'message') return item.role === 'assistant';
+  // Of reasoning that is neither encrypted nor in the open the provider would have to remember the id, and it stores nothing.
+  if (isReasoning(item)) return typeof item.encrypted_content === 'string' || wireObjectsIn(item.content).length > 0;
+  return SELF_SUFFICIENT.has(item.type) && item.execution !== 'client';
+}
+
+/** Reasoning whose next item is not sent back is refused. */
+function leadsNowhere(following: readonly WireObject[]): boolean {
+  const next = following.find((item) => !isReasoning(item));
+  return next === undefined || !canReturn(next);
+}
+
+function isReasoning({ type }: WireObject): boolean {
+  return type === 'reasoning';
+}
+
+function textOf(output: readonly WireObject[]): string {
+  const parts = output.filter(({ type }) => type === 'message').flatMap(({ content }) => wireObjectsIn(content));
+  return parts.map(({ type, text }) => (type === 'output_text' && typeof text === 'string' ? text : '')).join('');
+}
+
+/** A part of a message, or of a tool's result. */
+export type ResponsesPart =
+  | { readonly type: 'input_text'; readonly text: string }
+  | { readonly type: 'input_image'; readonly image_url: string; readonly detail: 'auto' }
+  | { readonly type: 'input_file'; readonly filename: string; readonly file_data: string }
+  | { readonly type: 'input_file'; readonly file_url: string };
+
+/** A call as it is sent back to the model that made it. */
+export interface ResponsesCall {
+  readonly type: 'function_call';
+  readonly call_id: string;
+  readonly name: string;
+  readonly arguments: string;
+}
+
+/** One item of the input of `POST /responses` (https://platform.openai.com/docs/api-reference/responses/create). */
+export type ResponsesItem =
+  | { readonly role: 'system' | 'user' | 'assistant'; readonly content: string | readonly ResponsesPart[] }
+  | ResponsesCall
+  | { readonly type: 'function_call_output'; readonly call_id: string; readonly output: string | readonly ResponsesPart[] };
+
+/** A tool as the model is told of it. */
+export interface ResponsesTool {
+  readonly type: 'function';
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: object;
+  readonly strict: boolean;
 }

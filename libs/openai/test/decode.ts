@@ -1,5 +1,5 @@
 import { decodeInto, type Decoded } from '../../wire/test/decoded.js';
-import { WIRES } from '../src/wire.js';
+import { WIRES } from '../src/openai-model.js';
 
 export { joined, textOf, type Decoded } from '../../wire/test/decoded.js';
 

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { ConfigurationError, type Message, type ModelEvent } from '@toolloop/core';
+import { ConfigurationError, type Message } from '@toolloop/core';
+import type { ModelEvent } from '@toolloop/protocol';
 import { getEventListeners } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';

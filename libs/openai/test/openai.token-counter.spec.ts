@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { OpenAiTokenCounter } from '../src/openai.token-counter.js';
+import { OpenAiTokenCounter } from '../src/openai-token-counter.js';
 
 const counter = new OpenAiTokenCounter();
 

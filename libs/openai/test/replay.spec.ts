@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { assemble, NO_USAGE } from '@toolloop/core';
+import { assemble, NO_USAGE } from '@toolloop/protocol';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import type { Server } from 'node:http';

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { assemble, type AssistantMessage, type ModelAnswer } from '@toolloop/core';
+import { assemble, type AssistantMessage, type ModelAnswer } from '@toolloop/protocol';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { openai, type OpenAiModel, type OpenAiModelOptions } from '../src/index.js';
 import { answers, LocalProvider, streams, type Answer } from '../../wire/test/local-provider.js';

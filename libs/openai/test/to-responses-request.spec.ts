@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { AssistantMessage, Message, ModelRequest, ToolMessage } from '@toolloop/core';
+import type { Message } from '@toolloop/core';
+import type { AssistantMessage, ModelRequest, ToolMessage } from '@toolloop/protocol';
 import { toResponsesRequest, type OpenAiTarget } from '../src/index.js';
 import { GoldenFiles } from '../../wire/test/golden.js';
 import { ask, toolSpec } from '../../wire/test/requests.js';

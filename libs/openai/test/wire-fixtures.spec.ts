@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { ModelEvent, ModelFinishReason } from '@toolloop/core';
+import type { ModelEvent, ModelFinishReason } from '@toolloop/protocol';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';

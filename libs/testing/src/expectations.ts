@@ -1,14 +1,5 @@
-import type {
-  AssistantMessage,
-  LoopEvent,
-  LoopEventOf,
-  LoopResult,
-  Message,
-  ToolCall,
-  ToolErrorCode,
-  ToolInvocationRecord,
-  ToolMessage,
-} from '@toolloop/core';
+import type { LoopEvent, LoopEventOf, LoopResult, Message, ToolInvocationRecord } from '@toolloop/core';
+import type { AssistantMessage, ToolCall, ToolErrorCode, ToolMessage } from '@toolloop/protocol';
 import { lastValueFrom, toArray, type Observable } from 'rxjs';
 import { ExpectationError, toExcerpt } from './testing.error.js';
 

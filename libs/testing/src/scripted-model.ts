@@ -1,14 +1,5 @@
-import {
-  LanguageModel,
-  type JsonObject,
-  type Message,
-  type ModelError,
-  type ModelEvent,
-  type ModelFinishReason,
-  type ModelRequest,
-  type ToolSpec,
-  type Usage,
-} from '@toolloop/core';
+import { type JsonObject, LanguageModel, type Message, type ModelError, type ToolSpec, type Usage } from '@toolloop/core';
+import type { ModelEvent, ModelFinishReason, ModelRequest } from '@toolloop/protocol';
 import { ExpectationError, UnexpectedModelCallError } from './testing.error.js';
 
 /** The usage that every built answer reports unless it says otherwise, in round numbers so that totals are easy to check. */

@@ -1,4 +1,4 @@
-import type { ModelRequest } from '@toolloop/core';
+import type { ModelRequest } from '@toolloop/protocol';
 
 /** The error of a failed expectation. Its message tells what was there instead, so that any test runner shows it. */
 export class ExpectationError extends Error {

@@ -1,6 +1,7 @@
 import { Injectable, Module, type DynamicModule, type ModuleMetadata, type OnApplicationBootstrap } from '@nestjs/common';
 import { Test, type TestingModule, type TestingModuleBuilder } from '@nestjs/testing';
-import { ConfigurationError, ToolCatalog, ToolInterceptor, type Finding, type ToolCallContext, type ToolInvocation } from '@toolloop/core';
+import { ConfigurationError, type Finding, type ToolCallContext, ToolCatalog, ToolInterceptor } from '@toolloop/core';
+import type { ToolInvocation } from '@toolloop/core/contracts';
 
 interface Faked {
   fake(input: unknown, context: ToolCallContext): unknown;

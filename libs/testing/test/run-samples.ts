@@ -1,4 +1,5 @@
-import type { LoopEvent, LoopEventBody, LoopResult, Message, ToolInvocationRecord, ToolSpec } from '@toolloop/core';
+import type { LoopEvent, LoopResult, Message, ToolInvocationRecord, ToolSpec } from '@toolloop/core';
+import type { LoopEventBody } from '@toolloop/protocol';
 
 function stamp(body: LoopEventBody, index: number): LoopEvent {
   return { ...body, runId: 'r1', sequence: index + 1, timestamp: '2026-01-01T00:00:00.000Z' };

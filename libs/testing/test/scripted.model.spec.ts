@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ModelError } from '@toolloop/core';
-import type { Message, ModelEvent, ModelRequest, ToolSpec } from '@toolloop/core';
+import { type Message, ModelError, type ToolSpec } from '@toolloop/core';
+import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 import { ScriptedModel, UnexpectedModelCallError, call, calls, cut, events, fails, hangs, text, textAndCalls } from '@toolloop/testing';
 
 const never = new AbortController().signal;

@@ -1,8 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable, Module } from '@nestjs/common';
 import type { ModuleMetadata } from '@nestjs/common';
-import { LlmTool, ToolInput, ToolInterceptor, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
-import type { LoopResult, Policy, ToolCallContext, ToolInvocation } from '@toolloop/core';
+import {
+  LlmTool,
+  type LoopResult,
+  type Policy,
+  type ToolCallContext,
+  ToolInput,
+  ToolInterceptor,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolProvider,
+} from '@toolloop/core';
+import type { ToolInvocation } from '@toolloop/core/contracts';
 import { ScriptedModel, ToolLoopTestingModule, call, calls, expectDenied, expectTranscriptValid, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { IsString, MinLength } from 'class-validator';

@@ -1,4 +1,4 @@
-import { ToolError, type ToolCallContext } from '@toolloop/core';
+import { type ToolCallContext, ToolError } from '@toolloop/core';
 
 /** The part of a call's context that the tools of this library use, all of it optional, so that they can be called without a loop. */
 export type CallContext = Partial<Pick<ToolCallContext, 'signal' | 'progress'>>;

@@ -1,4 +1,4 @@
-import { ConfigurationError, ToolError, ToolField, type RawToolDeclaration } from '@toolloop/core';
+import { ConfigurationError, type RawToolDeclaration, ToolError, ToolField } from '@toolloop/core';
 import { Expose } from 'class-transformer';
 import { IsOptional, IsString, MaxLength } from 'class-validator';
 

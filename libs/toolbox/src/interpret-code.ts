@@ -1,4 +1,4 @@
-import { ToolError, ToolField, type RawToolDeclaration } from '@toolloop/core';
+import { type RawToolDeclaration, ToolError, ToolField } from '@toolloop/core';
 import { Expose } from 'class-transformer';
 import { IsString, MaxLength, MinLength } from 'class-validator';
 import { withinTime, type CallContext } from './call-context.js';

@@ -1,6 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { LlmTool, ToolCatalog, ToolInput, ToolLoopModule, ToolLoopService, ToolProvider, type RawToolClass } from '@toolloop/core';
+import { LlmTool, type RawToolClass, ToolCatalog, ToolInput, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { FetchPage, GetCurrentTime, InterpretCode, PerplexityTool, ReadFile, SearchFiles, TavilyTool, WebSearch } from '@toolloop/toolbox';
 import { describe, expect, it } from '@jest/globals';

@@ -1,5 +1,5 @@
 import type { MessageEvent } from '@nestjs/common';
-import type { LoopEvent } from '@toolloop/core';
+import type { LoopEvent } from '@toolloop/protocol';
 import { Observable } from 'rxjs';
 import type { OperatorFunction } from 'rxjs';
 

@@ -1,4 +1,4 @@
-import { ModelError, type Message, type ModelRequest } from '@toolloop/core';
+import { type Message, ModelError, type ModelRequest } from '@toolloop/protocol';
 
 /** What no error may repeat. */
 export interface Confidences {

@@ -1,4 +1,4 @@
-import { ModelError } from '@toolloop/core';
+import { ModelError } from '@toolloop/protocol';
 import { isWireObject } from './wire-object.js';
 
 /** An error page can be megabytes of HTML, and a message that quotes what it refuses as long as the request. */

@@ -1,8 +1,7 @@
-import { AnswerFold, ModelError, NO_USAGE, type ModelEvent, type ModelFinish } from '@toolloop/core';
-import { AnswerDecoder } from './answer.decoder.js';
-import { IteratedBytes, WebBytes } from './byte-source.js';
-import { ResponseBody } from './response-body.js';
-import type { WireAnswer } from './wire-answer.js';
+import { AnswerFold, ModelError, type ModelEvent, type ModelFinish, NO_USAGE } from '@toolloop/protocol';
+import { AnswerDecoder, type WireAnswer } from './answer-decoder.js';
+import { fromReadError } from './from-failure.js';
+import { type ByteSource, IteratedBytes, WebBytes } from './http-fetch.js';
 
 /** Characters; whoever decodes an endless answer is not to keep it all. */
 const MOST_TO_REPEAT = 4_000_000;
@@ -79,4 +78,49 @@ function* whileOpen(events: readonly ModelEvent[], body: ResponseBody): Generato
     if (body.isAborted) return;
     yield event;
   }
+}
+
+/** How long the end of a body may take to come, in milliseconds, once the answer in it is complete. */
+const DRAIN_MS = 250;
+
+/** A response's bytes, read one network read at a time, only when asked for. Aborting the signal closes the socket at once, whoever waits. */
+export class ResponseBody {
+  constructor(
+    private readonly bytes: ByteSource | undefined,
+    private readonly signal?: AbortSignal,
+  ) {
+    signal?.addEventListener('abort', this.close, { once: true });
+    if (signal?.aborted) this.close();
+  }
+
+  get isAborted(): boolean {
+    return this.signal?.aborted ?? false;
+  }
+
+  /** Undefined at the end, and when the signal was aborted. */
+  async read(): Promise<Uint8Array | undefined> {
+    try {
+      return await this.bytes?.read();
+    } catch (error) {
+      if (this.isAborted) return undefined;
+      throw fromReadError(error);
+    }
+  }
+
+  /** Reads to the end, so that the connection can serve the next request. A server that never ends its body loses it instead. */
+  async drain(): Promise<void> {
+    const timer = setTimeout(this.close, DRAIN_MS);
+    try {
+      while ((await this.bytes?.read()) !== undefined);
+    } catch {
+      // The answer was complete before the connection broke.
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  readonly close = (): void => {
+    this.signal?.removeEventListener('abort', this.close);
+    this.bytes?.close();
+  };
 }

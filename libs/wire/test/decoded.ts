@@ -1,4 +1,5 @@
-import type { ModelError, ModelEvent } from '@toolloop/core';
+import type { ModelError } from '@toolloop/core';
+import type { ModelEvent } from '@toolloop/protocol';
 import { AnswerDecoder, type WireAnswer } from '../src/index.js';
 
 /** What a decoder made of an answer. */

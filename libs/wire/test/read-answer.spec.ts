@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ModelError, type ModelEvent, type ModelFinishReason } from '@toolloop/core';
+import { ModelError } from '@toolloop/core';
+import type { ModelEvent, ModelFinishReason } from '@toolloop/protocol';
 import { readBytes, WireAnswer, type WireObject } from '@toolloop/wire';
 import { fencesOf, importFence } from '../../../test/docs/fences.js';
 

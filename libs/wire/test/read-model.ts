@@ -1,4 +1,5 @@
-import { ModelError, type LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
+import { type LanguageModel, ModelError } from '@toolloop/core';
+import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 import { ask } from './requests.js';
 
 /** Every event of one answer. */

@@ -1,4 +1,5 @@
-import type { ModelRequest, ToolSpec } from '@toolloop/core';
+import type { ToolSpec } from '@toolloop/core';
+import type { ModelRequest } from '@toolloop/protocol';
 
 /** A tool as the loop would hand it over, with all the things a provider must not see. */
 export function toolSpec(id: string, properties: NonNullable<ToolSpec['inputSchema']['properties']> = {}): ToolSpec {

@@ -1,10 +1,8 @@
-import 'reflect-metadata';
 import type { Type } from '@nestjs/common';
-import type { ToolExecutionOptions } from '../protocol/execution-options.js';
-import type { JsonValue } from '../protocol/json.js';
-import type { RunContext } from '../protocol/tool-call-context.js';
-import type { IdempotencyScope, ReservedAllowance, ToolEffect, ToolLabels } from '../protocol/tool.js';
-import type { DirectiveDeclaration } from './directive.declaration.js';
+import type { JsonValue, ToolEffect, ToolLabels } from '@toolloop/protocol';
+import 'reflect-metadata';
+import type { RunContext, ToolCallContext, ToolExecutionOptions } from '../contracts/tool-call.js';
+import type { IdempotencyScope, PerformedDirective, ReservedAllowance, ToolDirective } from '../contracts/tool.js';
 
 /** A class, a list of it, or either with options. */
 export type OutputShape = Type | readonly [Type] | { readonly type: Type | readonly [Type]; readonly nullable?: boolean };
@@ -89,3 +87,39 @@ export function LlmTool(options: LlmToolOptions): MethodDecorator {
     Reflect.defineMetadata(LLM_TOOL_METADATA, options, prototype, property);
   };
 }
+
+/**
+ * Makes a tool that changes things request its effect instead of having it at once: a call that was checked, permitted and approved is stored as a directive, and the
+ * model reads its id. The effect happens later, once, in the name of the same actor, if it is still permitted then.
+ */
+export interface DirectiveDeclaration {
+  /** Names the effect, e.g. `order.refund`: words of lower-case letters and digits, joined by `.`, `-` or `_`. No two tools share one. */
+  readonly type: string;
+  /** What the effect is about, as a template over the arguments: `{orderId}`. These must be required strings, numbers or booleans, and not hidden. */
+  readonly subject: string;
+  /**
+   * What makes two requests about a subject the same directive: `whole` if the effect happens once per subject, `{month}` if once a month. With a key, the same request by
+   * a colleague is the same directive; without one, only a repetition of the same request is. @default the request's id
+   */
+  readonly key?: string;
+  /** `required` refuses the call if the tool's `preview` fails. The approver and the model read the preview. @default 'optional' */
+  readonly preview?: ToolDirective['preview'];
+  /**
+   * Names a method of the class that undoes the effect of a directive that is cancelled after it was performed. It is called on the same instance with the same input,
+   * a `PerformedDirective` and the call's context, under the same rules as the tool itself; its result is ignored. @default it cannot be undone
+   */
+  readonly compensate?: string;
+  /**
+   * What happens if it is unknown whether the effect took place, for example after a crash in the middle of it or an unexpected exception: `ask` waits for a
+   * person to look; `repeat` performs it again, for effects that are recognised by `context.idempotencyKey` or do no harm twice. While
+   * the method is still running in this process, for example after a timeout, both wait for a person. @default 'ask'
+   */
+  readonly maybeRan?: ToolDirective['maybeRan'];
+  /** How often it is attempted before its status is `dead`. @default 5 */
+  readonly attempts?: number;
+}
+
+/** The same for a tool that is no method. */
+export type RawDirectiveDeclaration<Input = unknown> = Omit<DirectiveDeclaration, 'compensate'> & {
+  compensate?(this: void, input: Input, performed: PerformedDirective, context: ToolCallContext): unknown;
+};

@@ -1,7 +1,10 @@
 import type { Type } from '@nestjs/common';
-import type { SubRun } from '../protocol/sub-run.js';
-import type { ToolCallContext } from '../protocol/tool-call-context.js';
-import type { RawToolClass, RawToolDeclaration } from './raw-tool.declaration.js';
+import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec';
+import type { ToolEffect, ToolPreview } from '@toolloop/protocol';
+import type { JSONSchema7 } from 'json-schema';
+import type { SubRun, SubRunProfile } from '../contracts/loop-request.js';
+import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
+import type { LlmToolOptions, RawDirectiveDeclaration } from './llm-tool.decorator.js';
 
 /** Code that a raw tool runs. */
 interface Executable<Input> {
@@ -52,3 +55,92 @@ function executableOf<Options>(type: RawToolClass<Options>, options: Options | u
 function isCallable(value: unknown): value is { call(input: unknown, context: ToolCallContext): unknown } {
   return typeof value === 'object' && value !== null && 'call' in value && typeof value.call === 'function';
 }
+
+/** A schema of a library that follows Standard Schema and can say itself as JSON Schema, e.g. Zod 4 (https://standardschema.dev). */
+export type StandardInput<Input = unknown> = StandardSchemaV1<unknown, Input> & StandardJSONSchemaV1<unknown, Input>;
+
+/** What a raw tool takes: a DTO class, a Standard Schema or a JSON Schema. */
+export type RawInput<Input = unknown> = Type<Input> | StandardInput<Input> | JSONSchema7;
+
+/** What a tool says of itself when it is no method of a provider. */
+export type RawToolDeclaration<Input = unknown> = Omit<
+  LlmToolOptions,
+  'name' | 'output' | 'reveal' | 'idempotencyKey' | 'canCall' | 'preview' | 'directive'
+> & {
+  /** The tool's id, with its namespace: `web__fetch_page`. */
+  readonly id: string;
+  /** @default no arguments */
+  readonly input?: RawInput<Input>;
+  /** As in `@LlmTool()`. */
+  idempotencyKey?(this: void, input: Input, context: RunContext): string;
+  /** As in `@LlmTool()`, as a function. */
+  readonly canCall?: (run: RunContext) => boolean | Promise<boolean>;
+  /** As in `@LlmTool()`, as a function. */
+  preview?(this: void, input: Input, context: ToolCallContext): string | ToolPreview | Promise<string | ToolPreview>;
+  /** As in `@LlmTool()`, its `compensate` as a function. */
+  readonly directive?: RawDirectiveDeclaration<Input>;
+} & Pick<LlmToolOptions, 'output' | 'reveal'>;
+
+/** What a class needs to be a raw tool: a method `call`, and perhaps a static `tool` that describes it. */
+export interface RawToolClass<Options = never> {
+  new (options: Options): { call(input: never, context: ToolCallContext): unknown };
+  readonly tool?: RawToolDeclaration;
+}
+
+/** What a model says to a sub-run, unless its declaration says otherwise. */
+export interface SubRunInput {
+  readonly prompt: string;
+}
+
+type ToolHalf<Input> = Pick<RawToolDeclaration<Input>, 'id' | 'description' | 'when' | 'timeoutMs' | 'concurrency' | 'canCall' | 'preview'>;
+
+/** A tool whose call is a run, with its own tools and its own transcript; the outer model reads a summary of its result. */
+export type SubRunToolDeclaration<Input = SubRunInput> = ToolHalf<Input> &
+  SubRunProfile & {
+    /** The strongest effect that its tools may have; tools with a stronger one are left out. @default the strongest among `tools` */
+    readonly effect?: ToolEffect;
+  } & SubRunQuestion<Input>;
+
+type SubRunQuestion<Input> =
+  | { readonly input?: undefined; prompt?: undefined }
+  /** `input` as in `tool()`, and what is asked, made of it. */
+  | { readonly input: NonNullable<RawToolDeclaration<Input>['input']>; prompt(this: void, input: Input): string };
+
+const PROMPT: JSONSchema7 = {
+  type: 'object',
+  properties: {
+    prompt: {
+      type: 'string',
+      minLength: 1,
+      description: 'What to find out or do, with everything needed for it: nothing else is known there.',
+    },
+  },
+  required: ['prompt'],
+  additionalProperties: false,
+};
+
+/** Makes a run a tool, for `ToolLoopModule.forRoot({ tools })` and `forFeature({ tools })`. It may do nothing that the outer run may not. */
+export function subRunTool<Input = SubRunInput>(declaration: SubRunToolDeclaration<Input>): RawTool {
+  const { id, description, effect, input = PROMPT, prompt, when, timeoutMs, concurrency, canCall, preview, ...profile } = declaration;
+  const given = { when, timeoutMs, concurrency, canCall, preview };
+  const said = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  // What its calls may do is decided call by call, by what both runs have read: the sub-run itself takes and gives nothing.
+  const labels = { returns: 'untrusted', reads: 'private', egress: false, accepts: { untrusted: true, private: true } } as const;
+  return new RawTool(
+    { ...said, id, description, effect: effect ?? 'external_side_effect', input, labels, reveal: 'all' },
+    `sub-run ${id}`,
+    OUTSIDE,
+    undefined,
+    { ...profile, ...(effect && { effect }), prompt: prompt ?? promptIn },
+  );
+}
+
+function promptIn(input: unknown): string {
+  return typeof input === 'object' && input !== null && 'prompt' in input ? String(input.prompt) : '';
+}
+
+const OUTSIDE = {
+  execute(): never {
+    throw new Error('A sub-run can only be performed within a run.');
+  },
+};

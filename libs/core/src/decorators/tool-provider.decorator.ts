@@ -1,6 +1,7 @@
+import type { Type } from '@nestjs/common';
 import 'reflect-metadata';
-import type { Rehydrate } from '../protocol/entity-resolver.js';
-import type { ToolExecutionOptions } from '../protocol/execution-options.js';
+import type { ToolExecutionOptions } from '../contracts/tool-call.js';
+import type { EntityResolver, Rehydrate } from '../contracts/tool.js';
 
 /** Options of a class whose methods are tools. A Nest provider has a namespace; an entity has a prefix and an id. */
 export interface ToolProviderOptions {
@@ -33,5 +34,19 @@ export const TOOL_PROVIDER_METADATA = 'toolloop:tool-provider';
 export function ToolProvider(options: ToolProviderOptions = {}): ClassDecorator {
   return (target) => {
     Reflect.defineMetadata(TOOL_PROVIDER_METADATA, options, target);
+  };
+}
+
+export const ENTITY_RESOLVER_METADATA = 'toolloop:entity-resolver';
+
+/**
+ * Marks the provider that finds instances of an entity class again, by their id and under the current actor. One per class, in any module; request-scoped ones are
+ * made once per part of a run. How often it is asked is said on the entity: `@ToolProvider({ rehydrate })`.
+ */
+export function ToolEntityResolver<Entity extends object>(
+  entity: Type<Entity>,
+): (target: abstract new (...args: never[]) => EntityResolver<Entity>) => void {
+  return (target) => {
+    Reflect.defineMetadata(ENTITY_RESOLVER_METADATA, { entity }, target);
   };
 }

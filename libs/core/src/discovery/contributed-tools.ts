@@ -1,13 +1,11 @@
-import type { Finding } from '../protocol/errors.js';
-import type { Tool, ToolSpec } from '../protocol/tool.js';
-import { isReserved, propertyNamesOf, subsetProblems } from '../schema/schema.subset.js';
-import type { SchemaValidators } from '../schema/schema.validators.js';
-import { basicFindings } from './declaration.findings.js';
-import { givenDirectiveFindings } from './directive.compiler.js';
-import { callFindings, toolExecutionFindings } from './execution.findings.js';
-import { labelFindings } from './label.findings.js';
+import type { Finding, ToolSpec } from '@toolloop/protocol';
+import type { Tool } from '../contracts/tool.js';
+import { isReserved, propertyNamesOf, subsetProblems } from '../schema/subset.js';
+import type { SchemaValidators } from '../schema/validators.js';
+import { basicFindings, callFindings, labelFindings, toolExecutionFindings } from './declaration-findings.js';
+import { givenDirectiveFindings } from './directive-compiler.js';
+import { ownHookFindings } from './tool-hooks.js';
 import { SAFE_TOOL_ID } from './tool-names.js';
-import { ownHookFindings } from './tool.hooks.js';
 
 /** What a tool from outside is held against. */
 export interface ContributionRules {

@@ -1,6 +1,6 @@
 import type { ModuleMetadata, Type } from '@nestjs/common';
+import type { LoopProfile } from '../contracts/loop-request.js';
 import type { RawTool } from '../decorators/raw-tool.js';
-import type { LoopProfile } from '../protocol/loop-profile.js';
 
 /** What `forFeature` of one module contributes; found among the providers at bootstrap. */
 export class ToolFeature {

@@ -1,4 +1,6 @@
 import type { Type } from '@nestjs/common';
+import { type Finding, isObject } from '@toolloop/protocol';
+import { LLM_TOOL_METADATA } from '../decorators/llm-tool.decorator.js';
 import type { ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
 
 /** What every provider accepts as a tool's name. */
@@ -21,4 +23,37 @@ function snakeCase(name: string): string {
     .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
     .replace(/([A-Z]+)([A-Z][a-z])/g, '$1_$2')
     .toLowerCase();
+}
+
+/** Every `@LlmTool()` of a class that nothing would ever read: on a static method, on one named by a symbol, on a getter or a setter. */
+export function misplacedFindings(type: Type): Finding[] {
+  const prototype: unknown = type.prototype;
+  return [...staticFindings(type), ...(isObject(prototype) ? memberFindings(type, prototype) : [])];
+}
+
+function staticFindings(type: Type): Finding[] {
+  return decoratedKeysOf(type, Function.prototype).map(({ key }) => ({
+    at: `${type.name}.${String(key)}`,
+    problem: 'It is static, and tools are methods of an instance.',
+    remedy: 'Remove `static`.',
+  }));
+}
+
+function memberFindings(type: Type, prototype: object): Finding[] {
+  return decoratedKeysOf(prototype, Object.prototype).flatMap(({ key, level }) => {
+    const at = `${type.name}.${String(key)}`;
+    if (typeof key === 'symbol')
+      return [{ at, problem: 'It is named by a symbol, which no model can call.', remedy: 'Give the method a name that is text.' }];
+    const isMethod = typeof Reflect.getOwnPropertyDescriptor(level, key)?.value === 'function';
+    return isMethod ? [] : [{ at, problem: 'It is not a method.', remedy: 'Make it a method, or remove @LlmTool().' }];
+  });
+}
+
+/** Own keys that carry the decorator, of an object and of those it inherits from, up to `end`. */
+function decoratedKeysOf(start: object, end: object): { readonly key: string | symbol; readonly level: object }[] {
+  const found: { readonly key: string | symbol; readonly level: object }[] = [];
+  for (let level: object | null = start; level && level !== end; level = Reflect.getPrototypeOf(level)) {
+    for (const key of Reflect.ownKeys(level)) if (Reflect.hasOwnMetadata(LLM_TOOL_METADATA, level, key)) found.push({ key, level });
+  }
+  return found;
 }

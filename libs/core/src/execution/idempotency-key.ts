@@ -1,8 +1,8 @@
-import type { JournalHold, JournalKey } from '../protocol/call-journal.js';
-import { Secret } from '../protocol/secret.js';
-import type { Tool } from '../protocol/tool.js';
-import { CallFailure, unexplained } from './call.failure.js';
-import type { CallProgress, ExecutionScope } from './execution.scope.js';
+import type { JournalHold, JournalKey } from '../contracts/stores.js';
+import { Secret } from '../contracts/tool-call.js';
+import type { Tool } from '../contracts/tool.js';
+import { CallFailure, unexplained } from './call-failure.js';
+import type { CallProgress, ExecutionScope } from './call.js';
 
 const MOST_CHARACTERS = 512;
 const SHOWN_SECRET = String(new Secret(undefined));

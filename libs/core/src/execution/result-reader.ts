@@ -1,10 +1,9 @@
+import { isObject, type ToolSpec } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import type { Tool, ToolSpec } from '../protocol/tool.js';
+import type { Tool } from '../contracts/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
-import { compileSchemaInput } from '../schema/tool.input.js';
-import { isObject } from '../protocol/object.guards.js';
-import { RESULT_READER_ID, ResultPage } from './result-page.js';
-import { ResultPages, type PageQuestion } from './result.pages.js';
+import { compileSchemaInput } from '../schema/tool-input.js';
+import { type PageQuestion, RESULT_READER_ID, ResultPage, ResultPages } from './result-pages.js';
 
 const description = 'Reads on in a result that was too large to be shown whole. Its note says the handle and where to go on.';
 

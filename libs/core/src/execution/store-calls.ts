@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Logger } from '@nestjs/common';
-import { StorageUnavailableError } from '../protocol/errors.js';
-import { Interruption, untilAborted } from './interruption.js';
+import { StorageUnavailableError } from '@toolloop/protocol';
+import { Interruption, untilAborted } from './call-failure.js';
 
 /** How long an interrupted run waits, all in all, for the stores to keep its last words. They are kept all the same where a store answers later. */
 const CLOSING_MS = 35;

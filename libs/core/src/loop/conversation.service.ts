@@ -1,15 +1,9 @@
 import { Injectable } from '@nestjs/common';
-import { BoundedStores } from '../execution/bounded.stores.js';
-import { ActorIdentity } from '../policy/actor.identity.js';
-import type {
-  ConversationStore,
-  ConversationKey,
-  ConversationListing,
-  ConversationSummary,
-  MessagePage,
-} from '../protocol/conversation-store.js';
-import type { Message } from '../protocol/message.js';
-import type { RegisteredActor } from '../protocol/register.js';
+import type { Message } from '@toolloop/protocol';
+import type { ConversationKey, ConversationListing, ConversationStore, ConversationSummary, MessagePage } from '../contracts/stores.js';
+import type { RegisteredActor } from '../contracts/tool-call.js';
+import { BoundedStores } from '../execution/bounded-stores.js';
+import { ActorIdentity } from '../policy/actor-identity.js';
 
 /** Whose conversations are looked at: whom the application identified, never what a client says. */
 export interface ConversationReader<Actor = RegisteredActor> {

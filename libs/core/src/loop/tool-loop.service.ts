@@ -1,13 +1,10 @@
+import { Inject } from '@nestjs/common';
+import type { LoopEvent, LoopResult, ToolSpec } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
-import type { LoopEvent } from '../protocol/loop-event.js';
-import type { LoopProfile } from '../protocol/loop-profile.js';
-import type { LoopRequest, ResumeRequest } from '../protocol/loop-request.js';
-import type { LoopResult } from '../protocol/loop-result.js';
-import type { RegisteredActor } from '../protocol/register.js';
-import type { RunHandle } from '../protocol/run-handle.js';
-import type { ToolSpec } from '../protocol/tool.js';
-import type { RunOpener } from './run.opener.js';
-import type { ListingRequest } from './run.preparation.js';
+import type { LoopProfile, LoopRequest, ResumeRequest, RunHandle } from '../contracts/loop-request.js';
+import type { RegisteredActor } from '../contracts/tool-call.js';
+import type { RunOpener } from './run-opener.js';
+import type { ListingRequest } from './run-preparation.js';
 
 /**
  * Runs the loop: hand it a prompt and the actor it acts for. A request that cannot be run is refused at once, with an `InvalidRequestError` or a
@@ -49,4 +46,14 @@ export class ToolLoopService<Actor = RegisteredActor> {
   list(request: ListingRequest<Actor>): Promise<readonly ToolSpec[]> {
     return this.runs.list(request, this.profile);
   }
+}
+
+/** What a named loop is provided under, for `overrideProvider` and `app.get`. It is a text that explains itself: Nest shows it where there is no such loop. */
+export function toolLoopToken(name: string): string {
+  return `loop ${JSON.stringify(name)} of ToolLoopModule.forFeature({ loops: { … } })`;
+}
+
+/** Injects the `ToolLoopService` of a named loop, in any module of the application. */
+export function InjectToolLoop(name: string): ParameterDecorator & PropertyDecorator {
+  return Inject(toolLoopToken(name));
 }

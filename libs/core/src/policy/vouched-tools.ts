@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
-import { isRecord } from '../protocol/object.guards.js';
-import type { Policy, PolicyEngine, VouchedTool } from '../protocol/policy.js';
-import { TOOL_EFFECTS, type Tool, type ToolEffect, type ToolOrigin, type ToolSpec } from '../protocol/tool.js';
+import { isRecord, TOOL_EFFECTS, type ToolEffect, type ToolOrigin, type ToolSpec } from '@toolloop/protocol';
+import type { Policy, PolicyEngine, VouchedTool } from '../contracts/policy.js';
+import { type Tool } from '../contracts/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 
 /**

@@ -1,7 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalError, ApprovalService, MemoryApprovalStore, type ApprovalRecord, type ApprovalTerms } from '@toolloop/core';
-import { ApprovalAudit } from '../../src/audit/approval.audit.js';
-import { ActorIdentity } from '../../src/policy/actor.identity.js';
+import { ApprovalError, ApprovalService } from '@toolloop/core';
+import type { ApprovalTerms } from '@toolloop/core/policy';
+import { type ApprovalRecord, MemoryApprovalStore } from '@toolloop/core/stores';
+import { ApprovalAudit } from '../../src/audit/audit-trail.js';
+import { ActorIdentity } from '../../src/policy/actor-identity.js';
 
 interface Person {
   readonly id: string;

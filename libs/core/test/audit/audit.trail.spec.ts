@@ -2,17 +2,9 @@ import { createHash } from 'node:crypto';
 import { inspect } from 'node:util';
 import { describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import {
-  AuditError,
-  AuditStore,
-  AuditTrail,
-  ConfigurationError,
-  MemoryAuditStore,
-  type AuditEntry,
-  type AuditHead,
-  type AuditKeys,
-  type AuditOptions,
-} from '@toolloop/core';
+import { ConfigurationError } from '@toolloop/core';
+import { AuditError, type AuditKeys, type AuditOptions, AuditTrail } from '@toolloop/core/audit';
+import { type AuditEntry, type AuditHead, AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
 import * as fc from 'fast-check';
 import { KEY, chain, check, copies, draft, grown, type Chain } from './chains.js';
 

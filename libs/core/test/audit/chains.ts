@@ -1,15 +1,14 @@
 import * as fc from 'fast-check';
 import {
-  AuditTrail,
-  MemoryAuditStore,
-  verifyAudit,
   type AuditDraft,
-  type AuditEntry,
   type AuditEvent,
   type AuditOptions,
+  AuditTrail,
   type AuditVerification,
   type AuditVerificationOptions,
-} from '@toolloop/core';
+  verifyAudit,
+} from '@toolloop/core/audit';
+import { type AuditEntry, MemoryAuditStore } from '@toolloop/core/stores';
 
 export const KEY = 'a key of more than thirty-two bytes, for tests';
 

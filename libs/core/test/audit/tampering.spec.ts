@@ -1,9 +1,9 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, it } from '@jest/globals';
-import type { AuditEntry } from '@toolloop/core';
+import type { JsonObject, JsonValue } from '@toolloop/core';
+import type { AuditEntry } from '@toolloop/core/stores';
 import * as fc from 'fast-check';
 import { canonicalJson } from '../../src/schema/canonical-json.js';
-import type { JsonObject, JsonValue } from '../../src/protocol/json.js';
 import { KEY, chain, check, copies, draft, event, grown, text } from './chains.js';
 
 const position = fc.nat({ max: 5 });

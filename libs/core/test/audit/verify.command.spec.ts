@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { readAuditLines } from '../../src/audit/audit-lines.js';
-import { verifyCommand, type CommandOutcome } from '../../src/audit/verify.command.js';
-import { verifyAudit } from '@toolloop/core';
+import { readAuditLines } from '../../src/audit/audit-entry.js';
+import { verifyCommand, type CommandOutcome } from '../../src/audit/verify-audit.js';
+import { verifyAudit } from '@toolloop/core/audit';
 import { KEY, chain, draft, event, grown, type Chain } from './chains.js';
 
 async function linesOf({ trail }: Chain, tenant = 'acme'): Promise<string[]> {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { isGlob, matchesGlob } from '../../src/catalog/glob.js';
+import { isGlob, matchesGlob } from '../../src/catalog/tool-selection.js';
 
 const text = fc.string({ unit: fc.constantFrom('a', 'b', '_'), maxLength: 10 });
 

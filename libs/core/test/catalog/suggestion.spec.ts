@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { closestTo } from '../../src/catalog/suggestion.js';
+import { closestTo } from '../../src/catalog/tool-selection.js';
 
 const known = ['crm__searchCustomers', 'crm__deleteCustomer', 'orders__cancel', 'customer_*_getAverageSpend'];
 

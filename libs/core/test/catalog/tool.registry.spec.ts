@@ -3,15 +3,15 @@ import { Inject, Injectable, Module, type OnApplicationBootstrap, type OnModuleI
 import { LazyModuleLoader } from '@nestjs/core';
 import {
   LlmTool,
+  type RawTool,
+  tool,
+  type Tool,
   ToolCatalog,
   ToolLoopModule,
   ToolLoopService,
   ToolProvider,
   ToolRegistry,
   ToolSource,
-  tool,
-  type RawTool,
-  type Tool,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { compile, findingsOf, start } from '../discovery/application.js';

@@ -3,33 +3,37 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import {
   ActorDirectory,
   ApprovalService,
+  LlmTool,
+  type LoopRequest,
+  type LoopResult,
+  type Policy,
+  type ToolCallContext,
+  ToolContext,
+  ToolLoopModule,
+  type ToolLoopOptions,
+  ToolLoopService,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
+import {
+  type DirectiveDeclaration,
+  type DirectiveEvent,
+  DirectiveService,
+  type DirectiveStatus,
+  type DirectiveView,
+  type PerformedDirective,
+} from '@toolloop/core/directives';
+import {
   ApprovalStore,
   AuditStore,
   CallJournal,
-  DirectiveService,
   DirectiveStore,
-  LlmTool,
   MemoryApprovalStore,
   MemoryCallJournal,
   MemoryDirectiveStore,
   MemorySuspendedRunStore,
   SuspendedRunStore,
-  ToolContext,
-  ToolLoopModule,
-  ToolLoopService,
-  ToolParam,
-  ToolProvider,
-  type DirectiveDeclaration,
-  type DirectiveEvent,
-  type DirectiveStatus,
-  type DirectiveView,
-  type LoopRequest,
-  type LoopResult,
-  type PerformedDirective,
-  type Policy,
-  type ToolCallContext,
-  type ToolLoopOptions,
-} from '@toolloop/core';
+} from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { RecordingLogger } from '../discovery/application.js';
 import { resultOf } from '../fixtures/played-run.js';

@@ -1,15 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
+import { ToolError } from '@toolloop/core';
+import type { DirectiveView } from '@toolloop/core/directives';
 import {
   CallJournal,
   DirectiveStore,
-  ToolError,
-  type DirectiveView,
   type JournalClaim,
   type JournalHold,
   type JournalOutcome,
   type JournalStart,
-} from '@toolloop/core';
+} from '@toolloop/core/stores';
 import { ScriptedModel, text } from '@toolloop/testing';
 import { alice, Bank, desk, refund, world } from './bench.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Provider } from '@nestjs/common';
-import { LoopEventSink, ToolError, ToolInterceptor, tool, type LoopEvent, type Policy } from '@toolloop/core';
+import { type LoopEvent, LoopEventSink, type Policy, tool, ToolError, ToolInterceptor } from '@toolloop/core';
 import { call, calls, text } from '@toolloop/testing';
 import { alice, desk, mia, once, OPEN, refund, world } from './bench.js';
 

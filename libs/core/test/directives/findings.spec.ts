@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import { Expose } from 'class-transformer';
-import { ActorDirectory, LlmTool, ToolField, ToolInput, ToolLoopModule, ToolParam, ToolProvider, tool } from '@toolloop/core';
+import { ActorDirectory, LlmTool, tool, ToolField, ToolInput, ToolLoopModule, ToolParam, ToolProvider } from '@toolloop/core';
 import { IsArray, IsOptional, IsString } from 'class-validator';
 import { findingsOf } from '../discovery/application.js';
 import { People } from './bench.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { firstValueFrom, Subject } from 'rxjs';
-import { MemoryCallJournal, type JournalClaim, type JournalHold, type JournalStart } from '@toolloop/core';
+import { type JournalClaim, type JournalHold, type JournalStart, MemoryCallJournal } from '@toolloop/core/stores';
 import { alice, desk, once, world } from './bench.js';
 
 const quiet = (ms = 30) => new Promise((resolve) => setTimeout(resolve, ms));

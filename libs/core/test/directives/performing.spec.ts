@@ -1,15 +1,8 @@
 import { HttpException } from '@nestjs/common';
 import { describe, expect, it } from '@jest/globals';
 import { firstValueFrom, Subject } from 'rxjs';
-import {
-  AuditStore,
-  MemoryAuditStore,
-  MemoryCallJournal,
-  ToolError,
-  type JournalClaim,
-  type JournalStart,
-  type Policy,
-} from '@toolloop/core';
+import { type Policy, ToolError } from '@toolloop/core';
+import { AuditStore, type JournalClaim, type JournalStart, MemoryAuditStore, MemoryCallJournal } from '@toolloop/core/stores';
 import { refund, desk, alice, mia, once, OPEN, until, world, type DeskOptions } from './bench.js';
 import { text } from '@toolloop/testing';
 

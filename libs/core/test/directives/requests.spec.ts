@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { MemoryDirectiveStore, ToolError, type Policy } from '@toolloop/core';
+import { type Policy, ToolError } from '@toolloop/core';
+import { MemoryDirectiveStore } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, eventsOf as eventsOfType, text } from '@toolloop/testing';
 import { alice, answerIn, bob, desk, eventsOf, mia, once, OPEN, refund, world } from './bench.js';
 

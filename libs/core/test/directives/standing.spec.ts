@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ToolError, type Policy } from '@toolloop/core';
+import { type Policy, ToolError } from '@toolloop/core';
 import { text } from '@toolloop/testing';
 import { alice, answerIn, desk, mia, OPEN, refund, world, type DeskOptions } from './bench.js';
 

@@ -1,6 +1,7 @@
 import type { LoggerService, ModuleMetadata, Provider } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { ConfigurationError, LanguageModel, ToolLoopModule, type Finding, type ModelEvent, type ToolLoopOptions } from '@toolloop/core';
+import { ConfigurationError, type Finding, LanguageModel, ToolLoopModule, type ToolLoopOptions } from '@toolloop/core';
+import type { ModelEvent } from '@toolloop/protocol';
 
 /** Says nothing: these specs never let a model speak. */
 export class SilentModel extends LanguageModel {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable, type Type } from '@nestjs/common';
-import { LlmTool, ToolProvider, ToolSource, tool, type Tool } from '@toolloop/core';
+import { LlmTool, tool, type Tool, ToolProvider, ToolSource } from '@toolloop/core';
 import { findingsOf, start } from './application.js';
 import { toolOf } from './tools.js';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Expose } from 'class-transformer';
 import { LlmTool, ToolCatalog, ToolLoopModule, ToolProvider } from '@toolloop/core';
-import { instanceIdOf, type EntityRegistry } from '../../src/discovery/entity.registry.js';
+import { instanceIdOf, type EntityRegistry } from '../../src/discovery/entity-registry.js';
 import { start } from './application.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;

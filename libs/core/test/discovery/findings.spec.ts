@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Injectable, Module } from '@nestjs/common';
 import { Expose, Type } from 'class-transformer';
 import { IsString, ValidateNested } from 'class-validator';
-import { ConfigurationError, LlmTool, ToolContext, ToolInput, ToolParam, ToolProvider, type ToolCallContext } from '@toolloop/core';
+import { ConfigurationError, LlmTool, type ToolCallContext, ToolContext, ToolInput, ToolParam, ToolProvider } from '@toolloop/core';
 import { compile, findingsOf, start } from './application.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable, type Type } from '@nestjs/common';
 import { Expose } from 'class-transformer';
-import { LlmTool, ToolParam, ToolProvider, ToolSource, tool, type Tool } from '@toolloop/core';
+import { LlmTool, tool, type Tool, ToolParam, ToolProvider, ToolSource } from '@toolloop/core';
 import { findingsOf, start } from './application.js';
 import { toolOf } from './tools.js';
 

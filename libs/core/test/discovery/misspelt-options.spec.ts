@@ -1,17 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable, type Provider } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import {
-  LlmTool,
-  ToolLoopModule,
-  ToolLoopService,
-  ToolProvider,
-  policies,
-  subRunTool,
-  tool,
-  toolSearch,
-  type ToolLoopOptions,
-} from '@toolloop/core';
+import { LlmTool, policies, subRunTool, tool, ToolLoopModule, type ToolLoopOptions, ToolLoopService, ToolProvider } from '@toolloop/core';
+import { toolSearch } from '@toolloop/core/strategies';
 import { ScriptedModel } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 

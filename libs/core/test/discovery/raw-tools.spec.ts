@@ -3,7 +3,7 @@ import { Logger } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import type { JSONSchema7 } from 'json-schema';
 import { IsInt, IsString, Min } from 'class-validator';
-import { ConfigurationError, ToolCatalog, ToolLoopModule, ToolLoopService, rawTool, tool, type RawTool } from '@toolloop/core';
+import { ConfigurationError, rawTool, type RawTool, tool, ToolCatalog, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 
 class GreetInput {

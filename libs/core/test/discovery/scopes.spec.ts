@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { Inject, Injectable, Module, Scope } from '@nestjs/common';
 import { ContextIdFactory, REQUEST, type ContextId, type ContextIdStrategy, type HostComponentInfo } from '@nestjs/core';
-import { LlmTool, ToolProvider, type RunContext } from '@toolloop/core';
+import { LlmTool, type RunContext, ToolProvider } from '@toolloop/core';
 import { Bench } from '../execution/bench.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { LlmTool, ToolCatalog, ToolProvider, ToolSource, type Tool, type ToolOrigin } from '@toolloop/core';
+import { LlmTool, type Tool, ToolCatalog, ToolProvider, ToolSource } from '@toolloop/core';
+import type { ToolOrigin } from '@toolloop/core/contracts';
 import type { JSONSchema7 } from 'json-schema';
 import { findingsOf, start } from './application.js';
 import { toolOf } from './tools.js';

@@ -1,7 +1,8 @@
-import type { Tool, ToolCallContext, ToolEffect, ToolOrigin } from '@toolloop/core';
+import type { Tool, ToolCallContext, ToolEffect } from '@toolloop/core';
+import type { ToolOrigin } from '@toolloop/core/contracts';
 import type { JSONSchema7 } from 'json-schema';
-import { compileReveal } from '../../src/schema/revealed.projection.js';
-import { compileSchemaInput } from '../../src/schema/tool.input.js';
+import { compileReveal } from '../../src/schema/reveal.js';
+import { compileSchemaInput } from '../../src/schema/tool-input.js';
 
 export interface RawTool {
   readonly id: string;

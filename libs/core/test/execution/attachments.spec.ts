@@ -1,18 +1,9 @@
 import { createHash } from 'node:crypto';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import {
-  LlmTool,
-  MemoryCallJournal,
-  ToolInterceptor,
-  ToolLoopService,
-  ToolProvider,
-  attach,
-  type Attachment,
-  type JournalOutcome,
-  type Message,
-  type ToolInvocation,
-} from '@toolloop/core';
+import { attach, LlmTool, type Message, ToolInterceptor, ToolLoopService, ToolProvider } from '@toolloop/core';
+import type { Attachment, ToolInvocation } from '@toolloop/core/contracts';
+import { type JournalOutcome, MemoryCallJournal } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { of } from 'rxjs';

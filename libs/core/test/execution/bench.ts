@@ -2,22 +2,21 @@ import type { ModuleMetadata, Provider } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
 import {
   DEFAULT_LIMITS,
-  ToolCatalog,
-  ToolRunner,
   type ExecutionOptions,
   type Limits,
-  type LoopEventBody,
   type Policy,
   type Tool,
+  ToolCatalog,
   type ToolLoopOptions,
 } from '@toolloop/core';
+import { ToolRunner } from '@toolloop/core/internal';
+import type { LoopEventBody } from '@toolloop/protocol';
 import { Toolset } from '../../src/catalog/toolset.js';
-import type { CallRequest, ExecutionScope, ToolOutcome } from '../../src/execution/execution.scope.js';
-import { CompiledPolicy } from '../../src/policy/compiled.policy.js';
-import { RunApprovals } from '../../src/execution/run.approvals.js';
+import { type CallRequest, type ExecutionScope, type ToolOutcome, RunApprovals } from '../../src/execution/call.js';
+import { CompiledPolicy } from '../../src/policy/policy-engine.js';
 import { TRUSTED_FLOW } from '../policy/subjects.js';
-import { SpendingLedger } from '../../src/policy/spending.ledger.js';
-import { SchemaValidators } from '../../src/schema/schema.validators.js';
+import { SpendingLedger } from '../../src/policy/rules.js';
+import { SchemaValidators } from '../../src/schema/validators.js';
 import { RecordingLogger, start } from '../discovery/application.js';
 
 const validators = new SchemaValidators();

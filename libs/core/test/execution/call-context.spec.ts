@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { ConnectionBroker, LlmTool, ToolContext, ToolProvider, type Credential, type ToolCallContext } from '@toolloop/core';
+import { ConnectionBroker, type Credential, LlmTool, type ToolCallContext, ToolContext, ToolProvider } from '@toolloop/core';
 import { Bench, errorOf } from './bench.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;

@@ -1,14 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable, type LoggerService } from '@nestjs/common';
 import {
+  type ExecutionOptions,
   LlmTool,
+  type Tool,
   ToolError,
+  type ToolExecutionOptions,
   ToolInput,
   ToolLoopService,
   ToolProvider,
-  type ExecutionOptions,
-  type Tool,
-  type ToolExecutionOptions,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';

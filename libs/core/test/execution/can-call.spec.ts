@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Inject, Injectable, Scope } from '@nestjs/common';
 import { REQUEST } from '@nestjs/core';
-import { AuditStore, LlmTool, ToolParam, ToolProvider, tool, type RunContext } from '@toolloop/core';
+import { LlmTool, type RunContext, tool, ToolParam, ToolProvider } from '@toolloop/core';
+import { AuditStore } from '@toolloop/core/stores';
 import { Toolset } from '../../src/catalog/toolset.js';
 import { Bench, errorOf } from './bench.js';
 

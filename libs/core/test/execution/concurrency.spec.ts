@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import { LlmTool, ToolError, ToolLoopService, ToolParam, ToolProvider, rawTool, tool, type Tool, type ToolEffect } from '@toolloop/core';
+import { LlmTool, rawTool, tool, type Tool, type ToolEffect, ToolError, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { start } from '../discovery/application.js';

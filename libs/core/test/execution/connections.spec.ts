@@ -3,16 +3,16 @@ import { inspect } from 'node:util';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { BadRequestException, Injectable } from '@nestjs/common';
 import {
-  AuditStore,
   ConnectionBroker,
+  type Credential,
   LlmTool,
+  type ToolCallContext,
   ToolContext,
   ToolError,
   ToolParam,
   ToolProvider,
-  type Credential,
-  type ToolCallContext,
 } from '@toolloop/core';
+import { AuditStore } from '@toolloop/core/stores';
 import { Subject, firstValueFrom } from 'rxjs';
 import { Bench, errorOf, type RunOptions } from './bench.js';
 

@@ -2,16 +2,16 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import {
   LlmTool,
+  policies,
+  rawTool,
+  tool,
+  type Tool,
+  type ToolCallContext,
   ToolContext,
   ToolError,
   ToolInput,
   ToolLoopService,
   ToolProvider,
-  rawTool,
-  tool,
-  type Tool,
-  type ToolCallContext,
-  policies,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';

@@ -16,24 +16,20 @@ import {
 import { Test } from '@nestjs/testing';
 import {
   ActorDirectory,
-  AuditStore,
-  CallJournal,
-  DirectiveService,
   LlmTool,
-  MemoryCallJournal,
+  type LoopRequest,
+  type Tool,
   ToolError,
   ToolInterceptor,
+  type ToolInvocationRecord,
   ToolLoopModule,
   ToolLoopService,
   ToolParam,
   ToolProvider,
-  type JournalHold,
-  type JournalOutcome,
-  type LoopRequest,
-  type Tool,
-  type ToolInvocation,
-  type ToolInvocationRecord,
 } from '@toolloop/core';
+import type { ToolInvocation } from '@toolloop/core/contracts';
+import { DirectiveService } from '@toolloop/core/directives';
+import { AuditStore, CallJournal, type JournalHold, type JournalOutcome, MemoryCallJournal } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { catchError, map, of, retry, throwError, timeout, TimeoutError, type Observable } from 'rxjs';
 import { until } from '../directives/bench.js';

@@ -2,22 +2,22 @@ import { describe, expect, it } from '@jest/globals';
 import { Injectable, type Type } from '@nestjs/common';
 import {
   ConfigurationError,
-  DEFAULT_EXECUTION,
+  type ExecutionOptions,
   LlmTool,
+  rawTool,
+  tool,
+  type Tool,
+  type ToolExecutionOptions,
   ToolInput,
   ToolLoopService,
   ToolProvider,
   ToolSource,
-  rawTool,
-  tool,
-  type ExecutionOptions,
-  type Tool,
-  type ToolExecutionOptions,
 } from '@toolloop/core';
+import { DEFAULT_EXECUTION } from '@toolloop/core/contracts';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { IsInt, IsOptional, IsString, Matches, MaxLength, Validate, ValidatorConstraint } from 'class-validator';
-import { ExecutionRules } from '../../src/execution/execution.rules.js';
+import { ExecutionRules } from '../../src/execution/tool-runner.js';
 import { findingsOf, start } from '../discovery/application.js';
 import { toolOf } from '../discovery/tools.js';
 import { Bench, errorOf } from './bench.js';

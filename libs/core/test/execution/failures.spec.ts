@@ -8,8 +8,11 @@ import {
   NotFoundException,
   UnauthorizedException,
 } from '@nestjs/common';
-import { CallJournal, ToolError, ToolRunner, type LoopEventBody } from '@toolloop/core';
-import type { ToolOutcome } from '../../src/execution/execution.scope.js';
+import { ToolError } from '@toolloop/core';
+import { ToolRunner } from '@toolloop/core/internal';
+import { CallJournal } from '@toolloop/core/stores';
+import type { LoopEventBody } from '@toolloop/protocol';
+import type { ToolOutcome } from '../../src/execution/call.js';
 import { toolOf } from '../discovery/tools.js';
 import { Bench, errorOf, type RunOptions } from './bench.js';
 

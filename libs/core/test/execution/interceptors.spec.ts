@@ -1,7 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Type } from '@nestjs/common';
-import { ToolCallStorage, ToolError, ToolInterceptor, type ToolEffect, type ToolInvocation } from '@toolloop/core';
+import { type ToolEffect, ToolError, ToolInterceptor } from '@toolloop/core';
+import type { ToolInvocation } from '@toolloop/core/contracts';
+import { ToolCallStorage } from '@toolloop/core/internal';
 import { of } from 'rxjs';
 import { toolOf, type RawTool } from '../discovery/tools.js';
 import { Bench, errorOf, type RunOfCalls, type RunOptions } from './bench.js';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as wait } from 'node:timers/promises';
-import { ToolError, type ToolCallContext, type ToolEffect } from '@toolloop/core';
-import { linkSignal } from '../../src/execution/interruption.js';
+import { type ToolCallContext, type ToolEffect, ToolError } from '@toolloop/core';
+import { linkSignal } from '../../src/execution/call-failure.js';
 import { toolOf, type RawTool } from '../discovery/tools.js';
 import { Bench, errorOf, type RunOptions } from './bench.js';
 

@@ -1,16 +1,15 @@
 import { EventEmitter, once } from 'node:events';
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { setTimeout as wait } from 'node:timers/promises';
+import { type Tool, ToolError } from '@toolloop/core';
 import {
   CallJournal,
-  MemoryCallJournal,
-  ToolError,
   type JournalClaim,
   type JournalHold,
   type JournalOutcome,
   type JournalStart,
-  type Tool,
-} from '@toolloop/core';
+  MemoryCallJournal,
+} from '@toolloop/core/stores';
 import { toolOf } from '../discovery/tools.js';
 import { Bench, errorOf, type RunOptions } from './bench.js';
 

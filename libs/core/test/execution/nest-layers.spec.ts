@@ -28,8 +28,16 @@ import { Test } from '@nestjs/testing';
 import { Expose } from 'class-transformer';
 import { IsString } from 'class-validator';
 import { map, type Observable } from 'rxjs';
-import { ToolExecutionContext, ToolLoopModule, ToolLoopService, LlmTool, ToolInput, ToolParam, ToolProvider } from '@toolloop/core';
-import type { LoopResult } from '@toolloop/core';
+import {
+  LlmTool,
+  type LoopResult,
+  ToolExecutionContext,
+  ToolInput,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolParam,
+  ToolProvider,
+} from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 
 const ROLES = 'roles';

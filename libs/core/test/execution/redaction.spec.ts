@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { LlmTool, ToolProvider, type LoopEventBody } from '@toolloop/core';
+import { LlmTool, ToolProvider } from '@toolloop/core';
+import type { LoopEventBody } from '@toolloop/protocol';
 import { Expose, Transform } from 'class-transformer';
 import { toolOf } from '../discovery/tools.js';
 import { Bench, errorOf } from './bench.js';

@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AuditError, AuditStore, LlmTool, MemoryAuditStore, ToolParam, ToolProvider } from '@toolloop/core';
+import { LlmTool, ToolParam, ToolProvider } from '@toolloop/core';
+import { AuditError } from '@toolloop/core/audit';
+import { AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
 import { Bench } from './bench.js';
 
 const REASON = 'Operators move customers between tenants.';

@@ -1,14 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import {
-  LlmTool,
-  ToolLoopService,
-  ToolProvider,
-  tool,
   type ExecutionOptions,
   type JsonValue,
+  LlmTool,
+  tool,
   type Tool,
   type ToolLoopOptions,
+  ToolLoopService,
+  ToolProvider,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';

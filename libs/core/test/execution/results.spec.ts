@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import { LlmTool, ToolProvider, type Limits, type ToolEffect } from '@toolloop/core';
+import { type Limits, LlmTool, type ToolEffect, ToolProvider } from '@toolloop/core';
 import { Expose } from 'class-transformer';
 import * as fc from 'fast-check';
 import { toolOf } from '../discovery/tools.js';

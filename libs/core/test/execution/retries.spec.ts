@@ -2,22 +2,20 @@ import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as wait } from 'node:timers/promises';
 import { BadRequestException, HttpException, Injectable, NotFoundException, UnauthorizedException } from '@nestjs/common';
 import {
-  CallJournal,
   LlmTool,
-  MemoryCallJournal,
+  type Tool,
+  type ToolCallContext,
+  type ToolEffect,
   ToolError,
   ToolInterceptor,
   ToolLoopService,
   ToolParam,
   ToolProvider,
-  type JournalClaim,
-  type Tool,
-  type ToolCallContext,
-  type ToolEffect,
 } from '@toolloop/core';
+import { CallJournal, type JournalClaim, MemoryCallJournal } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import * as fc from 'fast-check';
-import { Interruption } from '../../src/execution/interruption.js';
+import { Interruption } from '../../src/execution/call-failure.js';
 import { start } from '../discovery/application.js';
 import { toolOf, type RawTool } from '../discovery/tools.js';
 import { Bench, errorOf, type RunOptions } from './bench.js';

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { HttpException } from '@nestjs/common';
 import { ToolError } from '@toolloop/core';
-import { retryDelay } from '../../src/execution/retry-delay.js';
+import { retryDelay } from '../../src/execution/call-failure.js';
 
 afterEach(() => {
   jest.restoreAllMocks();

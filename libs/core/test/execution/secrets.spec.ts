@@ -4,13 +4,13 @@ import { Injectable } from '@nestjs/common';
 import {
   LlmTool,
   Secret,
+  type ToolCallContext,
   ToolContext,
   ToolError,
   ToolField,
   ToolInput,
   ToolParam,
   ToolProvider,
-  type ToolCallContext,
 } from '@toolloop/core';
 import { Expose, Transform, Type } from 'class-transformer';
 import { IsString } from 'class-validator';

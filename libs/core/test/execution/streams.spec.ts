@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as wait } from 'node:timers/promises';
-import { ToolError, type LoopEventBody, type ToolCallContext } from '@toolloop/core';
+import { type ToolCallContext, ToolError } from '@toolloop/core';
+import type { LoopEventBody } from '@toolloop/protocol';
 import { Expose } from 'class-transformer';
 import { EMPTY, NEVER, Observable, concat, of, throwError, timer } from 'rxjs';
-import { ProjectionCompiler } from '../../src/schema/result.projection.js';
+import { ProjectionCompiler } from '../../src/schema/result-projection.js';
 import { toolOf, type RawTool } from '../discovery/tools.js';
 import { Bench, errorOf, type RunOptions } from './bench.js';
 

@@ -1,7 +1,8 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
-import { LlmTool, ToolCallStorage, ToolContext, ToolProvider, type ToolCallContext } from '@toolloop/core';
+import { LlmTool, type ToolCallContext, ToolContext, ToolProvider } from '@toolloop/core';
+import { ToolCallStorage } from '@toolloop/core/internal';
 import { Observable, delay, map, of, switchMap } from 'rxjs';
 import { Bench } from './bench.js';
 

@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { LlmTool, ToolError, ToolProvider, type LoopEventBody } from '@toolloop/core';
+import { LlmTool, ToolError, ToolProvider } from '@toolloop/core';
+import type { LoopEventBody } from '@toolloop/protocol';
 import { Toolset } from '../../src/catalog/toolset.js';
 import { toolOf } from '../discovery/tools.js';
 import { Bench, errorOf } from './bench.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { getEventListeners } from 'node:events';
-import { Interruption, untilAborted } from '../../src/execution/interruption.js';
+import { Interruption, untilAborted } from '../../src/execution/call-failure.js';
 
 const listeners = (signal: AbortSignal): number => getEventListeners(signal, 'abort').length;
 

@@ -1,14 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  ConfigurationError,
-  InvalidRequestError,
-  ToolLoopModule,
-  calledTool,
-  subRunTool,
-  unlock,
-  type LoopRequest,
-  type StepChange,
-} from '@toolloop/core';
+import { calledTool, ConfigurationError, InvalidRequestError, type LoopRequest, subRunTool, ToolLoopModule } from '@toolloop/core';
+import type { StepChange } from '@toolloop/core/contracts';
+import { unlock } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { SilentModel, findingsOf } from '../discovery/application.js';
 import { ProbeTools } from '../fixtures/probe.tools.js';

@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { ConfigurationError, assumeRoles, fallback, phases, priced, rateLimited, retried, toolSearch, unlock } from '@toolloop/core';
+import { ConfigurationError } from '@toolloop/core';
+import { fallback, priced, rateLimited, retried } from '@toolloop/core/models';
+import { assumeRoles, phases, toolSearch, unlock } from '@toolloop/core/strategies';
 import { ScriptedModel } from '@toolloop/testing';
 
 /** As a JavaScript user would write it. */

@@ -1,13 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import {
-  ConfigurationError,
-  keepEverything,
-  slidingWindow,
-  summarised,
-  tokenBudget,
-  type Message,
-  type ToolLoopService,
-} from '@toolloop/core';
+import { ConfigurationError, type Message, type ToolLoopService } from '@toolloop/core';
+import { keepEverything, slidingWindow, summarised, tokenBudget } from '@toolloop/core/history';
 import { ScriptedModel, text } from '@toolloop/testing';
 import { resultsIn } from '../fixtures/played-run.js';
 import { openShop } from '../fixtures/shop.module.js';

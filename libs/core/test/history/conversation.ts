@@ -1,4 +1,5 @@
-import { HistoryPolicy, TokenCounter, type HistoryCut, type LoopRequest, type Message, type ToolLoopService } from '@toolloop/core';
+import type { LoopRequest, Message, ToolLoopService } from '@toolloop/core';
+import { type HistoryCut, HistoryPolicy, TokenCounter } from '@toolloop/core/history';
 import { ScriptedModel, call, calls, expectTranscriptValid, text, type RecordedRequest, type ScriptedTurn } from '@toolloop/testing';
 import { expect } from '@jest/globals';
 import { play, type PlayedRun } from '../fixtures/played-run.js';

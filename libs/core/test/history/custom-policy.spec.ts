@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { HistoryPolicy, type HistoryContext, type HistoryCut, type LoopRequest, type Message, type ToolLoopService } from '@toolloop/core';
+import type { LoopRequest, Message, ToolLoopService } from '@toolloop/core';
+import { type HistoryContext, type HistoryCut, HistoryPolicy } from '@toolloop/core/history';
 import { ScriptedModel, call, calls, collect, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import * as fc from 'fast-check';
 import { play, resultOf } from '../fixtures/played-run.js';

@@ -1,6 +1,8 @@
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { ModelError, summarised, type ModelRequest, type ToolLoopService } from '@toolloop/core';
+import { ModelError, type ToolLoopService } from '@toolloop/core';
+import { summarised } from '@toolloop/core/history';
+import type { ModelRequest } from '@toolloop/protocol';
 import { ScriptedModel, collect, eventsOf, fails, hangs, text, type ScriptedAnswer } from '@toolloop/testing';
 import { resultOf } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';

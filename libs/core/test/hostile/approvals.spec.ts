@@ -1,12 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { firstValueFrom, Subject } from 'rxjs';
-import { ApprovalService, ApprovalStore, DataPolicyEngine, type Policy } from '@toolloop/core';
-import { SuspendedRunStore } from '../../src/protocol/suspended-run.js';
+import { ApprovalService, type Policy } from '@toolloop/core';
+import { DataPolicyEngine } from '@toolloop/core/policy';
+import { ApprovalStore } from '@toolloop/core/stores';
+import { SuspendedRunStore } from '../../src/contracts/stores.js';
 import { call, calls, text } from '@toolloop/testing';
-import { ApprovalAudit } from '../../src/audit/approval.audit.js';
-import { ActorIdentity } from '../../src/policy/actor.identity.js';
-import { MemoryApprovalStore } from '../../src/approval/memory.approval.store.js';
-import { MemorySuspendedRunStore } from '../../src/loop/memory.suspended.run.store.js';
+import { ApprovalAudit } from '../../src/audit/audit-trail.js';
+import { ActorIdentity } from '../../src/policy/actor-identity.js';
+import { MemoryApprovalStore } from '../../src/memory/memory-approval.store.js';
+import { MemorySuspendedRunStore } from '../../src/memory/memory-stores.js';
 import { resultsIn, resultOf } from '../fixtures/played-run.js';
 import { alice, desk } from './bench.js';
 

@@ -2,16 +2,16 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import type { Provider } from '@nestjs/common';
 import {
   ApprovalService,
-  AuditStore,
-  ToolLoopModule,
-  ToolLoopService,
-  tool,
   type LoopRequest,
   type LoopResult,
   type Policy,
   type RawTool,
+  tool,
+  ToolLoopModule,
   type ToolLoopOptions,
+  ToolLoopService,
 } from '@toolloop/core';
+import { AuditStore } from '@toolloop/core/stores';
 import { ScriptedModel, type ScriptedTurn } from '@toolloop/testing';
 import { resultOf } from '../fixtures/played-run.js';
 

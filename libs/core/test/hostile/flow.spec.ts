@@ -1,23 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { BadRequestException, Injectable, UsePipes, type PipeTransform } from '@nestjs/common';
 import { IsString } from 'class-validator';
-import {
-  ConversationStore,
-  LlmTool,
-  ToolParam,
-  ToolProvider,
-  ToolSource,
-  tool,
-  type Message,
-  type Policy,
-  type PolicySubject,
-  type Tool,
-  type ToolOrigin,
-} from '@toolloop/core';
+import { LlmTool, type Message, type Policy, tool, type Tool, ToolParam, ToolProvider, ToolSource } from '@toolloop/core';
+import type { ToolOrigin } from '@toolloop/core/contracts';
+import type { PolicySubject } from '@toolloop/core/policy';
+import { ConversationStore } from '@toolloop/core/stores';
 import { call, calls, events, text } from '@toolloop/testing';
-import { CompiledPolicy } from '../../src/policy/compiled.policy.js';
-import { MessageFlow } from '../../src/policy/message.flow.js';
-import { SchemaValidators } from '../../src/schema/schema.validators.js';
+import { CompiledPolicy } from '../../src/policy/policy-engine.js';
+import { MessageFlow } from '../../src/policy/flow.js';
+import { SchemaValidators } from '../../src/schema/validators.js';
 import { callOf, subjectOf } from '../policy/subjects.js';
 import { toolOf } from '../discovery/tools.js';
 import { alice, desk } from './bench.js';

@@ -6,24 +6,20 @@ import { Expose } from 'class-transformer';
 import { IsNumber, IsString } from 'class-validator';
 import {
   ApprovalService,
-  ApprovalStore,
-  AuditStore,
-  CallJournal,
-  DataPolicyEngine,
   LlmTool,
-  MemoryApprovalStore,
-  MemoryCallJournal,
+  type Policy,
+  tool,
   ToolLoopModule,
   ToolLoopService,
+  toolLoopToken,
   ToolParam,
   ToolProvider,
-  tool,
-  toolLoopToken,
-  type Policy,
 } from '@toolloop/core';
+import { DataPolicyEngine } from '@toolloop/core/policy';
+import { ApprovalStore, AuditStore, CallJournal, MemoryApprovalStore, MemoryCallJournal } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, text, type ScriptedTurn } from '@toolloop/testing';
-import { MemorySuspendedRunStore } from '../../src/loop/memory.suspended.run.store.js';
-import { SuspendedRunStore } from '../../src/protocol/suspended-run.js';
+import { MemorySuspendedRunStore } from '../../src/memory/memory-stores.js';
+import { SuspendedRunStore } from '../../src/contracts/stores.js';
 import { resultsIn, resultOf } from '../fixtures/played-run.js';
 import { alice, desk } from './bench.js';
 

@@ -3,16 +3,15 @@ import { Test } from '@nestjs/testing';
 import {
   ConfigurationError,
   LlmTool,
-  ToolLoopModule,
-  ToolLoopService,
-  ToolProvider,
+  type LoopRequest,
   policies,
   tool,
+  ToolLoopModule,
+  ToolLoopService,
   toolLoopToken,
-  type EntitySurface,
-  type LoopRequest,
-  type ToolInjectionStrategy,
+  ToolProvider,
 } from '@toolloop/core';
+import type { EntitySurface, ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';

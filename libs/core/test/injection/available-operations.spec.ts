@@ -1,13 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  DataPolicyEngine,
-  LlmTool,
-  ToolLoopModule,
-  ToolLoopService,
-  ToolProvider,
-  type LoopRequest,
-  type LoopResult,
-} from '@toolloop/core';
+import { LlmTool, type LoopRequest, type LoopResult, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
+import { DataPolicyEngine } from '@toolloop/core/policy';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { findingsOf } from '../discovery/application.js';

@@ -3,7 +3,7 @@ import { LlmTool, ToolProvider } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import * as fc from 'fast-check';
-import { RunEntityHandles } from '../../src/injection/entity.handles.js';
+import { RunEntityHandles } from '../../src/injection/run-entities.js';
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { Customer, Order } from '../fixtures/shop.js';
 import { ask, openShop } from '../fixtures/shop.module.js';

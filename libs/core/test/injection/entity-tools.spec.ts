@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LlmTool, ToolProvider, type LoopRequest } from '@toolloop/core';
+import { LlmTool, type LoopRequest, ToolProvider } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, expectDenied, text, type ScriptedAnswer } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, DEFAULT_LIMITS, ToolLoopService, type Limits, type LoopEvent } from '@toolloop/core';
+import { ApprovalService, DEFAULT_LIMITS, type Limits, type LoopEvent, ToolLoopService } from '@toolloop/core';
 import { ScriptedModel, calls, collect, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultOf, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { Customer } from '../fixtures/shop.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LlmTool, ToolProvider, type LoopRequest, type LoopResult } from '@toolloop/core';
+import { LlmTool, type LoopRequest, type LoopResult, ToolProvider } from '@toolloop/core';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { play, resultsIn } from '../fixtures/played-run.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LlmTool, ToolProvider, type Limits } from '@toolloop/core';
+import { type Limits, LlmTool, ToolProvider } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedAnswer } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { play, type PlayedRun } from '../fixtures/played-run.js';

@@ -1,15 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import {
-  ToolInjectionStrategy,
-  ToolLoopService,
-  subRunTool,
-  type LoopRequest,
-  type Policy,
-  type Tool,
-  type ToolInjection,
-  type ToolInjectionContext,
-  type ToolLoopOptions,
-} from '@toolloop/core';
+import { type LoopRequest, type Policy, subRunTool, type Tool, type ToolLoopOptions, ToolLoopService } from '@toolloop/core';
+import { type ToolInjection, type ToolInjectionContext, ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openModule } from '../fixtures/shop.module.js';

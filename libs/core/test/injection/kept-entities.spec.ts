@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { LoopEventSink, RunOpener, type RunEntry, type RunJournal } from '@toolloop/core';
+import { LoopEventSink } from '@toolloop/core';
+import { type RunEntry, type RunJournal, RunOpener } from '@toolloop/core/internal';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { Bank, openBank } from '../fixtures/accounts.js';
 import { resultsIn } from '../fixtures/played-run.js';

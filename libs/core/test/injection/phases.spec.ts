@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, ConfigurationError, ToolLoopService, phases, policies } from '@toolloop/core';
-import type { LoopRequest, PhasesOptions } from '@toolloop/core';
+import { ApprovalService, ConfigurationError, type LoopRequest, policies, ToolLoopService } from '@toolloop/core';
+import { phases, type PhasesOptions } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import * as fc from 'fast-check';
 import { play, type PlayedRun } from '../fixtures/played-run.js';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ForbiddenException, NotFoundException } from '@nestjs/common';
-import { DataPolicyEngine, ToolError, type LoopRequest, type LoopResult } from '@toolloop/core';
+import { type LoopRequest, type LoopResult, ToolError } from '@toolloop/core';
+import { DataPolicyEngine } from '@toolloop/core/policy';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { Account, Bank, Deposit, openBank, type AccountRow, type BankOptions, type OpenBank } from '../fixtures/accounts.js';
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';

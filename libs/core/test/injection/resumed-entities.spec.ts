@@ -2,15 +2,15 @@ import { describe, expect, it } from '@jest/globals';
 import { Inject, Injectable, Scope } from '@nestjs/common';
 import { REQUEST } from '@nestjs/core';
 import {
-  EntityResolver,
-  ToolEntityResolver,
-  unlock,
   type EntityContext,
+  EntityResolver,
   type LoopResult,
   type Policy,
   type ResumeRequest,
   type RunContext,
+  ToolEntityResolver,
 } from '@toolloop/core';
+import { unlock } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { Account, Bank, DepositResolver, openBank, sharedStores, type BankOptions } from '../fixtures/accounts.js';
 import { resultOf, resultsIn } from '../fixtures/played-run.js';

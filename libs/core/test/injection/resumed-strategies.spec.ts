@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Provider } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
-import { ApprovalService, RunOpener, ToolLoopService, assumeRoles, phases, subRunTool, toolSearch, unlock } from '@toolloop/core';
-import type { LoopResult, Policy, ResumeRequest, ToolInjectionStrategy, UnlockOptions } from '@toolloop/core';
+import { ApprovalService, type LoopResult, type Policy, type ResumeRequest, subRunTool, ToolLoopService } from '@toolloop/core';
+import { RunOpener } from '@toolloop/core/internal';
+import { assumeRoles, phases, type ToolInjectionStrategy, toolSearch, unlock, type UnlockOptions } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, text, type ScriptedCall, type ScriptedTurn } from '@toolloop/testing';
 import { sharedStores } from '../fixtures/accounts.js';
 import { Cart, Customer } from '../fixtures/shop.js';

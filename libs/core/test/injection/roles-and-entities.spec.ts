@@ -1,14 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  ApprovalService,
-  ToolLoopService,
-  assumeRoles,
-  phases,
-  subRunTool,
-  type LoopRequest,
-  type Policy,
-  type ToolLoopOptions,
-} from '@toolloop/core';
+import { ApprovalService, type LoopRequest, type Policy, subRunTool, type ToolLoopOptions, ToolLoopService } from '@toolloop/core';
+import { assumeRoles, phases } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultsIn } from '../fixtures/played-run.js';
 import { ask, openModule, openShop } from '../fixtures/shop.module.js';

@@ -2,19 +2,16 @@ import { describe, expect, it } from '@jest/globals';
 import type { TestingModule } from '@nestjs/testing';
 import {
   ApprovalService,
-  ToolCatalog,
-  ToolInjectionStrategy,
-  ToolLoopService,
-  assumeRoles,
-  subRunTool,
-  toolSearch,
   type LoopRequest,
   type Policy,
+  subRunTool,
   type Tool,
   type ToolCallContext,
-  type ToolInjection,
+  ToolCatalog,
   type ToolLoopOptions,
+  ToolLoopService,
 } from '@toolloop/core';
+import { assumeRoles, type ToolInjection, ToolInjectionStrategy, toolSearch } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openModule } from '../fixtures/shop.module.js';

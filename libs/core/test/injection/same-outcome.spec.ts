@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import {
   LlmTool,
-  ToolError,
-  ToolParam,
-  ToolProvider,
   type LoopEvent,
   type LoopRequest,
+  ToolError,
   type ToolInvocationRecord,
   type ToolLoopService,
+  ToolParam,
+  ToolProvider,
 } from '@toolloop/core';
 import { ScriptedModel, calls, collect, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { LlmTool, ToolContext, ToolProvider, type ToolCallContext } from '@toolloop/core';
+import { LlmTool, type ToolCallContext, ToolContext, ToolProvider } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, expectInjected, text } from '@toolloop/testing';
 import { Expose, Transform, Type } from 'class-transformer';
 import { play, type PlayedRun } from '../fixtures/played-run.js';

@@ -1,15 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  ToolCatalog,
-  ToolInjectionStrategy,
-  ToolLoopService,
-  type LoopRequest,
-  type Tool,
-  type ToolInjection,
-  type ToolInjectionContext,
-} from '@toolloop/core';
+import { type LoopRequest, type Tool, ToolCatalog, ToolLoopService } from '@toolloop/core';
+import { type ToolInjection, type ToolInjectionContext, ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
-import { compileSchemaInput } from '../../src/schema/tool.input.js';
+import { compileSchemaInput } from '../../src/schema/tool-input.js';
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { Customer } from '../fixtures/shop.js';
 import { ask, openModule, openShop } from '../fixtures/shop.module.js';

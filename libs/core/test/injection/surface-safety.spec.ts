@@ -1,18 +1,8 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import {
-  ApprovalService,
-  AuditStore,
-  DataPolicyEngine,
-  LlmTool,
-  MemoryAuditStore,
-  ToolInput,
-  ToolLoopService,
-  ToolProvider,
-  type EntitySurface,
-  type LoopRequest,
-  type Policy,
-  type ToolInjectionStrategy,
-} from '@toolloop/core';
+import { ApprovalService, LlmTool, type LoopRequest, type Policy, ToolInput, ToolLoopService, ToolProvider } from '@toolloop/core';
+import { DataPolicyEngine } from '@toolloop/core/policy';
+import { AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
+import type { EntitySurface, ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { ScriptedModel, calls, collect, eventsOf, text, type ScriptedCall } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { IsString } from 'class-validator';

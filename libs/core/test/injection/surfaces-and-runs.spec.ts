@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { subRunTool, unlock, type Policy } from '@toolloop/core';
+import { type Policy, subRunTool } from '@toolloop/core';
+import { unlock } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { Bank, openBank, sharedStores } from '../fixtures/accounts.js';
 import { play, resultOf, resultsIn } from '../fixtures/played-run.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { EntitySurface, LoopRequest, ToolInvocationRecord } from '@toolloop/core';
+import type { LoopRequest, ToolInvocationRecord } from '@toolloop/core';
+import type { EntitySurface } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, expectInjected, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { Customer } from '../fixtures/shop.js';

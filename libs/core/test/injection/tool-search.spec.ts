@@ -1,23 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  ApprovalService,
-  ApprovalStore,
-  MemoryApprovalStore,
-  ToolLoopService,
-  ToolSource,
-  phases,
-  tool,
-  toolSearch,
-  unlock,
-} from '@toolloop/core';
-import type { LoopRequest, Policy, RawTool, Tool, ToolSearchOptions } from '@toolloop/core';
+import { ApprovalService, type LoopRequest, type Policy, type RawTool, tool, type Tool, ToolLoopService, ToolSource } from '@toolloop/core';
+import { ApprovalStore, MemoryApprovalStore } from '@toolloop/core/stores';
+import { phases, toolSearch, type ToolSearchOptions, unlock } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { Customer } from '../fixtures/shop.js';
 import { ask, openModule, openShop, type ShopOptions } from '../fixtures/shop.module.js';
-import { MemorySuspendedRunStore } from '../../src/loop/memory.suspended.run.store.js';
-import { SuspendedRunStore } from '../../src/protocol/suspended-run.js';
-import { SEARCH_TOOL } from '../../src/injection/search.tool.js';
+import { MemorySuspendedRunStore } from '../../src/memory/memory-stores.js';
+import { SuspendedRunStore } from '../../src/contracts/stores.js';
+import { SEARCH_TOOL } from '../../src/strategies/tool-search.js';
 
 const ALICE = { actor: { id: 'alice' }, tenant: 'acme' };
 const search = (query: string) => call('tools__search', { query });

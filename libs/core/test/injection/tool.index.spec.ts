@@ -2,9 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import type { Tool, ToolSpec } from '@toolloop/core';
 import * as fc from 'fast-check';
 import type { JSONSchema7 } from 'json-schema';
-import { searchWords } from '../../src/injection/search-words.js';
-import { ToolIndex } from '../../src/injection/tool.index.js';
-import { SEARCH_TOOL } from '../../src/injection/search.tool.js';
+import { searchWords, ToolIndex } from '../../src/injection/tool-reserve.js';
+import { SEARCH_TOOL } from '../../src/strategies/tool-search.js';
 
 function toolOf(declaredId: string, description = '', inputSchema: JSONSchema7 = {}): Tool {
   const spec: ToolSpec = { ...SEARCH_TOOL.spec, id: declaredId, declaredId, description, inputSchema };

@@ -1,6 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, ConfigurationError, InvalidRequestError, ToolLoopService, subRunTool, toolSearch, unlock } from '@toolloop/core';
-import type { LoopRequest, Policy, UnlockOptions } from '@toolloop/core';
+import {
+  ApprovalService,
+  ConfigurationError,
+  InvalidRequestError,
+  type LoopRequest,
+  type Policy,
+  subRunTool,
+  ToolLoopService,
+} from '@toolloop/core';
+import { toolSearch, unlock, type UnlockOptions } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, type PlayedRun } from '../fixtures/played-run.js';
 import { Cart } from '../fixtures/shop.js';

@@ -2,14 +2,14 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import {
   LanguageModel,
-  LoopEventSink,
   type LoopEvent,
+  LoopEventSink,
   type LoopRequest,
-  type ModelEvent,
   type RunHandle,
   type ToolCallContext,
   type ToolLoopService,
 } from '@toolloop/core';
+import type { ModelEvent } from '@toolloop/protocol';
 import { ScriptedModel, call, calls, collect, expectRunEndsOnce, hangs, text, type ScriptedTurn } from '@toolloop/testing';
 import { NEVER, Observable, Subscription } from 'rxjs';
 import { expectSound, resultOf } from '../fixtures/played-run.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ConversationStore, InvalidRequestError, MemoryConversationStore, type LoopEvent, type RunHandle } from '@toolloop/core';
+import { InvalidRequestError, type LoopEvent, type RunHandle } from '@toolloop/core';
+import { ConversationStore, MemoryConversationStore } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, eventsOf, text } from '@toolloop/testing';
 import { IsInt } from 'class-validator';
 import { expectSound, resultOf } from '../fixtures/played-run.js';

@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { AuditStore, CallJournal, DataPolicyEngine, InvalidRequestError, SuspendedRunStore } from '@toolloop/core';
+import { InvalidRequestError } from '@toolloop/core';
+import { DataPolicyEngine } from '@toolloop/core/policy';
+import { AuditStore, CallJournal, SuspendedRunStore } from '@toolloop/core/stores';
 import { call, calls, collect, eventsOf, text } from '@toolloop/testing';
 import { alice, asking, read, shop, write } from '../fixtures/approval.shop.js';
 import { resultOf, resultsIn } from '../fixtures/played-run.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { LanguageModel, ModelError, type ModelEvent, type ModelFinishReason } from '@toolloop/core';
+import { LanguageModel, ModelError } from '@toolloop/core';
+import type { ModelEvent, ModelFinishReason } from '@toolloop/protocol';
 import {
   SCRIPTED_USAGE,
   ScriptedModel,

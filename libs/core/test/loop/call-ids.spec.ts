@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import type { LoopRequest, Message, ModelEvent } from '@toolloop/core';
+import type { LoopRequest, Message } from '@toolloop/core';
+import type { ModelEvent } from '@toolloop/protocol';
 import { ScriptedModel, call, calls, events, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import * as fc from 'fast-check';
 import { callIdsIn, play, type PlayedRun } from '../fixtures/played-run.js';

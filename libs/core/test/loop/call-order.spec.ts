@@ -2,15 +2,14 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import type { TestingModule } from '@nestjs/testing';
 import {
   ApprovalService,
-  RunElsewhereError,
-  RunOpener,
-  ToolLoopService,
   type LoopRequest,
   type LoopResult,
-  type RunEntry,
+  RunElsewhereError,
   type RunHandle,
   type ToolInvocationRecord,
+  ToolLoopService,
 } from '@toolloop/core';
+import { type RunEntry, RunOpener } from '@toolloop/core/internal';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import * as fc from 'fast-check';
 import { expectSound, resultOf } from '../fixtures/played-run.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, LoopEventSink, SuspendedRunStore, ToolLoopService, type LoopEvent, type LoopRequest } from '@toolloop/core';
+import { ApprovalService, type LoopEvent, LoopEventSink, type LoopRequest, ToolLoopService } from '@toolloop/core';
+import { SuspendedRunStore } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, text } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 

@@ -1,5 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { ConversationStore, InvalidRequestError, MemoryConversationStore, type ConversationKey, type Message } from '@toolloop/core';
+import { InvalidRequestError, type Message } from '@toolloop/core';
+import { type ConversationKey, ConversationStore, MemoryConversationStore } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, expectRunEndsOnce, expectTranscriptValid, text } from '@toolloop/testing';
 import { play, resultOf } from '../fixtures/played-run.js';
 import { ask, openShop, type ShopOptions } from '../fixtures/shop.module.js';

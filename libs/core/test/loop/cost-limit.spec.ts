@@ -1,13 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  ApprovalService,
-  RunOpener,
-  ToolLoopService,
-  type LoopResult,
-  type Policy,
-  type RunEntry,
-  type ToolLoopOptions,
-} from '@toolloop/core';
+import { ApprovalService, type LoopResult, type Policy, type ToolLoopOptions, ToolLoopService } from '@toolloop/core';
+import { type RunEntry, RunOpener } from '@toolloop/core/internal';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { resultOf } from '../fixtures/played-run.js';
 import { ask, openModule } from '../fixtures/shop.module.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { ForbiddenException } from '@nestjs/common';
-import { ModelError, RunError, type FinishReason, type LoopRequest } from '@toolloop/core';
+import { type FinishReason, type LoopRequest, ModelError, RunError } from '@toolloop/core';
 import {
   ScriptedModel,
   call,

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { Expose } from 'class-transformer';
 import { IsString } from 'class-validator';
-import { LlmTool, ToolContext, ToolInput, ToolLoopModule, ToolLoopService, ToolProvider, type ToolCallContext } from '@toolloop/core';
+import { LlmTool, type ToolCallContext, ToolContext, ToolInput, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
 import { ScriptedModel, call, calls, collect, text } from '@toolloop/testing';
 
 class SearchInput {

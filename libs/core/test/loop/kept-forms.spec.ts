@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, SuspendedRunStore, ToolLoopService, type JsonObject, type SuspendedRun } from '@toolloop/core';
+import { ApprovalService, type JsonObject, ToolLoopService } from '@toolloop/core';
+import { type SuspendedRun, SuspendedRunStore } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 

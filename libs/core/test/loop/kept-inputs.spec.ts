@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { RunElsewhereError, RunOpener, type LoopRequest, type Message, type RunEntry, type RunHandle } from '@toolloop/core';
+import { type LoopRequest, type Message, RunElsewhereError, type RunHandle } from '@toolloop/core';
+import { type RunEntry, RunOpener } from '@toolloop/core/internal';
 import { ScriptedModel, call, calls, expectTranscriptValid, text, type ScriptedTurn } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 import { KeptJournal } from '../sub-runs/kept-journal.js';

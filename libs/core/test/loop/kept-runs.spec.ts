@@ -1,13 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  LoopEventSink,
-  RunElsewhereError,
-  RunOpener,
-  type LoopEvent,
-  type LoopRequest,
-  type RunEntry,
-  type RunJournal,
-} from '@toolloop/core';
+import { type LoopEvent, LoopEventSink, type LoopRequest, RunElsewhereError } from '@toolloop/core';
+import { type RunEntry, type RunJournal, RunOpener } from '@toolloop/core/internal';
 import { ScriptedModel, call, calls, expectTranscriptValid, text, type ScriptedTurn } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 

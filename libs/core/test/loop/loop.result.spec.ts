@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
-import { RunError, type LoopResult } from '@toolloop/core';
+import { type LoopResult, RunError } from '@toolloop/core';
 import { ScriptedModel, call, calls, collect, text } from '@toolloop/testing';
 import { IsString } from 'class-validator';
 import { resultOf } from '../fixtures/played-run.js';

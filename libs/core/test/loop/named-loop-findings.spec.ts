@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Module } from '@nestjs/common';
-import { ToolLoopModule, toolLoopToken, type LoopProfile } from '@toolloop/core';
+import { type LoopProfile, ToolLoopModule, toolLoopToken } from '@toolloop/core';
 import { SilentModel, findingsOf, start } from '../discovery/application.js';
 import { ProbeTools } from '../fixtures/probe.tools.js';
 import { CrmTools } from '../fixtures/shop.js';

@@ -3,13 +3,13 @@ import { Injectable, Module, Scope, type DynamicModule, type ModuleMetadata } fr
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
   InjectToolLoop,
-  ToolLoopModule,
-  ToolLoopService,
-  policies,
-  toolLoopToken,
   type LoopProfile,
   type LoopRequest,
+  policies,
+  ToolLoopModule,
   type ToolLoopOptions,
+  ToolLoopService,
+  toolLoopToken,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { play, resultsIn } from '../fixtures/played-run.js';

@@ -1,13 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  InvalidRequestError,
-  RunError,
-  type LoopRequest,
-  type Message,
-  type PrepareStep,
-  type StepChange,
-  type UpcomingStep,
-} from '@toolloop/core';
+import { InvalidRequestError, type LoopRequest, type Message, type PrepareStep, RunError } from '@toolloop/core';
+import type { StepChange, UpcomingStep } from '@toolloop/core/contracts';
 import { ScriptedModel, call, calls, collect, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { expectSound, play, resultOf } from '../fixtures/played-run.js';
 import { ProbeTools } from '../fixtures/probe.tools.js';

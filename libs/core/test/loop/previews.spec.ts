@@ -2,18 +2,18 @@ import { describe, expect, it } from '@jest/globals';
 import { Inject, Injectable, Scope } from '@nestjs/common';
 import { REQUEST } from '@nestjs/core';
 import {
+  type ApprovalRequest,
   ApprovalService,
   LlmTool,
+  type RunContext,
+  tool,
+  type ToolCallContext,
   ToolInput,
   ToolLoopService,
   ToolParam,
   ToolProvider,
-  tool,
-  type ApprovalRequest,
-  type RunContext,
-  type ToolCallContext,
-  type ToolPreview,
 } from '@toolloop/core';
+import type { ToolPreview } from '@toolloop/protocol';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { IsNumber, IsString } from 'class-validator';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Citation, ModelEvent } from '@toolloop/core';
+import type { Citation, ModelEvent } from '@toolloop/protocol';
 import { call, calls, events, ScriptedModel, text } from '@toolloop/testing';
 import { play } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';

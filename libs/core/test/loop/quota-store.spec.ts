@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { MemoryQuotaStore, QuotaStore, type Quota, type QuotaUse, type ToolLoopService } from '@toolloop/core';
+import type { ToolLoopService } from '@toolloop/core';
+import { MemoryQuotaStore, type Quota, QuotaStore, type QuotaUse } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultOf, resultsIn } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';

@@ -3,14 +3,15 @@ import { Logger } from '@nestjs/common';
 import {
   ApprovalService,
   ConfigurationError,
-  HistoryPolicy,
-  MemoryQuotaStore,
-  NO_USAGE,
-  QuotaStore,
+  type LanguageModel,
+  type LoopRequest,
+  type LoopResult,
+  type Policy,
   ToolLoopService,
-  addUsage,
 } from '@toolloop/core';
-import type { HistoryContext, LanguageModel, LoopRequest, LoopResult, Policy, Quota, QuotaUse } from '@toolloop/core';
+import { type HistoryContext, HistoryPolicy } from '@toolloop/core/history';
+import { MemoryQuotaStore, type Quota, QuotaStore, type QuotaUse } from '@toolloop/core/stores';
+import { addUsage, NO_USAGE } from '@toolloop/protocol';
 import { ScriptedModel, call, calls, events, text, type ScriptedAnswer, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultsIn } from '../fixtures/played-run.js';
 import { ask, openModule, openShop, type ShopOptions } from '../fixtures/shop.module.js';

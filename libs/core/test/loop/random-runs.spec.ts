@@ -1,14 +1,7 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import {
-  LoopEventSink,
-  ToolInjectionStrategy,
-  type LoopEvent,
-  type LoopRequest,
-  type LoopResult,
-  type RunHandle,
-  type ToolLoopService,
-} from '@toolloop/core';
+import { type LoopEvent, LoopEventSink, type LoopRequest, type LoopResult, type RunHandle, type ToolLoopService } from '@toolloop/core';
+import { ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { ScriptedModel, eventsOf } from '@toolloop/testing';
 import * as fc from 'fast-check';
 import { lastValueFrom, takeWhile, tap } from 'rxjs';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { LanguageModel, ModelError, RunError, type LoopEvent, type ModelEvent } from '@toolloop/core';
+import { LanguageModel, type LoopEvent, ModelError, RunError } from '@toolloop/core';
+import type { ModelEvent } from '@toolloop/protocol';
 import { ScriptedModel, call, calls, collect, expectRunEndsOnce, fails, text } from '@toolloop/testing';
 import { firstValueFrom, map, share, take, toArray } from 'rxjs';
 import { resultOf } from '../fixtures/played-run.js';

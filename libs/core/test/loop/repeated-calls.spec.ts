@@ -1,6 +1,14 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { ApprovalService, AuditStore, CallJournal, ToolLoopService, subRunTool } from '@toolloop/core';
-import type { ApprovalRule, LoopRequest, LoopResult, Policy } from '@toolloop/core';
+import {
+  type ApprovalRule,
+  ApprovalService,
+  type LoopRequest,
+  type LoopResult,
+  type Policy,
+  subRunTool,
+  ToolLoopService,
+} from '@toolloop/core';
+import { AuditStore, CallJournal } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
 import { resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openModule } from '../fixtures/shop.module.js';

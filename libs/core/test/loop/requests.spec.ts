@@ -1,13 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  ConfigurationError,
-  InvalidRequestError,
-  LanguageModel,
-  unlock,
-  type LoopRequest,
-  type Message,
-  type RunContext,
-} from '@toolloop/core';
+import { ConfigurationError, InvalidRequestError, LanguageModel, type LoopRequest, type Message, type RunContext } from '@toolloop/core';
+import { unlock } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { play, resultOf, resultsIn } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, ApprovalStore, ToolLoopService } from '@toolloop/core';
-import type { JsonObject, LoopRequest, Policy } from '@toolloop/core';
+import { ApprovalService, type JsonObject, type LoopRequest, type Policy, ToolLoopService } from '@toolloop/core';
+import { ApprovalStore } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, eventsOf, expectInjected, text, type ScriptedTurn } from '@toolloop/testing';
 import * as fc from 'fast-check';
-import { SuspendedRunStore } from '../../src/protocol/suspended-run.js';
-import { ResultPages } from '../../src/execution/result.pages.js';
+import { SuspendedRunStore } from '../../src/contracts/stores.js';
+import { ResultPages } from '../../src/execution/result-pages.js';
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openModule, openShop, type ShopOptions } from '../fixtures/shop.module.js';
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { RunOpener, ToolLoopService, type ToolCallContext } from '@toolloop/core';
+import { type ToolCallContext, ToolLoopService } from '@toolloop/core';
+import { RunOpener } from '@toolloop/core/internal';
 import { ScriptedModel, call, calls, collect, expectRunEndsOnce, hangs, text } from '@toolloop/testing';
 import { resultOf } from '../fixtures/played-run.js';
 import { ask, openModule } from '../fixtures/shop.module.js';

@@ -1,6 +1,6 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { LoopEventSink, RunError, type LoopEvent } from '@toolloop/core';
+import { type LoopEvent, LoopEventSink, RunError } from '@toolloop/core';
 import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text } from '@toolloop/testing';
 import { play, resultOf, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';

@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import {
   ApprovalService,
-  RunError,
-  ToolLoopService,
   calledTool,
-  maxSteps,
   type LoopRequest,
+  maxSteps,
   type Policy,
+  RunError,
   type StopCondition,
+  ToolLoopService,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { callIdsIn, play, resultOf, type PlayedRun } from '../fixtures/played-run.js';

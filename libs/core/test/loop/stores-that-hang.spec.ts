@@ -1,9 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
+import { ActorDirectory, ApprovalService, type LoopRequest, type Policy, type RunHandle, tool, ToolLoopService } from '@toolloop/core';
 import {
-  ActorDirectory,
-  ApprovalService,
   ApprovalStore,
   AuditStore,
   CallJournal,
@@ -18,12 +17,7 @@ import {
   MemorySuspendedRunStore,
   QuotaStore,
   SuspendedRunStore,
-  ToolLoopService,
-  tool,
-  type LoopRequest,
-  type Policy,
-  type RunHandle,
-} from '@toolloop/core';
+} from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 import { troubled } from '../fixtures/troubled-store.js';

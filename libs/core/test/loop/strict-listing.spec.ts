@@ -3,12 +3,12 @@ import { Injectable } from '@nestjs/common';
 import {
   ApprovalService,
   LlmTool,
-  ToolLoopService,
-  ToolProvider,
-  tool,
   type LoopRequest,
   type Policy,
   type RunContext,
+  tool,
+  ToolLoopService,
+  ToolProvider,
   type ToolSpec,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ConfigurationError, ToolCatalog, ToolLoopService, type LoopRequest } from '@toolloop/core';
+import { ConfigurationError, type LoopRequest, ToolCatalog, ToolLoopService } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { Transform, Type } from 'class-transformer';
 import { IsInt, IsOptional, IsString, Max, ValidateBy, ValidateNested } from 'class-validator';

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { MemoryApprovalStore } from '../../src/approval/memory.approval.store.js';
-import { ResultPages } from '../../src/execution/result.pages.js';
-import type { SavedRun } from '../../src/loop/from-suspended-run.js';
-import { MemorySuspendedRunStore } from '../../src/loop/memory.suspended.run.store.js';
-import { SuspendedRuns, type LiveRemains } from '../../src/loop/suspended.runs.js';
-import { ActorIdentity } from '../../src/policy/actor.identity.js';
+import { MemoryApprovalStore } from '../../src/memory/memory-approval.store.js';
+import { ResultPages } from '../../src/execution/result-pages.js';
+import type { SavedRun } from '../../src/loop/saved-run.js';
+import { MemorySuspendedRunStore } from '../../src/memory/memory-stores.js';
+import { SuspendedRuns, type LiveRemains } from '../../src/loop/suspended-runs.js';
+import { ActorIdentity } from '../../src/policy/actor-identity.js';
 
 const MEGABYTE = 1024 * 1024;
 const usage = { inputTokens: 0, outputTokens: 0 };

@@ -1,21 +1,19 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { Injectable, Scope } from '@nestjs/common';
 import {
-  ConversationStore,
   LanguageModel,
   LlmTool,
-  MemoryConversationStore,
-  ToolCallStorage,
-  ToolContext,
-  ToolLoopService,
-  ToolProvider,
   type LoopEvent,
   type LoopResult,
   type Message,
-  type ModelEvent,
-  type ModelRequest,
   type ToolCallContext,
+  ToolContext,
+  ToolLoopService,
+  ToolProvider,
 } from '@toolloop/core';
+import { ToolCallStorage } from '@toolloop/core/internal';
+import { ConversationStore, MemoryConversationStore } from '@toolloop/core/stores';
+import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 import { collect, eventsOf } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { expectSound, resultsIn } from '../fixtures/played-run.js';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { InvalidRequestError, LlmTool, ToolProvider, type LoopRequest, type ToolInjectionContext, type ToolSpec } from '@toolloop/core';
+import { InvalidRequestError, LlmTool, type LoopRequest, ToolProvider, type ToolSpec } from '@toolloop/core';
+import type { ToolInjectionContext } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play } from '../fixtures/played-run.js';
 import { ProbeTools } from '../fixtures/probe.tools.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, ToolLoopService, subRunTool, type ApprovalDecision, type Policy } from '@toolloop/core';
+import { type ApprovalDecision, ApprovalService, type Policy, subRunTool, ToolLoopService } from '@toolloop/core';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 

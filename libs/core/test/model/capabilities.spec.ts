@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { InvalidRequestError, LanguageModel, type Message, type ModelCapabilities, type ModelEvent } from '@toolloop/core';
+import { InvalidRequestError, LanguageModel, type Message } from '@toolloop/core';
+import type { ModelCapabilities, ModelEvent } from '@toolloop/protocol';
 import { ScriptedModel, text } from '@toolloop/testing';
 import { IsString } from 'class-validator';
 import { play } from '../fixtures/played-run.js';

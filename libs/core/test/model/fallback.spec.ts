@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { ConfigurationError, fallback, LanguageModel, ModelError, type ModelCapabilities, type ModelEvent } from '@toolloop/core';
+import { ConfigurationError, LanguageModel, ModelError } from '@toolloop/core';
+import { fallback } from '@toolloop/core/models';
+import type { ModelCapabilities, ModelEvent } from '@toolloop/protocol';
 import { calls, call, cut, events, fails, hangs, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
 import { play } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';

@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { fallback, ModelError, priced, type ModelEvent, type ModelPrices, type Usage } from '@toolloop/core';
+import { ModelError, type Usage } from '@toolloop/core';
+import { fallback, type ModelPrices, priced } from '@toolloop/core/models';
+import type { ModelEvent } from '@toolloop/protocol';
 import { events, fails, ScriptedModel, text } from '@toolloop/testing';
 import { play } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';

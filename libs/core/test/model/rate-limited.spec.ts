@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { ConfigurationError, ModelError, rateLimited, type RateLimits } from '@toolloop/core';
+import { ConfigurationError, ModelError } from '@toolloop/core';
+import { rateLimited, type RateLimits } from '@toolloop/core/models';
 import { hangs, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
 import { hear, QUESTION } from './reading.js';
 

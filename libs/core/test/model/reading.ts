@@ -1,4 +1,5 @@
-import type { LanguageModel, ModelEvent, ModelRequest } from '@toolloop/core';
+import type { LanguageModel } from '@toolloop/core';
+import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 
 export const QUESTION: ModelRequest = { messages: [{ role: 'user', content: 'Hi' }], tools: [] };
 

@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { LanguageModel, ModelError, retried, type ModelEvent } from '@toolloop/core';
+import { LanguageModel, ModelError } from '@toolloop/core';
+import { retried } from '@toolloop/core/models';
+import type { ModelEvent } from '@toolloop/protocol';
 import { cut, fails, ScriptedModel, text } from '@toolloop/testing';
 import { hear, QUESTION } from './reading.js';
 

@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { LanguageModel, ModelError, fallback, priced, retried, type ModelEvent } from '@toolloop/core';
+import { LanguageModel, ModelError } from '@toolloop/core';
+import { fallback, priced, retried } from '@toolloop/core/models';
+import type { ModelEvent } from '@toolloop/protocol';
 import { ScriptedModel, call, calls } from '@toolloop/testing';
 import { ask, openShop } from '../fixtures/shop.module.js';
 import { hear } from './reading.js';

@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import { TOOL_EFFECTS, policies, type Decision, type Policy, type PolicySubject } from '@toolloop/core';
-import { CompiledPolicy } from '../../src/policy/compiled.policy.js';
-import { decide } from '../../src/policy/strictest-decision.js';
-import { SchemaValidators } from '../../src/schema/schema.validators.js';
+import { type Decision, policies, type Policy } from '@toolloop/core';
+import type { PolicySubject } from '@toolloop/core/policy';
+import { TOOL_EFFECTS } from '@toolloop/protocol';
+import { CompiledPolicy, decide } from '../../src/policy/policy-engine.js';
+import { SchemaValidators } from '../../src/schema/validators.js';
 import { callOf, subjectOf } from './subjects.js';
 
 const validators = new SchemaValidators();

@@ -1,9 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import type { Decision, FlowLevel, Message, PolicySubject, ToolLabels } from '@toolloop/core';
-import { CompiledPolicy } from '../../src/policy/compiled.policy.js';
-import { MessageFlow } from '../../src/policy/message.flow.js';
-import { SchemaValidators } from '../../src/schema/schema.validators.js';
+import type { Decision, FlowLevel, Message, ToolLabels } from '@toolloop/core';
+import type { PolicySubject } from '@toolloop/core/policy';
+import { CompiledPolicy } from '../../src/policy/policy-engine.js';
+import { MessageFlow } from '../../src/policy/flow.js';
+import { SchemaValidators } from '../../src/schema/validators.js';
 import { callOf, subjectOf } from './subjects.js';
 
 const validators = new SchemaValidators();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Expose } from 'class-transformer';
-import { LlmTool, ToolLoopModule, ToolParam, ToolProvider, ToolSource, type Policy, type Tool } from '@toolloop/core';
+import { LlmTool, type Policy, type Tool, ToolLoopModule, ToolParam, ToolProvider, ToolSource } from '@toolloop/core';
 import { findingsOf, start, RecordingLogger } from '../discovery/application.js';
 import { toolOf } from '../discovery/tools.js';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { LlmTool, ToolLoopService, ToolParam, ToolProvider, ToolSource, type Policy, type Tool } from '@toolloop/core';
+import { LlmTool, type Policy, type Tool, ToolLoopService, ToolParam, ToolProvider, ToolSource } from '@toolloop/core';
 import { Toolset } from '../../src/catalog/toolset.js';
 import { toolOf } from '../discovery/tools.js';
 import { Bench, errorOf } from '../execution/bench.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ConfigurationError, tool, type FlowLevel, type LoopRequest, type RawTool } from '@toolloop/core';
+import { ConfigurationError, type FlowLevel, type LoopRequest, type RawTool, tool } from '@toolloop/core';
 import { call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { desk } from '../hostile/bench.js';
 

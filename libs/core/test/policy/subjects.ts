@@ -1,4 +1,4 @@
-import type { InformationFlow, PolicyCall, PolicySubject } from '@toolloop/core';
+import type { InformationFlow, PolicyCall, PolicySubject } from '@toolloop/core/policy';
 
 /** Of a caller whose every word the application vouches for: nothing was read, everything was meant. */
 export const TRUSTED_FLOW: InformationFlow = { integrity: 'trusted', confidentiality: 'public', isTraced: () => true, isSaid: () => true };

@@ -1,6 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, MemoryQuotaStore, QuotaStore, ToolLoopModule, ToolLoopService, priced, subRunTool } from '@toolloop/core';
-import type { LoopResult, Policy, Quota, ToolLoopOptions, Usage } from '@toolloop/core';
+import {
+  ApprovalService,
+  type LoopResult,
+  type Policy,
+  subRunTool,
+  ToolLoopModule,
+  type ToolLoopOptions,
+  ToolLoopService,
+  type Usage,
+} from '@toolloop/core';
+import { priced } from '@toolloop/core/models';
+import { MemoryQuotaStore, type Quota, QuotaStore } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, events, text, type ScriptedTurn } from '@toolloop/testing';
 import { RecordingLogger, SilentModel, start } from '../discovery/application.js';
 import { resultOf } from '../fixtures/played-run.js';

@@ -1,17 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
 import {
-  DataPolicyEngine,
-  ToolCatalog,
-  ToolInjectionStrategy,
-  ToolSource,
-  subRunTool,
   type FlowLevel,
   type LoopResult,
   type Policy,
+  subRunTool,
   type Tool,
-  type ToolInjection,
+  ToolCatalog,
+  ToolSource,
   type ToolSpec,
 } from '@toolloop/core';
+import { DataPolicyEngine } from '@toolloop/core/policy';
+import { type ToolInjection, ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { call, calls, text } from '@toolloop/testing';
 import { toolOf } from '../discovery/tools.js';
 import { desk } from '../hostile/bench.js';

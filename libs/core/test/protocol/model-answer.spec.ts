@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { assemble, NO_USAGE, type ModelEvent } from '../../src/index.js';
+import { assemble, NO_USAGE, type ModelEvent } from '@toolloop/protocol';
 
 async function* eventsOf(events: readonly ModelEvent[], failure?: Error): AsyncGenerator<ModelEvent> {
   for (const event of events) yield await Promise.resolve(event);

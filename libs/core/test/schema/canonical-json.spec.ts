@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
-import type { JsonValue } from '../../src/protocol/json.js';
+import type { JsonValue } from '@toolloop/core';
 import { canonicalJson, sha256 } from '../../src/schema/canonical-json.js';
 
 const json = (value: unknown): JsonValue => JSON.parse(JSON.stringify(value)) as JsonValue;

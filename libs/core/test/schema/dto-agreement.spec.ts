@@ -2,11 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 import { plainToInstance, Type } from 'class-transformer';
 import * as cv from 'class-validator';
 import * as fc from 'fast-check';
-import type { JsonObject } from '../../src/protocol/json.js';
-import { SchemaValidators } from '../../src/schema/schema.validators.js';
-import { dtoSchema } from '../../src/schema/dto.schema.js';
-import { instanceBuilder } from '../../src/schema/instance.builder.js';
-import { compileDtoInput } from '../../src/schema/tool.input.js';
+import type { JsonObject } from '@toolloop/core';
+import { SchemaValidators } from '../../src/schema/validators.js';
+import { dtoSchema } from '../../src/schema/dto-schema.js';
+import { instanceBuilder, compileDtoInput } from '../../src/schema/tool-input.js';
 import { Priority } from './priority.js';
 import { SAMPLES } from './validator-samples.js';
 

@@ -19,11 +19,11 @@ import {
   ValidatorConstraint,
 } from 'class-validator';
 import type { JSONSchema7 } from 'json-schema';
-import type { JsonValue } from '../../src/protocol/json.js';
-import { ToolField } from '../../src/decorators/tool-field.decorator.js';
+import type { JsonValue } from '@toolloop/core';
+import { ToolField } from '../../src/decorators/tool-parameters.decorator.js';
 import { canonicalJson } from '../../src/schema/canonical-json.js';
-import { dtoSchema } from '../../src/schema/dto.schema.js';
-import { subsetProblems } from '../../src/schema/schema.subset.js';
+import { dtoSchema } from '../../src/schema/dto-schema.js';
+import { subsetProblems } from '../../src/schema/subset.js';
 import { Priority, type PriorityName } from './priority.js';
 
 @ValidatorConstraint()

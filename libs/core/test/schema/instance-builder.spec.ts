@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Exclude, Expose, plainToInstance, Transform, Type } from 'class-transformer';
 import { IsArray, IsBoolean, IsDate, IsInt, IsObject, IsOptional, IsString, ValidateNested } from 'class-validator';
 import * as fc from 'fast-check';
-import { instanceBuilder } from '../../src/schema/instance.builder.js';
+import { instanceBuilder } from '../../src/schema/tool-input.js';
 
 class Line {
   @IsString() sku!: string;

@@ -2,13 +2,13 @@ import { describe, expect, it } from '@jest/globals';
 import { Type } from 'class-transformer';
 import { IsArray, IsInt, IsObject, IsOptional, IsString, ValidateIf, ValidateNested } from 'class-validator';
 import type { JSONSchema7 } from 'json-schema';
-import { ToolField } from '../../src/decorators/tool-field.decorator.js';
-import type { JsonObject } from '../../src/protocol/json.js';
+import { ToolField } from '../../src/decorators/tool-parameters.decorator.js';
+import type { JsonObject } from '@toolloop/core';
 import { canonicalJson } from '../../src/schema/canonical-json.js';
-import { dtoSchema } from '../../src/schema/dto.schema.js';
-import { optionalNullRemoval } from '../../src/schema/optional.nulls.js';
-import { parameterSchema } from '../../src/schema/parameter.schema.js';
-import { SchemaValidators } from '../../src/schema/schema.validators.js';
+import { dtoSchema } from '../../src/schema/dto-schema.js';
+import { optionalNullRemoval } from '../../src/schema/optional-nulls.js';
+import { parameterSchema } from '../../src/schema/tool-input.js';
+import { SchemaValidators } from '../../src/schema/validators.js';
 
 class Line {
   @IsString() sku!: string;

@@ -4,11 +4,11 @@ import { Ajv } from 'ajv';
 import addFormats from 'ajv-formats';
 import { Expose, Transform, Type } from 'class-transformer';
 import * as fc from 'fast-check';
-import type { JsonValue } from '../../src/protocol/json.js';
-import type { ResultProjector } from '../../src/protocol/tool.js';
-import { outputSchemaOf } from '../../src/schema/output.schema.js';
-import { ProjectionError } from '../../src/schema/projection.error.js';
-import { ProjectionCompiler } from '../../src/schema/result.projection.js';
+import type { JsonValue } from '@toolloop/core';
+import type { ResultProjector } from '../../src/contracts/tool.js';
+import { outputSchemaOf } from '../../src/schema/dto-schema.js';
+import { ProjectionError } from '../../src/schema/reveal.js';
+import { ProjectionCompiler } from '../../src/schema/result-projection.js';
 
 enum Status {
   Open = 'open',

@@ -2,10 +2,10 @@ import { describe, expect, it } from '@jest/globals';
 import type { Type as Class } from '@nestjs/common';
 import { Exclude, Expose, Transform, Type, instanceToPlain } from 'class-transformer';
 import * as fc from 'fast-check';
-import type { Audience } from '@toolloop/core';
-import { AUDIENCES } from '../../src/schema/exposed-properties.accessor.js';
-import { ProjectionCompiler } from '../../src/schema/result.projection.js';
-import { compileReveal } from '../../src/schema/revealed.projection.js';
+import type { Audience } from '@toolloop/protocol';
+import { AUDIENCES } from '../../src/schema/exposed-properties.js';
+import { ProjectionCompiler } from '../../src/schema/result-projection.js';
+import { compileReveal } from '../../src/schema/reveal.js';
 
 class Person {
   @Expose() name = 'Ada';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Type as Class } from '@nestjs/common';
 import { Exclude, Expose, Transform, Type } from 'class-transformer';
-import type { Audience } from '../../src/protocol/tool.js';
-import { ProjectionError } from '../../src/schema/projection.error.js';
-import { ProjectionCompiler } from '../../src/schema/result.projection.js';
+import type { Audience } from '@toolloop/protocol';
+import { ProjectionError } from '../../src/schema/reveal.js';
+import { ProjectionCompiler } from '../../src/schema/result-projection.js';
 
 class Money {
   @Expose() readonly amount: number;

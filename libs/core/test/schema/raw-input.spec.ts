@@ -2,12 +2,12 @@ import { describe, expect, it, jest } from '@jest/globals';
 import type { StandardSchemaV1 } from '@standard-schema/spec';
 import { IsInt, IsString } from 'class-validator';
 import type { JSONSchema7 } from 'json-schema';
-import type { RawInput, StandardInput } from '../../src/decorators/raw-tool.declaration.js';
-import type { JsonObject } from '../../src/protocol/json.js';
+import type { RawInput, StandardInput } from '../../src/decorators/raw-tool.js';
+import type { JsonObject } from '@toolloop/core';
 import { canonicalJson } from '../../src/schema/canonical-json.js';
-import { compileRawInput } from '../../src/schema/raw.input.js';
-import { SchemaValidators } from '../../src/schema/schema.validators.js';
-import type { CompiledInput } from '../../src/schema/tool.input.js';
+import { compileRawInput } from '../../src/schema/raw-input.js';
+import { SchemaValidators } from '../../src/schema/validators.js';
+import type { CompiledInput } from '../../src/schema/tool-input.js';
 
 const validators = new SchemaValidators();
 const compile = (input: RawInput | undefined): CompiledInput =>

@@ -2,12 +2,12 @@ import { describe, expect, it } from '@jest/globals';
 import { Expose } from 'class-transformer';
 import { getMetadataStorage, IsInt, IsOptional, IsString, Max, MaxLength, Min } from 'class-validator';
 import * as fc from 'fast-check';
-import type { JsonValue } from '../../src/protocol/json.js';
+import type { JsonValue } from '@toolloop/core';
 import { canonicalDeclaration, canonicalJson } from '../../src/schema/canonical-json.js';
-import { DtoClasses } from '../../src/schema/dto.classes.js';
-import { ProjectionCompiler } from '../../src/schema/result.projection.js';
-import { SchemaValidators } from '../../src/schema/schema.validators.js';
-import { validationRulesOf } from '../../src/schema/validation-metadata.accessor.js';
+import { DtoClasses } from '../../src/schema/dto-schema.js';
+import { ProjectionCompiler } from '../../src/schema/result-projection.js';
+import { SchemaValidators } from '../../src/schema/validators.js';
+import { validationRulesOf } from '../../src/schema/property-metadata.js';
 
 class Base {
   @IsString() name!: string;

@@ -1,8 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Expose } from 'class-transformer';
 import { Readable } from 'node:stream';
-import { ProjectionError } from '../../src/schema/projection.error.js';
-import { compileReveal } from '../../src/schema/revealed.projection.js';
+import { ProjectionError, compileReveal } from '../../src/schema/reveal.js';
 
 class Customer {
   @Expose() readonly id = 'c-1';

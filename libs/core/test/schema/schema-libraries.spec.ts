@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { toStandardJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
 import { z } from 'zod';
-import { ToolCatalog, ToolLoopService, tool, type JsonObject, type RawTool, type ToolInvocationRecord } from '@toolloop/core';
+import { type JsonObject, type RawTool, tool, ToolCatalog, type ToolInvocationRecord, ToolLoopService } from '@toolloop/core';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { findingsOf, start } from '../discovery/application.js';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JSONSchema7 } from 'json-schema';
-import type { JsonValue } from '../../src/protocol/json.js';
-import { isReserved, propertyNamesOf, reservedNamesIn, subsetProblems } from '../../src/schema/schema.subset.js';
+import type { JsonValue } from '@toolloop/core';
+import { isReserved, propertyNamesOf, reservedNamesIn, subsetProblems } from '../../src/schema/subset.js';
 
 const object = (properties: object, more: object = {}): JSONSchema7 => ({ type: 'object', properties: { ...properties }, ...more });
 

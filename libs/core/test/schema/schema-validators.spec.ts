@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JSONSchema7 } from 'json-schema';
-import { SchemaValidators } from '../../src/schema/schema.validators.js';
+import { SchemaValidators } from '../../src/schema/validators.js';
 
 const validators = new SchemaValidators();
 const closed = (properties: Record<string, JSONSchema7>, required: string[] = []): JSONSchema7 => ({

@@ -14,14 +14,13 @@ import {
   ValidatorConstraint,
 } from 'class-validator';
 import { LlmTool } from '../../src/decorators/llm-tool.decorator.js';
-import { toolMethodsOf, type ToolMethod } from '../../src/decorators/tool-metadata.accessor.js';
-import { ToolContext, ToolInput, ToolParam } from '../../src/decorators/tool-parameter.decorators.js';
-import type { JsonObject } from '../../src/protocol/json.js';
-import type { ToolCallContext } from '../../src/protocol/tool-call-context.js';
-import { SchemaValidators } from '../../src/schema/schema.validators.js';
-import { argumentsOf, compileDtoInput, compileSchemaInput, compileToolInput, type CompiledInput } from '../../src/schema/tool.input.js';
-import type { Priority } from './priority.js';
-import { Priority as Importance } from './priority.js';
+import { toolMethodsOf, type ToolMethod } from '../../src/decorators/tool-metadata.js';
+import { ToolContext, ToolInput, ToolParam } from '../../src/decorators/tool-parameters.decorator.js';
+import type { JsonObject } from '@toolloop/core';
+import type { ToolCallContext } from '../../src/contracts/tool-call.js';
+import { SchemaValidators } from '../../src/schema/validators.js';
+import { argumentsOf, compileDtoInput, compileSchemaInput, compileToolInput, type CompiledInput } from '../../src/schema/tool-input.js';
+import { type Priority, Priority as Importance } from './priority.js';
 
 const RESERVED = ['tenant', 'tenantId', 'actor', 'actorId'];
 const TOOL = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;

@@ -1,16 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
+import { type Policy, ToolInterceptor } from '@toolloop/core';
+import { DataPolicyEngine } from '@toolloop/core/policy';
 import {
   ApprovalStore,
   AuditStore,
   CallJournal,
-  DataPolicyEngine,
   MemoryApprovalStore,
   MemoryCallJournal,
   MemorySuspendedRunStore,
   SuspendedRunStore,
-  ToolInterceptor,
-  type Policy,
-} from '@toolloop/core';
+} from '@toolloop/core/stores';
 import { call, calls, eventsOf, text } from '@toolloop/testing';
 import { callIdsIn } from '../fixtures/played-run.js';
 import { alice, innerEvents, read, research, send, stage, toldOf, write } from './stage.js';

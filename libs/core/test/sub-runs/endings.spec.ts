@@ -1,5 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { DataPolicyEngine, MemorySuspendedRunStore, SuspendedRunStore, ToolCatalog, type Policy } from '@toolloop/core';
+import { type Policy, ToolCatalog } from '@toolloop/core';
+import { DataPolicyEngine } from '@toolloop/core/policy';
+import { MemorySuspendedRunStore, SuspendedRunStore } from '@toolloop/core/stores';
 import { calls, text } from '@toolloop/testing';
 import { resultOf } from '../fixtures/played-run.js';
 import { read, stage, toldOf, write } from './stage.js';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { phases, tool, toolSearch, unlock, type FlowLevel, type LoopResult } from '@toolloop/core';
+import { type FlowLevel, type LoopResult, tool } from '@toolloop/core';
+import { phases, toolSearch, unlock } from '@toolloop/core/strategies';
 import { call, calls, text } from '@toolloop/testing';
 import { read, research, send, stage, toldOf, write } from './stage.js';
 

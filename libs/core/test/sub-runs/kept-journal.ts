@@ -1,4 +1,5 @@
-import { LoopEventSink, type RunEntry, type RunJournal } from '@toolloop/core';
+import { LoopEventSink } from '@toolloop/core';
+import type { RunEntry, RunJournal } from '@toolloop/core/internal';
 
 class SilentSink extends LoopEventSink {
   override readonly critical = true;

@@ -1,15 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  ApprovalStore,
-  CallJournal,
-  MemoryApprovalStore,
-  MemoryCallJournal,
-  RunElsewhereError,
-  RunOpener,
-  type LoopResult,
-  type Policy,
-  type RunEntry,
-} from '@toolloop/core';
+import { type LoopResult, type Policy, RunElsewhereError } from '@toolloop/core';
+import { type RunEntry, RunOpener } from '@toolloop/core/internal';
+import { ApprovalStore, CallJournal, MemoryApprovalStore, MemoryCallJournal } from '@toolloop/core/stores';
 import { calls, text } from '@toolloop/testing';
 import { KeptJournal } from './kept-journal.js';
 import { read, research, stage, toldOf, write, type Stage } from './stage.js';

@@ -1,12 +1,12 @@
 import type { TestingModule } from '@nestjs/testing';
 import {
   ApprovalService,
-  ToolLoopService,
-  subRunTool,
   type LoopEvent,
   type LoopRequest,
   type LoopResult,
+  subRunTool,
   type SubRunToolDeclaration,
+  ToolLoopService,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
 import type { Act } from '../fixtures/probe.tools.js';

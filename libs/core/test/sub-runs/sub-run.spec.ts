@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ToolLoopService, ToolCatalog, subRunTool, toolSearch, type Policy } from '@toolloop/core';
+import { type Policy, subRunTool, ToolCatalog, ToolLoopService } from '@toolloop/core';
+import { toolSearch } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text } from '@toolloop/testing';
 import { IsString } from 'class-validator';
 import { resultsIn } from '../fixtures/played-run.js';

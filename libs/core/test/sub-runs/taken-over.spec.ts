@@ -1,16 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import {
-  ApprovalStore,
-  CallJournal,
-  MemoryApprovalStore,
-  MemoryCallJournal,
-  RunOpener,
-  subRunTool,
-  type Limits,
-  type Policy,
-  type RunEntry,
-  type ToolInvocationRecord,
-} from '@toolloop/core';
+import { type Limits, type Policy, subRunTool, type ToolInvocationRecord } from '@toolloop/core';
+import { type RunEntry, RunOpener } from '@toolloop/core/internal';
+import { ApprovalStore, CallJournal, MemoryApprovalStore, MemoryCallJournal } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text, type ScriptedAnswer, type ScriptedTurn } from '@toolloop/testing';
 import { Bank, openBank } from '../fixtures/accounts.js';
 import { KeptJournal } from './kept-journal.js';

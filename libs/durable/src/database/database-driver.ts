@@ -1,4 +1,6 @@
 import type { PGlite } from '@electric-sql/pglite';
+import { ConfigurationError } from '@toolloop/core';
+import { StorageUnavailableError } from '@toolloop/protocol';
 import type { Pool, QueryConfig, QueryResult, Submittable } from 'pg';
 
 /** What a statement takes. Nothing else reaches SQL: identifiers are ours, values are parameters. */
@@ -49,3 +51,103 @@ export interface DatabaseDriver extends SqlSession {
   listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>;
   close(): Promise<void>;
 }
+
+const AT = 'DurableModule url';
+
+/** What is wrong with the address of a server, without ever quoting it: there is a password in it. */
+export function urlProblem(url: string): string | undefined {
+  const isRead = URL.canParse(url) && /^postgres(ql)?:$/.test(new URL(url).protocol);
+  if (!isRead) return 'It is not an address of the form postgres://user:password@host:5432/database.';
+  // In `postgres://user:pass/word@host` the host would be the user, and the port a part of the password.
+  return new URL(url).pathname.includes('@') ? 'A character of its user or password, such as / or #, is not percent-encoded.' : undefined;
+}
+
+/** Where a server is and as whom we come: all of its address that may be shown. */
+function placeOf(url: string): string {
+  const { hostname, port, pathname, username } = new URL(url);
+  const database = decodeURIComponent(pathname.slice(1)) || username;
+  return `${hostname || 'localhost'}:${port || '5432'}, database "${database}", user "${decodeURIComponent(username)}"`;
+}
+
+/** Why a server does not let us in, and what to do. */
+export function unreachable(url: string, error: unknown): ConfigurationError {
+  const { code, message } = fromError(error);
+  const said = withoutPassword(url, message);
+  return new ConfigurationError([
+    { at: AT, problem: `PostgreSQL at ${placeOf(url)} cannot be used: ${said || code}.`, remedy: REMEDIES[code] ?? REMEDY },
+  ]);
+}
+
+function withoutPassword(url: string, text: string): string {
+  const { password } = new URL(url);
+  if (password === '') return text;
+  return [password, decodeURIComponent(password)].reduce((kept, secret) => kept.replaceAll(secret, '***'), text);
+}
+
+const REMEDY = 'Start the server and check host, port, user and database. Without a server, give a folder instead: { dataDir }.';
+
+const REMEDIES: Readonly<Record<string, string>> = {
+  '28P01': 'Check user and password; characters such as @ : / # are percent-encoded in an address.',
+  '28000': 'Let the user log in from here (pg_hba.conf), or check whether the server asks for TLS: ?sslmode=require.',
+  '3D000': 'Create the database (createdb), or name one that exists.',
+  '42501': 'Let the user create the schema "toolloop": grant create on database … to … .',
+  '53300': 'The server has no connection left: raise max_connections, or give fewer to each process ({ connections }).',
+};
+
+/** What the database, or Node, said of an error. Errors of another realm are errors as well, so nobody asks `instanceof`. */
+export interface ErrorSaid {
+  /** Such as `ECONNREFUSED` or `28P01`; empty where there is none. */
+  readonly code: string;
+  readonly message: string;
+}
+
+/** SQLSTATE of what passes: the connection is lost or refused, the server stops or starts, it has no room, two transactions were in each other's way. */
+const PASSING_STATE = /^(?:08|57P0[1235]|533|40001|40P01)/;
+const PASSING_CODE = new Set(['ECONNRESET', 'ECONNREFUSED', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
+/** What pg says of a connection itself. It has no code for these. */
+const PASSING_TEXT =
+  /^(?:Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|terminating connection)/;
+
+/** The error of a driver as the stores are to know it: what may pass is repeated. Any other stays as it is. */
+export function toStorageError(error: unknown): unknown {
+  if (StorageUnavailableError.in(error)) return error;
+  const { code, message } = fromError(error);
+  const mayPass = PASSING_STATE.test(code) || PASSING_CODE.has(code) || PASSING_TEXT.test(message);
+  return mayPass ? new StorageUnavailableError('The connection to the database was lost.', { cause: error }) : error;
+}
+
+/** Rejects with it. */
+export function rejectAsStorage(error: unknown): never {
+  throw toStorageError(error);
+}
+
+export function fromError(error: unknown): ErrorSaid {
+  const { code, message } = (error ?? {}) as Partial<Record<keyof ErrorSaid, unknown>>;
+  return { code: typeof code === 'string' ? code : '', message: typeof message === 'string' ? message : String(error) };
+}
+
+const CHANGES = /^\s*(?:set|select\s+set_config\s*\()/i;
+const BY_SET = /^\s*set\s+(?:local\s+)?(?:(role)\b|([\w.]+)\s*(?:=|to\b))/i;
+const BY_CALL = /set_config\s*\(\s*(?:'((?:[^']|'')+)'|\$(\d+))/gi;
+
+/**
+ * The settings that a statement changes until the end of the transaction: a role, and what the policies of rows read. A library that has its own transaction for
+ * them counts on their end with it; those of a savepoint would stay.
+ */
+export function settingsIn({ text, values = [] }: QueryConfig<unknown[]>): readonly string[] {
+  if (!CHANGES.test(text)) return [];
+  const [, role, set = role] = BY_SET.exec(text) ?? [];
+  if (set !== undefined) return [set.toLowerCase()];
+  return [...text.matchAll(BY_CALL)].map(([, name, place]) => name?.replaceAll("''", "'") ?? String(values[Number(place) - 1]));
+}
+
+const FOR_SESSION = /^\s*set\s+(?:session\s+)?(?:role|session\s+authorization)\b|set_config\s*\([^()]*,\s*false\s*\)/i;
+
+/** Whether a statement gives the whole session a role, or settings that outlast the transaction: whoever has the connection next would have them, too. */
+export function isForSession({ text }: QueryConfig): boolean {
+  return CHANGES.test(text) && FOR_SESSION.test(text);
+}
+
+/** What to say of one where the session is everybody's. */
+export const FOR_SESSION_REFUSED =
+  'This would leak its role or settings to the next user of the connection. Set them for a transaction: set local, set_config(…, true).';

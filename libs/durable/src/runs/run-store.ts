@@ -1,4 +1,8 @@
-import type { FinishReason, JsonObject, LoopEvent, RunEntry } from '@toolloop/core';
+import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import { type FinishReason, InvalidRequestError, type JsonObject, type LoopEvent, type LoopRequest } from '@toolloop/core';
+import type { RunEntry } from '@toolloop/core/internal';
+import { keyHash } from '../stores/storable.js';
 
 /** `queued`: somebody is to go on with it. `running`: somebody does. `waiting`: for decisions. `ended`: for good. */
 export type RunStatus = 'queued' | 'running' | 'waiting' | 'ended';
@@ -114,4 +118,97 @@ export abstract class RunStore {
   abstract watch(runId: string, changed: () => void): Promise<() => Promise<void>>;
   /** Hands queued runs to `advance`, at most so many at once, and again where it rejects. Resolves to what ends it, and then waits for nobody. */
   abstract work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>>;
+}
+
+/** A row of `toolloop.runs`. */
+export interface RunRow {
+  readonly run_id: string;
+  readonly tenant: string;
+  readonly actor_id: string;
+  readonly loop: string | null;
+  readonly request: string;
+  readonly fork_of: string | null;
+  readonly status: RunStatus;
+  readonly finish_reason: FinishReason | null;
+  readonly epoch: number;
+  readonly cancelled: string | null;
+  readonly last_sequence: number;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+}
+
+export function fromRunRow(row: RunRow): RunRecord {
+  return {
+    runId: row.run_id,
+    tenant: row.tenant,
+    actorId: row.actor_id,
+    ...(row.loop !== null && { loop: row.loop }),
+    request: JSON.parse(row.request) as JsonObject,
+    ...(row.fork_of !== null && { forkOf: JSON.parse(row.fork_of) as NonNullable<RunRecord['forkOf']> }),
+    status: row.status,
+    ...(row.finish_reason !== null && { finishReason: row.finish_reason }),
+    ...(row.cancelled !== null && { cancelled: row.cancelled }),
+    lastSequence: row.last_sequence,
+    createdAt: row.created_at.toISOString(),
+    updatedAt: row.updated_at.toISOString(),
+  };
+}
+
+export function fromEntryText(text: string): RunEntry {
+  return JSON.parse(text) as RunEntry;
+}
+
+export function fromEventsText(text: string): readonly LoopEvent[] {
+  return (JSON.parse(text) as LoopEvent[]).map(withDates);
+}
+
+/** The dates of a record are text in JSON. */
+export function withDates(event: LoopEvent): LoopEvent {
+  if (event.type === 'sub-run') return { ...event, event: withDates(event.event) };
+  if (event.type !== 'tool-result') return event;
+  const { startedAt, endedAt } = event.record;
+  return { ...event, record: { ...event.record, startedAt: new Date(startedAt), endedAt: new Date(endedAt) } };
+}
+
+/** Of a question: what the application adds to it, such as a policy, may have changed by the time it is repeated. */
+const ASKED = ['prompt', 'messages', 'conversationId'] as const;
+
+/** The id of a new run. The same request id of the same actor gives the same one at the same place: whoever asks again asks for no second run. */
+export function runIdFor(requestId: string | undefined, ...place: readonly (string | null)[]): string {
+  return requestId === undefined ? randomUUID() : `run_${keyHash(...place, requestId).slice(0, 40)}`;
+}
+
+/** Adds a run for whoever has room, unless it is there already; resolves to its id. Rejects with `InvalidRequestError` where that one was asked something else. */
+export async function addOnce(store: RunStore, run: NewRun): Promise<string> {
+  try {
+    await store.add(run, 'queued');
+  } catch (error) {
+    const kept = await store.find(run.runId);
+    if (!kept) throw error;
+    if (!isRepeated(kept, run))
+      throw new InvalidRequestError(
+        'invalid_request',
+        'This request id was used for another question. Use a new id, or repeat the same question.',
+      );
+  }
+  return run.runId;
+}
+
+function isRepeated({ request: kept }: RunRecord, { request }: NewRun): boolean {
+  return ASKED.every((name) => isDeepStrictEqual(kept[name], request[name]));
+}
+
+/** A plain object as JSON, without its `undefined`s. */
+export function toPlainJson(value: object): JsonObject {
+  return JSON.parse(JSON.stringify(value)) as JsonObject;
+}
+
+/** The request that was kept, for whom it acts. */
+export function fromDurableRequest(request: JsonObject, who: Pick<LoopRequest, 'actor' | 'tenant'>): LoopRequest {
+  return { ...(request as Partial<LoopRequest>), ...who };
+}
+
+/** Values that are JSON, as a store gives them back: nobody else has hold of them. */
+export function copiesOf<Value>(values: readonly Value[]): Value[] {
+  return JSON.parse(JSON.stringify(values)) as Value[];
 }

@@ -1,19 +1,11 @@
 import { Injectable } from '@nestjs/common';
-import {
-  ActorIdentity,
-  InvalidRequestError,
-  type FinishReason,
-  type LoopEvent,
-  type LoopRequest,
-  type RegisteredActor,
-} from '@toolloop/core';
-import type { Observable } from 'rxjs';
-import { isWhole } from '../option-shapes.js';
-import { BoundedRunStore } from './bounded.run.store.js';
-import { RunEngine } from './run.engine.js';
-import { fork } from './run-fork.js';
-import { RunStore, type RunQuery, type RunRecord, type RunStatus } from './run-store.js';
-import { watched } from './watched-run.js';
+import { type FinishReason, InvalidRequestError, type LoopEvent, type LoopRequest, type RegisteredActor } from '@toolloop/core';
+import { ActorIdentity } from '@toolloop/core/internal';
+import { Observable, type Subscriber } from 'rxjs';
+import { isWhole } from '../durable-options.js';
+import { BoundedRunStore } from './bounded-run.store.js';
+import { RunEngine } from './run-engine.js';
+import { addOnce, runIdFor, type RunQuery, type RunRecord, type RunStatus, RunStore } from './run-store.js';
 
 /** Who asks: whom the application identified, never what a client says. A run is its actor's, and nobody else's. */
 export interface RunReader<Actor = RegisteredActor> {
@@ -130,4 +122,98 @@ function invalid(message: string): InvalidRequestError {
 
 function viewOf({ runId, status, finishReason, lastSequence, forkOf, createdAt, updatedAt }: RunRecord): RunView {
   return { runId, status, ...(finishReason && { finishReason }), lastSequence, ...(forkOf && { forkOf }), createdAt, updatedAt };
+}
+
+/** Adds a run with what another one did until the end of a step. Its calls are its own: whatever it was asked by, their keys are of its id. */
+export async function fork(store: RunStore, of: RunRecord, step: number, requestId?: string): Promise<string> {
+  const { runId, tenant, actorId, loop, request } = of;
+  const entries = await store.entries(runId);
+  const last = entries.findLastIndex(({ key }) => key === (step === 0 ? 'begin' : `step:${step}`));
+  if (last === -1)
+    throw new InvalidRequestError('invalid_request', `The run ${runId} has no step ${step} that is complete and was followed by another.`);
+  const id = runIdFor(requestId, tenant, actorId, runId, String(step));
+  const run = { runId: id, tenant, actorId, ...(loop !== undefined && { loop }), request: { ...request, requestId: id } };
+  const kept = entries
+    .slice(0, last + 1)
+    .map(({ key, value }) => ({ key, value: Object.assign({}, value, 'requestId' in value && { requestId: id }) }));
+  return addOnce(store, { ...run, forkOf: { runId, step }, entries: kept });
+}
+
+const PAGE = 200;
+/** A word that something changed may be lost with a connection. */
+const LONGEST_SILENCE_MS = 2_000;
+
+/** What there is of a run, and then what comes, until it has ended. */
+export function watched(store: RunStore, find: () => Promise<RunRecord>, after: number): Observable<LoopEvent> {
+  return new Observable((subscriber) => {
+    const watching = new WatchedRun(store, find, subscriber, after);
+    void watching.follow();
+    return () => watching.stop();
+  });
+}
+
+class WatchedRun {
+  private wake: () => void = () => undefined;
+  private hasChanged = false;
+
+  constructor(
+    private readonly store: RunStore,
+    private readonly find: () => Promise<RunRecord>,
+    private readonly subscriber: Subscriber<LoopEvent>,
+    private after: number,
+  ) {}
+
+  async follow(): Promise<void> {
+    let end: (() => Promise<void>) | undefined;
+    try {
+      const { runId } = await this.find();
+      end = await this.store.watch(runId, () => this.changed());
+      while (!this.subscriber.closed) if (await this.hasEnded(runId)) return this.subscriber.complete();
+    } catch (error) {
+      this.subscriber.error(error);
+    } finally {
+      await end?.().catch(() => undefined);
+    }
+  }
+
+  stop(): void {
+    this.changed();
+  }
+
+  /** The status is read before the events, so that none of an ended run is missed. */
+  private async hasEnded(runId: string): Promise<boolean> {
+    this.hasChanged = false;
+    const { status, lastSequence } = await this.find();
+    await this.catchUp(runId);
+    const isOver = status === 'ended' && this.after >= lastSequence;
+    if (!isOver && !this.subscriber.closed) await this.change();
+    return isOver;
+  }
+
+  private async catchUp(runId: string): Promise<void> {
+    for (;;) {
+      const events = await this.store.events(runId, { after: this.after, limit: PAGE });
+      for (const event of events) {
+        this.subscriber.next(event);
+        this.after = event.sequence;
+      }
+      if (events.length < PAGE || this.subscriber.closed) return;
+    }
+  }
+
+  private changed(): void {
+    this.hasChanged = true;
+    this.wake();
+  }
+
+  private change(): Promise<void> {
+    if (this.hasChanged) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, LONGEST_SILENCE_MS);
+      this.wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
 }

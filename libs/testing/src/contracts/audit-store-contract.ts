@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
-import { AuditTrail, verifyAudit, type AuditEntry, type AuditHead, type AuditStore } from '@toolloop/core';
+import { AuditTrail, verifyAudit } from '@toolloop/core/audit';
+import type { AuditEntry, AuditHead, AuditStore } from '@toolloop/core/stores';
 import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type AuditTrial = Trial<AuditStore>;

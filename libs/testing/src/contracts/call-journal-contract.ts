@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { CallJournal, JournalClaim, JournalOutcome, JournalStart } from '@toolloop/core';
+import type { CallJournal, JournalClaim, JournalOutcome, JournalStart } from '@toolloop/core/stores';
 import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type JournalTrial = Trial<CallJournal>;

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
-import type { ConversationKey, ConversationStore, Message } from '@toolloop/core';
+import type { Message } from '@toolloop/core';
+import type { ConversationKey, ConversationStore } from '@toolloop/core/stores';
 import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type ConversationTrial = Trial<ConversationStore>;

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { DirectiveEvent, DirectiveRecord, DirectiveReference, DirectiveStore } from '@toolloop/core';
+import type { DirectiveEvent } from '@toolloop/core/directives';
+import type { DirectiveRecord, DirectiveReference, DirectiveStore } from '@toolloop/core/stores';
 import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest } from './contract.js';
 import { added, CLAIM_CASES, claimed, intentOf, LONG_MS, pick, versionOf, type DirectiveTrial } from './directive-trial.js';
 

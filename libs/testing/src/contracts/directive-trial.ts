@@ -8,7 +8,7 @@ import type {
   DirectiveState,
   DirectiveStore,
   DirectiveVersion,
-} from '@toolloop/core';
+} from '@toolloop/core/stores';
 import { atOnce, type ContractCase, type Trial } from './contract.js';
 
 /** A refund that has not been requested, with a key of its own. */

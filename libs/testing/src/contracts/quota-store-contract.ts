@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { QuotaStore, QuotaUse } from '@toolloop/core';
+import type { QuotaStore, QuotaUse } from '@toolloop/core/stores';
 import { atOnce, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type QuotaTrial = Trial<QuotaStore>;

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { LoopEvent, RunEntry } from '@toolloop/core';
+import type { LoopEvent } from '@toolloop/core';
+import type { RunEntry } from '@toolloop/core/internal';
 import type { HeldRun, NewRun, RunStore, RunWrite } from '@toolloop/durable';
 import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 

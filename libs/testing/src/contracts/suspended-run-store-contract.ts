@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { SuspendedRun, SuspendedRunStore } from '@toolloop/core';
+import type { SuspendedRun, SuspendedRunStore } from '@toolloop/core/stores';
 import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
 type RunTrial = Trial<SuspendedRunStore>;

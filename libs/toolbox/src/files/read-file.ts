@@ -1,4 +1,4 @@
-import { ToolError, ToolField, type RawToolDeclaration } from '@toolloop/core';
+import { type RawToolDeclaration, ToolError, ToolField } from '@toolloop/core';
 import { Expose } from 'class-transformer';
 import { IsInt, IsOptional, IsString, Max, MaxLength, Min, MinLength } from 'class-validator';
 import { withinTime, type CallContext } from '../call-context.js';

@@ -1,0 +1,74 @@
+import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '@toolloop/protocol';
+import { bytesOf, readAnswer, ResponseBody, withDiscretion } from '@toolloop/wire';
+import { type AnthropicModelOptions, type AnthropicTarget, toClient } from './anthropic-options.js';
+import { fromRequestError } from './from-provider.js';
+import { MessagesAnswer } from './messages-answer.js';
+import { toMessagesRequest } from './to-messages-request.js';
+
+/** Times one answer is asked to go on: the provider pauses a turn in which its own tools take long. */
+const MOST_PAUSES = 8;
+
+/** A model behind Anthropic's Messages API, at Anthropic or at any server that speaks the same. */
+export class AnthropicModel extends LanguageModel {
+  readonly provider = 'anthropic';
+  override readonly capabilities: ModelCapabilities;
+  readonly #target: AnthropicTarget;
+  /** Out of reach of `console.log` and `JSON.stringify`, for it holds the key. */
+  readonly #connection: ReturnType<typeof toClient>;
+
+  /** Throws a `ConfigurationError` when there is neither a key nor a base URL. */
+  constructor(
+    readonly modelId: string,
+    options: AnthropicModelOptions = {},
+  ) {
+    super();
+    this.capabilities = options.capabilities ?? {};
+    this.#target = { ...options, model: modelId };
+    this.#connection = toClient(modelId, options);
+  }
+
+  /**
+   * Reads from the socket no faster than it is iterated. An aborted `signal` ends the iteration without an error and without `finish`. Throws a
+   * `ModelError` when the request is refused, the answer holds an error, or the connection breaks.
+   */
+  stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+    const answer = new MessagesAnswer(this.modelId, MOST_PAUSES);
+    const { apiKey } = this.#connection;
+    const open = (): Promise<ResponseBody | undefined> => {
+      const { paused } = answer;
+      if (paused !== undefined) answer.resume();
+      const messages = paused === undefined ? request.messages : [...request.messages, paused];
+      return this.post({ ...request, messages }, signal);
+    };
+    return readAnswer(answer, { open, veil: (error) => withDiscretion(error, { apiKey, request }) });
+  }
+
+  /**
+   * Undefined when the signal was aborted before an answer came. The SDK hears of it through a signal of its own, for it goes on listening until
+   * the response is collected, and a run's signal lives long; from here on `ResponseBody` listens.
+   */
+  private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
+    if (signal.aborted) return undefined;
+    const { client } = this.#connection;
+    const own = new AbortController();
+    const abort = (): void => own.abort();
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      const body = toMessagesRequest(request, this.#target);
+      const options = { body, headers: { 'content-type': 'application/json' }, signal: own.signal };
+      // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
+      const response = await client.post('/v1/messages', options).asResponse();
+      return new ResponseBody(bytesOf(response), signal);
+    } catch (error) {
+      if (signal.aborted) return undefined;
+      throw fromRequestError(error);
+    } finally {
+      signal.removeEventListener('abort', abort);
+    }
+  }
+}
+
+/** A model at Anthropic or at any server that speaks its Messages API: `anthropic('claude-sonnet-5-5')`. */
+export function anthropic(model: string, options?: AnthropicModelOptions): AnthropicModel {
+  return new AnthropicModel(model, options);
+}

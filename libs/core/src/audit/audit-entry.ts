@@ -1,0 +1,134 @@
+import type { JsonObject } from '@toolloop/protocol';
+import type { AuditEntry, AuditHead, AuditStamp, SignedAuditHead } from '../contracts/audit.js';
+import { canonicalJson, sha256 } from '../schema/canonical-json.js';
+import type { AuditKeyring } from './audit-options.js';
+
+/** More than any entry needs; what is larger is neither kept nor read. */
+const MOST_CHARACTERS = 256 * 1024;
+
+/** Where a tenant's chain begins, so that the start of one is not the start of another's. */
+export function genesisOf(tenant: string): AuditHead {
+  return { tenant, sequence: 0, hash: sha256(`toolloop audit ${JSON.stringify(tenant)}`) };
+}
+
+/** The entry that follows a head. Throws for one that is too large to be kept. */
+export function sealed(content: object, at: string, { tenant, sequence, hash }: AuditHead, keyring: AuditKeyring): AuditEntry {
+  const { keyId } = keyring;
+  const stamp = { version: 1, tenant, sequence: sequence + 1, at, keyId, previousHash: hash, hash: undefined };
+  const unsigned = canonicalObject({ ...content, ...stamp });
+  if (unsigned.length > MOST_CHARACTERS)
+    throw new RangeError(`The entry has ${unsigned.length} characters; at most ${MOST_CHARACTERS} are kept.`);
+  return frozenEntry(unsigned, keyring.sign(unsigned));
+}
+
+/** Whether whoever made the entry had the key that it names, and nothing was changed since. */
+export function isAuthentic({ hash, ...unsigned }: AuditStamp, keyring: AuditKeyring): boolean {
+  const text = canonicalIfJson(unsigned);
+  return text !== undefined && keyring.isSigned(text, unsigned.keyId, hash);
+}
+
+export function signedHead({ tenant, sequence, hash }: AuditHead, at: string, keyring: AuditKeyring): SignedAuditHead {
+  const unsigned = { version: 1, tenant, sequence, hash, at, keyId: keyring.keyId } as const;
+  return { ...unsigned, signature: keyring.sign(`head:${canonicalObject(unsigned)}`) };
+}
+
+export function isAuthenticHead({ signature, ...unsigned }: SignedAuditHead, keyring: AuditKeyring): boolean {
+  return keyring.isSigned(`head:${canonicalObject(unsigned)}`, unsigned.keyId, signature);
+}
+
+/** An object of JSON as canonical JSON: what is signed, and what a line of an export is. Undefined fields are left out. */
+export function canonicalObject(value: object): `{${string}` {
+  return canonicalJson(value as JsonObject) as `{${string}`;
+}
+
+/** The arguments that canonical JSON stands for, without the hidden ones. */
+export function shownArguments(canonical: string, hidden: readonly string[]): JsonObject {
+  const args = JSON.parse(canonical) as JsonObject;
+  return Object.fromEntries(Object.entries(args).map(([name, value]) => [name, hidden.includes(name) ? '[redacted]' : value]));
+}
+
+/** An entry of its own, whatever is done to what it was made of. */
+export function frozenEntry(canonical: string, hash: string): AuditEntry {
+  const entry = JSON.parse(canonical) as Record<string, unknown>;
+  entry['hash'] = hash;
+  return deepFrozen(entry) as AuditEntry;
+}
+
+/** The same of what somebody else made, which may be no JSON, or nested too deeply to be walked through: then undefined. */
+export function canonicalIfJson(value: object): `{${string}` | undefined {
+  try {
+    return canonicalObject(value);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The value of a text that is JSON, else undefined. */
+export function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a value can be looked at as a link of a chain; what else it holds is vouched for by its hash. */
+export function isLink(value: unknown): value is AuditStamp {
+  if (typeof value !== 'object' || value === null) return false;
+  const { version, tenant, sequence, keyId, previousHash, hash } = value as Record<string, unknown>;
+  return version === 1 && Number.isSafeInteger(sequence) && [tenant, keyId, previousHash, hash].every((field) => typeof field === 'string');
+}
+
+export function isSignedHead(value: unknown): value is SignedAuditHead {
+  if (typeof value !== 'object' || value === null) return false;
+  const { version, tenant, sequence, at, keyId, hash, signature } = value as Record<string, unknown>;
+  return (
+    version === 1 && Number.isSafeInteger(sequence) && [tenant, at, keyId, hash, signature].every((field) => typeof field === 'string')
+  );
+}
+
+function deepFrozen(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  const parts = value as Record<string, unknown>;
+  for (const name in parts) deepFrozen(parts[name]);
+  return Object.freeze(value);
+}
+
+const LINE_BREAK = 0x0a;
+/** The longest line an entry can have: three bytes for each of its characters, and room for the hash. */
+const MOST_BYTES = 1024 * 1024;
+
+/** An entry as a line of an export. */
+export function toAuditLine(entry: AuditEntry): string {
+  return `${canonicalObject(entry)}\n`;
+}
+
+/**
+ * The values of an export's lines, read one by one. A line that is not, byte for byte, what the export writes gives undefined: a repeated key, say,
+ * would be read by one reader as this and by another as that.
+ */
+export async function* readAuditLines(chunks: AsyncIterable<Buffer>): AsyncGenerator {
+  for await (const line of linesOf(chunks)) yield valueOf(line);
+}
+
+/** Split at line breaks only: a text in JSON may hold the other characters that Unicode calls so. */
+async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let rest: Buffer = Buffer.alloc(0);
+  for await (const chunk of chunks) {
+    const bytes = rest.length > 0 ? Buffer.concat([rest, chunk]) : chunk;
+    let start = 0;
+    for (let end = bytes.indexOf(LINE_BREAK); end >= 0; end = bytes.indexOf(LINE_BREAK, start)) {
+      yield bytes.subarray(start, end);
+      start = end + 1;
+    }
+    rest = bytes.subarray(start);
+    if (rest.length > MOST_BYTES) break;
+  }
+  if (rest.length > 0) yield rest;
+}
+
+function valueOf(line: Buffer): unknown {
+  if (line.length > MOST_BYTES) return undefined;
+  const value = parsedJson(line.toString());
+  return isLink(value) && line.equals(Buffer.from(canonicalIfJson(value) ?? '')) ? value : undefined;
+}

@@ -1,0 +1,18 @@
+export type { FinishedStep, LoopHooks, LoopIteration, StepChange, SubRun, SubRunProfile, UpcomingStep } from './loop-request.js';
+export { AttachedResult, DEFAULT_EXECUTION } from './tool-call.js';
+export type { Attachment } from './tool-call.js';
+export type {
+  IdempotencyScope,
+  InputReading,
+  MeantCall,
+  Rehydrate,
+  ReservedAllowance,
+  ResultProjector,
+  ToolDirective,
+  ToolInputCodec,
+  ToolInvocation,
+  ToolLayers,
+  ToolRehydration,
+  ToolSurface,
+} from './tool.js';
+export type { AttachmentDigest, MediaPart, RecordedAttachment, ToolOrigin } from '@toolloop/protocol';

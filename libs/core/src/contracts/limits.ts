@@ -1,0 +1,107 @@
+/** Every limit of a run. Reaching one is a finish reason or an error the model reads, never a lost run. */
+export interface Limits {
+  /** Model answers with their calls; then the run ends with `max_steps`. @default 20 */
+  readonly steps: number;
+  /** Calls of one tool; then the run ends with `max_calls`. @default 40 */
+  readonly callsPerTool: number;
+  /** Calls with the same id and the same canonical arguments; then the run ends with `no_progress`. @default 3 */
+  readonly identicalCalls: number;
+  /** Milliseconds of the whole run; then it ends with `timeout`. @default 300,000 */
+  readonly runMs: number;
+  /** Milliseconds a provider may stay silent. @default 60,000 */
+  readonly modelIdleMs: number;
+  /** Milliseconds of one attempt of a call. @default 30,000 */
+  readonly toolCallMs: number;
+  /** Bytes of one call's arguments. @default 8 KB */
+  readonly argumentBytes: number;
+  /** Bytes of a result that the model sees. @default 32 KB */
+  readonly resultBytes: number;
+  /** Bytes that a run keeps of results larger than that, so that the model can read on; the oldest are dropped first. @default 8 MB */
+  readonly keptResultBytes: number;
+  /** Bytes of the images and files of one result, or of one message from outside. @default 4 MB */
+  readonly attachmentBytes: number;
+  /** How often a call is attempted under `onToolError: 'retry'`, the first attempt included. @default 3 */
+  readonly attempts: number;
+  /** Characters of a tool call id. @default 128 */
+  readonly toolCallIdLength: number;
+  /**
+   * Injected tools that are offered one by one; beyond that, entity tools are grouped, unless `surface` says otherwise. Entity tools take no room from the
+   * others. @default 24
+   */
+  readonly injectedTools: number;
+  /** Entity instances whose tools a run holds; beyond that, the least recently used are removed. @default 1,000 */
+  readonly injectedInstances: number;
+  /** How far entities may lead to further entities: 1 for what a service tool returned. @default 3 */
+  readonly injectionDepth: number;
+  /** Unknown tools or refused calls in a row before the run ends. @default 3 */
+  readonly refusalsInARow: number;
+  /** Reads of one step that run at once. @default 8 */
+  readonly parallelReads: number;
+  /** How deep sub-runs may nest; 0 for none. @default 1 */
+  readonly subRunDepth: number;
+  /** Input and output tokens of the whole run, its sub-runs included. @default no limit */
+  readonly tokens: number;
+  /**
+   * Cost of the whole run's model calls in USD, its sub-runs included. If an answer has neither a reported cost nor a price (`prices`), the cost is unknown and
+   * counts as exceeding the limit. @default no limit
+   */
+  readonly usd: number;
+}
+
+export const DEFAULT_LIMITS: Limits = {
+  steps: 20,
+  callsPerTool: 40,
+  identicalCalls: 3,
+  runMs: 300_000,
+  modelIdleMs: 60_000,
+  toolCallMs: 30_000,
+  argumentBytes: 8 * 1024,
+  resultBytes: 32 * 1024,
+  keptResultBytes: 8 * 1024 * 1024,
+  attachmentBytes: 4 * 1024 * 1024,
+  attempts: 3,
+  toolCallIdLength: 128,
+  injectedTools: 24,
+  injectedInstances: 1_000,
+  injectionDepth: 3,
+  refusalsInARow: 3,
+  parallelReads: 8,
+  subRunDepth: 1,
+  tokens: Number.POSITIVE_INFINITY,
+  usd: Number.POSITIVE_INFINITY,
+};
+
+/** What a quota counts: tool calls, input and output tokens, or the cost that models report. */
+export type QuotaQuantity = 'calls' | 'tokens' | 'usd';
+
+/** What all runs of one tenant together may use in one window of time. */
+export interface Quota {
+  readonly quantity: QuotaQuantity;
+  /** Not negative; `Infinity` for no end. */
+  readonly most: number;
+  /** Milliseconds, whole. Windows follow one another from the Unix epoch on: with 3,600,000 one begins at every full hour (UTC). */
+  readonly windowMs: number;
+}
+
+/** One use of a quota. Whose it is, what and which window length make the counter; they are never part of what a model says. */
+export interface QuotaUse {
+  readonly tenant: string;
+  readonly quantity: QuotaQuantity;
+  readonly windowMs: number;
+  /** Not negative; 0 reads. */
+  readonly amount: number;
+}
+
+/**
+ * The port that counts what tenants use, across runs and, with a database behind it, across processes. It knows no maximum: who adds compares.
+ *
+ * The window of a use is `floor(now / windowMs)`; adding and reading are one atomic operation, so that two who add at once are told different totals.
+ * In SQL that is one statement over the primary key (tenant, quantity, window_ms, window): `insert … on conflict … do update set used = quotas.used +
+ * excluded.used returning used`. Counters of windows that are over may be deleted at any time.
+ *
+ * A store that throws keeps calls from being made and models from being asked; one that does not answer for now ends the run.
+ */
+export abstract class QuotaStore {
+  /** The total of the present window, this use included. */
+  abstract use(use: QuotaUse): Promise<number>;
+}

@@ -1,0 +1,297 @@
+import type { Type } from '@nestjs/common';
+import type {
+  LanguageModel,
+  LoopEvent,
+  LoopResult,
+  Message,
+  MessageLabels,
+  ModelOptions,
+  ModelRequest,
+  ToolCall,
+  ToolChoice,
+  ToolEffect,
+  ToolInvocationRecord,
+  ToolSpec,
+  Usage,
+} from '@toolloop/protocol';
+import type { Observable } from 'rxjs';
+import type { EntitySurface, ToolInjectionStrategy } from './injection.js';
+import type { Limits } from './limits.js';
+import type { Policy } from './policy.js';
+import type { ExecutionOptions, RegisteredActor, RunContext } from './tool-call.js';
+
+/**
+ * Names tools of the catalog: a declared id, a glob over declared ids, a short name that only one tool has, a provider class, or a predicate.
+ */
+export type ToolSelector = string | Type | ((tool: ToolSpec) => boolean);
+
+/** Callbacks for the application's own logging and metrics. They only observe: what they throw is logged and changes nothing. */
+export interface LoopHooks {
+  onToolStart?(call: ToolCall, tool: ToolSpec): void | Promise<void>;
+  onToolEnd?(record: ToolInvocationRecord): void | Promise<void>;
+  onIteration?(iteration: LoopIteration): void | Promise<void>;
+}
+
+/** A step that has ended. */
+export interface LoopIteration {
+  readonly runId: string;
+  readonly step: number;
+  readonly toolCalls: readonly ToolInvocationRecord[];
+  /** Ids of the toolset the model saw. */
+  readonly tools: readonly string[];
+  readonly usage: Usage;
+}
+
+/** One use of the loop. Give `prompt` or `messages`, and always `actor` and `tenant`. */
+export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
+  readonly prompt?: string;
+  /**
+   * The conversation so far. It is checked and carries no authority: `system` ranks as user, and tool results count as untrusted. Use
+   * `instructions` to instruct the model. With a `conversationId`, only the newest user message is read.
+   */
+  readonly messages?: readonly Message[];
+  /**
+   * Whether anybody may know what the user says and what the instructions say. While it is `private`, a run that has read untrusted content asks before a
+   * call that can carry it out. @default { reads: 'private' }
+   */
+  readonly labels?: Pick<MessageLabels, 'reads'>;
+  /** @default the module's instructions */
+  readonly instructions?: string | ((context: RunContext<Actor>) => string | Promise<string>);
+  /** A model, or a name from the module's `models`. @default the module's model */
+  readonly model?: LanguageModel | string;
+  /** Which of the catalog's tools to offer; policy still decides. @default all */
+  readonly tools?: readonly ToolSelector[];
+  /** Which tools not to offer, injected ones included. */
+  readonly exclude?: readonly ToolSelector[];
+  /** Whom the run acts for; an application without users passes a constant. */
+  readonly actor: Actor;
+  /** Whose data the run is about; a single-tenant application passes a constant. */
+  readonly tenant: string;
+  /** Handed to tools as `context.context`; the model never sees it. */
+  readonly context?: Readonly<Record<string, unknown>>;
+  /** Narrows the module's policy for this run; it can never widen it. */
+  readonly policy?: Policy;
+  readonly limits?: Partial<Limits>;
+  /** How the calls of this run are executed; overrides what the application and the tools say. */
+  readonly execution?: Partial<ExecutionOptions>;
+  /** Strategies that run after the one for entity tools; `false` turns injection off, for entity tools as well. */
+  readonly injection?: readonly ToolInjectionStrategy[] | false;
+  /** How entity tools are presented to the model. @default the module's, else 'auto' */
+  readonly surface?: EntitySurface;
+  /** The class of the final answer; its class-validator decorators give the schema. */
+  readonly output?: Type<Output>;
+  /**
+   * What a failed tool does to the run. `retry` is like `continue`, but first attempts reads, and tools that are `idempotent` or have an `idempotencyKey`, up to `limits.attempts` times:
+   * after a timeout, an unknown exception, a `ToolError` with `retryable`, or Nest's 408, 429 and 5xx. @default 'continue'
+   */
+  readonly onToolError?: 'continue' | 'halt' | 'retry';
+  /** What a refused call does to the run. @default 'continue' */
+  readonly onForbidden?: 'continue' | 'halt';
+  /** How much of the conversation is sent to the model. @default the module's, else all of it */
+  readonly history?: HistoryPolicy;
+  /** Sees every step before its model call, and may change it. @default the module's */
+  readonly prepareStep?: PrepareStep<Actor>;
+  /**
+   * What happens to a call that needs approval. `suspend`: the run ends as `waiting`, and `ToolLoopService.resume` continues it. `wait`: the run
+   * stays open until somebody answers, the approval expires or the run's time (`limits.runMs`) is up. `deny`: the call is refused. @default 'suspend'
+   */
+  readonly approvals?: 'suspend' | 'wait' | 'deny';
+  readonly hooks?: LoopHooks;
+  /** Makes a repeated request recognisable, so that the effects of its calls happen once; over HTTP, the `Idempotency-Key`. @default the run's id */
+  readonly requestId?: string;
+  /** Loads the history from the `ConversationStore` and adds the run to it, per tenant and actor. @default the run stands alone */
+  readonly conversationId?: string;
+  readonly signal?: AbortSignal;
+  /**
+   * Writes the run to storage as it proceeds, so that it outlives its process; needs `@toolloop/durable`. The request must then be JSON, except for actor and
+   * signal: classes and functions belong in a named loop. Unsubscribing does not stop the run. @default false
+   */
+  readonly durable?: boolean;
+  /**
+   * Ends the run with `stop` after a step if one of these conditions holds. Those of the application, the loop and the run add up.
+   * @default none: the model decides when it is done
+   */
+  readonly stopWhen?: StopCondition | readonly StopCondition[];
+  /** Applies to the first step only, so that a forced tool cannot loop. @default 'auto' */
+  readonly toolChoice?: ToolChoice;
+  /** Applies `toolChoice` to every step. A forced tool is then called until `stopWhen` or a limit ends the run, or the tool is gone. @default false */
+  readonly keepToolChoice?: boolean;
+  readonly modelOptions?: ModelOptions;
+}
+
+/** A request to resume a run that waited. The question is kept; everything else is given again, and policy decides again. */
+export type ResumeRequest<Output = unknown, Actor = RegisteredActor> = Omit<
+  LoopRequest<Output, Actor>,
+  'prompt' | 'messages' | 'requestId' | 'conversationId'
+>;
+
+/** What only a run can say: what is asked, for whom, and which request it is. */
+export const SAID_BY_THE_RUN = [
+  'prompt',
+  'messages',
+  'actor',
+  'tenant',
+  'context',
+  'requestId',
+  'conversationId',
+  'signal',
+] as const satisfies readonly (keyof LoopRequest)[];
+
+/**
+ * What a named loop says for its runs. `policy`, `tools` and `exclude` narrow, as they do in a request: application, loop and run must all let a tool in.
+ * Injection strategies add up, and `false` turns injection off. In all else the run wins over the loop, and the loop over the application; `limits` and
+ * `execution` do so option by option.
+ */
+export type LoopProfile<Actor = RegisteredActor> = Omit<LoopRequest<unknown, Actor>, (typeof SAID_BY_THE_RUN)[number] | 'output'> & {
+  /** A class the final answers must be; of which type a result is then, its caller says. A durable run has it from nowhere else. @default none */
+  readonly output?: Type;
+};
+
+/** The step that is about to begin, as it will be unless it is changed. */
+export interface UpcomingStep<Actor = RegisteredActor> {
+  /** From 1. */
+  readonly step: number;
+  /** What will be sent: the transcript as the history policy leaves it. */
+  readonly messages: readonly Message[];
+  readonly tools: readonly ToolSpec[];
+  /** Of the run so far. */
+  readonly usage: Usage;
+  /** Of the run so far, in order. */
+  readonly toolCalls: readonly ToolInvocationRecord[];
+  readonly run: RunContext<Actor>;
+  /** Aborted with the run, which does not wait. */
+  readonly signal: AbortSignal;
+}
+
+/** What is different in one step; the next starts from the run's own again. */
+export interface StepChange {
+  /** A model, or a name from the module's `models`. */
+  readonly model?: LanguageModel | string;
+  readonly instructions?: string;
+  /**
+   * Narrows the run's toolset to these, by selectors or by the ids of its specs. It can add nothing, and what is left out cannot be called in this
+   * step either. Tools are injected as ever, and are there in the next step.
+   */
+  readonly tools?: readonly ToolSelector[];
+  /** A forced tool must be among the step's own. @default in the first step the request's, else 'auto' */
+  readonly toolChoice?: ToolChoice;
+  /** What is sent instead, with a result for every call and a user message at least. The transcript stays whole. */
+  readonly messages?: readonly Message[];
+  /** Instead of the request's. */
+  readonly modelOptions?: ModelOptions;
+}
+
+/** Looks at every step before its model call, and may change it. What it throws ends the run with `error`. */
+export type PrepareStep<Actor = RegisteredActor> = (step: UpcomingStep<Actor>) => StepChange | undefined | Promise<StepChange | undefined>;
+
+/** A step that is over: its answer is whole, and each of its calls has its result. */
+export interface FinishedStep {
+  /** From 1. */
+  readonly step: number;
+  /** Of the step's answer. */
+  readonly text: string;
+  /** Of this step, in the order of the model. */
+  readonly toolCalls: readonly ToolInvocationRecord[];
+  /** Of the run so far. */
+  readonly usage: Usage;
+  readonly run: RunContext;
+}
+
+/**
+ * Ends a run where it answers `true` for the step that has just ended; it is not asked of a step that ends the run anyway. What it throws ends the run with
+ * `error`, and so does silence: it is waited for no longer than a tool's call.
+ */
+export type StopCondition = (step: FinishedStep) => boolean | Promise<boolean>;
+
+/** What a model is sent of a transcript: what stands in for its beginning, then the rest. */
+export interface HistoryCut {
+  /**
+   * Index of the first message that is sent. Where no step or user message begins, the loop goes back to where one does; the user message that a
+   * step belongs to is sent with it, so the newest one always is. 0 sends everything.
+   */
+  readonly from: number;
+  /** Of what is left out. Sent first, as data, in a user message that says what it is. */
+  readonly summary?: string;
+  /** Shown as a `warning` event, `history_failed`: why the cut is not what it should be. */
+  readonly warning?: string;
+}
+
+/** What a policy may look at, before every model call. */
+export interface HistoryContext {
+  readonly run: RunContext;
+  /** From 1. */
+  readonly step: number;
+  /** The whole transcript, past runs of the conversation included. Its messages are the same objects in every step. */
+  readonly messages: readonly Message[];
+  /** The cut that holds; undefined while everything is sent. */
+  readonly cut: HistoryCut | undefined;
+  /** Aborted with the run, and once the policy has answered. */
+  readonly signal: AbortSignal;
+  /**
+   * Asks a model for a text, under the limits of the run, which counts what it costs. Throws for whatever is no whole answer.
+   *
+   * @param model the run's by default
+   */
+  readonly ask: (request: ModelRequest, model?: LanguageModel) => Promise<string>;
+}
+
+/**
+ * Decides how much of a transcript a model is sent. Returns data, the loop applies it; the transcript itself stays whole. Holds no state of a run.
+ *
+ * A cut stays until the policy moves it. Move it seldom and far: each move costs the provider's prompt cache. A policy that throws changes nothing.
+ */
+export abstract class HistoryPolicy {
+  /** Undefined leaves the cut where it is. */
+  abstract cut(context: HistoryContext): HistoryCut | undefined | Promise<HistoryCut | undefined>;
+}
+
+/** What a sub-run says of itself. Whatever it says narrows what the run around it may do. */
+export interface SubRunProfile extends Pick<
+  LoopProfile,
+  | 'model'
+  | 'instructions'
+  | 'exclude'
+  | 'policy'
+  | 'limits'
+  | 'history'
+  | 'prepareStep'
+  | 'stopWhen'
+  | 'toolChoice'
+  | 'keepToolChoice'
+  | 'modelOptions'
+> {
+  /** What it may use of what the run around it may; tools that entities bring are named as well. */
+  readonly tools: NonNullable<LoopProfile['tools']>;
+  /** A class the answer must be; the result holds it as `output`. */
+  readonly output?: Type;
+  /** Of the summary in the result. @default 4,096 */
+  readonly summaryBytes?: number;
+}
+
+/** A tool whose call is a run. */
+export interface SubRun extends SubRunProfile {
+  /** What is asked, made of the tool's input. */
+  prompt(this: void, input: unknown): string;
+  /** The strongest effect that its tools may have, where it says one. */
+  readonly effect?: ToolEffect;
+}
+
+/**
+ * A run that starts when it is first read: by subscribing to `events$`, by iterating, or by asking for `result`. Its events have one reader.
+ *
+ * Iterating is pull-driven: a slow reader slows down the reading from the provider. Unsubscribing, or leaving the iteration, aborts the run; a durable run goes on.
+ */
+export interface RunHandle<Output = unknown> extends AsyncIterable<LoopEvent> {
+  readonly runId: string;
+  /** Cold, with one subscriber: a second one gets an error. After `run-start` it never errors, failures are a `run-end`; before that it errors if a run that waited cannot be resumed. */
+  readonly events$: Observable<LoopEvent>;
+  /**
+   * Rejects with a `RunError`, which carries the partial result, when the run ends in `error` or `aborted`; with an `InvalidRequestError` (`unknown_run`) if somebody
+   * else has resumed the run.
+   */
+  readonly result: Promise<LoopResult<Output>>;
+  /** Gives the model another user message before its next answer; for a durable run it is stored at once. Throws if the run has ended or another process runs it. */
+  addInput(message: string): void;
+  /** Ends the run as `aborted`; as always, a `run-end` is its last event. */
+  cancel(reason?: string): void;
+}

@@ -1,0 +1,195 @@
+import { inspect } from 'node:util';
+import type { LoggerService } from '@nestjs/common';
+import type { MediaPart } from '@toolloop/protocol';
+
+/** Whom a run acts for and what the application gave it. The same for every call of the run. */
+export interface RunContext<Actor = RegisteredActor> {
+  readonly runId: string;
+  /** Run ids from the root run to this one. Absent if this is not a sub-run. */
+  readonly path?: readonly string[];
+  readonly actor: Actor;
+  readonly tenant: string;
+  /** What the application passed as `context`; never part of a tool's arguments. */
+  readonly context: Readonly<Record<string, unknown>>;
+  /** Shared by the calls of a run. A sub-run starts with its own copy. */
+  readonly state: Map<string, unknown>;
+}
+
+/** What a tool receives in addition to its input, through `@ToolContext()`. */
+export interface ToolCallContext<Actor = RegisteredActor> extends RunContext<Actor> {
+  /** Starts at 1. */
+  readonly step: number;
+  readonly toolCallId: string;
+  /** Aborted when the run is cancelled or the call's time is up. Pass it to everything that waits. */
+  readonly signal: AbortSignal;
+  /** When the call's time is up. */
+  readonly deadline: Date;
+  /** The same for every attempt of this call; pass it to systems that accept idempotency keys. */
+  readonly idempotencyKey: string;
+  readonly logger: LoggerService;
+  /** Emits a `tool-progress` event with this value, as JSON. */
+  progress(value: unknown): void;
+  /**
+   * Turns an opaque connection id into a credential, for the duration of this call. Rejects if policy does not let the tool use it, if the call is over,
+   * or if no `ConnectionBroker` is bound.
+   */
+  connection(id: string): Promise<Credential>;
+  /**
+   * For a tool that changes things in the application's own database: runs `work` in one transaction of that database, which also marks the call as done. If
+   * the process dies afterwards, nothing is done a second time. A tool with `idempotent: true` is called again and gets what `work` returned, as the JSON that a
+   * model would read (a date as its text, a bigint as its digits, a map as an object; an instance of a class is refused); for any other tool it is the result of
+   * the call. Use it once per call, and do not await anything remote in it. Absent if the application has no such database (`DurableModule`), and for tools
+   * that only read.
+   */
+  readonly transaction?: <Result>(work: () => Promise<Result>) => Promise<Result>;
+}
+
+/**
+ * What a `ConnectionBroker` hands out. `token` can be read only during the call; afterwards it throws. The credential prints as `[secret]`, and if the token
+ * appears in the tool's result, error or log, it is replaced by `[secret]`.
+ */
+export interface Credential {
+  readonly connectionId: string;
+  readonly token: string;
+  readonly expiresAt?: Date;
+}
+
+/** The port that turns a connection id into a credential for one tenant and actor. Throws if it is not theirs. */
+export abstract class ConnectionBroker {
+  abstract resolve(connectionId: string, context: ToolCallContext): Promise<Credential>;
+}
+
+/**
+ * How a call is executed and reported. Set for the application, a provider, a tool or a run, each of which may leave options out; in that order, the
+ * later wins.
+ */
+export interface ExecutionOptions {
+  /**
+   * Checks the arguments against their schema and with class-validator. `false` is for tools that check for themselves: they receive whatever JSON object
+   * the model sent, with the schema's defaults filled in. Size, JSON, reserved names, guards, pipes and the check of the result remain.
+   * @default true
+   */
+  readonly validation: boolean;
+  /** Logs one line when a call is let in and one when it has ended: ids, duration, status and error code, never a result. @default true */
+  readonly logging: boolean;
+  /** Adds the arguments to the first line, as the UI may see them. @default false */
+  readonly logArguments: boolean;
+  /** The most characters of each argument that are logged. @default 100 */
+  readonly truncateLogs: number;
+  /** `inline` adds `_execution_metadata` to results that are JSON objects, for the model and the ui. @default 'none' */
+  readonly metadata: 'none' | 'inline';
+  /** `envelope` lets the model read `{ ok, type, result, human_readable? }`, or `{ ok, type, errors }`; the ui reads the plain value. @default 'value' */
+  readonly resultFormat: 'value' | 'envelope';
+  /**
+   * Adds `_availableOperations` to each entity in a result: the ids of the tools that can be called on it now. Only the model reads it, and only if all of it fits into
+   * `limits.resultBytes`. It repeats what the list of tools says and costs tokens: use it for models that lose sight of that list. @default false
+   */
+  readonly availableOperations: boolean;
+}
+
+/** What a provider or a tool may say. */
+export interface ToolExecutionOptions extends Partial<ExecutionOptions> {
+  /** The tool validates, logs and words its results itself, and nothing of that is done for it, whatever the application or the run says. @default false */
+  readonly selfManaged?: boolean;
+}
+
+export const DEFAULT_EXECUTION: ExecutionOptions = {
+  validation: true,
+  logging: true,
+  logArguments: false,
+  truncateLogs: 100,
+  metadata: 'none',
+  resultFormat: 'value',
+  availableOperations: false,
+};
+
+/** The options that are said: one that is `undefined` is not. */
+export function givenOptions(options: ToolExecutionOptions = {}): ToolExecutionOptions {
+  return Object.fromEntries(Object.entries(options).filter(([, value]: [string, unknown]) => value !== undefined));
+}
+
+/**
+ * The port that loads who acts, as they are now, where a run or a directive goes on without a request: in another process, or days later. What they may do is
+ * decided by their roles of that moment. One class that extends it, a provider of any module, is found at the start.
+ */
+export abstract class ActorDirectory<Actor = unknown> {
+  /** Undefined for somebody who is not there any more, or not in that tenant. */
+  abstract find(actorId: string, tenant: string): Promise<Actor | undefined>;
+}
+
+/**
+ * Types the actor once for the whole application:
+ *
+ * ```ts no-run
+ * declare module '@toolloop/core' { interface Register { actor: User } }
+ * ```
+ */
+export interface Register {}
+
+/** The actor's type: what {@link Register} says, else `unknown`. */
+export type RegisteredActor = Register extends { actor: infer Actor } ? Actor : unknown;
+
+const SHOWN = '[secret]';
+
+/**
+ * A value that prints as `[secret]` wherever something prints it: in JSON, logs, templates, results and events. Only `reveal()` gives it.
+ *
+ * It is for what the application knows, such as a field of an entity or of the request's `context`. A tool's input cannot hold one: what a model sends is in
+ * the transcript. An idempotency key cannot either: all of them would be the same.
+ */
+export class Secret<Value> {
+  readonly #value: Value;
+
+  constructor(value: Value) {
+    this.#value = value;
+  }
+
+  reveal(): Value {
+    return this.#value;
+  }
+
+  toString(): string {
+    return SHOWN;
+  }
+
+  toJSON(): string {
+    return SHOWN;
+  }
+
+  [Symbol.toPrimitive](): string {
+    return SHOWN;
+  }
+
+  [inspect.custom](): string {
+    return SHOWN;
+  }
+}
+
+/** What a tool adds to its result for the model to look at: an `https:` or `data:` URL, or the bytes and what they are. */
+export type Attachment =
+  MediaPart | { readonly type: 'image' | 'file'; readonly data: Uint8Array; readonly mediaType: string; readonly name?: string };
+
+/** A result with images or files beside it; made by {@link attach}. */
+export class AttachedResult<Value = unknown> {
+  constructor(
+    /** What is projected, and what injection looks at. */
+    readonly value: Value,
+    readonly attachments: readonly Attachment[],
+  ) {}
+}
+
+/**
+ * Returns images and files beside a tool's value: `return attach(chart, { type: 'image', data: png, mediaType: 'image/png' })`. The value is checked
+ * and projected as ever; the attachments go to the model behind it, and into the record for the ui, whatever `output` or `reveal` say.
+ *
+ * At most 32 are taken, and `limits.attachmentBytes` of content in all. One that is too large, has another scheme than `https:` or `data:`, or is no
+ * image where it says so is left out, and the model reads that: the tool has done its work, and a request that a provider refuses would end the run.
+ */
+export function attach<Value>(value: Value, ...attachments: readonly Attachment[]): AttachedResult<Value> {
+  return new AttachedResult(value, attachments);
+}
+
+/** The value a tool returned, without what is attached to it. */
+export function withoutAttachments(result: unknown): unknown {
+  return result instanceof AttachedResult ? result.value : result;
+}

@@ -1,0 +1,208 @@
+import type { Type } from '@nestjs/common';
+import type { ArgumentProblem, Audience, EntityReference, JsonObject, JsonValue, ToolOrigin, ToolSpec } from '@toolloop/protocol';
+import type { JSONSchema7 } from 'json-schema';
+import type { SubRun } from './loop-request.js';
+import type { RegisteredActor, RunContext, ToolCallContext, ToolExecutionOptions } from './tool-call.js';
+
+/** Reserved argument names that a tool may declare nevertheless, and why. */
+export interface ReservedAllowance {
+  readonly arguments: readonly string[];
+  readonly reason: string;
+}
+
+/** What a call over a tool that stands for others means: a method of one instance, and what the model would have sent to its own tool. */
+export interface MeantCall {
+  readonly declaredId: string;
+  /** The real id, as the model said it. */
+  readonly instanceId: string;
+  readonly args: JsonValue;
+}
+
+/** How the model is offered the tools of many instances as one. */
+export interface ToolSurface {
+  /** `grouped`: one method of all instances of a class. `dispatcher`: every method of every instance. */
+  readonly kind: 'grouped' | 'dispatcher';
+  /** Declared ids of the tools that may be called over it. */
+  readonly offers: ReadonlySet<string>;
+  /** Undefined for arguments that mean no call, whatever instances there are. */
+  meant(args: JsonValue): MeantCall | undefined;
+}
+
+/** What a tool's method receives, or what a model has to mend. */
+export type InputReading = { readonly value: unknown } | { readonly problems: readonly ArgumentProblem[] };
+
+/** The way from JSON arguments to what a tool's method receives: {@link normalize}, the schema, {@link read}. */
+export interface ToolInputCodec {
+  readonly schema: JSONSchema7;
+  /** Names of top-level arguments that the ui and the audit may not see. */
+  readonly hidden: readonly string[];
+  /** Argument names at any depth that no model may send; see {@link ToolLoopOptions.reservedArguments}. */
+  readonly reserved: readonly string[];
+  /** Leaves out the nulls that mean "not given", so that defaults apply; what it is handed is never changed. */
+  normalize(args: JsonObject): JsonObject;
+  /** Makes what {@link Tool.invoke} receives of arguments that fit the schema, and checks what a schema cannot say. The JSON is never changed. */
+  read(args: JsonObject): InputReading | Promise<InputReading>;
+  /** Makes the same without a check, for tools that check for themselves; absent where making and checking are one. */
+  build?(args: JsonObject): unknown;
+}
+
+/** Under this name the model reads of an entity what can be called on it; see `availableOperations` of the execution options. */
+export const OPERATIONS_KEY = '_availableOperations';
+
+/** Told of every object of a class in a result, and of the JSON that is shown of it. */
+export type ProjectionObserver = (source: object, json: Record<string, JsonValue>) => void;
+
+/** Turns a tool's live result into the JSON one audience may see. Throws when the result is not what the tool declared. */
+export interface ResultProjector {
+  /** The class whose exposed properties are all that leaves; absent where no class is declared. */
+  readonly declared?: Type;
+  /** `shown` is told of every object of a class and the JSON that was made of it, which is its own and may be added to. */
+  project(value: unknown, audience: Audience, shown?: ProjectionObserver): JsonValue;
+}
+
+/** How an entity tool finds its instance before a call. */
+export interface ToolRehydration {
+  /** The same for all tools of the instance: calls that need it at the same time look it up once. */
+  readonly key: string;
+  /** Undefined if it is gone, or the run's actor may not have it. Rejects if that cannot be found out. */
+  readonly lookUp: (context: EntityContext) => Promise<object | undefined>;
+  /** The tool on what was found, for one call. */
+  on(instance: object): Tool;
+}
+
+/** What was performed, for the method that undoes it. */
+export interface PerformedDirective {
+  readonly directiveId: string;
+  /** The `context.idempotencyKey` of the effect; the undoing has its own. */
+  readonly idempotencyKey: string;
+  /** In the ui projection. */
+  readonly result?: JsonValue;
+}
+
+/** How a tool requests its effect instead of having it at once; see `directive` of `@LlmTool()`. */
+export interface ToolDirective {
+  readonly type: string;
+  readonly preview: 'required' | 'optional';
+  readonly maybeRan: 'ask' | 'repeat';
+  readonly attempts: number;
+  /** Of the canonical arguments. */
+  subjectOf(args: JsonObject): string;
+  /** Of the canonical arguments; absent where it is the request's id that makes two requests one. */
+  keyOf?(args: JsonObject): string;
+  /** Undoes what {@link Tool.invoke} did; it is handed the same input. */
+  compensate?(input: unknown, performed: PerformedDirective, context: ToolCallContext): unknown;
+}
+
+/** Who shares an idempotency key of a tool: only the same actor, or everybody of the tenant. */
+export type IdempotencyScope = 'actor' | 'tenant';
+
+/**
+ * A tool that can be run. Only `ToolRunner.exec` calls {@link invoke}; everything else goes by {@link spec}.
+ */
+export interface Tool {
+  readonly spec: ToolSpec;
+  readonly origin: ToolOrigin;
+  readonly input: ToolInputCodec;
+  readonly output: ResultProjector;
+  /** Set on entity tools. */
+  readonly entity?: EntityReference;
+  /** Set on a tool over which others are called; a call of it is a call of one of them, and it is never invoked itself. */
+  readonly surface?: ToolSurface;
+  /** Set on entity tools whose instance is found anew before each call. */
+  readonly rehydration?: ToolRehydration;
+  /** The tool whose result brought it, as the model called it. Set on entity tools. */
+  readonly givenBy?: string;
+  /** Whether the tool makes sense for this run; a tool it rejects is not listed. */
+  readonly when?: (context: RunContext) => boolean;
+  /** Overrides `limits.toolCallMs` for this tool, in milliseconds. */
+  readonly timeoutMs?: number;
+  /**
+   * What makes two calls one effect; see `idempotencyKey` of `@LlmTool()`. It is handed what {@link invoke} receives.
+   */
+  readonly idempotencyKey?: (input: unknown, context: RunContext) => string;
+  /** Whose calls share it. @default 'actor' */
+  readonly idempotencyScope?: IdempotencyScope;
+  /** Whether a call that may have been made is made again; see `idempotent` of `@LlmTool()`. */
+  readonly idempotent?: boolean;
+  /** Calls of this declared id that run at once in the process, whoever makes them. @default as many as are made */
+  readonly concurrency?: number;
+  /** What the tool, or its provider, says of how it is executed. The same object for every instance of an entity. */
+  readonly execution?: ToolExecutionOptions;
+  /** Whether whom a run acts for may call it, beside what policy says; asked at every call. Whatever is not `true` denies. */
+  readonly canCall?: (run: RunContext) => boolean | Promise<boolean>;
+  /** What a call would do, for whoever approves it: a sentence or a `ToolPreview`. It is handed what the method would be. */
+  readonly preview?: (input: unknown, context: ToolCallContext) => unknown;
+  /** Set where a call asks for the effect, and the directive runner has it later. */
+  readonly directive?: ToolDirective;
+  /** Set where reserved names do not hold for the tool; every call of it is in the audit with the reason. */
+  readonly allowReserved?: ReservedAllowance;
+  /** A result in a sentence, for the envelope. It is handed what the model may see. */
+  readonly humanReadable?: (result: JsonValue) => string;
+  /** Nest's own layers round the method, where there are any; of a request-scoped provider, those of the run. */
+  readonly layers?: (run: RunContext) => ToolLayers | undefined | Promise<ToolLayers | undefined>;
+  /** Set where a call is a run: the loop performs it in the place of {@link invoke}. */
+  readonly subRun?: SubRun;
+  /** Calls the user's code. May return a value, a Promise, an Observable or an AsyncIterable. */
+  invoke(input: unknown, context: ToolCallContext): unknown;
+}
+
+/** The port for contributing tools at bootstrap. A module registers one as a provider; the catalog finds it. */
+export abstract class ToolSource {
+  abstract readonly origin: ToolOrigin;
+  abstract tools(): readonly Tool[] | Promise<readonly Tool[]>;
+}
+
+/** Nest's own layers round one tool method: what its handlers have in controllers, its tools have here. */
+export interface ToolLayers {
+  /** Guards, then pipes. Resolves with the input the pipes made; rejects with what a guard or a pipe threw. */
+  readonly admit: (input: unknown, context: ToolCallContext) => Promise<unknown>;
+  /** Interceptors. What they make of the result is still checked and projected like any result. */
+  readonly around: (input: unknown, context: ToolCallContext, call: () => Promise<unknown>) => Promise<unknown>;
+  /** What an exception filter says of an error; undefined when no filter is responsible. Never a success. */
+  readonly explain: (error: unknown, input: unknown, context: ToolCallContext) => Promise<unknown>;
+}
+
+/** A call that passed validation, policy and approval and is about to reach the tool's method. */
+export interface ToolInvocation {
+  readonly tool: ToolSpec;
+  /** What the method receives: the DTO, or the named arguments. */
+  readonly input: unknown;
+  readonly context: ToolCallContext;
+}
+
+/**
+ * Wraps every tool's method, in the order of the providers. It may measure, wrap errors, or answer itself by not calling `next`. What it returns
+ * is still checked and projected like any result. Of a tool that changes things it decides nothing about the effect: `next` calls the method once and while the call
+ * lasts, a call that it ends while the method runs has an unknown outcome, one that fails after the method answered took place, and a method that threw has failed.
+ */
+export abstract class ToolInterceptor {
+  abstract intercept(invocation: ToolInvocation, next: () => Promise<unknown>): Promise<unknown>;
+}
+
+/**
+ * When an entity's instance is loaded again by its resolver, instead of calling the one that a tool returned.
+ *
+ * - `always`: before every call, so that no call sees stale data or outlives a permission. State that an instance keeps between calls is lost.
+ * - `on-resume`: once, after a run was resumed, in whatever process.
+ * - `never`: the instance that was returned is called for as long as the process has it.
+ */
+export type Rehydrate = 'never' | 'on-resume' | 'always';
+
+export const REHYDRATE: readonly Rehydrate[] = ['never', 'on-resume', 'always'];
+
+/** For whom an entity is looked up. Calls that need the instance at the same time share one look-up, so it contains nothing of a single call. */
+export interface EntityContext<Actor = RegisteredActor> extends RunContext<Actor> {
+  /** Aborted with the run, or when the look-up has taken longer than `limits.toolCallMs`. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The port that loads an entity again by its id, for the run's actor as of now. A class marked `@ToolEntityResolver(Customer)` is one; it need not extend this.
+ */
+export abstract class EntityResolver<Entity extends object, Actor = RegisteredActor> {
+  /**
+   * Returns undefined or null if there is no such instance, or none that this actor may have: the model reads the same for both (`tool_gone`). A Nest exception with
+   * status 403 becomes `forbidden`; any other exception is a failure that may pass. `instanceId` is always a string, whatever the property holds.
+   */
+  abstract resolve(instanceId: string, context: EntityContext<Actor>): Entity | null | undefined | Promise<Entity | null | undefined>;
+}

@@ -1,0 +1,66 @@
+import type { Type } from '@nestjs/common';
+import { LLM_TOOL_METADATA, type LlmToolOptions, type OutputDeclaration, type OutputShape } from './llm-tool.decorator.js';
+import { TOOL_PARAMETERS_METADATA, type ToolParameter } from './tool-parameters.decorator.js';
+import { ENTITY_RESOLVER_METADATA, TOOL_PROVIDER_METADATA, type ToolProviderOptions } from './tool-provider.decorator.js';
+
+/** A method as its decorators describe it. `options` is absent where parameters are decorated and the method is not. */
+export interface ToolMethod {
+  readonly property: string;
+  readonly options: LlmToolOptions | undefined;
+  readonly parameters: readonly ToolParameter[];
+  /** What the compiler recorded; it differs between compilers, so explicit options win. */
+  readonly designTypes: readonly unknown[];
+}
+
+/** A result's class, spelled out. */
+export interface ResolvedOutput {
+  readonly type: Type;
+  readonly list: boolean;
+  readonly nullable: boolean;
+}
+
+/** The options of a class marked `@ToolProvider()`, its own or inherited; undefined for other classes. */
+export function providerOptionsOf(type: object): ToolProviderOptions | undefined {
+  return Reflect.getMetadata(TOOL_PROVIDER_METADATA, type) as ToolProviderOptions | undefined;
+}
+
+/** What a class marked `@ToolEntityResolver()` resolves; `entity` is undefined where files import each other in a circle. */
+export function resolvedEntityOf(type: object): { readonly entity: Type | undefined } | undefined {
+  return Reflect.getMetadata(ENTITY_RESOLVER_METADATA, type) as { readonly entity: Type | undefined } | undefined;
+}
+
+/** Every method of a class that carries a decorator of ours, inherited and overridden ones included, in the order of declaration. */
+export function toolMethodsOf(type: Type): ToolMethod[] {
+  const prototype = type.prototype as object;
+  return methodNamesOf(type).flatMap((property) => {
+    const options = Reflect.getMetadata(LLM_TOOL_METADATA, prototype, property) as LlmToolOptions | undefined;
+    const parameters = (Reflect.getMetadata(TOOL_PARAMETERS_METADATA, prototype, property) ?? []) as ToolParameter[];
+    if (!options && parameters.length === 0) return [];
+    const designTypes = (Reflect.getMetadata('design:paramtypes', prototype, property) ?? []) as unknown[];
+    return [{ property, options, parameters: parameters.toSorted((a, b) => a.index - b.index), designTypes }];
+  });
+}
+
+/** Spells an `output` declaration out; undefined when it names no class. */
+export function resolveOutput(declaration: OutputDeclaration): ResolvedOutput | undefined {
+  const shape = isThunk(declaration) ? declaration() : declaration;
+  const options = typeof shape === 'object' && 'type' in shape ? shape : { type: shape as Type | readonly [Type] };
+  const list = Array.isArray(options.type);
+  const type = (list ? (options.type as readonly [Type])[0] : options.type) as Type | undefined;
+  if (typeof type !== 'function') return undefined;
+  return { type, list, nullable: 'nullable' in options && options.nullable === true };
+}
+
+/** A class has a prototype; an arrow function has none. */
+function isThunk(declaration: OutputDeclaration): declaration is () => OutputShape {
+  return typeof declaration === 'function' && declaration.prototype === undefined;
+}
+
+/** What a class and those it inherits from define for their instances, each name once. */
+export function methodNamesOf(type: Type): string[] {
+  const chain: object[] = [];
+  for (let level = type.prototype as object | null; level && level !== Object.prototype; level = Reflect.getPrototypeOf(level))
+    chain.unshift(level);
+  const names = chain.flatMap((level) => Object.getOwnPropertyNames(level));
+  return [...new Set(names)].filter((name) => name !== 'constructor');
+}

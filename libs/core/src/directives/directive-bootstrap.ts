@@ -1,0 +1,121 @@
+import { Injectable } from '@nestjs/common';
+import { type Finding, ToolError, type ToolSpec } from '@toolloop/protocol';
+import type { JSONSchema7 } from 'json-schema';
+import type { CatalogEntry } from '../catalog/tool-selection.js';
+import type { RunContext } from '../contracts/tool-call.js';
+import type { Tool } from '../contracts/tool.js';
+import { LoopSettings } from '../loop/loop-settings.js';
+import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
+import { compileReveal } from '../schema/reveal.js';
+import { compileSchemaInput } from '../schema/tool-input.js';
+import { directiveOptionFindings } from './directive-options.js';
+import { DirectiveRunner, DirectiveScopes } from './directive-runner.js';
+import { DirectiveError, DirectiveService, type DirectiveView } from './directive.service.js';
+
+/** What directives need when the application starts. */
+@Injectable()
+export class DirectiveBootstrap {
+  constructor(
+    private readonly service: DirectiveService,
+    private readonly scopes: DirectiveScopes,
+    private readonly runner: DirectiveRunner,
+    private readonly settings: LoopSettings,
+  ) {}
+
+  /** The tool that tells a directive's status, in an application that has any. */
+  entries(tools: readonly CatalogEntry[]): readonly CatalogEntry[] {
+    if (!tools.some(hasDirective)) return [];
+    return [{ tool: directiveStatusTool((directiveId, who) => this.service.get(directiveId, who)), at: 'Toolloop' }];
+  }
+
+  findings(tools: readonly CatalogEntry[]): readonly Finding[] {
+    const having = tools.filter(hasDirective);
+    const { directives = {} } = this.settings.options;
+    const findings = directiveOptionFindings(directives, 'ToolLoopModule directives');
+    const [first] = having;
+    if (first && !this.scopes.hasDirectory)
+      findings.push({
+        at: first.at,
+        problem: 'It has a directive, but nothing loads the actor for whom it is performed later.',
+        remedy: 'Provide a class that extends ActorDirectory, in any module.',
+      });
+    const types = having.map(({ tool }) => tool.directive?.type);
+    const shared = having.filter(({ tool }) => types.indexOf(tool.directive?.type) !== types.lastIndexOf(tool.directive?.type));
+    return [
+      ...findings,
+      ...shared.map(({ at, tool }) => ({
+        at,
+        problem: `Another tool also has directives of the type "${tool.directive?.type}".`,
+        remedy: 'Give each tool a type of its own.',
+      })),
+    ];
+  }
+
+  /** Once everything is checked and in the catalog. */
+  async start(tools: readonly CatalogEntry[]): Promise<void> {
+    const having = tools.filter(hasDirective);
+    if (having.length === 0) return;
+    const { toolCallMs } = this.settings.limitsFor();
+    await this.runner.start(Math.max(...having.map(({ tool }) => tool.timeoutMs ?? toolCallMs)));
+  }
+}
+
+function hasDirective({ tool }: CatalogEntry): boolean {
+  return tool.directive !== undefined;
+}
+
+const STATUS_ID = 'directives__status';
+
+const description =
+  'Says what became of something that was requested and is performed later, by the directive_id that the request answered. Nothing is performed by asking.';
+
+const inputSchema: JSONSchema7 = {
+  type: 'object',
+  properties: {
+    directive_id: { type: 'string', minLength: 1, maxLength: 64, description: 'As the request answered it, such as dir_0a1b.' },
+  },
+  required: ['directive_id'],
+  additionalProperties: false,
+};
+
+/** A subject and a failure may repeat what a stranger said. */
+const spec: ToolSpec = Object.freeze<ToolSpec>({
+  id: STATUS_ID,
+  declaredId: STATUS_ID,
+  description,
+  inputSchema,
+  effect: 'read_only',
+  labels: { returns: 'untrusted', reads: 'private', egress: false },
+  redaction: { kind: 'reveal', fields: 'all' },
+  schemaHash: sha256(canonicalDeclaration({ description, inputSchema })),
+});
+
+const { input } = compileSchemaInput({ at: STATUS_ID, reserved: [], schema: inputSchema });
+
+/** The tool by which a model learns what became of a directive that the actor may see, in the actor's own tenant. */
+export function directiveStatusTool(get: (directiveId: string, who: Pick<RunContext, 'actor' | 'tenant'>) => Promise<DirectiveView>): Tool {
+  return {
+    spec,
+    origin: { source: 'toolloop', trusted: true },
+    input,
+    output: compileReveal('all'),
+    invoke: async (args, { actor, tenant }) => {
+      try {
+        return statusOf(await get(idIn(args), { actor, tenant }));
+      } catch (error) {
+        if (error instanceof DirectiveError) throw new ToolError(error.message, { cause: error });
+        throw error;
+      }
+    },
+  };
+}
+
+/** What the effect returned is left out: it is kept as the ui may see it, not as the model may. */
+function statusOf({ directiveId, type, subject, task, status, attempts, failure }: DirectiveView): object {
+  return { directive_id: directiveId, type, subject, task, status, attempts, ...(failure && { failure: failure.safeMessage }) };
+}
+
+function idIn(args: unknown): string {
+  const id: unknown = typeof args === 'object' && args !== null ? Reflect.get(args, 'directive_id') : undefined;
+  return typeof id === 'string' ? id : '';
+}

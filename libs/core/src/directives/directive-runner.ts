@@ -1,0 +1,377 @@
+import { type BeforeApplicationShutdown, Inject, Injectable, Logger, Optional } from '@nestjs/common';
+import {
+  type DirectiveEventType,
+  type JsonObject,
+  StorageUnavailableError,
+  type ToolErrorCode,
+  type ToolFailure,
+  type ToolInvocationRecord,
+} from '@toolloop/protocol';
+import { AuditTrail } from '../audit/audit-trail.js';
+import { ToolCatalog } from '../catalog/tool-catalog.js';
+import { Toolset } from '../catalog/toolset.js';
+import type {
+  DirectiveAuthority,
+  DirectiveChange,
+  DirectiveIntent,
+  DirectiveRecord,
+  DirectiveReference,
+  DirectiveStore,
+  DirectiveVersion,
+  StopWork,
+} from '../contracts/directive.js';
+import type { InformationFlow } from '../contracts/policy.js';
+import type { CallJournal, JournalEntry } from '../contracts/stores.js';
+import { ActorDirectory, type RunContext } from '../contracts/tool-call.js';
+import type { Tool, ToolDirective } from '../contracts/tool.js';
+import { ToolExplorer } from '../discovery/tool-explorer.js';
+import { BoundedStores } from '../execution/bounded-stores.js';
+import { CallFailure, Interruption, unexplained, withinTime } from '../execution/call-failure.js';
+import { type CallRequest, type ExecutionScope, RunApprovals } from '../execution/call.js';
+import { DirectiveAttempt } from '../execution/directive-attempt.js';
+import { ToolRunner } from '../execution/tool-runner.js';
+import { TOOL_LOOP_OPTIONS, type ToolLoopOptions } from '../loop/loop-options.js';
+import { LoopSettings } from '../loop/loop-settings.js';
+import { ActorIdentity } from '../policy/actor-identity.js';
+import { SpendingLedger } from '../policy/rules.js';
+import { compileReveal } from '../schema/reveal.js';
+import { DEFAULT_DIRECTIVES } from './directive-options.js';
+import { HeldLease } from './directive-updates.js';
+
+const ATTEMPTS_WITHOUT_TOOL = 1;
+/** Beside the tool's own time, which its guards and its `canCall` have as well. What takes longer has hung, and is anybody's. */
+const MARGIN_MS = 60_000;
+const PARTS_WITH_TIME_LIMIT = 3;
+/** What is in hand when the application stops has so long to end. */
+const LONGEST_STOP_MS = 10_000;
+
+/** Makes the place where a directive is performed: whose it is now, under which rules, and which tool. */
+@Injectable()
+export class DirectiveScopes {
+  private readonly journal: CallJournal;
+
+  constructor(
+    private readonly catalog: ToolCatalog,
+    private readonly settings: LoopSettings,
+    private readonly identity: ActorIdentity,
+    private readonly explorer: ToolExplorer,
+    stores: BoundedStores,
+  ) {
+    this.journal = stores.journal;
+  }
+
+  get hasDirectory(): boolean {
+    return this.directory() !== undefined;
+  }
+
+  /** The tool of a directive; undefined where the application has none any more. The instance of an entity would be found here. */
+  toolOf({ call, type }: DirectiveIntent): DirectiveTool | undefined {
+    const tool = call.instanceId === undefined ? this.catalog.find(call.declaredId) : undefined;
+    return tool?.directive?.type === type ? { ...tool, directive: tool.directive } : undefined;
+  }
+
+  /** Throws a `CallFailure` for whom or what is not there any more, and anything else where that could not be found out. */
+  async open(record: DirectiveRecord, attempt: DirectiveAttempt, signal: AbortSignal): Promise<DirectiveExecution> {
+    const { intent } = record;
+    const { call, authority, tenant, correlationId } = intent;
+    const found = this.toolOf(intent);
+    if (!found) throw CallFailure.of('tool_gone', `The tool ${call.declaredId} does not take directives of this type any more.`);
+    const tool = record.task === 'compensate' ? undoing(found, record) : found;
+    const actor = await this.actorOf(authority, tenant);
+    const run: RunContext = { runId: call.runId, actor, tenant, context: {}, state: new Map() };
+    return {
+      request: { call: { toolCallId: call.toolCallId, name: tool.spec.id, arguments: call.args }, step: call.step, index: call.index },
+      scope: {
+        run,
+        requestId: correlationId,
+        actorId: authority.actorId,
+        toolset: Toolset.of([tool]),
+        actor: { tenant, roles: this.identity.rolesOf(actor) },
+        policies: this.settings.policiesFor(authority.policies),
+        flow: flowOf(authority),
+        spending: new SpendingLedger(),
+        approvals: new RunApprovals('deny', undefined, authority.approved),
+        limits: this.settings.limitsFor(),
+        performing: attempt,
+        signal,
+        emit: () => undefined,
+      },
+    };
+  }
+
+  /** What an attempt came to whose process died before it could say so; undefined where none has begun the effect. */
+  earlier(record: DirectiveRecord): Promise<JournalEntry | undefined> {
+    const { tenant, call } = record.intent;
+    const { declaredId, instanceId, args } = call;
+    const instance = instanceId !== undefined && { instanceId };
+    return this.journal.find({ tenant, idempotencyKey: effectKeyOf(record), declaredId, ...instance, args });
+  }
+
+  private directory(): ActorDirectory | undefined {
+    return this.explorer.instancesOf(ActorDirectory)[0];
+  }
+
+  /** Whoever they are now: somebody else under the same id is nobody. */
+  private async actorOf({ actorId }: DirectiveAuthority, tenant: string): Promise<unknown> {
+    const finding = Promise.resolve(this.directory()?.find(actorId, tenant));
+    const actor: unknown = await withinTime(finding, LONGEST_FIND_MS);
+    if (actor === undefined || actor === null || this.identity.idOf(actor) !== actorId)
+      throw CallFailure.of('forbidden', 'The actor in whose name this was asked for is not there any more.');
+    return actor;
+  }
+}
+
+/** What becomes of directives, in the audit, where the application keeps one. That one was asked for is recorded with the call. */
+@Injectable()
+export class DirectiveAudit {
+  private readonly logger = new Logger(DirectiveAudit.name);
+
+  constructor(@Optional() private readonly trail?: AuditTrail) {}
+
+  /** Before it happens. Rejects with `AuditError` when it cannot be kept: then it must not happen. */
+  async record(
+    event: DirectiveEventType | 'refused',
+    { intent, task, epoch, attempts }: DirectiveRecord,
+    more: JsonObject = {},
+  ): Promise<void> {
+    const { tenant, directiveId, authority, call, correlationId } = intent;
+    const { runId, toolCallId, step, declaredId, instanceId } = call;
+    const subject = {
+      actorId: authority.actorId,
+      runId,
+      toolCallId,
+      step,
+      declaredId,
+      ...(instanceId !== undefined && { instanceId }),
+      correlationId,
+    };
+    const details = { task, epoch, attempts, ...more };
+    await this.trail?.record({ tenant, subject, event: { kind: `directive-${event.replaceAll('_', '-')}`, directiveId, details } });
+  }
+
+  /** After it happened: nothing can be undone, so what cannot be kept is logged. */
+  async note(event: DirectiveEventType, record: DirectiveRecord, more?: JsonObject): Promise<void> {
+    try {
+      await this.record(event, record, more);
+    } catch (error) {
+      this.logger.error(`The outcome of the directive ${record.intent.directiveId} is not in the audit (${event}).`, error);
+    }
+  }
+}
+
+/** Performs directives, each once, in the name of who asked: through the one pipeline, which checks, permits and authorises the call anew. */
+@Injectable()
+export class DirectiveRunner implements BeforeApplicationShutdown {
+  private readonly logger = new Logger(DirectiveRunner.name);
+  private readonly shutdown = new AbortController();
+  private mostMs = 0;
+  private stop: StopWork | undefined;
+
+  private readonly store: DirectiveStore;
+
+  constructor(
+    stores: BoundedStores,
+    private readonly runner: ToolRunner,
+    private readonly scopes: DirectiveScopes,
+    private readonly audit: DirectiveAudit,
+    @Inject(TOOL_LOOP_OPTIONS) private readonly options: ToolLoopOptions,
+  ) {
+    this.store = stores.directives;
+  }
+
+  /** Begins to work, where this process performs directives at all. */
+  async start(longestCallMs: number): Promise<void> {
+    const { perform, concurrency } = { ...DEFAULT_DIRECTIVES, ...this.options.directives };
+    this.mostMs = longestCallMs * PARTS_WITH_TIME_LIMIT + MARGIN_MS;
+    if (perform) this.stop = await this.store.work((reference) => this.perform(reference), concurrency);
+  }
+
+  /** Takes nothing new, and waits for what is in hand; what is not over by then is interrupted. */
+  async beforeApplicationShutdown(): Promise<void> {
+    const stopping = this.stop?.();
+    if (!stopping) return;
+    await withinTime(stopping, LONGEST_STOP_MS).catch((error: unknown) => this.logger.warn('Directives are interrupted.', error));
+    this.shutdown.abort(new Interruption('aborted', 'The application stops.'));
+    await withinTime(stopping, LONGEST_STOP_MS).catch((error: unknown) =>
+      this.logger.warn('Directives still being performed are left until their leases end.', error),
+    );
+  }
+
+  private async perform(reference: DirectiveReference): Promise<void> {
+    const { heartbeatMs: everyMs, takeoverMs } = { ...DEFAULT_DIRECTIVES, ...this.options.directives };
+    const record = await this.store.claim(reference, takeoverMs);
+    if (!record) return; // somebody else has it, or it is over
+    const lease = new HeldLease(() => this.store.extend(versionOf(record), takeoverMs), { everyMs, mostMs: this.mostMs });
+    await this.performClaimed(record).finally(() => lease.end());
+  }
+
+  private async performClaimed(record: DirectiveRecord): Promise<void> {
+    const change = await this.attempt(record);
+    const more: JsonObject = change.failure ? { code: change.failure.code } : {};
+    const isOver = change.status !== 'pending'; // the last word is kept before it counts
+    if (isOver) await this.audit.note(change.event, record, more);
+    const changed = await this.store.change(versionOf(record), change);
+    if (changed && !isOver) await this.audit.note(change.event, record, more);
+    if (!changed)
+      this.logger.warn(`The directive ${record.intent.directiveId} was taken over meanwhile; the outcome of this attempt is not kept.`);
+  }
+
+  private async attempt(record: DirectiveRecord): Promise<DirectiveChange> {
+    const attempt = new DirectiveAttempt(effectKeyOf(record), () => this.isHeld(record));
+    const most = this.scopes.toolOf(record.intent)?.directive.attempts ?? ATTEMPTS_WITHOUT_TOOL;
+    const terms = { ...DEFAULT_DIRECTIVES, ...this.options.directives, attempts: most };
+    const outcome = await this.outcomeOf(record, attempt, most);
+    const hasEnded = outcome.status === 'succeeded' || attempt.mayHaveEffect;
+    const earlier = hasEnded ? undefined : await this.scopes.earlier(record);
+    return verdictOn(outcome, { record, attempt, terms, ...(earlier && { earlier }) });
+  }
+
+  private async outcomeOf(record: DirectiveRecord, attempt: DirectiveAttempt, most: number): Promise<AttemptOutcome> {
+    try {
+      await this.audit.record('started', record);
+      if (record.attempts > most) return ENDLESS;
+      const { request, scope } = await this.scopes.open(record, attempt, this.shutdown.signal);
+      const { record: made, unavailable } = await this.runner.exec(request, scope);
+      return unavailable ? PUT_OFF : made;
+    } catch (error) {
+      if (StorageUnavailableError.in(error)) return PUT_OFF;
+      const failure = error instanceof CallFailure ? error.failure : unexplained();
+      const { correlationId } = failure;
+      if (correlationId !== undefined)
+        this.logger.error(`The directive ${record.intent.directiveId} failed (reference ${correlationId}).`, error);
+      return { status: error instanceof CallFailure ? 'denied' : 'failed', error: failure };
+    }
+  }
+
+  private async isHeld({ intent, epoch }: DirectiveRecord): Promise<boolean> {
+    const now = await this.store.find(intent);
+    return now?.status === 'performing' && now.epoch === epoch;
+  }
+}
+
+/** Of an attempt that a store kept from being made: it counts for nothing. */
+const PUT_OFF = { status: 'failed', error: { code: 'aborted', safeMessage: 'It could not be begun for now.' } } as const;
+
+const ENDLESS = {
+  status: 'failed',
+  error: {
+    code: 'unknown_outcome',
+    safeMessage: 'It was begun again and again and never ended; it is unknown whether its effect took place.',
+  },
+} as const;
+
+/** A directory that has not answered by then is tried again later. */
+const LONGEST_FIND_MS = 10_000;
+const NOTHING = compileReveal([]);
+
+/** A tool whose calls are directives. */
+export type DirectiveTool = Tool & { readonly directive: ToolDirective };
+
+/** The call of a directive, and where it is executed. */
+export interface DirectiveExecution {
+  readonly request: CallRequest;
+  readonly scope: ExecutionScope;
+}
+
+/** The same tool under the same rules, whose method undoes. */
+function undoing(tool: DirectiveTool, { intent, result }: DirectiveRecord): Tool {
+  const { directive } = tool;
+  const { directiveId, key: idempotencyKey } = intent;
+  const performed = { directiveId, idempotencyKey, ...(result !== undefined && { result }) };
+  if (!directive.compensate) throw CallFailure.of('tool_gone', `The tool ${intent.call.declaredId} cannot undo its effect any more.`);
+  return { ...tool, output: NOTHING, invoke: (input, context) => directive.compensate?.(input, performed, context) };
+}
+
+/** What the user said is asked of reads alone, and a directive is none. */
+function flowOf({ flow }: DirectiveAuthority): InformationFlow {
+  const { integrity, confidentiality } = flow;
+  const traced = new Set(flow.traced);
+  return { integrity, confidentiality, isTraced: (value) => traced.has(value), isSaid: () => false };
+}
+
+/** An attempt that is over, and what may follow it. */
+export interface AttemptTerms {
+  readonly record: DirectiveRecord;
+  readonly attempt: DirectiveAttempt;
+  readonly terms: Pick<typeof DEFAULT_DIRECTIVES, 'firstDelayMs' | 'longestDelayMs'> & { readonly attempts: number };
+  /** What the journal has of an attempt before whose process died; looked up where this one failed before it began. */
+  readonly earlier?: JournalEntry;
+}
+
+/** What an attempt came to. */
+export type AttemptOutcome = Pick<ToolInvocationRecord, 'status' | 'error' | 'result'>;
+
+/** Of a call that never got as far as its method, for a reason that may pass. */
+const PASSING = new Set<ToolErrorCode>(['execution_failed', 'timeout', 'aborted']);
+
+/** What an attempt makes of its directive. */
+export function verdictOn(outcome: AttemptOutcome, context: AttemptTerms): DirectiveChange {
+  const { record, earlier } = context;
+  const { status, error, result } = outcomeOf(earlier) ?? outcome;
+  if (status === 'succeeded') return { ...DONE[record.task], ...(record.task === 'perform' && result !== undefined && { result }) };
+  const failure = error ?? { code: 'execution_failed', safeMessage: 'The call had no result.' };
+  if (failure.code === 'invalid_output') return { ...DONE[record.task], failure }; // the effect took place
+  return verdictOnFailure(standing(failure, context), failure, context);
+}
+
+/** Of an effect that took place before; that nobody may ask for it any more changes nothing about it. */
+function outcomeOf(earlier: JournalEntry | undefined): AttemptOutcome | undefined {
+  if (earlier?.status === 'in_progress') return earlier.kept && { status: 'succeeded' };
+  if (!earlier) return undefined;
+  const { outcome } = earlier;
+  if (outcome.status === 'failed' || outcome.failure) return { status: 'failed', error: outcome.failure };
+  return { status: 'succeeded', result: outcome.ui };
+}
+
+/** Where the effect took place, or was undone. */
+export const DONE = {
+  perform: { event: 'succeeded', status: 'succeeded' },
+  compensate: { event: 'compensated', status: 'compensated' },
+} as const satisfies Record<DirectiveRecord['task'], DirectiveChange>;
+
+/** The key of the effect, or of the undoing of it: that is an effect, too. */
+export function effectKeyOf({ intent, task }: Pick<DirectiveRecord, 'intent' | 'task'>): string {
+  return task === 'perform' ? intent.key : `${intent.key}:compensate`;
+}
+
+export function versionOf({ intent, status, epoch }: DirectiveRecord): DirectiveVersion {
+  const { tenant, directiveId } = intent;
+  return { tenant, directiveId, status, epoch };
+}
+
+function verdictOnFailure(failure: ToolFailure, latest: ToolFailure, context: AttemptTerms): DirectiveChange {
+  const { record, terms } = context;
+  if (latest.code === 'aborted')
+    return { event: 'retried', status: 'pending', dueInMs: terms.firstDelayMs, attempts: record.attempts - 1, failure };
+  const wait = waitFor(latest, context);
+  if (wait !== undefined && record.attempts < terms.attempts) return { event: 'retried', status: 'pending', dueInMs: wait, failure };
+  const status = failure.code === 'unknown_outcome' ? 'unknown_outcome' : 'dead';
+  return { event: status, status, failure };
+}
+
+/** An earlier attempt of which nobody knows stays unknown until one gets an answer. */
+function standing(failure: ToolFailure, { record, attempt, earlier }: AttemptTerms): ToolFailure {
+  if (earlier && failure.code !== 'unknown_outcome') return LEFT;
+  const isAnswer = attempt.mayHaveEffect && attempt.retryAfterMs === undefined && !NOT_CALLED.has(failure.code);
+  return record.failure?.code === 'unknown_outcome' && !isAnswer ? record.failure : failure;
+}
+
+const LEFT: ToolFailure = {
+  code: 'unknown_outcome',
+  safeMessage: 'It was begun by a process that died; it is unknown whether its effect took place.',
+};
+
+/** Of a call whose method was never called. */
+const NOT_CALLED = new Set<ToolErrorCode>(['timeout', 'aborted']);
+
+/** Milliseconds; undefined where another attempt would come to the same, or might do harm. */
+function waitFor(failure: ToolFailure, { record, attempt, terms }: AttemptTerms): number | undefined {
+  const asked = attempt.retryAfterMs ?? (!attempt.hasBegun && mayPass(failure) ? 0 : undefined);
+  if (asked === undefined) return undefined;
+  const longest = Math.min(terms.firstDelayMs * 2 ** (record.attempts - 1), terms.longestDelayMs);
+  return Math.max(asked, longest * (0.5 + Math.random() / 2));
+}
+
+function mayPass({ code, retryable = false }: ToolFailure): boolean {
+  return retryable || PASSING.has(code);
+}

@@ -1,0 +1,290 @@
+import { randomUUID } from 'node:crypto';
+import { Injectable } from '@nestjs/common';
+import type { DirectiveStatus, JsonObject, JsonValue, ToolFailure, ToolPreview } from '@toolloop/protocol';
+import type { Observable } from 'rxjs';
+import type {
+  DirectiveChange,
+  DirectiveEvent,
+  DirectiveIntent,
+  DirectiveQuery,
+  DirectiveRecord,
+  DirectiveStore,
+  DirectiveTask,
+} from '../contracts/directive.js';
+import type { CallJournal } from '../contracts/stores.js';
+import type { RegisteredActor } from '../contracts/tool-call.js';
+import { BoundedStores } from '../execution/bounded-stores.js';
+import { DirectiveOperators } from '../execution/directive-requests.js';
+import { ActorIdentity } from '../policy/actor-identity.js';
+import { DirectiveAudit, DirectiveScopes, DONE, effectKeyOf, versionOf } from './directive-runner.js';
+
+/** Who looks at directives, or decides about them: whom the application identified, never what a client says. */
+export interface DirectiveOperator<Actor = RegisteredActor> {
+  readonly actor: Actor;
+  readonly tenant: string;
+}
+
+/** Which directives to list. */
+export type DirectiveFilter = Omit<DirectiveQuery, 'tenant' | 'actorId'>;
+
+/** What a person says who had a look. */
+export interface DirectiveFinding {
+  /** Whether the effect took place; needed where nobody knows. Nothing but `true` and `false` is an answer, whatever a client sent. */
+  readonly tookPlace?: boolean;
+}
+
+interface Identified {
+  readonly id: string | undefined;
+  /** Whether every directive of the tenant is theirs to see and to decide about. */
+  readonly isOperator: boolean;
+}
+
+/** What an untyped caller says beside these, such as null or 'no', could be read either way, and one of them is a second effect. */
+const ANSWERS: ReadonlySet<unknown> = new Set([true, false, undefined]);
+
+/** Between a person's word and the next attempt, while nobody else can have the directive. */
+const TURN_MS = 15_000;
+
+/** What the application says of its directives. */
+@Injectable()
+export class DirectiveRules {
+  constructor(
+    readonly operators: DirectiveOperators,
+    private readonly scopes: DirectiveScopes,
+  ) {}
+
+  /** Whether the tool of a directive has a way back. */
+  canUndo(intent: DirectiveIntent): boolean {
+    return this.scopes.toolOf(intent)?.directive.compensate !== undefined;
+  }
+}
+
+/** Where people see what was asked for and what became of it, take it back, and have it tried again. Another tenant's directives do not exist. */
+@Injectable()
+export class DirectiveService<Actor = RegisteredActor> {
+  private readonly store: DirectiveStore;
+  private readonly journal: CallJournal;
+
+  constructor(
+    stores: BoundedStores,
+    private readonly identity: ActorIdentity<Actor>,
+    private readonly rules: DirectiveRules,
+    private readonly audit: DirectiveAudit,
+  ) {
+    this.store = stores.directives;
+    this.journal = stores.journal;
+  }
+
+  /** What happens to directives, of every tenant: for the application's own code, not for clients. It never errors. */
+  get events$(): Observable<DirectiveEvent> {
+    return this.store.changes$;
+  }
+
+  /** The newest first: all of the tenant's for an operator, else this person's own. */
+  async list(operator: DirectiveOperator<Actor>, filter: DirectiveFilter = {}): Promise<readonly DirectiveView[]> {
+    const { id, isOperator } = this.identified(operator);
+    if (id === undefined && !isOperator) return [];
+    const own = isOperator || id === undefined ? {} : { actorId: id };
+    const records = await this.store.list({ ...filter, ...own, tenant: operator.tenant });
+    return records.map(toDirectiveView);
+  }
+
+  /** Throws `DirectiveError` (`not_found`), also for what this person may not see. */
+  async get(directiveId: string, operator: DirectiveOperator<Actor>): Promise<DirectiveView> {
+    return toDirectiveView(await this.find(directiveId, operator));
+  }
+
+  /**
+   * Takes back what is pending; has undone what was performed, where its tool can, which is a task of its own with attempts of its own. Throws `DirectiveError`.
+   */
+  async cancel(directiveId: string, operator: DirectiveOperator<Actor>, reason?: string): Promise<DirectiveView> {
+    const record = await this.find(directiveId, operator);
+    const change = await this.permitted('cancel', record, operator, () => this.cancellationOf(record, operator));
+    return this.changed(record, change, { by: this.nameOf(operator), ...(reason !== undefined && { reason }) });
+  }
+
+  /**
+   * Has one that is dead or was taken back performed after all; settles one of which nobody knew by what a person found: an effect that took place is not performed
+   * again, one that did not is. Of a dead one a person may say that it took place all the same. Throws `DirectiveError`: `outcome_needed` where the answer is
+   * missing, or is none.
+   */
+  async redrive(directiveId: string, operator: DirectiveOperator<Actor>, finding: DirectiveFinding = {}): Promise<DirectiveView> {
+    const record = await this.find(directiveId, operator);
+    const change = await this.permitted('redrive', record, operator, () => this.redriveOf(record, operator, finding));
+    const said = { by: this.nameOf(operator), ...(finding.tookPlace !== undefined && { tookPlace: finding.tookPlace }) };
+    if (record.status !== 'unknown_outcome' || change.status !== 'pending') return this.changed(record, change, said);
+    // The key is given back while the directive is in hand: nobody else can have taken it, and who had it has it no more.
+    const held = await this.change(record, { event: 'redriven', status: 'performing', dueInMs: TURN_MS, attempts: 0 }, said);
+    const hold = { tenant: record.intent.tenant, idempotencyKey: effectKeyOf(record), claimId: randomUUID() };
+    if (await this.journal.takeOver(hold, 0)) await this.journal.release(hold);
+    return toDirectiveView(await this.required(held, { ...change, event: 'retried' }));
+  }
+
+  private cancellationOf({ intent, status, task, failure }: DirectiveRecord, operator: DirectiveOperator<Actor>): DirectiveChange {
+    if (status === 'pending' && task === 'perform')
+      return failure?.code === 'unknown_outcome'
+        ? { event: 'unknown_outcome', status: 'unknown_outcome', failure } // an attempt may have had its effect
+        : { event: 'cancelled', status: 'cancelled' };
+    if (status !== 'succeeded') throw notPossible(`It is ${status} and cannot be cancelled.`);
+    this.assertOperator(intent.authority.actorId, operator);
+    if (!this.rules.canUndo(intent)) throw notPossible('It was performed, and its tool has no way to undo it.');
+    return { event: 'cancelled', status: 'pending', task: 'compensate', attempts: 0, dueInMs: 0 };
+  }
+
+  private redriveOf(
+    { intent, status, task }: DirectiveRecord,
+    operator: DirectiveOperator<Actor>,
+    { tookPlace }: DirectiveFinding,
+  ): DirectiveChange {
+    this.assertOperator(intent.authority.actorId, operator);
+    if (!ANSWERS.has(tookPlace)) throw new DirectiveError('outcome_needed', 'Say whether the effect took place: tookPlace true or false.');
+    const again = { event: 'redriven', status: 'pending', attempts: 0, dueInMs: 0 } as const;
+    if (status === 'dead' || status === 'cancelled') return tookPlace ? DONE[task] : again; // a person may know better than the tool did
+    if (status !== 'unknown_outcome')
+      throw notPossible(`It is ${status}; only what is dead, cancelled, or of which nobody knows, is tried again.`);
+    if (tookPlace === undefined)
+      throw new DirectiveError(
+        'outcome_needed',
+        'It is unknown whether its effect took place. Check, and say so: tookPlace true or false.',
+      );
+    return tookPlace ? DONE[task] : again;
+  }
+
+  /** What may not be done is in the audit, too. */
+  private async permitted(
+    action: string,
+    record: DirectiveRecord,
+    operator: DirectiveOperator<Actor>,
+    decide: () => DirectiveChange,
+  ): Promise<DirectiveChange> {
+    try {
+      return decide();
+    } catch (error) {
+      if (error instanceof DirectiveError)
+        await this.audit.record('refused', record, { action, by: this.nameOf(operator), code: error.code });
+      throw error;
+    }
+  }
+
+  private async changed(
+    record: DirectiveRecord,
+    change: DirectiveChange,
+    said: Readonly<Record<string, string | boolean>>,
+  ): Promise<DirectiveView> {
+    return toDirectiveView(await this.change(record, change, said));
+  }
+
+  /** Recorded before it counts. */
+  private async change(
+    record: DirectiveRecord,
+    change: DirectiveChange,
+    said: Readonly<Record<string, string | boolean>>,
+  ): Promise<DirectiveRecord> {
+    await this.audit.record(change.event, record, said);
+    return this.required(record, change);
+  }
+
+  private async required(record: DirectiveRecord, change: DirectiveChange): Promise<DirectiveRecord> {
+    const changed = await this.store.change(versionOf(record), change);
+    if (changed) return changed;
+    throw notPossible('It has changed meanwhile. Look at it again.');
+  }
+
+  private async find(directiveId: string, operator: DirectiveOperator<Actor>): Promise<DirectiveRecord> {
+    const { tenant } = operator;
+    const record = typeof directiveId === 'string' ? await this.store.find({ tenant, directiveId }) : undefined;
+    const { id, isOperator } = this.identified(operator);
+    if (record && (isOperator || id === record.intent.authority.actorId)) return record;
+    throw new DirectiveError('not_found', 'There is no such directive.');
+  }
+
+  /** Where the application names no operators, everybody is the one of their own. */
+  private assertOperator(requesterId: string, operator: DirectiveOperator<Actor>): void {
+    const { id, isOperator } = this.identified(operator);
+    const { roles, described } = this.rules.operators;
+    if (isOperator || (!roles && id === requesterId)) return;
+    throw new DirectiveError('not_permitted', `${described} decides about this.`);
+  }
+
+  private identified({ actor }: DirectiveOperator<Actor>): Identified {
+    const held = this.identity.rolesOf(actor);
+    return { id: this.identity.idOf(actor), isOperator: this.rules.operators.roles?.some((role) => held.includes(role)) ?? false };
+  }
+
+  private nameOf({ actor }: DirectiveOperator<Actor>): string {
+    return this.identity.idOf(actor) ?? 'unknown';
+  }
+}
+
+function notPossible(message: string): DirectiveError {
+  return new DirectiveError('not_possible', message);
+}
+
+/** A directive as people may see it: the ui projection, and nothing of what it is bound to. */
+export interface DirectiveView {
+  readonly directiveId: string;
+  readonly type: string;
+  readonly subject: string;
+  /** What is being done, or was done last. */
+  readonly task: DirectiveTask;
+  readonly status: DirectiveStatus;
+  readonly declaredId: string;
+  readonly args: JsonObject;
+  readonly preview?: ToolPreview;
+  /** The actor who asked. */
+  readonly requestedBy: string;
+  readonly runId: string;
+  readonly toolCallId: string;
+  readonly correlationId: string;
+  readonly attempts: number;
+  readonly result?: JsonValue;
+  readonly failure?: Pick<ToolFailure, 'code' | 'safeMessage' | 'correlationId'>;
+  /** ISO 8601, UTC; so are the others. */
+  readonly createdAt: string;
+  readonly updatedAt: string;
+  /** Of a pending one: when it is performed. */
+  readonly dueAt?: string;
+}
+
+export function toDirectiveView({ intent, task, status, attempts, result, failure, updatedAt, dueAt }: DirectiveRecord): DirectiveView {
+  const { directiveId, type, subject, call, shownArgs, preview, authority, correlationId, createdAt } = intent;
+  return {
+    directiveId,
+    type,
+    subject,
+    task,
+    status,
+    declaredId: call.declaredId,
+    args: shownArgs,
+    ...(preview && { preview }),
+    requestedBy: authority.actorId,
+    runId: call.runId,
+    toolCallId: call.toolCallId,
+    correlationId,
+    attempts,
+    ...(result !== undefined && { result }),
+    ...(failure && { failure: toShownFailure(failure) }),
+    createdAt,
+    updatedAt,
+    ...(status === 'pending' && dueAt !== undefined && { dueAt }),
+  };
+}
+
+function toShownFailure({ code, safeMessage, correlationId }: ToolFailure): NonNullable<DirectiveView['failure']> {
+  return { code, safeMessage, ...(correlationId !== undefined && { correlationId }) };
+}
+
+/** Why something cannot be done with a directive. */
+export type DirectiveErrorCode = 'not_found' | 'not_permitted' | 'not_possible' | 'outcome_needed';
+
+/** What somebody asked of a directive cannot be done; the message says why. Over HTTP: 404, 403, 409, 400. */
+export class DirectiveError extends Error {
+  override readonly name = 'DirectiveError';
+
+  constructor(
+    readonly code: DirectiveErrorCode,
+    message: string,
+  ) {
+    super(message);
+  }
+}

@@ -1,0 +1,221 @@
+import type { Type } from '@nestjs/common';
+import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
+import type { Finding } from '@toolloop/protocol';
+import { OPERATIONS_KEY, type Rehydrate, REHYDRATE } from '../contracts/tool.js';
+import { providerOptionsOf, type ToolMethod, toolMethodsOf } from '../decorators/tool-metadata.js';
+import type { ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
+import { unknownOptions } from '../findings/options.js';
+import { exposedPropertiesOf } from '../schema/exposed-properties.js';
+import { PROVIDER_OPTIONS, toolExecutionFindings } from './declaration-findings.js';
+import { entityDirectiveFindings } from './directive-compiler.js';
+import { type EntityDefinition, type EntityLookup, EntityRegistry, type EntityTool } from './entity-registry.js';
+import { handlerOf, hasEnhancers, type MethodLayers } from './nest-layers.js';
+import { misplacedFindings, prefixOf, SAFE_PREFIX, TOOL_ID_LENGTH } from './tool-names.js';
+import { placeOf, type ToolTemplateCompiler } from './tool-template.js';
+
+/** An id shorter than this would leave no room for a handle such as `h99999`: a run may meet many instances. */
+const MINIMAL_ID_LENGTH = 6;
+/** Ids longer than this become handles, as DESIGN.md section 3 says. */
+const MAXIMAL_ID_LENGTH = 24;
+
+/** What of the container entities need: they are no providers themselves. */
+export interface EntityContainer {
+  readonly layers: MethodLayers;
+  readonly hosts: ReadonlyMap<Type, InstanceWrapper<object>>;
+  readonly lookups: ReadonlyMap<Type, EntityLookup>;
+}
+
+/**
+ * Finds every entity class the application can return: those named in `forFeature`, and those reached from an `output` class through its exposed
+ * fields, or from the results of the entities' own tools.
+ */
+export class EntityExplorer {
+  private readonly findings: Finding[] = [];
+  private readonly definitions: EntityDefinition[] = [];
+
+  constructor(
+    private readonly compiler: ToolTemplateCompiler,
+    private readonly container: EntityContainer,
+  ) {}
+
+  explore(named: readonly Type[], returned: readonly Type[]): { readonly registry: EntityRegistry; readonly findings: readonly Finding[] } {
+    const present = named.filter((type: Type | undefined) => type !== undefined);
+    if (present.length < named.length) this.findings.push(CIRCULAR);
+    for (const type of present) {
+      if (!providerOptionsOf(type))
+        this.findings.push({
+          at: type.name,
+          problem: 'It is listed in forFeature({ entities }) but is not a provider of tools.',
+          remedy: 'Mark it @ToolProvider().',
+        });
+    }
+    const seen = new Set<Type>();
+    const open = [...present, ...returned];
+    for (let type = open.shift(); type; type = open.shift()) {
+      if (seen.has(type)) continue;
+      seen.add(type);
+      open.push(...nestedTypesOf(type));
+      if (providerOptionsOf(type)) open.push(...this.define(type));
+    }
+    return { registry: new EntityRegistry(this.definitions), findings: [...this.findings, ...prefixCollisions(this.definitions)] };
+  }
+
+  /** Adds the class's definition and tells which classes its tools return. */
+  private define(type: Type): readonly Type[] {
+    const options = providerOptionsOf(type) ?? {};
+    const prefix = prefixOf(type, options);
+    const { tools, returned } = this.compileTools(type, prefix);
+    this.findings.push(
+      ...misplacedFindings(type),
+      ...entityFindings(type, prefix, options),
+      ...unknownOptions(options, PROVIDER_OPTIONS, type.name),
+      ...toolExecutionFindings(type.name, options.execution),
+    );
+    const longestName = Math.max(0, ...toolMethodsOf(type).map((method) => nameOf(method).length));
+    const maxIdLength = Math.min(MAXIMAL_ID_LENGTH, TOOL_ID_LENGTH - prefix.length - longestName - 2);
+    if (maxIdLength < MINIMAL_ID_LENGTH)
+      this.findings.push({
+        at: type.name,
+        problem: `Its prefix and its longest tool name leave no room for an id within ${TOOL_ID_LENGTH} characters.`,
+        remedy: 'Shorten the prefix or the name.',
+      });
+    const lookup = this.container.lookups.get(type);
+    const { rehydrate = lookup ? 'always' : 'never', tenantProperty } = options;
+    this.findings.push(...rehydrationFindings(type, rehydrate, lookup));
+    this.definitions.push({
+      type,
+      prefix,
+      idProperty: options.instanceIdProperty ?? 'id',
+      ...(tenantProperty !== undefined && { tenantProperty }),
+      ...(lookup && rehydrate !== 'never' && { rehydration: { when: rehydrate, lookup } }),
+      tools,
+      maxIdLength,
+    });
+    return returned;
+  }
+
+  private compileTools(type: Type, prefix: string): { readonly tools: readonly EntityTool[]; readonly returned: readonly Type[] } {
+    const tools: EntityTool[] = [];
+    const returned: Type[] = [];
+    const places = new Map<string, string>();
+    for (const method of toolMethodsOf(type)) {
+      const name = nameOf(method);
+      const at = placeOf({ type, method });
+      const declaredId = `${prefix}_*_${name}`;
+      const { template, returns, findings } = this.compiler.compile({ type, method, declaredId });
+      this.findings.push(...findings, ...nameFindings(at, name), ...collisionFindings(at, declaredId, places.get(name)));
+      this.findings.push(...entityDirectiveFindings(at, method.options?.directive));
+      places.set(name, at);
+      if (returns) returned.push(returns.type);
+      const wrapper = this.container.hosts.get(type);
+      if (!wrapper && isGuarded(type, method)) this.findings.push(unhosted(at, type));
+      const layers = this.container.layers.of({ type, method, ...(wrapper && { wrapper }) });
+      if (template) tools.push({ name, template: { ...template, layers } });
+    }
+    return { tools, returned };
+  }
+}
+
+const CIRCULAR: Finding = {
+  at: 'ToolLoopModule.forFeature({ entities })',
+  problem: 'One of the entities is undefined, most likely because files import each other in a circle.',
+  remedy: 'Break the circle: import only the type where the type is enough, and write `output: () => X` where entities name each other.',
+};
+
+function isGuarded(type: Type, { property }: ToolMethod): boolean {
+  const handler = handlerOf(type, property);
+  return hasEnhancers(type) || (handler !== undefined && hasEnhancers(handler));
+}
+
+/** Nest makes guards and the like for providers only, and would skip this class's silently. */
+function unhosted(at: string, type: Type): Finding {
+  return {
+    at,
+    problem: 'It has guards, pipes, interceptors or filters, but no module creates them.',
+    remedy: `List the class in the module that has what they need: ToolLoopModule.forFeature({ entities: [${type.name}], imports: [...] }).`,
+  };
+}
+
+function nameOf({ options, property }: ToolMethod): string {
+  return options?.name ?? property;
+}
+
+function nameFindings(at: string, name: string): Finding[] {
+  if (/^[a-zA-Z0-9_-]+$/.test(name)) return [];
+  return [
+    { at, problem: `"${name}" is not a safe name for a tool.`, remedy: 'Give a name of letters, digits, - and _: @LlmTool({ name }).' },
+  ];
+}
+
+function collisionFindings(at: string, declaredId: string, taken: string | undefined): Finding[] {
+  if (taken === undefined) return [];
+  return [
+    { at, problem: `Its id "${declaredId}" is also the id of ${taken}.`, remedy: 'Give one of them another name: @LlmTool({ name }).' },
+  ];
+}
+
+function entityFindings(
+  type: Type,
+  prefix: string,
+  { instanceIdProperty = 'id', ...options }: Pick<ToolProviderOptions, 'namespace' | 'instanceIdProperty'>,
+): Finding[] {
+  const findings: Finding[] = [];
+  const ids = [instanceIdProperty].flat();
+  if (ids.length === 0 || ids.includes('') || new Set(ids).size < ids.length)
+    findings.push({
+      at: type.name,
+      problem: `Its instanceIdProperty is ${JSON.stringify(instanceIdProperty)}.`,
+      remedy: 'Name a property or method, or each of several once: @ToolProvider({ instanceIdProperty }).',
+    });
+  if (!SAFE_PREFIX.test(prefix))
+    findings.push({
+      at: type.name,
+      problem: `"${prefix}" is not a valid prefix.`,
+      remedy: 'Use letters and digits, a letter first: @ToolProvider({ prefix }).',
+    });
+  if (options.namespace !== undefined)
+    findings.push({
+      at: type.name,
+      problem: 'It is an entity and has a namespace.',
+      remedy: 'An entity has a prefix: @ToolProvider({ prefix }).',
+    });
+  if (exposedPropertiesOf(type).some(({ name }) => name === OPERATIONS_KEY))
+    findings.push({
+      at: type.name,
+      problem: `It shows "${OPERATIONS_KEY}", under which the model reads what can be called on an entity.`,
+      remedy: 'Give the property another name: @Expose({ name }).',
+    });
+  if (toolMethodsOf(type).length === 0)
+    findings.push({
+      at: type.name,
+      problem: 'It is marked @ToolProvider() and has no tools.',
+      remedy: 'Mark a method @LlmTool(), or remove @ToolProvider().',
+    });
+  return findings;
+}
+
+function rehydrationFindings({ name: at }: Type, rehydrate: Rehydrate, lookup: EntityLookup | undefined): Finding[] {
+  if (!REHYDRATE.includes(rehydrate))
+    return [{ at, problem: `Its rehydrate is ${JSON.stringify(rehydrate)}.`, remedy: `Give one of ${REHYDRATE.join(', ')}.` }];
+  if (rehydrate === 'never' || lookup) return [];
+  const problem = `Its instances must be looked up again (rehydrate: '${rehydrate}'), but it has no resolver.`;
+  return [{ at, problem, remedy: `Provide a class marked @ToolEntityResolver(${at}), or leave rehydrate out.` }];
+}
+
+function prefixCollisions(definitions: readonly EntityDefinition[]): Finding[] {
+  return definitions.flatMap(({ type, prefix }, index) => {
+    const first = definitions.findIndex((other) => other.prefix === prefix);
+    if (first === index) return [];
+    return [
+      {
+        at: type.name,
+        problem: `Its prefix "${prefix}" is already that of ${definitions[first]?.type.name}.`,
+        remedy: 'Give one of them another: @ToolProvider({ prefix }).',
+      },
+    ];
+  });
+}
+
+function nestedTypesOf(type: Type): Type[] {
+  return exposedPropertiesOf(type).flatMap((property) => property.nested() ?? []);
+}

@@ -1,0 +1,289 @@
+import { type ExecutionContext, Injectable, type Type } from '@nestjs/common';
+import { EXCEPTION_FILTERS_METADATA, GUARDS_METADATA, INTERCEPTORS_METADATA, PIPES_METADATA } from '@nestjs/common/constants.js';
+import { ApplicationConfig, type ContextId, ExternalContextCreator } from '@nestjs/core';
+import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
+import { isObject } from '@toolloop/protocol';
+import 'reflect-metadata';
+import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
+import type { Tool, ToolLayers } from '../contracts/tool.js';
+import type { ToolMethod } from '../decorators/tool-metadata.js';
+import type { ToolParameter } from '../decorators/tool-parameters.decorator.js';
+import { isSingleton, ProviderInstances } from './provider-instances.js';
+
+/** Where a method's enhancers are found: its provider, or the host that stands for an entity class. */
+export interface LayerHost {
+  readonly instance: object;
+  /** The method as it was decorated; its metadata names the enhancers. */
+  readonly handler: object;
+  readonly method: ToolMethod;
+  /** Of a request-scoped provider. */
+  readonly scope?: { readonly contextId: ContextId; readonly inquirerId: string };
+}
+
+type Handler = (input: unknown, context: ToolCallContext, last?: unknown) => Promise<unknown>;
+
+type NestCallback = (...args: unknown[]) => unknown;
+
+type PipedParameter = Exclude<ToolParameter, { readonly kind: 'context' }>;
+
+/** Our key for the parameters that pipes see, in the form in which Nest keeps a handler's parameters. */
+const PIPED_PARAMETERS = 'toolloop:piped-parameters';
+/** Nest's numbers for `@Body()` and `@Param()`: a DTO looks like the one to its pipes, a named argument like the other. */
+const BODY = 3;
+const PARAM = 5;
+
+/** Compiles Nest's guards, pipes, interceptors and filters, global and local, round a tool's method. */
+@Injectable()
+export class NestLayerCompiler {
+  constructor(
+    private readonly creator: ExternalContextCreator,
+    private readonly config: ApplicationConfig,
+  ) {}
+
+  /** Undefined where no enhancer applies, so that such a tool pays nothing for them. */
+  compile(host: LayerHost): ToolLayers | undefined {
+    if (!this.hasGlobals() && !hasEnhancers(host.handler) && !hasEnhancers(host.instance.constructor)) return undefined;
+    recordPipedParameters(host);
+    const admit = this.handler(host, 'admit', (...piped) => piped);
+    const around = this.handler(host, 'around', (_input, _context, call) => invoke(call));
+    // Where there is no filter Nest would only log the error once more.
+    const explain = this.isFiltered(host)
+      ? this.handler(host, 'explain', (_input, _context, error) => Promise.reject(asError(error)))
+      : undefined;
+    return {
+      admit: async (input, context) => inputFrom(host.method, input, await admit(input, context)),
+      around,
+      explain: async (error, input, context) => explain?.(input, context, error),
+    };
+  }
+
+  private handler({ instance, handler, method, scope }: LayerHost, layer: keyof ToolLayers, callback: NestCallback): Handler {
+    const options = { guards: layer === 'admit', interceptors: layer === 'around', filters: layer === 'explain' };
+    const parameters = layer === 'admit' ? PIPED_PARAMETERS : undefined;
+    const { contextId, inquirerId } = scope ?? {};
+    const args = [parameters, ARGUMENTS, contextId, inquirerId, options, TOOL_CONTEXT_TYPE] as const;
+    return this.creator.create(instance, standInFor(handler, callback), method.property, ...args);
+  }
+
+  private isFiltered({ handler, instance }: LayerHost): boolean {
+    const globals = [...this.config.getGlobalFilters(), ...this.config.getGlobalRequestFilters()];
+    return globals.length > 0 || hasFilters(handler) || hasFilters(instance.constructor);
+  }
+
+  private hasGlobals(): boolean {
+    const { config } = this;
+    const lists = [config.getGlobalGuards(), config.getGlobalPipes(), config.getGlobalInterceptors(), config.getGlobalFilters()];
+    const scoped = [
+      config.getGlobalRequestGuards(),
+      config.getGlobalRequestPipes(),
+      config.getGlobalRequestInterceptors(),
+      config.getGlobalRequestFilters(),
+    ];
+    return [...lists, ...scoped].some((list) => list.length > 0);
+  }
+}
+
+function argumentOf(input: unknown, name: string): unknown {
+  return isObject(input) ? Reflect.get(input, name) : undefined;
+}
+
+/** Hands pipes the DTO, or the argument a parameter is named for. */
+const ARGUMENTS = {
+  exchangeKeyForValue: (_type: number, data: unknown, [input]: readonly unknown[]): unknown =>
+    typeof data === 'string' ? argumentOf(input, data) : input,
+};
+
+function recordPipedParameters({ instance, method }: LayerHost): void {
+  const entries = pipedParameters(method).map((parameter) => {
+    const isInput = parameter.kind === 'input';
+    const value = { index: parameter.index, data: isInput ? undefined : parameter.name, pipes: [] };
+    return [`${isInput ? BODY : PARAM}:${parameter.index}`, value] as const;
+  });
+  Reflect.defineMetadata(PIPED_PARAMETERS, Object.fromEntries(entries), instance.constructor, method.property);
+}
+
+/** What the pipes made of the input, in the form the method's arguments are made of; the input itself where they changed nothing. */
+function inputFrom(method: ToolMethod, input: unknown, piped: unknown): unknown {
+  const values: readonly unknown[] = Array.isArray(piped) ? piped : [];
+  const parameters = pipedParameters(method);
+  const dto = parameters.find(({ kind }) => kind === 'input');
+  if (dto) return values[dto.index];
+  const named = parameters.flatMap((parameter) =>
+    parameter.kind === 'param' ? [{ name: parameter.name, value: values[parameter.index] }] : [],
+  );
+  if (named.every(({ name, value }) => value === argumentOf(input, name))) return input;
+  return Object.fromEntries(named.map(({ name, value }) => [name, value]));
+}
+
+function pipedParameters(method: ToolMethod): PipedParameter[] {
+  return method.parameters.filter((parameter): parameter is PipedParameter => parameter.kind !== 'context');
+}
+
+function invoke(call: unknown): unknown {
+  if (typeof call !== 'function') throw new TypeError('The tool call was lost on its way through the interceptors.');
+  return Reflect.apply(call, undefined, []);
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}
+
+/** A decorated method and who stands for its class in the container. */
+export interface LayeredMethod {
+  readonly type: Type;
+  readonly method: ToolMethod;
+  /** The provider itself, or the host of an entity class; absent for an entity that no feature names. */
+  readonly wrapper?: InstanceWrapper<object>;
+}
+
+/** Finds the layers of a method: compiled once where the provider is a singleton, once per run where it is not. */
+@Injectable()
+export class MethodLayers {
+  constructor(
+    private readonly compiler: NestLayerCompiler,
+    private readonly instances: ProviderInstances,
+  ) {}
+
+  /** Global enhancers are looked at when the tool is first called: an application adds them until it listens. */
+  of({ type, method, wrapper }: LayeredMethod): NonNullable<Tool['layers']> {
+    const handler = handlerOf(type, method.property) ?? {};
+    if (wrapper && !isSingleton(wrapper)) return this.perRun(wrapper, handler, method);
+    let compiled: { readonly layers: ToolLayers | undefined } | undefined;
+    return () => {
+      const instance: unknown = wrapper?.instance ?? new (hostClassOf(type, [method.property]))();
+      compiled ??= { layers: this.compiler.compile({ instance: asObject(instance), handler, method }) };
+      return compiled.layers;
+    };
+  }
+
+  private perRun(wrapper: InstanceWrapper<object>, handler: object, method: ToolMethod): NonNullable<Tool['layers']> {
+    const perRun = new WeakMap<object, Promise<ToolLayers | undefined>>();
+    const compile = async (run: RunContext): Promise<ToolLayers | undefined> => {
+      const { instance, contextId } = await this.instances.resolveScoped(wrapper, run);
+      return this.compiler.compile({ instance, handler, method, scope: { contextId, inquirerId: wrapper.id } });
+    };
+    return (run) => {
+      const known = perRun.get(run.state) ?? compile(run);
+      perRun.set(run.state, known);
+      return known;
+    };
+  }
+}
+
+function asObject(value: unknown): object {
+  if (typeof value === 'object' && value !== null) return value;
+  throw new TypeError('A provider of tools has no instance.');
+}
+
+const ENHANCERS = [GUARDS_METADATA, PIPES_METADATA, INTERCEPTORS_METADATA, EXCEPTION_FILTERS_METADATA];
+const HOST_OF = 'toolloop:host-of';
+
+/** What the compiler records of a constructor; a host must not look as if it had the entity's dependencies. */
+const CONSTRUCTOR_METADATA = new Set<unknown>(['design:paramtypes', 'self:paramtypes', 'self:properties_metadata']);
+
+/** Whether a class or a method carries guards, pipes, interceptors or filters of its own. */
+export function hasEnhancers(target: object): boolean {
+  return ENHANCERS.some((key) => Reflect.hasMetadata(key, target));
+}
+
+/** Whether a class or a method carries exception filters of its own. */
+export function hasFilters(target: object): boolean {
+  return Reflect.hasMetadata(EXCEPTION_FILTERS_METADATA, target);
+}
+
+/** A method as its class has it; undefined where a getter or nothing stands in its place. */
+export function handlerOf(type: Type, property: string): object | undefined {
+  for (let level = type.prototype as object | null; level; level = Reflect.getPrototypeOf(level)) {
+    const descriptor = Reflect.getOwnPropertyDescriptor(level, property);
+    if (descriptor) return typeof descriptor.value === 'function' ? (descriptor.value as object) : undefined;
+  }
+  return undefined;
+}
+
+/** A function that answers for a method: it carries the method's metadata, which is where Nest and its `Reflector` look. */
+export function standInFor<Callback extends (...args: unknown[]) => unknown>(handler: object, callback: Callback): Callback {
+  copyMetadata(handler, callback);
+  Object.defineProperty(callback, 'name', { value: Reflect.get(handler, 'name') ?? '' });
+  return callback;
+}
+
+/** What every host is. */
+class EntityHost {
+  readonly standsForAnEntity = true;
+}
+
+/**
+ * A class that stands for an entity in the container: it has the entity's enhancers, on itself and on its methods, and none of its code. Entities
+ * themselves are no providers, and Nest would skip their guards silently.
+ */
+export function hostClassOf(entity: Type, properties: readonly string[]): Type {
+  const host = class extends EntityHost {};
+  Object.defineProperty(host, 'name', { value: entity.name });
+  copyMetadata(entity, host);
+  Reflect.defineMetadata(HOST_OF, entity, host);
+  for (const property of properties) {
+    const handler = handlerOf(entity, property);
+    const standIn = standInFor(handler ?? {}, () => undefined);
+    Object.defineProperty(host.prototype, property, { value: standIn, configurable: true });
+    copyMetadata(entity.prototype as object, host.prototype, property);
+  }
+  return host;
+}
+
+/** The entity a host stands for; undefined for other classes. */
+export function entityOfHost(type: object): Type | undefined {
+  return Reflect.getOwnMetadata(HOST_OF, type) as Type | undefined;
+}
+
+function copyMetadata(from: object, to: object, property?: string): void {
+  const keys = (property === undefined ? Reflect.getMetadataKeys(from) : Reflect.getMetadataKeys(from, property)) as unknown[];
+  for (const key of keys) {
+    if (CONSTRUCTOR_METADATA.has(key) && property === undefined) continue;
+    if (String(key).startsWith('toolloop:')) continue;
+    if (property === undefined) Reflect.defineMetadata(key, Reflect.getMetadata(key, from), to);
+    else Reflect.defineMetadata(key, Reflect.getMetadata(key, from, property), to, property);
+  }
+}
+
+/** What `ExecutionContext.getType()` says of a tool call. */
+export const TOOL_CONTEXT_TYPE = 'tool';
+
+/**
+ * Reads Nest's `ExecutionContext` of a tool call, as `GqlExecutionContext` does for GraphQL: in guards, interceptors and filters. There is no HTTP
+ * request behind a tool call; a guard that needs one asks `getType()` first.
+ */
+export class ToolExecutionContext {
+  private constructor(private readonly host: ExecutionContext) {}
+
+  /** Throws when the context is not that of a tool call; ask `ToolExecutionContext.isToolCall(host)` first. */
+  static create(host: ExecutionContext): ToolExecutionContext {
+    if (!ToolExecutionContext.isToolCall(host)) {
+      throw new Error(`This is not a tool call but "${host.getType<string>()}". Ask ToolExecutionContext.isToolCall(host) first.`);
+    }
+    return new ToolExecutionContext(host);
+  }
+
+  static isToolCall(host: Pick<ExecutionContext, 'getType'>): boolean {
+    return host.getType<string>() === TOOL_CONTEXT_TYPE;
+  }
+
+  /** The DTO, or the named arguments, after validation. */
+  getInput(): unknown {
+    return this.host.getArgByIndex<unknown>(0);
+  }
+
+  /** Actor, tenant, signal and the like. */
+  getContext(): ToolCallContext {
+    return this.host.getArgByIndex<ToolCallContext>(1);
+  }
+
+  /** The provider's class; for an entity tool a stand-in with the entity's name and metadata. */
+  getClass(): Type {
+    return this.host.getClass();
+  }
+
+  /** Carries the method's metadata, for `Reflector`. */
+  getHandler(): ReturnType<ExecutionContext['getHandler']> {
+    return this.host.getHandler();
+  }
+}

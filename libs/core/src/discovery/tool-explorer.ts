@@ -1,0 +1,270 @@
+import { Injectable, type Type } from '@nestjs/common';
+import { DiscoveryService } from '@nestjs/core';
+import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
+import { type Finding, LoopEventSink } from '@toolloop/protocol';
+import { type Tool, ToolInterceptor, ToolSource } from '../contracts/tool.js';
+import { RawTool } from '../decorators/raw-tool.js';
+import { providerOptionsOf, type ToolMethod, toolMethodsOf } from '../decorators/tool-metadata.js';
+import { inWords, unknownOptions } from '../findings/options.js';
+import { ProjectionCompiler } from '../schema/result-projection.js';
+import { SchemaValidators } from '../schema/validators.js';
+import { contributedFindings } from './contributed-tools.js';
+import { PROVIDER_OPTIONS, toolExecutionFindings } from './declaration-findings.js';
+import { EntityExplorer } from './entity-explorer.js';
+import { EntityRegistry, findResolvers } from './entity-registry.js';
+import { entityOfHost, MethodLayers } from './nest-layers.js';
+import { classOfProvider, isClass, isSingleton, ProviderInstances } from './provider-instances.js';
+import { ToolFeature } from './tool-feature.js';
+import { misplacedFindings, namespaceOf, SAFE_TOOL_ID } from './tool-names.js';
+import { boundTool, type DeclarationRules, placeOf, type ToolTemplate, ToolTemplateCompiler } from './tool-template.js';
+
+/** What the application's declarations come to. */
+export interface Exploration {
+  readonly tools: readonly ServiceTool[];
+  readonly entities: EntityRegistry;
+  readonly sources: readonly ToolSource[];
+  readonly findings: readonly Finding[];
+}
+
+/** A tool of a Nest provider, or a raw one, with the class that selects it. */
+export interface ServiceTool {
+  readonly type?: Type;
+  readonly tool: Tool;
+  /** Class and method, for findings. */
+  readonly at: string;
+  readonly buildMs: number;
+}
+
+interface FoundTools {
+  readonly tools: readonly ServiceTool[];
+  /** Result classes, of tools with findings too. */
+  readonly returned: readonly Type[];
+  readonly findings: readonly Finding[];
+}
+
+interface Provider {
+  readonly type: Type;
+  readonly wrapper: InstanceWrapper<object>;
+}
+
+/** Finds the tools of every module's providers, request-scoped ones included, and the entities their results lead to. */
+@Injectable()
+export class ToolExplorer {
+  constructor(
+    private readonly discovery: DiscoveryService,
+    private readonly instances: ProviderInstances,
+    private readonly validators: SchemaValidators,
+    private readonly layers: MethodLayers,
+  ) {}
+
+  /** What is wrong with a tool that was declared elsewhere. */
+  contributedFindings(tool: Tool, reservedArguments: readonly string[]): Finding[] {
+    return contributedFindings(tool, { reservedArguments, validators: this.validators });
+  }
+
+  /** `raw` are the tools of `forRoot` and those that were registered; those of features are found among the providers. */
+  explore(rules: DeclarationRules, raw: readonly RawTool[] = []): Exploration {
+    const compiler = new ToolTemplateCompiler(new ProjectionCompiler(), rules, this.validators);
+    const providers = this.providers();
+    const features = this.instancesOf(ToolFeature).flatMap(({ options }) => listedRaw(options.tools));
+    const found = [
+      ...providers.map((provider) => this.toolsOf(provider, compiler)),
+      ...[...raw, ...features].map((one) => rawToolOf(one, compiler)),
+    ];
+    const findings = found.flatMap((one) => one.findings);
+    const returned = found.flatMap((one) => one.returned);
+    const tools = found.flatMap((one) => one.tools);
+    const resolvers = findResolvers(this.discovery.getProviders(), this.instances);
+    const container = { layers: this.layers, hosts: this.entityHosts(), lookups: resolvers.lookups };
+    const named = [...this.namedEntities(), ...resolvers.lookups.keys()];
+    const entities = new EntityExplorer(compiler, container).explore(named, returned);
+    const namespaces = new Map(providers.map(({ type }) => [namespaceOf(type, providerOptionsOf(type) ?? {}), type]));
+    return {
+      tools,
+      entities: entities.registry,
+      sources: this.instancesOf(ToolSource),
+      findings: [
+        ...findings,
+        ...resolvers.findings,
+        ...entities.findings,
+        ...sharedNames(entities.registry, namespaces),
+        ...this.unheard(),
+      ],
+    };
+  }
+
+  /** Every provider that is an instance of a class, in the order of the modules. Singletons only: there is no request to make others for. */
+  instancesOf<Instance>(type: abstract new (...args: never[]) => Instance): Instance[] {
+    const found = this.discovery.getProviders().flatMap((wrapper) => {
+      const instance: unknown = wrapper.isAlias || !isSingleton(wrapper) ? undefined : wrapper.instance;
+      return instance instanceof type ? [instance] : [];
+    });
+    return [...new Set(found)];
+  }
+
+  /** Controllers with tools, and ports that are no singletons: nobody would ever ask them. */
+  private unheard(): Finding[] {
+    const controllers = this.discovery.getControllers().flatMap(({ metatype }) => (isClass(metatype) ? [metatype] : []));
+    return [...controllers.filter(declaresTools).map(controllerFinding), ...this.discovery.getProviders().flatMap(portFindings)];
+  }
+
+  /** The stand-ins of the entity classes that features name. */
+  private entityHosts(): ReadonlyMap<Type, InstanceWrapper<object>> {
+    const hosts = new Map<Type, InstanceWrapper<object>>();
+    this.discovery.getProviders().forEach((wrapper: InstanceWrapper<object>) => {
+      const entity = wrapper.metatype ? entityOfHost(wrapper.metatype) : undefined;
+      if (entity && !hosts.has(entity)) hosts.set(entity, wrapper);
+    });
+    return hosts;
+  }
+
+  private namedEntities(): Type[] {
+    return this.instancesOf(ToolFeature).flatMap(({ options }) => options.entities ?? []);
+  }
+
+  private providers(): Provider[] {
+    return this.discovery.getProviders().flatMap((wrapper: InstanceWrapper<object>) => {
+      const type = wrapper.isAlias ? undefined : classOfProvider(wrapper);
+      return type && declaresTools(type) ? [{ type, wrapper }] : [];
+    });
+  }
+
+  private toolsOf(provider: Provider, compiler: ToolTemplateCompiler): FoundTools {
+    const { type } = provider;
+    const options = providerOptionsOf(type);
+    const methods = toolMethodsOf(type);
+    const findings = [
+      ...misplacedFindings(type),
+      ...providerFindings(type, methods),
+      ...unknownOptions(options, PROVIDER_OPTIONS, type.name),
+      ...toolExecutionFindings(type.name, options?.execution),
+    ];
+    if (!options) return { tools: [], returned: [], findings };
+    const namespace = namespaceOf(type, options);
+    const tools: ServiceTool[] = [];
+    const returned: Type[] = [];
+    for (const method of methods) {
+      const at = placeOf({ type, method });
+      const declaredId = `${namespace}__${method.options?.name ?? method.property}`;
+      const startedAt = performance.now();
+      const compiled = compiler.compile({ type, method, declaredId });
+      findings.push(...compiled.findings, ...idFindings(at, declaredId));
+      if (compiled.returns) returned.push(compiled.returns.type);
+      if (compiled.template) {
+        const tool = this.toTool(provider, method, compiled.template);
+        tools.push({ type, at, tool, buildMs: performance.now() - startedAt });
+      }
+    }
+    return { tools, returned, findings };
+  }
+
+  private toTool({ type, wrapper }: Provider, method: ToolMethod, template: ToolTemplate): Tool {
+    const tool = boundTool(template, (run) => this.instances.resolve(wrapper, run));
+    return { ...tool, layers: this.layers.of({ type, method, wrapper }) };
+  }
+}
+
+/** What is no list stands for one thing that is no tool, so that it is told. */
+export function listedRaw(tools: readonly RawTool[] = []): readonly RawTool[] {
+  return [tools].flat();
+}
+
+function rawToolOf(raw: RawTool, compiler: ToolTemplateCompiler): FoundTools {
+  if (!(raw instanceof RawTool)) return { tools: [], returned: [], findings: [noRawTool(raw)] };
+  const { at, type } = raw;
+  const startedAt = performance.now();
+  const compiled = compiler.compileRaw(raw);
+  const findings = [...compiled.findings, ...idFindings(at, raw.declaration.id ?? '')];
+  const returned = compiled.returns ? [compiled.returns.type] : [];
+  const { template } = compiled;
+  if (!template) return { tools: [], returned, findings };
+  const tool = boundTool(template, () => NOTHING);
+  return { tools: [{ ...(type && { type }), at, tool, buildMs: performance.now() - startedAt }], returned, findings };
+}
+
+function noRawTool(given: unknown): Finding {
+  const remedy = 'Give a list of what tool(), rawTool() and subRunTool() make. Classes marked @ToolProvider() belong into `providers`.';
+  return { at: 'tools', problem: `There is ${inWords(given)} among them.`, remedy };
+}
+
+/** What a raw tool is called on: it brings what it needs. */
+const NOTHING = Object.freeze({});
+
+function declaresTools(type: Type): boolean {
+  return providerOptionsOf(type) !== undefined || toolMethodsOf(type).length > 0 || misplacedFindings(type).length > 0;
+}
+
+function providerFindings(type: Type, methods: readonly ToolMethod[]): Finding[] {
+  const options = providerOptionsOf(type);
+  if (!options)
+    return [
+      { at: type.name, problem: 'It has @LlmTool() methods and is not a provider of tools.', remedy: 'Mark the class @ToolProvider().' },
+    ];
+  if (methods.length === 0)
+    return [
+      {
+        at: type.name,
+        problem: 'It is marked @ToolProvider() and has no tools.',
+        remedy: 'Mark a method @LlmTool(), or remove @ToolProvider().',
+      },
+    ];
+  if (options.prefix !== undefined)
+    return [
+      {
+        at: type.name,
+        problem: 'It is a Nest provider and has a prefix.',
+        remedy: 'A Nest provider has a namespace: @ToolProvider({ namespace }). A prefix is for entities, which are not in `providers`.',
+      },
+    ];
+  return [];
+}
+
+function idFindings(at: string, id: string): Finding[] {
+  if (SAFE_TOOL_ID.test(id)) return [];
+  return [
+    {
+      at,
+      problem: `"${id}" is not a tool id that every model provider accepts.`,
+      remedy: 'Use letters, digits, - and _, 64 characters at most: @ToolProvider({ namespace }), @LlmTool({ name }).',
+    },
+  ];
+}
+
+function sharedNames(entities: EntityRegistry, namespaces: ReadonlyMap<string, Type>): Finding[] {
+  return entities.definitions.flatMap(({ type, prefix }) => {
+    const service = namespaces.get(prefix);
+    if (!service) return [];
+    return [
+      {
+        at: type.name,
+        problem: `Its prefix "${prefix}" is also the namespace of ${service.name}.`,
+        remedy: 'Give the service another namespace: @ToolProvider({ namespace }).',
+      },
+    ];
+  });
+}
+
+/** Ports of which every provider is asked: an interceptor that is left out without a word would be a hole. */
+const PORTS = { ToolSource, ToolInterceptor, LoopEventSink };
+
+/** A port that is made per request, or anew for everybody, would never be asked. */
+export function portFindings(wrapper: InstanceWrapper): Finding[] {
+  const { metatype } = wrapper;
+  if (isSingleton(wrapper) || !isClass(metatype)) return [];
+  return Object.entries(PORTS)
+    .filter(([, port]) => metatype.prototype instanceof port)
+    .map(([name]) => ({
+      at: metatype.name,
+      problem: `It is a ${name}, which the loop uses outside of any request, but it is not a singleton.`,
+      remedy: 'Remove its scope, and that of its dependencies; read the actor from the context of the call.',
+    }));
+}
+
+/** Tools are called outside any request, and controllers are no providers. */
+export function controllerFinding(type: Type): Finding {
+  return {
+    at: type.name,
+    problem: 'It is a controller, and tools are found among providers.',
+    remedy: 'Move its tools to a class of their own that is in `providers`.',
+  };
+}

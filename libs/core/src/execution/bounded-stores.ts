@@ -1,0 +1,307 @@
+import { isDeepStrictEqual } from 'node:util';
+import { Injectable, Optional } from '@nestjs/common';
+import type { Message } from '@toolloop/protocol';
+import type { Observable } from 'rxjs';
+import { type ApprovalAnswer, type ApprovalQuery, type ApprovalRecord, ApprovalStore } from '../contracts/approval.js';
+import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
+import {
+  type AddedDirective,
+  type DirectiveChange,
+  type DirectiveEvent,
+  type DirectiveIntent,
+  type DirectiveQuery,
+  type DirectiveRecord,
+  type DirectiveReference,
+  DirectiveStore,
+  type DirectiveVersion,
+  type StopWork,
+} from '../contracts/directive.js';
+import { QuotaStore, type QuotaUse } from '../contracts/limits.js';
+import {
+  CallJournal,
+  CallTransactions,
+  type ConversationKey,
+  type ConversationListing,
+  type ConversationOwner,
+  ConversationStore,
+  type ConversationSummary,
+  type JournalCall,
+  type JournalClaim,
+  type JournalEntry,
+  type JournalHold,
+  type JournalKey,
+  type JournalOutcome,
+  type JournalStart,
+  type MessagePage,
+  type SuspendedRun,
+  SuspendedRunStore,
+  ToolLoopStores,
+} from '../contracts/stores.js';
+import { withdrawal } from '../pending/approval.service.js';
+import { askStore, asPart, outsideOfRuns, tellStore } from './store-calls.js';
+
+/**
+ * The stores of the application as everything here uses them: each call ends with its run, takes 8 s at most, and is repeated where it failed for a reason that may
+ * pass. An adapter of each port says, for each of its methods, why repeating it does no harm.
+ */
+@Injectable()
+export class BoundedStores {
+  readonly approvals: ApprovalStore;
+  readonly audit: AuditStore;
+  readonly conversations: ConversationStore;
+  readonly directives: DirectiveStore;
+  readonly journal: CallJournal;
+  readonly quotas: QuotaStore;
+  readonly suspendedRuns: SuspendedRunStore;
+  /** Absent where there is no database that tools could use as well. */
+  readonly transactions: CallTransactions | undefined;
+
+  constructor(
+    approvals: ApprovalStore,
+    audit: AuditStore,
+    conversations: ConversationStore,
+    directives: DirectiveStore,
+    journal: CallJournal,
+    quotas: QuotaStore,
+    suspendedRuns: SuspendedRunStore,
+    @Optional() stores?: ToolLoopStores,
+  ) {
+    this.approvals = new BoundedApprovals(approvals);
+    this.audit = new BoundedAudit(audit);
+    this.conversations = new BoundedConversations(conversations);
+    this.directives = new BoundedDirectives(directives);
+    this.journal = new BoundedJournal(journal);
+    this.quotas = new BoundedQuotas(quotas);
+    this.suspendedRuns = new BoundedSuspendedRuns(suspendedRuns);
+    this.transactions = stores?.transactions && new BoundedTransactions(stores.transactions);
+  }
+}
+
+class BoundedApprovals extends ApprovalStore {
+  constructor(private readonly store: ApprovalStore) {
+    super();
+  }
+
+  /** The same record twice is kept once. One that is kept after its run has ended is withdrawn. */
+  override add(record: ApprovalRecord): Promise<void> {
+    return askStore(() => this.store.add(record), { late: () => this.answer(record.request.approvalId, withdrawal()) });
+  }
+
+  override find(approvalId: string): Promise<ApprovalRecord | undefined> {
+    return askStore(() => this.store.find(approvalId));
+  }
+
+  override list(query: ApprovalQuery): Promise<readonly ApprovalRecord[]> {
+    return askStore(() => this.store.list(query));
+  }
+
+  /** That the answer that is there by now is this one, all of it tells, the time included. */
+  override answer(approvalId: string, answer: ApprovalAnswer): Promise<ApprovalRecord | undefined> {
+    return tellStore('The answer to an approval', async (attempt) => {
+      const answered = await this.store.answer(approvalId, answer);
+      if (answered || attempt === 1) return answered;
+      const known = await this.store.find(approvalId);
+      return known && isDeepStrictEqual(known.answer, answer) ? known : undefined;
+    });
+  }
+
+  /** An approval is bound to one call, and the key of that call in the journal keeps it from being made twice: one that was used meanwhile was used by this call. */
+  override use(approvalId: string): Promise<boolean> {
+    return askStore(async (attempt) => {
+      const isTaken = await this.store.use(approvalId);
+      if (isTaken || attempt === 1) return isTaken;
+      const known = await this.store.find(approvalId);
+      return known?.isUsed === true && known.answer?.decision === 'approve';
+    });
+  }
+
+  /** A person may take as long as the caller's signal lets them. */
+  override answered(approvalId: string, signal: AbortSignal): Promise<ApprovalRecord> {
+    return askStore(() => this.store.answered(approvalId, signal), { longestMs: Infinity });
+  }
+}
+
+class BoundedAudit extends AuditStore {
+  constructor(private readonly store: AuditStore) {
+    super();
+  }
+
+  /** The hash of an entry says whether the one at its place is this one. */
+  override append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void> {
+    let last: AuditEntry | undefined;
+    return tellStore('An entry of the audit', async (attempt) => {
+      if (attempt > 1 && last && (await this.isKept(tenant, last))) return;
+      await this.store.append(tenant, (head) => (last = build(head)));
+    });
+  }
+
+  override head(tenant: string): Promise<AuditHead | undefined> {
+    return tellStore('The head of the audit', () => this.store.head(tenant));
+  }
+
+  override read(tenant: string, page: { readonly from: number; readonly limit: number }): Promise<readonly AuditEntry[]> {
+    return tellStore('A page of the audit', () => this.store.read(tenant, page));
+  }
+
+  private async isKept(tenant: string, { sequence, hash }: AuditEntry): Promise<boolean> {
+    const [entry] = await this.store.read(tenant, { from: sequence, limit: 1 });
+    return entry?.hash === hash;
+  }
+}
+
+class BoundedConversations extends ConversationStore {
+  constructor(private readonly store: ConversationStore) {
+    super();
+  }
+
+  override load(key: ConversationKey): Promise<readonly Message[]> {
+    return askStore(() => this.store.load(key));
+  }
+
+  /** What the same run appended before is replaced. Without a run's id nothing tells one append from another. */
+  override append(key: ConversationKey, messages: readonly Message[], runId?: string): Promise<void> {
+    if (runId === undefined) return askStore(() => this.store.append(key, messages), { isRepeatable: false });
+    return tellStore('The conversation', () => this.store.append(key, messages, runId));
+  }
+
+  override list(owner: ConversationOwner, listing?: ConversationListing): Promise<readonly ConversationSummary[]> {
+    return askStore(() => this.store.list(owner, listing));
+  }
+
+  override read(key: ConversationKey, page: MessagePage): Promise<readonly Message[]> {
+    return askStore(() => this.store.read(key, page));
+  }
+
+  /** What was deleted by an attempt that got no answer is gone all the same: it was there. */
+  override async delete(key: ConversationKey): Promise<boolean> {
+    return askStore(async (attempt) => (await this.store.delete(key)) || attempt > 1);
+  }
+}
+
+class BoundedDirectives extends DirectiveStore {
+  constructor(private readonly store: DirectiveStore) {
+    super();
+  }
+
+  override get changes$(): Observable<DirectiveEvent> {
+    return this.store.changes$;
+  }
+
+  /** The one that an attempt without an answer kept has the id. `first` is undone with an attempt that kept nothing. */
+  override add(intent: DirectiveIntent, first?: () => Promise<void>): Promise<AddedDirective> {
+    return tellStore('A directive', async (attempt) => {
+      const known = attempt > 1 ? await this.store.find(intent) : undefined;
+      return known ? { record: known, isNew: false } : this.store.add(intent, first && (() => asPart(first)));
+    });
+  }
+
+  override find(reference: DirectiveReference): Promise<DirectiveRecord | undefined> {
+    return askStore(() => this.store.find(reference));
+  }
+
+  override list(query: DirectiveQuery): Promise<readonly DirectiveRecord[]> {
+    return askStore(() => this.store.list(query));
+  }
+
+  /** Not repeated: a claim without an answer may hold, and then lasts until its lease ends. */
+  override claim(reference: DirectiveReference, leaseMs: number): Promise<DirectiveRecord | undefined> {
+    return askStore(() => this.store.claim(reference, leaseMs), { isRepeatable: false });
+  }
+
+  override extend(from: DirectiveVersion, leaseMs: number): Promise<boolean> {
+    return askStore(() => this.store.extend(from, leaseMs));
+  }
+
+  /** A change is made from one epoch and state; whoever has them is the only one to make it. */
+  override change(from: DirectiveVersion, change: DirectiveChange): Promise<DirectiveRecord | undefined> {
+    return tellStore('The state of a directive', async (attempt) => {
+      const changed = await this.store.change(from, change);
+      if (changed || attempt === 1) return changed;
+      const known = await this.store.find(from);
+      return known?.status === change.status && known.epoch === from.epoch ? known : undefined;
+    });
+  }
+
+  override work(perform: (reference: DirectiveReference) => Promise<void>, concurrency: number): Promise<StopWork> {
+    return this.store.work((reference) => outsideOfRuns(() => perform(reference)), concurrency);
+  }
+}
+
+class BoundedJournal extends CallJournal {
+  constructor(private readonly store: CallJournal) {
+    super();
+  }
+
+  /** A key that is taken by the same claim already is `started`. One that is taken after the run has ended is given back. */
+  override begin(start: JournalStart): Promise<JournalClaim> {
+    const late = ({ status }: JournalClaim): unknown => (status === 'started' ? this.release(start) : undefined);
+    return askStore(() => this.store.begin(start), { late });
+  }
+
+  override find(call: JournalCall): Promise<JournalEntry | undefined> {
+    return askStore(() => this.store.find(call));
+  }
+
+  /** Who has the key takes it again. */
+  override takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
+    return askStore(() => this.store.takeOver(hold, mostMs));
+  }
+
+  /** Does nothing once the call has ended. */
+  override finish(hold: JournalHold, outcome: JournalOutcome): Promise<void> {
+    return tellStore('The outcome of a call', () => this.store.finish(hold, outcome));
+  }
+
+  /** Does nothing for who does not have the key any more. */
+  override release(hold: JournalHold): Promise<void> {
+    return tellStore('The release of a key', () => this.store.release(hold));
+  }
+}
+
+class BoundedQuotas extends QuotaStore {
+  constructor(private readonly store: QuotaStore) {
+    super();
+  }
+
+  /** A use that got no answer may be counted twice, which errs on the side of the quota. */
+  override use(use: QuotaUse): Promise<number> {
+    return use.amount > 0 ? tellStore('A use of a quota', () => this.store.use(use)) : askStore(() => this.store.use(use));
+  }
+}
+
+class BoundedSuspendedRuns extends SuspendedRunStore {
+  constructor(private readonly store: SuspendedRunStore) {
+    super();
+  }
+
+  override save(run: SuspendedRun): Promise<void> {
+    return tellStore('A waiting run', () => this.store.save(run));
+  }
+
+  override find(runId: string): Promise<SuspendedRun | undefined> {
+    return askStore(() => this.store.find(runId));
+  }
+
+  /**
+   * A run that is gone after an attempt without an answer was taken by that attempt: it would be lost otherwise. Where somebody else has resumed it in that moment the
+   * journal keeps every effect from taking place twice.
+   */
+  override async take(runId: string): Promise<SuspendedRun | undefined> {
+    const found = await this.find(runId);
+    if (!found) return undefined;
+    const take = async (attempt: number): Promise<SuspendedRun | undefined> =>
+      (await this.store.take(runId)) ?? (attempt > 1 ? found : undefined);
+    return askStore(take, { late: (taken) => (taken ? this.save(taken) : undefined) });
+  }
+}
+
+class BoundedTransactions extends CallTransactions {
+  constructor(private readonly transactions: CallTransactions) {
+    super();
+  }
+
+  /** A transaction without an answer was rolled back, or its mark is there. The tool's own limit holds for it. */
+  override once<Result>(call: JournalKey, work: () => Promise<Result>): Promise<Result> {
+    return askStore(() => this.transactions.once(call, () => asPart(work)), { longestMs: Infinity });
+  }
+}

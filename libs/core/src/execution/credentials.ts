@@ -1,0 +1,125 @@
+import { inspect } from 'node:util';
+import { HttpException, type LoggerService } from '@nestjs/common';
+import { isJsonList, type JsonValue, ToolError, type ToolFailure } from '@toolloop/protocol';
+import type { Credential } from '../contracts/tool-call.js';
+import { CallFailure } from './call-failure.js';
+
+const SHOWN = '[secret]';
+/** Shorter than that it is no secret, and would take half of every text with it. */
+const LEAST_CHARACTERS = 4;
+
+/**
+ * The credentials that were handed out during one call. The tool should say none of them; where it does all the same, in a result, an error or a log line,
+ * `[secret]` stands in its place.
+ */
+export class CallCredentials {
+  private readonly secrets = new Set<string>();
+
+  /** `assertUsable` throws once the call is over. */
+  handOut(credential: Credential, assertUsable: () => void): Credential {
+    const { token } = credential;
+    if (token.length >= LEAST_CHARACTERS) for (const form of formsOf(token)) this.secrets.add(form);
+    return new LeasedCredential(credential, assertUsable);
+  }
+
+  text(text: string): string {
+    let shown = text;
+    for (const secret of this.secrets) shown = shown.replaceAll(secret, SHOWN);
+    return shown;
+  }
+
+  json(value: JsonValue): JsonValue {
+    if (typeof value === 'string') return this.text(value);
+    if (typeof value !== 'object' || value === null) return value;
+    if (isJsonList(value)) return value.map((item) => this.json(item));
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [this.text(name), this.json(item)]));
+  }
+
+  failure(failure: ToolFailure): ToolFailure {
+    const problems = failure.problems?.map((problem) => ({ ...problem, message: this.text(problem.message) }));
+    return { ...failure, safeMessage: this.text(failure.safeMessage), ...(problems && { problems }) };
+  }
+
+  /** What was thrown, or an error that says the same to whoever handles it, where it tells a credential. */
+  error(thrown: unknown): unknown {
+    const told = inspect(thrown, { depth: 8 });
+    const shown = this.text(told);
+    if (shown === told) return thrown;
+    const copy = this.copyOf(thrown);
+    copy.stack = shown;
+    return copy;
+  }
+
+  /** What somebody logs. */
+  logged(detail: unknown): unknown {
+    return typeof detail === 'string' ? this.text(detail) : this.error(detail);
+  }
+
+  private copyOf(thrown: unknown): Error {
+    if (thrown instanceof CallFailure)
+      return new CallFailure(this.failure(thrown.failure), { cause: this.error(thrown.cause), method: thrown.method });
+    if (thrown instanceof ToolError) {
+      const { safeMessage, retryable, retryAfterMs } = thrown;
+      return new ToolError(this.text(safeMessage), { retryable, ...(retryAfterMs !== undefined && { retryAfterMs }) });
+    }
+    if (thrown instanceof HttpException) return new HttpException(this.text(thrown.message), thrown.getStatus());
+    return new Error(thrown instanceof Error ? this.text(thrown.message) : 'A value was thrown that contains a credential.');
+  }
+}
+
+/** What was thrown in a call, without the credentials that were handed to it. */
+export function discreet(thrown: unknown, { credentials }: { readonly credentials?: CallCredentials }): unknown {
+  return credentials ? credentials.error(thrown) : thrown;
+}
+
+/** A logger whose lines tell no credential that the call was handed. */
+export function discreetLogger(logger: LoggerService, credentials: () => CallCredentials | undefined): LoggerService {
+  const clean = (details: readonly unknown[]): unknown[] => details.map((detail) => credentials()?.logged(detail) ?? detail);
+  return {
+    log: (message, ...more: unknown[]) => void logger.log(credentials()?.logged(message) ?? message, ...clean(more)),
+    error: (message, ...more: unknown[]) => void logger.error(credentials()?.logged(message) ?? message, ...clean(more)),
+    warn: (message, ...more: unknown[]) => void logger.warn(credentials()?.logged(message) ?? message, ...clean(more)),
+    debug: (message, ...more: unknown[]) => void logger.debug?.(credentials()?.logged(message) ?? message, ...clean(more)),
+    verbose: (message, ...more: unknown[]) => void logger.verbose?.(credentials()?.logged(message) ?? message, ...clean(more)),
+    fatal: (message, ...more: unknown[]) => void logger.fatal?.(credentials()?.logged(message) ?? message, ...clean(more)),
+  };
+}
+
+/** As it stands, in a URL, and in JSON. */
+function formsOf(token: string): string[] {
+  return [token, encodeURIComponent(token), JSON.stringify(token).slice(1, -1)];
+}
+
+/** A credential for the duration of one call: afterwards its token cannot be read, and it never prints. */
+export class LeasedCredential implements Credential {
+  readonly connectionId: string;
+  readonly expiresAt?: Date;
+  readonly #credential: Credential;
+  readonly #assertUsable: () => void;
+
+  constructor(credential: Credential, assertUsable: () => void) {
+    const { connectionId, expiresAt } = credential;
+    this.connectionId = connectionId;
+    if (expiresAt) this.expiresAt = expiresAt;
+    this.#credential = credential;
+    this.#assertUsable = assertUsable;
+  }
+
+  /** Throws once the call is over. */
+  get token(): string {
+    this.#assertUsable();
+    return this.#credential.token;
+  }
+
+  toString(): string {
+    return SHOWN;
+  }
+
+  toJSON(): string {
+    return SHOWN;
+  }
+
+  [inspect.custom](): string {
+    return SHOWN;
+  }
+}

@@ -1,0 +1,384 @@
+import { Injectable } from '@nestjs/common';
+import type { ToolFailure } from '@toolloop/protocol';
+import { isObservable, type Observable } from 'rxjs';
+import { AttachedResult, type Attachment, type ToolCallContext, withoutAttachments } from '../contracts/tool-call.js';
+import { type Tool, ToolInterceptor, type ToolInvocation, type ToolLayers } from '../contracts/tool.js';
+import { ToolExplorer } from '../discovery/tool-explorer.js';
+import { CallContextFactory, ToolCallStorage } from './call-context.js';
+import {
+  answerLost,
+  CallFailure,
+  causeOf,
+  explained,
+  failureOf,
+  Interruption,
+  interruptionFailure,
+  type MethodState,
+  notCalled,
+  refuseWhenAborted,
+  untilAborted,
+} from './call-failure.js';
+import { CallPending, type CallProgress } from './call.js';
+import { discreet } from './credentials.js';
+import { SubRunMethod } from './sub-run-call.js';
+
+/** A result, before and after the interceptors. */
+export interface InvokedResult extends MethodAnswer {
+  /** What the interceptors made of it. */
+  readonly result: unknown;
+  /** `not_called` where an interceptor answered in the method's place. */
+  readonly method: MethodState;
+}
+
+/** A call that goes on. */
+interface RunningCall {
+  readonly method: ToolMethod;
+  /** Set where it is a run. */
+  readonly inner: SubRunMethod | undefined;
+  readonly progress: CallProgress;
+}
+
+/** Stages 6 and 7: a concurrency slot, interceptors, time budget and cancellation round the tool's method, which runs inside AsyncLocalStorage. */
+@Injectable()
+export class ToolInvoker {
+  private readonly slots = new ConcurrencySlots();
+  private found: readonly ToolInterceptor[] | undefined;
+
+  constructor(
+    private readonly explorer: ToolExplorer,
+    private readonly storage: ToolCallStorage,
+    private readonly contexts: CallContextFactory,
+  ) {}
+
+  /**
+   * Calls the method of a tool once.
+   *
+   * @throws what a tool that reads threw, or `timeout` or `aborted` where it was interrupted. Of a tool that changes things a `CallFailure` that says how far its
+   * method had come: `unknown_outcome` where it was in flight, `invalid_output` where it had answered.
+   */
+  async invoke(tool: Tool, built: unknown, progress: CallProgress): Promise<InvokedResult> {
+    refuseWhenAborted(progress.scope.signal);
+    const { context, report, close } = this.contexts.open(tool, progress);
+    let layers: ToolLayers | undefined;
+    let freeSlot: FreeSlot | undefined;
+    const onProgress = (value: unknown): void | Promise<void> => report.show(value, tool.output);
+    const inner = tool.subRun && new SubRunMethod(tool, tool.subRun, progress);
+    const method = new ToolMethod(inner?.performed ?? tool, { input: built, context }, (result) =>
+      drain(result, onProgress, context.signal),
+    );
+    const call: RunningCall = { method, inner, progress };
+    try {
+      if (tool.concurrency !== undefined) freeSlot = await this.slots.take(tool.spec.declaredId, tool.concurrency, context.signal);
+      // Within the time limit: of a request-scoped provider the layers are made with it.
+      layers = tool.layers && (await untilAborted(Promise.resolve(tool.layers(progress.scope.run)), context.signal));
+      const running = this.storage.run(context, () => drain(this.intercepted(method, layers), onProgress, context.signal));
+      const result: unknown = running instanceof Promise ? await untilAborted(running, context.signal) : running;
+      method.close();
+      inner?.assertEnded();
+      assertSettled(method);
+      return toInvoked(result, method);
+    } catch (thrown) {
+      method.close();
+      throw await toFailure(thrown, layers, call);
+    } finally {
+      close();
+      freeSlot?.();
+    }
+  }
+
+  /** `ToolInterceptor`s, then Nest's, then the method. */
+  private intercepted(method: ToolMethod, layers: ToolLayers | undefined): unknown {
+    this.found ??= this.explorer.instancesOf(ToolInterceptor);
+    if (this.found.length === 0 && !layers) return method.call();
+    const { invocation } = method;
+    const call = (): Promise<unknown> => Promise.resolve().then(() => method.call());
+    const innermost = layers ? (): Promise<unknown> => layers.around(invocation.input, invocation.context, call) : call;
+    return this.found.reduceRight<() => Promise<unknown>>(
+      (next, interceptor) => () => interceptor.intercept(invocation, next),
+      innermost,
+    )();
+  }
+}
+
+/** An interceptor's answer cannot stand for an effect that is still under way, or that failed. */
+function assertSettled(method: ToolMethod): void {
+  if (!method.changesThings) return;
+  if (method.state === 'in_flight') throw new Error('An interceptor answered while the method was still running.');
+  if (method.state === 'threw') throw method.thrown;
+}
+
+/** What the method returned is the live result, so that no serializer hides an entity; attachments of an interceptor replace the method's. */
+function toInvoked(returned: unknown, { answer, state }: ToolMethod): InvokedResult {
+  const result = withoutAttachments(returned);
+  const attachments = returned instanceof AttachedResult ? returned.attachments : (answer?.attachments ?? []);
+  return { live: answer ? answer.live : result, result, attachments, method: state };
+}
+
+/** What is thrown for what a call threw. Of a tool that changes things it depends on the state of its method alone. */
+async function toFailure(thrown: unknown, layers: ToolLayers | undefined, { method, inner, progress }: RunningCall): Promise<unknown> {
+  const { input, context } = method.invocation;
+  if (inner) return inner.thrown(thrown, method);
+  const error = discreet(thrown, progress);
+  const interruption = context.signal.aborted ? Interruption.from(context.signal) : undefined;
+  const worded = interruption ? undefined : await explained(layers, thrown, { input, context }); // filters know it by its class
+  if (method.changesThings && method.state !== 'not_called') return effectFailure(method, { error, interruption, worded }, progress);
+  const failure = interruption ? { ...interruptionFailure(interruption), retryable: interruption.kind === 'timeout' } : worded;
+  const told = failure ? new CallFailure(failure, { cause: error }) : error;
+  return method.changesThings ? notCalled(told) : told;
+}
+
+/** What was thrown to the caller of a method that was called. */
+interface ThrownBehind {
+  readonly error: unknown;
+  readonly interruption: Interruption | undefined;
+  /** By an exception filter. */
+  readonly worded: ToolFailure | undefined;
+}
+
+/** Of an effect only the method itself has a word: what interceptors and filters throw can put a failure of the method into words, and no more. */
+function effectFailure(method: ToolMethod, { error, interruption, worded }: ThrownBehind, progress: CallProgress): CallFailure {
+  const { tool, context } = method.invocation;
+  if (method.state === 'threw') {
+    const words = worded ?? (interruption ? undefined : wordsOf(error));
+    return failureInWords(discreet(method.thrown, progress), words);
+  }
+  const cause = causeOf(error);
+  if (!interruption) context.logger.warn(`An interceptor failed after ${tool.declaredId} was called (${context.toolCallId}).`, cause);
+  if (method.state === 'answered') return answerLost(error);
+  const why = interruption?.message ?? 'An interceptor ended the call while the tool was running.';
+  const safeMessage = `${why} It is unknown whether its effect took place. Do not repeat the call; check first.`;
+  return new CallFailure({ code: 'unknown_outcome', safeMessage }, { cause, method: 'in_flight' });
+}
+
+/** The failure of a method, as somebody else words it. */
+function failureInWords(error: unknown, words: ToolFailure | undefined): CallFailure {
+  const { correlationId, ...failure } = failureOf(error);
+  const told = words
+    ? { ...failure, safeMessage: words.safeMessage }
+    : { ...failure, ...(correlationId !== undefined && { correlationId }) };
+  return new CallFailure(told, { cause: causeOf(error), method: 'threw' });
+}
+
+/** What an interceptor threw on purpose for the model to read. */
+function wordsOf(error: unknown): ToolFailure | undefined {
+  const failure = failureOf(error);
+  return failure.correlationId === undefined ? failure : undefined;
+}
+
+/** What a method returned. */
+export interface MethodAnswer {
+  readonly live: unknown;
+  readonly attachments: readonly Attachment[];
+}
+
+/**
+ * A tool's method and what it is about to receive, inside all interceptors: it alone knows whether the effect took place. It is called when the interceptors let it,
+ * in time, and where it changes things once.
+ */
+export class ToolMethod {
+  readonly invocation: ToolInvocation;
+  private wasCalled = false;
+  private isOver = false;
+  private answered: MethodAnswer | undefined;
+  private failed: { readonly error: unknown } | undefined;
+
+  constructor(
+    private readonly tool: Tool,
+    { input, context }: { readonly input: unknown; readonly context: ToolCallContext },
+    /** Reads a streaming result to its end. */
+    private readonly drained: (result: unknown) => unknown,
+  ) {
+    this.invocation = { tool: tool.spec, input, context };
+  }
+
+  /** A method that settles after its call was interrupted stays in flight: it may have been cut off anywhere. */
+  get state(): MethodState {
+    if (this.answered) return 'answered';
+    if (this.failed) return 'threw';
+    return this.wasCalled ? 'in_flight' : 'not_called';
+  }
+
+  /** What the method returned, before any interceptor saw it; undefined while it has not answered. An interceptor may have answered in its place. */
+  get answer(): MethodAnswer | undefined {
+    return this.answered;
+  }
+
+  /** What the method itself threw, whatever the interceptors made of it. */
+  get thrown(): unknown {
+    return this.failed?.error;
+  }
+
+  get changesThings(): boolean {
+    return this.tool.spec.effect !== 'read_only';
+  }
+
+  /** From now on a method that changes things is not called any more: the outcome of its call is about to be told. */
+  close(): void {
+    this.isOver = true;
+  }
+
+  call(): unknown {
+    const { input, context } = this.invocation;
+    if (context.signal.aborted) throw Interruption.from(context.signal);
+    if (this.thrown instanceof CallPending) throw this.thrown; // no retry of an interceptor makes it answer
+    if (this.changesThings) this.assertCallable();
+    this.wasCalled = true;
+    try {
+      const result = this.drained(this.tool.invoke(input, context));
+      return result instanceof Promise ? this.settled(result) : this.keep(result);
+    } catch (error) {
+      throw this.fail(error);
+    }
+  }
+
+  private assertCallable(): void {
+    const { declaredId } = this.tool.spec;
+    if (this.wasCalled) throw new Error(`An interceptor called next() twice, but ${declaredId} changes things, so it is called only once.`);
+    if (this.isOver) throw new Error(`An interceptor called next() too late: the call of ${declaredId} is over, so it is not made.`);
+  }
+
+  private settled(running: Promise<unknown>): Promise<unknown> {
+    const { signal } = this.invocation.context;
+    return running.then(
+      (returned) => (signal.aborted ? returned : this.keep(returned)),
+      (error: unknown) => {
+        throw signal.aborted && !(error instanceof CallPending) ? error : this.fail(error);
+      },
+    );
+  }
+
+  /** Interceptors see the plain value: they need not know of attachments, and none is lost in them. */
+  private keep(returned: unknown): unknown {
+    this.answered =
+      returned instanceof AttachedResult
+        ? { live: returned.value, attachments: returned.attachments }
+        : { live: returned, attachments: NONE };
+    return this.answered.live;
+  }
+
+  private fail(error: unknown): unknown {
+    this.failed = { error };
+    return error;
+  }
+}
+
+const NONE: readonly Attachment[] = [];
+
+/** Called with every value of a streaming result but the last. Never throws. */
+export type OnProgress = (value: unknown) => void | Promise<void>;
+
+/**
+ * A streaming result's last value, the others handed to `onProgress`; any other result as it is. Aborting ends the stream at its source, and a stream
+ * that comes too late is not begun.
+ */
+export function drain(result: unknown, onProgress: OnProgress, signal: AbortSignal): unknown {
+  if (isObservable(result)) return drainObservable(result, onProgress, signal);
+  if (isAsyncIterable(result)) return drainIterable(result, onProgress, signal);
+  if (isThenable(result)) return Promise.resolve(result).then((value) => (isStream(value) ? drain(value, onProgress, signal) : value));
+  return result;
+}
+
+function drainObservable(source: Observable<unknown>, onProgress: OnProgress, signal: AbortSignal): Promise<unknown> {
+  if (signal.aborted) return Promise.reject(Interruption.from(signal));
+  return new Promise((resolve, reject) => {
+    let last: unknown;
+    let started = false;
+    const subscription = source.subscribe({
+      next: (value) => {
+        if (started) void onProgress(last);
+        started = true;
+        last = value;
+      },
+      error: reject,
+      complete: () => resolve(last),
+    });
+    const leave = (): void => subscription.unsubscribe();
+    if (signal.aborted) leave();
+    signal.addEventListener('abort', leave, { once: true });
+  });
+}
+
+async function drainIterable(source: AsyncIterable<unknown>, onProgress: OnProgress, signal: AbortSignal): Promise<unknown> {
+  if (signal.aborted) throw Interruption.from(signal);
+  const iterator = source[Symbol.asyncIterator]();
+  signal.addEventListener('abort', () => void closeIterator(iterator), { once: true });
+  let last: unknown;
+  let started = false;
+  for await (const value of { [Symbol.asyncIterator]: () => iterator }) {
+    if (signal.aborted) break;
+    if (started) await onProgress(last);
+    started = true;
+    last = value;
+  }
+  return last;
+}
+
+/** Told at once, even while a value is awaited; what the source makes of it is its own business. */
+async function closeIterator(iterator: AsyncIterator<unknown>): Promise<void> {
+  try {
+    await iterator.return?.();
+  } catch {
+    // the call has its outcome already
+  }
+}
+
+function isStream(value: unknown): boolean {
+  return isObservable(value) || isAsyncIterable(value);
+}
+
+function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === 'object' && value !== null && Symbol.asyncIterator in value;
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
+}
+
+/** Gives a slot back. */
+export type FreeSlot = () => void;
+
+/** The calls of one tool. */
+interface ToolCalls {
+  running: number;
+  /** In the order in which they came. Each is called once it has a slot. */
+  readonly waiting: Set<() => void>;
+}
+
+/** Lets so many calls of a tool run at once and keeps the others waiting in their order. */
+export class ConcurrencySlots {
+  private readonly tools = new Map<string, ToolCalls>();
+
+  /** Resolves once there is a free slot. Rejects with the signal's interruption, and then takes none. */
+  async take(declaredId: string, most: number, signal: AbortSignal): Promise<FreeSlot> {
+    const calls = this.tools.get(declaredId) ?? { running: 0, waiting: new Set() };
+    this.tools.set(declaredId, calls);
+    if (calls.running < most) calls.running += 1;
+    else await turnIn(calls, signal);
+    return () => this.free(declaredId, calls);
+  }
+
+  /** The slot goes to the call that has waited longest, without being free in between. */
+  private free(declaredId: string, calls: ToolCalls): void {
+    const [startNext] = calls.waiting;
+    if (startNext) return startNext();
+    calls.running -= 1;
+    if (calls.running === 0) this.tools.delete(declaredId);
+  }
+}
+
+function turnIn({ waiting }: ToolCalls, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const giveUp = (): void => {
+      waiting.delete(start);
+      reject(Interruption.from(signal));
+    };
+    const start = (): void => {
+      waiting.delete(start);
+      signal.removeEventListener('abort', giveUp);
+      resolve();
+    };
+    if (signal.aborted) return giveUp();
+    waiting.add(start);
+    signal.addEventListener('abort', giveUp, { once: true });
+  });
+}

@@ -1,0 +1,141 @@
+import { Injectable, Logger } from '@nestjs/common';
+import {
+  isJsonList,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type PreviewChange,
+  ToolError,
+  type ToolPreview,
+} from '@toolloop/protocol';
+import type { Tool } from '../contracts/tool.js';
+import { fromCanonical } from '../schema/canonical-json.js';
+import { compileReveal } from '../schema/reveal.js';
+import { CallContextFactory, ToolCallStorage } from './call-context.js';
+import { CallFailure, failureOf, untilAborted } from './call-failure.js';
+import type { CallProgress } from './call.js';
+import { type ReadArguments, readInput } from './read-arguments.js';
+
+/** What a call would do, in the tool's own words, for whoever approves it. */
+@Injectable()
+export class CallPreview {
+  private readonly logger = new Logger(CallPreview.name);
+
+  constructor(
+    private readonly contexts: CallContextFactory,
+    private readonly storage: ToolCallStorage,
+  ) {}
+
+  /**
+   * Within the tool's time limit. A preview that fails is left out: the approver still sees the arguments. Throws `execution_failed` where the tool's directive
+   * requires it: then nobody is asked about what would be refused afterwards.
+   */
+  async of(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ToolPreview | undefined> {
+    const { preview } = tool;
+    if (!preview) return undefined;
+    const { context, close } = this.contexts.open(tool, progress);
+    try {
+      const making = this.storage.run(context, async () => preview(await copyOf(tool, input, progress), context));
+      return shownPreview(await untilAborted(making, context.signal), input.args, tool.input.hidden);
+    } catch (error) {
+      if (progress.scope.signal.aborted) throw error;
+      this.logger.warn(`The preview of ${tool.spec.declaredId} failed (run ${progress.scope.run.runId}).`, error);
+      if (tool.directive?.preview === 'required') throw unshown(error);
+      return undefined;
+    } finally {
+      close();
+    }
+  }
+}
+
+/** What the tool said on purpose is for the model. */
+function unshown(cause: unknown): CallFailure {
+  const told = 'What the call would do could not be shown, so it was not asked for.';
+  const safeMessage = cause instanceof ToolError ? `${told} ${failureOf(cause).safeMessage}` : told;
+  return new CallFailure({ code: 'execution_failed', safeMessage }, { cause });
+}
+
+/** What is shown must not change what is approved: a preview is handed an input of its own. */
+async function copyOf({ input }: Tool, { canonical }: ReadArguments, { options }: CallProgress): Promise<unknown> {
+  const reading = await readInput(input, fromCanonical(canonical), { ...options, validation: false });
+  if ('value' in reading) return reading.value;
+  throw new TypeError('The input could not be rebuilt for its preview.');
+}
+
+/** Of a sentence, of the name of what changes, and of each value before and after. */
+const MOST_CHARACTERS = 500;
+const MOST_CHANGES = 50;
+const REDACTED = '[redacted]';
+
+const preview = compileReveal(['sentence', 'changes']);
+
+/**
+ * A preview as the ui may see it: bounded, in one line, and without the values of the hidden arguments, wherever they stand as words of their own. Throws
+ * where there is no sentence, or a value has no JSON.
+ */
+export function shownPreview(made: unknown, args: JsonObject, hidden: readonly string[]): ToolPreview {
+  const json = preview.project(typeof made === 'string' ? { sentence: made } : made, 'ui');
+  const { sentence, changes } = isJsonObject(json) ? json : {};
+  if (typeof sentence !== 'string' || sentence.trim() === '') throw new TypeError('A preview is a sentence, or an object that has one.');
+  const cover = coverFor(hidden.flatMap((name) => wordsIn(args[name])));
+  const shown = isJsonList(changes) ? changes.map((change) => shownChange(change, cover, hidden)) : [];
+  return { sentence: line(cover(sentence)), ...(shown.length > 0 && { changes: bounded(shown) }) };
+}
+
+/** Takes words out of a text. */
+type Cover = (text: string) => string;
+
+function coverFor(words: readonly string[]): Cover {
+  if (words.length === 0) return (text) => text;
+  const longestFirst = words.toSorted((a, b) => b.length - a.length).map((word) => word.replace(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`));
+  const pattern = new RegExp(String.raw`(?<![\p{L}\p{N}])(?:${longestFirst.join('|')})(?![\p{L}\p{N}])`, 'giu');
+  return (text) => text.replace(pattern, REDACTED);
+}
+
+/** Texts and numbers at any depth. */
+function wordsIn(value: JsonValue | undefined): string[] {
+  if (typeof value === 'object' && value !== null) return Object.values(value).flatMap(wordsIn);
+  const text = typeof value === 'string' || typeof value === 'number' ? String(value).trim() : '';
+  return text === '' ? [] : [text];
+}
+
+function shownChange(change: JsonValue, cover: Cover, hidden: readonly string[]): PreviewChange {
+  const { field, before, after } = isJsonObject(change) ? change : {};
+  if (typeof field !== 'string') throw new TypeError('A change of a preview has no field.');
+  const shown = (value: JsonValue): JsonValue => (hidden.includes(field) ? REDACTED : brief(covered(value, cover)));
+  return {
+    field: line(cover(field)),
+    ...(before !== undefined && { before: shown(before) }),
+    ...(after !== undefined && { after: shown(after) }),
+  };
+}
+
+function covered(value: JsonValue, cover: Cover): JsonValue {
+  if (typeof value === 'string') return cover(value);
+  if (typeof value === 'number') return cover(String(value)) === String(value) ? value : REDACTED;
+  if (isJsonList(value)) return value.map((item) => covered(item, cover));
+  if (!isJsonObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [cover(name), covered(item, cover)]));
+}
+
+/** What is too long to be read is shown as the beginning of its text. */
+function brief(value: JsonValue): JsonValue {
+  const text = typeof value === 'string' ? value : JSON.stringify(value);
+  return text.length > MOST_CHARACTERS ? cut(text) : value;
+}
+
+/** The arguments are a model's words: neither a line break nor a change of direction may make an approver read something else. */
+function line(text: string): string {
+  return cut(text.replace(/[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, ' ').trim());
+}
+
+function cut(text: string): string {
+  return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS - 1)}…` : text;
+}
+
+/** An approver is told of what is left out. */
+function bounded(changes: readonly PreviewChange[]): readonly PreviewChange[] {
+  if (changes.length <= MOST_CHANGES) return changes;
+  const kept = changes.slice(0, MOST_CHANGES - 1);
+  return [...kept, { field: `… and ${changes.length - kept.length} more` }];
+}

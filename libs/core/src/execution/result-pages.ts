@@ -1,0 +1,367 @@
+import { createHash } from 'node:crypto';
+import { type JsonObject, type JsonValue, type MediaPart, type RecordedAttachment, ToolError } from '@toolloop/protocol';
+import type { Attachment } from '../contracts/tool-call.js';
+import { OPERATIONS_KEY } from '../contracts/tool.js';
+
+/** What is asked of a result that was cut. */
+export interface PageQuestion {
+  readonly handle: string;
+  /** Where to begin, in characters. */
+  readonly offset: number;
+  readonly length: number;
+}
+
+interface KeptResult {
+  /** The declared id of the tool that gave it. */
+  readonly tool: string;
+  /** The model's projection, whole. */
+  readonly text: string;
+  readonly bytes: number;
+}
+
+/** What the transcript holds already. */
+interface EarlierResults {
+  /** Handles go on counting behind them, so that an old handle is never a new result. */
+  readonly results: number;
+  readonly hasHandles: boolean;
+}
+
+/**
+ * One run's results that were larger than the model may read at once, so that it can read the rest. The newest are kept, up to so many bytes; no other run
+ * has a way to them.
+ */
+export class ResultPages {
+  private readonly kept = new Map<string, KeptResult>();
+  /** The tools of those that are not kept any more, by handle. */
+  private readonly gone = new Map<string, string>();
+  private bytes = 0;
+  private count: number;
+  private wasNeeded: boolean;
+
+  constructor(
+    private readonly mostBytes: number,
+    earlier: EarlierResults = { results: 0, hasHandles: false },
+  ) {
+    this.count = earlier.results;
+    this.wasNeeded = earlier.hasHandles;
+  }
+
+  /** Of everything that is kept. */
+  get keptBytes(): number {
+    return this.bytes;
+  }
+
+  /** Whether the model knows of a handle. */
+  get hasHandles(): boolean {
+    return this.wasNeeded;
+  }
+
+  /** The handle by which the text can be read; undefined where it is too large to be kept. */
+  keep(tool: string, text: string): string | undefined {
+    const bytes = Buffer.byteLength(text);
+    if (bytes > this.mostBytes) return undefined;
+    this.count += 1;
+    this.wasNeeded = true;
+    const handle = `r${this.count}`;
+    this.kept.set(handle, { tool, text, bytes });
+    this.bytes += bytes;
+    this.forgetDownTo(this.mostBytes);
+    return handle;
+  }
+
+  /** Throws a `ToolError` that says how to get back what is not there. */
+  read({ handle, offset, length }: PageQuestion): ResultPage {
+    const result = this.kept.get(handle);
+    if (!result) throw this.missing(handle);
+    if (offset < result.text.length || offset === 0) return new ResultPage(handle, result, boundaryIn(result.text, offset), length);
+    throw new ToolError(`The result ${handle} has ${result.text.length} characters, counted from 0: begin before its end.`);
+  }
+
+  /** Lets go of what is kept; it reads as what had to go for want of room. */
+  forget(): void {
+    this.forgetDownTo(0);
+  }
+
+  private forgetDownTo(bytes: number): void {
+    for (const [handle, result] of this.kept) {
+      if (this.bytes <= bytes) return;
+      this.kept.delete(handle);
+      this.gone.set(handle, result.tool);
+      this.bytes -= result.bytes;
+    }
+  }
+
+  private missing(handle: string): ToolError {
+    const tool = this.gone.get(handle);
+    if (tool !== undefined)
+      return new ToolError(`The result ${handle} is not kept any more. Call ${tool} again, and ask it for less at a time.`);
+    const known = [...this.kept.keys()];
+    if (known.length > 0)
+      return new ToolError(`No result has that handle. Available: ${known.join(', ')}. Call the tool again for any other.`);
+    return new ToolError(
+      'No result is available: those of an earlier run, or from before this one was interrupted, are gone. Call that tool again.',
+    );
+  }
+}
+
+/** The tool that reads what was cut, by the id under which policies name it. */
+export const RESULT_READER_ID = 'results__read';
+
+/** How much of a page its note takes, about. */
+const NOTE_BYTES = 120;
+
+/** A part of a result that was cut before. It becomes as long as the reader's budget lets it. */
+export class ResultPage {
+  readonly #text: string;
+
+  constructor(
+    readonly handle: string,
+    private readonly whole: { readonly text: string; readonly tool: string },
+    /** Where it begins, in characters. */
+    private readonly offset: number,
+    length: number,
+  ) {
+    this.#text = whole.text.slice(offset, boundaryIn(whole.text, offset + length));
+  }
+
+  /** What the ui sees: the text is the model's. */
+  get facts(): JsonObject {
+    return { handle: this.handle, of: this.whole.tool, offset: this.offset, characters: this.whole.text.length };
+  }
+
+  /** As much of it as fits, cut between characters, and where to go on. */
+  fitted(mostBytes: number, word: (text: string) => string): string {
+    let length = this.#text.length;
+    let most = Math.min(length, Math.max(0, mostBytes - NOTE_BYTES));
+    for (;;) {
+      length = boundaryIn(this.#text, most);
+      const worded = word(this.#text.slice(0, length) + this.noteAfter(length));
+      const bytes = Buffer.byteLength(worded);
+      if (bytes <= mostBytes) return worded;
+      if (length === 0) return cut(worded, mostBytes);
+      most = Math.min(length - 1, Math.floor((length * mostBytes) / bytes));
+    }
+  }
+
+  private noteAfter(length: number): string {
+    const [end, all] = [this.offset + length, this.whole.text.length];
+    const place = `\n[${this.handle}: characters ${this.offset} to ${end} of ${all}`;
+    return end < all ? `${place}. Go on: ${readingOf(this.handle, end)}]` : `${place}, the end.]`;
+  }
+}
+
+/** The call that reads on, as a model writes it. */
+export function readingOf(handle: string, offset: number): string {
+  return `${RESULT_READER_ID}(${JSON.stringify({ handle, offset })})`;
+}
+
+/** The same place, or the one before it where a character would be cut in two. */
+export function boundaryIn(text: string, place: number): number {
+  const isWithin = place > 0 && place < text.length && isLow(text.charCodeAt(place)) && isHigh(text.charCodeAt(place - 1));
+  return isWithin ? place - 1 : place;
+}
+
+function isHigh(unit: number): boolean {
+  return unit >= 0xd8_00 && unit <= 0xdb_ff;
+}
+
+function isLow(unit: number): boolean {
+  return unit >= 0xdc_00 && unit <= 0xdf_ff;
+}
+
+/** Says what is left out of a text of so many bytes, whose first characters are shown. */
+export type CutNote = (bytes: number, shownCharacters: number) => string;
+
+/** For a reader who has no way to the rest. */
+const ASK_FOR_LESS: CutNote = (bytes) => `\n[… ${bytes} bytes in all; the middle was left out. Ask for less at a time. …]\n`;
+
+/** The head and the tail of a text that is too long, with a note between them, all within the budget and cut between characters. */
+export function cut(text: string, mostBytes: number, noteFor: CutNote = ASK_FOR_LESS): string {
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= mostBytes) return text;
+  const longest = noteFor(bytes, text.length);
+  const room = mostBytes - Buffer.byteLength(longest);
+  if (room < 0) return headOf(longest, mostBytes);
+  const head = headOf(text, Math.ceil(room * 0.75));
+  return head + noteFor(bytes, head.length) + tailOf(text, bytes - Math.floor(room * 0.25));
+}
+
+/** As many whole characters as fit. */
+function headOf(text: string, mostBytes: number): string {
+  const { read } = new TextEncoder().encodeInto(text, new Uint8Array(mostBytes));
+  return text.slice(0, read);
+}
+
+/** What begins at this byte, or behind the character that it is in the midst of. */
+function tailOf(text: string, fromByte: number): string {
+  const tail = Buffer.from(text).subarray(fromByte);
+  const start = tail.findIndex((byte) => (byte & 0xc0) !== 0x80);
+  return start < 0 ? '' : tail.subarray(start).toString('utf8');
+}
+
+/** Which tools can be called on an object, by their ids; none for what is no entity. */
+export type OperationsOn = (instance: object) => readonly string[];
+
+/** What the model reads of a result once it is known what can be called on its entities; undefined where that changes nothing, or does not fit. */
+export type Hinted = (operationsOn: OperationsOn) => string | undefined;
+
+/** The objects of a result with the JSON that is shown of each, as they are projected. Which tools they bring is known later, when they have been injected. */
+export class ShownObjects {
+  private readonly objects: (readonly [source: object, json: Record<string, JsonValue>])[] = [];
+
+  readonly observe = (source: object, json: Record<string, JsonValue>): void => {
+    this.objects.push([source, json]);
+  };
+
+  /** Adds to each what can be called on it, and words the whole anew. What an object shows under that name itself stays. */
+  hinted(word: () => string, mostBytes: number): Hinted | undefined {
+    if (this.objects.length === 0) return undefined;
+    return (operationsOn) => {
+      const added = this.objects.filter(([source, json]) => addTo(json, operationsOn(source)));
+      if (added.length === 0) return undefined;
+      const text = word();
+      return Buffer.byteLength(text) <= mostBytes ? text : undefined;
+    };
+  }
+}
+
+function addTo(json: Record<string, JsonValue>, operations: readonly string[]): boolean {
+  if (operations.length === 0 || Object.hasOwn(json, OPERATIONS_KEY)) return false;
+  json[OPERATIONS_KEY] = operations;
+  return true;
+}
+
+/** An image or a file that may reach a model. */
+export interface ReadMedia {
+  readonly part: MediaPart;
+  /** Or its URL, where the content lies elsewhere. */
+  readonly content: Uint8Array;
+}
+
+/** What of a result's attachments the model is shown, and what it is told of the others. */
+export interface ReadAttachments {
+  readonly kept: readonly RecordedAttachment[];
+  readonly note?: string;
+}
+
+/** Content, and what it says it is. `url` is where it lies, unless it is here. */
+interface Source {
+  readonly content: Uint8Array;
+  readonly mediaType?: string | undefined;
+  readonly url?: string;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const MOST_ATTACHMENTS = 32;
+const MOST_URL_CHARACTERS = 8_192;
+const MOST_NAME_CHARACTERS = 255;
+const MEDIA_TYPE = /^[\w.+-]{1,63}\/[\w.+-]{1,63}$/;
+const DATA_URL = /^data:([^;,]{1,127})(?:;[^;,]{1,127}=[^;,]{0,127})*(;base64)?,/i;
+
+/** In their order, as many as there is room for. */
+export function readAttachments(attachments: readonly Attachment[], mostBytes: number): ReadAttachments {
+  const kept: RecordedAttachment[] = [];
+  const problems: string[] = [];
+  let room = mostBytes;
+  for (const attachment of attachments) {
+    const read = kept.length < MOST_ATTACHMENTS ? readMedia(attachment, room) : `at most ${MOST_ATTACHMENTS} are taken.`;
+    if (typeof read === 'string') problems.push(read);
+    else {
+      room -= read.content.byteLength;
+      kept.push({ ...read.part, bytes: read.content.byteLength, sha256: sha256Of(read.content) });
+    }
+  }
+  const [first] = problems;
+  return { kept, ...(first && { note: `[${problems.length} of ${attachments.length} attachments left out: ${first}]` }) };
+}
+
+/** Content that is here becomes a base64 `data:` URL, however it was written. What is given may come from outside; what is wrong with it is a text. */
+export function readMedia(given: unknown, room: number): ReadMedia | string {
+  const fields: Fields = { ...(typeof given === 'object' && given) };
+  const { type } = fields;
+  if (type !== 'image' && type !== 'file') return 'it is neither an image nor a file.';
+  const source = sourceOf(fields, room);
+  if (typeof source === 'string') return source;
+  const { content } = source;
+  return mediaTypeProblem(type, source) ?? { part: toPart(type, source, fields['name']), content };
+}
+
+/** The part of a message that shows an attachment to the model. */
+export function toMediaPart({ type, url, mediaType, name }: RecordedAttachment): MediaPart {
+  if (type === 'image') return { type, url, ...(mediaType !== undefined && { mediaType }) };
+  return { type, url, mediaType: mediaType ?? '', ...(name !== undefined && { name }) };
+}
+
+function sourceOf({ data, url, mediaType }: Fields, room: number): Source | string {
+  const source = data === undefined ? readUrl(url, room) : readBytes(data);
+  if (typeof source === 'string') return source;
+  if (source.content.byteLength === 0) return 'it is empty.';
+  if (source.content.byteLength > room) return tooLarge(room);
+  return typeof mediaType === 'string' ? { ...source, mediaType: essenceOf(mediaType) } : source;
+}
+
+function readBytes(data: unknown): Source | string {
+  return data instanceof Uint8Array ? { content: data } : 'its data are not bytes.';
+}
+
+function readUrl(url: unknown, room: number): Source | string {
+  if (typeof url !== 'string') return 'it has neither a URL nor data.';
+  return /^data:/i.test(url) ? readDataUrl(url, room) : readAddress(url);
+}
+
+/** A secret in an address would be read by the model and shown in the ui. */
+function readAddress(text: string): Source | string {
+  const url = text.length <= MOST_URL_CHARACTERS && URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '') return 'it has no plain https: or data: URL.';
+  return { content: Buffer.from(url.href), url: url.href };
+}
+
+function readDataUrl(url: string, room: number): Source | string {
+  const [head, mediaType = '', base64] = DATA_URL.exec(url) ?? [];
+  if (head === undefined) return 'its data: URL has no media type.';
+  // Three quarters of base64, and a third of what is written in percents, is content: what cannot fit is not decoded.
+  if ((url.length - head.length) * (base64 ? 0.75 : 1 / 3) > room + 2) return tooLarge(room);
+  const text = decoded(url.slice(head.length));
+  if (text === undefined) return 'its data: URL cannot be decoded.';
+  return { content: Buffer.from(text, base64 ? 'base64' : 'utf8'), mediaType: essenceOf(mediaType) };
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return text.includes('%') ? decodeURIComponent(text) : text;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Where the content lies elsewhere an image needs none. */
+function mediaTypeProblem(type: MediaPart['type'], { mediaType, url }: Source): string | undefined {
+  if (mediaType === undefined) return type === 'image' && url !== undefined ? undefined : 'it has no media type.';
+  if (!MEDIA_TYPE.test(mediaType)) return 'its media type is none.';
+  return type === 'image' && !mediaType.startsWith('image/') ? `it is an image by name and ${mediaType} by media type.` : undefined;
+}
+
+function toPart(type: MediaPart['type'], { content, mediaType, url }: Source, name: unknown): MediaPart {
+  const address = url ?? `data:${mediaType};base64,${bufferOf(content).toString('base64')}`;
+  if (type === 'image') return { type, url: address, ...(mediaType !== undefined && { mediaType }) };
+  const named = typeof name === 'string' && name !== '' && { name: name.slice(0, MOST_NAME_CHARACTERS) };
+  return { type, url: address, mediaType: mediaType ?? '', ...named };
+}
+
+/** `Text/Plain; charset=utf-8` is `text/plain`. */
+function essenceOf(mediaType: string): string {
+  return (mediaType.split(';', 1)[0] ?? '').trim().toLowerCase();
+}
+
+function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+function sha256Of(content: Uint8Array): string {
+  return createHash('sha256').update(content).digest('hex');
+}
+
+function tooLarge(room: number): string {
+  return `it is larger than the ${room} bytes there is room for.`;
+}

@@ -1,0 +1,102 @@
+import type { SubRunRecord, ToolFailure, ToolInvocationRecord } from '@toolloop/protocol';
+import type { SubRun } from '../contracts/loop-request.js';
+import type { ToolCallContext } from '../contracts/tool-call.js';
+import type { Tool } from '../contracts/tool.js';
+import { answerLost, CallFailure, Interruption, interruptionFailure } from './call-failure.js';
+import { CallPending, type CallProgress, subRunMs } from './call.js';
+import { discreet } from './credentials.js';
+import type { ToolMethod } from './invoke.js';
+
+/** A sub-run in the place of its tool's method. */
+export class SubRunMethod {
+  /** Set where the sub-run waits. */
+  private pending: CallPending | undefined;
+  private running: Promise<unknown> = Promise.resolve();
+
+  constructor(
+    private readonly tool: Tool,
+    private readonly subRun: SubRun,
+    private readonly progress: CallProgress,
+  ) {}
+
+  /** The tool, performed by the run. */
+  get performed(): Tool {
+    return { ...this.tool, invoke: (input, context) => (this.running = this.perform(input, context)) };
+  }
+
+  /** Throws the signal of a sub-run that waits, whatever an interceptor has made of it. */
+  assertEnded(): void {
+    if (this.pending) throw this.pending;
+  }
+
+  /**
+   * What its call throws, once the sub-run has ended by itself and told all of it: it is interrupted with the call, and not left behind. Where it has changed things,
+   * interceptors have no word on that.
+   */
+  async thrown(thrown: unknown, method: ToolMethod): Promise<unknown> {
+    await this.running.catch(() => undefined);
+    const { signal } = method.invocation.context;
+    const error = discreet(thrown, this.progress);
+    if (signal.aborted) return new CallFailure(this.interrupted(Interruption.from(signal)), { cause: error });
+    if (this.pending) return this.pending;
+    if (!hasChangedThings(this.progress.subRun?.toolCalls ?? [])) return error;
+    return method.state === 'threw' ? discreet(method.thrown, this.progress) : answerLost(error);
+  }
+
+  /** Its records tell whether anything was changed. */
+  private interrupted(interruption: Interruption): ToolFailure {
+    if (!hasChangedThings(this.progress.subRun?.toolCalls ?? [])) return interruptionFailure(interruption);
+    return {
+      code: 'unknown_outcome',
+      safeMessage: `${interruption.message} The sub-run had changed things by then. Do not repeat it; check first.`,
+    };
+  }
+
+  private async perform(input: unknown, { signal }: ToolCallContext): Promise<unknown> {
+    const { request, scope, args = {} } = this.progress;
+    if (!scope.subRuns) throw CallFailure.of('budget_exceeded', 'No sub-run can be made here: they are nested as deep as they may be.');
+    const prompt: unknown = this.subRun.prompt(input);
+    if (typeof prompt !== 'string' || prompt.trim() === '')
+      throw CallFailure.of('invalid_args', 'The prompt is empty: say what is to be done.');
+    const call = { subRun: this.subRun, tool: this.tool.spec, prompt, args, request, scope, ms: subRunMs(this.progress), signal };
+    const ending = await scope.subRuns.run(call);
+    this.progress.subRun = ending.record;
+    if (ending.status === 'waiting') throw (this.pending = new CallPending(undefined, ending.begun, ending.unavailable));
+    this.progress.labels = ending.labels;
+    if (ending.status === 'failed') throw new CallFailure(ending.failure);
+    return ending.result;
+  }
+}
+
+/** Whether a call whose method answered had an effect: a sub-run has those of its calls. */
+export function hadEffect({ spec, subRun: isSubRun }: Tool, { subRun }: CallProgress): boolean {
+  return isSubRun ? hasChangedThings(subRun?.toolCalls ?? []) : spec.effect !== 'read_only';
+}
+
+/** Whether a call that is no read had its effect, or may have had it. */
+export function hasChangedThings(records: readonly ToolInvocationRecord[]): boolean {
+  return records.some(
+    ({ effect, status, error, subRun }) =>
+      (effect !== 'read_only' &&
+        !subRun &&
+        (status === 'succeeded' || error?.code === 'unknown_outcome' || error?.code === 'invalid_output')) ||
+      hasChangedThings(subRun?.toolCalls ?? []),
+  );
+}
+
+const NOT_MADE: ToolFailure = { code: 'aborted', safeMessage: 'The run ended before anybody decided, so the call was not made.' };
+
+/** The call of a run that ended otherwise while it waited: it is not made any more, and neither is what waited within it. */
+export function closedRecord(record: ToolInvocationRecord): ToolInvocationRecord & { readonly error: ToolFailure } {
+  if (!record.subRun) return { ...record, status: 'failed', error: record.error ?? NOT_MADE };
+  const hint = hasChangedThings(record.subRun.toolCalls ?? []) ? ' It had changed things by then: do not repeat it; check first.' : '';
+  const safeMessage = `The run ended before anybody decided, so the sub-run did not continue.${hint}`;
+  return { ...record, status: 'failed', error: { code: 'aborted', safeMessage }, subRun: closedSubRun(record.subRun) };
+}
+
+/** What a sub-run that waited came to where it does not go on. */
+export function closedSubRun(subRun: SubRunRecord): SubRunRecord {
+  if (subRun.finishReason !== 'waiting') return subRun;
+  const toolCalls = subRun.toolCalls?.map((record) => (record.status === 'waiting' ? closedRecord(record) : record));
+  return { ...subRun, finishReason: 'aborted', ...(toolCalls && { toolCalls }) };
+}

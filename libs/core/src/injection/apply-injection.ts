@@ -1,0 +1,311 @@
+import type { LoopEventBody, ToolSpec } from '@toolloop/protocol';
+import { instanceKeyOf, selects } from '../catalog/tool-selection.js';
+import type { Toolset, ToolsetRemoval } from '../catalog/toolset.js';
+import type { ToolInjection } from '../contracts/injection.js';
+import type { Limits } from '../contracts/limits.js';
+import type { ToolSelector } from '../contracts/loop-request.js';
+import type { PolicyActor, PolicyEngine } from '../contracts/policy.js';
+import type { RunContext } from '../contracts/tool-call.js';
+import type { Tool } from '../contracts/tool.js';
+import { callable } from '../execution/resolve-tool.js';
+import { isPermitted } from '../policy/policy-engine.js';
+import type { EntityOffer } from './entity-surfaces.js';
+import type { RunInstances } from './run-entities.js';
+
+/** What injected tools obey. */
+export interface InjectionRules {
+  readonly run: RunContext;
+  readonly actor: PolicyActor;
+  readonly policies: readonly PolicyEngine[];
+  readonly exclude: readonly ToolSelector[];
+  readonly limits: Limits;
+  readonly entities: EntityOffer;
+  /** In which order the run used what it has; it changes with the toolset. */
+  readonly instances: RunInstances;
+  /** Whether a tool's own `canCall` is asked before the tool is added. */
+  readonly strictListing: boolean;
+  readonly signal: AbortSignal;
+}
+
+/** What is asked without waiting. */
+type PermissionRules = Omit<InjectionRules, 'strictListing' | 'signal'>;
+
+/** What an injection changed, as a new toolset and the events that tell of it. */
+export interface AppliedInjection {
+  readonly toolset: Toolset;
+  readonly added: readonly ToolSpec[];
+  readonly events: readonly LoopEventBody[];
+}
+
+/** Where in a run an injection is applied, and what was injected before. */
+export interface InjectionPlace {
+  readonly step: number;
+  readonly strategy: string;
+  /** Whether it adds nothing that another strategy keeps away. */
+  readonly yields: boolean;
+  readonly injected: readonly ToolSpec[];
+}
+
+/**
+ * Applies what a strategy wants, under the run's policy, exclusions and caps. Strategies propose; only this changes a toolset. Rejects with the
+ * interruption of a run that ends meanwhile.
+ */
+export async function applyInjection(
+  toolset: Toolset,
+  injection: ToolInjection,
+  rules: InjectionRules,
+  place: InjectionPlace,
+): Promise<AppliedInjection> {
+  if (!rules.strictListing) return applyPermitted(toolset, injection, rules, place);
+  const permitted = permittedOf(injection.add ?? [], rules);
+  return applyPermitted(toolset, { ...injection, add: await callable(permitted, rules) }, rules, place);
+}
+
+/** Applies it without asking any `canCall`, for what is listed strictly as a whole afterwards. */
+export function applyPermitted(
+  toolset: Toolset,
+  injection: ToolInjection,
+  rules: PermissionRules,
+  place: InjectionPlace,
+): AppliedInjection {
+  const { step, strategy } = place;
+  const removal = withRemoved(toolset, injection, strategy);
+  const proposed = (injection.add ?? []).filter(({ spec }) => !place.yields || !removal.toolset.keepsAway(spec));
+  const groups = groupedTools(permittedOf(proposed, rules));
+  const change = changeOf(groups, removal.toolset, rules, place);
+  for (const { tools } of change.taken) if (tools[0]?.entity) rules.instances.used(tools[0]);
+  const events: LoopEventBody[] = [
+    ...(injection.warnings ?? []).map(({ code, message }) => ({ type: 'warning', step, code, message }) as const),
+    ...removedEvents(removal.removed, step, strategy),
+    ...removedEvents(change.evicted, step, 'room for newer entities'),
+    ...injectedEvents(change, step, strategy),
+    ...change.leftOut.flatMap(({ groups: left, why }) => capWarning(left, step, why)),
+  ];
+  return { toolset: change.toolset, added: change.added, events };
+}
+
+function withRemoved(toolset: Toolset, { remove = [], keepAway = [], howToGetBack }: ToolInjection, strategy: string): ToolsetRemoval {
+  const told = howToGetBack ?? `It was removed by ${strategy}; call the tool that gave it again.`;
+  const without = toolset.without(remove, told);
+  const kept = without.toolset.keepingAway(keepAway, told);
+  return { toolset: kept.toolset, removed: [...without.removed, ...kept.removed] };
+}
+
+/** How many tools can still be injected: those that went again do not count, and neither do those that stand for others. */
+export function roomIn(toolset: Toolset, injected: readonly ToolSpec[], { injectedTools }: Pick<Limits, 'injectedTools'>): InjectionRoom {
+  const counted = injected.flatMap((spec) => {
+    const tool = toolset.find(spec.id);
+    return tool?.spec === spec && !tool.surface ? [tool] : [];
+  });
+  const others = counted.filter(({ entity }) => !entity).length;
+  return { entities: injectedTools - counted.length, others: injectedTools - others };
+}
+
+/** What new tools came to. */
+interface Change extends Pick<AppliedInjection, 'toolset' | 'added'> {
+  readonly taken: readonly ToolGroup[];
+  readonly surfaces: readonly Tool[];
+  readonly evicted: readonly string[];
+  readonly leftOut: readonly { readonly groups: readonly ToolGroup[]; readonly why: string }[];
+}
+
+function changeOf(
+  groups: readonly (readonly Tool[])[],
+  toolset: Toolset,
+  { limits, entities, instances }: Pick<InjectionRules, 'limits' | 'entities' | 'instances'>,
+  { injected }: InjectionPlace,
+): Change {
+  const free = roomIn(toolset, injected, limits);
+  const hasEntities = groups.some(([tool]) => tool?.entity);
+  const isSurfaced = hasEntities && entities.isSurfaced(toolset, () => freshIn(groups, toolset) > free.entities);
+  const chosen = chosenGroups(groups, toolset, isSurfaced ? { ...free, entities: Number.POSITIVE_INFINITY } : free);
+  const room = instanceRoom(chosen.taken, toolset, limits.injectedInstances);
+  const eviction = withoutOldest(room, toolset, instances);
+  const isBehind = ({ instance }: ToolGroup): boolean => isSurfaced && instance !== undefined;
+  const behind = room.taken.filter(isBehind).flatMap(({ tools }) => tools);
+  const shown = room.taken.filter((group) => !isBehind(group)).flatMap(({ tools }) => tools);
+  const surfaces = entities.surfacesFor(behind, eviction.toolset);
+  return {
+    ...eviction.toolset.with([...surfaces, ...shown], behind),
+    taken: room.taken,
+    surfaces,
+    evicted: eviction.removed,
+    leftOut: [
+      { groups: chosen.leftOut, why: `a run holds at most ${limits.injectedTools} injected tools. Raise limits.injectedTools` },
+      { groups: room.leftOut, why: `a run holds at most ${limits.injectedInstances} entities. Raise limits.injectedInstances` },
+    ],
+  };
+}
+
+/** How many tools are new. */
+function freshIn(groups: readonly (readonly Tool[])[], toolset: Toolset): number {
+  const fresh = groups.flat().filter(({ spec }) => !toolset.held(spec.id));
+  return new Set(fresh.map(({ spec }) => spec.id)).size;
+}
+
+/** Those that policy, exclusions and the tools themselves let in. Policy sees no instance, so it is asked once for all that differ in nothing else. */
+function permittedOf(tools: readonly Tool[], rules: PermissionRules): readonly Tool[] {
+  const { run, exclude } = rules;
+  const decided = new Map<string, { readonly tool: Tool; readonly isDenied: boolean }>();
+  const isDenied = (tool: Tool): boolean => {
+    const known = decided.get(tool.spec.declaredId);
+    if (known && isAlike(known.tool, tool)) return known.isDenied;
+    const answer = !isPermitted(tool, rules);
+    decided.set(tool.spec.declaredId, { tool, isDenied: answer });
+    return answer;
+  };
+  const isExcluded = (tool: Tool): boolean => exclude.some((selector) => selects(selector, { tool }));
+  return tools.filter((tool) => !isDenied(tool) && !isExcluded(tool) && (tool.when?.(run) ?? true));
+}
+
+function isAlike({ spec: one, origin }: Tool, { spec: other, origin: otherOrigin }: Tool): boolean {
+  return origin === otherOrigin && one.effect === other.effect && one.labels === other.labels && one.inputSchema === other.inputSchema;
+}
+
+function removedEvents(tools: readonly string[], step: number, reason: string): LoopEventBody[] {
+  return tools.length === 0 ? [] : [{ type: 'tools-removed', step, tools, reason }];
+}
+
+/** The surfaces first, which the model is shown; then every instance, whatever it is called over. */
+function injectedEvents({ surfaces, taken }: Change, step: number, strategy: string): LoopEventBody[] {
+  const groups = [surfaces, ...taken.map(({ fresh }) => fresh)].filter((tools) => tools.length > 0);
+  return groups.map((tools) => {
+    const entity = tools[0]?.entity;
+    const ids = tools.map(({ spec }) => spec.id);
+    if (!entity) return { type: 'tools-injected', step, provider: strategy, tools: ids };
+    return { type: 'tools-injected', step, provider: entity.provider, instanceId: entity.instanceId, tools: ids };
+  });
+}
+
+/** One for all that was left out: a long list must not flood the events. */
+function capWarning([first, ...others]: readonly ToolGroup[], step: number, why: string): LoopEventBody[] {
+  if (!first) return [];
+  const [tool] = first.tools;
+  const name = tool?.entity ? `${tool.entity.provider} ${JSON.stringify(tool.entity.instanceId)}` : (tool?.spec.id ?? 'a tool');
+  const whose = others.length === 0 ? name : `${name} and of ${others.length} more`;
+  const message = `The tools of ${whose} were not added: ${why}, or return fewer at a time.`;
+  return [{ type: 'warning', step, code: 'injection_cap', message }];
+}
+
+/** Tools that come or stay away together: those of one entity, or one of any other kind. */
+export interface ToolGroup {
+  /** New tools, and newer instances of tools that are there. */
+  readonly tools: readonly Tool[];
+  /** The new ones, each once. */
+  readonly fresh: readonly Tool[];
+  /** The entity instance they are of. */
+  readonly instance?: string;
+}
+
+/** What of the proposed tools goes into the toolset. */
+export interface ChosenGroups {
+  readonly taken: readonly ToolGroup[];
+  readonly leftOut: readonly ToolGroup[];
+}
+
+/** How many more tools can be offered one by one. */
+export interface InjectionRoom {
+  readonly entities: number;
+  /** Whatever entities there are: a list of them must not keep out what was searched for or unlocked. */
+  readonly others: number;
+}
+
+/** The tools by what they belong to, in the order of their first. */
+export function groupedTools(tools: readonly Tool[]): readonly (readonly Tool[])[] {
+  const groups = new Map<string, Tool[]>();
+  let last: Tool[] = [];
+  for (const tool of tools) {
+    // The tools of an instance come one after the other, with one reference to it.
+    if (tool.entity && tool.entity === last[0]?.entity) {
+      last.push(tool);
+      continue;
+    }
+    const key = tool.entity ? instanceKeyOf(tool) : `${tool.origin.source} ${tool.spec.id} ${tool.spec.declaredId}`;
+    last = groups.get(key) ?? [];
+    if (last.push(tool) === 1) groups.set(key, last);
+  }
+  return [...groups.values()];
+}
+
+/** Decides group by group, as if each were added before the next: so many are added in one change, as every change copies the toolset. */
+export function chosenGroups(groups: readonly (readonly Tool[])[], toolset: Toolset, room: InjectionRoom): ChosenGroups {
+  const [taken, leftOut]: [ToolGroup[], ToolGroup[]] = [[], []];
+  const coming = new Map<string, Tool>();
+  const left = { ...room };
+  const known = (id: string): Tool | undefined => coming.get(id) ?? toolset.held(id);
+  for (const tools of groups) {
+    const group = groupOf(tools, known);
+    const kind = group.instance === undefined ? 'others' : 'entities';
+    if (group.fresh.length > 0 && group.fresh.length > left[kind]) {
+      leftOut.push(group);
+      continue;
+    }
+    left[kind] -= group.fresh.length;
+    for (const tool of group.fresh) coming.set(tool.spec.id, tool);
+    taken.push(group);
+  }
+  return { taken, leftOut };
+}
+
+function groupOf(tools: readonly Tool[], known: (id: string) => Tool | undefined): ToolGroup {
+  const [free, fresh]: [Tool[], Tool[]] = [[], []];
+  for (const tool of tools) {
+    const there = known(tool.spec.id);
+    if (there && isTaken(tool, there)) continue;
+    free.push(tool);
+    if (!there && !fresh.some(({ spec }) => spec.id === tool.spec.id)) fresh.push(tool);
+  }
+  const [first] = tools;
+  return first?.entity ? { tools: free, fresh, instance: instanceKeyOf(first) } : { tools: free, fresh };
+}
+
+/** An id that stands for another declaration is never overwritten. */
+function isTaken(tool: Tool, known: Tool): boolean {
+  const isOfSameSource = known.origin.source === tool.origin.source && known.origin.trusted === tool.origin.trusted;
+  return !isOfSameSource || known.spec.declaredId !== tool.spec.declaredId || known.entity?.instanceId !== tool.entity?.instanceId;
+}
+
+/** What of a result's instances a run can hold. */
+export interface InstanceRoom {
+  readonly taken: readonly ToolGroup[];
+  /** Those beyond the limit: they do not push out the others of their own result. */
+  readonly leftOut: readonly ToolGroup[];
+  /** How many instances have to go for it. */
+  readonly excess: number;
+}
+
+/** Divides what one result brings, whole instances only. */
+export function instanceRoom(groups: readonly ToolGroup[], toolset: Toolset, mostInstances: number): InstanceRoom {
+  const ofEntities = groups.filter(({ instance }) => instance !== undefined);
+  const isThere = ({ instance = '' }: ToolGroup): boolean => toolset.toolsOfInstance(instance).length > 0;
+  const fresh = ofEntities.filter((group) => !isThere(group));
+  const most = Math.max(0, mostInstances - (ofEntities.length - fresh.length));
+  const leftOut = new Set(fresh.slice(most));
+  const excess = toolset.instanceCount + fresh.length - leftOut.size - mostInstances;
+  return { taken: groups.filter((group) => !leftOut.has(group)), leftOut: [...leftOut], excess };
+}
+
+/** Takes away the tools of the instances that were not used for longest, but of none that is in the result itself. */
+export function withoutOldest({ excess, taken }: InstanceRoom, toolset: Toolset, instances: RunInstances): ToolsetRemoval {
+  if (excess <= 0) return { toolset, removed: [] };
+  const staying = new Set(taken.map(({ instance }) => instance));
+  const going: Tool[] = [];
+  const keys: string[] = [];
+  let left = excess;
+  for (const key of instances.oldest()) {
+    if (left <= 0) break;
+    if (staying.has(key)) continue;
+    keys.push(key);
+    const tools = toolset.toolsOfInstance(key);
+    if (tools.length > 0) left -= 1;
+    going.push(...tools);
+  }
+  const removal = toolset.withoutTools(going, howToGetBackFrom);
+  instances.forget(keys);
+  return removal;
+}
+
+/** An instance's id may be anybody's words, so it is not in what we say. */
+function howToGetBackFrom({ givenBy = 'the tool that returned it' }: Tool): string {
+  return `Newer ones took the place. To have it back, get it again from ${givenBy}.`;
+}

@@ -1,0 +1,286 @@
+import { isJsonObject, type JsonValue, TOOL_EFFECTS, type ToolLabels, type ToolOrigin, type ToolSpec } from '@toolloop/protocol';
+import type { JSONSchema7 } from 'json-schema';
+import type { ToolCatalog } from '../catalog/tool-catalog.js';
+import { DISPATCHER_ID, groupedId, methodIn, prefixIn, selects } from '../catalog/tool-selection.js';
+import type { Toolset } from '../catalog/toolset.js';
+import type { EntitySurface } from '../contracts/injection.js';
+import type { ToolSelector } from '../contracts/loop-request.js';
+import type { PolicyActor, PolicyEngine } from '../contracts/policy.js';
+import type { RunContext } from '../contracts/tool-call.js';
+import type { MeantCall, Tool, ToolSurface } from '../contracts/tool.js';
+import { type EntityDefinition, type EntityRegistry, type EntityTool, idWords } from '../discovery/entity-registry.js';
+import { isPermitted } from '../policy/policy-engine.js';
+import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
+import { compileReveal } from '../schema/reveal.js';
+import { compileSchemaInput } from '../schema/tool-input.js';
+
+/** Runs differ in what they may call; so many differences are remembered. */
+const MOST_DISPATCHERS = 100;
+
+/** A method of an entity class. */
+interface EntityMethod extends EntityTool {
+  readonly definition: EntityDefinition;
+}
+
+/** A method of an entity class, as a run may or may not call it. */
+export interface EntityMember extends Pick<Tool, 'spec' | 'origin' | 'when'> {
+  /** Whether it decides itself who calls it. */
+  readonly isSelective: boolean;
+}
+
+/** Entities are classes of the application. */
+const ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
+
+/**
+ * The tools over which the tools of entities are called. They say nothing of any instance, so that their bytes are the same in every step and in every
+ * run, and each is made once for the application.
+ */
+export class EntitySurfaces {
+  private readonly methods: ReadonlyMap<string, EntityMethod>;
+  private readonly grouped = new Map<string, Tool>();
+  private readonly dispatchers = new Map<string, Tool>();
+
+  constructor({ definitions }: Pick<EntityRegistry, 'definitions'>) {
+    const methods = definitions.flatMap((definition) => definition.tools.map((tool): EntityMethod => ({ ...tool, definition })));
+    this.methods = new Map(methods.map((method) => [method.template.spec.declaredId, method]));
+  }
+
+  /** What policies and selections are asked about before there is any instance, in the order of declaration. */
+  get members(): readonly EntityMember[] {
+    return [...this.methods.values()].map(({ template: { spec, when, hooks } }) => {
+      const member = { spec, origin: ORIGIN, isSelective: hooks.canCall !== undefined };
+      return when ? Object.assign(member, { when }) : member;
+    });
+  }
+
+  /** The tool of a method for all instances; undefined for a tool that no entity declares. */
+  groupedFor(declaredId: string): Tool | undefined {
+    const known = this.grouped.get(declaredId);
+    const method = this.methods.get(declaredId);
+    if (known || !method) return known;
+    const made = groupedTool(method);
+    this.grouped.set(declaredId, made);
+    return made;
+  }
+
+  /** Whether a run had the tool of a method, and it was taken away. */
+  hadGroup(toolset: Pick<Toolset, 'removalOf'>): boolean {
+    return [...this.methods.keys()].some((declaredId) => toolset.removalOf(groupedId(declaredId)) !== undefined);
+  }
+
+  /** The tool of all methods that a run may call; undefined where there are none. `described` are those of which the model is told beforehand. */
+  dispatcherFor(offered: readonly string[], described: readonly string[] = offered): Tool | undefined {
+    if (offered.length === 0) return undefined;
+    const key = JSON.stringify([offered, described]);
+    const known = this.dispatchers.get(key);
+    if (known) return known;
+    const methodsOf = (ids: readonly string[]): EntityMethod[] => ids.flatMap((id) => this.methods.get(id) ?? []);
+    const made = dispatcherTool(methodsOf(offered), methodsOf(described));
+    this.dispatchers.set(key, made);
+    const [oldest] = this.dispatchers.keys();
+    if (this.dispatchers.size > MOST_DISPATCHERS && oldest !== undefined) this.dispatchers.delete(oldest);
+    return made;
+  }
+}
+
+/** How the model calls a tool of an entity: by its id, or over the surface that it is shown, with the instance. */
+export function operationName({ spec, entity }: Tool, toolset: Toolset): string {
+  if (!entity || toolset.find(spec.id)) return spec.id;
+  const { declaredId } = spec;
+  const { instanceId: id } = entity;
+  if (toolset.find(groupedId(declaredId))) return `${groupedId(declaredId)}(${JSON.stringify({ id })})`;
+  return `${DISPATCHER_ID}(${JSON.stringify({ entity: prefixIn(declaredId), id, method: methodIn(declaredId) })})`;
+}
+
+function groupedTool({ definition, template: { spec } }: EntityMethod): Tool {
+  const { declaredId } = spec;
+  const surface: ToolSurface = {
+    kind: 'grouped',
+    offers: new Set([declaredId]),
+    meant: (sent) => withId(sent, ['id', 'args'], ({ id, args }) => ({ declaredId, instanceId: id, args })),
+  };
+  return surfaceTool(surface, {
+    ...spec,
+    id: groupedId(declaredId),
+    description: `${spec.description} (Of the ${definition.prefix} that \`id\` says.)`,
+    inputSchema: groupedSchema(definition, spec.inputSchema),
+  });
+}
+
+/** The method's own arguments stand under `args`, where no name of theirs can be taken for the id. */
+function groupedSchema(definition: EntityDefinition, { $defs, ...args }: JSONSchema7): JSONSchema7 {
+  const hasArguments = Object.keys(args.properties ?? {}).length > 0;
+  const isNeeded = (args.required ?? []).length > 0;
+  return {
+    type: 'object',
+    properties: {
+      id: { type: 'string', description: `Of a ${definition.prefix} that a tool returned: ${idWords(definition.idProperty)}` },
+      ...(hasArguments && { args }),
+    },
+    required: isNeeded ? ['id', 'args'] : ['id'],
+    additionalProperties: false,
+    ...($defs && { $defs }),
+  };
+}
+
+function dispatcherTool(offered: readonly EntityMethod[], described: readonly EntityMethod[]): Tool {
+  const surface: ToolSurface = { kind: 'dispatcher', offers: new Set(offered.map(declaredIdOf)), meant: dispatchedCall };
+  const entities = [...new Set(offered.map(({ definition }) => definition.prefix))];
+  const specs = offered.map(({ template }) => template.spec);
+  return surfaceTool(surface, {
+    id: DISPATCHER_ID,
+    declaredId: DISPATCHER_ID,
+    description: [
+      'Calls a method of an object that a tool returned in this conversation; until then there is none to call.',
+      ...described.map(methodLine),
+    ].join('\n'),
+    inputSchema: {
+      type: 'object',
+      properties: {
+        entity: { type: 'string', enum: entities },
+        id: { type: 'string', description: 'Which one, as the result shows it' },
+        method: { type: 'string' },
+        args: { type: 'object', description: 'Arguments of the method; leave it out where there are none' },
+      },
+      required: ['entity', 'id', 'method'],
+      additionalProperties: false,
+    },
+    effect: TOOL_EFFECTS.findLast((effect) => specs.some((spec) => spec.effect === effect)) ?? 'read_only',
+    labels: widest(specs.map(({ labels }) => labels)),
+    redaction: { kind: 'reveal', fields: [] },
+  });
+}
+
+function declaredIdOf({ template: { spec } }: EntityMethod): string {
+  return spec.declaredId;
+}
+
+function methodLine({ definition, template: { spec } }: EntityMethod): string {
+  const { declaredId, description, inputSchema } = spec;
+  const args = Object.keys(inputSchema.properties ?? {}).length > 0 ? ` args: ${JSON.stringify(inputSchema)}` : '';
+  const id = definition.idProperty === 'id' ? '' : ` (id: ${idWords(definition.idProperty)})`;
+  return `- ${prefixIn(declaredId)}${id} ${methodIn(declaredId)}: ${description}${args}`;
+}
+
+function dispatchedCall(sent: JsonValue): MeantCall | undefined {
+  return withId(sent, ['entity', 'id', 'method', 'args'], ({ id, args }, { entity, method }) => {
+    if (typeof entity !== 'string' || typeof method !== 'string') return undefined;
+    return { declaredId: `${entity}_*_${method}`, instanceId: id, args };
+  });
+}
+
+/** Nothing is guessed: another shape is answered with what is wrong with it. */
+function withId(
+  sent: JsonValue,
+  known: readonly string[],
+  mean: (said: { readonly id: string; readonly args: JsonValue }, rest: Readonly<Record<string, JsonValue>>) => MeantCall | undefined,
+): MeantCall | undefined {
+  if (!isJsonObject(sent) || !Object.keys(sent).every((name) => known.includes(name))) return undefined;
+  const { id, args = {} } = sent;
+  return typeof id === 'string' ? mean({ id, args }, sent) : undefined;
+}
+
+/** It is never invoked: what is called over it is. */
+function surfaceTool(surface: ToolSurface, semantics: Omit<ToolSpec, 'schemaHash'>): Tool {
+  const { description, inputSchema, outputSchema } = semantics;
+  const schemaHash = sha256(canonicalDeclaration({ description, inputSchema, ...(outputSchema && { outputSchema }) }));
+  return {
+    spec: Object.freeze<ToolSpec>({ ...semantics, schemaHash }),
+    origin: ORIGIN,
+    input: compileSchemaInput({ at: semantics.id, reserved: [], schema: inputSchema }).input,
+    output: compileReveal([]),
+    surface,
+    invoke: () => {
+      throw new Error(`${semantics.id} stands for the tools of entities and does nothing itself.`);
+    },
+  };
+}
+
+function widest(labels: readonly ToolLabels[]): ToolLabels {
+  return {
+    returns: labels.every(({ returns }) => returns === 'trusted') ? 'trusted' : 'untrusted',
+    reads: labels.every(({ reads }) => reads === 'public') ? 'public' : 'private',
+    egress: labels.some(({ egress }) => egress),
+  };
+}
+
+/** What decides on the tools of entities before there are any. */
+export interface OfferRules {
+  readonly run: RunContext;
+  readonly actor: PolicyActor;
+  readonly policies: readonly PolicyEngine[];
+  readonly exclude: readonly ToolSelector[];
+  readonly strictListing: boolean;
+}
+
+/** Decides for every run how it is offered the tools of entities. What it makes is made once for the application. */
+export class EntityOffers {
+  private known: EntitySurfaces | undefined;
+
+  constructor(private readonly catalog: ToolCatalog) {}
+
+  offerFor(surface: EntitySurface, rules: OfferRules): EntityOffer {
+    this.known ??= new EntitySurfaces(this.catalog.entities);
+    return new EntityOffer(surface, this.known, surface === 'dispatcher' ? dispatcherFor(this.known, rules) : undefined);
+  }
+}
+
+/** A method that decides itself who calls it can be asked of an instance only: a strict listing tells nothing of it beforehand. */
+function dispatcherFor(surfaces: EntitySurfaces, rules: OfferRules): Tool | undefined {
+  const { run, exclude, strictListing } = rules;
+  const offered = surfaces.members.filter((member) => {
+    const isExcluded = exclude.some((selector) => selects(selector, { tool: member }));
+    return !isExcluded && isPermitted(member, rules) && (member.when?.(run) ?? true);
+  });
+  const described = strictListing ? offered.filter(({ isSelective }) => !isSelective) : offered;
+  return surfaces.dispatcherFor(idsOf(offered), idsOf(described));
+}
+
+function idsOf(members: readonly EntityMember[]): string[] {
+  return members.map(({ spec }) => spec.declaredId);
+}
+
+/** How one run is offered the tools of entities. */
+export class EntityOffer {
+  constructor(
+    private readonly surface: EntitySurface,
+    private readonly surfaces: EntitySurfaces,
+    /** There from the start, where the run has one. */
+    readonly dispatcher: Tool | undefined,
+  ) {}
+
+  /**
+   * Whether new tools of entities are called over a surface, `isFull` where they do not all fit one by one. `auto` goes over to it with the first result
+   * whose tools do not fit, and stays there: what was named before keeps its name, as its bytes stand before those of everything that came later.
+   */
+  isSurfaced(toolset: Toolset, isFull: () => boolean): boolean {
+    if (this.surface !== 'auto') return this.surface !== 'named';
+    return toolset.hasSurfaces || this.surfaces.hadGroup(toolset) || isFull();
+  }
+
+  /** The surfaces that a toolset still needs for tools to be called over. */
+  surfacesFor(tools: readonly Tool[], toolset: Toolset): readonly Tool[] {
+    const hidden = tools.filter(({ spec }) => !toolset.find(spec.id));
+    const declaredIds = [...new Set(hidden.map(({ spec }) => spec.declaredId))];
+    return this.all(declaredIds).filter(({ spec }) => !toolset.find(spec.id));
+  }
+
+  /** The surfaces of these ids, where a run goes on in another process. */
+  surfacesNamed(ids: readonly string[]): readonly Tool[] {
+    const named = new Set(ids);
+    const grouped = this.surfaces.members.filter(({ spec }) => named.has(groupedId(spec.declaredId)));
+    return grouped.flatMap(({ spec }) => this.surfaces.groupedFor(spec.declaredId) ?? []);
+  }
+
+  /** The same for a run within the run, which may call less. */
+  within(rules: OfferRules): EntityOffer {
+    return new EntityOffer(this.surface, this.surfaces, this.dispatcher && dispatcherFor(this.surfaces, rules));
+  }
+
+  private all(declaredIds: readonly string[]): readonly Tool[] {
+    if (this.surface !== 'dispatcher') return declaredIds.flatMap((declaredId) => this.surfaces.groupedFor(declaredId) ?? []);
+    if (declaredIds.length === 0) return [];
+    // A policy may have come to permit what it did not when the run began.
+    return [this.dispatcher ?? this.surfaces.dispatcherFor(declaredIds) ?? []].flat();
+  }
+}

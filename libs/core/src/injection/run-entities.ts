@@ -1,0 +1,70 @@
+import { instanceKeyOf } from '../catalog/tool-selection.js';
+import type { EntityHandles } from '../contracts/injection.js';
+import type { Tool } from '../contracts/tool.js';
+
+const SAFE_INSTANCE_ID = /^[A-Za-z0-9-]+$/;
+/** An id that looks like a handle gets a handle, so that no instance is ever taken for another. */
+const LOOKS_LIKE_HANDLE = /^h\d+$/i;
+
+/** Handles as JSON: the name of the class with the instance id, and the handle. */
+export type SavedHandles = readonly (readonly [string, string])[];
+
+/** One run's names for entity instances. No character of an id is ever stripped: `c-123` and `c123` are two customers. */
+export class RunEntityHandles implements EntityHandles {
+  private readonly handles: Map<string, string>;
+
+  /** A handle that was given once stands for the same instance for as long as the run goes on, in whatever process. */
+  constructor(saved: SavedHandles = []) {
+    this.handles = new Map(saved);
+  }
+
+  nameOf(type: object, instanceId: string, maxLength: number): string {
+    const fits = instanceId.length <= maxLength && SAFE_INSTANCE_ID.test(instanceId);
+    return fits && !LOOKS_LIKE_HANDLE.test(instanceId) ? instanceId : this.handleOf(type, instanceId);
+  }
+
+  save(): SavedHandles {
+    return [...this.handles];
+  }
+
+  private handleOf(type: object, instanceId: string): string {
+    const key = JSON.stringify(['name' in type ? type.name : '', instanceId]);
+    const known = this.handles.get(key);
+    if (known !== undefined) return known;
+    const handle = `h${this.handles.size + 1}`;
+    this.handles.set(key, handle);
+    return handle;
+  }
+}
+
+/** What each instance goes by, least recently used first; JSON. */
+export type SavedInstances = readonly string[];
+
+/** One run's entity instances in the order of their last use: returned or called. Whether an instance is still there, the toolset knows. */
+export class RunInstances {
+  private readonly keys: Set<string>;
+
+  constructor(saved: SavedInstances = []) {
+    this.keys = new Set(saved);
+  }
+
+  /** Notes that a result held the instance, or that a tool of it was called. */
+  used(tool: Tool): void {
+    const key = instanceKeyOf(tool);
+    this.keys.delete(key);
+    this.keys.add(key);
+  }
+
+  forget(keys: Iterable<string>): void {
+    for (const key of keys) this.keys.delete(key);
+  }
+
+  /** Least recently used first. */
+  oldest(): Iterable<string> {
+    return this.keys;
+  }
+
+  save(): SavedInstances {
+    return [...this.keys];
+  }
+}

@@ -1,0 +1,257 @@
+import type { ToolSpec } from '@toolloop/protocol';
+import type { JSONSchema7Definition } from 'json-schema';
+import type { ToolCatalog } from '../catalog/tool-catalog.js';
+import { unknownTool } from '../catalog/tool-registry.js';
+import type { Toolset } from '../catalog/toolset.js';
+import type { ToolInjectionStrategy, WithheldTools } from '../contracts/injection.js';
+import type { ToolSelector } from '../contracts/loop-request.js';
+import type { Tool } from '../contracts/tool.js';
+
+/** Keeps back from runs what strategies give later. What it remembers is of the catalog, which never changes, and so is shared by all runs. */
+export class ToolReserve implements CatalogSearch {
+  private index: ToolIndex | undefined;
+  private readonly selections = new WeakMap<readonly ToolSelector[], ReadonlySet<Tool>>();
+
+  constructor(private readonly catalog: ToolCatalog) {}
+
+  /** `permitted` is all that the run may have. Throws `InvalidRequestError` where a strategy names what does not exist. */
+  divide(permitted: readonly Tool[], strategies: readonly ToolInjectionStrategy[]): RunReserve {
+    const [problem] = strategies.flatMap(({ awaited = [] }) => this.catalog.problemsWith({ tools: awaited }));
+    if (problem) throw unknownTool(problem);
+    const claims = strategies.flatMap((strategy) => this.claimOf(strategy) ?? []);
+    if (claims.length === 0) return new RunReserve(permitted, new Map());
+    const firm = claims.filter(({ strategy }) => strategy.yields !== true);
+    const pools = claims.map(({ strategy, tools }): [ToolInjectionStrategy, WithheldPool] => {
+      const rivals = strategy.yields === true ? firm : [];
+      const own = permitted.filter((tool) => tools.has(tool) && !rivals.some((rival) => rival.tools.has(tool)));
+      return [strategy, new WithheldPool(own, this)];
+    });
+    return new RunReserve(
+      permitted.filter((tool) => !claims.some(({ tools }) => tools.has(tool))),
+      new Map(pools),
+    );
+  }
+
+  /** Looked through once per list of selectors: a strategy hands over the same one in every run. */
+  selected(selectors: readonly ToolSelector[]): ReadonlySet<Tool> {
+    const known = this.selections.get(selectors);
+    if (known) return known;
+    const tools = new Set(this.catalog.build({ tools: selectors }));
+    this.selections.set(selectors, tools);
+    return tools;
+  }
+
+  /** The first search makes the index. */
+  search(text: string, most: number, isWanted: (tool: Tool) => boolean): readonly Tool[] {
+    this.index ??= new ToolIndex(this.catalog.build());
+    return this.index.search(text, most, isWanted);
+  }
+
+  private claimOf(strategy: ToolInjectionStrategy): Claim | undefined {
+    const { withheld = [] } = strategy;
+    return withheld.length === 0 ? undefined : { strategy, tools: this.selected(withheld) };
+  }
+}
+
+/** What a strategy wants to keep back. */
+interface Claim {
+  readonly strategy: ToolInjectionStrategy;
+  readonly tools: ReadonlySet<Tool>;
+}
+
+/** Answers for the whole catalog, whatever a run may have of it. */
+export interface CatalogSearch {
+  selected(selectors: readonly ToolSelector[]): ReadonlySet<Tool>;
+  search(text: string, most: number, isWanted: (tool: Tool) => boolean): readonly Tool[];
+}
+
+/** The tools that one run may have, divided: what it starts with, and what each strategy keeps back. */
+export class RunReserve {
+  constructor(
+    readonly kept: readonly Tool[],
+    private readonly pools: ReadonlyMap<ToolInjectionStrategy, WithheldPool>,
+  ) {}
+
+  /** What of it a run within the run may have. */
+  within(isLeft: (tool: Tool) => boolean): RunReserve {
+    const pools = [...this.pools].map(([strategy, pool]): [ToolInjectionStrategy, WithheldPool] => [strategy, pool.within(isLeft)]);
+    return new RunReserve(this.kept.filter(isLeft), new Map(pools));
+  }
+
+  /** No search finds what the run keeps away by now. */
+  follow(toolset: Pick<Toolset, 'keepsAway'>): void {
+    for (const pool of this.pools.values()) pool.follow(toolset);
+  }
+
+  of(strategy: ToolInjectionStrategy): WithheldTools {
+    return this.pools.get(strategy) ?? NOTHING;
+  }
+}
+
+/** What one strategy keeps back in one run. Whatever it is asked, it knows nothing else. */
+export class WithheldPool implements WithheldTools {
+  private readonly members: ReadonlySet<Tool>;
+  private toolset: Pick<Toolset, 'keepsAway'> | undefined;
+
+  constructor(
+    readonly all: readonly Tool[],
+    private readonly catalog: CatalogSearch,
+  ) {
+    this.members = new Set(all);
+  }
+
+  follow(toolset: Pick<Toolset, 'keepsAway'>): void {
+    this.toolset = toolset;
+  }
+
+  within(isLeft: (tool: Tool) => boolean): WithheldPool {
+    return new WithheldPool(this.all.filter(isLeft), this.catalog);
+  }
+
+  named(selectors: readonly ToolSelector[]): readonly Tool[] {
+    return [...this.catalog.selected(selectors)].filter((tool) => this.members.has(tool));
+  }
+
+  search(text: string, most: number): readonly Tool[] {
+    return this.catalog.search(text, most, (tool) => this.members.has(tool) && !this.toolset?.keepsAway(tool.spec));
+  }
+}
+
+const NOTHING: WithheldTools = { all: [], named: () => [], search: () => [] };
+
+/** Okapi BM25: how soon a repeated word counts no more, and how much longer texts are held back. */
+const SATURATION = 1.2;
+const LENGTH_NORM = 0.75;
+/** A word of the id says more of what a tool is for than one of its texts. */
+const ID_WEIGHT = 3;
+/** Of one text; descriptions from outside have any length. */
+const MOST_CHARACTERS = 4_000;
+const MOST_LEVELS = 6;
+/** Of one query. */
+const MOST_WORDS = 32;
+
+/** What one word adds to the tools that have it. */
+interface Postings {
+  readonly tools: Uint32Array;
+  readonly scores: Float32Array;
+}
+
+interface Ranked {
+  readonly tool: Tool;
+  readonly score: number;
+}
+
+/** Finds tools by the words of their ids, descriptions and parameters. Everything that a query adds up is worked out beforehand; nothing changes afterwards. */
+export class ToolIndex {
+  private readonly postings: ReadonlyMap<string, Postings>;
+
+  constructor(private readonly tools: readonly Tool[]) {
+    this.postings = postingsOf(tools.map(({ spec }) => weightsOf(spec)));
+  }
+
+  /** Best first, and among equals in the order of the tools; those without any word of the text are left out. */
+  search(text: string, most: number, isWanted: (tool: Tool) => boolean = () => true): readonly Tool[] {
+    const scores = this.scoresFor(text);
+    const best: Ranked[] = [];
+    for (const [index, tool] of this.tools.entries()) {
+      const score = scores[index] ?? 0;
+      const least = best.length < most ? 0 : (best.at(-1)?.score ?? Number.POSITIVE_INFINITY);
+      if (score > least && isWanted(tool)) insert(best, { tool, score }, most);
+    }
+    return best.map(({ tool }) => tool);
+  }
+
+  private scoresFor(text: string): Float32Array {
+    const scores = new Float32Array(this.tools.length);
+    for (const word of [...new Set(searchWords(text.slice(0, MOST_CHARACTERS)))].slice(0, MOST_WORDS)) {
+      const found = this.postings.get(word);
+      if (found) add(scores, found);
+    }
+    return scores;
+  }
+}
+
+function add(scores: Float32Array, postings: Postings): void {
+  for (const [place, tool] of postings.tools.entries()) scores[tool] = (scores[tool] ?? 0) + (postings.scores[place] ?? 0);
+}
+
+function insert(best: Ranked[], ranked: Ranked, most: number): void {
+  const place = best.findIndex(({ score }) => score < ranked.score);
+  best.splice(place < 0 ? best.length : place, 0, ranked);
+  if (best.length > most) best.pop();
+}
+
+/** How much of each word a tool has. */
+function weightsOf({ declaredId, description, inputSchema }: ToolSpec): ReadonlyMap<string, number> {
+  const weights = new Map<string, number>();
+  const count = (text: string, weight: number): void => {
+    for (const word of searchWords(text.slice(0, MOST_CHARACTERS))) weights.set(word, (weights.get(word) ?? 0) + weight);
+  };
+  count(declaredId, ID_WEIGHT);
+  count(description, 1);
+  for (const text of textsOf(inputSchema, 0)) count(text, 1);
+  return weights;
+}
+
+/** Names and descriptions of parameters, of nested ones too. */
+function* textsOf(schema: JSONSchema7Definition | undefined, level: number): Generator<string> {
+  if (typeof schema !== 'object' || level > MOST_LEVELS) return;
+  if (level > 0 && schema.description !== undefined) yield schema.description;
+  for (const [name, property] of Object.entries(schema.properties ?? {})) {
+    yield name;
+    yield* textsOf(property, level + 1);
+  }
+  for (const item of [schema.items ?? []].flat()) yield* textsOf(item, level + 1);
+}
+
+function postingsOf(documents: readonly ReadonlyMap<string, number>[]): ReadonlyMap<string, Postings> {
+  const lengths = documents.map((weights) => sum([...weights.values()]));
+  const average = sum(lengths) / Math.max(1, documents.length);
+  const having = new Map<string, number[]>();
+  for (const [tool, weights] of documents.entries())
+    for (const word of weights.keys()) {
+      const tools = having.get(word);
+      if (tools) tools.push(tool);
+      else having.set(word, [tool]);
+    }
+  const scoreOf = (word: string, tool: number): number => {
+    const weight = documents[tool]?.get(word) ?? 0;
+    const norm = 1 - LENGTH_NORM + (LENGTH_NORM * (lengths[tool] ?? 0)) / average;
+    return (weight * (SATURATION + 1)) / (weight + SATURATION * norm);
+  };
+  return new Map(
+    [...having].map(([word, tools]): [string, Postings] => {
+      const rarity = Math.log(1 + (documents.length - tools.length + 0.5) / (tools.length + 0.5));
+      return [word, { tools: Uint32Array.from(tools), scores: Float32Array.from(tools, (tool) => rarity * scoreOf(word, tool)) }];
+    }),
+  );
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}
+
+const MARKS = /\p{M}/gu;
+/** `recentOrders` and `HTTPServer`: between a small letter or a digit and a capital, and before the last capital of a row. */
+const CASE_CHANGE = /(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/gu;
+const WORD = /[\p{L}\p{N}]+/gu;
+/** They say nothing of what a tool does, and few tools are too few to see it by how often they stand. */
+const EMPTY_WORDS = new Set(
+  'a an and any are as at be by can do does for from has have how i in is it its me my of on or our that the their there these this to was what when which who with you your'.split(
+    ' ',
+  ),
+);
+
+/** The words of an id or a text, as they are compared: `getRecentOrders`, `recent_orders` and `Recent orders` share two. */
+export function searchWords(text: string): string[] {
+  const plain = text.normalize('NFKD').replaceAll(MARKS, '').replaceAll(CASE_CHANGE, ' ');
+  const words = plain.toLowerCase().match(WORD) ?? [];
+  return words.filter((word) => !EMPTY_WORDS.has(word)).map(singular);
+}
+
+/** English plurals, roughly: both sides are treated alike, so what it makes need not be a word. */
+function singular(word: string): string {
+  if (word.length < 4 || !word.endsWith('s') || /(?:ss|us|is)$/.test(word)) return word;
+  if (word.endsWith('ies')) return `${word.slice(0, -3)}y`;
+  return /(?:s|x|z|ch|sh)es$/.test(word) ? word.slice(0, -2) : word.slice(0, -1);
+}

@@ -1,0 +1,289 @@
+import { Logger } from '@nestjs/common';
+import { InvalidRequestError, type LoopEvent, type LoopEventBody, type LoopEventSink, type Message } from '@toolloop/protocol';
+import type { LoopRequest } from '../contracts/loop-request.js';
+import { Interruption, withinTime } from '../execution/call-failure.js';
+import { untilRunCloses } from '../execution/store-calls.js';
+import { asSaid } from './loop-state.js';
+
+/** Whoever reads a run's events. */
+export interface EventReader {
+  /** May return a promise: the run waits for it. */
+  next(event: LoopEvent): void | Promise<void>;
+  end(): void;
+  /** Instead of the first event: it is no run of theirs. */
+  refuse(error: unknown): void;
+}
+
+/** A critical sink that has not taken an event by then fails, and is not asked again: it must not keep a run from ending. */
+const LONGEST_WRITE_MS = 10_000;
+
+/** Stamps a run's events and hands them to the sinks and the reader, in order. Never throws: what fails is kept and told to `onFailure`. */
+export class EventOutlet {
+  private readonly logger = new Logger(EventOutlet.name);
+  private critical: readonly LoopEventSink[];
+  private readonly others: readonly LoopEventSink[];
+  private sequence: number;
+  private stamped = { at: -1, text: '' };
+  private queue: Promise<void> = Promise.resolve();
+  private reader: EventReader | undefined;
+  /** Shown before the next event, so that the sequence is never out of order and nothing follows the `run-end`. */
+  private warning: LoopEventBody | undefined;
+  private hasWarned = false;
+
+  constructor(
+    private readonly runId: string,
+    sinks: readonly LoopEventSink[],
+    private readonly onFailure: (error: unknown, sink: LoopEventSink) => void,
+    /** The sequence of the last event of the part of the run before. */
+    after = 0,
+    /** Asked once a critical sink has answered: what happens in a run that goes on elsewhere is told there. */
+    private readonly isShown: () => boolean = () => true,
+  ) {
+    this.sequence = after;
+    this.critical = sinks.filter(({ critical }) => critical);
+    this.others = sinks.filter(({ critical }) => !critical);
+  }
+
+  get lastSequence(): number {
+    return this.sequence;
+  }
+
+  attach(reader: EventReader): void {
+    this.reader = reader;
+  }
+
+  detach(): void {
+    this.reader = undefined;
+  }
+
+  emit(body: LoopEventBody): void | Promise<void> {
+    const { warning } = this;
+    this.warning = undefined;
+    if (warning) void this.send(warning);
+    return this.send(body);
+  }
+
+  end(): void {
+    this.reader?.end();
+  }
+
+  refuse(error: unknown): void {
+    this.reader?.refuse(error);
+  }
+
+  private send(body: LoopEventBody): void | Promise<void> {
+    this.sequence += 1;
+    const event: LoopEvent = { ...body, runId: this.runId, sequence: this.sequence, timestamp: this.timestamp() };
+    if (this.critical.length === 0) return this.show(event);
+    this.queue = this.queue.then(() => this.keepThenShow(event));
+    return this.queue;
+  }
+
+  /** Many events come within one millisecond, and writing a date out is most of what a stamp costs. */
+  private timestamp(): string {
+    const now = Date.now();
+    if (now !== this.stamped.at) this.stamped = { at: now, text: new Date(now).toISOString() };
+    return this.stamped.text;
+  }
+
+  private async keepThenShow(event: LoopEvent): Promise<void> {
+    for (const sink of this.critical) await this.keep(sink, event);
+    if (this.isShown()) await this.show(event);
+  }
+
+  private async keep(sink: LoopEventSink, event: LoopEvent): Promise<void> {
+    try {
+      const written = sink.write(event);
+      if (written)
+        await untilRunCloses(`Event ${event.sequence} of run ${this.runId}`, withinTime(Promise.resolve(written), LONGEST_WRITE_MS));
+    } catch (error) {
+      if (error instanceof Interruption) this.critical = this.critical.filter((other) => other !== sink);
+      this.logger.error(`${sink.constructor.name} failed on event ${event.sequence}, ${event.type}, of run ${this.runId}.`, error);
+      this.onFailure(error, sink);
+    }
+  }
+
+  private show(event: LoopEvent): void | Promise<void> {
+    for (const sink of this.others) this.offer(sink, event);
+    return this.reader?.next(event);
+  }
+
+  private offer(sink: LoopEventSink, event: LoopEvent): void {
+    try {
+      const written = sink.write(event);
+      if (written) void Promise.resolve(written).catch((error: unknown) => this.warn(sink, error));
+    } catch (error) {
+      this.warn(sink, error);
+    }
+  }
+
+  private warn(sink: LoopEventSink, error: unknown): void {
+    const name = sink.constructor.name;
+    this.logger.warn(`${name} failed on an event of run ${this.runId}.`, error);
+    if (this.hasWarned) return;
+    this.hasWarned = true;
+    this.warning = { type: 'warning', code: 'sink_failed', message: `${name} does not take this run's events.` };
+  }
+}
+
+type Pulled = IteratorResult<LoopEvent, undefined>;
+
+interface Demand {
+  readonly meet: (pulled: Pulled) => void;
+  readonly refuse: (error: unknown) => void;
+}
+
+const END: Pulled = { done: true, value: undefined };
+
+/** Hands events to an iteration: whoever emits waits until the reader asks for more, so a slow reader slows the run down to its source. */
+export class PullQueue implements EventReader {
+  private readonly events: LoopEvent[] = [];
+  private readonly demands: Demand[] = [];
+  private resume: (() => void)[] = [];
+  private hasEnded = false;
+  private isReleased = false;
+  private refusal: { readonly error: unknown } | undefined;
+
+  next(event: LoopEvent): void | Promise<void> {
+    const demand = this.demands.shift();
+    if (demand) demand.meet({ done: false, value: event });
+    else this.events.push(event);
+    // A reader that has the run-end need not ask once more, and the run must not wait for it.
+    if (this.isReleased || this.demands.length > 0 || event.type === 'run-end') return undefined;
+    return new Promise((resolve) => this.resume.push(resolve));
+  }
+
+  end(): void {
+    this.hasEnded = true;
+    for (const demand of this.demands.splice(0)) demand.meet(END);
+  }
+
+  /** Whoever pulls is told once; then it is over. */
+  refuse(error: unknown): void {
+    const [demand] = this.demands.splice(0, 1);
+    if (demand) demand.refuse(error);
+    else this.refusal = { error };
+    this.end();
+  }
+
+  /** Lets whoever emits go on without waiting: the run must end now. */
+  release(): void {
+    this.isReleased = true;
+    this.wake();
+  }
+
+  /** Nobody reads any more: what is left is forgotten. */
+  leave(): void {
+    this.events.length = 0;
+    this.end();
+    this.release();
+  }
+
+  pull(): Promise<Pulled> {
+    const event = this.events.shift();
+    if (event) return Promise.resolve({ done: false, value: event });
+    const { refusal } = this;
+    this.refusal = undefined;
+    if (refusal) return Promise.reject(refusal.error);
+    if (this.hasEnded) return Promise.resolve(END);
+    const waiting = new Promise<Pulled>((meet, refuse) => this.demands.push({ meet, refuse }));
+    this.wake();
+    return waiting;
+  }
+
+  private wake(): void {
+    const waiting = this.resume;
+    this.resume = [];
+    for (const resolve of waiting) resolve();
+  }
+}
+
+/** Of a run that goes on elsewhere. */
+export interface SavedInputs {
+  /** How many are in the transcript. */
+  readonly taken: number;
+  /** Those given later, in their order. */
+  readonly waiting: readonly string[];
+}
+
+type UserText = Extract<Message, { role: 'user' }> & { readonly content: string };
+
+/** Keeps an input, by its number in the run: from 1. */
+export type InputKeeper = (number: number, content: string) => void;
+
+/** What the user adds while a run goes on. It is closed in the very moment in which the run is decided, so that nothing said is lost. */
+export class RunInputs {
+  private waiting: UserText[];
+  private closed = false;
+  private takenBefore: number;
+  private kept: number;
+  private keep: InputKeeper | undefined;
+
+  constructor(
+    { taken, waiting }: SavedInputs = { taken: 0, waiting: [] },
+    private readonly options: Pick<LoopRequest, 'labels'> = {},
+  ) {
+    this.takenBefore = taken;
+    this.waiting = waiting.map(asMessage);
+    this.kept = this.given;
+  }
+
+  get isClosed(): boolean {
+    return this.closed;
+  }
+
+  get isEmpty(): boolean {
+    return this.waiting.length === 0;
+  }
+
+  /** How many are in the transcript. */
+  get taken(): number {
+    return this.takenBefore;
+  }
+
+  /** From here on each is kept as soon as it is given, and at once those that were given before. */
+  keepBy(keep: InputKeeper): void {
+    this.keep = keep;
+    this.keepNew();
+  }
+
+  /** Throws `InvalidRequestError` for what is no text, or says nothing. */
+  add(content: string): void {
+    if (typeof content !== 'string' || content.trim() === '')
+      throw new InvalidRequestError('invalid_request', 'The message is empty, or not a string.');
+    this.waiting.push(asMessage(content));
+    this.keepNew();
+  }
+
+  /** Those that no model has read; from here on they are in the transcript. */
+  take(): readonly Message[] {
+    const { waiting } = this;
+    this.takenBefore = this.given;
+    this.waiting = [];
+    return asSaid(waiting, this.options);
+  }
+
+  /** Accepts no more. */
+  close(): void {
+    this.closed = true;
+  }
+
+  /** What a run that waits is resumed with. */
+  save(): SavedInputs {
+    return { taken: this.takenBefore, waiting: this.waiting.map(({ content }) => content) };
+  }
+
+  private get given(): number {
+    return this.takenBefore + this.waiting.length;
+  }
+
+  private keepNew(): void {
+    if (!this.keep) return;
+    const added = this.waiting.slice(this.kept - this.takenBefore);
+    for (const { content } of added) this.keep((this.kept += 1), content);
+  }
+}
+
+function asMessage(content: string): UserText {
+  return { role: 'user', content };
+}

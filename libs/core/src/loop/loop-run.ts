@@ -1,0 +1,321 @@
+import { Logger } from '@nestjs/common';
+import {
+  InvalidRequestError,
+  type LoopEvent,
+  type LoopEventBody,
+  type LoopEventSink,
+  type LoopResult,
+  type Message,
+  RunElsewhereError,
+  RunError,
+} from '@toolloop/protocol';
+import { Observable } from 'rxjs';
+import { Toolset } from '../catalog/toolset.js';
+import type { RunHandle } from '../contracts/loop-request.js';
+import type { ConversationKey, RunJournal } from '../contracts/stores.js';
+import { Interruption, type LinkedSignal, linkSignal, untilAborted } from '../execution/call-failure.js';
+import { strictlyListed } from '../execution/resolve-tool.js';
+import { asRun } from '../execution/store-calls.js';
+import { EventOutlet, type EventReader, PullQueue, RunInputs } from './event-outlet.js';
+import { LiveRun, type RunPlan } from './live-run.js';
+import { FinishedRun } from './loop-result.js';
+import { finishFor, firstState, isUnavailable, labelledMessages, type LoopState, type PendingStep } from './loop-state.js';
+import type { RunParts } from './run-opener.js';
+import { remainsOf, resumedState, type SavedPlace, savedRun } from './saved-run.js';
+import type { ResumedRun } from './suspended-runs.js';
+import { withClosedStep } from './tool-step.js';
+
+interface SuspendedAt {
+  readonly past: number;
+  readonly live: LiveRun;
+}
+
+type Instructing = () => Promise<string | undefined>;
+
+/** One run, from its first reader to its `run-end`; or a part of it, where it waits for decisions and goes on later. */
+export class LoopRun<Output> implements RunHandle<Output> {
+  readonly runId: string;
+  readonly events$: Observable<LoopEvent>;
+  private readonly logger = new Logger(LoopRun.name);
+  private readonly outlet: EventOutlet;
+  private readonly inputs: RunInputs;
+  private readonly interruption = new AbortController();
+  private running: Promise<LoopResult<Output>> | undefined;
+  private hasEnded = false;
+  private hasReader = false;
+  /** Whether somebody may still be asked for a yes to one of its calls. */
+  private mayHaveAsked: boolean;
+
+  constructor(
+    private readonly plan: RunPlan<Output>,
+    private readonly services: RunParts,
+    private readonly resumed?: ResumedRun,
+    private readonly journal?: RunJournal,
+    lastSequence = resumed?.saved.sequence,
+  ) {
+    this.runId = plan.execution.run.runId;
+    this.inputs = new RunInputs(resumed?.saved.inputs, plan.options);
+    this.mayHaveAsked = resumed !== undefined;
+    const onFailure = (cause: unknown, sink: LoopEventSink): void => {
+      const isLate = cause instanceof Interruption && this.interruption.signal.aborted;
+      if (isLate && sink === journal?.sink) journal.handOver(); // what is not kept by now is not told here
+      this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
+    };
+    const sinks = [...services.sinks, ...(journal ? [journal.sink] : [])];
+    this.outlet = new EventOutlet(this.runId, sinks, onFailure, lastSequence, () => journal?.isOurs ?? true);
+    this.events$ = new Observable((subscriber) => {
+      this.read({ next: (event) => subscriber.next(event), end: () => subscriber.complete(), refuse: (error) => subscriber.error(error) });
+      return () => this.abandon();
+    });
+  }
+
+  get result(): Promise<LoopResult<Output>> {
+    return this.start();
+  }
+
+  [Symbol.asyncIterator](): AsyncIterator<LoopEvent, undefined> {
+    const queue = new PullQueue();
+    this.interruption.signal.addEventListener('abort', () => queue.release(), { once: true });
+    this.read(queue);
+    return {
+      next: () => queue.pull(),
+      return: () => {
+        queue.leave();
+        this.abandon();
+        return Promise.resolve({ done: true, value: undefined });
+      },
+    };
+  }
+
+  addInput(message: string): void {
+    if (this.inputs.isClosed) throw new InvalidRequestError('invalid_request', `The run ${this.runId} has ended; start another.`);
+    if (this.isElsewhere) throw new RunElsewhereError(this.runId);
+    this.inputs.add(message);
+  }
+
+  cancel(reason = 'The run was cancelled.'): void {
+    this.interrupt(new Interruption('aborted', reason));
+  }
+
+  /** Two readers would share one run's events, or run its tools twice; neither is what they want. */
+  read(reader: EventReader): void {
+    if (this.hasReader)
+      throw new Error(`The events of run ${this.runId} are being read already; a run has one reader. Share them with RxJS share().`);
+    if (this.running) throw new Error(`The run ${this.runId} has started; read its events before asking for its result.`);
+    this.hasReader = true;
+    this.outlet.attach(reader);
+    void this.start();
+  }
+
+  private abandon(): void {
+    if (this.hasEnded) return;
+    this.outlet.detach();
+    if (!this.journal) this.interrupt(new Interruption('aborted', 'Nobody reads the run any more.'));
+  }
+
+  private interrupt(interruption: Interruption): void {
+    if (!this.hasEnded) this.interruption.abort(interruption);
+  }
+
+  private start(): Promise<LoopResult<Output>> {
+    if (!this.running) {
+      this.running = asRun(this.interruption.signal, () => this.execute());
+      // Whoever reads events only learns of a failure from `run-end`; the rejection must not end the process.
+      this.running.catch(() => undefined);
+      if (!this.journal) this.services.open.add(this, this.running); // another process goes on with one that is kept
+    }
+    return this.running;
+  }
+
+  private async execute(): Promise<LoopResult<Output>> {
+    const { runMs } = this.plan.execution.limits;
+    const outer = linkSignal(this.plan.options.signal, { ms: runMs, message: `The run took longer than ${runMs} ms.` });
+    const follow = (): void => this.interrupt(Interruption.from(outer.signal));
+    if (outer.signal.aborted) follow();
+    outer.signal.addEventListener('abort', follow, { once: true });
+    const listed = this.listed(); // a run whose tools are known at once starts at once
+    const toolset = listed instanceof Promise ? await listed : listed;
+    const first = this.resumed ? resumedState(this.resumed, toolset) : firstState(toolset);
+    const taken = this.isTaken ? await this.taken(first).catch((error: unknown) => this.refuse(error, outer)) : undefined;
+    await this.emit(startEvent(this.plan, toolset));
+    const state = await this.drive(first, taken ?? this.instructed).catch((error: unknown) => this.failed(first, error));
+    if (isUnavailable(state)) this.journal?.handOver();
+    return this.end(state, outer);
+  }
+
+  private async drive(first: LoopState, told: Instructing): Promise<LoopState> {
+    const instructions = await told();
+    const { past, history } = await this.before();
+    const begun = { ...first, messages: history };
+    const live = this.liveRun(instructions, history);
+    live.recordTo(this.journal, begun, () => this.placeAfter(past));
+    await live.recorder?.start(this.inputs, this.resumed ? undefined : begun);
+    const last = await this.services.loop.drive(begun, live);
+    if (isUnavailable(last)) this.journal?.handOver();
+    return live.isElsewhere ? last : this.concluded({ ...last, read: live.readIn(last.messages) }, { past, live });
+  }
+
+  private readonly instructed: Instructing = async () => untilAborted(Promise.resolve(this.plan.instructions()), this.interruption.signal);
+
+  /** Whether the run waited in a store, where somebody else may take it as well. */
+  private get isTaken(): boolean {
+    return this.resumed !== undefined && !this.journal && !this.plan.within;
+  }
+
+  /** Takes the run out of its store; before that nothing is told of it. What fails in its instructions comes before, and loses no decision. */
+  private async taken(first: LoopState): Promise<Instructing> {
+    const instructions = await this.instructed().catch((error: unknown) => this.reject(this.failed(first, error)));
+    if (this.resumed) await this.services.suspended.claim(this.resumed);
+    return () => Promise.resolve(instructions);
+  }
+
+  /** The run waits on, or is somebody else's: an end of it would be told of theirs. */
+  private refuse(error: unknown, outer: LinkedSignal): never {
+    outer.release();
+    this.inputs.close();
+    this.hasEnded = true;
+    this.outlet.refuse(error);
+    throw error;
+  }
+
+  private liveRun(instructions: string | undefined, history: readonly Message[]): LiveRun {
+    const { plan, inputs, resumed } = this;
+    const start = { instructions, history, inputs, subRuns: this.services.subRuns, ...(resumed && { resumed }) };
+    return new LiveRun(plan, start, this.interruption.signal, (event) => this.tell(event));
+  }
+
+  /** The messages there were before the run, or before this part of it; `past`: how many of them are not the run's own. */
+  private async before(): Promise<{ readonly past: number; readonly history: readonly Message[] }> {
+    if (this.resumed) return { past: this.resumed.saved.past, history: this.resumed.saved.state.messages };
+    const { conversation, messages } = this.plan;
+    if (!conversation) return { past: 0, history: messages };
+    const earlier = await untilAborted(this.services.conversations.load(conversation), this.interruption.signal);
+    return { past: earlier.length, history: [...earlier, ...messages] };
+  }
+
+  private concluded(last: LoopState, { past, live }: SuspendedAt): LoopState | Promise<LoopState> {
+    const { conversation } = this.plan;
+    if (last.pending && (last.finish?.reason === 'waiting' || isUnavailable(last))) return this.suspend(last, last.pending, { past, live });
+    const state = last.pending ? withClosedStep(last, last.pending, this.inputs.take()) : last;
+    this.mayHaveAsked ||= last.pending !== undefined;
+    const hasAnswer = state.messages.slice(past).some(({ role }) => role === 'assistant');
+    return conversation && hasAnswer
+      ? this.keep(conversation, labelledMessages(state.messages.slice(past), live.readIn(state.messages)), state)
+      : state;
+  }
+
+  private placeAfter(past: number): SavedPlace {
+    const { execution, conversation } = this.plan;
+    const { requestId } = execution;
+    return { requestId, ...(conversation && { conversationId: conversation.conversationId }), past, sequence: this.outlet.lastSequence };
+  }
+
+  /** A run that cannot be kept until somebody decides is an error: it would wait for ever. */
+  private async suspend(state: LoopState, pending: PendingStep, { past, live }: SuspendedAt): Promise<LoopState> {
+    const { run, actorId } = this.plan.execution;
+    const owner = { runId: run.runId, tenant: run.tenant, ...(actorId !== undefined && { actorId }) };
+    const { sequence, ...about } = this.placeAfter(past);
+    // The run-end follows, and is the last event of this part of the run.
+    const saved = savedRun(state, pending, live, { ...about, sequence: sequence + 1 });
+    try {
+      const remains = remainsOf(state, pending, live);
+      if (this.journal) this.services.suspended.remember(run.runId, remains);
+      else await this.services.suspended.keep(owner, saved, remains);
+      return isUnavailable(state) ? withClosedStep(state, pending, this.inputs.take()) : state;
+    } catch (error) {
+      const closed = withClosedStep(state, pending, this.inputs.take());
+      return this.failed(
+        closed,
+        error instanceof Interruption ? error : new Error('The waiting run could not be stored.', { cause: error }),
+      );
+    }
+  }
+
+  /** A conversation that cannot be kept makes the run an error; the transcript stays with the result. */
+  private async keep(conversation: ConversationKey, added: readonly Message[], state: LoopState): Promise<LoopState> {
+    try {
+      await this.services.conversations.append(conversation, added, this.runId);
+      return state;
+    } catch (error) {
+      if (error instanceof Interruption) return state; // it is being kept, but the run may not wait for it
+      return this.failed(state, new Error('The conversation could not be stored.', { cause: error }));
+    }
+  }
+
+  private async end(state: LoopState, outer: LinkedSignal): Promise<LoopResult<Output>> {
+    outer.release();
+    this.inputs.close();
+    if (this.isElsewhere) return this.leave();
+    const result = new FinishedRun<Output>(this.runId, state, this.outputOf(state));
+    const { finishReason, text, steps, usage, error, finishDetail } = result;
+    const shown = { ...(state.output && { output: state.output.json }), ...(error && { error }), ...(finishDetail && { finishDetail }) };
+    await this.emit({ type: 'run-end', finishReason, text, steps, usage, ...shown });
+    if (this.isElsewhere) return this.leave(); // its end was refused
+    await this.withdraw(state);
+    this.hasEnded = true;
+    this.outlet.end();
+    return finishReason === 'error' || finishReason === 'aborted' ? this.reject(state, result) : result;
+  }
+
+  /** What a run asked for that waits, for a person or a store, may be answered yet. */
+  private async withdraw(state: LoopState): Promise<void> {
+    const isOver = state.finish?.reason !== 'waiting' && !isUnavailable(state);
+    if (isOver && this.mayHaveAsked) await this.services.suspended.askNobody(this.plan.execution.run);
+  }
+
+  private reject(state: LoopState, result = new FinishedRun<Output>(this.runId, state)): never {
+    throw new RunError(result, { cause: state.finish?.cause });
+  }
+
+  private get isElsewhere(): boolean {
+    return this.journal?.isOurs === false;
+  }
+
+  private outputOf({ output }: LoopState): Output | undefined {
+    const { answer } = this.plan;
+    const instance = output?.output;
+    return answer && instance instanceof answer.type ? instance : undefined;
+  }
+
+  /** The run goes on elsewhere: its end is told there. */
+  private leave(): never {
+    this.hasEnded = true;
+    this.outlet.end();
+    throw new RunElsewhereError(this.runId);
+  }
+
+  private failed(state: LoopState, error: unknown): LoopState {
+    return { ...state, finish: finishFor(error, 'internal', { runId: this.runId, logger: this.logger }) };
+  }
+
+  /** What somebody has to answer, or has answered, is told where they look: by the root run. */
+  private tell(event: LoopEventBody): void | Promise<void> {
+    const { within } = this.plan;
+    const isOfApproval = event.type === 'approval-request' || event.type === 'approval-decision';
+    return within && isOfApproval ? within.live.emit({ ...event, step: within.step }) : this.emit(event);
+  }
+
+  private emit(event: LoopEventBody): void | Promise<void> {
+    return this.outlet.emit(event);
+  }
+
+  /** The tools it starts or goes on with. A run that ends before their hooks have answered has none. */
+  private listed(): Toolset | Promise<Toolset> {
+    const { toolset, strictListing, execution } = this.plan;
+    if (!strictListing) return toolset;
+    return strictlyListed(toolset, { ...execution, signal: this.interruption.signal }).catch(() => Toolset.of([]));
+  }
+}
+
+/** What a run tells of itself before anything else. */
+export function startEvent({ model, conversation, execution, within }: RunPlan, toolset: Toolset): LoopEventBody {
+  const tools = toolset.specs.map(({ id }) => id);
+  return {
+    type: 'run-start',
+    requestId: execution.requestId,
+    ...(conversation && { conversationId: conversation.conversationId }),
+    model: model.modelId,
+    tools,
+    ...(within && { within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId, tool: within.tool } }),
+  };
+}

@@ -1,0 +1,335 @@
+import { Inject, Injectable } from '@nestjs/common';
+import { ConfigurationError, type Finding, InvalidRequestError, isRecord, LanguageModel } from '@toolloop/protocol';
+import { auditFindings } from '../audit/audit-options.js';
+import { ToolCatalog } from '../catalog/tool-catalog.js';
+import { closestTo } from '../catalog/tool-selection.js';
+import type { ToolInjection } from '../contracts/injection.js';
+import { DEFAULT_LIMITS, type Limits, type Quota, type QuotaQuantity } from '../contracts/limits.js';
+import { type LoopProfile, type LoopRequest, SAID_BY_THE_RUN } from '../contracts/loop-request.js';
+import { type Policy, PolicyEngine } from '../contracts/policy.js';
+import type { ExecutionOptions, RunContext } from '../contracts/tool-call.js';
+import type { Tool } from '../contracts/tool.js';
+import { contributedFindings, type ContributionRules } from '../discovery/contributed-tools.js';
+import { executionFindings } from '../discovery/declaration-findings.js';
+import { BoundedStores } from '../execution/bounded-stores.js';
+import type { ExecutionScope } from '../execution/call.js';
+import { inWords, unknownOptions, withoutWrong } from '../findings/options.js';
+import { priced, priceFindings } from '../models/priced.js';
+import { CompiledPolicy, DataPolicyEngine, policyList } from '../policy/policy-engine.js';
+import { policyFindings } from '../policy/policy-findings.js';
+import { VouchedTools } from '../policy/vouched-tools.js';
+import { SchemaValidators } from '../schema/validators.js';
+import { searchFindings, strategyFindings } from '../strategies/tool-search.js';
+import {
+  APPLICATION_OPTIONS,
+  APPLICATION_VALUES,
+  choiceFindings,
+  DEFAULT_RESERVED_ARGUMENTS,
+  PROFILE_VALUES,
+  REQUEST_OPTIONS,
+  shapeFindings,
+  TOOL_LOOP_OPTIONS,
+  type ToolLoopOptions,
+} from './loop-options.js';
+import { QuotaGuard } from './quota-guard.js';
+import { stopFindings } from './stop-condition.js';
+import { outputFindings } from './structured-answer.js';
+
+/** The application's options with the defaults filled in, and what a request makes of them. */
+@Injectable()
+export class LoopSettings {
+  private readonly compiled = new WeakMap<Policy, CompiledPolicy>();
+  private readonly foreign: ForeignTools;
+  private readonly vouched: VouchedTools;
+
+  constructor(
+    @Inject(TOOL_LOOP_OPTIONS) readonly options: ToolLoopOptions,
+    private readonly catalog: ToolCatalog,
+    private readonly validators: SchemaValidators,
+    private readonly engine: PolicyEngine,
+    private readonly stores: BoundedStores,
+  ) {
+    const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS } = options;
+    this.vouched = new VouchedTools(engine);
+    this.foreign = new ForeignTools(catalog, { reservedArguments, validators }, this.vouched);
+  }
+
+  /** A contributed tool as the catalog takes it in: of an untrusted source, it is what the application vouches for. */
+  takeIn(tool: Tool): Tool {
+    return this.vouched.take(tool);
+  }
+
+  /** What of an injection may be applied: tools that no catalog holds are held to what those of a source are. */
+  admit(injection: ToolInjection): ToolInjection {
+    return this.foreign.admit(injection);
+  }
+
+  /** What is wrong with the options; asked once the catalog is filled. */
+  findings(): Finding[] {
+    const { model, policy, audit, quotas = [], stopWhen } = this.options;
+    const { prices = {}, limits = {}, execution, injection = [] } = withoutWrong(this.options, APPLICATION_VALUES);
+    return [
+      ...shapeFindings(this.options, APPLICATION_VALUES, 'ToolLoopModule'),
+      ...stopFindings(stopWhen, 'ToolLoopModule', this.catalog, this.catalog.announced),
+      ...unknownOptions(this.options, APPLICATION_OPTIONS, 'ToolLoopModule.forRoot'),
+      ...(model instanceof LanguageModel ? [] : [WITHOUT_MODEL]),
+      ...priceFindings(prices, 'ToolLoopModule prices'),
+      ...this.applicationPolicyFindings(policyList(policy)),
+      ...(audit ? auditFindings(audit, 'ToolLoopModule audit') : []),
+      ...limitFindings(limits, 'ToolLoopModule limits'),
+      ...(typeof quotas === 'function' ? [] : quotaFindings(quotas, 'ToolLoopModule quotas')),
+      ...choiceFindings({ ...this.options }, 'ToolLoopModule'),
+      ...executionFindings('ToolLoopModule execution', execution),
+      ...strategyFindings(injection, 'ToolLoopModule injection', this.catalog),
+      ...searchFindings(injection, 'ToolLoopModule injection', policyList(policy)),
+    ];
+  }
+
+  /** What is wrong with a named loop or a sub-run; asked once the catalog is filled. */
+  profileFindings(at: string, profile: LoopProfile): Finding[] {
+    if (!isRecord(profile)) return [{ at, problem: `It is ${inWords(profile)}.`, remedy: 'Give its options as an object.' }];
+    const { model, policy, stopWhen } = profile;
+    const sound = withoutWrong(profile, PROFILE_VALUES);
+    const { limits = {}, execution, injection, output } = sound;
+    return [
+      ...shapeFindings(profile, PROFILE_VALUES, at),
+      ...stopFindings(stopWhen, at, this.catalog, this.catalog.announced),
+      ...unknownOptions(profile, REQUEST_OPTIONS, at),
+      ...SAID_BY_THE_RUN.filter((option) => option in profile).map((option) => ({
+        at,
+        problem: `It sets "${option}", which only a run can set.`,
+        remedy: 'Give it in the request.',
+      })),
+      ...(model === undefined ? [] : this.modelFindings(model, at)),
+      ...(policy ? this.policyFindings(policy, `${at} policy`) : []),
+      ...outputFindings(output, at),
+      ...choiceFindings({ ...profile }, at),
+      ...limitFindings(limits, `${at} limits`),
+      ...executionFindings(`${at} execution`, execution),
+      ...strategyFindings(injection || [], `${at} injection`, this.catalog),
+      ...this.searchFindingsOf({ ...(injection !== undefined && { injection }), ...(policy && { policy }) }, `${at} injection`),
+      ...this.catalog.problemsWith(sound).map(({ problem, remedy }) => ({ at, problem, remedy })),
+    ];
+  }
+
+  /**
+   * The policies of a run and its loop, narrowest first, and the application's behind them; all must allow. Throws `ConfigurationError` for a policy that
+   * is wrong.
+   */
+  policiesFor(narrower: readonly (Policy | undefined)[]): readonly PolicyEngine[] {
+    // The narrower come first: where all allow, the record names the narrowest.
+    return [...narrower.flatMap((policy) => (policy ? [this.compile(policy)] : [])), this.engine];
+  }
+
+  /** Throws `ConfigurationError` for a limit that is no number, or that does not exist. */
+  limitsFor(own: Partial<Limits> = {}): Limits {
+    const findings = limitFindings(own, 'limits');
+    if (findings.length > 0) throw new ConfigurationError(findings, 'request');
+    const limits = { ...DEFAULT_LIMITS, ...this.options.limits, ...own };
+    const { runMs, modelIdleMs, toolCallMs } = limits;
+    return { ...limits, runMs: timerMs(runMs), modelIdleMs: timerMs(modelIdleMs), toolCallMs: timerMs(toolCallMs) };
+  }
+
+  /** What a run is told, or else the application's; asked once, when the run starts. */
+  instructionsFor<Actor>(
+    own: LoopRequest<unknown, Actor>['instructions'] = this.options.instructions,
+    run: RunContext<Actor>,
+  ): () => string | undefined | Promise<string | undefined> {
+    return () => (typeof own === 'function' ? own(run) : own);
+  }
+
+  /** What the run's tenant may use. Throws `ConfigurationError` where a function of the options gives what is no quota. */
+  quotasFor(run: Pick<RunContext, 'runId' | 'tenant'>): QuotaGuard | undefined {
+    const { quotas = [] } = this.options;
+    const own = typeof quotas === 'function' ? quotas(run.tenant) : quotas;
+    const findings = quotaFindings(own, 'ToolLoopModule quotas');
+    if (findings.length > 0) throw new ConfigurationError(findings);
+    return own.length > 0 ? new QuotaGuard(this.stores.quotas, run, own) : undefined;
+  }
+
+  /** What a run says of its calls and of who makes them. Throws `ConfigurationError` for an option that does not exist or a value it does not take. */
+  executionFor(own: Partial<ExecutionOptions> | undefined, { modelId }: LanguageModel): Pick<ExecutionScope, 'options' | 'agentName'> {
+    const findings = executionFindings('execution', own);
+    if (findings.length > 0) throw new ConfigurationError(findings, 'request');
+    const agentName = this.options.agentName ?? modelId;
+    return { ...(own && { options: own }), ...(agentName && { agentName }) };
+  }
+
+  /** With its price, where the application has prices. Throws `InvalidRequestError` (`unknown_model`) for a name that names none. */
+  modelFor(own: LanguageModel | string | undefined): LanguageModel {
+    const model = this.modelMeant(own);
+    const { prices } = this.options;
+    return prices ? priced(model, prices) : model;
+  }
+
+  private modelMeant(own: LanguageModel | string | undefined): LanguageModel {
+    if (own === undefined) return this.options.model;
+    if (typeof own !== 'string') return own;
+    const named = this.modelNamed(own);
+    if (named) return named;
+    throw new InvalidRequestError('unknown_model', `No model is named "${own}". ${this.knownModels()}`);
+  }
+
+  private modelNamed(name: string): LanguageModel | undefined {
+    const { models = {} } = this.options;
+    return Object.hasOwn(models, name) ? models[name] : undefined;
+  }
+
+  private knownModels(): string {
+    return `Known: ${Object.keys(this.options.models ?? {}).join(', ') || 'none'}.`;
+  }
+
+  private modelFindings(model: LanguageModel | string, at: string): Finding[] {
+    if (typeof model !== 'string')
+      return model instanceof LanguageModel
+        ? []
+        : [{ at, problem: 'Its model is not a LanguageModel.', remedy: 'Pass one, or the name of one.' }];
+    if (this.modelNamed(model)) return [];
+    const remedy = `Name one of ToolLoopModule.forRoot({ models }). ${this.knownModels()}`;
+    return [{ at, problem: `No model is named "${model}".`, remedy }];
+  }
+
+  /** Application and loop must both allow a search that either of them brings. */
+  private searchFindingsOf({ injection, policy }: LoopProfile, at: string): Finding[] {
+    if (injection === false) return [];
+    const { injection: shared = [], policy: applications } = this.options;
+    const own = searchFindings(injection ?? [], at, policyList(applications));
+    return own.length > 0 ? own : searchFindings([...shared, ...(injection ?? [])], at, policyList(policy));
+  }
+
+  private compile(policy: Policy): CompiledPolicy {
+    const known = this.compiled.get(policy);
+    if (known) return known;
+    const findings = this.policyFindings(policy, 'policy');
+    if (findings.length > 0) throw new ConfigurationError(findings, 'request');
+    const compiled = new CompiledPolicy(policy, this.validators);
+    this.compiled.set(policy, compiled);
+    return compiled;
+  }
+
+  private policyFindings(policy: Policy, at: string, mayVouch = false): Finding[] {
+    return policyFindings(policy, at, {
+      mayVouch,
+      tools: this.catalog.subjects(),
+      announced: this.catalog.announced,
+      validators: this.validators,
+    });
+  }
+
+  /** One is named without its number; policies that nobody reads are a mistake. */
+  private applicationPolicyFindings(policies: readonly Policy[]): Finding[] {
+    const at = 'ToolLoopModule policy';
+    if (policies.length > 0 && !(this.engine instanceof DataPolicyEngine))
+      return [{ at, problem: 'The application has its own PolicyEngine, which ignores it.', remedy: 'Give one or the other.' }];
+    const findings = policies.flatMap((policy, index) =>
+      this.policyFindings(policy, policies.length > 1 ? `${at} ${index + 1}` : at, true),
+    );
+    if (policies.length === 0 || policies.some(({ shadow }) => !shadow)) return findings;
+    return [...findings, { at, problem: 'Every policy is in shadow, so nothing is allowed.', remedy: 'Add one that decides.' }];
+  }
+}
+
+/** Node's timers know no longer time: a larger number, `Infinity` included, would be taken for 1 ms. */
+function timerMs(ms: number): number {
+  return Math.min(ms, 2 ** 31 - 1);
+}
+
+const WITHOUT_MODEL: Finding = {
+  at: 'ToolLoopModule model',
+  problem: 'There is no model, or it is not a LanguageModel.',
+  remedy: 'Pass one: ToolLoopModule.forRoot({ model }). A factory that returns none has the same effect.',
+};
+
+function limitFindings(limits: Partial<Limits>, at: string): Finding[] {
+  const known = Object.keys(DEFAULT_LIMITS);
+  return Object.entries(limits).flatMap(([name, value]: [string, unknown]) => {
+    if (!known.includes(name))
+      return [
+        { at, problem: `There is no limit "${name}".`, remedy: `Did you mean ${closestTo(name, known, 1).join('') || known.join(', ')}?` },
+      ];
+    if (typeof value === 'number' && value >= 0) return [];
+    return [{ at, problem: `The limit "${name}" is ${String(value)}.`, remedy: 'Give a number that is not negative.' }];
+  });
+}
+
+const QUANTITIES = ['calls', 'tokens', 'usd'] as const satisfies readonly QuotaQuantity[];
+
+/** What is wrong with the quotas of a tenant. */
+export function quotaFindings(quotas: readonly Quota[], at: string): Finding[] {
+  const given: unknown = quotas;
+  if (!Array.isArray(given)) return [{ at, problem: 'They are not a list.', remedy: 'Give a list; an empty one for no quotas.' }];
+  return quotas.flatMap((quota, index) => {
+    const found = problemWith(quota, quotas.slice(0, index));
+    return found ? [{ at: `${at}[${index}]`, ...found }] : [];
+  });
+}
+
+function problemWith({ quantity, most, windowMs }: Quota, before: readonly Quota[]): Pick<Finding, 'problem' | 'remedy'> | undefined {
+  if (!QUANTITIES.includes(quantity))
+    return { problem: `There is no quantity "${quantity}".`, remedy: `Name one of ${QUANTITIES.join(', ')}.` };
+  if (!(typeof most === 'number' && most >= 0))
+    return { problem: `Its "most" is ${String(most)}.`, remedy: 'Give a number that is not negative.' };
+  if (!(Number.isSafeInteger(windowMs) && windowMs > 0))
+    return { problem: `Its "windowMs" is ${String(windowMs)}.`, remedy: 'Give whole milliseconds, more than 0.' };
+  const isRepeated = before.some((other) => other.quantity === quantity && other.windowMs === windowMs);
+  return isRepeated
+    ? { problem: `An earlier one counts ${quantity} in the same window already.`, remedy: 'Keep the smaller of the two.' }
+    : undefined;
+}
+
+/**
+ * What of an injection may be applied at all. A tool that no catalog holds joins under what holds for every tool of a source: it is declared as they are, and it
+ * does not take the id of one that the application has.
+ */
+export class ForeignTools {
+  private readonly checked = new WeakMap<object, string | undefined>();
+
+  constructor(
+    private readonly catalog: ToolCatalog,
+    private readonly rules: ContributionRules,
+    private readonly vouched: VouchedTools,
+  ) {}
+
+  /** Leaves out the others, and warns of them. Those of untrusted sources are what the application vouches for. */
+  admit(injection: ToolInjection): ToolInjection {
+    const { add = [], warnings = [] } = injection;
+    const problems = add.flatMap((tool) => {
+      const problem = this.problemWith(tool);
+      return problem === undefined ? [] : [{ tool, problem }];
+    });
+    const taken = add.map((tool) => this.vouched.take(tool));
+    if (problems.length === 0) return taken.some((tool, index) => tool !== add[index]) ? { ...injection, add: taken } : injection;
+    const refused = new Set<Tool | undefined>(problems.map(({ tool }) => tool));
+    const told = problems.map(({ problem }) => ({ code: 'injection_failed', message: problem }) as const);
+    return { ...injection, add: taken.filter((_, index) => !refused.has(add[index])), warnings: [...warnings, ...told] };
+  }
+
+  private problemWith(tool: Tool): string | undefined {
+    const name = JSON.stringify(tool.spec.id.slice(0, 64));
+    if (!this.isWhatItSays(tool)) return `The tool ${name} of ${tool.origin.source} was not added: the application has another of its id.`;
+    if (tool.origin.trusted) return undefined;
+    const problem = this.declarationProblem(tool);
+    return problem === undefined ? undefined : `The tool ${name} of ${tool.origin.source} was not added: ${problem}`;
+  }
+
+  /** A policy that names the application's tool must not let in another. */
+  private isWhatItSays({ spec, origin }: Tool): boolean {
+    return [spec.declaredId, spec.id].every((id) => {
+      const known = this.catalog.originOf(id);
+      return !known || (known.source === origin.source && known.trusted === origin.trusted);
+    });
+  }
+
+  private declarationProblem(tool: Tool): string | undefined {
+    if (this.checked.has(tool.spec)) return this.checked.get(tool.spec);
+    const [finding] = this.findingsOf(tool);
+    this.checked.set(tool.spec, finding?.problem);
+    return finding?.problem;
+  }
+
+  private findingsOf(tool: Tool): readonly Finding[] {
+    if (tool.entity)
+      return [{ at: '', problem: 'It says that it belongs to an entity, which only the application can declare.', remedy: '' }];
+    return contributedFindings(tool, this.rules);
+  }
+}

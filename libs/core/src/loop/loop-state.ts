@@ -1,0 +1,164 @@
+import { randomUUID } from 'node:crypto';
+import type { Logger } from '@nestjs/common';
+import {
+  type AssistantMessage,
+  type Citation,
+  type FinishReason,
+  type Message,
+  type MessageLabels,
+  NO_USAGE,
+  type RunFailure,
+  StorageUnavailableError,
+  type ToolInvocationRecord,
+  type ToolSpec,
+  type Usage,
+} from '@toolloop/protocol';
+import type { Toolset } from '../catalog/toolset.js';
+import type { LoopRequest } from '../contracts/loop-request.js';
+import { Interruption } from '../execution/call-failure.js';
+import type { BegunSubRun, ToolOutcome } from '../execution/call.js';
+import type { AppliedCut } from './history-step.js';
+import type { ModelAnswer } from './model-step.js';
+import type { StructuredOutput } from './structured-answer.js';
+
+/** Why a run is over. */
+export interface Finish {
+  readonly reason: FinishReason;
+  readonly error?: RunFailure;
+  /** Which limit or condition it was, where the reason alone does not tell. */
+  readonly detail?: string;
+  /** For the log and the rejection only. */
+  readonly cause?: unknown;
+}
+
+/** A run after a step. Replaced, never changed; the transcript in it is valid at every step. */
+export interface LoopState {
+  readonly step: number;
+  readonly messages: readonly Message[];
+  /** What of the messages is sent. @default all */
+  readonly cut?: AppliedCut;
+  readonly toolset: Toolset;
+  readonly usage: Usage;
+  readonly records: readonly ToolInvocationRecord[];
+  readonly injected: readonly ToolSpec[];
+  /** Of the last answer. */
+  readonly text: string;
+  readonly citations: readonly Citation[];
+  readonly output?: StructuredOutput;
+  /** Answers that were not what `output` asks for. */
+  readonly corrections: number;
+  readonly emptyAnswers: number;
+  readonly finish?: Finish;
+  /** What the model has read by now is worth; known once the run is over. */
+  readonly read?: MessageLabels;
+  /** The step that waits for decisions, where the run does. */
+  readonly pending?: PendingStep;
+}
+
+/** A run before its first step. */
+export function firstState(toolset: Toolset): LoopState {
+  return {
+    step: 0,
+    messages: [],
+    toolset,
+    usage: NO_USAGE,
+    records: [],
+    injected: [],
+    text: '',
+    citations: [],
+    corrections: 0,
+    emptyAnswers: 0,
+  };
+}
+
+/** A step whose calls are not all made: the answer that made them, and what became of those that are done. It is not in the transcript yet. */
+export interface PendingStep {
+  readonly answer: ModelAnswer;
+  /** What the model was offered. */
+  readonly offered: Toolset;
+  /** Whether its calls were counted: else a process ended before it knew what became of them, and they are counted again. */
+  readonly isPlanned: boolean;
+  /** Of each call that was begun, in their order; those that wait are pending. */
+  readonly outcomes: readonly ToolOutcome[];
+  /** Sub-runs of its calls that a process which is gone had begun, as far as they came. */
+  readonly begun?: readonly (BegunSubRun & { readonly toolCallId: string })[];
+  /** The limit that a call of the step reached. */
+  readonly limit?: Pick<Finish, 'reason' | 'detail'>;
+}
+
+/** The sub-run that a call of the step has begun: broken off with its process, or waiting. */
+export function begunIn(
+  { begun = [], outcomes }: Pick<PendingStep, 'begun' | 'outcomes'>,
+  toolCallId: string,
+  index: number,
+): BegunSubRun | undefined {
+  return begun.find((one) => one.toolCallId === toolCallId) ?? outcomes.find(({ record }) => record.index === index)?.begun;
+}
+
+/** An answer as it stands in the transcript. */
+export function assistantMessage({ text, reasoning, calls, citations, providerData, labels }: ModelAnswer): AssistantMessage {
+  return {
+    role: 'assistant',
+    ...(labels && { labels }),
+    content: text,
+    ...(reasoning && { reasoning }),
+    ...(calls.length > 0 && { toolCalls: calls }),
+    ...(citations.length > 0 && { citations }),
+    ...(providerData && { providerData }),
+  };
+}
+
+/** Whether a run ends for a store that does not answer for now. */
+export function isUnavailable({ finish }: Pick<LoopState, 'finish'>): boolean {
+  return finish?.error?.code === 'storage_unavailable';
+}
+
+/** Whom a failure is logged for. */
+export interface FailedRun {
+  readonly runId: string;
+  readonly logger: Logger;
+}
+
+const UNAVAILABLE = 'The storage does not answer for now. Nothing was lost: try again in a little while.';
+
+const MESSAGES = { internal: 'The run failed.', model_error: 'The model could not answer.' } as const satisfies Partial<
+  Record<RunFailure['code'], string>
+>;
+
+/** What the application's own code for a run did wrong, in words that may be shown: they name the code, and nothing of the run. */
+export class RunFault extends Error {
+  override readonly name = 'RunFault';
+
+  constructor(
+    readonly code: 'invalid_step' | 'stop_condition',
+    message: string,
+    options: { readonly cause?: unknown } = {},
+  ) {
+    super(message, options);
+  }
+}
+
+/** How a run ends for an error: interrupted, or failed with a fixed text and a reference under which the log has the cause. */
+export function finishFor(error: unknown, code: keyof typeof MESSAGES, { runId, logger }: FailedRun): Finish {
+  if (error instanceof Interruption && error.kind !== 'failed') return { reason: error.kind, cause: error };
+  const correlationId = randomUUID();
+  logger.error(`Run ${runId} failed (reference ${correlationId}).`, error);
+  if (error instanceof RunFault)
+    return { reason: 'error', error: { code: error.code, message: error.message, correlationId }, cause: error.cause ?? error };
+  if (StorageUnavailableError.in(error))
+    return { reason: 'error', error: { code: 'storage_unavailable', message: UNAVAILABLE, correlationId }, cause: error };
+  // A run that was interrupted for a failure of ours, such as a critical sink's, is no fault of the model's.
+  const told = error instanceof Interruption ? 'internal' : code;
+  return { reason: 'error', error: { code: told, message: MESSAGES[told], correlationId }, cause: error };
+}
+
+/** A model's words are worth what it had read: a store that forgets what that was must not forget this. */
+export function labelledMessages(messages: readonly Message[], labels: MessageLabels): readonly Message[] {
+  return messages.map((message) => (message.role === 'assistant' ? { ...message, labels } : message));
+}
+
+/** What a user says, labelled where the request says that anybody may know it: later runs of the conversation may say otherwise of their own. */
+export function asSaid<Said extends Message>(messages: readonly Said[], { labels }: Pick<LoopRequest, 'labels'>): readonly Said[] {
+  if (labels?.reads !== 'public') return messages;
+  return messages.map((message) => (message.role === 'user' ? { ...message, labels: { returns: 'trusted', reads: 'public' } } : message));
+}

@@ -1,0 +1,284 @@
+import { Logger } from '@nestjs/common';
+import type {
+  Decision,
+  FinishReason,
+  ToolCall,
+  ToolErrorCode,
+  ToolFailure,
+  ToolInvocationRecord,
+  ToolPrefix,
+  ToolSpec,
+} from '@toolloop/protocol';
+import type { Toolset } from '../catalog/toolset.js';
+import type { Limits } from '../contracts/limits.js';
+import { type PolicyActor, PolicyEngine } from '../contracts/policy.js';
+import type { Tool } from '../contracts/tool.js';
+import { canonicalJson, parseJson, sha256 } from '../schema/canonical-json.js';
+
+/** Why a call may not happen, and how the run ends for it. */
+export interface LimitReached {
+  readonly refusal: ToolFailure;
+  readonly reason: FinishReason;
+}
+
+/** JSON. */
+export interface SavedCounts {
+  readonly perTool: readonly (readonly [string, number])[];
+  readonly identical: readonly (readonly [string, number])[];
+  readonly refusals: number;
+}
+
+const REFUSED = new Set<ToolErrorCode>(['unknown_tool', 'policy_denied', 'forbidden', 'approval_denied', 'tenant_override']);
+
+/** Counts one run's calls against its limits. */
+export class CallCounter {
+  private readonly perTool: Map<string, number>;
+  private readonly identical: Map<string, number>;
+  private refusals: number;
+  /** What was counted since it was taken last. */
+  private readonly counted = { perTool: new Set<string>(), identical: new Set<string>() };
+
+  constructor(
+    private readonly limits: Limits,
+    saved: SavedCounts = { perTool: [], identical: [], refusals: 0 },
+    /** Of the run around a sub-run: its calls are that run's too. */
+    private readonly outer?: CallCounter,
+  ) {
+    this.perTool = new Map(saved.perTool);
+    this.identical = new Map(saved.identical);
+    this.refusals = saved.refusals;
+  }
+
+  save(): SavedCounts {
+    return { perTool: [...this.perTool], identical: [...this.identical], refusals: this.refusals };
+  }
+
+  /** The counts that have changed since they were taken last. */
+  takeChanged(): SavedCounts {
+    const { perTool, identical } = this.counted;
+    const changed = { perTool: changedOf(this.perTool, perTool), identical: changedOf(this.identical, identical), refusals: this.refusals };
+    perTool.clear();
+    identical.clear();
+    return changed;
+  }
+
+  /** Counts a call; answers with the limit it goes beyond. */
+  admit(call: ToolCall, declaredId: string): LimitReached | undefined {
+    const most = this.mostReached(declaredId);
+    const key = `${call.name} ${this.canonical(call.arguments)}`;
+    const same = countIn(this.identical, key);
+    this.counted.identical.add(key);
+    if (same > this.limits.identicalCalls) {
+      return limit('no_progress', `This very call was made ${this.limits.identicalCalls} times already. Its result will not change.`);
+    }
+    return most === undefined ? undefined : limit('max_calls', `This tool was called ${most} times already, which is the limit.`);
+  }
+
+  /** Counts a call of a tool, here and around; answers with the limit that it goes beyond. */
+  private mostReached(declaredId: string): number | undefined {
+    const calls = countIn(this.perTool, declaredId);
+    this.counted.perTool.add(declaredId);
+    const around = this.outer?.mostReached(declaredId);
+    return calls > this.limits.callsPerTool ? this.limits.callsPerTool : around;
+  }
+
+  /** Looks for unknown tools and refused calls in a row, in the order of the calls. */
+  refusalLimit(records: readonly ToolInvocationRecord[]): FinishReason | undefined {
+    for (const { error } of records) {
+      this.refusals = error && REFUSED.has(error.code) ? this.refusals + 1 : 0;
+      if (error && this.refusals > 0 && this.refusals >= this.limits.refusalsInARow)
+        return error.code === 'unknown_tool' ? 'no_progress' : 'forbidden';
+    }
+    return undefined;
+  }
+
+  /** Arguments too large to be taken, or too deep to be walked, are compared as they stand. */
+  private canonical(text: string): string {
+    if (text.length > this.limits.argumentBytes) return text;
+    try {
+      const value = parseJson(text);
+      return value === undefined ? text : canonicalJson(value);
+    } catch {
+      return text;
+    }
+  }
+}
+
+function limit(reason: FinishReason, safeMessage: string): LimitReached {
+  return { reason, refusal: { code: 'budget_exceeded', safeMessage } };
+}
+
+function countIn(counts: Map<string, number>, key: string): number {
+  const count = (counts.get(key) ?? 0) + 1;
+  counts.set(key, count);
+  return count;
+}
+
+function changedOf(counts: ReadonlyMap<string, number>, changed: ReadonlySet<string>): SavedCounts['perTool'] {
+  return [...changed].map((key) => [key, counts.get(key) ?? 0]);
+}
+
+/** What the tools up to and including one hash to, where they stand behind others that hash to `after`. */
+interface Link {
+  readonly after: string;
+  readonly hash: string;
+}
+
+/** Specs are immutable and most runs begin with the same ones in the same order, so that mostly nothing is hashed at all. */
+const links = new WeakMap<ToolSpec, Link>();
+
+/** The tools that a run sent with its last model call: a provider's prompt cache holds for as many as stand before the first that changed. */
+export class SentTools {
+  private specs: readonly ToolSpec[] = [];
+
+  /** `hashes` of every beginning of the list, shortest first; JSON. */
+  constructor(private hashes: readonly string[] = []) {}
+
+  save(): readonly string[] {
+    return this.hashes;
+  }
+
+  /** Notes what is sent now, and says what of it is as it was. */
+  send(specs: readonly ToolSpec[]): ToolPrefix {
+    const before = this.hashes;
+    if (specs !== this.specs) {
+      this.hashes = this.hashesOf(specs);
+      this.specs = specs;
+    }
+    const changed = this.hashes.findIndex((hash, index) => hash !== before[index]);
+    const unchanged = changed < 0 ? this.hashes.length : changed;
+    return { hash: this.hashes.at(-1) ?? '', tools: specs.length, unchanged };
+  }
+
+  private hashesOf(specs: readonly ToolSpec[]): readonly string[] {
+    let isAsBefore = true;
+    let after = '';
+    return specs.map((spec, index) => {
+      isAsBefore &&= spec === this.specs[index];
+      after = isAsBefore ? (this.hashes[index] ?? '') : hashOf(spec, after);
+      return after;
+    });
+  }
+}
+
+function hashOf(spec: ToolSpec, after: string): string {
+  const known = links.get(spec);
+  if (known?.after === after) return known.hash;
+  const { id, description, schemaHash } = spec;
+  const hash = sha256(JSON.stringify([after, id, description, schemaHash])).slice(0, 16);
+  links.set(spec, { after, hash });
+  return hash;
+}
+
+function offersOf(toolset: Toolset, id: string): readonly string[] {
+  return [...(toolset.find(id)?.surface?.offers ?? [])];
+}
+
+/**
+ * Narrows the toolsets of one run. The same narrowing gives the same array of specs, whatever happened to the tools left out, so that a wire need not
+ * encode it again.
+ */
+export class ToolsetNarrowing {
+  private readonly known = new Map<string, readonly ToolSpec[]>();
+
+  /**
+   * A surface is chosen by its own spec, with all that is called over it, or because something is that is called over it. Of `methods`, which are those of
+   * entities, it offers the chosen ones alone, whether the run has an instance of them or not.
+   */
+  narrow(toolset: Toolset, isChosen: (spec: ToolSpec) => boolean, methods: readonly ToolSpec[]): Toolset {
+    const behind = toolset.behindSurfaces;
+    const own = new Set(behind.filter(({ spec }) => isChosen(spec)));
+    const wholly = new Set(toolset.specs.filter(isChosen).flatMap(({ id }) => offersOf(toolset, id)));
+    const partly = new Set([...own].map(({ spec }) => spec.declaredId));
+    const chosen = toolset.specs.filter(
+      (spec) => isChosen(spec) || offersOf(toolset, spec.id).some((declaredId) => partly.has(declaredId)),
+    );
+    const isLeft = (tool: Tool): boolean => own.has(tool) || wholly.has(tool.spec.declaredId);
+    const offered = new Set([...wholly, ...partly, ...methods.filter(isChosen).map(({ declaredId }) => declaredId)]);
+    const isWhole = chosen.every(({ id }) => offersOf(toolset, id).every((declaredId) => offered.has(declaredId)));
+    if (isWhole && chosen.length === toolset.specs.length && behind.every(isLeft)) return toolset;
+    return toolset.only(this.sameArray(chosen), isLeft, offered);
+  }
+
+  private sameArray(specs: readonly ToolSpec[]): readonly ToolSpec[] {
+    const key = specs.map(({ id }) => id).join(' ');
+    const known = this.known.get(key);
+    // A tool that went and came again has the same id and another spec.
+    if (known?.every((spec, index) => spec === specs[index])) return known;
+    this.known.set(key, specs);
+    return specs;
+  }
+}
+
+/** Roles as a strategy says them: those that hold, or all that the actor has. */
+export type AssumedRoles = readonly string[] | 'all';
+
+/** For whom policies decide right now, and by which. */
+export interface Authority {
+  readonly actor: PolicyActor;
+  readonly policies: readonly PolicyEngine[];
+}
+
+const UNKNOWN: Decision = { kind: 'deny', rule: 'roles', reason: 'The roles of the actor could not be found out.', policyVersion: 'none' };
+
+/** Stands before all policies where nobody knows what the actor is. */
+class UnknownRoles extends PolicyEngine {
+  override decide(): Decision {
+    return UNKNOWN;
+  }
+}
+
+/**
+ * The roles of whom a run acts for: what the application says they are at this moment, and of those what the run assumes. It can assume less than there is,
+ * never more.
+ */
+export class RunRoles {
+  private readonly logger = new Logger(RunRoles.name);
+  private listedFor: string;
+
+  constructor(
+    private readonly planned: Authority,
+    private readonly read: () => readonly string[],
+    private own: AssumedRoles | undefined,
+    /** Of the run around a sub-run. */
+    private readonly outer?: RunRoles,
+  ) {
+    this.listedFor = JSON.stringify(planned.actor);
+  }
+
+  /** What was assumed; undefined where nothing ever was. */
+  get assumed(): AssumedRoles | undefined {
+    return this.own;
+  }
+
+  assume(roles: AssumedRoles): void {
+    this.own = roles;
+  }
+
+  /** Asked at every listing and every call, so that a role taken away is gone with the next. */
+  now(): Authority {
+    const { actor, policies } = this.planned;
+    const assumed = this.held;
+    try {
+      return { actor: { tenant: actor.tenant, roles: this.read(), ...(assumed && { assumed }) }, policies };
+    } catch (error) {
+      this.logger.error('The roles of an actor could not be read, so everything is denied.', error);
+      return { actor: { tenant: actor.tenant, roles: [] }, policies: [new UnknownRoles(), ...policies] };
+    }
+  }
+
+  /** Whether they are others than those the tools were last listed for; from then on they are these. */
+  hasChanged({ actor, policies }: Authority): boolean {
+    const now = JSON.stringify(policies.length === this.planned.policies.length ? actor : UNKNOWN);
+    if (now === this.listedFor) return false;
+    this.listedFor = now;
+    return true;
+  }
+
+  /** A sub-run holds no role that the run around it has laid down. */
+  private get held(): readonly string[] | undefined {
+    const around = this.outer?.held;
+    if (this.own === undefined || this.own === 'all') return around;
+    return around ? this.own.filter((role) => around.includes(role)) : this.own;
+  }
+}

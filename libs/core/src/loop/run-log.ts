@@ -1,0 +1,354 @@
+import { addUsage, type JsonObject, NO_USAGE, type SubRunRecord, usageSince } from '@toolloop/protocol';
+import type { RunEntry, RunJournal } from '../contracts/stores.js';
+import type { ToolOutcome } from '../execution/call.js';
+import { untilRunCloses } from '../execution/store-calls.js';
+import { savedTools } from '../injection/starting-toolset.js';
+import { toJsonObject } from '../schema/canonical-json.js';
+import type { RunInputs, SavedInputs } from './event-outlet.js';
+import type { LiveRun } from './live-run.js';
+import type { LoopState, PendingStep } from './loop-state.js';
+import type { SavedCounts } from './run-accounts.js';
+import {
+  assertVersion,
+  fromSavedJson,
+  SAVED_RUN_VERSION,
+  type SavedOutcome,
+  savedOutcome,
+  savedParts,
+  type SavedPlace,
+  type SavedRun,
+  unreadable,
+  wrongInCall,
+  wrongInInput,
+  wrongInPart,
+  wrongInSubRunEntry,
+} from './saved-run.js';
+
+/** What of a saved run an entry holds: parts that did not change are left out, lists have what was added, and counts what was counted. */
+type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state' | 'counts'>;
+
+/** What a run and its sub-runs have in common: whoever wrote the handles last, wrote all of them; each wrote what of the calls nobody had written. */
+type SharedParts = Pick<SavedRun, 'spent'> & Partial<Pick<SavedRun, 'handles' | 'hasUnknownCost'>>;
+
+/** What became of a call, with what it counts for. */
+type SavedCall = SavedOutcome & Partial<Pick<SavedRun, 'spent'>>;
+
+type PendingRun = NonNullable<SavedRun['pending']>;
+
+type BegunRun = NonNullable<PendingRun['begun']>[number];
+
+/** A sub-run of the step that is not over. */
+interface InnerRun {
+  readonly runId: string;
+  readonly toolCallId: string;
+  readonly args: JsonObject;
+  readonly entries: RunEntry[];
+  /** So many of them are in what the run around it has written since. */
+  counted: number;
+}
+
+/**
+ * Puts a durable run together from what was written down, in the order in which it was. Undefined where it had not begun. Throws `InvalidRequestError`
+ * (`unreadable_run`) for entries of another version, and for those that are not what we write.
+ */
+export function fromRunEntries(runId: string, entries: readonly RunEntry[]): SavedRun | undefined {
+  const reading = new RunReading(runId);
+  for (const entry of entries) reading.take(entry);
+  return reading.saved();
+}
+
+class RunReading {
+  private run: SavedPart | undefined;
+  private shared: SharedParts = { spent: [] };
+  private readonly inner = new Map<string, InnerRun>();
+  /** By their numbers. */
+  private readonly inputs = new Map<number, string>();
+
+  constructor(private readonly runId: string) {}
+
+  take({ key, value: { version, ...value } }: RunEntry): void {
+    if (!this.run || key === 'begin') assertVersion(version, this.runId);
+    const entry = { key, value };
+    const wrong = wrongIn(entry);
+    if (wrong !== undefined) throw unreadable(this.runId, `in its entry ${JSON.stringify(key)}, ${wrong} is not what it must be`);
+    const within = fromSubRunEntry(entry);
+    if (within) this.takeInner(within);
+    else if (key.startsWith('input:')) this.inputs.set(Number(key.slice('input:'.length)), value['content'] as string);
+    else if (key.startsWith('tool:')) this.takeOutcome(value as unknown as SavedCall);
+    else if (!key.startsWith('end:')) this.takeState(value as unknown as SavedPart); // nothing goes on from there
+    this.shared = sharedOn(this.shared, entry);
+  }
+
+  saved(): SavedRun | undefined {
+    if (!this.run) return undefined;
+    const run = fromSavedJson(
+      { ...this.run, ...this.shared, inputs: this.given(this.run.inputs?.taken ?? 0) } as unknown as JsonObject,
+      this.runId,
+    );
+    const gone = [...this.inner.values()].filter(({ entries, counted }) => entries.length > counted);
+    return gone.reduce(withInner, run);
+  }
+
+  private given(taken: number): SavedInputs {
+    const waiting = [...this.inputs].filter(([number]) => number > taken).toSorted(([one], [other]) => one - other);
+    return { taken, waiting: waiting.map(([, content]) => content) };
+  }
+
+  private takeInner({ runId, toolCallId, args = {}, entry }: SubRunEntry): void {
+    const known = this.inner.get(runId) ?? { runId, toolCallId, args, entries: [], counted: 0 };
+    known.entries.push(entry);
+    this.inner.set(runId, known);
+  }
+
+  private takeState(part: SavedPart): void {
+    this.run = joined(this.run, part);
+    if (!this.run.pending) this.inner.clear();
+    for (const one of this.inner.values()) one.counted = one.entries.length;
+  }
+
+  /** A call that waited may have been made since. */
+  private takeOutcome({ spent: _shared, ...outcome }: SavedCall): void {
+    if (!this.run?.pending) return;
+    const { pending } = this.run;
+    const others = pending.outcomes.filter(({ record }) => record.toolCallId !== outcome.record.toolCallId);
+    this.run = { ...this.run, pending: { ...pending, outcomes: [...others, outcome] } };
+  }
+}
+
+/** Where an entry is not what we write. */
+function wrongIn({ key, value }: RunEntry): string | undefined {
+  const [kind] = key.split(':');
+  if (kind === 'sub') return wrongInSubRunEntry(value);
+  if (kind === 'input') return wrongInInput(value);
+  return kind === 'tool' ? wrongInCall(value) : wrongInPart(value);
+}
+
+function joined(before: SavedPart | undefined, { pending, ...part }: SavedPart): SavedPart {
+  const { pending: _earlier, ...whole } = { ...before, ...part };
+  const messages = [...(before?.state.messages ?? []), ...part.state.messages];
+  const records = [...(before?.state.records ?? []), ...part.state.records];
+  const counts = before ? countedOn(before.counts, part.counts) : part.counts;
+  return { ...whole, state: { ...part.state, messages, records }, counts, ...(pending && { pending }) };
+}
+
+function countedOn(before: SavedCounts, { perTool, identical, refusals }: SavedCounts): SavedCounts {
+  return {
+    perTool: [...new Map([...before.perTool, ...perTool])],
+    identical: [...new Map([...before.identical, ...identical])],
+    refusals,
+  };
+}
+
+function sharedOn(before: SharedParts, entry: RunEntry): SharedParts {
+  const within = fromSubRunEntry(entry);
+  if (within) return sharedOn(before, within.entry);
+  const { handles, hasUnknownCost, spent = [] } = entry.value as unknown as Partial<SharedParts>;
+  return { ...before, ...(handles && { handles }), ...(hasUnknownCost && { hasUnknownCost }), spent: [...before.spent, ...spent] };
+}
+
+/** What a sub-run used, the run around it has used; one that did not end goes on where it was. */
+function withInner(run: SavedRun, { runId, toolCallId, args, entries, counted }: InnerRun): SavedRun {
+  const { pending, state, counts } = run;
+  const now = fromRunEntries(runId, entries);
+  if (!now || !pending) return run;
+  const before = fromRunEntries(runId, entries.slice(0, counted));
+  const done = pending.outcomes.find(({ record, isPending }) => record.toolCallId === toolCallId && !isPending);
+  const usedBefore = usedBy(before);
+  const used = usedBy(now, done?.record.subRun?.runId === runId ? done.record.subRun : undefined);
+  const begun = { toolCallId, args, saved: toJsonObject({ runId, saved: now }), record: recordOf(runId, now) };
+  return {
+    ...run,
+    state: { ...state, usage: addUsage(state.usage, usageSince(usedBefore.usage, used.usage)) },
+    innerSteps: (run.innerSteps ?? 0) + used.steps - usedBefore.steps,
+    counts: { ...counts, perTool: withCalls(counts.perTool, now.counts.perTool, before?.counts.perTool) },
+    pending: done ? pending : withBegun(pending, begun),
+  };
+}
+
+function withBegun(pending: PendingRun, latest: BegunRun): PendingRun {
+  const others = pending.begun?.filter(({ toolCallId }) => toolCallId !== latest.toolCallId) ?? []; // of an attempt before
+  return { ...pending, begun: [...others, latest] };
+}
+
+/** What a sub-run used, and what was in it. The last answer of one that has ended is known by its result alone. */
+function usedBy(run: SavedRun | undefined, result?: Pick<SubRunRecord, 'usage' | 'steps'>): Pick<SubRunRecord, 'usage' | 'steps'> {
+  if (!run) return { usage: NO_USAGE, steps: 0 };
+  const { usage, steps } = result ?? { usage: run.state.usage, steps: run.state.step };
+  return { usage, steps: steps + (run.innerSteps ?? 0) };
+}
+
+type Calls = SavedCounts['perTool'];
+
+function withCalls(around: Calls, now: Calls, before: Calls = []): Calls {
+  const calls = new Map(around);
+  for (const [id, count] of now) calls.set(id, (calls.get(id) ?? 0) + count);
+  for (const [id, count] of before) calls.set(id, (calls.get(id) ?? 0) - count);
+  return [...calls];
+}
+
+/** It was broken off, as far as anybody knows. */
+function recordOf(runId: string, { state: { step: steps, usage, records }, pending }: SavedRun): SubRunRecord {
+  const called = pending?.outcomes.map(({ record }) => record) ?? [];
+  return { runId, finishReason: 'aborted', steps, usage, toolCalls: [...records, ...called] };
+}
+
+/** Writes a durable run down, each part once: an entry has what is new since the one before, so that a long run costs no more per step than a short one. */
+export class RunRecorder {
+  private messages: number;
+  private records: number;
+  /** The parts of the run beside its state, as they were last written. */
+  private readonly written = new Map<string, { readonly part: unknown; readonly text: string }>();
+  /** Whose tools were written last: to write them down takes as long as there are many. */
+  private tools: Pick<LoopState, 'toolset' | 'injected'> | undefined;
+
+  constructor(
+    private readonly journal: EntryJournal,
+    private readonly live: LiveRun,
+    private readonly place: () => SavedPlace,
+    from: Pick<LoopState, 'messages' | 'records'>,
+  ) {
+    this.messages = from.messages.length;
+    this.records = from.records.length;
+  }
+
+  /** Whether another process goes on with the run. */
+  get isElsewhere(): boolean {
+    return !this.journal.isOurs;
+  }
+
+  /** Where a sub-run of one of its calls is written down. */
+  within(place: SubRunPlace): EntryJournal {
+    return new SubRunJournal(this.journal, place);
+  }
+
+  /** Writes what the run begins with, its conversation included, where it does begin; and from then on what the user adds, as soon as it is given. */
+  async start(inputs: RunInputs, begun: LoopState | undefined): Promise<void> {
+    if (begun) this.messages = 0;
+    if (begun) await this.kept(this.begin(begun));
+    // Where that is impossible the run is somebody else's, and is not ended for it here.
+    inputs.keepBy((number, content) => {
+      void this.journal.record({ key: `input:${number}`, value: { content } }).catch(() => undefined);
+    });
+  }
+
+  /** An answer with calls, before any of them is made: the model is not asked again. */
+  answered(state: LoopState, pending: PendingStep): Promise<void> {
+    return this.kept(this.entry(`model:${state.step}`, state, pending));
+  }
+
+  /**
+   * What became of a call, and with it what it counts for in the budgets of policies. A read may be made again, so the run waits for it only where it
+   * `mustBeKept`, with all reads noted before.
+   */
+  called(outcome: ToolOutcome, mustBeKept: boolean): Promise<void> | void {
+    const { toolCallId, effect } = outcome.record;
+    const key = `tool:${toolCallId}`;
+    if (effect === 'read_only' && !mustBeKept) return this.journal.note({ key, value: toJsonObject(savedOutcome(outcome)) });
+    return this.kept({ key, value: toJsonObject({ ...savedOutcome(outcome), spent: this.live.spending.takeNew() }) });
+  }
+
+  /** How a step ended. It is kept with whatever comes next; where that is the run's end, or a wait, together with it and not before. */
+  stepped(state: LoopState): void {
+    const { pending, finish, step } = state;
+    const key = finish ? `${finish.reason === 'waiting' ? 'wait' : 'end'}:${step}:${this.place().sequence}` : `step:${step}`;
+    this.journal.note(this.entry(key, state, pending));
+  }
+
+  private kept(entry: RunEntry): Promise<void> {
+    return untilRunCloses(`The entry ${entry.key} of a run`, this.journal.record(entry));
+  }
+
+  private begin(begun: LoopState): RunEntry {
+    const { key, value } = this.entry('begin', begun);
+    return { key, value: { version: SAVED_RUN_VERSION, ...value } };
+  }
+
+  private entry(key: string, state: LoopState, pending?: PendingStep): RunEntry {
+    const { state: whole, pending: waiting, ...parts } = savedParts(state, pending, this.live);
+    const changed = Object.entries({ ...this.place(), ...parts }).filter(([name, part]) => this.hasChanged(name, part));
+    const value = {
+      ...Object.fromEntries(changed),
+      ...this.changedTools(state),
+      ...this.counted(),
+      state: { ...whole, messages: whole.messages.slice(this.messages), records: whole.records.slice(this.records) },
+      ...(waiting && { pending: waiting }),
+    };
+    this.messages = whole.messages.length;
+    this.records = whole.records.length;
+    return { key, value: toJsonObject(value) };
+  }
+
+  private counted(): Pick<SavedRun, 'counts' | 'spent'> {
+    const { counter, spending } = this.live;
+    return { counts: counter.takeChanged(), spent: spending.takeNew() };
+  }
+
+  private changedTools({ toolset, injected }: LoopState): Partial<Pick<SavedRun, 'tools'>> {
+    if (this.tools?.toolset === toolset && this.tools.injected === injected) return {};
+    this.tools = { toolset, injected };
+    return { tools: savedTools(toolset, injected) };
+  }
+
+  private hasChanged(name: string, part: unknown): boolean {
+    const before = this.written.get(name);
+    if (before && before.part === part) return false;
+    const text = JSON.stringify(part);
+    this.written.set(name, { part, text });
+    return before?.text !== text;
+  }
+}
+
+/** What a run is written down in. */
+export type EntryJournal = Omit<RunJournal, 'sink' | 'handOver'>;
+
+/** Writes a sub-run down among the entries of the run around it, so that a process which takes over that run goes on within the sub-run. */
+export class SubRunJournal implements EntryJournal {
+  constructor(
+    private readonly outer: EntryJournal,
+    private readonly place: SubRunPlace,
+  ) {}
+
+  get isOurs(): boolean {
+    return this.outer.isOurs;
+  }
+
+  record(entry: RunEntry): Promise<void> {
+    return this.outer.record(toSubRunEntry(this.place, entry));
+  }
+
+  note(entry: RunEntry): void {
+    this.outer.note(toSubRunEntry(this.place, entry));
+  }
+}
+
+/** Whose entry it is. */
+export interface SubRunPlace {
+  /** Of the sub-run; a UUID. */
+  readonly runId: string;
+  /** The call of the run around it. */
+  readonly toolCallId: string;
+  /** With which it was begun. */
+  readonly args: JsonObject;
+}
+
+/** An entry of a sub-run, as it was written. */
+export interface SubRunEntry extends Pick<SubRunPlace, 'runId' | 'toolCallId'> {
+  /** With the entry with which it begins. */
+  readonly args?: JsonObject;
+  readonly entry: RunEntry;
+}
+
+const PREFIX = 'sub:';
+
+/** `model:3` of a sub-run as an entry of the run around it: `sub:<its run id>/model:3`. */
+export function toSubRunEntry({ runId, toolCallId, args }: SubRunPlace, { key, value }: RunEntry): RunEntry {
+  return { key: `${PREFIX}${runId}/${key}`, value: { toolCallId, value, ...(key === 'begin' && { args }) } };
+}
+
+/** Undefined for an entry that is the run's own. */
+export function fromSubRunEntry({ key, value: written }: RunEntry): SubRunEntry | undefined {
+  if (!key.startsWith(PREFIX)) return undefined;
+  const slash = key.indexOf('/');
+  const { value, ...about } = written as unknown as Pick<SubRunEntry, 'toolCallId' | 'args'> & Pick<RunEntry, 'value'>;
+  return { ...about, runId: key.slice(PREFIX.length, slash), entry: { key: key.slice(slash + 1), value } };
+}

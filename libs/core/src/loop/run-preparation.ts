@@ -1,0 +1,326 @@
+import { randomUUID } from 'node:crypto';
+import { Injectable } from '@nestjs/common';
+import { ConfigurationError, InvalidRequestError, type LanguageModel, type Message, type ToolInvocationRecord } from '@toolloop/protocol';
+import { ToolCatalog } from '../catalog/tool-catalog.js';
+import { selectsClass } from '../catalog/tool-selection.js';
+import type { Toolset } from '../catalog/toolset.js';
+import type { EntitySurface, RunBeginning, ToolInjectionStrategy } from '../contracts/injection.js';
+import type { Limits } from '../contracts/limits.js';
+import type { LoopProfile, LoopRequest, ToolSelector } from '../contracts/loop-request.js';
+import type { ConversationKey } from '../contracts/stores.js';
+import type { RunContext } from '../contracts/tool-call.js';
+import type { Tool } from '../contracts/tool.js';
+import { strictlyListed } from '../execution/resolve-tool.js';
+import { unknownOptions } from '../findings/options.js';
+import { EntityOffers } from '../injection/entity-surfaces.js';
+import { ToolProviderStrategy } from '../injection/entity-tools.js';
+import { RunEntityHandles } from '../injection/run-entities.js';
+import { begunToolset, givenBefore, resumedTools } from '../injection/starting-toolset.js';
+import { ToolReserve } from '../injection/tool-reserve.js';
+import { takesMedia } from '../models/request-fitting.js';
+import { ActorIdentity } from '../policy/actor-identity.js';
+import { isPermitted } from '../policy/policy-engine.js';
+import { canonicalDeclaration } from '../schema/canonical-json.js';
+import type { RunPlan } from './live-run.js';
+import { choiceFindings, REQUEST_OPTIONS, REQUEST_VALUES, shapeFindings } from './loop-options.js';
+import { LoopSettings } from './loop-settings.js';
+import { asSaid } from './loop-state.js';
+import { checkMessages } from './message-check.js';
+import { stopConditionsOf, stopFindings } from './stop-condition.js';
+import { StructuredAnswers } from './structured-answer.js';
+import type { ResumedRun } from './suspended-runs.js';
+
+/** What decides on the tools of a run, and for whom. */
+export type ListingRequest<Actor> = Pick<
+  LoopRequest<unknown, Actor>,
+  'actor' | 'tenant' | 'context' | 'policy' | 'tools' | 'exclude' | 'surface'
+>;
+
+/** What a run and its loop each say of the tools; neither can let in what the other keeps out. */
+type Narrowing = Pick<LoopRequest, 'policy' | 'tools' | 'exclude' | 'injection'>;
+
+/** A run that has an id already, and may have gone on for a while. */
+type KnownRun = Pick<ResumedRun, 'runId'> & Partial<ResumedRun>;
+
+type RunScope = Pick<RunPlan['execution'], 'run' | 'actor' | 'policies' | 'limits'>;
+
+/** Checks a request and turns it into a plan. What cannot be run is refused here, before anything starts. */
+@Injectable()
+export class RunPreparation {
+  private readonly reserve: ToolReserve;
+  private readonly offers: EntityOffers;
+
+  constructor(
+    private readonly settings: LoopSettings,
+    private readonly catalog: ToolCatalog,
+    private readonly entities: ToolProviderStrategy,
+    private readonly answers: StructuredAnswers,
+    private readonly identity: ActorIdentity,
+  ) {
+    this.reserve = new ToolReserve(catalog);
+    this.offers = new EntityOffers(catalog);
+  }
+
+  /** Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the application wrote. */
+  prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, known?: KnownRun): RunPlan<Output> {
+    assertIdentified(own);
+    assertIds(own);
+    assertRequest(own, profile, this.catalog);
+    const request = withProfile(profile, own);
+    const resumed = known?.saved && { ...known, saved: known.saved };
+    const levels = [...narrowingsBefore(resumed, [own, profile]), own, profile];
+    const run = runOf(request, known);
+    const { output } = request;
+    const model = this.settings.modelFor(request.model);
+    const assumed = resumed?.saved.roles ?? startingRoles(this.strategiesOf(levels));
+    const execution = { ...this.scopeOf(levels, { ...request, assumed }, run), ...this.settings.executionFor(request.execution, model) };
+    const conversation = this.conversationOf(request, resumed);
+    const injection = this.injectionFor(levels, execution, request.surface);
+    return {
+      model,
+      instructions: this.settings.instructionsFor(request.instructions, run),
+      messages: resumed ? [] : asSaid(takenBy(model, messagesOf(request, conversation !== undefined, execution.limits)), request),
+      conversation,
+      toolset: this.toolsFor(injection, execution, resumed),
+      strictListing: this.isStrict,
+      execution: { ...execution, requestId: requestIdOf(request, run, resumed) },
+      quotas: this.settings.quotasFor(run),
+      narrowing: levels.flatMap(({ policy }) => policy ?? []),
+      injection,
+      rolesNow: () => this.identity.rolesOf(request.actor),
+      assumed,
+      relist: (authority, records) => this.relisted(levels, { ...execution, ...authority }, records, request.surface),
+      ...this.stepsOf(request, run),
+      stopWhen: stopConditionsOf(this.settings.options.stopWhen, profile.stopWhen, own.stopWhen),
+      answer: output && { type: output, ...this.answers.shapeOf(output) },
+      options: request,
+    };
+  }
+
+  /** What a run starts with, and where it goes on what it had. */
+  private toolsFor(injection: RunPlan['injection'], scope: RunScope, resumed?: ResumedRun): Toolset {
+    const begun = this.begun(injection, scope, resumed && { records: resumed.saved.state.records, shown: resumed.saved.tools.order });
+    if (!resumed) return begun;
+    const { saved, remains } = resumed;
+    const handles = new RunEntityHandles(saved.handles);
+    const { exclude, entities: offer } = injection;
+    const before = {
+      saved: saved.tools,
+      remains: remains?.injected ?? [],
+      given: givenBefore(saved.tools, injection),
+      exclude,
+      handles,
+      offer,
+    };
+    return resumedTools(begun, before, this.catalog.entities);
+  }
+
+  /** The tools such a run would start with. */
+  async listed<Actor>(request: ListingRequest<Actor>, profile: LoopProfile): Promise<Toolset> {
+    assertIdentified(request);
+    assertListing(request);
+    const levels = [request, profile];
+    const scope = this.scopeOf(levels, { ...request, assumed: startingRoles(this.strategiesOf(levels)) }, runOf(request));
+    const toolset = this.begun(this.injectionFor(levels, scope, request.surface ?? profile.surface), scope);
+    return this.isStrict ? strictlyListed(toolset, { ...scope, signal: undefined }) : toolset;
+  }
+
+  private relisted(
+    levels: readonly Narrowing[],
+    scope: RunScope,
+    records: readonly ToolInvocationRecord[],
+    surface: EntitySurface | undefined,
+  ): ReturnType<NonNullable<RunPlan['relist']>> {
+    const injection = this.injectionFor(levels, scope, surface);
+    return { reserve: injection.reserve, toolset: this.begun(injection, scope, { records }) };
+  }
+
+  private begun(injection: RunPlan['injection'], scope: RunScope, before?: Pick<RunBeginning, 'records' | 'shown'>): Toolset {
+    return begunToolset({ ...injection, admit: (given) => this.settings.admit(given) }, scope, before);
+  }
+
+  private get isStrict(): boolean {
+    return this.settings.options.strictListing ?? false;
+  }
+
+  /** Selected and permitted at every level, and sensible for this run. */
+  private permittedFor(levels: readonly Narrowing[], scope: RunScope): readonly Tool[] {
+    const selected = this.catalog.build(...levels).filter(({ subRun }) => !subRun || scope.limits.subRunDepth > 0);
+    return selected.filter((tool) => isPermitted(tool, scope) && (tool.when?.(scope.run) ?? true));
+  }
+
+  /** For whom the run's calls are made, under which policies and limits. */
+  private scopeOf<Actor>(
+    levels: readonly Narrowing[],
+    { actor, tenant, limits, assumed }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'limits'> & Pick<RunPlan, 'assumed'>,
+    run: RunContext<Actor>,
+  ): Pick<RunPlan['execution'], 'run' | 'actorId' | 'actor' | 'policies' | 'limits'> {
+    return {
+      run,
+      actorId: this.identity.idOf(actor),
+      actor: { tenant, roles: this.identity.rolesOf(actor), ...(assumed && assumed !== 'all' && { assumed }) },
+      policies: this.settings.policiesFor(levels.map(({ policy }) => policy)),
+      limits: this.settings.limitsFor(limits),
+    };
+  }
+
+  /** The class of an entity stands for the tools of its instances, which know their declared ids only. */
+  private excludedFor(levels: readonly Narrowing[]): readonly ToolSelector[] {
+    const exclude = levels.flatMap((level) => level.exclude ?? []);
+    const ofClasses = this.catalog.entities.definitions.filter(({ type }) => exclude.some((selector) => selectsClass(selector, type)));
+    return [...exclude, ...ofClasses.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId))];
+  }
+
+  private strategiesOf(levels: readonly Narrowing[]): readonly ToolInjectionStrategy[] {
+    const own = levels.toReversed().flatMap(({ injection }) => injection || []);
+    return [this.entities, ...(this.settings.options.injection ?? []), ...own];
+  }
+
+  /** Where injection is off, what strategies keep back stays away: turning it off must not give more. */
+  private injectionFor(
+    levels: readonly Narrowing[],
+    scope: RunScope,
+    surface = this.settings.options.surface ?? 'auto',
+  ): RunPlan['injection'] {
+    const strategies = this.strategiesOf(levels);
+    const isOff = levels.some(({ injection }) => injection === false);
+    const exclude = this.excludedFor(levels);
+    return {
+      exclude,
+      entities: this.offers.offerFor(isOff ? 'named' : surface, { ...scope, exclude, strictListing: this.isStrict }),
+      strategies: isOff ? [] : strategies,
+      reserve: this.reserve.divide(this.permittedFor(levels, scope), strategies),
+    };
+  }
+
+  /** What looks at every step of the run before its model call. */
+  private stepsOf<Actor>(request: LoopRequest<unknown, Actor>, run: RunContext<Actor>): Pick<RunPlan, 'history' | 'prepareStep'> {
+    const { options } = this.settings;
+    const { history = options.history, prepareStep = options.prepareStep } = request;
+    return { history, prepareStep: prepareStep && ((step) => prepareStep({ ...step, run })) };
+  }
+
+  private conversationOf<Actor>(
+    { tenant, actor, ...request }: Pick<LoopRequest<unknown, Actor>, 'conversationId' | 'tenant' | 'actor'>,
+    resumed: ResumedRun | undefined,
+  ): ConversationKey | undefined {
+    const conversationId = resumed ? resumed.saved.conversationId : request.conversationId;
+    if (conversationId === undefined) return undefined;
+    const actorId = this.identity.idOf(actor);
+    if (actorId !== undefined) return { tenant, actorId, conversationId };
+    throw invalid(
+      'A conversation belongs to an actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).',
+    );
+  }
+}
+
+/** What a run begins with that several strategies have a say in: what each of them leaves it. */
+function startingRoles(strategies: readonly ToolInjectionStrategy[]): readonly string[] | undefined {
+  const said = strategies.flatMap(({ startsAs }) => (startsAs ? [startsAs] : []));
+  const [first, ...others] = said;
+  return first?.filter((role) => others.every((roles) => roles.includes(role)));
+}
+
+function assertIdentified<Actor>({ tenant, actor }: Pick<LoopRequest<unknown, Actor>, 'tenant' | 'actor'>): void {
+  if (typeof tenant !== 'string' || tenant === '')
+    throw invalid('A run needs a tenant: pass the id of whose data it is about; a single-tenant application passes a constant.');
+  if (actor === undefined || actor === null)
+    throw invalid('A run needs an actor: pass whom it acts for; an application without users passes a constant.');
+}
+
+/** The policies under which a run waited and which nobody says any more: resuming it another way widens nothing. */
+function narrowingsBefore(resumed: ResumedRun | undefined, levels: readonly Narrowing[]): readonly Narrowing[] {
+  const said = new Set(levels.map(({ policy }) => policy && canonicalDeclaration(policy)));
+  return (resumed?.saved.policies ?? []).flatMap((policy) => (said.has(canonicalDeclaration(policy)) ? [] : { policy }));
+}
+
+function runOf<Actor>(
+  { actor, tenant, context = {} }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'context'>,
+  known?: KnownRun,
+): RunContext<Actor> {
+  // A map of its own for each part of a run: by it the request-scoped providers are known, and those of before were made for the actor of before.
+  const state = new Map<string, unknown>(known?.remains?.state);
+  return { runId: known?.runId ?? randomUUID(), actor, tenant, context, state };
+}
+
+function requestIdOf<Actor>({ requestId }: Pick<LoopRequest, 'requestId'>, { runId }: RunContext<Actor>, resumed?: ResumedRun): string {
+  return resumed?.saved.requestId ?? requestId ?? runId;
+}
+
+/** What a request says. Of a conversation the server knows the past, so only the newest user message is taken. */
+function messagesOf(
+  { prompt, messages }: Pick<LoopRequest, 'prompt' | 'messages'>,
+  hasConversation: boolean,
+  limits: Limits,
+): readonly Message[] {
+  if (prompt !== undefined && messages !== undefined) throw invalid('Pass `prompt` or `messages`, not both.');
+  if (prompt !== undefined) {
+    if (typeof prompt !== 'string' || prompt.trim() === '') throw invalid('The prompt is empty: say what the model should do.');
+    return [{ role: 'user', content: prompt }];
+  }
+  const checked = checkMessages(messages ?? [], limits);
+  if (!checked.some(({ role }) => role === 'user')) throw invalid('There is no user message: pass `prompt`, or `messages` with one.');
+  if (!hasConversation) return checked;
+  return checked.filter(({ role }) => role === 'user').slice(-1);
+}
+
+/** What a user shows a model that cannot see it would be answered without having been looked at. */
+function takenBy({ provider, modelId, capabilities }: LanguageModel, messages: readonly Message[]): readonly Message[] {
+  const untaken = messages.findIndex((message) => message.role === 'user' && !takesMedia([message], capabilities));
+  if (untaken === -1) return messages;
+  throw new InvalidRequestError(
+    'invalid_messages',
+    `Message ${untaken} has an image or a file that ${provider}/${modelId} does not accept. Leave it out, or choose another model.`,
+  );
+}
+
+function invalid(message: string): InvalidRequestError {
+  return new InvalidRequestError('invalid_request', message);
+}
+
+const AT = 'request';
+
+/** Throws `ConfigurationError` for an option that does not exist, for a value that one does not take, and for a stop condition that could never hold. */
+export function assertRequest<Actor>(request: LoopRequest<unknown, Actor>, profile: LoopProfile, catalog: ToolCatalog): void {
+  const shapes = [
+    ...unknownOptions(request, REQUEST_OPTIONS, AT),
+    ...choiceFindings({ ...request }, AT),
+    ...shapeFindings(request, REQUEST_VALUES, AT),
+  ];
+  if (shapes.length > 0) throw new ConfigurationError([...shapes, ...stopFindings(request.stopWhen, AT, catalog)], AT);
+  const announced = [request, profile].flatMap(({ injection }) => injection || []).flatMap((strategy) => strategy.announced ?? []);
+  const findings = stopFindings(request.stopWhen, AT, catalog, announced);
+  if (findings.length > 0) throw new ConfigurationError(findings, AT);
+}
+
+/** Throws `InvalidRequestError` for ids that name nothing. They are the client's words more often than the application's. */
+export function assertIds(request: Pick<LoopRequest, 'requestId' | 'conversationId'>): void {
+  for (const name of ['requestId', 'conversationId'] as const) {
+    const id: unknown = request[name];
+    if (id !== undefined && (typeof id !== 'string' || id === ''))
+      throw new InvalidRequestError('invalid_request', `The \`${name}\` is empty or not a string. Give a string, or leave it out.`);
+  }
+}
+
+/** The same for what decides on a list of tools. */
+export function assertListing(request: object): void {
+  const findings = shapeFindings(request, REQUEST_VALUES, AT);
+  if (findings.length > 0) throw new ConfigurationError(findings, AT);
+}
+
+/** A request with its loop's defaults in it. What narrows (`policy`, `tools`, `exclude`) and what adds up (`injection`) is for others to combine. */
+export function withProfile<Output, Actor>(profile: LoopProfile, request: LoopRequest<Output, Actor>): LoopRequest<Output, Actor> {
+  return {
+    ...profile,
+    ...givenOnly(request),
+    ...(profile.limits && { limits: { ...profile.limits, ...request.limits } }),
+    ...(profile.execution && { execution: { ...profile.execution, ...givenOnly(request.execution ?? {}) } }),
+  };
+}
+
+/** What is said: an option that is `undefined` leaves it to the loop. */
+function givenOnly<Options extends object>(options: Options): Options {
+  const said = { ...options };
+  for (const [name, value] of Object.entries(said)) if (value === undefined) Reflect.deleteProperty(said, name);
+  return said;
+}

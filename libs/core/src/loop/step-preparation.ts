@@ -1,0 +1,169 @@
+import { Injectable } from '@nestjs/common';
+import {
+  InvalidRequestError,
+  type LanguageModel,
+  type Message,
+  type ModelRequest,
+  type ToolChoice,
+  type ToolSpec,
+} from '@toolloop/protocol';
+import { ToolCatalog } from '../catalog/tool-catalog.js';
+import { isToolPredicate, selects } from '../catalog/tool-selection.js';
+import type { Toolset } from '../catalog/toolset.js';
+import type { StepChange, ToolSelector } from '../contracts/loop-request.js';
+import { isClassOrBelow } from '../discovery/provider-instances.js';
+import { untilAborted } from '../execution/call-failure.js';
+import { unknownOptions } from '../findings/options.js';
+import { fitted } from '../models/request-fitting.js';
+import { sentMessages } from './history-step.js';
+import type { LiveRun } from './live-run.js';
+import { choiceFindings, shapeFindings, STEP_CHANGES, STEP_VALUES } from './loop-options.js';
+import { LoopSettings } from './loop-settings.js';
+import { type LoopState, RunFault } from './loop-state.js';
+import { checkMessages } from './message-check.js';
+
+/** One question to one model, and the tools its answer may call. */
+export interface PreparedStep {
+  readonly step: number;
+  readonly model: LanguageModel;
+  readonly toolset: Toolset;
+  readonly request: ModelRequest;
+}
+
+/** Makes the request of a step from the run's state and from what `prepareStep` changes in it. */
+@Injectable()
+export class StepPreparation {
+  constructor(
+    private readonly settings: LoopSettings,
+    private readonly catalog: ToolCatalog,
+  ) {}
+
+  /** Throws what `prepareStep` throws, a `RunFault` for a change that cannot be made, and the interruption of a run that ends meanwhile. */
+  async prepare(state: LoopState, live: LiveRun): Promise<PreparedStep> {
+    const sent = sentMessages(state.messages, state.cut);
+    const change = await changeOf(state, sent, live);
+    try {
+      return this.changed(state, sent, change, live);
+    } catch (error) {
+      throw error instanceof InvalidRequestError ? faultOf(error) : error;
+    }
+  }
+
+  private changed(state: LoopState, sent: readonly Message[], change: StepChange, live: LiveRun): PreparedStep {
+    const { messages = sent } = change;
+    if (messages !== sent) {
+      checkSent(messages, live);
+      live.show(messages);
+    }
+    const toolset = change.tools ? this.narrowed(state.toolset, change.tools, live) : state.toolset;
+    live.offer(toolset);
+    const toolChoice = toolChoiceOf(change, toolset, state.step, live);
+    const model = change.model === undefined ? live.plan.model : this.settings.modelFor(change.model);
+    const request = { ...requestOf(change, live), messages, tools: toolset.specs, ...(toolChoice !== undefined && { toolChoice }) };
+    return { step: state.step, model, toolset, request: fitted(request, model) };
+  }
+
+  private narrowed(toolset: Toolset, selectors: readonly ToolSelector[], { narrowing }: LiveRun): Toolset {
+    const methods = this.catalog.entities.definitions.flatMap(({ tools }) => tools.map(({ template }) => template.spec));
+    return narrowing.narrow(toolset, this.choiceOf(selectors, toolset), methods);
+  }
+
+  private choiceOf(selectors: readonly ToolSelector[], toolset: Toolset): (spec: ToolSpec) => boolean {
+    const choices = selectors.map((selector) => this.oneChoiceOf(selector, toolset));
+    return (spec) => choices.some((isChosen) => isChosen(spec));
+  }
+
+  /** A selector that names nothing is a mistake, as in a request; the tools of an entity come and go, so theirs may be missing. */
+  private oneChoiceOf(selector: ToolSelector, toolset: Toolset): (spec: ToolSpec) => boolean {
+    if (typeof selector === 'string') {
+      if (!toolset.held(selector) && !this.catalog.isOfInstance(selector)) this.catalog.build({ tools: [selector] });
+      return (spec) => spec.id === selector || selects(selector, { tool: { spec } });
+    }
+    if (isToolPredicate(selector)) return selector;
+    const ofEntity = this.catalog.entities.definitions.filter(({ type }) => isClassOrBelow(type, selector));
+    const ids = new Set([
+      ...this.catalog.build({ tools: [selector] }).map(({ spec }) => spec.declaredId),
+      ...ofEntity.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId)),
+    ]);
+    return ({ declaredId }) => ids.has(declaredId);
+  }
+}
+
+/** What a request says beside its messages and its tools. */
+function requestOf(change: StepChange, { plan, start }: LiveRun): Partial<ModelRequest> {
+  const { instructions = start.instructions, modelOptions: options = plan.options.modelOptions } = change;
+  return {
+    ...(instructions !== undefined && { instructions }),
+    ...(plan.answer && { answerFormat: plan.answer.format }),
+    ...(options && { options }),
+  };
+}
+
+async function changeOf(state: LoopState, messages: readonly Message[], live: LiveRun): Promise<StepChange> {
+  const { prepareStep } = live.plan;
+  if (!prepareStep) return {};
+  const { step, toolset, usage, records } = state;
+  const changing = prepareStep({ step, messages, tools: toolset.specs, usage, toolCalls: records, signal: live.signal });
+  const change = (await untilAborted(Promise.resolve(changing), live.signal)) ?? {};
+  const [problem] = changeProblems(change);
+  if (problem !== undefined) throw new RunFault('invalid_step', problem);
+  return change;
+}
+
+/** What would be passed over in silence: a step that is not what was meant is not taken. */
+function changeProblems(change: unknown): readonly string[] {
+  if (typeof change !== 'object' || change === null || Array.isArray(change))
+    return ['prepareStep returned no object. Return what is different in the step, or nothing.'];
+  const lists = ['tools', 'messages'].filter((name) => {
+    const value: unknown = Reflect.get(change, name);
+    return value !== undefined && !Array.isArray(value);
+  });
+  const findings = [
+    ...unknownOptions(change, STEP_CHANGES, AT),
+    ...choiceFindings({ ...change }, AT),
+    ...shapeFindings(withoutLists(change, lists), STEP_VALUES, AT),
+  ];
+  return [
+    ...findings.map(({ problem, remedy }) => `What prepareStep returned changes nothing or cannot be. ${problem} ${remedy}`),
+    ...lists.map((name) => `What prepareStep returned as "${name}" is not a list.`),
+  ];
+}
+
+/** What is no list is said already. */
+function withoutLists(change: object, wrong: readonly string[]): object {
+  return Object.fromEntries(Object.entries(change).filter(([name]) => !wrong.includes(name)));
+}
+
+const AT = 'prepareStep';
+
+/** The first sentence says what is wrong; what there would be instead is for the log and the rejection. */
+function faultOf(cause: InvalidRequestError): RunFault {
+  const [problem = ''] = cause.message.split(/\.(?: |$)/);
+  return new RunFault('invalid_step', `The step cannot be taken. ${problem}.`, { cause });
+}
+
+/** The rules for messages from outside, but for their sizes and what they take away: these come from the application. */
+function checkSent(messages: readonly Message[], { plan: { execution } }: LiveRun): void {
+  const structure = messages.map((message) => (message.role === 'tool' ? { ...message, content: '' } : message));
+  const checked = checkMessages(structure, { ...execution.limits, toolCallIdLength: Infinity, attachmentBytes: Infinity });
+  if (checked.some(({ role }) => role === 'user')) return;
+  throw new InvalidRequestError('invalid_messages', 'prepareStep returned no user message.');
+}
+
+/** A forced tool would be forced again after its own result: the request's choice holds for the first step only, unless it is kept. */
+function toolChoiceOf(change: StepChange, toolset: Toolset, step: number, live: LiveRun): ToolChoice | undefined {
+  const { toolChoice = requestedChoice(toolset, step, live) } = change;
+  if (typeof toolChoice !== 'object' || toolset.find(toolChoice.tool)) return toolChoice;
+  throw new InvalidRequestError(
+    'unknown_tool',
+    `toolChoice forces "${toolChoice.tool}", which is not among the tools of step ${step}: ${toolset.specs.map(({ id }) => id).join(', ') || 'none'}.`,
+  );
+}
+
+/** A tool that has gone since it was first forced is forced no more. */
+function requestedChoice(toolset: Toolset, step: number, { plan: { options } }: LiveRun): ToolChoice | undefined {
+  const { toolChoice, keepToolChoice } = options;
+  if (step === 1) return toolChoice;
+  const isThere = typeof toolChoice !== 'object' || toolset.find(toolChoice.tool) !== undefined;
+  return keepToolChoice && isThere ? toolChoice : undefined;
+}

@@ -1,0 +1,287 @@
+import { randomUUID } from 'node:crypto';
+import { Injectable } from '@nestjs/common';
+import { type Finding, type Message, TOOL_EFFECTS, type ToolEffect, type ToolSpec } from '@toolloop/protocol';
+import { ToolCatalog } from '../catalog/tool-catalog.js';
+import { isGlob, isToolPredicate, matchesGlob, selectsClass } from '../catalog/tool-selection.js';
+import { Toolset } from '../catalog/toolset.js';
+import type { Limits } from '../contracts/limits.js';
+import type { SubRun, ToolSelector } from '../contracts/loop-request.js';
+import type { RunContext } from '../contracts/tool-call.js';
+import type { Tool } from '../contracts/tool.js';
+import type { SubRunCall } from '../execution/call.js';
+import { RESULT_READER } from '../execution/result-reader.js';
+import { unknownOptions, withoutWrong } from '../findings/options.js';
+import { givenBefore, remindStrategies, resumedTools } from '../injection/starting-toolset.js';
+import { isPermitted } from '../policy/policy-engine.js';
+import type { LiveRun, RunPlace, RunPlan } from './live-run.js';
+import { shapeFindings, SUB_RUN_OPTIONS, SUB_RUN_VALUES } from './loop-options.js';
+import { LoopSettings } from './loop-settings.js';
+import { stopConditionsOf } from './stop-condition.js';
+import { outputFindings, StructuredAnswers } from './structured-answer.js';
+import type { ResumedRun } from './suspended-runs.js';
+
+/** The run around a sub-run, and the tools it has when it makes the call. */
+export interface OuterRun {
+  readonly live: LiveRun;
+  readonly toolset: Toolset;
+}
+
+interface Selected {
+  readonly isKeptOut: (spec: ToolSpec) => boolean;
+}
+
+type Permitted = RunPlan['execution'] & Selected & Pick<RunPlan, 'injection'>;
+
+/** Which tools a sub-run may use, whoever brings them: in a sub-run the list holds for injected tools too. */
+@Injectable()
+export class SubRunTools {
+  private readonly named = new WeakMap<Selection, ReadonlySet<string>>();
+  private known: ReadonlySet<string> | undefined;
+
+  constructor(private readonly catalog: ToolCatalog) {}
+
+  /** A predicate, as `exclude` takes one. */
+  keptOut(selection: Selection, strongest: ToolEffect): (spec: ToolSpec) => boolean {
+    return (spec) =>
+      spec.declaredId !== RESULT_READER.spec.declaredId && !(rankOf(spec.effect) <= rankOf(strongest) && this.isNamed(selection, spec));
+  }
+
+  /** The tool with the strongest effect that its own tools have, where it does not say one itself. */
+  withEffect(tool: Tool): Tool {
+    if (!tool.subRun) return tool;
+    return { ...tool, spec: Object.freeze({ ...tool.spec, effect: this.strongestOf(tool, tool.subRun, new Set()) }) };
+  }
+
+  /** Sub-runs within sub-runs may name each other in a circle. */
+  private strongestOf({ spec }: Tool, subRun: SubRun, seen: Set<string>): ToolEffect {
+    if (subRun.effect || seen.has(spec.id)) return subRun.effect ?? 'read_only';
+    seen.add(spec.id);
+    const ids = this.idsIn(subRun);
+    const ranks = this.catalog.subjects().flatMap(({ declaredId, effect }) => {
+      const inner = this.catalog.find(declaredId);
+      return ids.has(declaredId) ? [rankOf(inner?.subRun ? this.strongestOf(inner, inner.subRun, seen) : effect)] : [];
+    });
+    return TOOL_EFFECTS[Math.max(0, ...ranks)] ?? 'external_side_effect';
+  }
+
+  private isNamed(selection: Selection, spec: ToolSpec): boolean {
+    if (this.idsIn(selection).has(spec.declaredId)) return true;
+    this.known ??= new Set(this.catalog.subjects().map(({ declaredId }) => declaredId));
+    if (this.known.has(spec.declaredId)) return false;
+    // Of a tool that joins while runs go on, all that is known is its spec.
+    const isBy = (selector: ToolSelector): boolean => namesSpec(selector, spec);
+    return selection.tools.some(isBy) && !(selection.exclude ?? []).some(isBy);
+  }
+
+  /** Declared ids, of entity tools too. */
+  private idsIn(selection: Selection): ReadonlySet<string> {
+    const known = this.named.get(selection);
+    if (known) return known;
+    const ids = new Set([...this.catalog.build(selection).map(({ spec }) => spec.declaredId), ...this.entityIdsIn(selection)]);
+    this.named.set(selection, ids);
+    return ids;
+  }
+
+  private entityIdsIn({ tools, exclude = [] }: Selection): readonly string[] {
+    return this.catalog.entities.definitions.flatMap(({ type, tools: own }) =>
+      own.flatMap(({ template: { spec } }) => {
+        const isBy = (selector: ToolSelector): boolean => namesSpec(selector, spec) || selectsClass(selector, type);
+        return tools.some(isBy) && !exclude.some(isBy) ? [spec.declaredId] : [];
+      }),
+    );
+  }
+}
+
+/** Makes the plan of a sub-run out of that of the run around it. Nothing in it is wider. */
+@Injectable()
+export class SubRunPreparation {
+  constructor(
+    private readonly settings: LoopSettings,
+    private readonly tools: SubRunTools,
+    private readonly answers: StructuredAnswers,
+    private readonly catalog: ToolCatalog,
+  ) {}
+
+  /** The tool with the strongest effect of those that it may use. */
+  withEffect(tool: Tool): Tool {
+    return this.tools.withEffect(tool);
+  }
+
+  /** What is wrong with a tool whose call is a run; asked once the catalog is filled. */
+  findings({ spec, subRun }: Tool): Finding[] {
+    if (!subRun) return [];
+    const at = `sub-run ${spec.id}`;
+    const { prompt: _prompt, effect: _effect, summaryBytes: _bytes, output: _output, ...profile } = subRun;
+    const { output } = withoutWrong(subRun, SUB_RUN_VALUES);
+    return [
+      ...unknownOptions(subRun, SUB_RUN_OPTIONS, at),
+      ...shapeFindings(subRun, SUB_RUN_VALUES, at),
+      ...(Reflect.get(subRun, 'tools') !== undefined ? [] : [{ at, ...WITHOUT_TOOLS }]),
+      ...this.settings.profileFindings(at, profile),
+      ...outputFindings(output, at),
+    ];
+  }
+
+  /** Throws `ConfigurationError` for a policy that is wrong, which is found when the application starts. */
+  prepare(call: SubRunCall, { live, toolset }: OuterRun, resumed: ResumedRun | undefined): RunPlan {
+    const { plan: outer } = live;
+    const { subRun } = call;
+    const { policy, output, model, stopWhen } = subRun;
+    const execution = this.executionOf(call, outer, resumed);
+    const isKeptOut = this.tools.keptOut(subRun, subRun.effect ?? call.tool.effect);
+    const exclude = [...outer.injection.exclude, isKeptOut];
+    const entities = outer.injection.entities.within({ ...execution, exclude, strictListing: outer.strictListing });
+    const reserve = live.reserve.within((tool) => isLeft(tool, { ...execution, isKeptOut }));
+    const injection = { ...outer.injection, exclude, entities, reserve };
+    return {
+      ...outer,
+      relist: undefined,
+      assumed: undefined,
+      model: model === undefined ? outer.model : this.settings.modelFor(model),
+      instructions: this.settings.instructionsFor(subRun.instructions, execution.run),
+      within: placeOf(call, live),
+      messages: [asked(call.prompt)],
+      conversation: undefined,
+      toolset: this.toolsFor({ live, toolset }, { ...execution, isKeptOut, injection }, resumed),
+      execution,
+      narrowing: policy ? [policy] : [],
+      injection,
+      ...this.stepsOf(subRun, execution.run),
+      stopWhen: stopConditionsOf(stopWhen),
+      answer: output && { type: output, ...this.answers.shapeOf(output) },
+      options: optionsOf(outer, call),
+    };
+  }
+
+  /** What it starts with, and where it goes on what it had. */
+  private toolsFor(outer: OuterRun, permitted: Permitted, resumed: ResumedRun | undefined): Toolset {
+    const begun = this.toolsetFor(outer, permitted);
+    if (!resumed) return begun;
+    const { injection, run, limits } = permitted;
+    const { exclude, entities: offer } = injection;
+    const { saved, remains } = resumed;
+    const { records } = saved.state;
+    if (!remains) remindStrategies(injection, { run, toolset: begun.specs, room: limits.injectedTools, records, shown: saved.tools.order });
+    const given = givenBefore(saved.tools, injection);
+    const before = { saved: saved.tools, remains: remains?.injected ?? [], given, exclude, handles: outer.live.handles, offer };
+    return resumedTools(begun, before, this.catalog.entities);
+  }
+
+  /** What it has of the run around it; tools of entities are called over what they were called over there. */
+  private toolsetFor(outer: OuterRun, permitted: Permitted): Toolset {
+    const { dispatcher } = permitted.injection.entities;
+    const isItsToo = (tool: Tool): boolean => isLeft(tool, permitted);
+    const behind = outer.toolset.behindSurfaces.filter(isItsToo);
+    const shown = startingTools(outer.live, outer.toolset).filter(isItsToo);
+    return Toolset.of(dispatcher ? [...shown, dispatcher] : shown)
+      .with([], behind)
+      .toolset.keepingAwayAs(outer.toolset);
+  }
+
+  /** For whom and under what its calls are made: the same, or less. */
+  private executionOf({ subRun, scope, request, ms }: SubRunCall, outer: RunPlan, resumed: ResumedRun | undefined): RunPlan['execution'] {
+    const { policy, limits } = subRun;
+    const own = policy ? this.settings.policiesFor([policy]).slice(0, 1) : [];
+    return {
+      ...outer.execution,
+      run: runWithin(outer.execution.run, resumed),
+      policies: [...own, ...outer.execution.policies],
+      limits: limitsBelow(outer.execution.limits, limits, ms),
+      actor: scope.actor,
+      place: [...(scope.place ?? []), request.step, request.index],
+    };
+  }
+
+  /** Of the request around it nothing is taken over: that looks at a transcript of its own. */
+  private stepsOf(
+    { history = this.settings.options.history, prepareStep }: SubRun,
+    run: RunContext,
+  ): Pick<RunPlan, 'history' | 'prepareStep'> {
+    return { history, prepareStep: prepareStep && ((step) => prepareStep({ ...step, run })) };
+  }
+}
+
+const WITHOUT_TOOLS = {
+  problem: 'It has no "tools".',
+  remedy: "List the tools of the outer run that it may use: ['crm__*']; an empty list for none.",
+} as const;
+
+/** How many runs are around a run. */
+export function depthOf({ path }: Pick<RunContext, 'path'>): number {
+  return path ? path.length - 1 : 0;
+}
+
+function placeOf({ request, scope, tool, args }: SubRunCall, live: LiveRun): RunPlace {
+  const { call, step, mayHaveRun = false } = request;
+  return { live, flow: scope.flow, toolCallId: call.toolCallId, args, tool: tool.id, step, mayHaveRun };
+}
+
+/** Whether its list, the policies of both runs and the depth let it have a tool. */
+function isLeft(tool: Tool, scope: RunPlan['execution'] & Selected): boolean {
+  if (scope.isKeptOut(tool.spec) || (tool.subRun && depthOf(scope.run) >= scope.limits.subRunDepth)) return false;
+  return isPermitted(tool, scope);
+}
+
+function runWithin(outer: RunContext, resumed: ResumedRun | undefined): RunContext {
+  const runId = resumed?.runId ?? randomUUID();
+  return { ...outer, runId, path: [...(outer.path ?? [outer.runId]), runId], state: resumed?.remains?.state ?? new Map(outer.state) };
+}
+
+/** No limit is above that of the run around it. */
+function limitsBelow(outer: Limits, own: Partial<Limits> = {}, runMs: number): Limits {
+  const below: Record<string, number> = {};
+  for (const [name, most] of Object.entries(own)) below[name] = Math.min(most, valueOf(outer, name));
+  return { ...outer, ...below, runMs };
+}
+
+function valueOf(limits: Limits, name: string): number {
+  const value: unknown = Reflect.get(limits, name);
+  return typeof value === 'number' ? value : Number.POSITIVE_INFINITY;
+}
+
+/** In a model's words, which are nobody's authority. */
+function asked(prompt: string): Message {
+  return { role: 'user', content: prompt, labels: { returns: 'untrusted', reads: 'public' } };
+}
+
+/**
+ * What the run around it has, and what of a large catalog it could search for. What a strategy keeps back for another reason stays there, and what is bound to
+ * that run alone.
+ */
+function startingTools({ plan, reserve }: LiveRun, toolset: Toolset): readonly Tool[] {
+  const { strategies } = plan.injection;
+  const there = toolset.specs.flatMap(({ id }) => toolset.find(id) ?? []);
+  const searchable = strategies.filter(({ yields }) => yields === true).flatMap((strategy) => reserve.of(strategy).all);
+  return [...new Set([...there, ...searchable])].filter((tool) => !isBound(tool) && !toolset.keepsAway(tool.spec));
+}
+
+/** To one run: another has its own. */
+function isBound({ origin, surface }: Tool): boolean {
+  return origin.source === 'toolloop' || surface?.kind === 'dispatcher';
+}
+
+function optionsOf({ options }: RunPlan, { subRun, signal }: SubRunCall): RunPlan['options'] {
+  const { onToolError, onForbidden, approvals, hooks } = options;
+  const { toolChoice, keepToolChoice, modelOptions } = subRun;
+  return {
+    ...(onToolError && { onToolError }),
+    ...(onForbidden && { onForbidden }),
+    ...(approvals && { approvals }),
+    ...(hooks && { hooks }),
+    ...(toolChoice !== undefined && { toolChoice }),
+    ...(keepToolChoice !== undefined && { keepToolChoice }),
+    ...(modelOptions && { modelOptions }),
+    signal,
+  };
+}
+
+type Selection = Pick<SubRun, 'tools' | 'exclude'>;
+
+function namesSpec(selector: ToolSelector, spec: ToolSpec): boolean {
+  if (typeof selector === 'string') return selector === spec.declaredId || (isGlob(selector) && matchesGlob(selector, spec.declaredId));
+  return isToolPredicate(selector) && selector(spec);
+}
+
+function rankOf(effect: ToolEffect): number {
+  return TOOL_EFFECTS.indexOf(effect);
+}

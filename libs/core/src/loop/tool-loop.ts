@@ -1,0 +1,239 @@
+import { Injectable, Logger } from '@nestjs/common';
+import { addUsage, type ModelFinishReason, StorageUnavailableError } from '@toolloop/protocol';
+import { EMPTY, expand, from, last, lastValueFrom, of } from 'rxjs';
+import type { Toolset } from '../catalog/toolset.js';
+import type { FinishedStep, StopCondition } from '../contracts/loop-request.js';
+import { Interruption, linkSignal, untilAborted } from '../execution/call-failure.js';
+import { FinalAnswer, withAnswer } from './final-answer.js';
+import { HistoryStep } from './history-step.js';
+import type { LiveRun } from './live-run.js';
+import { assistantMessage, type FailedRun, type Finish, finishFor, type LoopState, type PendingStep, RunFault } from './loop-state.js';
+import { type ModelAnswer, ModelStep } from './model-step.js';
+import { detailOf } from './quota-guard.js';
+import { withRolesOfNow } from './role-change.js';
+import { type PreparedStep, StepPreparation } from './step-preparation.js';
+import { ToolStep } from './tool-step.js';
+
+/** A model's answer, and the tools it was given for it. */
+interface AnsweredStep {
+  readonly answer: ModelAnswer;
+  readonly offered: Toolset;
+}
+
+interface UnbegunStep {
+  readonly unavailable: StorageUnavailableError;
+  readonly pending: Pick<PendingStep, 'outcomes' | 'isPlanned' | 'begun' | 'limit'>;
+}
+
+/** The loop: ask the model, run its calls, again, until a finish reason holds. There is no other. */
+@Injectable()
+export class ToolLoop {
+  private readonly logger = new Logger(ToolLoop.name);
+
+  constructor(
+    private readonly history: HistoryStep,
+    private readonly preparation: StepPreparation,
+    private readonly model: ModelStep,
+    private readonly tools: ToolStep,
+    private readonly finalAnswer: FinalAnswer,
+  ) {}
+
+  /** The last state; it has a `finish`, unless the run goes on elsewhere. Never rejects. */
+  async drive(first: LoopState, live: LiveRun): Promise<LoopState> {
+    const ended = await lastValueFrom(
+      of(first.pending ? first : withLimit(first, live)).pipe(
+        expand((state) => (state.finish || live.isElsewhere ? EMPTY : from(this.step(state, live)))),
+        last(),
+      ),
+    );
+    this.tools.leave(live);
+    return ended;
+  }
+
+  private async step(state: LoopState, live: LiveRun): Promise<LoopState> {
+    const next = await (state.pending ? this.goOn(state, state.pending, live) : this.nextStep(state, live));
+    live.recorder?.stepped(next);
+    return next;
+  }
+
+  /** The step that waited: its answer is there, and so are some of its results. */
+  private async goOn(waiting: LoopState, pending: PendingStep, live: LiveRun): Promise<LoopState> {
+    const state = { ...waiting, pending: undefined };
+    try {
+      const next = await this.runCalls(state, pending, live, pending);
+      return await this.settled(await this.concluded(next, pending, live), live);
+    } catch (error) {
+      return settle({ ...state, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
+    }
+  }
+
+  private async nextStep(state: LoopState, live: LiveRun): Promise<LoopState> {
+    let begun: LoopState = { ...state, messages: [...state.messages, ...live.inputs.take()] };
+    try {
+      const spent = await live.plan.quotas?.spent(live.signal);
+      if (spent) return settle({ ...begun, finish: { reason: 'budget', detail: detailOf(spent) } }, live);
+      begun = { ...(await withRolesOfNow(begun, live)), step: state.step + 1 };
+      live.use.beginStep();
+      await live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });
+      begun = await this.history.apply(begun, live);
+      await live.spend(begun.usage);
+      if (begun.finish) return settle(begun, live);
+      const prepared = await this.preparation.prepare(begun, live);
+      return await this.settled(await this.answerAndCalls(begun, prepared, live), live);
+    } catch (error) {
+      return settle({ ...begun, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
+    }
+  }
+
+  private async answerAndCalls(state: LoopState, prepared: PreparedStep, live: LiveRun): Promise<LoopState> {
+    const tools = live.sentTools.send(prepared.request.tools);
+    const answer = await this.model.ask(prepared, live);
+    const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
+    live.use.heard(answer.usage);
+    await live.spend(asked.usage);
+    await live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage, tools });
+    if (answer.failure !== undefined) {
+      const partial = answer.text === '' ? asked : withAnswer(asked, withoutCalls(answer));
+      return { ...partial, finish: finishFor(answer.failure, 'model_error', this.failedRun(live)) };
+    }
+    const isRunnable = answer.calls.length > 0 && RUNNABLE.has(answer.finishReason);
+    const { toolset: offered } = prepared;
+    const next = isRunnable
+      ? await this.runCalls(asked, { answer, offered }, live)
+      : await this.finalAnswer.conclude(asked, withoutCalls(answer), live);
+    return this.concluded(next, { answer, offered }, live);
+  }
+
+  private async concluded(next: LoopState, step: AnsweredStep, live: LiveRun): Promise<LoopState> {
+    if (!next.pending) await this.endStep(next, step, live);
+    return live.signal.aborted ? { ...next, finish: finishFor(Interruption.from(live.signal), 'internal', this.failedRun(live)) } : next;
+  }
+
+  /** Appends the answer and the results of its calls as one unit, so that no call ever stands without its result. */
+  private async runCalls(state: LoopState, step: AnsweredStep, live: LiveRun, before?: PendingStep): Promise<LoopState> {
+    const { answer, offered } = step;
+    const history = [...state.messages, assistantMessage(answer)];
+    if (!before) await live.recorder?.answered(state, { answer, offered, outcomes: [], isPlanned: false });
+    const { step: number, toolset: given, injected: known } = state;
+    const context = { step: number, toolset: given, offered, history, injected: known, live, ...(before && { pending: before }) };
+    const result = await this.tools.run(answer.calls, context).catch((error: unknown) => unbegun(error, before));
+    const usage = live.use.withInner(state.usage);
+    const { text, citations } = answer;
+    if ('unavailable' in result) {
+      const finish = finishFor(result.unavailable, 'internal', this.failedRun(live));
+      return { ...state, usage, text, citations, pending: { answer, offered, ...result.pending }, finish };
+    }
+    const { messages, records, toolset, injected, finish, pending } = result;
+    if (pending)
+      return { ...state, usage, text, citations, pending: { answer, offered, ...pending }, finish: this.waitingFor(pending, live) };
+    return {
+      ...state,
+      usage,
+      messages: [...history, ...messages],
+      records: [...state.records, ...records],
+      toolset,
+      injected,
+      text,
+      citations,
+      ...(finish && { finish }),
+    };
+  }
+
+  /** A step that ends no run by itself may be the one that its stop conditions wait for. */
+  private async settled(state: LoopState, live: LiveRun): Promise<LoopState> {
+    const next = overtaken(state, live);
+    try {
+      const stopped = next.finish ? undefined : await stopFor(next, live);
+      return settle(stopped ? { ...next, finish: stopped } : next, live);
+    } catch (error) {
+      return settle({ ...next, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
+    }
+  }
+
+  private async endStep(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): Promise<void> {
+    const toolCalls = state.records.filter(({ step }) => step === state.step);
+    const { finishReason: modelFinishReason, answeredBy } = answer;
+    const model = answeredBy !== undefined && { model: answeredBy };
+    await live.emit({ type: 'step-end', step: state.step, modelFinishReason, toolCalls: toolCalls.length, ...model });
+    const { runId } = live.plan.execution.run;
+    await live.notify((hooks) =>
+      hooks.onIteration?.({ runId, step: state.step, toolCalls, tools: offered.specs.map(({ id }) => id), usage: state.usage }),
+    );
+  }
+
+  /** A step whose calls wait for a person waits; one whose calls wait for a store ends the run here. */
+  private waitingFor({ outcomes }: Pick<PendingStep, 'outcomes'>, live: LiveRun): Finish {
+    const { unavailable } = outcomes.find((outcome) => outcome.unavailable) ?? {};
+    return unavailable ? finishFor(unavailable, 'internal', this.failedRun(live)) : { reason: 'waiting' };
+  }
+
+  private failedRun(live: LiveRun): FailedRun {
+    return { runId: live.plan.execution.run.runId, logger: this.logger };
+  }
+}
+
+/** A step of which no call could be made, since a store does not answer for now. */
+function unbegun(error: unknown, before: PendingStep | undefined): UnbegunStep {
+  const unavailable = StorageUnavailableError.in(error);
+  if (!unavailable) throw error;
+  return { unavailable, pending: { outcomes: [], isPlanned: false, ...before } };
+}
+
+/** A model that was cut off, or filtered, may have made half a call: nothing of it is run. */
+const RUNNABLE = new Set<ModelFinishReason>(['stop', 'tool_calls']);
+
+/** What is opaque may speak of the calls, so it goes with them. */
+function withoutCalls(answer: ModelAnswer): ModelAnswer {
+  return answer.calls.length === 0 ? answer : { ...answer, calls: [], providerData: undefined };
+}
+
+/** An input overtakes a final answer. */
+function overtaken(state: LoopState, live: LiveRun): LoopState {
+  const isOvertaken = state.finish?.reason === 'stop' && !live.inputs.isEmpty;
+  return isOvertaken ? { ...state, finish: undefined, output: undefined } : state;
+}
+
+/**
+ * The last word on a step: a limit ends what goes on, and a run that is over takes no more inputs. Those that came during a step that waits stay behind its calls,
+ * which are not in the transcript yet.
+ */
+function settle(state: LoopState, live: LiveRun): LoopState {
+  const settled = state.finish ? state : withLimit(state, live);
+  if (!settled.finish) return settled;
+  live.inputs.close();
+  return settled.pending ? settled : { ...settled, messages: [...settled.messages, ...live.inputs.take()] };
+}
+
+function withLimit(state: LoopState, live: LiveRun): LoopState {
+  const finish = live.use.limitReached();
+  return finish ? { ...state, finish } : state;
+}
+
+/** How a run ends for a stop condition that holds of the step that has just ended. Throws a `RunFault` that names the one that failed. */
+export async function stopFor({ step, text, records, usage }: LoopState, live: LiveRun): Promise<Finish | undefined> {
+  const { stopWhen, execution } = live.plan;
+  if (stopWhen.length === 0 || step === 0) return undefined;
+  const finished = { step, text, usage, toolCalls: records.filter((record) => record.step === step), run: execution.run };
+  for (const [index, condition] of stopWhen.entries()) {
+    const name = condition.name === '' ? `stopWhen[${index}]` : condition.name;
+    if (await holds(condition, finished, name, live))
+      return { reason: 'stop', detail: `The stop condition ${name} held after step ${step}.` };
+  }
+  return undefined;
+}
+
+async function holds(condition: StopCondition, step: FinishedStep, name: string, live: LiveRun): Promise<boolean> {
+  const { toolCallMs: ms } = live.plan.execution.limits;
+  const link = linkSignal(live.signal, { ms, message: `The stop condition ${name} did not answer within ${ms} ms.` });
+  try {
+    const asking = Promise.resolve(step).then(condition); // so that what it throws at once is a rejection like any
+    const answer = await untilAborted<unknown>(asking, link.signal);
+    if (typeof answer !== 'boolean') throw new TypeError(`It answered with ${typeof answer}, not with true or false.`);
+    return answer;
+  } catch (error) {
+    if (live.signal.aborted) throw error;
+    throw new RunFault('stop_condition', `The stop condition ${name} failed.`, { cause: error });
+  } finally {
+    link.release();
+  }
+}

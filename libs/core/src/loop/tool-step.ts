@@ -1,0 +1,390 @@
+import { Injectable, Logger } from '@nestjs/common';
+import type {
+  FinishReason,
+  Message,
+  MessageLabels,
+  ToolCall,
+  ToolErrorCode,
+  ToolInvocationRecord,
+  ToolMessage,
+  ToolSpec,
+} from '@toolloop/protocol';
+import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
+import type { Toolset } from '../catalog/toolset.js';
+import type { InjectionResult, ToolInjectionStrategy } from '../contracts/injection.js';
+import type { Tool } from '../contracts/tool.js';
+import { DirectiveUpdates } from '../directives/directive-updates.js';
+import { withinTime } from '../execution/call-failure.js';
+import { type CallRequest, meantCall, type ToolOutcome } from '../execution/call.js';
+import { closedRecord } from '../execution/sub-run-call.js';
+import { ToolRunner } from '../execution/tool-runner.js';
+import { type AppliedInjection, applyInjection, type InjectionPlace, roomIn } from '../injection/apply-injection.js';
+import { operationName } from '../injection/entity-surfaces.js';
+import { type ShownResult, ToolProviderExtractor } from '../injection/entity-tools.js';
+import { isPermitted } from '../policy/policy-engine.js';
+import { noticedBy, noticedIn } from '../strategies/triggers.js';
+import type { LiveRun, RunTools } from './live-run.js';
+import { LoopSettings } from './loop-settings.js';
+import { assistantMessage, begunIn, type Finish, type LoopState, type PendingStep } from './loop-state.js';
+
+/** Where the calls of a step stand. */
+export interface ToolStepContext {
+  readonly step: number;
+  /** The run's, which injection changes. */
+  readonly toolset: Toolset;
+  /** What of it the model was offered in this step: nothing else is called. */
+  readonly offered: Toolset;
+  /** The transcript up to and including the answer that made the calls. */
+  readonly history: readonly Message[];
+  readonly injected: readonly ToolSpec[];
+  readonly live: LiveRun;
+  /** Set where the step was begun before: what became of its calls until then. */
+  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned' | 'begun'>;
+}
+
+/** What the calls of a step came to, in the order of the calls. */
+export interface ToolStepResult {
+  readonly messages: readonly ToolMessage[];
+  readonly records: readonly ToolInvocationRecord[];
+  readonly toolset: Toolset;
+  readonly injected: readonly ToolSpec[];
+  readonly finish?: Finish;
+  /** Set where calls wait for decisions: then there are no messages and no records yet. */
+  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned'>;
+}
+
+interface PlannedCall extends CallRequest {
+  readonly limit?: FinishReason;
+  /** What the call means: over a surface, the call of an entity's own tool. */
+  readonly meant: { readonly call: ToolCall; readonly tool: Tool | undefined };
+  readonly detail?: string;
+}
+
+/** Lets strategies look at the results of a step, and applies what they want. */
+@Injectable()
+export class ResultInjection {
+  private readonly logger = new Logger(ResultInjection.name);
+
+  constructor(private readonly settings: LoopSettings) {}
+
+  /** With what strategies notice in what a tool really returned: asked at once, since the step may end in a process that does not have it any more. */
+  noticed(outcome: ToolOutcome, { plan }: LiveRun): ToolOutcome {
+    const { strategies } = plan.injection;
+    if (!outcome.tool || outcome.live === undefined) return outcome;
+    const noticed = noticedIn(strategies, { record: outcome.record, live: outcome.live });
+    return noticed.length === 0 ? outcome : { ...outcome, noticed };
+  }
+
+  /** The tools of the run after these results, in their order, strategy by strategy. */
+  async inject(outcomes: readonly ToolOutcome[], calls: readonly ToolCall[], context: InjectionStep): Promise<RunTools> {
+    const { live } = context;
+    let { toolset, injected } = context;
+    for (const outcome of outcomes) {
+      const called = { ...outcome, calledAs: callOf(outcome.record, calls)?.name };
+      for (const strategy of live.plan.injection.strategies) {
+        const applied = await this.applied(strategy, called, { ...context, toolset, injected });
+        toolset = applied.toolset;
+        injected = applied.added.length > 0 ? [...injected, ...applied.added] : injected;
+        for (const event of applied.events) await live.emit(event);
+      }
+    }
+    return live.withReader({ toolset, injected }, context.step);
+  }
+
+  /** A strategy that fails, is silent for the time of a tool's call, or hands over what cannot be applied, changes nothing. */
+  private async applied(strategy: ToolInjectionStrategy, outcome: CalledOutcome, context: InjectionStep): Promise<AppliedInjection> {
+    const { live, step, history, toolset, injected } = context;
+    const { execution, injection, strictListing } = live.plan;
+    const { tool } = outcome;
+    if (!tool) return { toolset, added: [], events: [] };
+    try {
+      const last = lastResult(outcome, tool, noticedBy(strategy, injection.strategies, outcome.noticed));
+      const { run, limits } = execution;
+      const withheld = live.reserve.of(strategy);
+      const { others: room } = roomIn(toolset, injected, limits);
+      const { reachable } = toolset;
+      const found = strategy.evaluate({ run, history, toolset: reachable, last, step, limits, handles: live.handles, withheld, room });
+      const proposed = this.settings.admit(await withinTime(Promise.resolve(found), limits.toolCallMs, live.signal));
+      if (proposed.roles) live.roles.assume(proposed.roles);
+      const { exclude, entities } = injection;
+      const rules = { ...execution, ...live.roles.now(), exclude, entities, instances: live.instances, strictListing, signal: live.signal };
+      return await applyInjection(toolset, proposed, rules, placeOf(strategy, { step, injected }));
+    } catch (error) {
+      if (live.signal.aborted) return { toolset, added: [], events: [] };
+      this.logger.error(`The injection strategy ${strategy.name} failed (run ${execution.run.runId}).`, error);
+      const message = `The injection strategy ${strategy.name} failed.`;
+      return { toolset, added: [], events: [{ type: 'warning', step, code: 'injection_failed', message }] };
+    }
+  }
+}
+
+/**
+ * Runs the calls of one answer in the model's order: neighbouring reads together, a write by itself. A call that waits for a person holds back the next write and
+ * everything behind it. Once every call has its result, strategies look at all of them for tools to inject.
+ */
+@Injectable()
+export class ToolStep {
+  constructor(
+    private readonly runner: ToolRunner,
+    private readonly entities: ToolProviderExtractor,
+    private readonly updates: DirectiveUpdates,
+    private readonly injection: ResultInjection,
+  ) {}
+
+  async run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
+    const done = doneBefore(context);
+    const planned = await planOf(calls, done, context);
+    const outcomes = (await this.execute(planned, done, context)).toSorted((a, b) => a.record.index - b.record.index);
+    const limit = context.pending?.limit ?? limitOf(planned);
+    if (outcomes.some(({ isPending }) => isPending)) {
+      const kept = outcomes.map((outcome) => this.withEntities(outcome, context.live));
+      return waitingFor({ outcomes: kept, isPlanned: true, ...(limit && { limit }) }, context);
+    }
+    const records = outcomes.map(({ record }) => record);
+    const { toolset, injected } = await this.injection.inject(outcomes, calls, context);
+    const halted = haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
+    const finish = limit ?? (halted && { reason: halted });
+    const messages = this.hinted(outcomes, toolset, context).map((outcome) => toMessage(outcome, calls));
+    return { messages, records, toolset, injected, ...(finish && { finish }) };
+  }
+
+  /** What a result showed is injected when its step is complete, which may be in a process that does not have the result any more. */
+  private withEntities(outcome: ToolOutcome, live: LiveRun): ToolOutcome {
+    if (!outcome.tool || outcome.live === undefined) return outcome;
+    return { ...outcome, entities: this.entities.keysIn(shownResult(outcome, outcome.tool), live.plan.execution.run) };
+  }
+
+  /** What the model reads, with what it can call on what it reads of: known only now that every result of the step has brought its tools. */
+  private hinted(outcomes: readonly ToolOutcome[], toolset: Toolset, { live }: ToolStepContext): readonly ToolOutcome[] {
+    if (!outcomes.some(({ hinted }) => hinted)) return outcomes;
+    const { run } = live.plan.execution;
+    const authority = live.roles.now();
+    const tools = toolset.reachable.flatMap(({ id }) => toolset.held(id) ?? []);
+    const permitted = tools.filter((tool) => tool.entity && isPermitted(tool, authority));
+    const operationsOn = this.entities.namesFor(permitted, run, (tool) => operationName(tool, toolset));
+    return outcomes.map((outcome) => (outcome.hinted ? { ...outcome, content: outcome.hinted(operationsOn) } : outcome));
+  }
+
+  /** What goes on without the run is not told to it any more. */
+  leave(live: LiveRun): void {
+    this.updates.forget(live.plan.execution.run.runId);
+  }
+
+  private async execute(
+    planned: readonly PlannedCall[],
+    done: readonly ToolOutcome[],
+    context: ToolStepContext,
+  ): Promise<readonly ToolOutcome[]> {
+    const outcomes = [...done];
+    const stages = stagesOf(planned);
+    for (const [number, stage] of stages.entries()) {
+      const before = outcomes.filter(({ record }) => record.index < stage.first);
+      const due = stage.calls.filter(({ index }) => !done.some(({ record }) => record.index === index));
+      const ordered = due.map((request) => inOrder(request, before, context.live));
+      outcomes.push(...(await this.together(ordered, number < stages.length - 1, context)));
+    }
+    return outcomes;
+  }
+
+  /** Calls whose order cannot be seen. What they read is kept before a write behind them begins: made again after it, they would read what it changed. */
+  private together(calls: readonly PlannedCall[], isFollowed: boolean, context: ToolStepContext): Promise<ToolOutcome[]> {
+    const { parallelReads } = context.live.plan.execution.limits;
+    let running = calls.length;
+    const isLast = (): boolean => (running -= 1) === 0 && isFollowed;
+    const made = from(calls).pipe(
+      mergeMap((request) => this.executeOne(request, context, isLast), Math.max(1, parallelReads)),
+      toArray(),
+    );
+    return lastValueFrom(made);
+  }
+
+  private async executeOne(request: PlannedCall, context: ToolStepContext, isLast: () => boolean): Promise<ToolOutcome> {
+    const { offered, live, history, toolset } = context;
+    const { call, tool } = request.meant;
+    if (tool?.entity) live.instances.used(tool);
+    if (tool) await live.notify((hooks) => hooks.onToolStart?.(call, tool.spec));
+    const scope = live.scope(offered, history, toolset);
+    const outcome = await this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
+    const mustBeKept = isLast();
+    if (outcome.isPending) return outcome;
+    const noticed = this.injection.noticed(outcome, live);
+    await live.recorder?.called(this.withEntities(noticed, live), mustBeKept);
+    await live.notify((hooks) => hooks.onToolEnd?.(outcome.record));
+    return noticed;
+  }
+}
+
+/** What became of the calls that were made before the step stood still. That they used their entities is known by them alone, where their process is gone. */
+function doneBefore({ pending, live }: ToolStepContext): readonly ToolOutcome[] {
+  const done = (pending?.outcomes ?? []).filter(({ isPending }) => !isPending);
+  for (const { tool } of done) if (tool?.entity) live.instances.used(tool);
+  return done;
+}
+
+function waitingFor(pending: NonNullable<ToolStepResult['pending']>, { toolset, injected }: ToolStepContext): ToolStepResult {
+  return { messages: [], records: [], toolset, injected, finish: { reason: 'waiting' }, pending };
+}
+
+/** Of the first call that went beyond one. */
+function limitOf(planned: readonly PlannedCall[]): Finish | undefined {
+  const { limit: reason, detail } = planned.find(({ limit }) => limit) ?? {};
+  return reason && { reason, ...(detail !== undefined && { detail }) };
+}
+
+/** All calls are counted, those that were made by a process that is gone as well. */
+async function planOf(calls: readonly ToolCall[], done: readonly ToolOutcome[], context: ToolStepContext): Promise<readonly PlannedCall[]> {
+  const planned = calls.map((call, index) => plannedCall(call, index, context));
+  return context.pending?.isPlanned ? planned : withinQuotas(planned, done, context);
+}
+
+function plannedCall(call: ToolCall, index: number, context: ToolStepContext): PlannedCall {
+  const { step, offered, live, pending } = context;
+  const meant = meantCall(call, offered, live.plan.execution.limits.argumentBytes) ?? { call, tool: offered.find(call.name) };
+  const place = { call, step, index, meant, ...beginningOf(call, index, context) };
+  if (pending?.isPlanned) return place; // counted when it was first made
+  const limit = live.counter.admit(meant.call, meant.tool?.spec.declaredId ?? call.name);
+  return { ...place, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
+}
+
+/** What may have become of a call before this process came to it. */
+function beginningOf(
+  { toolCallId }: ToolCall,
+  index: number,
+  { live, pending }: ToolStepContext,
+): Pick<CallRequest, 'mayHaveRun' | 'begun'> {
+  const mayHaveRun = (pending && live.recorder) || live.plan.within?.mayHaveRun;
+  const begun = pending && begunIn(pending, toolCallId, index);
+  return { ...(mayHaveRun && { mayHaveRun: true }), ...(begun && { begun }) };
+}
+
+/** Refuses the calls beyond the tenant's quotas, the last ones first. What is done or refused already, or names no tool, takes nothing of them. */
+async function withinQuotas(
+  planned: readonly PlannedCall[],
+  done: readonly ToolOutcome[],
+  { live }: ToolStepContext,
+): Promise<readonly PlannedCall[]> {
+  const { quotas } = live.plan;
+  const isDone = new Set(done.map(({ record }) => record.index));
+  const counted = planned.filter(({ index, meant, refusal }) => !isDone.has(index) && !refusal && meant.tool && !meant.tool.surface);
+  if (!quotas || counted.length === 0) return planned;
+  const { calls, beyond } = await quotas.takeCalls(counted.length, live.signal);
+  const refused = new Set(counted.slice(calls));
+  return planned.map((one) => (refused.has(one) ? { ...one, ...beyond } : one));
+}
+
+/** Calls that are made together, and the index of the first of them. */
+interface CallStage {
+  readonly first: number;
+  readonly calls: readonly PlannedCall[];
+}
+
+/** Neighbouring reads are one stage, each write is one by itself. */
+function stagesOf(planned: readonly PlannedCall[]): readonly CallStage[] {
+  const stages: { readonly first: number; readonly calls: PlannedCall[]; readonly isWrite: boolean }[] = [];
+  for (const request of planned) {
+    const last = stages.at(-1);
+    if (last && !last.isWrite && !isWrite(request)) last.calls.push(request);
+    else stages.push({ first: request.index, calls: [request], isWrite: isWrite(request) });
+  }
+  return stages;
+}
+
+/** A call as the stages before it leave it: refused where one of their calls halted the run, held back where one waits for a person. */
+function inOrder(request: PlannedCall, before: readonly ToolOutcome[], live: LiveRun): PlannedCall {
+  if (request.refusal) return request;
+  const records = before.map(({ record }) => record);
+  if (haltFor(records, live)) return { ...request, refusal: { code: 'aborted', safeMessage: 'The run was halted before this call.' } };
+  return before.some(({ isPending }) => isPending) ? { ...request, isHeld: true } : request;
+}
+
+/** An unknown tool counts as a read: it does nothing. */
+function isWrite({ meant: { tool } }: PlannedCall): boolean {
+  return tool !== undefined && tool.spec.effect !== 'read_only';
+}
+
+/** Why the first call that halts the run does so: the calls behind it are refused for it, and are no cause themselves. */
+function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }: LiveRun): FinishReason | undefined {
+  const halting = records.find(
+    ({ status }) => (status === 'failed' && options.onToolError === 'halt') || (status === 'denied' && options.onForbidden === 'halt'),
+  );
+  return halting && (halting.status === 'failed' ? 'tool_error' : 'forbidden');
+}
+
+/** What the model reads, under the name by which it called. */
+export function toMessage({ record, content, tool, labels: own }: ToolOutcome, calls: readonly ToolCall[]): ToolMessage {
+  const { name: toolName } = callOf(record, calls) ?? { name: record.id };
+  const told = {
+    ...(record.error && { isError: true }),
+    ...(tool?.subRun && { isModelText: true as const }),
+    ...(tool && { labels: labelsOf(tool, record.error?.code, own) }),
+  };
+  return { role: 'tool', toolCallId: record.toolCallId, toolName, content, ...told };
+}
+
+/** Refusals in our own words tell nothing that the model had not read; what a tool says of its failure may. */
+const OWN_WORDS = new Set<ToolErrorCode>([
+  'unknown_tool',
+  'tool_gone',
+  'invalid_json',
+  'tenant_override',
+  'policy_denied',
+  'approval_denied',
+  'timeout',
+  'aborted',
+]);
+
+function labelsOf({ origin, spec: { labels } }: Tool, code: ToolErrorCode | undefined, own: MessageLabels | undefined): MessageLabels {
+  if (code !== undefined && OWN_WORDS.has(code)) return { returns: 'trusted', reads: 'public' };
+  return own ?? { returns: origin.trusted ? labels.returns : 'untrusted', reads: labels.reads };
+}
+
+/** Where the results stand. */
+interface InjectionStep {
+  readonly step: number;
+  readonly toolset: Toolset;
+  /** The transcript up to and including the answer that made the calls. */
+  readonly history: readonly Message[];
+  readonly injected: readonly ToolSpec[];
+  readonly live: LiveRun;
+}
+
+/** What became of a call, and what the model called. */
+interface CalledOutcome extends ToolOutcome {
+  readonly calledAs: string | undefined;
+}
+
+function placeOf({ name, yields = false }: ToolInjectionStrategy, at: Pick<InjectionPlace, 'step' | 'injected'>): InjectionPlace {
+  return { ...at, strategy: name, yields };
+}
+
+/** What a strategy is shown of a result. */
+function lastResult(outcome: CalledOutcome, tool: Tool, noticed: readonly string[] | undefined): InjectionResult {
+  const { record, calledAs } = outcome;
+  const more = { ...(calledAs !== undefined && { calledAs }), ...(noticed && { noticed }) };
+  return { record, depth: tool.entity?.depth ?? 0, ...shownResult(outcome, tool), ...more };
+}
+
+export function shownResult({ live, entities }: ToolOutcome, { spec: tool, output: { declared } }: Tool): ShownResult {
+  return { tool, live, ...(live === undefined && entities && { entities }), ...(declared && { returns: declared }) };
+}
+
+/** The call of which it is the record, as the model made it. */
+export function callOf({ toolCallId }: ToolInvocationRecord, calls: readonly ToolCall[]): ToolCall | undefined {
+  return calls.find((call) => call.toolCallId === toolCallId);
+}
+
+/** A run that waited and ended otherwise: what its last step did stays in the transcript, before what the user added meanwhile; what waited was not done. */
+export function withClosedStep(state: LoopState, { answer, outcomes }: PendingStep, inputs: readonly Message[]): LoopState {
+  if (outcomes.length === 0) return { ...state, messages: [...state.messages, ...inputs], pending: undefined }; // none of its calls was made, so the answer that asked for them goes with them
+  const results = outcomes.map((outcome) => {
+    if (!outcome.isPending) return outcome;
+    const record = closedRecord(outcome.record);
+    return { ...outcome, content: record.error.safeMessage, record };
+  });
+  return {
+    ...state,
+    pending: undefined,
+    messages: [...state.messages, assistantMessage(answer), ...results.map((result) => toMessage(result, answer.calls)), ...inputs],
+    records: [...state.records, ...results.map(({ record }) => record)],
+  };
+}

@@ -1,0 +1,121 @@
+import { Injectable } from '@nestjs/common';
+import {
+  CallJournal,
+  type JournalCall,
+  type JournalClaim,
+  type JournalEntry,
+  type JournalHold,
+  type JournalKey,
+  type JournalOutcome,
+  type JournalStart,
+} from '../contracts/stores.js';
+
+const MOST_FINISHED = 10_000;
+const MOST_ATTACHED_CHARACTERS = 64 * 1024 * 1024;
+
+interface Entry {
+  readonly start: JournalStart;
+  /** Of the system's clock, in milliseconds. */
+  readonly endsAt: number;
+  outcome?: JournalOutcome;
+}
+
+/**
+ * Keeps keys for as long as the process lives; the oldest finished ones go when there are more than 10,000. Of attachments it keeps the newest 64 MB:
+ * an older call is answered without them, and never made again.
+ */
+@Injectable()
+export class MemoryCallJournal extends CallJournal {
+  private readonly open = new Map<string, Entry>();
+  private readonly finished = new Map<string, Entry>();
+  /** Those of the finished that have attachments. */
+  private readonly attached = new Set<Entry>();
+  private attachedCharacters = 0;
+
+  override begin(start: JournalStart): Promise<JournalClaim> {
+    const known = this.known(start);
+    if (!known) {
+      this.open.set(textOf(start), { start, endsAt: Date.now() + start.mostMs });
+      return Promise.resolve({ status: 'started' });
+    }
+    if (!isSameCall(known.start, start)) return Promise.resolve({ status: 'conflict' });
+    const isOurs = !known.outcome && known.start.claimId === start.claimId; // the same claim again
+    return Promise.resolve(isOurs ? { status: 'started' } : entryOf(known));
+  }
+
+  override find(call: JournalCall): Promise<JournalEntry | undefined> {
+    const known = this.known(call);
+    return Promise.resolve(known && isSameCall(known.start, call) ? entryOf(known) : undefined);
+  }
+
+  override takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
+    const known = this.open.get(textOf(hold));
+    if (!known) return Promise.resolve(false);
+    const { claimId } = hold;
+    this.open.set(textOf(hold), { start: { ...known.start, claimId }, endsAt: Date.now() + mostMs });
+    return Promise.resolve(true);
+  }
+
+  override finish(hold: JournalHold, outcome: JournalOutcome): Promise<void> {
+    const text = textOf(hold);
+    const known = this.held(hold);
+    if (!known) return Promise.resolve();
+    const entry = { ...known, outcome };
+    this.open.delete(text);
+    this.finished.set(text, entry);
+    this.attachedCharacters += attachedTo(entry);
+    if (attachedTo(entry) > 0) this.attached.add(entry);
+    this.forgetOldest();
+    return Promise.resolve();
+  }
+
+  override release(hold: JournalHold): Promise<void> {
+    if (this.held(hold)) this.open.delete(textOf(hold));
+    return Promise.resolve();
+  }
+
+  private known(key: JournalKey): Entry | undefined {
+    return this.finished.get(textOf(key)) ?? this.open.get(textOf(key));
+  }
+
+  private held(hold: JournalHold): Entry | undefined {
+    const known = this.open.get(textOf(hold));
+    return known?.start.claimId === hold.claimId ? known : undefined;
+  }
+
+  private forgetOldest(): void {
+    for (const entry of this.attached) {
+      if (this.attachedCharacters <= MOST_ATTACHED_CHARACTERS) break;
+      this.detach(entry);
+    }
+    const [oldest] = this.finished;
+    if (this.finished.size <= MOST_FINISHED || !oldest) return;
+    const [text, entry] = oldest;
+    this.finished.delete(text);
+    this.detach(entry);
+  }
+
+  private detach(entry: Entry): void {
+    if (!this.attached.delete(entry) || entry.outcome?.status !== 'succeeded') return;
+    this.attachedCharacters -= attachedTo(entry);
+    const { attachments: _attachments, ...outcome } = entry.outcome;
+    entry.outcome = { ...outcome, content: `${outcome.content}\n[The attachments of this result are not kept any more.]` };
+  }
+}
+
+function entryOf({ outcome, endsAt }: Entry): JournalEntry {
+  return outcome ? { status: 'finished', outcome } : { status: 'in_progress', leftMs: Math.max(0, endsAt - Date.now()) };
+}
+
+function attachedTo({ outcome }: Entry): number {
+  const attachments = outcome?.status === 'succeeded' ? (outcome.attachments ?? []) : [];
+  return attachments.reduce((sum, { url }) => sum + url.length, 0);
+}
+
+function textOf({ tenant, idempotencyKey }: JournalKey): string {
+  return JSON.stringify([tenant, idempotencyKey]);
+}
+
+function isSameCall(one: JournalCall, other: JournalCall): boolean {
+  return one.declaredId === other.declaredId && one.instanceId === other.instanceId && one.args === other.args;
+}

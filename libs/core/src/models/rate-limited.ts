@@ -1,0 +1,182 @@
+import { LanguageModel, type ModelCapabilities, ModelError, type ModelEvent, type ModelRequest, type Usage } from '@toolloop/protocol';
+import { ABOVE_ZERO, type OptionValues } from '../findings/options.js';
+import { assertWrapper } from './wrappers.js';
+
+/**
+ * Keeps what is asked of a model below the rates its provider allows, for all runs of this process together: `rateLimited(openai('gpt-5'), {
+ * requestsPerMinute: 500, concurrent: 20 })`. Requests wait in the order in which they came; an aborted one leaves the queue. Where the queue is full, a
+ * request fails at once with a retryable `ModelError`. A wait counts as silence of the model (`limits.modelIdleMs`).
+ *
+ * Throws a `ConfigurationError` for a limit that does not exist or is no positive number.
+ */
+export function rateLimited(model: LanguageModel, limits: RateLimits): LanguageModel {
+  assertWrapper('rateLimited', [model], limits, LIMITS);
+  return new RateLimitedModel(model, new RateLimiter(limits, `${model.provider}/${model.modelId}`));
+}
+
+class RateLimitedModel extends LanguageModel {
+  readonly provider: string;
+  readonly modelId: string;
+  override readonly capabilities: ModelCapabilities;
+
+  constructor(
+    private readonly model: LanguageModel,
+    private readonly limiter: RateLimiter,
+  ) {
+    super();
+    ({ provider: this.provider, modelId: this.modelId, capabilities: this.capabilities } = model);
+  }
+
+  async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
+    const turn = await this.limiter.turn(signal);
+    if (turn === undefined) return;
+    try {
+      for await (const event of this.model.stream(request, signal)) {
+        if (event.type === 'usage') turn.count(event.usage);
+        yield event;
+      }
+    } finally {
+      turn.end();
+    }
+  }
+}
+
+const LIMITS: OptionValues<RateLimits> = {
+  requestsPerMinute: ABOVE_ZERO,
+  tokensPerMinute: ABOVE_ZERO,
+  concurrent: ABOVE_ZERO,
+  queue: ABOVE_ZERO,
+};
+
+export interface RateLimits {
+  /** @default no limit */
+  readonly requestsPerMinute?: number;
+  /** Input and output tokens. A request is let through as long as those of the last minute, and what is expected of the ones under way, are fewer. @default no limit */
+  readonly tokensPerMinute?: number;
+  /** Requests at the same time. @default no limit */
+  readonly concurrent?: number;
+  /** How many requests may wait. @default 100 */
+  readonly queue?: number;
+}
+
+/** A request's leave to go. */
+export interface Turn {
+  /** What it used; a later count replaces an earlier one. */
+  count(usage: Usage): void;
+  end(): void;
+}
+
+interface Entry {
+  readonly startedAt: number;
+  tokens: number | undefined;
+  isUnderWay: boolean;
+}
+
+interface Waiting {
+  readonly go: (turn: Turn) => void;
+}
+
+const MINUTE_MS = 60_000;
+
+/** Lets requests go one after the other, no faster than its limits allow over any minute. */
+export class RateLimiter {
+  private readonly waiting = new Set<Waiting>();
+  /** The last minute's, oldest first, and what is under way. */
+  private entries: Entry[] = [];
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly limits: RateLimits,
+    private readonly name: string,
+  ) {}
+
+  /** Undefined where the signal is aborted first. Throws a `ModelError` when too many wait already. */
+  turn(signal: AbortSignal): Promise<Turn | undefined> {
+    if (signal.aborted) return Promise.resolve(undefined);
+    const { queue = 100 } = this.limits;
+    if (this.waiting.size === 0 && this.wait(performance.now()) === 0) return Promise.resolve(this.begin());
+    if (this.waiting.size >= queue)
+      return Promise.reject(
+        new ModelError(`${queue} requests to ${this.name} are waiting already, which is the maximum.`, { retryable: true }),
+      );
+    return this.enqueue(signal);
+  }
+
+  private enqueue(signal: AbortSignal): Promise<Turn | undefined> {
+    return new Promise((resolve) => {
+      const leave = (): void => {
+        this.waiting.delete(waiting);
+        this.admit();
+        resolve(undefined);
+      };
+      const waiting: Waiting = {
+        go: (turn) => {
+          signal.removeEventListener('abort', leave);
+          resolve(turn);
+        },
+      };
+      signal.addEventListener('abort', leave, { once: true });
+      this.waiting.add(waiting);
+      this.admit();
+    });
+  }
+
+  /** Lets go whoever may, in order, and comes back when the next one may. */
+  private admit(): void {
+    clearTimeout(this.timer);
+    for (const waiting of this.waiting) {
+      const wait = this.wait(performance.now());
+      if (wait > 0) {
+        if (wait < Infinity) this.timer = setTimeout(() => this.admit(), Math.ceil(wait));
+        return;
+      }
+      this.waiting.delete(waiting);
+      waiting.go(this.begin());
+    }
+  }
+
+  private begin(): Turn {
+    const entry: Entry = { startedAt: performance.now(), tokens: undefined, isUnderWay: true };
+    this.entries.push(entry);
+    return {
+      count: ({ inputTokens, outputTokens }) => {
+        entry.tokens = inputTokens + outputTokens;
+      },
+      end: () => {
+        entry.isUnderWay = false;
+        this.admit();
+      },
+    };
+  }
+
+  /** How long until one more may go, in milliseconds; `Infinity` where another has to end first. */
+  private wait(now: number): number {
+    const { requestsPerMinute = Infinity, tokensPerMinute = Infinity, concurrent = Infinity } = this.limits;
+    this.entries = this.entries.filter(({ startedAt, isUnderWay }) => isUnderWay || now - startedAt < MINUTE_MS);
+    if (this.entries.filter(({ isUnderWay }) => isUnderWay).length >= concurrent) return Infinity;
+    const recent = this.entries.filter(({ startedAt }) => now - startedAt < MINUTE_MS);
+    return Math.max(
+      untilFewer(recent, now, () => 1, requestsPerMinute),
+      untilFewer(recent, now, this.expected(), tokensPerMinute),
+    );
+  }
+
+  /** The tokens of a request: its own, or where they are not known yet, as many as the others had on average. */
+  private expected(): (entry: Entry) => number {
+    const known = this.entries.flatMap(({ tokens }) => tokens ?? []);
+    const mean = known.reduce((sum, tokens) => sum + tokens, 0) / Math.max(1, known.length);
+    return ({ tokens, isUnderWay }) => tokens ?? (isUnderWay ? mean : 0);
+  }
+}
+
+/** When so many of the oldest are a minute old that the rest weighs less than the limit. */
+function untilFewer(entries: readonly Entry[], now: number, weigh: (entry: Entry) => number, most: number): number {
+  let left = entries.reduce((sum, entry) => sum + weigh(entry), 0);
+  let wait = 0;
+  for (const entry of entries) {
+    if (left < most) break;
+    left -= weigh(entry);
+    wait = entry.startedAt + MINUTE_MS - now;
+  }
+  return wait;
+}

@@ -1,0 +1,283 @@
+import { isJsonList, isWebAddress, type JsonValue, type Message, type MessageLabels } from '@toolloop/protocol';
+import type { JSONSchema7 } from 'json-schema';
+import type { FlowLevel, InformationFlow, PolicyCall, PolicySubject } from '../contracts/policy.js';
+import type { Ruling } from './rules.js';
+
+/** Whether what the run has read so far lets this call happen without a person's yes. Undefined where the flow of information says nothing. */
+export function flowRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCall): Ruling | undefined {
+  switch (level) {
+    case 'off':
+      return undefined;
+    case 'effect':
+      return subject.effect === 'read_only' ? undefined : ask(level, `A tool with the effect ${subject.effect} needs a person's approval.`);
+    case 'legs':
+      return closesThirdLeg(subject, call) ? ask(level, LEGS) : undefined;
+    case 'taint':
+      return taintRuling(level, subject, call);
+    case 'provenance':
+      return provenanceRuling(level, subject, call);
+  }
+}
+
+const LEGS = 'The run has read private data and untrusted content, and this tool can carry data out.';
+
+/** The lethal trifecta: private data, untrusted content, and a way out. A read of an address that the user wrote carries nothing out but that address. */
+function closesThirdLeg(subject: PolicySubject, call: PolicyCall): boolean {
+  const { integrity, confidentiality } = call.flow;
+  const { egress, accepts } = subject.labels;
+  if (!egress || accepts?.private || integrity === 'trusted' || confidentiality === 'public') return false;
+  return subject.effect !== 'read_only' || !isOfSaidAddresses(subject, call);
+}
+
+function taintRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCall): Ruling | undefined {
+  const { effect, labels } = subject;
+  if (closesThirdLeg(subject, call)) return ask(level, LEGS);
+  if (effect === 'read_only' || labels.accepts?.untrusted || call.flow.integrity === 'trusted') return undefined;
+  return ask(level, 'The run has read untrusted content, and this tool changes things.');
+}
+
+/** What decides may stem from the user and the rest from anywhere, as long as no private data can leave in the rest. */
+function provenanceRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCall): Ruling | undefined {
+  if (!isTraced(subject, call)) return taintRuling(level, subject, call);
+  return closesThirdLeg(subject, call) && !isWhollyTraced(subject, call) ? ask(level, LEGS) : undefined;
+}
+
+function ask(level: FlowLevel, reason: string): Ruling {
+  return { kind: 'require_approval', rule: `flow: ${level}`, reason };
+}
+
+/**
+ * Whether everything that decides what a call is about stems from the user's own words or from trusted results. What cannot tell an origin, such as a
+ * switch or a value the schema lists, proves nothing: a call with nothing else in it is not traced.
+ */
+export function isTraced(subject: PolicySubject, call: PolicyCall): boolean {
+  return isEachTraced(subject.labels.decisive ?? Object.keys(call.args), subject, call);
+}
+
+/** The same for every argument, those that decide nothing included. */
+export function isWhollyTraced(subject: PolicySubject, call: PolicyCall): boolean {
+  return isEachTraced(Object.keys(call.args), subject, call);
+}
+
+/** Whether all that a call carries out are addresses that stand whole in the user's own words: they tell their hosts no more than the user did. */
+export function isOfSaidAddresses(subject: PolicySubject, call: PolicyCall): boolean {
+  const values = valuesOf(Object.keys(call.args), subject, call);
+  return values.length > 0 && values.every((value) => isAddress(value) && call.flow.isSaid(value));
+}
+
+function isAddress(value: string | number): value is string {
+  return isWebAddress(value) && !/\s/.test(value);
+}
+
+function isEachTraced(names: readonly string[], subject: PolicySubject, call: PolicyCall): boolean {
+  const values = valuesOf(names, subject, call);
+  return values.length > 0 && values.every((value) => call.flow.isTraced(value));
+}
+
+function valuesOf(
+  names: readonly string[],
+  { inputSchema }: PolicySubject,
+  { args, instanceId }: PolicyCall,
+): readonly (string | number)[] {
+  const values = names.flatMap((name) => tellingValues(args[name], propertyOf(inputSchema, name)));
+  return instanceId === undefined ? values : [...values, instanceId];
+}
+
+function propertyOf({ properties = {} }: JSONSchema7, name: string): JSONSchema7 {
+  const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
+  return typeof property === 'object' ? property : {};
+}
+
+/** Texts and numbers at any depth, keys of objects included, without those the schema itself gives. */
+function tellingValues(value: JsonValue | undefined, schema: JSONSchema7): (string | number)[] {
+  if (value === undefined || value === null || isGiven(value, schema)) return [];
+  if (isJsonList(value)) return value.flatMap((item) => tellingValues(item, itemsOf(schema)));
+  if (typeof value === 'object') return Object.entries(value).flatMap(([key, item]) => tellingEntry(key, item, schema));
+  return typeof value === 'boolean' || value === '' ? [] : [value];
+}
+
+function tellingEntry(key: string, value: JsonValue, schema: JSONSchema7): (string | number)[] {
+  const isDeclared = schema.properties !== undefined && Object.hasOwn(schema.properties, key);
+  const telling = tellingValues(value, propertyOf(schema, key));
+  return isDeclared ? telling : [key, ...telling];
+}
+
+function isGiven(value: JsonValue, schema: JSONSchema7): boolean {
+  return schema.enum !== undefined || (schema.default !== undefined && value === schema.default);
+}
+
+function itemsOf({ items }: JSONSchema7): JSONSchema7 {
+  return typeof items === 'object' && !Array.isArray(items) ? items : {};
+}
+
+/** What a model has read, joined over its messages: one untrusted result taints all that follows, one private message makes all of it private. */
+export class MessageFlow implements InformationFlow {
+  private trusted: TrustedText | undefined;
+  private said: TrustedText | undefined;
+
+  private constructor(
+    private readonly messages: readonly Message[],
+    readonly integrity: InformationFlow['integrity'],
+    readonly confidentiality: InformationFlow['confidentiality'],
+    /** Of the run around a sub-run, when it made the call. */
+    private readonly outer?: InformationFlow,
+  ) {}
+
+  static of(messages: readonly Message[]): MessageFlow {
+    return new MessageFlow([], 'trusted', 'public').at(messages);
+  }
+
+  /** The flow of a run whose instructions are worth this: a model reads them before everything else. */
+  static instructed(reads: MessageLabels['reads']): MessageFlow {
+    return new MessageFlow([], 'trusted', reads);
+  }
+
+  /** The flow of a sub-run: whoever began it had read what it had read, and the user's words there are the user's words here. */
+  static within(outer: InformationFlow): MessageFlow {
+    return new MessageFlow([], outer.integrity, outer.confidentiality, outer);
+  }
+
+  /** The flow of a transcript that goes on from this one's. Costs what is new in it, not what went before. */
+  at(messages: readonly Message[]): MessageFlow {
+    if (messages === this.messages) return this; // the calls of one step share what was found out
+    const read = messages.slice(this.messages.length);
+    const isTainted = this.integrity === 'untrusted' || read.some(isUntrusted);
+    const isPrivate = this.confidentiality === 'private' || read.some(isPrivateContent);
+    return new MessageFlow(messages, isTainted ? 'untrusted' : 'trusted', isPrivate ? 'private' : 'public', this.outer);
+  }
+
+  /** The flow of a model that was shown these as well, which are not in the transcript. */
+  beside(shown: readonly Message[]): MessageFlow {
+    const other = MessageFlow.of(shown);
+    const integrity = other.integrity === 'untrusted' ? 'untrusted' : this.integrity;
+    return new MessageFlow(this.messages, integrity, other.confidentiality === 'private' ? 'private' : this.confidentiality, this.outer);
+  }
+
+  /** The flow of a model that was shown a stranger's text which is no message. */
+  tainted(): MessageFlow {
+    if (this.integrity === 'untrusted') return this;
+    return new MessageFlow(this.messages, 'untrusted', this.confidentiality, this.outer);
+  }
+
+  isTraced(value: string | number): boolean {
+    this.trusted ??= new TrustedText(authorityIn(this.messages, this.outer?.integrity === 'untrusted').flatMap(textsOf));
+    return this.trusted.has(value) || this.outer?.isTraced(value) === true;
+  }
+
+  isSaid(value: string): boolean {
+    this.said ??= new TrustedText(this.messages.filter(isOfUser).flatMap(textsOf));
+    return this.said.has(value) || this.outer?.isSaid(value) === true;
+  }
+}
+
+/** A result without labels is of unknown origin. */
+function isUntrusted(message: Message): boolean {
+  if (message.role === 'tool') return message.labels?.returns !== 'trusted';
+  if (message.role === 'assistant') return message.labels?.returns === 'untrusted';
+  return message.role === 'user' && typeof message.content !== 'string' && message.content.some(({ type }) => type !== 'text');
+}
+
+/** What a user says is nobody else's business unless the request said otherwise. */
+function isPrivateContent(message: Message): boolean {
+  if (message.role === 'assistant') return message.labels?.reads === 'private';
+  return message.role === 'system' || message.labels?.reads !== 'public';
+}
+
+/** Whether a message is in the user's own words. */
+function isOfUser(message: Message): boolean {
+  return message.role === 'user' && message.labels?.returns !== 'untrusted';
+}
+
+/**
+ * The user's words, and trusted results of calls that the model chose before it had read anything untrusted: which of the later ones it asked for, a
+ * stranger may have told it. A model's own words carry no authority either, they may repeat what it read; nor do errors, which may repeat
+ * the model's.
+ */
+function authorityIn(messages: readonly Message[], wasTainted: boolean): Message[] {
+  let isTainted = wasTainted;
+  let isChosenFreely = true;
+  return messages.filter((message) => {
+    if (message.role === 'assistant') isChosenFreely = !isTainted;
+    if (isUntrusted(message)) isTainted = true;
+    return (
+      isOfUser(message) || (message.role === 'tool' && !message.isError && !message.isModelText && !isUntrusted(message) && isChosenFreely)
+    );
+  });
+}
+
+function textsOf({ content }: Message): string[] {
+  return typeof content === 'string' ? [content] : content.flatMap((part) => (part.type === 'text' ? [part.text] : []));
+}
+
+/** Letters and digits of any script: what a word consists of. */
+const WORD = /[\p{L}\p{N}]/u;
+/** What binds two words into one name: `a.b`, `a-b`, `a@b`, `a/b`. */
+const JOINT = /[.\-_@/\\:+~=&%#']/;
+const DIGIT = /\p{N}/u;
+const NUMBER = /-?\d+(?:[.,]\d+)*/g;
+
+/** The words that carry authority in a run, and whether a value stands in them. */
+export class TrustedText {
+  private readonly texts: readonly string[];
+  private lowered: readonly string[] | undefined;
+  private numbers: ReadonlySet<number> | undefined;
+
+  constructor(texts: readonly string[]) {
+    this.texts = texts.map(plain);
+  }
+
+  /**
+   * A text stands there as whole words, in any spacing, and in any case where it has no digits: `KX-7` and `kx-7` may be two things. A number stands there in
+   * any of the usual ways of writing it.
+   */
+  has(value: string | number): boolean {
+    return typeof value === 'number' ? this.hasNumber(value) : this.hasWords(plain(value));
+  }
+
+  private hasWords(words: string): boolean {
+    if (!WORD.test(words)) return false;
+    if (DIGIT.test(words)) return this.texts.some((text) => standsIn(words, text));
+    const lower = words.toLowerCase();
+    this.lowered ??= this.texts.map((text) => text.toLowerCase());
+    return this.lowered.some((text) => standsIn(lower, text));
+  }
+
+  private hasNumber(value: number): boolean {
+    this.numbers ??= new Set(this.texts.flatMap((text) => (text.match(NUMBER) ?? []).flatMap(readingsOf)));
+    return this.numbers.has(value);
+  }
+}
+
+function plain(text: string): string {
+  return text.normalize('NFC').replace(/\s+/g, ' ').trim();
+}
+
+/** Not within a longer word or name: `5` is not in `50`, `ann@a.org` not in `joann@a.org`, and `tea.co` not in `tea.co.uk`. */
+function standsIn(words: string, text: string): boolean {
+  for (let at = text.indexOf(words); at >= 0; at = text.indexOf(words, at + words.length)) {
+    const end = at + words.length;
+    const goesOnBefore = continues(words.charAt(0), text.charAt(at - 1), text.charAt(at - 2));
+    if (!goesOnBefore && !continues(words.charAt(words.length - 1), text.charAt(end), text.charAt(end + 1))) return true;
+  }
+  return false;
+}
+
+/** Whether a word goes on beyond its edge: at once, or behind a joint. */
+function continues(edge: string, next: string, afterNext: string): boolean {
+  if (!WORD.test(edge)) return JOINT.test(edge) && WORD.test(next);
+  return WORD.test(next) || (JOINT.test(next) && WORD.test(afterNext));
+}
+
+/** `1,234.50`, `1.234,50` and `3,5` are written where different people live. What may be meant counts as said: `1.234` is a little or a lot. */
+function readingsOf(written: string): number[] {
+  return [asNumber(written, ',', '.'), asNumber(written, '.', ',')].filter((value) => !Number.isNaN(value));
+}
+
+function asNumber(written: string, grouping: string, decimal: string): number {
+  const [whole = '', fraction = '', ...more] = written.split(decimal);
+  const [first = '', ...groups] = whole.split(grouping);
+  const isGrouped = groups.every((group) => group.length === 3) && (groups.length === 0 || first.replace('-', '').length <= 3);
+  return more.length === 0 && isGrouped && !fraction.includes(grouping)
+    ? Number(`${first}${groups.join('')}.${fraction || '0'}`)
+    : Number.NaN;
+}

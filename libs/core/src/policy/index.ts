@@ -1,0 +1,14 @@
+export type {
+  ConnectionRule,
+  InformationFlow,
+  PolicyActor,
+  PolicyCall,
+  PolicyGrants,
+  PolicySubject,
+  PolicyTool,
+  RunBudget,
+  RunSpending,
+  VouchedTool,
+} from '../contracts/policy.js';
+export { DataPolicyEngine } from './policy-engine.js';
+export type { ApprovalTerms, CallBudget } from '@toolloop/protocol';

@@ -1,0 +1,352 @@
+import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
+import { enumValues, numberNames, type ValidationRule } from './property-metadata.js';
+import { needsUnicode } from './validators.js';
+
+/** What one class-validator decorator says, in JSON Schema. */
+export interface ConstraintSchema {
+  /** The JSON types that can satisfy it; absent: any. */
+  readonly types?: readonly JSONSchema7TypeName[];
+  readonly keywords: JSONSchema7;
+  /** What the keywords cannot say, for the model. */
+  readonly hint?: string;
+  /** Whether the keywords say all; otherwise class-validator has the last word. */
+  readonly exact: boolean;
+  /** Whether it is about a `Date`, which is text in JSON. */
+  readonly date?: boolean;
+}
+
+type Arguments = readonly unknown[];
+
+type Scalar = string | number | boolean | null;
+
+/** What a decorator means, by class-validator's name of it. One that is not here is left to class-validator. */
+export function constraintSchema(name: string, values: Arguments): ConstraintSchema {
+  if (Object.hasOwn(EXPRESSED, name)) return EXPRESSED[name]?.(values) ?? UNKNOWN;
+  const hint = TEXT_HINTS.get(name);
+  return hint === undefined ? UNKNOWN : text({}, hint);
+}
+
+const UNKNOWN: ConstraintSchema = { keywords: {}, exact: false };
+
+/** class-validator compares by `===`, so that nothing but a scalar ever matches. */
+function oneOf(values: unknown): ConstraintSchema {
+  const scalars = Array.isArray(values) ? values.filter(isScalar) : [];
+  const types = [...new Set(scalars.map(typeOf))];
+  return { types, keywords: { enum: [...new Set(scalars)] }, exact: true };
+}
+
+function memberOf(members: object): ConstraintSchema {
+  const hint = numberNames(members);
+  return { ...oneOf(enumValues(members)), ...(hint !== undefined && { hint }) };
+}
+
+function listOf(values: unknown): string {
+  return [values]
+    .flat()
+    .map((value) => (typeof value === 'string' ? value : JSON.stringify(value)))
+    .join(', ');
+}
+
+function exactly(type: JSONSchema7TypeName, keywords: JSONSchema7 = {}): ConstraintSchema {
+  return { types: [type], keywords, exact: true };
+}
+
+function limitsDecimals(options: unknown): boolean {
+  return typeof options === 'object' && options !== null && 'maxDecimalPlaces' in options && options.maxDecimalPlaces !== undefined;
+}
+
+/** A bound that is no number of the right kind never holds in class-validator, and is not put into the schema. */
+function bounded(
+  type: 'number' | 'string' | 'array',
+  keyword: 'minimum' | 'maximum' | 'minLength' | 'maxLength' | 'minItems' | 'maxItems',
+  bound: unknown,
+): ConstraintSchema {
+  const fits = type === 'number' ? Number.isFinite(bound) : isCount(bound);
+  return { ...exactly(type, fits ? { [keyword]: bound } : {}), exact: fits };
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 0;
+}
+
+function dateBound(words: string, bound: unknown): ConstraintSchema {
+  const hint = bound instanceof Date ? { hint: `${words} ${bound.toISOString()}.` } : {};
+  return { ...exactly('string'), ...hint, exact: false, date: true };
+}
+
+function lengthBetween(min: unknown, max: unknown): ConstraintSchema {
+  const lower = bounded('string', 'minLength', min);
+  const upper = max === undefined ? text({}) : bounded('string', 'maxLength', max);
+  return { ...lower, keywords: { ...(min !== 0 && lower.keywords), ...upper.keywords }, exact: lower.exact && upper.exact };
+}
+
+/** Flags have no place in a schema, so that a pattern with one that matters goes to class-validator. */
+function matching(pattern: unknown, modifiers: unknown): ConstraintSchema {
+  const flags = typeof modifiers === 'string' ? modifiers : '';
+  const expression = pattern instanceof RegExp ? pattern : new RegExp(String(pattern), flags);
+  const remaining = expression.flags.replaceAll(/[dg]/g, '');
+  const expressible = remaining === (needsUnicode(expression.source) ? 'u' : '');
+  return expressible ? text({ pattern: expression.source }) : text({}, `Matches ${String(expression)}.`);
+}
+
+function text(keywords: JSONSchema7, hint?: string): ConstraintSchema {
+  return { types: ['string'], keywords, exact: hint === undefined, ...(hint !== undefined && { hint }) };
+}
+
+function escaped(part: string): string {
+  return part.replaceAll(/[$()*+.?[\\\]^{|}/]/g, String.raw`\$&`);
+}
+
+function isEnglish(locale: unknown): boolean {
+  return locale === undefined || locale === null || locale === 'en-US';
+}
+
+function uuid(version: unknown): ConstraintSchema {
+  const known = version === undefined || version === null || version === 'all' ? '[1-8]' : listOf(version);
+  if (!/^(?:[1-8]|\[1-8\])$/.test(known)) return text({}, 'A UUID.');
+  const one = `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-${known}[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}`;
+  const extremes = '|0{8}-0{4}-0{4}-0{4}-0{12}|[fF]{8}-[fF]{4}-[fF]{4}-[fF]{4}-[fF]{12}';
+  return text({ format: 'uuid', pattern: `^(?:${one}${known === '[1-8]' ? extremes : ''})$` });
+}
+
+const EXPRESSED: Readonly<Record<string, (values: Arguments) => ConstraintSchema>> = {
+  isDefined: () => ({ keywords: {}, exact: true }),
+  isNotEmpty: () => ({ keywords: { minLength: 1 }, exact: true }),
+  equals: ([value]) => oneOf([value]),
+  isIn: ([values]) => oneOf(values),
+  isEnum: ([members]) => (typeof members === 'object' && members !== null ? memberOf(members) : UNKNOWN),
+  isNotIn: ([values]) => ({ ...UNKNOWN, hint: `None of: ${listOf(values)}.` }),
+  notEquals: ([value]) => ({ ...UNKNOWN, hint: `Not ${listOf([value])}.` }),
+
+  isBoolean: () => exactly('boolean'),
+  isString: () => exactly('string'),
+  isObject: () => exactly('object'),
+  isNotEmptyObject: () => ({ ...exactly('object', { minProperties: 1 }), exact: false }),
+
+  isNumber: ([options]) => ({ ...exactly('number'), exact: !limitsDecimals(options) }),
+  isInt: () => exactly('integer'),
+  min: ([bound]) => bounded('number', 'minimum', bound),
+  max: ([bound]) => bounded('number', 'maximum', bound),
+  isPositive: () => exactly('number', { exclusiveMinimum: 0 }),
+  isNegative: () => exactly('number', { exclusiveMaximum: 0 }),
+  isDivisibleBy: ([divisor]) => ({ ...exactly('number', isCount(divisor) && divisor > 0 ? { multipleOf: divisor } : {}), exact: false }),
+  isLatitude: () => ({ ...exactly('number', { minimum: -90, maximum: 90 }), exact: false }),
+  isLongitude: () => ({ ...exactly('number', { minimum: -180, maximum: 180 }), exact: false }),
+
+  isDate: () => ({ ...exactly('string'), date: true }),
+  minDate: ([bound]) => dateBound('Not before', bound),
+  maxDate: ([bound]) => dateBound('Not after', bound),
+
+  isArray: () => exactly('array'),
+  arrayMinSize: ([size]) => bounded('array', 'minItems', size),
+  arrayMaxSize: ([size]) => bounded('array', 'maxItems', size),
+  arrayNotEmpty: () => exactly('array', { minItems: 1 }),
+  arrayUnique: () => ({ ...exactly('array', { uniqueItems: true }), exact: false }), // by an identifier, perhaps, of which nothing is recorded
+  arrayContains: ([values]) => ({ ...exactly('array'), exact: false, hint: `Contains: ${listOf(values)}.` }),
+  arrayNotContains: ([values]) => ({ ...exactly('array'), exact: false, hint: `Contains none of: ${listOf(values)}.` }),
+
+  minLength: ([length]) => bounded('string', 'minLength', length),
+  maxLength: ([length]) => bounded('string', 'maxLength', length),
+  isLength: ([min, max]) => lengthBetween(min ?? 0, max),
+  matches: ([pattern, flags]) => matching(pattern, flags),
+  contains: ([part]) => (typeof part === 'string' && part !== '' ? text({ pattern: escaped(part) }) : text({}, 'Contains a given text.')),
+  notContains: ([part]) => text({}, `Does not contain: ${listOf([part])}.`),
+  isAlpha: ([locale]) => (isEnglish(locale) ? text({ pattern: '^[A-Za-z]+$' }) : text({}, 'Letters only.')),
+  isAlphanumeric: ([locale]) => (isEnglish(locale) ? text({ pattern: '^[0-9A-Za-z]+$' }) : text({}, 'Letters and digits only.')),
+  isAscii: () => text({ pattern: String.raw`^[\x00-\x7F]+$` }),
+  isBooleanString: () => text({ enum: ['true', 'false', '1', '0'] }),
+  isHexadecimal: () => text({ pattern: '^(0[xXhH])?[0-9a-fA-F]+$' }),
+  isHexColor: () => text({ pattern: '^#?([0-9a-fA-F]{3}|[0-9a-fA-F]{4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})$' }),
+  isIp: ([version]) => (String(version) === '4' ? text({ format: 'ipv4' }) : text({}, 'An IP address.')),
+  isMilitaryTime: () => text({ pattern: String.raw`^([01]\d|2[0-3]):?([0-5]\d)$` }),
+  isMongoId: () => text({ pattern: '^([0-9a-fA-F]{24}|0[xXhH][0-9a-fA-F]{22})$' }),
+  isNumberString: ([options]) => (options ? text({}, 'A number, as text.') : text({ pattern: '^[+-]?([0-9]*[.])?[0-9]+$' })),
+  isOctal: () => text({ pattern: '^(0[oO])?[0-7]+$' }),
+  isUuid: ([version]) => uuid(version),
+};
+
+/** Text that only class-validator can check: what the model is told instead. */
+const TEXT_HINTS = new Map(
+  Object.entries({
+    isBase32: 'Base32.',
+    isBase58: 'Base58.',
+    isBase64: 'Base64.',
+    isBIC: 'A BIC (SWIFT code).',
+    isBtcAddress: 'A Bitcoin address.',
+    isByteLength: 'Limited in bytes.',
+    isCreditCard: 'A credit card number.',
+    isCurrency: 'An amount of money, as text.',
+    isDataURI: 'A data URI.',
+    isDateString: 'An ISO 8601 date, or date and time: 2026-01-31 or 2026-01-31T09:30:00Z.',
+    isDecimal: 'A decimal number, as text.',
+    isEAN: 'An EAN.',
+    isEmail: 'An email address.',
+    isEthereumAddress: 'An Ethereum address.',
+    IsFirebasePushId: 'A Firebase push id.',
+    isFqdn: 'A domain name.',
+    isFullWidth: 'Has full-width characters.',
+    isHalfWidth: 'Has half-width characters.',
+    isHash: 'A hash, in hex.',
+    isHSL: 'An HSL colour.',
+    isIBAN: 'An IBAN.',
+    isIdentityCard: 'The number of an identity card.',
+    isIsbn: 'An ISBN.',
+    isIsin: 'An ISIN.',
+    isISO31661Alpha2: 'An ISO 3166-1 country code of two letters.',
+    isISO31661Alpha3: 'An ISO 3166-1 country code of three letters.',
+    isISO31661Numeric: 'A numeric ISO 3166-1 country code.',
+    isISO4217CurrencyCode: 'An ISO 4217 currency code.',
+    isISO6391: 'An ISO 639-1 language code.',
+    isIso8601: 'An ISO 8601 date, or date and time: 2026-01-31 or 2026-01-31T09:30:00Z.',
+    isISRC: 'An ISRC.',
+    isISSN: 'An ISSN.',
+    isJson: 'JSON, as text.',
+    isJwt: 'A JSON web token.',
+    isLatLong: 'Latitude and longitude, separated by a comma.',
+    isLocale: 'A locale such as en_US.',
+    isLowercase: 'In lower case.',
+    isMacAddress: 'A MAC address.',
+    isMagnetURI: 'A magnet URI.',
+    isMimeType: 'A MIME type.',
+    isMobilePhone: 'A mobile phone number.',
+    isMultibyte: 'Has a character outside ASCII.',
+    isPassportNumber: 'A passport number.',
+    isPhoneNumber: 'A phone number with country code, e.g. +41446681800.',
+    isPort: 'A port number, as text.',
+    isPostalCode: 'A postal code.',
+    isRFC3339: 'An RFC 3339 date and time: 2026-01-31T09:30:00Z.',
+    isRgbColor: 'An RGB colour.',
+    isSemVer: 'A semantic version.',
+    isStrongPassword: 'A strong password.',
+    isSurrogatePair: 'Has a character outside the basic plane.',
+    isTaxId: 'A tax number.',
+    isTimeZone: 'An IANA time zone such as Europe/Zurich.',
+    isUppercase: 'In upper case.',
+    isUrl: 'A URL such as https://example.com/path.',
+    isVariableWidth: 'Has characters of full and of half width.',
+  }),
+);
+
+function typeOf(value: Scalar): JSONSchema7TypeName {
+  if (value === null) return 'null';
+  if (typeof value === 'string') return 'string';
+  return typeof value === 'number' ? 'number' : 'boolean';
+}
+
+function isScalar(value: unknown): value is Scalar {
+  return value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value);
+}
+
+/** All that the decorators of one value say together. */
+export interface CombinedConstraints {
+  /** Undefined where nothing tells the type. Empty where no value satisfies all. */
+  readonly types: readonly JSONSchema7TypeName[] | undefined;
+  readonly keywords: JSONSchema7;
+  readonly hints: readonly string[];
+  readonly exact: boolean;
+  readonly date: boolean;
+}
+
+export const NO_CONSTRAINTS: CombinedConstraints = { types: undefined, keywords: {}, hints: [], exact: true, date: false };
+
+type Types = readonly JSONSchema7TypeName[] | undefined;
+
+/** Joins the constraints of one value into one schema. */
+export function combineConstraints(rules: readonly ValidationRule[]): CombinedConstraints {
+  return rules.reduce((combined, rule) => join(combined, rule.holds === 'sometimes' ? typeOnly(rule) : meaningOf(rule)), NO_CONSTRAINTS);
+}
+
+/** Joins constraints that hold at times only: they give the type and no bounds, for those would turn away what class-validator takes. */
+export function combineTypes(rules: readonly ValidationRule[]): CombinedConstraints {
+  return rules.reduce((combined, rule) => join(combined, typeOnly(rule)), NO_CONSTRAINTS);
+}
+
+function meaningOf({ name, arguments: values, holds }: ValidationRule): ConstraintSchema {
+  const meaning = constraintSchema(name, values);
+  return holds === 'always' ? meaning : { ...meaning, exact: false };
+}
+
+function typeOnly(rule: ValidationRule): ConstraintSchema {
+  const { types, date, keywords, hint } = meaningOf(rule);
+  const words = keywords.enum ? `One of: ${keywords.enum.map(String).join(', ')}.` : hint;
+  return {
+    keywords: {},
+    exact: false,
+    ...(types && { types }),
+    ...(date !== undefined && { date }),
+    ...(words !== undefined && { hint: words }),
+  };
+}
+
+function join(combined: CombinedConstraints, next: ConstraintSchema): CombinedConstraints {
+  const { keywords, clash } = joinKeywords(combined.keywords, next.keywords);
+  return {
+    types: commonTypes(combined.types, next.types),
+    keywords,
+    hints: [...combined.hints, ...(next.hint === undefined ? [] : [next.hint]), ...clash],
+    exact: combined.exact && next.exact && clash.length === 0,
+    date: combined.date || next.date === true,
+  };
+}
+
+/** The types two decorators agree on; an integer is a number. */
+export function commonTypes(one: Types, other: Types): Types {
+  if (!one || !other) return one ?? other;
+  const narrowed = one.map((type) => (type === 'number' && other.includes('integer') ? 'integer' : type));
+  return narrowed.filter((type) => other.includes(type) || (type === 'integer' && other.includes('number')));
+}
+
+const TIGHTEST: Readonly<Record<string, (one: number, other: number) => number>> = {
+  minimum: Math.max,
+  exclusiveMinimum: Math.max,
+  minLength: Math.max,
+  minItems: Math.max,
+  minProperties: Math.max,
+  maximum: Math.min,
+  exclusiveMaximum: Math.min,
+  maxLength: Math.min,
+  maxItems: Math.min,
+};
+
+/** A keyword can be said once: two bounds become the tighter one, two lists what they share, and of two patterns the second is told in words. */
+function joinKeywords(one: JSONSchema7, other: JSONSchema7): { readonly keywords: JSONSchema7; readonly clash: readonly string[] } {
+  if (Object.keys(other).length === 0) return { keywords: one, clash: [] }; // as most: they say a type and no more
+  const keywords = new Map<string, unknown>(Object.entries(one));
+  const clash: string[] = [];
+  for (const [keyword, value] of Object.entries(other)) {
+    const present = keywords.get(keyword);
+    const tightest = TIGHTEST[keyword];
+    if (present === undefined || present === value) keywords.set(keyword, value);
+    else if (tightest && typeof present === 'number' && typeof value === 'number') keywords.set(keyword, tightest(present, value));
+    else if (keyword === 'enum') keywords.set(keyword, sharedValues(present, value));
+    else clash.push(`Also ${keyword === 'pattern' ? 'matches' : keyword}: ${String(value)}.`);
+  }
+  return { keywords: Object.fromEntries(keywords), clash };
+}
+
+function sharedValues(one: unknown, other: unknown): unknown[] {
+  return Array.isArray(one) && Array.isArray(other) ? one.filter((value) => other.includes(value)) : [];
+}
+
+const KEYWORDS_OF: Readonly<Record<string, readonly string[]>> = {
+  string: ['minLength', 'maxLength', 'pattern', 'format'],
+  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
+  integer: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
+  array: ['minItems', 'maxItems', 'uniqueItems'],
+  object: ['minProperties'],
+};
+
+/** A schema of these types with the keywords that mean something for them. An `enum` of other types is left out of the list. */
+export function typedSchema(types: readonly JSONSchema7TypeName[], keywords: JSONSchema7): JSONSchema7 {
+  const isMeaningful = (keyword: string): boolean => keyword === 'enum' || types.some((type) => KEYWORDS_OF[type]?.includes(keyword));
+  const kept: JSONSchema7 = Object.fromEntries(Object.entries(keywords).filter(([keyword]) => isMeaningful(keyword)));
+  const [only] = types;
+  const values = kept.enum?.filter((value) => types.some((type) => hasType(value, type)));
+  return { type: types.length === 1 ? only : [...types], ...kept, ...(values && { enum: values }) };
+}
+
+function hasType(value: JSONSchema7Type, type: JSONSchema7TypeName): boolean {
+  if (value === null) return type === 'null';
+  if (type === 'integer') return Number.isInteger(value);
+  return typeof value === type;
+}

@@ -1,0 +1,297 @@
+import type { Type } from '@nestjs/common';
+import type { JsonValue } from '@toolloop/protocol';
+import type { JSONSchema7, JSONSchema7TypeName } from 'json-schema';
+import type { ResolvedOutput } from '../decorators/tool-metadata.js';
+import { toolFieldOf } from '../decorators/tool-parameters.decorator.js';
+import { exposedPropertiesOf, isVisibleTo, type ScalarKind, shapeFor } from './exposed-properties.js';
+import { inputPropertiesOf, type ValidationRule, validationRulesOf } from './property-metadata.js';
+import { type DtoProperty, propertyDefaultsOf, type PropertyProblem, type PropertySchema, propertySchema } from './property-schema.js';
+import { type Conversion, dateToJson, scalarOfInstance, scalarToJson } from './reveal.js';
+
+/** What a DTO class says about its JSON. */
+export interface DtoSchema {
+  readonly schema: JSONSchema7;
+  /** Whether class-validator has constraints that the schema cannot express. */
+  readonly needsClassValidator: boolean;
+  /** Names of top-level properties that class-transformer keeps out of the ui or the audit, or that hold such a one. */
+  readonly hidden: readonly string[];
+  /** `path` is `Class.property`, or `Class` for the whole. With findings the schema is not to be used. */
+  readonly findings: readonly DtoFinding[];
+}
+
+export interface DtoFinding extends PropertyProblem {
+  readonly path: string;
+}
+
+/**
+ * The JSON Schema of a DTO class, from class-validator's and class-transformer's metadata. A nested class stands where it is used, unless it is used twice or within
+ * itself: then it is in `$defs`. The same class always gives the same schema.
+ */
+export function dtoSchema(type: Type, classes = new DtoClasses()): DtoSchema {
+  return new DtoCompilation(type, classes).result();
+}
+
+class DtoCompilation {
+  private readonly uses = new Map<Type, number>();
+  private readonly definitions = new Map<string, JSONSchema7>();
+  private readonly names = new Map<Type, { plain?: string; nullable?: string }>();
+  private readonly findings = new Map<string, DtoFinding>();
+  private exact = true;
+
+  constructor(
+    private readonly root: Type,
+    private readonly classes: DtoClasses,
+  ) {
+    this.visit(root);
+  }
+
+  result(): DtoSchema {
+    const schema = this.objectSchema(this.root, false);
+    const definitions = this.definitions.size > 0 ? { $defs: Object.fromEntries(this.definitions) } : {};
+    return {
+      schema: { ...schema, ...definitions },
+      needsClassValidator: !this.exact,
+      hidden: this.classes
+        .of(this.root)
+        .properties.filter((property) => this.hides(property, new Set()))
+        .map(({ name }) => name),
+      findings: [...this.findings.values()],
+    };
+  }
+
+  /** Counts in how many places a class stands; the root stands in one from the start. */
+  private visit(type: Type): void {
+    const uses = this.uses.get(type) ?? 0;
+    this.uses.set(type, uses + 1);
+    if (uses > 0) return;
+    const { properties, problems } = this.classes.of(type);
+    for (const { input } of properties) if (input.valueType.kind === 'class') this.visit(input.valueType.type);
+    for (const problem of problems) this.report(type.name, problem);
+  }
+
+  private objectSchema(type: Type, nullable: boolean): JSONSchema7 {
+    const properties = this.classes.of(type).properties.map((property) => [property.name, this.propertySchema(type, property)] as const);
+    const required = properties.filter(([, compiled]) => compiled.required).map(([name]) => name);
+    return {
+      type: nullable ? ['object', 'null'] : 'object',
+      properties: Object.fromEntries(properties.map(([name, { schema }]) => [name, schema])),
+      ...(required.length > 0 && { required }),
+      additionalProperties: false,
+    };
+  }
+
+  private propertySchema(type: Type, property: DtoProperty): PropertySchema {
+    const compiled = propertySchema(property, (nested, nullable) => this.nestedSchema(nested, nullable));
+    this.exact &&= compiled.exact;
+    for (const problem of compiled.problems) this.report(`${type.name}.${property.name}`, problem);
+    return compiled;
+  }
+
+  private nestedSchema(type: Type, nullable: boolean): JSONSchema7 {
+    if ((this.uses.get(type) ?? 0) < 2) return this.objectSchema(type, nullable);
+    const known = this.names.get(type) ?? {};
+    this.names.set(type, known);
+    const variant = nullable ? 'nullable' : 'plain';
+    const name = known[variant] ?? this.freeName(`${type.name}${nullable ? 'OrNull' : ''}`);
+    if (known[variant] === undefined) {
+      known[variant] = name;
+      this.definitions.set(name, {}); // takes the name before the class is found within itself
+      this.definitions.set(name, this.objectSchema(type, nullable));
+    }
+    return { $ref: `#/$defs/${name}` };
+  }
+
+  /** Two classes may have one name. */
+  private freeName(className: string): string {
+    const base = className.replaceAll(/\W/g, '_') || 'Input';
+    let name = base;
+    for (let count = 2; this.definitions.has(name); count += 1) name = `${base}_${count}`;
+    return name;
+  }
+
+  private hides({ input: { hidden, valueType } }: DtoProperty, seen: Set<Type>): boolean {
+    if (hidden) return true;
+    if (valueType.kind !== 'class' || seen.has(valueType.type)) return false;
+    seen.add(valueType.type);
+    return this.classes.of(valueType.type).properties.some((property) => this.hides(property, seen));
+  }
+
+  private report(path: string, { problem, remedy }: PropertyProblem): void {
+    this.findings.set(`${path} ${problem}`, { path, problem, remedy });
+  }
+}
+
+/** What the decorators of a class say, as far as arguments go. */
+export interface DtoClass {
+  readonly type: Type;
+  readonly properties: readonly DtoProperty[];
+  readonly problems: readonly PropertyProblem[];
+}
+
+/** The classes of one DTO. Each is read once, whoever asks: reading the decorators is most of what a tool costs to build. */
+export class DtoClasses {
+  private readonly classes = new Map<Type, DtoClass>();
+
+  of(type: Type): DtoClass {
+    const known = this.classes.get(type) ?? describeClass(type);
+    this.classes.set(type, known);
+    return known;
+  }
+}
+
+/** A property is one that class-validator or `@ToolField()` names; the order is that of declaration, base classes first. */
+function describeClass(type: Type): DtoClass {
+  const defaults = propertyDefaultsOf(type);
+  const inputOf = inputPropertiesOf(type);
+  const properties = [...rulesByProperty(type)].map(([name, rules]) => ({
+    name,
+    rules,
+    input: inputOf(name),
+    field: toolFieldOf(type, name),
+    default: defaults?.get(name),
+  }));
+  return { type, properties, problems: classProblems(properties.length, defaults !== undefined) };
+}
+
+function rulesByProperty(type: Type): ReadonlyMap<string, readonly ValidationRule[]> {
+  const rules = new Map<string, ValidationRule[]>();
+  for (const rule of validationRulesOf(type)) {
+    const known = rules.get(rule.property);
+    if (known) known.push(rule);
+    else rules.set(rule.property, [rule]);
+  }
+  return rules;
+}
+
+function classProblems(properties: number, constructible: boolean): PropertyProblem[] {
+  const problems: PropertyProblem[] = [];
+  if (properties === 0) {
+    const remedy =
+      'Decorate its properties with class-validator, e.g. @IsString(), or with @ToolField(). A tool without arguments needs no @ToolInput().';
+    problems.push({ problem: 'has no decorated property, so nothing is known about its arguments', remedy });
+  }
+  if (!constructible) {
+    problems.push({
+      problem: 'cannot be made without arguments, as class-transformer makes it',
+      remedy: 'Let its constructor take none and throw nothing.',
+    });
+  }
+  return problems;
+}
+
+/**
+ * The schema of what the model sees of a declared class, so that MCP clients and code know a result's form. Every projection for the model validates
+ * against it.
+ *
+ * It promises no more than every compiler's metadata carries: any property may be absent or null, and one whose type the compilers disagree on is `{}`.
+ * `@Type(() => X)` says the same in all of them, one X or a list. Nested classes are definitions, so that they may refer to each other.
+ */
+export function outputSchemaOf({ type, list, nullable }: ResolvedOutput): JSONSchema7 {
+  const definitions = new Definitions();
+  const object = definitions.schemaOf(type);
+  const root: JSONSchema7 = list
+    ? { type: orNull('array', nullable), items: { ...object, type: ['object', 'null'] } }
+    : { ...object, type: orNull('object', nullable) };
+  const $defs = definitions.all();
+  return Object.keys($defs).length === 0 ? root : { ...root, $defs };
+}
+
+/** The classes below a result, each under a name of its own. */
+class Definitions {
+  private readonly names = new Map<Type, string>();
+  private readonly schemas = new Map<string, JSONSchema7>();
+
+  schemaOf(type: Type): JSONSchema7 {
+    const properties = exposedPropertiesOf(type)
+      .filter((property) => !property.method && property.name !== '__proto__' && isVisibleTo(property, 'model'))
+      .map((property) => [property.name, this.propertySchema(shapeFor(property, 'model'))] as const);
+    return { type: 'object', properties: Object.fromEntries(properties), additionalProperties: false };
+  }
+
+  all(): Record<string, JSONSchema7> {
+    return Object.fromEntries(this.schemas);
+  }
+
+  private propertySchema(shape: ReturnType<typeof shapeFor>): JSONSchema7 {
+    if (shape.kind === 'scalar') return shape.list ? scalarOrList(shape.scalar) : scalarSchema(shape.scalar);
+    if (shape.kind !== 'class' || shape.loose) return {};
+    const one = { $ref: `#/$defs/${this.nameOf(shape.type)}` };
+    return shape.list ? { type: ['object', 'array', 'null'], items: one } : one;
+  }
+
+  private nameOf(type: Type): string {
+    const known = this.names.get(type);
+    if (known !== undefined) return known;
+    const name = this.freeName(type.name.replaceAll(/\W/g, '_') || 'Object');
+    this.names.set(type, name);
+    this.schemas.set(name, {}); // keeps its place, and ends the recursion
+    this.schemas.set(name, { ...this.schemaOf(type), type: ['object', 'null'] });
+    return name;
+  }
+
+  private freeName(wanted: string): string {
+    let name = wanted;
+    for (let count = 2; this.schemas.has(name); count += 1) name = `${wanted}_${count}`;
+    return name;
+  }
+}
+
+function scalarSchema(scalar: ScalarKind): JSONSchema7 {
+  return scalar === 'date' ? { type: ['string', 'null'], format: 'date-time' } : { type: [scalar, 'null'] };
+}
+
+/** A Map of scalars is an object. */
+function scalarOrList(scalar: ScalarKind): JSONSchema7 {
+  const one = scalarSchema(scalar);
+  return { ...one, type: [scalar === 'date' ? 'string' : scalar, 'object', 'array', 'null'], items: one };
+}
+
+type Scalar = string | number | boolean;
+
+/** Fifteen digits survive in a number. */
+function toNumber(value: Scalar): number | undefined {
+  if (typeof value === 'number') return value;
+  if (typeof value !== 'string' || !/^-?\d+(\.\d+)?$/.test(value)) return undefined;
+  return value.replaceAll(/\D/g, '').length <= 15 ? Number(value) : undefined;
+}
+
+function toFlag(value: string | number): boolean | undefined {
+  return value === 0 || value === 1 ? value === 1 : undefined;
+}
+
+/** A text without a zone could be anywhere, so it is no point in time. */
+function toTime(value: string | number): string | null | undefined {
+  if (typeof value === 'number') return dateToJson(new Date(value));
+  if (!/^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(value)) return undefined;
+  return dateToJson(new Date(value));
+}
+
+/** Undefined where a value cannot be had as this type without a loss. */
+const SCALARS: Readonly<Record<ScalarKind, (value: Scalar) => JsonValue | undefined>> = {
+  string: String,
+  number: toNumber,
+  boolean: (value) => (typeof value === 'boolean' ? value : toFlag(value)),
+  date: (value) => (typeof value === 'boolean' ? undefined : toTime(value)),
+};
+
+/**
+ * Makes a property's value fit its declared type where a driver hands over another form of it: `'12.50'` for a number, 1 for true, an ISO string
+ * for a Date. What would lose something is refused, as the schema would refuse it.
+ */
+export function toDeclaredScalar(scalar: ScalarKind): Conversion {
+  const convert = SCALARS[scalar];
+  return (value, key, walk) => {
+    if (scalar === 'date' && value instanceof Date) return dateToJson(value);
+    const isReference = typeof value === 'object' && value !== null;
+    const json = isReference ? scalarOfInstance(value, key, walk) : scalarToJson(value);
+    if (json === null || (json === undefined && !isReference)) return json;
+    const converted = json === undefined ? undefined : convert(json);
+    if (converted !== undefined) return converted;
+    const remedy = 'Correct its type, name another with @Type(), or convert it with @Transform().';
+    throw walk.refuse(key, `is declared as ${scalar} and holds a value of type ${typeof value} that cannot become one`, remedy);
+  };
+}
+
+function orNull(type: JSONSchema7TypeName, nullable: boolean): JSONSchema7TypeName | JSONSchema7TypeName[] {
+  return nullable ? [type, 'null'] : type;
+}

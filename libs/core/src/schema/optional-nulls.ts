@@ -1,0 +1,143 @@
+import { isJsonList, type JsonObject, type JsonValue } from '@toolloop/protocol';
+import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
+import { definitionNamed } from './subset.js';
+
+/** Deeper arguments are refused later on; until then they must not exhaust the stack. */
+const MAX_DEPTH = 100;
+
+/**
+ * Leaves out the nulls that mean "not given", which models send for arguments they do not want to give: null on an optional property, at any depth, is the same as
+ * leaving it out, unless its schema takes null. What is handed in is never changed; where a schema has no such property, it is handed back.
+ */
+export function optionalNullRemoval(schema: JSONSchema7): (args: JsonObject) => JsonObject {
+  const plan = new PlanCompilation(schema.$defs ?? {}).planFor(schema);
+  return plan ? (args) => objectWithout(args, plan, 0) : (args) => args;
+}
+
+/** What there is to do at one place of the arguments. Where a schema holds itself, so does its plan. */
+interface Plan {
+  /** Properties whose null means "not given". */
+  readonly optional: ReadonlySet<string>;
+  readonly properties: Map<string, Plan | undefined>;
+  /** For the properties the schema does not name. */
+  others: Plan | undefined;
+  items: Plan | undefined;
+}
+
+function objectWithout(value: JsonObject, plan: Plan, depth: number): JsonObject {
+  const given = Object.entries(value).filter(([name, child]) => child !== null || !plan.optional.has(name));
+  return Object.fromEntries(given.map(([name, child]) => [name, valueWithout(child, partAt(plan, name), depth + 1)]));
+}
+
+function valueWithout(value: JsonValue, plan: Plan | undefined, depth: number): JsonValue {
+  if (!plan || typeof value !== 'object' || value === null || depth > MAX_DEPTH) return value;
+  return isJsonList(value) ? value.map((item) => valueWithout(item, plan.items, depth + 1)) : objectWithout(value, plan, depth);
+}
+
+function partAt({ properties, others }: Plan, name: string): Plan | undefined {
+  return properties.has(name) ? properties.get(name) : others;
+}
+
+type Definition = JSONSchema7Definition | undefined;
+
+/** Reads one schema. */
+class PlanCompilation {
+  private readonly plans = new Map<JSONSchema7, Plan>();
+
+  constructor(private readonly definitions: Readonly<Record<string, JSONSchema7Definition>>) {}
+
+  /** Undefined where there is nothing to leave out. */
+  planFor(schema: JSONSchema7): Plan | undefined {
+    const root = this.planOf(schema);
+    for (const plan of this.plans.values()) dropIdleParts(plan);
+    return unlessIdle(root);
+  }
+
+  private planOf(definition: Definition): Plan | undefined {
+    const schema = this.resolve(definition);
+    if (!schema || isScalar(schema)) return undefined;
+    const known = this.plans.get(schema);
+    if (known) return known;
+    const { properties = {}, additionalProperties, items } = schema;
+    const plan: Plan = { optional: this.optionalIn(schema), properties: new Map(), others: undefined, items: undefined };
+    this.plans.set(schema, plan); // before its parts, of which one may be the schema itself
+    for (const [name, property] of Object.entries(properties)) plan.properties.set(name, this.planOf(property));
+    plan.others = this.planOf(additionalProperties);
+    plan.items = Array.isArray(items) ? undefined : this.planOf(items);
+    return plan;
+  }
+
+  private optionalIn({ properties = {}, required = [] }: JSONSchema7): ReadonlySet<string> {
+    const optional = Object.entries(properties).filter(([name, property]) => !required.includes(name) && !this.takesNull(property));
+    return new Set(optional.map(([name]) => name));
+  }
+
+  private takesNull(definition: Definition): boolean {
+    const schema = this.resolve(definition);
+    if (!schema) return definition !== false;
+    const { type, enum: values, const: only } = schema;
+    return (type === undefined || [type].flat().includes('null')) && (values?.includes(null) ?? true) && (only ?? null) === null;
+  }
+
+  /** The schema behind a reference, or behind several. */
+  private resolve(definition: Definition): JSONSchema7 | undefined {
+    if (typeof definition !== 'object') return undefined;
+    if (definition.$ref === undefined) return definition;
+    const seen = new Set<Definition>();
+    let found: Definition = definition;
+    while (typeof found === 'object' && found.$ref !== undefined && !seen.has(found)) {
+      seen.add(found);
+      found = this.definitions[definitionNamed(found.$ref) ?? ''];
+    }
+    return typeof found === 'object' ? found : undefined;
+  }
+}
+
+/** Nothing is within it, and most schemas are such. */
+function isScalar({ properties, additionalProperties, items }: JSONSchema7): boolean {
+  return properties === undefined && additionalProperties === undefined && items === undefined;
+}
+
+/** So that nothing is copied where there is nothing to leave out. */
+function dropIdleParts(plan: Plan): void {
+  for (const [name, part] of plan.properties) plan.properties.set(name, unlessIdle(part));
+  plan.others = unlessIdle(plan.others);
+  plan.items = unlessIdle(plan.items);
+}
+
+function unlessIdle(plan: Plan | undefined): Plan | undefined {
+  return isBusy(plan, new Set()) ? plan : undefined;
+}
+
+function isBusy(plan: Plan | undefined, seen: Set<Plan>): boolean {
+  if (!plan || seen.has(plan)) return false;
+  seen.add(plan);
+  return plan.optional.size > 0 || [...plan.properties.values(), plan.others, plan.items].some((part) => isBusy(part, seen));
+}
+
+const FIELD = /\{([^{}]*)\}/g;
+
+/** The arguments that a template names, each once: `{orderId}`. */
+export function fieldsIn(template: string): readonly string[] {
+  return [...new Set([...template.matchAll(FIELD)].map(([, name = '']) => name))];
+}
+
+/** The template with the arguments in it. */
+export function rendered(template: string, args: JsonObject): string {
+  return template.replaceAll(FIELD, (_, name: string) => textOf(args[name]));
+}
+
+function textOf(value: JsonValue | undefined): string {
+  return typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value);
+}
+
+/** What keeps an argument from standing in a template; undefined where it may. */
+export function problemWithField(name: string, schema: JSONSchema7, hidden: readonly string[]): string | undefined {
+  const property = Object.hasOwn(schema.properties ?? {}, name) ? schema.properties?.[name] : undefined;
+  if (typeof property !== 'object') return 'the tool has no such argument';
+  if (hidden.includes(name)) return 'the argument is hidden from the ui, where this is shown';
+  if ([property.type].flat().some((type) => type === 'object' || type === 'array'))
+    return 'the argument is not a string, number or boolean';
+  const isAlwaysThere = schema.required?.includes(name) === true || property.default !== undefined;
+  return isAlwaysThere ? undefined : 'a call may leave the argument out';
+}

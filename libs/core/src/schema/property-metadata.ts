@@ -1,0 +1,230 @@
+import type { Type } from '@nestjs/common';
+import type { Audience } from '@toolloop/protocol';
+import { TransformationType } from 'class-transformer';
+import type { TypeMetadata } from 'class-transformer/types/interfaces/index.js';
+import { getMetadataStorage, IS_OPTIONAL, MetadataStorage, ValidationTypes } from 'class-validator';
+import type { ValidationMetadata } from 'class-validator/types/metadata/ValidationMetadata.js';
+import 'reflect-metadata';
+import { Secret } from '../contracts/tool-call.js';
+import { isNotNull } from '../decorators/tool-parameters.decorator.js';
+import { transformMetadata as storage } from './transform-metadata.js';
+
+/** One class-validator decorator on one property. */
+export interface ValidationRule {
+  readonly property: string;
+  readonly kind: 'constraint' | 'optional' | 'conditional' | 'nested' | 'promise' | 'allowed';
+  /** class-validator's name of the constraint, e.g. `isEmail`; empty for a validator class of the application's own. */
+  readonly name: string;
+  readonly arguments: readonly unknown[];
+  /** Whether it holds for the items of an array rather than for the array. */
+  readonly each: boolean;
+  /** `sometimes`: by a `validateIf` of its own. `in groups`: always too, as long as nobody validates by groups. */
+  readonly holds: 'always' | 'sometimes' | 'in groups';
+  /** Whether it is a validator class that class-validator does not know, and passes over in silence. */
+  readonly inert: boolean;
+}
+
+/**
+ * The decorators that `validate()` would obey, on the class and on those it extends; base classes first, each in order of declaration, so that the order
+ * in which modules were loaded makes no difference.
+ */
+export function validationRulesOf(type: Type): ValidationRule[] {
+  const metadata = lineageStorage(type).getTargetValidationMetadatas(type, '', false, false);
+  const inherits = metadata.some(({ target }) => target !== type);
+  const ordered = inherits ? metadata.toSorted((one, other) => depthOf(type, other) - depthOf(type, one)) : metadata;
+  return ordered.map(toRule);
+}
+
+/**
+ * A storage with a class and those it extends: `getTargetValidationMetadatas` goes through every class it knows, so that asking for each of a thousand
+ * DTOs would take a million steps. Where class-validator keeps its metadata elsewhere, its own storage has to do.
+ */
+function lineageStorage(type: Type): MetadataStorage {
+  const whole = getMetadataStorage();
+  const byTarget: unknown = Reflect.get(whole, 'validationMetadatas');
+  if (!(byTarget instanceof Map)) return whole;
+  const lineage = new MetadataStorage();
+  for (let level: object | null = type.prototype as object; level; level = Reflect.getPrototypeOf(level)) {
+    for (const metadata of (byTarget.get(level.constructor) ?? []) as ValidationMetadata[]) lineage.addValidationMetadata(metadata);
+  }
+  return lineage;
+}
+
+/** How many classes lie between a class and the one that declares a rule. */
+function depthOf(type: Type, { target }: ValidationMetadata): number {
+  let depth = 0;
+  for (let level: unknown = type; typeof level === 'function' && level !== target; level = Reflect.getPrototypeOf(level)) depth += 1;
+  return depth;
+}
+
+function toRule(metadata: ValidationMetadata): ValidationRule {
+  return {
+    property: metadata.propertyName,
+    kind: kindOf(metadata),
+    name: metadata.name ?? '',
+    arguments: (metadata.constraints ?? []) as readonly unknown[],
+    each: metadata.each ?? false,
+    holds: holdsOf(metadata),
+    inert: metadata.constraintCls !== undefined && getMetadataStorage().getTargetValidatorConstraints(metadata.constraintCls).length === 0,
+  };
+}
+
+function holdsOf({ validateIf, groups }: ValidationMetadata): ValidationRule['holds'] {
+  if (validateIf !== undefined) return 'sometimes';
+  return (groups ?? []).length > 0 ? 'in groups' : 'always';
+}
+
+function kindOf({ type, name, constraints }: ValidationMetadata): ValidationRule['kind'] {
+  switch (type) {
+    case ValidationTypes.CONDITIONAL_VALIDATION:
+      if (constraints.includes(isNotNull)) return 'allowed'; // the schema says it by its type
+      return name === IS_OPTIONAL ? 'optional' : 'conditional';
+    case ValidationTypes.NESTED_VALIDATION:
+      return 'nested';
+    case ValidationTypes.PROMISE_VALIDATION:
+      return 'promise';
+    case ValidationTypes.WHITELIST:
+      return 'allowed';
+    default:
+      return 'constraint';
+  }
+}
+
+/** `plainToInstance` is told all of these, so that groups hide a property from somebody but never from the tool. */
+export const INPUT_GROUPS: readonly Audience[] = ['model', 'ui', 'audit'];
+
+/** What `@Type()` makes of a value, or of the items of an array. */
+export type ValueType =
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'scalar'; readonly scalar: 'string' | 'number' | 'boolean' }
+  | { readonly kind: 'date' }
+  | { readonly kind: 'class'; readonly type: Type }
+  | { readonly kind: 'unsupported'; readonly problem: string; readonly remedy: string };
+
+export type DesignType = 'string' | 'number' | 'boolean' | 'array';
+
+/** What class-transformer and the compiler know about one property of a DTO. */
+export interface InputProperty {
+  readonly valueType: ValueType;
+  /** What the compiler recorded, where every compiler records the same. */
+  readonly designType: DesignType | undefined;
+  /** Whether `plainToInstance` hands the value over at all. */
+  readonly settable: boolean;
+  /** Another name outside, by `@Expose({ name })`. */
+  readonly renamed: string | undefined;
+  /** Whether the ui or the audit may not see it. */
+  readonly hidden: boolean;
+  /** Whether a `@Transform()`, or a `@Type()` that looks at the object, decides what becomes of the value. */
+  readonly transformed: boolean;
+}
+
+/** How a property gets from JSON into an instance, and who may see it afterwards. What is said of a class as a whole is read once, for all its properties. */
+export function inputPropertiesOf(type: Type): (property: string) => InputProperty {
+  const arrives = passageOf(type, TransformationType.PLAIN_TO_CLASS);
+  const leaves = passageOf(type, TransformationType.CLASS_TO_PLAIN);
+  return (property) => {
+    const exposure = storage.findExposeMetadata(type, property)?.options;
+    const design: unknown = Reflect.getMetadata('design:type', type.prototype as object, property);
+    const audiences = audiencesIn(exposure?.groups);
+    const typed = storage.findTypeMetadata(type, property);
+    return {
+      valueType: valueTypeOf(property, design, typed),
+      designType: designTypeOf(design),
+      settable: audiences.length > 0 && arrives(property),
+      renamed: exposure?.toPlainOnly === true ? undefined : exposure?.name,
+      hidden: !audiences.includes('ui') || !audiences.includes('audit') || !leaves(property),
+      transformed: looksAtObject(typed) || isTransformed(type, property),
+    };
+  };
+}
+
+function audiencesIn(groups: readonly string[] | undefined): readonly Audience[] {
+  return groups ? INPUT_GROUPS.filter((audience) => groups.includes(audience)) : INPUT_GROUPS;
+}
+
+function looksAtObject(typed: TypeMetadata | undefined): boolean {
+  return (typed?.typeFunction?.length ?? 0) > 0;
+}
+
+function isTransformed(type: Type, property: string): boolean {
+  return storage.findTransformMetadatas(type, property, TransformationType.PLAIN_TO_CLASS).length > 0;
+}
+
+/** Whether `@Exclude()` and `@Expose()`, on the property and on the class, let a value pass in one direction. */
+function passageOf(type: Type, direction: TransformationType): (property: string) => boolean {
+  const excluded = storage.getExcludedProperties(type, direction);
+  if (storage.getStrategy(type) !== 'excludeAll') return (property) => !excluded.includes(property);
+  const exposed = storage.getExposedProperties(type, direction);
+  return (property) => exposed.includes(property) && !excluded.includes(property);
+}
+
+function valueTypeOf(property: string, design: unknown, metadata: TypeMetadata | undefined): ValueType {
+  if ([design, metadata?.reflectedType].some((declared) => declared === Map || declared === Set)) {
+    return { kind: 'unsupported', problem: 'is a Map or a Set, which JSON does not have', remedy: 'Use an array or a DTO class.' };
+  }
+  if (design === Secret || (metadata && typeNamedBy(metadata, property) === Secret)) return NO_SECRET;
+  if (!metadata) return { kind: 'unknown' };
+  if (metadata.options?.discriminator) {
+    const remedy = 'Use one class with an enum that says which kind it is, or one tool per kind.';
+    return { kind: 'unsupported', problem: 'is one of several classes, which the supported subset of JSON Schema cannot express', remedy };
+  }
+  return classify(typeNamedBy(metadata, property));
+}
+
+const NO_SECRET: ValueType = {
+  kind: 'unsupported',
+  problem: 'is a Secret, but what a model sends is not secret: it is in the transcript',
+  remedy: 'Pass it in the `context` of the request and read it from ToolCallContext.context, or use a connection.',
+};
+
+/** Undefined where two modules import each other and the class is not there yet. */
+function typeNamedBy({ typeFunction }: TypeMetadata, property: string): unknown {
+  try {
+    return typeFunction?.({ newObject: {}, object: {}, property });
+  } catch {
+    return undefined;
+  }
+}
+
+function classify(type: unknown): ValueType {
+  if (type === String) return { kind: 'scalar', scalar: 'string' };
+  if (type === Number) return { kind: 'scalar', scalar: 'number' };
+  if (type === Boolean) return { kind: 'scalar', scalar: 'boolean' };
+  if (type === Date) return { kind: 'date' };
+  if (type === Object) return { kind: 'unknown' };
+  if (typeof type === 'function' && !BUILT_IN.has(type)) return { kind: 'class', type: type as Type };
+  const remedy = 'Give the class: @Type(() => Address), imported as a value; for an array, the class of its items.';
+  return { kind: 'unsupported', problem: 'has a @Type() that names no class', remedy };
+}
+
+const BUILT_IN = new Set<unknown>([Array, Map, Set, WeakMap, WeakSet, Promise, Function, Symbol, BigInt, RegExp, Buffer]);
+
+const DESIGN_TYPES = new Map<unknown, DesignType>([
+  [String, 'string'],
+  [Number, 'number'],
+  [Boolean, 'boolean'],
+  [Array, 'array'],
+]);
+
+/** What `design:type` says that is the same for every compiler: an imported enum is String or Number to tsc, and the enum itself to SWC. */
+export function designTypeOf(design: unknown): DesignType | undefined {
+  if (typeof design !== 'object' || design === null) return DESIGN_TYPES.get(design);
+  const kinds = new Set(enumValues(design).map((value) => typeof value));
+  const [kind] = kinds;
+  return kinds.size === 1 && (kind === 'string' || kind === 'number') ? kind : undefined;
+}
+
+/** The values of a TypeScript enum or of an object like it, without the names that a numeric enum maps back from its numbers. */
+export function enumValues(members: object): unknown[] {
+  const entries: [string, unknown][] = Object.entries(members);
+  const values = new Map(entries);
+  const isReverse = ([key, value]: [string, unknown]): boolean =>
+    typeof value === 'string' && String(values.get(value)) === key && typeof values.get(value) === 'number';
+  return [...new Set(entries.filter((entry) => !isReverse(entry)).map(([, value]) => value))];
+}
+
+/** Says what the numbers of an enum stand for, since a schema gives the numbers only; undefined where there are none. */
+export function numberNames(members: object): string | undefined {
+  const named = Object.entries(members).filter(([key, value]) => typeof value === 'number' && !/^-?\d/.test(key));
+  return named.length === 0 ? undefined : `${named.map(([key, value]) => `${String(value)} = ${key}`).join(', ')}.`;
+}

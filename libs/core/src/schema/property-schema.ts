@@ -1,0 +1,263 @@
+import type { Type } from '@nestjs/common';
+import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
+import type { ToolFieldOptions } from '../decorators/tool-parameters.decorator.js';
+import { canonicalJson } from './canonical-json.js';
+import { combineConstraints, type CombinedConstraints, combineTypes, commonTypes, NO_CONSTRAINTS, typedSchema } from './constraints.js';
+import type { DesignType, InputProperty, ValidationRule } from './property-metadata.js';
+
+/** Everything known about one property of a DTO. */
+export interface DtoProperty {
+  readonly name: string;
+  readonly rules: readonly ValidationRule[];
+  readonly input: InputProperty;
+  readonly field: ToolFieldOptions;
+  readonly default: PropertyDefault | undefined;
+}
+
+/** What is wrong with one property, and how to mend it. */
+export interface PropertyProblem {
+  readonly problem: string;
+  readonly remedy: string;
+}
+
+export interface PropertySchema {
+  readonly schema: JSONSchema7;
+  readonly required: boolean;
+  /** Whether the schema says all that class-validator checks. */
+  readonly exact: boolean;
+  readonly problems: readonly PropertyProblem[];
+}
+
+/** Gives the schema of a nested class, or a reference to it. */
+export type NestedSchema = (type: Type, nullable: boolean) => JSONSchema7;
+
+/** A value on its way to a schema: the property itself, or an item of it. */
+interface Leaf {
+  readonly constraints: CombinedConstraints;
+  readonly property: DtoProperty;
+  readonly nullable: boolean;
+  /** What the compiler says, where nothing else does. */
+  readonly designType: JSONSchema7TypeName | undefined;
+  readonly item: boolean;
+}
+
+type Outcome = Pick<PropertySchema, 'schema' | 'exact' | 'problems'>;
+
+/**
+ * The schema of one property. Where a decorator cannot be put into a schema, the schema is wider than it, or narrower in a way no caller would miss, and
+ * `exact` is false.
+ */
+export function propertySchema(property: DtoProperty, nested: NestedSchema): PropertySchema {
+  const { rules, input, field } = property;
+  const conditional = rules.some(({ kind }) => kind === 'conditional');
+  const optional = conditional || rules.some(({ kind }) => kind === 'optional');
+  const nullable = conditional || field.nullable === true;
+  const { schema, exact, problems } = valueSchema({ property, conditional, nullable }, nested);
+  const given = nullable || acceptsNull(schema) ? property.default : unlessNull(property.default);
+  return {
+    schema: { ...schema, ...describe(schema, field), ...(given?.json !== undefined && { default: given.json }) },
+    required: !optional && given === undefined,
+    exact: exact && !conditional && !input.transformed,
+    problems: [...generalProblems(property), ...problems],
+  };
+}
+
+/** An initial `null` where null is no value is a property that waits to be given. */
+function unlessNull(given: PropertyDefault | undefined): PropertyDefault | undefined {
+  return given?.json === null ? undefined : given;
+}
+
+interface Value {
+  readonly property: DtoProperty;
+  readonly conditional: boolean;
+  readonly nullable: boolean;
+}
+
+function valueSchema({ property, conditional, nullable }: Value, nested: NestedSchema): Outcome {
+  const { rules, input } = property;
+  const constraints = rules.filter(({ kind }) => kind === 'constraint');
+  const combine = conditional ? combineTypes : combineConstraints;
+  const own = combine(constraints.filter(({ each }) => !each));
+  const isList = own.types?.join() === 'array' || rules.some(({ each, kind }) => each && (kind === 'constraint' || kind === 'nested'));
+  if (isList) return listSchema({ property, own, items: combine(constraints.filter(({ each }) => each)), nullable }, nested);
+  return leafSchema({ constraints: own, property, nullable, designType: scalarOf(input.designType), item: false }, nested);
+}
+
+interface List {
+  readonly property: DtoProperty;
+  readonly own: CombinedConstraints;
+  readonly items: CombinedConstraints;
+  readonly nullable: boolean;
+}
+
+function listSchema({ property, own, items, nullable }: List, nested: NestedSchema): Outcome {
+  if (!(own.types ?? ['array']).includes('array')) return failed(contradiction(own.types));
+  const leaf = { property, nullable: false, designType: undefined, item: true };
+  const ofLists = items.types?.join() === 'array';
+  const inner = leafSchema({ ...leaf, constraints: ofLists ? NO_CONSTRAINTS : items }, nested);
+  const item: JSONSchema7 = ofLists ? { ...typedSchema(['array'], items.keywords), items: inner.schema } : inner.schema;
+  return {
+    schema: hinted({ ...typedSchema(nullable ? ['array', 'null'] : ['array'], own.keywords), items: item }, own.hints),
+    exact: own.exact && items.exact && inner.exact,
+    problems: inner.problems,
+  };
+}
+
+function leafSchema(leaf: Leaf, nested: NestedSchema): Outcome {
+  const { valueType } = leaf.property.input;
+  switch (valueType.kind) {
+    case 'class':
+      return classSchema(leaf, nested(valueType.type, leaf.nullable));
+    case 'date':
+      return dateSchema(leaf);
+    case 'scalar':
+      return scalarSchema(leaf, commonTypes(leaf.constraints.types, [valueType.scalar]));
+    case 'unsupported':
+      return failed(valueType);
+    case 'unknown':
+  }
+  return untypedSchema(leaf);
+}
+
+function classSchema({ constraints }: Leaf, schema: JSONSchema7): Outcome {
+  if (constraints.types && !constraints.types.includes('object')) return failed(contradiction([...constraints.types, 'object']));
+  return { schema: hinted(schema, constraints.hints), exact: constraints.exact, problems: [] };
+}
+
+function dateSchema({ constraints, nullable }: Leaf): Outcome {
+  if (constraints.types && !constraints.date) {
+    const remedy = 'Use @IsDate() with @Type(() => Date), or take the date as text, without @Type().';
+    return failed({ problem: 'is turned into a Date by @Type(), but its validators expect something else', remedy });
+  }
+  const schema: JSONSchema7 = { type: nullable ? ['string', 'null'] : 'string', format: 'date-time' };
+  return { schema: hinted(schema, constraints.hints), exact: constraints.exact, problems: [] };
+}
+
+function untypedSchema(leaf: Leaf): Outcome {
+  const { constraints, property, designType, item } = leaf;
+  if (constraints.date) return failed({ problem: 'is text in JSON, which @IsDate() never accepts', remedy: 'Add @Type(() => Date).' });
+  if (property.rules.some(({ kind }) => kind === 'nested')) {
+    return failed({ problem: 'is nested, but its class is unknown', remedy: 'Add @Type(() => Address), with the class it holds.' });
+  }
+  const types = constraints.types ?? (designType && [designType]);
+  if (types) return scalarSchema(leaf, types);
+  const problem = item ? 'is an array, but the type of its items is unknown' : 'has no decorator that gives its type';
+  const remedy = item
+    ? 'Say what its items are, e.g. @IsString({ each: true }).'
+    : 'Add one, e.g. @IsString(), @IsInt() or @IsEnum(Status).';
+  return failed({ problem, remedy });
+}
+
+/** Also a free-form object, whose properties nobody declared. */
+function scalarSchema({ constraints, nullable }: Leaf, types: readonly JSONSchema7TypeName[] = []): Outcome {
+  if (types.length === 0) return failed(contradiction(constraints.types));
+  const schema = typedSchema(types, constraints.keywords);
+  if (schema.enum?.length === 0)
+    return failed({ problem: 'allows no value at all', remedy: 'Give its @IsIn() or @IsEnum() values of its type.' });
+  const open: JSONSchema7 = types.includes('object') ? { additionalProperties: true } : {};
+  return {
+    schema: hinted({ ...(nullable ? withNull(schema) : schema), ...open }, constraints.hints),
+    exact: constraints.exact,
+    problems: [],
+  };
+}
+
+function withNull(schema: JSONSchema7): JSONSchema7 {
+  if (acceptsNull(schema)) return schema;
+  const types = [schema.type ?? []].flat();
+  return { ...schema, type: [...types, 'null'], ...(schema.enum && { enum: [...schema.enum, null] }) };
+}
+
+function acceptsNull({ type, $ref }: JSONSchema7): boolean {
+  return $ref === undefined && [type].flat().includes('null');
+}
+
+/** What keeps any property from being an argument, whatever its type. */
+function generalProblems({ name, rules, input }: DtoProperty): PropertyProblem[] {
+  const problems: PropertyProblem[] = [];
+  if (name in Object.prototype) problems.push({ problem: 'has a name that every object has', remedy: 'Rename it.' });
+  if (!input.settable) {
+    const remedy = 'To hide it from the ui and the audit, use @Exclude({ toPlainOnly: true }) or @Expose({ groups: ["model"] }).';
+    problems.push({ problem: 'never arrives: class-transformer leaves it out of the instance', remedy });
+  }
+  if (input.renamed !== undefined)
+    problems.push({ problem: `is renamed "${input.renamed}" by @Expose({ name })`, remedy: 'Give the property itself that name.' });
+  if (rules.some(({ kind }) => kind === 'promise'))
+    problems.push({ problem: 'is a promise, which JSON does not have', remedy: 'Use the value.' });
+  if (rules.some(({ inert }) => inert)) {
+    problems.push({ problem: 'has a validator class that never runs', remedy: 'Mark that class with @ValidatorConstraint().' });
+  }
+  if (isUnsaidList(rules, input)) {
+    problems.push({ problem: 'is an array, and @ValidateNested() does not say so', remedy: 'Write @ValidateNested({ each: true }).' });
+  }
+  return problems;
+}
+
+/** Not every compiler records that a property is an array, so a decorator has to say it. */
+function isUnsaidList(rules: readonly ValidationRule[], { designType, valueType }: InputProperty): boolean {
+  const said = rules.some(({ each, name }) => each || name === 'isArray' || name.startsWith('array'));
+  return !said && designType === 'array' && valueType.kind === 'class';
+}
+
+function contradiction(types: readonly string[] = []): PropertyProblem {
+  const problem = `has decorators that contradict each other${types.length > 0 ? ` (${types.join(', ')})` : ''}: no value satisfies all`;
+  return { problem, remedy: 'Remove one; for the items of an array, add { each: true }.' };
+}
+
+function failed({ problem, remedy }: PropertyProblem): Outcome {
+  return { schema: {}, exact: true, problems: [{ problem, remedy }] };
+}
+
+function scalarOf(designType: DesignType | undefined): JSONSchema7TypeName | undefined {
+  return designType === 'array' ? undefined : designType;
+}
+
+function hinted(schema: JSONSchema7, hints: readonly string[]): JSONSchema7 {
+  return hints.length === 0 ? schema : { ...schema, description: hints.join(' ') };
+}
+
+function describe(schema: JSONSchema7, { description, example }: ToolFieldOptions): JSONSchema7 {
+  const words = [description, schema.description].filter((text) => text !== undefined).join(' ');
+  return { ...(words !== '' && { description: words }), ...(example !== undefined && { examples: [example] }) };
+}
+
+/** What a property holds in a new instance. `json` is absent where JSON cannot say it, or where it differs from instance to instance. */
+export interface PropertyDefault {
+  readonly json?: JSONSchema7Type;
+}
+
+const MAX_DEPTH = 16;
+
+/** What the property initialisers of a class give, by property; undefined when the class cannot be made without arguments. */
+export function propertyDefaultsOf(type: Type): ReadonlyMap<string, PropertyDefault> | undefined {
+  const first = instanceOf(type);
+  const second = instanceOf(type);
+  if (!first || !second) return undefined;
+  const others = new Map(Object.entries(second));
+  const given = Object.entries(first).filter(([, value]) => value !== undefined);
+  return new Map(given.map(([property, value]) => [property, toDefault(value, others.get(property))]));
+}
+
+/** A value that is another in the next instance, such as an id or the time, is no part of a schema. */
+function toDefault(value: unknown, other: unknown): PropertyDefault {
+  if (!isJson(value) || !isJson(other) || canonicalJson(value) !== canonicalJson(other)) return {};
+  return { json: value };
+}
+
+function instanceOf(type: Type): object | undefined {
+  try {
+    const instance: unknown = new type();
+    return typeof instance === 'object' && instance !== null ? instance : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether a value is JSON as it stands: plain objects, arrays and scalars. */
+export function isJson(value: unknown, depth = 0): value is JSONSchema7Type {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return true;
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || depth > MAX_DEPTH) return false;
+  const plain = Array.isArray(value) || Reflect.getPrototypeOf(value) === Object.prototype;
+  return plain && Object.values(value).every((child) => isJson(child, depth + 1));
+}

@@ -1,0 +1,149 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec';
+import { type ArgumentProblem, type Finding, isObject, isRecord, type JsonObject } from '@toolloop/protocol';
+import type { JSONSchema7 } from 'json-schema';
+import type { InputReading, ToolInputCodec } from '../contracts/tool.js';
+import type { RawInput, StandardInput } from '../decorators/raw-tool.js';
+import { toJson } from './canonical-json.js';
+import { NAMED_SCHEMAS, ONE_SCHEMA, subsetProblems } from './subset.js';
+import {
+  type CompiledInput,
+  compileDtoInput,
+  compileSchemaInput,
+  type Declaration,
+  isDtoClass,
+  NO_ARGUMENTS,
+  unusableInput,
+} from './tool-input.js';
+import { pointerSegment, type SchemaValidators } from './validators.js';
+
+const SUBSET_REMEDY =
+  'Use types, enums, bounds, patterns, formats, nested objects and arrays only. For a nullable argument take an optional one, of which null means "not given"; for a union, one object with an enum, or one tool per kind.';
+
+type RawDeclaration = Declaration & { readonly input: RawInput | undefined };
+
+/** The input of a tool that is no method: a DTO class, a Standard Schema, a JSON Schema, or no arguments. Of `reserved`, leave out what the tool was allowed. */
+export function compileRawInput({ at, reserved, input }: RawDeclaration, validators: SchemaValidators): CompiledInput {
+  const declaration = { at, reserved };
+  const given: unknown = input;
+  if (given === undefined) return compileSchemaInput({ ...declaration, schema: NO_ARGUMENTS });
+  if (isStandardSchema(given)) return compileStandardInput(declaration, given, validators); // first: it may be a function, or a class
+  if (isDtoClass(given)) return compileDtoInput({ ...declaration, type: given });
+  if (isRecord(given)) return compileForeignSchema(declaration, { convert: () => given }, validators);
+  const remedy =
+    'Give a DTO class, a Standard Schema such as z.object({ … }), or a JSON Schema of type "object"; leave it out for no arguments.';
+  return unusableInput(declaration, { problem: 'The input is neither a class nor a schema.', remedy });
+}
+
+function compileStandardInput(declaration: Declaration, schema: StandardSchemaV1, validators: SchemaValidators): CompiledInput {
+  const read = standardReader(schema);
+  if (saysJsonSchema(schema))
+    return compileForeignSchema(
+      declaration,
+      { convert: () => schema['~standard'].jsonSchema.input({ target: 'draft-07' }), read },
+      validators,
+    );
+  const problem = `The input is a schema of ${schema['~standard'].vendor}, which cannot be converted to JSON Schema.`;
+  const remedy =
+    'Use a version that follows Standard JSON Schema, as Zod does from 4.2, or wrap it as its library documents, or give a JSON Schema.';
+  return unusableInput(declaration, { problem, remedy });
+}
+
+/** A schema from outside, which may be anything. */
+interface ForeignSchema {
+  readonly convert: () => object;
+  /** Where the schema's own library makes what the tool receives. */
+  readonly read?: ToolInputCodec['read'];
+}
+
+function compileForeignSchema(declaration: Declaration, { convert, read }: ForeignSchema, validators: SchemaValidators): CompiledInput {
+  try {
+    const schema = closedSchema(convert());
+    const findings = schemaFindings(schema, validators);
+    return findings.length > 0
+      ? unusableInput(declaration, ...findings)
+      : compileSchemaInput({ ...declaration, schema, ...(read && { read }) });
+  } catch (error) {
+    const remedy =
+      'Take only what JSON has: text, numbers, booleans, lists and objects; a date is text, which a transform may turn into a Date.';
+    return unusableInput(declaration, {
+      problem: `The input has no JSON Schema: ${error instanceof Error ? error.message : String(error)}`,
+      remedy,
+    });
+  }
+}
+
+function schemaFindings(schema: JSONSchema7, validators: SchemaValidators): Omit<Finding, 'at'>[] {
+  const outside = subsetProblems(schema).map(({ pointer, problem }) => ({
+    problem: `The input schema leaves the supported subset at "${pointer}": ${problem}.`,
+    remedy: SUBSET_REMEDY,
+  }));
+  if (outside.length > 0) return outside;
+  const broken = validators.problemWith(schema);
+  return broken === undefined ? [] : [{ problem: `The input schema cannot be used: ${broken}.`, remedy: 'Correct the schema.' }];
+}
+
+/**
+ * A JSON Schema from outside as one of ours: a copy without `$schema`, with `$defs` for the older `definitions`, and closed. An object that declares properties takes no others
+ * unless it says `additionalProperties` itself; one that declares none stays free-form, but for the whole. Throws for what JSON cannot carry.
+ */
+export function closedSchema(source: object): JSONSchema7 {
+  const json: unknown = toJson(source);
+  if (!isRecord(json)) throw new TypeError('it is not a JSON object');
+  const { $schema: _, definitions, $defs, ...whole } = json;
+  const named = { ...(isRecord(definitions) && definitions), ...(isRecord($defs) && $defs) };
+  const declared = whole['properties'] === undefined && { properties: {} };
+  return closed({ ...whole, ...declared, ...(Object.keys(named).length > 0 && { $defs: named }) }) as JSONSchema7;
+}
+
+function closed(definition: unknown): unknown {
+  if (!isRecord(definition)) return definition;
+  const schema = Object.fromEntries(Object.entries(definition).map(([keyword, value]) => [keyword, closedWithin(keyword, value)]));
+  const open = isRecord(schema['properties']) && schema['additionalProperties'] === undefined && schema['$ref'] === undefined;
+  return open ? { ...schema, additionalProperties: false } : schema;
+}
+
+/** Values such as `default` and `enum` are data, and stay as they are. */
+function closedWithin(keyword: string, value: unknown): unknown {
+  if (ONE_SCHEMA.includes(keyword)) return closed(value);
+  if (keyword === '$ref' && typeof value === 'string') return value.replace(/^#\/definitions\//, '#/$defs/');
+  if (!NAMED_SCHEMAS.includes(keyword) || !isRecord(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, child]) => [name, closed(child)]));
+}
+
+const MAX_PROBLEMS = 10;
+
+/** Whether a value follows Standard Schema; such a value may be a function. It may yet be unable to say itself as JSON Schema. */
+export function isStandardSchema(value: unknown): value is StandardSchemaV1 {
+  const standard = standardOf(value);
+  return isObject(standard) && 'validate' in standard && typeof standard.validate === 'function';
+}
+
+/** Whether a Standard Schema can say itself as JSON Schema. */
+export function saysJsonSchema(schema: StandardSchemaV1): schema is StandardInput {
+  const standard: object = schema['~standard'];
+  return 'jsonSchema' in standard && isObject(standard.jsonSchema);
+}
+
+/** Validates by the schema's own library. What it makes of the arguments, transforms and all, is what the tool receives. */
+export function standardReader(schema: StandardSchemaV1): (args: JsonObject) => InputReading | Promise<InputReading> {
+  return (args) => {
+    const result = schema['~standard'].validate(args);
+    return 'then' in result ? Promise.resolve(result).then(toReading) : toReading(result);
+  };
+}
+
+function toReading(result: StandardSchemaV1.Result<unknown>): InputReading {
+  if (!result.issues) return { value: result.value };
+  const problems = result.issues.slice(0, MAX_PROBLEMS).map(toProblem);
+  return { problems: problems.length > 0 ? problems : [{ pointer: '', message: 'is not valid' }] };
+}
+
+function toProblem({ message, path = [] }: StandardSchemaV1.Issue): ArgumentProblem {
+  const keys = path.map((segment) => (typeof segment === 'object' ? segment.key : segment));
+  return { pointer: keys.map((key) => pointerSegment(String(key))).join(''), message };
+}
+
+function standardOf(value: unknown): unknown {
+  const carrier = typeof value === 'function' || isObject(value) ? value : {};
+  return Reflect.get(carrier, '~standard');
+}

@@ -1,0 +1,237 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
+import { Client, type CustomTypesConfig, escapeIdentifier, Pool, type PoolClient, type QueryConfig, type Submittable, types } from 'pg';
+import {
+  type ClientSession,
+  type DatabaseDriver,
+  isForSession,
+  type NativeConnection,
+  rejectAsStorage,
+  type SqlAnswer,
+  type SqlSession,
+  type SqlStatement,
+  type SqlValue,
+  unreachable,
+} from './database-driver.js';
+
+/** Of one process, beside the one that listens. */
+const MOST_CONNECTIONS = 10;
+const LONGEST_CONNECT_MS = 10_000;
+/** Whoever freezes in the middle of a transaction holds its locks for so long, and nobody could take his runs over. */
+const LONGEST_IDLE_MS = 15_000;
+const INT8 = 20;
+
+/** A number where it holds the value, else a bigint: what PGlite makes of it. */
+export function readInt8(text: string): number | bigint {
+  const number = Number(text);
+  return Number.isSafeInteger(number) ? number : BigInt(text);
+}
+
+/** Numbers as PGlite reads them; said per statement, so that whoever shares the pool keeps pg's ways. */
+const TYPES: CustomTypesConfig = {
+  getTypeParser: (id: number, format?: 'text' | 'binary'): unknown => {
+    if (id === INT8 && format !== 'binary') return readInt8;
+    const parser: unknown = types.getTypeParser(id, format);
+    return parser;
+  },
+};
+
+/** A PostgreSQL server, for as many processes as like to share it. */
+export class PostgresDriver implements DatabaseDriver {
+  readonly connection: NativeConnection;
+  private readonly listener: PostgresListener;
+
+  private constructor(
+    private readonly pool: Pool,
+    url: string,
+  ) {
+    this.connection = { engine: 'postgres', pool };
+    this.listener = new PostgresListener(url);
+  }
+
+  /** Throws `ConfigurationError` where no server lets us in. */
+  static async connect(url: string, connections = MOST_CONNECTIONS): Promise<PostgresDriver> {
+    const pool = new Pool({
+      connectionString: url,
+      max: connections,
+      connectionTimeoutMillis: LONGEST_CONNECT_MS,
+      idle_in_transaction_session_timeout: LONGEST_IDLE_MS,
+      keepAlive: true,
+      application_name: 'toolloop',
+    });
+    Object.defineProperty(pool.options, 'connectionString', { enumerable: false }); // it holds the password, and objects get logged
+    const logger = new Logger('DurableDatabase');
+    pool.on('error', (error) => logger.warn(`A connection to the database was lost: ${error.message}`)); // an idle one; unheard, it would end the process
+    pool.on('connect', (client) => client.on('error', () => undefined)); // between its owners nothing hears a client; its next statement fails anyway
+    try {
+      await pool.query('select 1');
+    } catch (error) {
+      await pool.end();
+      throw unreachable(url, error);
+    }
+    return new PostgresDriver(pool, url);
+  }
+
+  async query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
+    return send<Row>(this.pool, statement, values);
+  }
+
+  ask(statement: QueryConfig): Promise<SqlAnswer> {
+    return this.pool.query(statement);
+  }
+
+  async lend(onLost: (error: Error) => void): Promise<ClientSession> {
+    return new LeasedSession(await this.pool.connect(), onLost);
+  }
+
+  async transaction<Result>(work: (session: SqlSession) => Promise<Result>): Promise<Result> {
+    const client = await this.pool.connect().catch(rejectAsStorage);
+    let broken: Error | undefined;
+    const onError = (error: Error): void => {
+      broken = error;
+    };
+    client.on('error', onError); // the pool does not hear those of a client that is in use
+    try {
+      await client.query('begin').catch(rejectAsStorage);
+      const result = await work({
+        query: (statement, values) => send(client, statement, values),
+        ask: (statement) => client.query(statement),
+      });
+      await client.query('commit').catch(rejectAsStorage);
+      return result;
+    } catch (error) {
+      await client.query('rollback').catch((failure: unknown) => {
+        broken ??= failure instanceof Error ? failure : new Error(String(failure));
+      });
+      throw error;
+    } finally {
+      client.off('error', onError);
+      client.release(broken); // which destroys it: nobody knows what state it is in
+    }
+  }
+
+  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
+    return this.listener.listen(channel, heard);
+  }
+
+  async close(): Promise<void> {
+    await this.listener.close();
+    await this.pool.end();
+  }
+}
+
+async function send<Row extends object>(
+  to: Pool | PoolClient,
+  statement: SqlStatement,
+  values: readonly SqlValue[],
+): Promise<readonly Row[]> {
+  const asked = typeof statement === 'string' ? { text: statement } : statement;
+  const { rows } = await to.query<Row>({ ...asked, values: [...values], types: TYPES }).catch(rejectAsStorage);
+  return rows;
+}
+
+/** A library's client on PostgreSQL, outside of `Database.transaction`: a connection of our pool. */
+export class LeasedSession implements ClientSession {
+  private broken: Error | undefined;
+  private hasSettings = false;
+
+  constructor(
+    private readonly client: PoolClient,
+    private readonly onLost: (error: Error) => void,
+  ) {
+    client.on('error', this.lose);
+  }
+
+  ask(statement: QueryConfig): Promise<SqlAnswer> {
+    this.hasSettings ||= isForSession(statement);
+    return this.client.query(statement);
+  }
+
+  submit<Reading extends Submittable>(reading: Reading): Reading {
+    return this.client.query(reading);
+  }
+
+  end(): Promise<void> {
+    this.client.off('error', this.lose);
+    // One that was left in the middle of a transaction, or in another role, is destroyed: the next to have it would go on there.
+    this.client.release(this.broken ?? (this.hasSettings || this.client.getTransactionStatus() !== 'I'));
+    return Promise.resolve();
+  }
+
+  private readonly lose = (error: Error): void => {
+    this.broken = error;
+    this.onLost(error);
+  };
+}
+
+const AGAIN_MS = 1_000;
+
+type Heard = (payload: string) => void;
+
+/** Hears notifications over one connection of its own, made when somebody listens first, and made again when it is lost. What is said meanwhile is not heard. */
+export class PostgresListener {
+  private readonly logger = new Logger('DurableDatabase');
+  private readonly channels = new Map<string, Set<Heard>>();
+  private connecting: Promise<Client> | undefined;
+  private isClosed = false;
+
+  constructor(private readonly url: string) {}
+
+  async listen(channel: string, heard: Heard): Promise<() => Promise<void>> {
+    const listeners = this.channels.get(channel) ?? new Set();
+    this.channels.set(channel, listeners.add(heard));
+    const client = await this.connected();
+    await client.query(`listen ${escapeIdentifier(channel)}`);
+    return async () => {
+      listeners.delete(heard);
+      if (listeners.size > 0) return;
+      this.channels.delete(channel);
+      if (!this.isClosed) await (await this.connected()).query(`unlisten ${escapeIdentifier(channel)}`);
+    };
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true;
+    const client = await this.connecting?.catch(() => undefined);
+    await client?.end();
+  }
+
+  private connected(): Promise<Client> {
+    this.connecting ??= this.connect().catch((error: unknown) => {
+      this.connecting = undefined;
+      throw error;
+    });
+    return this.connecting;
+  }
+
+  private async connect(): Promise<Client> {
+    const client = new Client({ connectionString: this.url, keepAlive: true, application_name: 'toolloop listener' });
+    let isLost = false;
+    const lose = (): void => {
+      if (isLost) return;
+      isLost = true;
+      this.connecting = undefined;
+      if (!this.isClosed) void this.reconnect();
+    };
+    client.on('error', lose);
+    client.on('notification', ({ channel, payload }) => this.channels.get(channel)?.forEach((heard) => heard(payload ?? '')));
+    await client.connect();
+    client.on('end', lose);
+    for (const channel of this.channels.keys()) await client.query(`listen ${escapeIdentifier(channel)}`);
+    return client;
+  }
+
+  /** Listeners are told nothing of it, so whoever listens looks for itself from time to time. */
+  private async reconnect(): Promise<void> {
+    this.logger.warn('The connection for notifications was lost; reconnecting.');
+    while (!this.isClosed) {
+      await wait(AGAIN_MS, undefined, { ref: false });
+      try {
+        if (!this.isClosed) await this.connected();
+        return;
+      } catch {
+        // the server is not back yet
+      }
+    }
+  }
+}

@@ -1,0 +1,364 @@
+import { randomUUID } from 'node:crypto';
+import { Logger, type OnApplicationBootstrap } from '@nestjs/common';
+import type { JsonValue } from '@toolloop/core';
+import type { DirectiveEvent, DirectiveEventType } from '@toolloop/core/directives';
+import { toDirectiveEvent } from '@toolloop/core/internal';
+import {
+  type AddedDirective,
+  type DirectiveChange,
+  type DirectiveIntent,
+  type DirectiveQuery,
+  type DirectiveRecord,
+  type DirectiveReference,
+  DirectiveStore,
+  type DirectiveVersion,
+  type StopWork,
+} from '@toolloop/core/stores';
+import type { ToolFailure } from '@toolloop/protocol';
+import { Observable, Subject } from 'rxjs';
+import type { SqlValue } from '../database/database-driver.js';
+import type { Database } from '../database/database.js';
+import type { JobQueue } from '../queue/job-queue.js';
+import { isStorable, keyHash, storableKey, storedJson } from '../stores/storable.js';
+
+const QUEUE = 'toolloop-directives';
+const DAY_SECONDS = 86_400;
+/** Whatever rejects is the infrastructure, and no job is given up for its age: a directive waits for as long as nobody performs any. */
+const JOBS = {
+  retryLimit: 1_000,
+  retryDelay: 1,
+  retryBackoff: false,
+  expireInSeconds: DAY_SECONDS / 4,
+  retentionSeconds: 3_650 * DAY_SECONDS,
+};
+const COLUMNS = 'intent, task, status, epoch, attempts, due_at, result, failure, updated_at';
+/** The time is that of the moment, not of the transaction's beginning, which may be long ago. */
+const IN_MS = (parameter: string): string =>
+  `date_trunc('milliseconds', clock_timestamp() + ${parameter}::float8 * interval '1 millisecond')`;
+
+/** One that is looked at again: it is as it was, or its lease ends later. */
+interface UnchangedRow {
+  readonly due_at: Date;
+  readonly again_at: Date;
+}
+
+type StoredDirective = DirectiveRecord | undefined;
+
+/**
+ * Keeps directives in SQL. The row is the truth, what failed for good included; every change that leaves one to be looked at writes a job that says when, in its
+ * own transaction. A job that was handed out without its row changing is written again.
+ */
+export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBootstrap {
+  override readonly changes$: Observable<DirectiveEvent>;
+  private readonly logger = new Logger(SqlDirectiveStore.name);
+  private readonly feed: DirectiveFeed;
+  private readonly openedAt = new Date();
+
+  constructor(
+    private readonly database: Database,
+    private readonly jobs: JobQueue,
+  ) {
+    super();
+    this.feed = new DirectiveFeed(database);
+    this.changes$ = this.feed.changes$;
+  }
+
+  /** Makes the queue ready: the first directive may be asked for within a transaction, where that cannot be done. */
+  async onApplicationBootstrap(): Promise<void> {
+    await this.ready();
+  }
+
+  override async add(intent: DirectiveIntent, first?: () => Promise<void>): Promise<AddedDirective> {
+    const { tenant, directiveId, key, subject, authority } = intent;
+    const record = await this.put(
+      'requested',
+      0,
+      `
+      insert into toolloop.directives (tenant, directive_id, key_hash, subject_hash, actor_hash, intent, due_at, updated_at)
+      values ($1, $2, $3, $4, $5, $6, ${IN_MS('0')}, clock_timestamp()) on conflict do nothing returning ${COLUMNS}`,
+      [
+        storableKey(tenant, 'tenant'),
+        storableKey(directiveId, 'id of the directive'),
+        keyHash(key),
+        keyHash(subject),
+        keyHash(authority.actorId),
+        storedJson(intent, 'directive'),
+      ],
+      first,
+    );
+    if (record) return { record, isNew: true };
+    const known = await this.one('key_hash', tenant, keyHash(key));
+    if (!known)
+      throw new Error(`The id ${directiveId} belongs to a directive with another key, or the one with this key was just deleted.`);
+    return { record: known, isNew: false };
+  }
+
+  override async find({ tenant, directiveId }: DirectiveReference): Promise<DirectiveRecord | undefined> {
+    if (!isStorable(tenant) || !isStorable(directiveId)) return undefined;
+    return this.one('directive_id', tenant, directiveId);
+  }
+
+  override async list({ tenant, status, subject, actorId, limit = 100, after }: DirectiveQuery): Promise<readonly DirectiveRecord[]> {
+    if (!isStorable(tenant)) return [];
+    const rows = await this.database.query<DirectiveRow>(
+      `select ${COLUMNS} from toolloop.directives
+       where tenant = $1 and ($2::text is null or status = $2) and ($3::text is null or subject_hash = $3) and ($4::text is null or actor_hash = $4)
+         and position < coalesce((select position from toolloop.directives where tenant = $1 and directive_id = $5), 9223372036854775807)
+       order by position desc limit $6`,
+      [
+        tenant,
+        status ?? null,
+        subject === undefined ? null : keyHash(subject),
+        actorId === undefined ? null : keyHash(actorId),
+        after !== undefined && isStorable(after) ? after : null,
+        limit,
+      ],
+    );
+    return rows.map(fromDirectiveRow);
+  }
+
+  override async claim({ tenant, directiveId }: DirectiveReference, leaseMs: number): Promise<DirectiveRecord | undefined> {
+    if (!isStorable(tenant) || !isStorable(directiveId)) return undefined;
+    return this.put(
+      'started',
+      leaseMs,
+      `
+      update toolloop.directives
+      set status = 'performing', epoch = epoch + 1, attempts = attempts + 1, due_at = ${IN_MS('$3')}, updated_at = clock_timestamp()
+      where tenant = $1 and directive_id = $2 and due_at <= clock_timestamp() returning ${COLUMNS}`,
+      [tenant, directiveId, leaseMs],
+    );
+  }
+
+  /** The job that was written with the claim comes at the former end, and is then written again for this one. */
+  override async extend({ tenant, directiveId, status, epoch }: DirectiveVersion, leaseMs: number): Promise<boolean> {
+    if (status !== 'performing' || !isStorable(tenant) || !isStorable(directiveId)) return false;
+    const held = await this.database.query(
+      `update toolloop.directives set due_at = ${IN_MS('$4')}
+       where tenant = $1 and directive_id = $2 and status = 'performing' and epoch = $3 returning tenant`,
+      [tenant, directiveId, epoch, leaseMs],
+    );
+    return held.length > 0;
+  }
+
+  override async change(from: DirectiveVersion, { event, dueInMs, ...change }: DirectiveChange): Promise<DirectiveRecord | undefined> {
+    if (!isStorable(from.tenant) || !isStorable(from.directiveId)) return undefined;
+    const { status, task, attempts, result, failure } = change;
+    return this.put(
+      event,
+      dueInMs ?? 0,
+      `
+      update toolloop.directives
+      set status = $5, task = coalesce($6, task), attempts = coalesce($7::int, attempts), due_at = ${IN_MS('$8')}, result = coalesce($9, result),
+        failure = $10, updated_at = clock_timestamp()
+      where tenant = $1 and directive_id = $2 and status = $3 and epoch = $4 returning ${COLUMNS}`,
+      [
+        from.tenant,
+        from.directiveId,
+        from.status,
+        from.epoch,
+        status,
+        task ?? null,
+        attempts ?? null,
+        dueInMs ?? null,
+        result === undefined ? null : storedJson(result, 'result'),
+        failure ? storedJson(failure, 'failure') : null,
+      ],
+    );
+  }
+
+  override async work(perform: (reference: DirectiveReference) => Promise<void>, concurrency: number): Promise<StopWork> {
+    await this.ready();
+    if (this.database.engine === 'pglite') await this.takeOver();
+    const inHand = new Set<Promise<void>>();
+    let hasStopped = false;
+    const handle = async (id: string): Promise<void> => {
+      if (hasStopped) throw new Error('It is left to another process: this one is stopping.');
+      const turn = this.turn(id, perform);
+      inHand.add(turn);
+      await turn.finally(() => inHand.delete(turn));
+    };
+    const stop = await this.jobs.work(QUEUE, handle, concurrency);
+    return async () => {
+      hasStopped = true;
+      await stop();
+      await Promise.allSettled(inHand);
+    };
+  }
+
+  /** One job. */
+  private async turn(id: string, perform: (reference: DirectiveReference) => Promise<void>): Promise<void> {
+    const { tenant, directiveId, dueAt } = fromJobId(id);
+    try {
+      await perform({ tenant, directiveId });
+      const [unchanged] = await this.database.query<UnchangedRow>(
+        `select due_at, greatest(due_at, clock_timestamp() + interval '1 second') as again_at from toolloop.directives
+         where tenant = $1 and directive_id = $2 and (due_at = $3 or (due_at > $3 and status = 'performing'))`,
+        [tenant, directiveId, new Date(dueAt)],
+      );
+      if (!unchanged) return;
+      const again = toJobId({ tenant, directiveId, dueAt: unchanged.due_at.toISOString() });
+      await this.jobs.send(QUEUE, { id: again, startAfter: unchanged.again_at });
+    } catch (error) {
+      this.logger.error(`The directive ${directiveId} could not be processed; it is tried again.`, error);
+      throw error;
+    }
+  }
+
+  /** Nobody else is on an embedded database, so what was begun before this process is of one that is gone: nobody waits for its lease. */
+  private async takeOver(): Promise<void> {
+    await this.database.transaction(async () => {
+      const left = await this.database.query<DirectiveRow>(
+        `update toolloop.directives set due_at = ${IN_MS('0')} where status = 'performing' and updated_at < $1 returning ${COLUMNS}`,
+        [this.openedAt],
+      );
+      for (const row of left) await this.send(fromDirectiveRow(row), 0);
+    });
+  }
+
+  private async put(
+    event: DirectiveEventType,
+    dueInMs: number,
+    statement: string,
+    values: readonly SqlValue[],
+    first?: () => Promise<void>,
+  ): Promise<StoredDirective> {
+    await this.ready();
+    const keep = async (): Promise<StoredDirective> => {
+      await first?.();
+      const [row] = await this.database.query<DirectiveRow>(statement, values);
+      if (!row) return undefined;
+      const record = fromDirectiveRow(row);
+      await this.send(record, dueInMs);
+      return record;
+    };
+    return this.feed.tell(keep, (record) => record && toDirectiveEvent(event, record));
+  }
+
+  /** Writes the job of a directive that is due some time; of one that is due now without a time, since that wakes somebody at once. */
+  private async send({ intent: { tenant, directiveId }, dueAt }: DirectiveRecord, dueInMs: number): Promise<void> {
+    if (dueAt === undefined) return;
+    await this.jobs.send(QUEUE, { id: toJobId({ tenant, directiveId, dueAt }), ...(dueInMs > 0 && { startAfter: new Date(dueAt) }) });
+  }
+
+  private async one(column: 'directive_id' | 'key_hash', tenant: string, value: string): Promise<DirectiveRecord | undefined> {
+    const [row] = await this.database.query<DirectiveRow>(
+      `select ${COLUMNS} from toolloop.directives where tenant = $1 and ${column} = $2`,
+      [tenant, value],
+    );
+    return row && fromDirectiveRow(row);
+  }
+
+  private ready(): Promise<void> {
+    return this.jobs.ensure(QUEUE, JOBS);
+  }
+}
+
+const CHANGED = 'toolloop_directives';
+/** PostgreSQL takes less than 8,000. */
+const MOST_BYTES = 7_900;
+
+/** The changes of directives: this process's own as it makes them, and those of others as notifications, for as long as somebody has asked to hear any. */
+export class DirectiveFeed {
+  /** It never errors. */
+  readonly changes$: Observable<DirectiveEvent>;
+  private readonly logger = new Logger('SqlDirectiveStore');
+  private readonly changes = new Subject<DirectiveEvent>();
+  private readonly self = randomUUID();
+  private listening: Promise<unknown> | undefined;
+
+  constructor(private readonly database: Database) {
+    this.changes$ = new Observable((subscriber) => {
+      const subscription = this.changes.subscribe(subscriber);
+      void this.listen();
+      return subscription;
+    });
+  }
+
+  /**
+   * Keeps a change, and tells it once it is kept. Inside a transaction of the caller's that is when theirs is, so this process hears of it as the others do. A
+   * change whose texts are too long for a notification is told in this process alone.
+   */
+  async tell<Kept>(keep: () => Promise<Kept>, eventOf: (kept: Kept) => DirectiveEvent | undefined): Promise<Kept> {
+    const isOwn = !this.database.isInTransaction;
+    const kept = await this.database.transaction(async () => {
+      const made = await keep();
+      const event = eventOf(made);
+      if (event) await this.notify(JSON.stringify({ event, ...(isOwn && { from: this.self }) }));
+      return made;
+    });
+    const event = eventOf(kept);
+    if (event && isOwn) this.changes.next(event);
+    return kept;
+  }
+
+  private async notify(payload: string): Promise<void> {
+    if (Buffer.byteLength(payload) <= MOST_BYTES) await this.database.query(`select pg_notify('${CHANGED}', $1)::text`, [payload]);
+  }
+
+  private async listen(): Promise<void> {
+    this.listening ??= this.database.listen(CHANGED, (payload) => {
+      const { from, event } = fromTold(payload);
+      if (from !== this.self) this.changes.next(event);
+    });
+    try {
+      await this.listening;
+    } catch (error) {
+      this.listening = undefined;
+      this.logger.warn(`Changes of directives in other processes are not received: ${String(error)}`);
+    }
+  }
+}
+
+/** A row of `toolloop.directives`, as much of it as a record is made of. */
+export interface DirectiveRow {
+  readonly intent: string;
+  readonly task: DirectiveRecord['task'];
+  readonly status: DirectiveRecord['status'];
+  readonly epoch: number;
+  readonly attempts: number;
+  readonly due_at: Date | null;
+  readonly result: string | null;
+  readonly failure: string | null;
+  readonly updated_at: Date;
+}
+
+export function fromDirectiveRow(row: DirectiveRow): DirectiveRecord {
+  const { task, status, epoch, attempts } = row;
+  return {
+    intent: JSON.parse(row.intent) as DirectiveIntent,
+    task,
+    status,
+    epoch,
+    attempts,
+    ...(row.due_at && { dueAt: row.due_at.toISOString() }),
+    ...(row.result !== null && { result: JSON.parse(row.result) as JsonValue }),
+    ...(row.failure !== null && { failure: JSON.parse(row.failure) as ToolFailure }),
+    updatedAt: row.updated_at.toISOString(),
+  };
+}
+
+/** A directive whose turn it is, and the `dueAt` for which that was said. */
+export interface DirectiveTurn extends DirectiveReference {
+  readonly dueAt: string;
+}
+
+export function toJobId({ tenant, directiveId, dueAt }: DirectiveTurn): string {
+  return JSON.stringify([tenant, directiveId, dueAt]);
+}
+
+export function fromJobId(id: string): DirectiveTurn {
+  const [tenant, directiveId, dueAt] = JSON.parse(id) as [tenant: string, directiveId: string, dueAt: string];
+  return { tenant, directiveId, dueAt };
+}
+
+/** A change as processes tell it to each other. */
+export interface ToldChange {
+  /** Of the process that has told its own listeners already. */
+  readonly from?: string;
+  readonly event: DirectiveEvent;
+}
+
+export function fromTold(payload: string): ToldChange {
+  return JSON.parse(payload) as ToldChange;
+}

@@ -1,0 +1,151 @@
+import { Injectable, Logger, type OnApplicationShutdown } from '@nestjs/common';
+import type { Pool } from 'pg';
+import { type Db, fromPglite, PgBoss, type Queue } from 'pg-boss';
+import { rejectAsStorage, type SqlValue } from '../database/database-driver.js';
+import { Database } from '../database/database.js';
+
+/** A job, and when to hand it out. The work itself is in our tables; a job only says whose turn it is. */
+export interface Job {
+  readonly id: string;
+  /** @default at once */
+  readonly startAfter?: Date;
+}
+
+/** Who does the jobs of a queue. */
+interface QueueWork {
+  readonly queue: string;
+  readonly handle: (id: string) => Promise<void>;
+}
+
+/** How a queue treats its jobs. Times are seconds. */
+export type QueueOptions = Pick<Queue, 'retryLimit' | 'retryDelay' | 'retryBackoff' | 'expireInSeconds' | 'retentionSeconds'>;
+
+/** A process that is gone is noticed after as much silence; the least pg-boss allows. */
+const HEARTBEAT_SECONDS = 10;
+/**
+ * How often pg-boss looks for processes that died and counts its jobs, which is most of what an idle process does. In a folder there is no other process that could
+ * die: what its last one left is reopened at the start.
+ */
+const SUPERVISE_SECONDS = { postgres: 2, pglite: 60 } as const;
+/** Jobs that are due later, or again, are not notified: one of the workers of a queue looks for them often. */
+const LOOKOUT_SECONDS = 0.5;
+/** The others look in case a notification is lost or the one is at work. All of them often would keep an idle process busy. */
+const POLL_SECONDS = 10;
+
+/**
+ * Jobs in the application's own database, by pg-boss: written in the transaction of what they are about, handed out by whichever process has room, and again
+ * after one that died. Started by the first who needs it.
+ */
+@Injectable()
+export class JobQueue implements OnApplicationShutdown {
+  private readonly logger = new Logger(JobQueue.name);
+  private starting: Promise<PgBoss> | undefined;
+  private readonly queues = new Map<string, Promise<void>>();
+
+  constructor(private readonly database: Database) {}
+
+  /** Makes the queue where it is missing. Call it outside of any transaction, and before anything is sent. */
+  ensure(queue: string, options: QueueOptions = {}): Promise<void> {
+    const ready = this.queues.get(queue) ?? this.database.outside(() => this.create(queue, options));
+    this.queues.set(queue, ready);
+    return ready;
+  }
+
+  /** Writes a job, as part of the transaction that the caller is in. */
+  async send(queue: string, { id, startAfter }: Job): Promise<void> {
+    await this.queues.get(queue);
+    const boss = await this.started();
+    const within = this.database.isInTransaction && { db: toBossTransaction(this.database) };
+    await boss.send(queue, { id }, { ...(startAfter && { startAfter }), ...within }).catch(rejectAsStorage);
+  }
+
+  /** Hands the queue's jobs to `handle`, at most so many at once, and again where it rejects. Resolves to what ends it: no more are handed out. */
+  async work(queue: string, handle: (id: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
+    await this.ensure(queue);
+    const boss = await this.started();
+    const places = Array.from({ length: most }, (_, index) => (index === 0 ? LOOKOUT_SECONDS : POLL_SECONDS));
+    const ids = await Promise.all(places.map((seconds) => this.workAt(boss, seconds, { queue, handle })));
+    return async () => {
+      await Promise.all(ids.map((id) => boss.offWork(queue, { id, wait: false })));
+    };
+  }
+
+  /** One worker, which looks for the next job as soon as it is done with one. */
+  private async workAt(boss: PgBoss, seconds: number, { queue, handle }: QueueWork): Promise<string> {
+    const polling = { batchSize: 1, pollingIntervalSeconds: seconds, notifyPollingIntervalSeconds: seconds };
+    const worker = boss.work<{ readonly id: string }>(queue, polling, async (jobs) => {
+      const id = await worker;
+      try {
+        for (const { data } of jobs) await handle(data.id);
+      } finally {
+        boss.notifyWorker(id);
+      }
+    });
+    return worker;
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    const boss = await this.starting?.catch(() => undefined);
+    await boss?.stop({ graceful: false, close: false });
+  }
+
+  private async create(queue: string, options: QueueOptions): Promise<void> {
+    const boss = await this.started();
+    await boss.createQueue(queue, { notify: true, heartbeatSeconds: HEARTBEAT_SECONDS, ...options });
+    // Loads what pg-boss knows of its queues: within a transaction it would ask for it outside, and wait for ever on PGlite.
+    await boss.fetch(queue, { batchSize: 1, minPriority: 2_147_483_647 });
+    if (this.database.engine === 'pglite') await this.reopenJobs(boss, queue);
+    else await boss.supervise(queue); // its timer comes first after a while, which a process that keeps dying at its start never sees
+  }
+
+  /** Nobody else is on an embedded database, so what is under way is of a process that is gone: it is due now, not after its heartbeat. */
+  private async reopenJobs(boss: PgBoss, queue: string): Promise<void> {
+    const orphans = await this.database.query<{ id: string }>(
+      `select id::text as id from pgboss.job where name = $1 and state = 'active'`,
+      [queue],
+    );
+    if (orphans.length > 0)
+      await boss.fail(
+        queue,
+        orphans.map(({ id }) => id),
+      );
+  }
+
+  /** Of two processes that make pg-boss's tables at once one may be told that they are there already; then they are. */
+  private started(): Promise<PgBoss> {
+    this.starting ??= this.database.outside(() => this.start().catch(() => this.start()));
+    return this.starting;
+  }
+
+  private async start(): Promise<PgBoss> {
+    const { native } = this.database;
+    const db: Db = native.engine === 'pglite' ? fromPglite(native.pglite) : toBossDatabase(native.pool, this.database);
+    const seconds = SUPERVISE_SECONDS[native.engine];
+    const watch = { superviseIntervalSeconds: seconds, monitorIntervalSeconds: seconds, useListenNotify: true };
+    const boss = new PgBoss({ db, ...watch, ...(native.engine === 'pglite' && { backend: 'pglite' as const }) });
+    boss.on('error', (error) => this.logger.error('The job queue failed.', error));
+    return boss.start();
+  }
+}
+
+/** The way of pg-boss to a PostgreSQL server, over the connections we have. */
+export function toBossDatabase(pool: Pool, database: Database): Db {
+  return {
+    // Several statements at once come without values; then there is a result for each.
+    executeSql: async (text, values) => {
+      const result: unknown = values?.length ? await pool.query(text, values) : await pool.query(text);
+      const results = (Array.isArray(result) ? result : [result]) as { readonly rows: unknown[] }[];
+      return { rows: results.flatMap(({ rows }) => rows) };
+    },
+    listen: async (channel, heard, again) => {
+      const close = await database.listen(channel, heard);
+      again();
+      return { close };
+    },
+  };
+}
+
+/** The transaction that the caller is in, for pg-boss to be part of. */
+export function toBossTransaction(database: Database): Db {
+  return { executeSql: async (text, values = []) => ({ rows: [...(await database.query(text, values as SqlValue[]))] }) };
+}

@@ -1,0 +1,236 @@
+import type { Message } from '@toolloop/core';
+import {
+  type AuditEntry,
+  type AuditHead,
+  AuditStore,
+  type ConversationKey,
+  type ConversationListing,
+  type ConversationOwner,
+  ConversationStore,
+  type ConversationSummary,
+  type MessagePage,
+  QuotaStore,
+  type QuotaUse,
+  type SuspendedRun,
+  SuspendedRunStore,
+} from '@toolloop/core/stores';
+import type { Database } from '../database/database.js';
+import { isStorable, keyHash, storableKey, storedJson } from './storable.js';
+
+/** How many of the last messages a run goes on with, and the rest of the part that the oldest of them is in. All are kept. */
+const MOST_MESSAGES = 200;
+
+/** Keeps conversations in SQL, one row for what one run added, so that no call is ever read without its result. */
+export class SqlConversationStore extends ConversationStore {
+  constructor(private readonly database: Database) {
+    super();
+  }
+
+  override async load(key: ConversationKey): Promise<readonly Message[]> {
+    const rows = await this.database.query<{ readonly messages: readonly Message[] }>(
+      `select messages from (
+         select messages, position, sum(message_count) over (order by position desc) - message_count as newer
+         from toolloop.conversation_parts where tenant = $1 and key_hash = $2
+       ) as parts where newer < ${MOST_MESSAGES} order by position`,
+      keysOf(key),
+    );
+    return rows.flatMap(({ messages }) => messages);
+  }
+
+  override async append(key: ConversationKey, messages: readonly Message[], runId?: string): Promise<void> {
+    if (messages.length === 0) return;
+    await this.database.query(
+      `insert into toolloop.conversation_parts (tenant, key_hash, actor_hash, conversation_id, message_count, messages, run_id)
+       values ($1, $2, $3, $4, $5, $6, $7)
+       on conflict (tenant, key_hash, run_id) do update set message_count = excluded.message_count, messages = excluded.messages`,
+      [
+        ...keysOf(key),
+        keyHash(key.actorId),
+        JSON.stringify(key.conversationId),
+        messages.length,
+        storedJson(messages, 'messages'),
+        runId === undefined ? null : storableKey(runId, 'id of the run'),
+      ],
+    );
+  }
+
+  override async list(
+    { tenant, actorId }: ConversationOwner,
+    { limit = 100, after }: ConversationListing = {},
+  ): Promise<readonly ConversationSummary[]> {
+    if (!isStorable(tenant)) return [];
+    const rows = await this.database.query<SummaryRow>(
+      `select min(conversation_id) as conversation_id, sum(message_count)::int as messages, max(created_at) as updated_at
+       from toolloop.conversation_parts where tenant = $1 and actor_hash = $2 group by key_hash
+       having max(position) < coalesce(
+         (select max(position) from toolloop.conversation_parts where tenant = $1 and key_hash = $3), 9223372036854775807)
+       order by max(position) desc limit $4`,
+      [tenant, keyHash(actorId), after === undefined ? '' : keyHash(actorId, after), limit],
+    );
+    return rows.map((row) => ({
+      conversationId: fromTextJson(row.conversation_id),
+      messages: row.messages,
+      updatedAt: row.updated_at.toISOString(),
+    }));
+  }
+
+  override async read(key: ConversationKey, { from, limit }: MessagePage): Promise<readonly Message[]> {
+    const rows = await this.database.query<{ readonly messages: readonly Message[]; readonly before: number }>(
+      `select messages, before::int as before from (
+         select messages, position, message_count, sum(message_count) over (order by position) - message_count as before
+         from toolloop.conversation_parts where tenant = $1 and key_hash = $2
+       ) as parts where before + message_count > $3 and before < $4 order by position`,
+      [...keysOf(key), from, from + limit],
+    );
+    const first = rows[0]?.before ?? 0;
+    return rows.flatMap(({ messages }) => messages).slice(from - first, from - first + limit);
+  }
+
+  override async delete(key: ConversationKey): Promise<boolean> {
+    const deleted = await this.database.query(
+      'delete from toolloop.conversation_parts where tenant = $1 and key_hash = $2 returning 1 as gone',
+      keysOf(key),
+    );
+    return deleted.length > 0;
+  }
+}
+
+interface SummaryRow {
+  readonly conversation_id: string;
+  readonly messages: number;
+  readonly updated_at: Date;
+}
+
+function keysOf({ tenant, actorId, conversationId }: ConversationKey): [tenant: string, keyHash: string] {
+  return [storableKey(tenant, 'tenant'), keyHash(actorId, conversationId)];
+}
+
+/** A text that was kept as JSON, since it may hold what a text of the database may not. */
+export function fromTextJson(json: string): string {
+  return JSON.parse(json) as string;
+}
+
+/** Of appends that lost to another process; each time one of them has won. */
+const MOST_ATTEMPTS = 1_000;
+
+/** Keeps the audit in SQL, where triggers refuse to change or remove an entry. */
+export class SqlAuditStore extends AuditStore {
+  constructor(private readonly database: Database) {
+    super();
+  }
+
+  /**
+   * The primary key decides: of two entries that follow the same head one is kept, and the other is made anew. No lock is held meanwhile, so that a
+   * process that freezes holds up nobody.
+   */
+  override async append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void> {
+    storableKey(tenant, 'tenant');
+    for (let attempt = 1; attempt <= MOST_ATTEMPTS; attempt += 1) {
+      const head = await this.head(tenant);
+      const entry = build(head);
+      if (entry.tenant !== tenant || entry.sequence !== (head?.sequence ?? 0) + 1)
+        throw new Error(`The entry ${entry.sequence} of "${entry.tenant}" does not follow the last of "${tenant}".`);
+      const kept = await this.database.query(
+        'insert into toolloop.audit (tenant, sequence, hash, entry) values ($1, $2, $3, $4) on conflict do nothing returning sequence',
+        [tenant, entry.sequence, entry.hash, storedJson(entry, 'entry')],
+      );
+      if (kept.length > 0 || (await this.isKept(entry))) return;
+    }
+    throw new Error(`Other processes appended first ${MOST_ATTEMPTS} times in a row.`);
+  }
+
+  /** Whether the entry at its place is this one, of an attempt whose answer was lost. */
+  private async isKept({ tenant, sequence, hash }: AuditEntry): Promise<boolean> {
+    const [known] = await this.database.query<Pick<AuditHead, 'hash'>>(
+      'select hash from toolloop.audit where tenant = $1 and sequence = $2',
+      [tenant, sequence],
+    );
+    return known?.hash === hash;
+  }
+
+  override async head(tenant: string): Promise<AuditHead | undefined> {
+    if (!isStorable(tenant)) return undefined;
+    const [head] = await this.database.query<AuditHead>(
+      'select tenant, sequence, hash from toolloop.audit where tenant = $1 order by sequence desc limit 1',
+      [tenant],
+    );
+    return head;
+  }
+
+  override async read(tenant: string, { from, limit }: { readonly from: number; readonly limit: number }): Promise<readonly AuditEntry[]> {
+    if (!isStorable(tenant)) return [];
+    const rows = await this.database.query<{ readonly entry: AuditEntry }>(
+      'select entry from toolloop.audit where tenant = $1 and sequence >= $2 order by sequence limit $3',
+      [tenant, from, limit],
+    );
+    return rows.map(({ entry }) => entry);
+  }
+}
+
+/** The database's clock, so that processes whose own differ count the same window. */
+const WINDOW = 'floor(extract(epoch from clock_timestamp()) * 1000 / $3::bigint)::bigint';
+
+/** Counts in SQL what tenants use, for all processes together. */
+export class SqlQuotaStore extends QuotaStore {
+  constructor(private readonly database: Database) {
+    super();
+  }
+
+  override async use({ tenant, quantity, windowMs, amount }: QuotaUse): Promise<number> {
+    const counter = [storableKey(tenant, 'tenant'), quantity, windowMs];
+    const [row] = amount === 0 ? await this.read(counter) : await this.add([...counter, amount]);
+    return row?.used ?? 0;
+  }
+
+  private add(values: readonly (string | number)[]): Promise<readonly Counter[]> {
+    return this.database.query<Counter>(
+      `insert into toolloop.quotas as quotas (tenant, quantity, window_ms, "window", used) values ($1, $2, $3, ${WINDOW}, $4)
+       on conflict (tenant, quantity, window_ms, "window") do update set used = quotas.used + excluded.used returning used`,
+      values,
+    );
+  }
+
+  private read(values: readonly (string | number)[]): Promise<readonly Counter[]> {
+    return this.database.query<Counter>(
+      `select used from toolloop.quotas where tenant = $1 and quantity = $2 and window_ms = $3 and "window" = ${WINDOW}`,
+      values,
+    );
+  }
+}
+
+interface Counter {
+  readonly used: number;
+}
+
+interface RunRow {
+  readonly run: SuspendedRun;
+}
+
+/** Keeps waiting runs in SQL, so that another process, or a later one, goes on with them. */
+export class SqlSuspendedRunStore extends SuspendedRunStore {
+  constructor(private readonly database: Database) {
+    super();
+  }
+
+  override async save(run: SuspendedRun): Promise<void> {
+    await this.database.query(
+      `insert into toolloop.suspended_runs (run_id, tenant, run) values ($1, $2, $3)
+       on conflict (run_id) do update set tenant = excluded.tenant, run = excluded.run, created_at = now()`,
+      [storableKey(run.runId, 'id of the run'), storableKey(run.tenant, 'tenant'), storedJson(run, 'run')],
+    );
+  }
+
+  override async find(runId: string): Promise<SuspendedRun | undefined> {
+    return this.first('select run from toolloop.suspended_runs where run_id = $1', runId);
+  }
+
+  override async take(runId: string): Promise<SuspendedRun | undefined> {
+    return this.first('delete from toolloop.suspended_runs where run_id = $1 returning run', runId);
+  }
+
+  private async first(text: string, runId: string): Promise<SuspendedRun | undefined> {
+    if (!isStorable(runId)) return undefined;
+    const [row] = await this.database.query<RunRow>(text, [runId]);
+    return row?.run;
+  }
+}

@@ -1,0 +1,155 @@
+import { type Citation, ModelError, type ModelFinishReason, type Usage } from '@toolloop/protocol';
+import { isWireObject, WireAnswer, type WireObject } from '@toolloop/wire';
+import {
+  fromChatAnnotations,
+  fromChatUsage,
+  fromErrorPayload,
+  fromFinishReason,
+  fromProviderError,
+  fromSources,
+  WHERE_TO_LOOK,
+} from './from-provider.js';
+import { ProviderDataCollector } from './provider-data.js';
+import { type AssembledCall, ToolCallAssembler } from './tool-call-assembler.js';
+
+/** An answer to `POST /chat/completions`. */
+export class ChatAnswer extends WireAnswer {
+  override readonly kind = 'chat completion';
+  override readonly whereToLook = WHERE_TO_LOOK;
+  /** Usage may follow the finish reason, so only the stream's own end is the end. */
+  override readonly hasEnded = false;
+  private readonly calls = new ToolCallAssembler(this.batch);
+  private readonly collector = new ProviderDataCollector();
+  private finishReason: string | undefined;
+  private usage: Usage | undefined;
+  /** Where Groq and Moonshot say it; what stands beside the choices wins, and nothing is added up. */
+  private usageElsewhere: Usage | undefined;
+  private readonly citations: Citation[] = [];
+  private sources: readonly Citation[] = [];
+  /** Whether anything has been said in a delta. */
+  private hasSpoken = false;
+
+  constructor(private readonly model: string) {
+    super();
+  }
+
+  override get providerReason(): string | undefined {
+    return this.finishReason;
+  }
+
+  override toFailure(payload: string): ModelError {
+    return fromErrorPayload(payload);
+  }
+
+  /** A chunk of a stream. A `message` repeats what deltas have said already; it counts where a server streams no delta at all. */
+  override takeChunk(chunk: WireObject): void {
+    this.take(chunk, 'delta');
+  }
+
+  override recognises(body: WireObject): boolean {
+    return 'choices' in body || 'error' in body;
+  }
+
+  override takeWhole(completion: WireObject): void {
+    this.take(completion, 'message');
+  }
+
+  override finish(): void {
+    const calls = this.calls.finish();
+    const reason = this.reasonFor(calls);
+    if ((reason === 'stop' || reason === 'tool_calls') && this.calls.hasNameless) {
+      this.fail(new ModelError('The provider sent a tool call without a name.', { retryable: true }));
+      return;
+    }
+    for (const { toolCallId, name, arguments: text } of calls) this.batch.push({ type: 'tool-call', toolCallId, name, arguments: text });
+    // Sources are listed whole in every chunk, and repeat what annotations say in the text.
+    const citations = this.citations.length > 0 ? this.citations : this.sources;
+    for (const citation of citations) this.batch.push({ type: 'citation', citation });
+    const usage = this.usage ?? this.usageElsewhere;
+    if (usage !== undefined) this.batch.push({ type: 'usage', usage });
+    const data = this.collector.finish(this.model, calls);
+    this.batch.push({ type: 'finish', finishReason: reason, ...(data !== undefined && { providerData: data }) });
+  }
+
+  private take(chunk: WireObject, content: 'delta' | 'message'): void {
+    if (this.failure !== undefined) return;
+    // n is 1 in every request, and an old text-generation-inference counts tokens in `index`: the first choice is ours whatever its index.
+    const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
+    if (isWireObject(choice)) this.takeChoice(choice, content);
+    if (chunk.citations !== undefined) this.sources = fromSources(chunk.citations);
+    this.usage = fromChatUsage(chunk.usage) ?? this.usage;
+    if (isWireObject(chunk.x_groq)) this.takeUsageElsewhere(chunk.x_groq);
+    this.failFor(chunk.error);
+  }
+
+  private takeChoice(choice: WireObject, content: 'delta' | 'message'): void {
+    const delta = choice[content] ?? (this.hasSpoken ? undefined : choice.message);
+    if (isWireObject(delta)) this.takeDelta(delta);
+    const { finish_reason: reason } = choice;
+    if (typeof reason === 'string' && reason !== '') this.finishReason = reason;
+    this.takeUsageElsewhere(choice);
+    this.failFor(choice.error);
+  }
+
+  private takeUsageElsewhere({ usage }: WireObject): void {
+    this.usageElsewhere = fromChatUsage(usage) ?? this.usageElsewhere;
+  }
+
+  private failFor(error: unknown): void {
+    if (error !== undefined && error !== null) this.fail(fromProviderError(error));
+  }
+
+  private takeDelta(delta: WireObject): void {
+    this.hasSpoken ||= saysSomething(delta);
+    this.takeReasoning(delta);
+    if (typeof delta.content === 'string') this.batch.append('text-delta', delta.content);
+    if (Array.isArray(delta.content)) this.takeParts(delta.content);
+    if (typeof delta.refusal === 'string') this.collector.refusal += delta.refusal;
+    if (delta.annotations !== undefined) this.citations.push(...fromChatAnnotations(delta.annotations));
+    if (!isEmpty(delta.tool_calls)) this.calls.take(delta.tool_calls);
+    // The older way, in which there is one call; some servers repeat the newer one in it.
+    else if (isWireObject(delta.function_call)) this.calls.take([{ index: 0, function: delta.function_call }]);
+  }
+
+  /** Several servers send the same words under two or three of these names. */
+  private takeReasoning(delta: WireObject): void {
+    const { reasoning_content: content, reasoning } = delta;
+    if (typeof content === 'string' && content !== '') {
+      this.collector.reasoningContent += content;
+      this.batch.append('reasoning-delta', content);
+    } else if (typeof reasoning === 'string') {
+      this.batch.append('reasoning-delta', reasoning);
+    }
+    if (delta.reasoning_details !== undefined) this.collector.takeDetails(delta.reasoning_details);
+  }
+
+  /** Mistral's reasoning models send content as parts, thinking among them. */
+  private takeParts(parts: readonly unknown[]): void {
+    for (const part of parts) {
+      if (!isWireObject(part)) continue;
+      if (typeof part.text === 'string') this.batch.append('text-delta', part.text);
+      const thoughts = Array.isArray(part.thinking) ? part.thinking : [{ text: part.thinking }];
+      for (const thought of thoughts) {
+        if (isWireObject(thought) && typeof thought.text === 'string') this.batch.append('reasoning-delta', thought.text);
+      }
+    }
+  }
+
+  /**
+   * A refusal is not an answer and its words are not the answer's text: they are kept in the provider data, and the run learns of it by the
+   * reason.
+   */
+  private reasonFor(calls: readonly AssembledCall[]): ModelFinishReason {
+    if (this.finishReason === undefined || this.hasLost) return 'incomplete';
+    const reason = fromFinishReason(this.finishReason, calls.length > 0);
+    return reason === 'stop' && this.collector.refusal !== '' ? 'content_filter' : reason;
+  }
+}
+
+function saysSomething(delta: WireObject): boolean {
+  return Object.entries(delta).some(([key, value]) => key !== 'role' && !isEmpty(value));
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === undefined || value === null || value === '' || (Array.isArray(value) && value.length === 0);
+}

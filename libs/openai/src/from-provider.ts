@@ -1,0 +1,178 @@
+import { type Citation, isWebAddress, ModelError, type ModelFinishReason, type Usage } from '@toolloop/protocol';
+import { isWireObject, parseWireObject, refused, reported, unreachable, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai';
+
+/** Kinds of error that pass, as providers name them where they give no status. */
+const TRANSIENT = new Set([
+  'server_error',
+  'internal_server_error',
+  'api_error',
+  'overloaded_error',
+  'rate_limit_error',
+  'rate_limit_exceeded',
+  'timeout',
+]);
+
+/** The `error` of a chunk or of a JSON body, or the payload of an `event: error`. */
+export function fromProviderError(error: unknown): ModelError {
+  const fields = isWireObject(error) ? error : { message: error };
+  const status = toStatus(fields.status) ?? toStatus(fields.status_code) ?? toStatus(fields.code);
+  const isTransient = TRANSIENT.has(String(fields.type)) || TRANSIENT.has(String(fields.code));
+  return reported({ kind: kindOf(fields), message: fields.message, status, ...(status === undefined && { retryable: isTransient }) });
+}
+
+export function fromErrorPayload(payload: string): ModelError {
+  const body = parseWireObject(payload);
+  return fromProviderError(body?.error ?? body ?? payload);
+}
+
+/**
+ * A request that failed before an answer began. The SDK's own error of an answered request is not kept as the cause: it holds the raw body and
+ * all headers, and causes end up in logs.
+ */
+export function fromRequestError(error: unknown): ModelError {
+  if (error instanceof APIConnectionTimeoutError) return unreachable(error, error.message);
+  if (error instanceof APIConnectionError) return unreachable(error);
+  if (error instanceof APIError && typeof error.status === 'number') {
+    const { status, error: said, requestID: requestId, headers } = error as APIError<number, Headers, object | undefined>;
+    // Where a body is no error of the API, such as some server's page, the SDK has none.
+    const fields = isWireObject(said) ? said : { message: said };
+    return refused(status, { kind: kindOf(fields), message: fields.message, requestId, headers });
+  }
+  const message = error instanceof Error ? error.message : String(error);
+  return new ModelError(`The request could not be sent: ${message}`, { cause: error });
+}
+
+/** A code says more than a type, but a number says no more than the status. */
+function kindOf({ code, type }: WireObject): unknown {
+  return typeof code === 'string' && !/^\d+$/.test(code) ? code : type;
+}
+
+function toStatus(value: unknown): number | undefined {
+  const status = typeof value === 'string' && /^\d{3}$/.test(value) ? Number(value) : value;
+  return typeof status === 'number' && status >= 400 && status < 600 ? status : undefined;
+}
+
+/** For error messages: what is mostly wrong where a server answers with something else than these APIs do. */
+export const WHERE_TO_LOOK = "Does the baseURL end in the API's path, such as /v1?";
+
+/**
+ * Reasons after which no call may run, though one may be there. `abort` is vLLM's, `insufficient_system_resource` DeepSeek's, `network_error` and
+ * `sensitive` Z.ai's, `model_length` Mistral's; gateways pass on the words of Gemini (in capitals) and of Anthropic.
+ */
+const UNFINISHED = new Map<string, ModelFinishReason>([
+  ['length', 'length'],
+  ['max_tokens', 'length'],
+  ['max_output_tokens', 'length'],
+  ['model_length', 'length'],
+  ['model_context_window_exceeded', 'length'],
+  ['content_filter', 'content_filter'],
+  ['sensitive', 'content_filter'],
+  ['refusal', 'content_filter'],
+  ['safety', 'content_filter'],
+  ['recitation', 'content_filter'],
+  ['blocklist', 'content_filter'],
+  ['prohibited_content', 'content_filter'],
+  ['spii', 'content_filter'],
+  ['error', 'incomplete'],
+  ['abort', 'incomplete'],
+  ['insufficient_system_resource', 'incomplete'],
+  ['network_error', 'incomplete'],
+  ['malformed_function_call', 'incomplete'],
+  ['cancelled', 'incomplete'],
+  ['timeout', 'incomplete'],
+]);
+
+/** Everything else ends an answer well: `stop`, `eos`, `tool_calls`, and words not known yet. OpenAI says `stop` for a call it was forced to make. */
+export function fromFinishReason(reason: string, hasCalls: boolean): ModelFinishReason {
+  return UNFINISHED.get(reason.toLowerCase()) ?? (hasCalls ? 'tool_calls' : 'stop');
+}
+
+/** Why a response that calls itself incomplete is: `incomplete_details.reason`. */
+export function fromIncompleteReason(reason: unknown): ModelFinishReason {
+  return (typeof reason === 'string' ? UNFINISHED.get(reason) : undefined) ?? 'incomplete';
+}
+
+/** What a provider counted; undefined when the value counts nothing. */
+export function fromChatUsage(value: unknown): Usage | undefined {
+  if (!isWireObject(value)) return undefined;
+  const input = toCount(value.prompt_tokens);
+  const output = toCount(value.completion_tokens);
+  if (input === undefined && output === undefined) return undefined;
+  const cached =
+    detailIn(value.prompt_tokens_details, 'cached_tokens') ?? toCount(value.prompt_cache_hit_tokens) ?? toCount(value.cached_tokens);
+  const reasoning = detailIn(value.completion_tokens_details, 'reasoning_tokens');
+  return {
+    inputTokens: input ?? 0,
+    outputTokens: output ?? 0,
+    ...(cached !== undefined && { cachedInputTokens: cached }),
+    ...(reasoning !== undefined && { reasoningTokens: reasoning }),
+  };
+}
+
+export function detailIn(details: unknown, key: string): number | undefined {
+  return isWireObject(details) ? toCount(details[key]) : undefined;
+}
+
+export function toCount(value: unknown): number | undefined {
+  return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+}
+
+/** What a provider counted; undefined when the value counts nothing. */
+export function fromResponsesUsage(value: unknown): Usage | undefined {
+  if (!isWireObject(value)) return undefined;
+  const [input, output] = [toCount(value.input_tokens), toCount(value.output_tokens)];
+  if (input === undefined && output === undefined) return undefined;
+  const cached = detailIn(value.input_tokens_details, 'cached_tokens');
+  const reasoning = detailIn(value.output_tokens_details, 'reasoning_tokens');
+  return {
+    inputTokens: input ?? 0,
+    outputTokens: output ?? 0,
+    ...(cached !== undefined && { cachedInputTokens: cached }),
+    ...(reasoning !== undefined && { reasoningTokens: reasoning }),
+  };
+}
+
+/** The citations in the annotations of a message of the responses API whose text begins there in the answer's. */
+export function fromMessageAnnotations({ content }: WireObject, textAt: number): readonly Citation[] {
+  let at = textAt;
+  return wireObjectsIn(content).flatMap(({ type, text, annotations }) => {
+    const start = at;
+    if (type === 'output_text' && typeof text === 'string') at += text.length;
+    return wireObjectsIn(annotations).flatMap((annotation) => fromAnnotation(annotation, start));
+  });
+}
+
+/** The citations in the `annotations` of a chat completion: `{ type: 'url_citation', url_citation: { url, title, start_index, end_index } }`. */
+export function fromChatAnnotations(annotations: unknown): readonly Citation[] {
+  return wireObjectsIn(annotations).flatMap(({ url_citation: citation }) => (isWireObject(citation) ? fromAnnotation(citation, 0) : []));
+}
+
+/** Addresses of sources, as Perplexity and xAI list them beside the choices. */
+export function fromSources(sources: unknown): readonly Citation[] {
+  return Array.isArray(sources) ? sources.flatMap((url: unknown) => (isWebAddress(url) ? { url } : [])) : [];
+}
+
+/** A URL, a file, or a file that code made. What is none of them, such as the path of one, cites nothing. */
+function fromAnnotation(annotation: WireObject, textAt: number): readonly Citation[] {
+  const { url, title, filename, file_id: file, content } = annotation;
+  const source = [filename, file].find((value) => typeof value === 'string');
+  if (!isWebAddress(url) && typeof source !== 'string') return [];
+  return [
+    {
+      ...(isWebAddress(url) && { url }),
+      ...(typeof title === 'string' && title !== '' && { title }),
+      ...(typeof source === 'string' && { source }),
+      ...(typeof content === 'string' && { quote: content }),
+      ...placeOf(annotation, textAt),
+    },
+  ];
+}
+
+function placeOf({ start_index: start, end_index: end }: WireObject, textAt: number): Pick<Citation, 'start' | 'end'> {
+  return isPlace(start) && isPlace(end) && end > start ? { start: textAt + start, end: textAt + end } : {};
+}
+
+function isPlace(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
+}

@@ -1,0 +1,334 @@
+import { ModelError, type ModelFinishReason, type ProviderToolStatus, type Usage } from '@toolloop/protocol';
+import { type EventBatch, isWireObject, WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import {
+  fromErrorPayload,
+  fromIncompleteReason,
+  fromMessageAnnotations,
+  fromProviderError,
+  fromResponsesUsage,
+  WHERE_TO_LOOK,
+} from './from-provider.js';
+import { hasFailed, outputToKeep, type ProviderData, providerToolOf } from './provider-data.js';
+import { type AssembledCall, ToolCallAssembler } from './tool-call-assembler.js';
+
+/** They announce, or repeat, what other events say; the first three carry the whole request with every tool in it. */
+const REDUNDANT: ReadonlySet<string> = new Set(
+  (
+    'created in_progress queued content_part.added content_part.done output_text.done output_text.annotation.added refusal.done ' +
+    'reasoning_text.done reasoning_summary_part.added reasoning_summary_part.done reasoning_summary_text.done'
+  )
+    .split(' ')
+    .map((name) => `response.${name}`),
+);
+
+/** An answer to `POST /responses`. Events that are not known say nothing. */
+export class ResponsesAnswer extends WireAnswer {
+  override readonly kind = 'response';
+  override readonly whereToLook = WHERE_TO_LOOK;
+  override readonly redundant = REDUNDANT;
+  private readonly output = new ResponsesOutput(this.batch);
+  private usage: Usage | undefined;
+  /** Set by the event that says how the answer ended. */
+  private end: { readonly status: unknown; readonly reason: unknown } | undefined;
+
+  constructor(private readonly model: string) {
+    super();
+  }
+
+  /** Its status, with the reason where it is incomplete: `completed`, `incomplete:max_output_tokens`. */
+  override get providerReason(): string | undefined {
+    const { status, reason } = this.end ?? {};
+    if (typeof status !== 'string') return undefined;
+    return typeof reason === 'string' ? `${status}:${reason}` : status;
+  }
+
+  override get hasEnded(): boolean {
+    return this.end !== undefined;
+  }
+
+  override toFailure(payload: string): ModelError {
+    return fromErrorPayload(payload);
+  }
+
+  override takeChunk(event: WireObject): void {
+    switch (event.type) {
+      case 'response.completed':
+        this.takeEnd(event.response);
+        return;
+      case 'response.incomplete':
+      case 'response.failed':
+      case 'response.cancelled':
+        // The event has said how it ended, whatever the response in it says.
+        this.takeEnd(event.response, event.type.slice('response.'.length));
+        return;
+      case 'error':
+        this.fail(fromProviderError(event.error ?? event));
+        return;
+      case undefined:
+        if (isError(event.error)) this.fail(fromProviderError(event.error));
+        return;
+      default:
+        this.output.take(event);
+    }
+  }
+
+  override recognises(body: WireObject): boolean {
+    return 'output' in body || body.type === 'error' || isError(body.error);
+  }
+
+  /** The response in full, as the last event repeats it. */
+  override takeWhole(response: WireObject): void {
+    const { status, error, incomplete_details: details } = response;
+    if (status === 'failed' || response.type === 'error' || isError(error)) {
+      this.fail(fromProviderError(error ?? (response.type === 'error' ? response : {})));
+      return;
+    }
+    for (const [index, item] of wireObjectsIn(response.output).entries()) this.output.takeMissing(index, item);
+    this.usage = fromResponsesUsage(response.usage);
+    this.end = { status, reason: isWireObject(details) ? details.reason : undefined };
+  }
+
+  /** Without its response, an end is an end still. */
+  private takeEnd(response: unknown, status?: string): void {
+    this.takeWhole({ ...(isWireObject(response) && response), ...(status !== undefined && { status }) });
+  }
+
+  override finish(): void {
+    const output = this.output.finish();
+    const { items, calls, refusal, hasNameless } = output;
+    const reason = this.reasonFor(output);
+    if (hasNameless && (reason === 'stop' || reason === 'tool_calls')) {
+      this.fail(new ModelError('The provider sent a tool call without a name.', { retryable: true }));
+      return;
+    }
+    for (const { toolCallId, name, arguments: text } of calls) this.batch.push({ type: 'tool-call', toolCallId, name, arguments: text });
+    if (this.usage !== undefined) this.batch.push({ type: 'usage', usage: this.usage });
+    const kept = outputToKeep(items);
+    const data: ProviderData = { model: this.model, ...(refusal !== '' && { refusal }), ...(kept && { output: kept }) };
+    this.batch.push({ type: 'finish', finishReason: reason, ...((refusal !== '' || kept) && { providerData: { openai: data } }) });
+  }
+
+  private reasonFor({ calls, refusal, hasBare }: FinishedOutput): ModelFinishReason {
+    if (this.end === undefined || this.hasLost) return 'incomplete';
+    const { status, reason } = this.end;
+    if (status === 'incomplete') return fromIncompleteReason(reason);
+    if (status === 'cancelled' || status === 'in_progress' || status === 'queued') return 'incomplete';
+    if (calls.length > 0) return hasBare ? 'incomplete' : 'tool_calls';
+    return refusal === '' ? 'stop' : 'content_filter';
+  }
+}
+
+/** A response in order says `error: null`. */
+function isError(error: unknown): boolean {
+  return error !== undefined && error !== null;
+}
+
+/** What the deltas of a message and of reasoning are. */
+const SHOWN: ReadonlyMap<unknown, 'text-delta' | 'reasoning-delta' | 'refusal'> = new Map([
+  ['response.output_text.delta', 'text-delta'],
+  ['response.reasoning_summary_text.delta', 'reasoning-delta'],
+  ['response.reasoning_text.delta', 'reasoning-delta'],
+  ['response.refusal.delta', 'refusal'],
+] as const);
+
+/** What is known of one output item while it streams. */
+interface PartialItem {
+  /** Whether the provider announced it. */
+  isBegun: boolean;
+  /** The type of the first delta it came in; undefined for an item that did not stream. */
+  streamed: unknown;
+  /** Whether it is a call of ours that was announced, and of whose arguments nothing has been said since. */
+  isBare: boolean;
+  /** Where its text begins in the answer's, once it has begun. */
+  textAt: number | undefined;
+  /** As the provider repeats it when it is done. */
+  whole: WireObject | undefined;
+}
+
+/** The output of a response in full. */
+export interface FinishedOutput {
+  /** Every item that was finished, as it came, in the model's order. */
+  readonly items: readonly WireObject[];
+  readonly calls: readonly AssembledCall[];
+  readonly refusal: string;
+  readonly hasNameless: boolean;
+  /** Whether a call was announced and nothing more: no arguments are not the same as arguments that were lost. */
+  readonly hasBare: boolean;
+}
+
+/**
+ * The output items of a response: messages, reasoning, calls of our tools, and calls of the provider's own, which are kept but never are a tool call
+ * of ours. What an item says when it is done wins over its deltas; what was not streamed is shown then.
+ */
+export class ResponsesOutput {
+  private readonly calls: ToolCallAssembler;
+  private readonly items = new Map<number, PartialItem>();
+  /** By the ids of items and calls, for servers that leave `output_index` out or count otherwise in the end than on the way. */
+  private readonly indexes = new Map<unknown, number>();
+  /** The last index there is; -1 where there is none. */
+  private newest = -1;
+  private refusal = '';
+  /** Characters of text so far. */
+  private said = 0;
+
+  constructor(private readonly batch: EventBatch) {
+    this.calls = new ToolCallAssembler(batch);
+  }
+
+  take(event: WireObject): void {
+    switch (event.type) {
+      case 'response.output_item.added':
+        this.open(this.indexOf(event), event.item);
+        return;
+      case 'response.output_item.done':
+        if (isWireObject(event.item)) this.close(this.indexOf(event), event.item);
+        return;
+      case 'response.function_call_arguments.done':
+        this.completeCall(this.indexOf(event), { name: event.name, arguments: event.arguments }, true);
+        return;
+      case 'response.function_call_arguments.delta':
+        this.extendCall(this.indexOf(event), event.delta);
+        return;
+      default:
+        if (typeof event.delta === 'string') this.takeDelta(event, event.delta);
+    }
+  }
+
+  /** An item of the response in full, where the stream did not finish it: a call that is taken twice would run twice. */
+  takeMissing(place: number, item: WireObject): void {
+    const index = this.knownIndexOf(item) ?? place;
+    if (this.items.get(index)?.whole === undefined) this.close(index, item);
+  }
+
+  finish(): FinishedOutput {
+    const ordered = [...this.items].toSorted(([one], [other]) => one - other).map(([, { whole }]) => whole);
+    const items = ordered.filter((item) => item !== undefined);
+    const hasBare = [...this.items.values()].some(({ isBare }) => isBare);
+    return { items, calls: this.calls.finish(), refusal: this.refusal, hasNameless: this.calls.hasNameless, hasBare };
+  }
+
+  /** Reasoning that comes both as summary and as text is shown as what came first. */
+  private takeDelta(event: WireObject, delta: string): void {
+    const shown = SHOWN.get(event.type);
+    if (shown === undefined) return;
+    const item = this.itemAt(this.indexOf(event));
+    item.streamed ??= event.type;
+    if (shown === 'refusal') this.refusal += delta;
+    else if (shown === 'text-delta') this.say(item, delta);
+    else if (item.streamed === event.type) this.batch.append(shown, delta);
+  }
+
+  private open(index: number, item: unknown): void {
+    const known = this.itemAt(index);
+    known.isBegun = true;
+    if (!isWireObject(item)) return;
+    this.showProviderTool(item, 'started');
+    if (item.type !== 'function_call') return;
+    known.isBare = known.whole === undefined;
+    this.calls.take([{ index, id: item.call_id, function: { name: item.name } }]);
+  }
+
+  private close(index: number, item: WireObject): void {
+    const known = this.itemAt(index);
+    const isBegun = this.isOpen(index);
+    known.whole = item;
+    this.showProviderTool(item, hasFailed(item) ? 'failed' : 'succeeded');
+    if (item.type === 'function_call') this.completeCall(index, item, isBegun);
+    else if (item.type === 'message') this.closeMessage(known, item);
+    else if (known.streamed === undefined && item.type === 'reasoning') this.showReasoning(item);
+  }
+
+  private extendCall(index: number, piece: unknown): void {
+    this.calls.take([{ index, function: { arguments: piece } }]);
+    this.heardOf(index);
+  }
+
+  private completeCall(index: number, call: WireObject, isBegun: boolean): void {
+    this.calls.complete(index, call, isBegun);
+    this.heardOf(index);
+  }
+
+  private heardOf(index: number): void {
+    const item = this.items.get(index);
+    if (item !== undefined) item.isBare = false;
+  }
+
+  private closeMessage(item: PartialItem, message: WireObject): void {
+    if (item.streamed === undefined) this.showMessage(item, message);
+    for (const citation of fromMessageAnnotations(message, item.textAt ?? this.said)) this.batch.push({ type: 'citation', citation });
+  }
+
+  private say(item: PartialItem, text: string): void {
+    item.textAt ??= this.said;
+    this.said += text.length;
+    this.batch.append('text-delta', text);
+  }
+
+  /** Calls of the provider's own tools, which it performs and answers itself. */
+  private showProviderTool(item: WireObject, status: ProviderToolStatus): void {
+    const name = providerToolOf(item);
+    if (name !== undefined && typeof item.id === 'string') this.batch.push({ type: 'provider-tool', id: item.id, name, status });
+  }
+
+  private showMessage(item: PartialItem, { content }: WireObject): void {
+    for (const { type, text, refusal } of wireObjectsIn(content)) {
+      if (type === 'output_text' && typeof text === 'string') this.say(item, text);
+      if (type === 'refusal' && typeof refusal === 'string') this.refusal += refusal;
+    }
+  }
+
+  private showReasoning({ summary, content }: WireObject): void {
+    const summaries = wireObjectsIn(summary);
+    for (const { text } of summaries.length > 0 ? summaries : wireObjectsIn(content)) {
+      if (typeof text === 'string') this.batch.append('reasoning-delta', text);
+    }
+  }
+
+  private itemAt(index: number): PartialItem {
+    const known = this.items.get(index);
+    if (known !== undefined) return known;
+    const item = { isBegun: false, streamed: undefined, isBare: false, textAt: undefined, whole: undefined };
+    this.items.set(index, item);
+    this.newest = Math.max(this.newest, index);
+    return item;
+  }
+
+  /**
+   * By the item's id where that item is open, for some servers count otherwise when they announce an item than later, or give all of them one index;
+   * else by the index, for others change the ids; an event with neither belongs to the newest item, unless that is done.
+   */
+  private indexOf({ type, output_index: index, item, item_id: itemId }: WireObject): number {
+    const named = isWireObject(item) ? item : { id: itemId };
+    const known = this.knownIndexOf(named);
+    if (type === 'response.output_item.added') return this.remember(named, this.placeOfNew(index, known));
+    if (known !== undefined && (typeof index !== 'number' || this.isOpen(known))) return known;
+    return this.remember(named, this.placeOf(type, index));
+  }
+
+  private placeOfNew(index: unknown, known: number | undefined): number {
+    if (known !== undefined && this.isOpen(known) && typeof index !== 'number') return known;
+    if (typeof index !== 'number') return this.newest + 1;
+    return this.items.get(index)?.isBegun === true && !(known === index && this.isOpen(index)) ? this.newest + 1 : index;
+  }
+
+  private placeOf(type: unknown, index: unknown): number {
+    const { newest } = this;
+    if (typeof index === 'number') return this.items.get(index)?.whole !== undefined && this.isOpen(newest) ? newest : index;
+    const isDone = type === 'response.output_item.done' && this.items.get(newest)?.whole !== undefined;
+    return newest < 0 || isDone ? newest + 1 : newest;
+  }
+
+  private isOpen(index: number): boolean {
+    const item = this.items.get(index);
+    return item !== undefined && item.isBegun && item.whole === undefined;
+  }
+
+  private knownIndexOf({ id, call_id: callId }: WireObject): number | undefined {
+    return this.indexes.get(id) ?? this.indexes.get(callId);
+  }
+
+  private remember({ id, call_id: callId }: WireObject, index: number): number {
+    for (const one of [id, callId]) if (typeof one === 'string' && one !== '') this.indexes.set(one, index);
+    return index;
+  }
+}

@@ -1,0 +1,78 @@
+export { isJsonList, isJsonObject, isObject, isRecord, isWebAddress } from './json.js';
+export type { JsonObject, JsonValue } from './json.js';
+export { NO_USAGE, addUsage, usageSince } from './message.js';
+export type {
+  AssistantMessage,
+  AttachmentDigest,
+  Citation,
+  ContentPart,
+  MediaPart,
+  Message,
+  MessageLabels,
+  RecordedAttachment,
+  SystemMessage,
+  ToolCall,
+  ToolMessage,
+  Usage,
+  UserMessage,
+} from './message.js';
+export { TOOL_EFFECTS } from './tool-spec.js';
+export type {
+  ArgumentProblem,
+  Audience,
+  EntityReference,
+  ToolEffect,
+  ToolLabels,
+  ToolOrigin,
+  ToolRedaction,
+  ToolSpec,
+} from './tool-spec.js';
+export { LanguageModel, TokenCounter } from './language-model.js';
+export type {
+  AnswerFormat,
+  ModelCapabilities,
+  ModelEvent,
+  ModelFinish,
+  ModelFinishReason,
+  ModelOptions,
+  ModelRequest,
+  ProviderToolStatus,
+  ToolChoice,
+} from './language-model.js';
+export { AnswerFold, assemble } from './model-answer.js';
+export type { ModelAnswer } from './model-answer.js';
+export { DIRECTIVE_STATUSES } from './decision.js';
+export type {
+  ApprovalDecision,
+  ApprovalRequest,
+  ApprovalTerms,
+  CallBudget,
+  Decision,
+  DirectiveEventType,
+  DirectiveRequest,
+  DirectiveStatus,
+  PreviewChange,
+  ToolPreview,
+} from './decision.js';
+export type {
+  FinishReason,
+  JsonApiError,
+  LoopResult,
+  RunFailure,
+  SubRunRecord,
+  ToolErrorCode,
+  ToolFailure,
+  ToolInvocationRecord,
+} from './loop-result.js';
+export { LoopEventSink } from './loop-event.js';
+export type { EventStamp, LoopEvent, LoopEventBody, LoopEventOf, ToolPrefix, WarningCode } from './loop-event.js';
+export {
+  ConfigurationError,
+  InvalidRequestError,
+  ModelError,
+  RunElsewhereError,
+  RunError,
+  StorageUnavailableError,
+  ToolError,
+} from './errors.js';
+export type { Finding, ModelErrorOptions, ToolErrorOptions } from './errors.js';

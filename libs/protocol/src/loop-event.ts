@@ -1,0 +1,136 @@
+import type { ApprovalDecision, ApprovalRequest, Decision, DirectiveEventType, DirectiveRequest } from './decision.js';
+import type { JsonObject, JsonValue } from './json.js';
+import type { ModelFinishReason, ProviderToolStatus } from './language-model.js';
+import type { FinishReason, RunFailure, ToolInvocationRecord } from './loop-result.js';
+import type { Citation, Usage } from './message.js';
+import type { ToolEffect } from './tool-spec.js';
+
+/** What every event carries. */
+export interface EventStamp {
+  readonly runId: string;
+  /** From 1, without gaps. */
+  readonly sequence: number;
+  /** ISO 8601, UTC. */
+  readonly timestamp: string;
+}
+
+/**
+ * The tools of a model call, which come first in every prompt. If `unchanged` is less than `tools`, the provider's prompt cache is valid up to
+ * there; everything after that, the conversation included, is read again.
+ */
+export interface ToolPrefix {
+  /** Of their names, descriptions and schemas in their order: 16 hex digits; empty if there are none. */
+  readonly hash: string;
+  readonly tools: number;
+  /** How many, from the first on, are the same as in the run's previous model call. */
+  readonly unchanged: number;
+}
+
+export type WarningCode =
+  | 'injection_cap'
+  | 'injection_depth'
+  | 'injection_failed'
+  | 'unknown_provider'
+  | 'empty_answer'
+  | 'history_failed'
+  | 'sink_failed'
+  | 'redaction_failed';
+
+/** One thing that happened in a run, before it is stamped. Values are the ui projection; the model's is in the transcript only. */
+export type LoopEventBody =
+  | {
+      readonly type: 'run-start';
+      readonly requestId: string;
+      readonly conversationId?: string;
+      readonly model: string;
+      readonly tools: readonly string[];
+      /** Set in a sub-run: the call whose run it is. */
+      readonly within?: { readonly runId: string; readonly toolCallId: string; readonly tool: string };
+    }
+  /** `tools`: how many the run has; `prepareStep` may show the model fewer. */
+  | { readonly type: 'step-start'; readonly step: number; readonly tools: number }
+  | { readonly type: 'reasoning-delta'; readonly step: number; readonly text: string }
+  | { readonly type: 'text-delta'; readonly step: number; readonly text: string }
+  /** A tool that the provider runs itself: only shown, it is not a call of the run. */
+  | {
+      readonly type: 'provider-tool';
+      readonly step: number;
+      readonly id: string;
+      readonly name: string;
+      readonly status: ProviderToolStatus;
+    }
+  /** The source of something in the step's text. Treat it as untrusted when you show it: the words come from outside. */
+  | { readonly type: 'citation'; readonly step: number; readonly citation: Citation }
+  /** Streamed only if the tool's input hides nothing. */
+  | {
+      readonly type: 'tool-call-delta';
+      readonly step: number;
+      readonly toolCallId: string;
+      readonly tool: string;
+      readonly argumentsDelta: string;
+    }
+  /** Assembled. `args` is absent when they could not be parsed or no such tool exists. */
+  | { readonly type: 'tool-call'; readonly step: number; readonly toolCallId: string; readonly tool: string; readonly args?: JsonObject }
+  | {
+      readonly type: 'tool-start';
+      readonly step: number;
+      readonly toolCallId: string;
+      readonly tool: string;
+      readonly effect: ToolEffect;
+      readonly decision: Decision;
+    }
+  | { readonly type: 'tool-progress'; readonly step: number; readonly toolCallId: string; readonly tool: string; readonly value: JsonValue }
+  | { readonly type: 'tool-result'; readonly step: number; readonly record: ToolInvocationRecord }
+  | {
+      readonly type: 'tools-injected';
+      readonly step: number;
+      /** Class of the entity, or name of the strategy. */
+      readonly provider: string;
+      readonly instanceId?: string;
+      readonly tools: readonly string[];
+    }
+  | { readonly type: 'tools-removed'; readonly step: number; readonly tools: readonly string[]; readonly reason: string }
+  | { readonly type: 'approval-request'; readonly step: number; readonly approval: ApprovalRequest }
+  | { readonly type: 'approval-decision'; readonly step: number; readonly decision: ApprovalDecision; readonly decidedBy: string }
+  | { readonly type: 'directive-request'; readonly step: number; readonly directive: DirectiveRequest }
+  /** A change in a directive that the run requested, for as long as the run goes on. */
+  | { readonly type: 'directive-update'; readonly step: number; readonly event: DirectiveEventType; readonly directive: DirectiveRequest }
+  /**
+   * An event of a sub-run, with that run's id and sequence; `path` holds the run ids from the outer to the inner. Approvals of sub-runs are
+   * not wrapped like this: they are events of the root run.
+   */
+  | { readonly type: 'sub-run'; readonly path: readonly string[]; readonly event: LoopEvent }
+  /** Of one model call: the step's own, with the tools it was sent, or one that the history policy made before it. */
+  | { readonly type: 'usage'; readonly step: number; readonly usage: Usage; readonly total: Usage; readonly tools?: ToolPrefix }
+  | { readonly type: 'warning'; readonly step?: number; readonly code: WarningCode; readonly message: string }
+  /** `model`: which model answered, as `provider/modelId`, if it is not the one that was asked. */
+  | {
+      readonly type: 'step-end';
+      readonly step: number;
+      readonly modelFinishReason: ModelFinishReason;
+      readonly toolCalls: number;
+      readonly model?: string;
+    }
+  | {
+      readonly type: 'run-end';
+      readonly finishReason: FinishReason;
+      readonly text: string;
+      readonly output?: JsonValue;
+      readonly steps: number;
+      readonly usage: Usage;
+      readonly error?: RunFailure;
+      readonly finishDetail?: string;
+    };
+
+/** One thing that happened in a run; the only thing everything downstream reads. */
+export type LoopEvent = LoopEventBody & EventStamp;
+
+/** The event of one type. */
+export type LoopEventOf<Type extends LoopEvent['type']> = Extract<LoopEvent, { readonly type: Type }>;
+
+/** The port that receives every event of every run, for journals and telemetry. There may be many. */
+export abstract class LoopEventSink {
+  /** A critical sink is awaited before the event is shown to anybody, and its failure ends the run. The failure of any other is a warning. @default false */
+  readonly critical: boolean = false;
+  abstract write(event: LoopEvent): void | Promise<void>;
+}

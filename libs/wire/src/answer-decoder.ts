@@ -1,0 +1,243 @@
+import { ModelError, type ModelEvent } from '@toolloop/protocol';
+import { createParser, type EventSourceParser } from 'eventsource-parser';
+import { parseWireObject, type WireObject } from './wire-object.js';
+
+/** Characters of one event, or of a JSON body, after which the decoder gives up: no answer is that long, and memory is finite. */
+const MAX_CHARACTERS = 16 * 1024 * 1024;
+
+const STREAM = { stream: true };
+
+/**
+ * The bytes of an answer, turned into model events, one batch per network read. It accepts an event stream
+ * (https://html.spec.whatwg.org/multipage/server-sent-events.html), however its bytes are cut, and the plain JSON of a server that does not stream.
+ */
+export class AnswerDecoder {
+  /** Strips a byte order mark, and keeps the bytes of a character that is not complete yet. */
+  private readonly utf8 = new TextDecoder();
+  private readonly parser: EventSourceParser;
+  /** What came before the format was known, or the whole of a JSON body. */
+  private body: string[] = [];
+  private bodyLength = 0;
+  private format: 'unknown' | 'events' | 'json' = 'unknown';
+  private hasEvents = false;
+  private hasOtherLines = false;
+  private hasEnded = false;
+
+  constructor(private readonly answer: WireAnswer) {
+    this.parser = createParser({
+      maxBufferSize: MAX_CHARACTERS,
+      onEvent: ({ event, data }) => this.takePayload(event, data),
+      onError: ({ type }) => {
+        if (type === 'max-buffer-size-exceeded') this.answer.fail(tooLong());
+        else this.hasOtherLines = true;
+      },
+    });
+  }
+
+  /** Set when the provider failed; to be thrown once the events of the batch are handed on. */
+  get failure(): ModelError | undefined {
+    return this.answer.failure;
+  }
+
+  /** Whether the answer is complete: nothing that may still arrive belongs to it. */
+  get done(): boolean {
+    return this.hasEnded || this.failure !== undefined;
+  }
+
+  read(bytes: Uint8Array): ModelEvent[] {
+    if (!this.done) this.take(this.utf8.decode(bytes, STREAM));
+    return this.answer.takeEvents();
+  }
+
+  /** The input is over. Flushes an event whose blank line is missing. */
+  end(): ModelEvent[] {
+    if (this.done) return [];
+    this.take(this.utf8.decode());
+    if (this.format === 'json') this.takeBody(this.body.join(''));
+    else if (this.failure === undefined) this.parser.feed('\n\n');
+    if (this.hasOtherLines && !this.hasEvents) this.answer.fail(this.notAnAnswer('text'));
+    this.finish();
+    return this.answer.takeEvents();
+  }
+
+  private take(text: string): void {
+    if (this.format === 'events') {
+      this.parser.feed(text);
+      return;
+    }
+    this.body.push(text);
+    this.bodyLength += text.length;
+    if (this.bodyLength > MAX_CHARACTERS) this.answer.fail(tooLong());
+    if (this.format === 'unknown' && text.trimStart() !== '') this.recognise(this.body.join(''));
+  }
+
+  /** By the first character and not by the content type, which compatible servers get wrong in both directions. */
+  private recognise(start: string): void {
+    const first = start.trimStart().charAt(0);
+    if (first === '<') {
+      this.answer.fail(this.notAnAnswer('HTML'));
+      return;
+    }
+    this.format = first === '{' || first === '[' ? 'json' : 'events';
+    if (this.format === 'json') return;
+    this.body = [];
+    this.parser.feed(start);
+  }
+
+  private takePayload(event: string | undefined, payload: string): void {
+    if (this.done) return;
+    if (event === 'error') {
+      this.answer.fail(this.answer.toFailure(payload));
+      return;
+    }
+    if (payload === '') return;
+    this.hasEvents = true;
+    if (event !== undefined && this.answer.redundant.has(event)) return;
+    // A payload that is no object is `[DONE]`, or some server's keep-alive such as `ping`.
+    if (payload.trimStart().startsWith('{')) this.takeChunk(payload);
+    else if (payload.trim() === '[DONE]') this.finish();
+  }
+
+  private takeChunk(payload: string): void {
+    const chunk = parseWireObject(payload);
+    if (chunk === undefined) this.answer.lose();
+    else this.answer.takeChunk(chunk);
+    if (this.answer.hasEnded) this.finish();
+  }
+
+  private takeBody(text: string): void {
+    const body = parseWireObject(text) ?? firstOf(text);
+    if (body === undefined) this.answer.fail(new ModelError('The provider sent a JSON body that is not valid.', { retryable: true }));
+    else if (this.answer.recognises(body)) this.answer.takeWhole(body);
+    else this.answer.fail(this.notAnAnswer('other JSON'));
+  }
+
+  private finish(): void {
+    if (this.hasEnded || this.failure !== undefined) return;
+    this.hasEnded = true;
+    this.answer.finish();
+  }
+
+  private notAnAnswer(what: string): ModelError {
+    const { kind, whereToLook } = this.answer;
+    return new ModelError(`The server answered with ${what} instead of a ${kind}. ${whereToLook}`, { retryable: false });
+  }
+}
+
+/** Gemini wraps an error in an array. */
+function firstOf(text: string): WireObject | undefined {
+  const body = text.trim();
+  return body.startsWith('[') ? parseWireObject(body.slice(1, -1)) : undefined;
+}
+
+function tooLong(): ModelError {
+  return new ModelError(`The provider sent an event of more than ${MAX_CHARACTERS} characters.`, { retryable: false });
+}
+
+const NONE: ReadonlySet<string> = new Set();
+
+/** One answer in the making, in the words of one API: payloads in, events out. */
+export abstract class WireAnswer {
+  /** What an answer of this API is called, for error messages. */
+  abstract readonly kind: string;
+  /** What may be wrong where the server answers with something else, for error messages. */
+  abstract readonly whereToLook: string;
+  /** Names of events whose payloads say nothing that others do not say: they are not even parsed. */
+  readonly redundant: ReadonlySet<string> = NONE;
+  protected readonly batch = new EventBatch();
+  protected hasLost = false;
+  private error: ModelError | undefined;
+
+  /** The first failure; it ends the answer. */
+  get failure(): ModelError | undefined {
+    return this.error;
+  }
+
+  /** The provider's own word for how the answer ended, such as `end_turn`. */
+  get providerReason(): string | undefined {
+    return undefined;
+  }
+
+  /** Whether the answer has said that it is over. */
+  abstract get hasEnded(): boolean;
+
+  /** Whether the provider waits to be asked to go on: what comes then is part of the same answer. */
+  get isPaused(): boolean {
+    return false;
+  }
+
+  /** What was said before is still handed out. */
+  fail(error: ModelError): void {
+    this.error ??= error;
+  }
+
+  /** A payload that could not be read: whatever comes after, the answer is not whole. */
+  lose(): void {
+    this.hasLost = true;
+  }
+
+  takeEvents(): ModelEvent[] {
+    return this.batch.take();
+  }
+
+  /** The failure an `event: error` tells of, whose payload need not be JSON where a proxy wrote it. */
+  abstract toFailure(payload: string): ModelError;
+  /** A payload of an event stream. */
+  abstract takeChunk(chunk: WireObject): void;
+  /** Whether a JSON body is an answer, or an error instead of one. */
+  abstract recognises(body: WireObject): boolean;
+  /** A whole answer, from a server that does not stream. */
+  abstract takeWhole(body: WireObject): void;
+  /** Nothing more will come, or nothing before the provider is asked to go on. Called once for each body, unless the answer failed. */
+  abstract finish(): void;
+}
+
+/** Who an argument delta belongs to. */
+export interface CallName {
+  readonly toolCallId: string;
+  readonly name: string;
+}
+
+/**
+ * The events of one network read. Neighbouring deltas of the same kind become one event, so that a provider that packs 2,000 tokens into one
+ * packet costs the loop one event, not 2,000.
+ */
+export class EventBatch {
+  private events: ModelEvent[] = [];
+  private kind: 'text-delta' | 'reasoning-delta' | CallName | undefined;
+  private delta = '';
+
+  append(kind: 'text-delta' | 'reasoning-delta' | CallName, delta: string): void {
+    // Providers send `content: ""` beside every other delta; it separates nothing.
+    if (delta === '') return;
+    if (this.kind !== kind) {
+      this.flush();
+      this.kind = kind;
+    }
+    this.delta += delta;
+  }
+
+  push(event: ModelEvent): void {
+    this.flush();
+    this.events.push(event);
+  }
+
+  take(): ModelEvent[] {
+    this.flush();
+    const { events } = this;
+    this.events = [];
+    return events;
+  }
+
+  private flush(): void {
+    const { kind, delta } = this;
+    this.kind = undefined;
+    this.delta = '';
+    if (kind === undefined) return;
+    this.events.push(
+      typeof kind === 'string'
+        ? { type: kind, text: delta }
+        : { type: 'tool-call-delta', toolCallId: kind.toolCallId, name: kind.name, argumentsDelta: delta },
+    );
+  }
+}

@@ -1,0 +1,278 @@
+import { type Agent, type ClientRequest, type IncomingMessage, request as requestHttp } from 'node:http';
+import { request as requestHttps } from 'node:https';
+import { pipeline, type Readable } from 'node:stream';
+import { constants, createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
+
+/** What an SDK calls to send a request. */
+export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
+
+export interface HttpFetchOptions {
+  /** Keeps the connections: for a proxy, a certificate, other limits. @default Node's global agents */
+  readonly agent?: Agent;
+}
+
+/** An error page can be endless, and the SDK reads all of it. */
+const MOST_ERROR_BYTES = 1024 * 1024;
+
+const FLUSH = { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH };
+
+/** For servers that compress unasked. */
+const DECOMPRESSORS = new Map([
+  ['gzip', () => createGunzip(FLUSH)],
+  ['x-gzip', () => createGunzip(FLUSH)],
+  ['deflate', () => createInflate(FLUSH)],
+  ['br', () => createBrotliDecompress()],
+]);
+
+/** The bytes of a Node stream, without a web stream around it. What is not asked for stays in the socket. */
+export class NodeBytes implements ByteSource {
+  private wake: (() => void) | undefined;
+  private error: Error | undefined;
+  private hasEnded = false;
+  private left: number;
+
+  /** Behind `most` bytes the body counts as ended. */
+  constructor(
+    private readonly stream: Readable,
+    most = Infinity,
+  ) {
+    this.left = most;
+    stream.on('readable', () => this.notify());
+    stream.on('end', () => this.end());
+    // What Node calls aborted was cut by the server.
+    stream.on('error', (error: Error) => this.end(error.message === 'aborted' ? new Error('other side closed') : error));
+    stream.on('close', () => this.hasEnded || this.end(new Error('other side closed')));
+  }
+
+  async read(): Promise<Uint8Array | undefined> {
+    for (;;) {
+      const bytes = this.next();
+      if (bytes !== undefined) return bytes;
+      if (this.error !== undefined) throw this.error;
+      if (this.hasEnded) return undefined;
+      await new Promise<void>((resolve) => (this.wake = resolve));
+    }
+  }
+
+  close(): void {
+    if (!this.hasEnded) this.stream.destroy();
+  }
+
+  private next(): Uint8Array | undefined {
+    const bytes: unknown = this.hasEnded ? null : this.stream.read();
+    if (!(bytes instanceof Uint8Array)) return undefined;
+    this.left -= bytes.length;
+    if (this.left >= 0) return bytes;
+    this.close();
+    this.end();
+    return bytes.subarray(0, bytes.length + this.left);
+  }
+
+  private end(error?: Error): void {
+    if (!this.hasEnded) this.error = error;
+    this.hasEnded = true;
+    this.notify();
+  }
+
+  private notify(): void {
+    this.wake?.();
+    this.wake = undefined;
+  }
+}
+
+/** The bytes of the answers below, for who can do without a web stream round them. */
+const bytesByResponse = new WeakMap<Response, NodeBytes>();
+
+/** The bytes of a body; undefined where there is none. */
+export function bytesOf(response: Response): ByteSource | undefined {
+  return bytesByResponse.get(response) ?? (response.body === null ? undefined : new WebBytes(response.body));
+}
+
+/**
+ * A `fetch` straight on `node:http`, which costs a fraction of the global one. It sends texts and bytes, follows no redirect (the answer is the
+ * redirect), reads no faster than its reader, and closes the socket when the signal is aborted. Node limits the headers to `--max-http-header-size`; the
+ * body of a failure ends after 1 MB.
+ */
+export function httpFetch({ agent }: HttpFetchOptions = {}): Fetch {
+  return async (input, init = {}) => {
+    const { method, signal } = init;
+    if (signal?.aborted) throw abortReason(signal);
+    const body = bodyOf(init);
+    const url = new URL(input instanceof Request ? input.url : input);
+    const own = init.headers instanceof Headers ? init.headers : new Headers(init.headers);
+    const headers = { 'accept-encoding': 'identity', ...Object.fromEntries(own) };
+    const send = url.protocol === 'https:' ? requestHttps : requestHttp;
+    const sent = send(url, { method, headers, agent });
+    if (signal) destroyOnAbort(sent, signal);
+    sent.end(body);
+    return toResponse(await answerTo(sent, signal));
+  };
+}
+
+function bodyOf({ body }: NonNullable<Parameters<Fetch>[1]>): string | Uint8Array | undefined {
+  if (body === null || body === undefined) return undefined;
+  if (typeof body === 'string' || body instanceof Uint8Array) return body;
+  throw new TypeError('httpFetch sends texts and bytes only.');
+}
+
+function destroyOnAbort(sent: ClientRequest, signal: AbortSignal): void {
+  let current: ClientRequest | IncomingMessage = sent;
+  const abort = (): void => void current.destroy(abortReason(signal));
+  signal.addEventListener('abort', abort, { once: true });
+  sent.once('response', (message) => (current = message));
+  sent.once('close', () => signal.removeEventListener('abort', abort));
+}
+
+function answerTo(sent: ClientRequest, signal: AbortSignal | null | undefined): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    // A server that switches protocols closes the request without an error.
+    const close = (): void => reject(failed(new Error('other side closed')));
+    sent.once('close', close);
+    sent.on('error', (error) => reject(signal?.aborted ? abortReason(signal) : failed(error)));
+    sent.once('response', (message) => {
+      sent.off('close', close);
+      resolve(message);
+    });
+  });
+}
+
+function toResponse(message: IncomingMessage): Response {
+  try {
+    const { statusCode: status = 0, statusMessage: statusText } = message;
+    const isOk = status >= 200 && status < 300;
+    const bytes = new NodeBytes(decompressed(message), isOk ? Infinity : MOST_ERROR_BYTES);
+    const body = status === 204 || status === 205 || status === 304 ? null : toWebStream(bytes);
+    const response = new Response(body, { status, statusText, headers: headersOf(message) });
+    bytesByResponse.set(response, bytes);
+    return response;
+  } catch (error) {
+    message.destroy();
+    throw failed(error);
+  }
+}
+
+function decompressed(message: IncomingMessage): Readable {
+  const encoding = message.headers['content-encoding']?.toLowerCase() ?? 'identity';
+  if (encoding === 'identity' || encoding === '') return message;
+  const decompressor = DECOMPRESSORS.get(encoding)?.();
+  if (decompressor === undefined) throw new Error(`the answer is encoded as "${encoding}"`);
+  return pipeline(message, decompressor, () => undefined);
+}
+
+function headersOf({ rawHeaders }: IncomingMessage): [string, string][] {
+  return Array.from({ length: rawHeaders.length / 2 }, (_, index) => [rawHeaders[2 * index] ?? '', rawHeaders[2 * index + 1] ?? '']);
+}
+
+function toWebStream(bytes: NodeBytes): ReadableStream<Uint8Array> {
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        const chunk = await bytes.read();
+        if (chunk === undefined) controller.close();
+        else controller.enqueue(chunk);
+      },
+      cancel: () => bytes.close(),
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+/** As the global `fetch` would say it. */
+function failed(cause: unknown): TypeError {
+  return new TypeError('fetch failed', { cause });
+}
+
+function abortReason(signal: AbortSignal): Error {
+  const reason: unknown = signal.reason;
+  return reason instanceof Error ? reason : new DOMException('This operation was aborted', 'AbortError');
+}
+
+/** As it was before the application could replace it. */
+const nodeFetch = globalThis.fetch;
+
+/** Where undici keeps the dispatcher that the global `fetch` sends with. */
+const DISPATCHERS = ['undici.globalDispatcher.1', 'undici.globalDispatcher.2'].map((name) => Symbol.for(name));
+
+/** The lean `fetch`; but the global one where the application or the environment have told that one to go another way, through a proxy for instance. */
+export function defaultFetch(): Fetch {
+  const lean = httpFetch();
+  return (input, init) => (isRerouted() ? globalThis.fetch(input, init) : lean(input, init));
+}
+
+function isRerouted(): boolean {
+  return process.env.NODE_USE_ENV_PROXY !== undefined || globalThis.fetch !== nodeFetch || DISPATCHERS.some(isForeign);
+}
+
+function isForeign(symbol: symbol): boolean {
+  const dispatcher: unknown = Reflect.get(globalThis, symbol);
+  return typeof dispatcher === 'object' && dispatcher !== null && dispatcher.constructor.name !== 'Agent';
+}
+
+/** Bytes of a failed answer that are read: what is wrong stands at its beginning. */
+const MOST_BYTES = 64 * 1024;
+
+/** The SDKs read the body of a failed answer to its end, and a hostile server's has none. */
+export function boundedErrors(fetch: Fetch): Fetch {
+  return async (url, init) => {
+    const response = await fetch(url, init);
+    if (response.ok || response.body === null) return response;
+    const { status, statusText, headers } = response;
+    return new Response(firstOf(response.body), { status, statusText, headers });
+  };
+}
+
+function firstOf(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+  let left = MOST_BYTES;
+  return body.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(bytes, controller) {
+        controller.enqueue(bytes.subarray(0, left));
+        left -= bytes.length;
+        if (left <= 0) controller.terminate();
+      },
+    }),
+  );
+}
+
+/** Bytes of a body, one network read at a time and only when asked for. */
+export interface ByteSource {
+  /** Undefined at the end. Rejects when the connection breaks. */
+  read(): Promise<Uint8Array | undefined>;
+  /** Gives up what was not read, with the socket it would have come from. */
+  close(): void;
+}
+
+/** The bytes of a web stream. */
+export class WebBytes implements ByteSource {
+  private readonly reader: ReadableStreamDefaultReader<Uint8Array>;
+
+  constructor(body: ReadableStream<Uint8Array>) {
+    this.reader = body.getReader();
+  }
+
+  async read(): Promise<Uint8Array | undefined> {
+    return (await this.reader.read()).value;
+  }
+
+  close(): void {
+    this.reader.cancel().catch(() => undefined);
+  }
+}
+
+/** The bytes of anything else that can be iterated, such as a Node stream or a generator. */
+export class IteratedBytes implements ByteSource {
+  private readonly reads: AsyncIterator<Uint8Array>;
+
+  constructor(body: AsyncIterable<Uint8Array>) {
+    this.reads = body[Symbol.asyncIterator]();
+  }
+
+  async read(): Promise<Uint8Array | undefined> {
+    const read = await this.reads.next();
+    return read.done === true ? undefined : read.value;
+  }
+
+  close(): void {
+    this.reads.return?.().catch(() => undefined);
+  }
+}
