@@ -226,7 +226,7 @@ onEachDatabase('the retention', (open) => {
     await open().query(`update toolloop.quotas set "window" = 1 where window_ms = 1`);
     await age(open(), 10);
     expect(await new RetentionSweep(open(), { calls: 9, approvals: 1 }).sweep()).toBeGreaterThanOrEqual(2);
-    expect(await stores.journal.begin(call(tenant, 'open'))).toMatchObject({ status: 'in_progress' });
+    expect(await stores.journal.begin({ ...call(tenant, 'open'), claimId: 'another' })).toMatchObject({ status: 'in_progress' });
     expect(await stores.journal.begin(call(tenant, 'done'))).toEqual({ status: 'started' });
     expect(await stores.quotas.use({ tenant, quantity: 'calls', windowMs: 3_600_000, amount: 0 })).toBe(1);
   });

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { Injectable, Logger, Optional } from '@nestjs/common';
 import { ConfigurationError, StorageUnavailableError } from '@toolloop/protocol';
 import { type ApprovalAnswer, type ApprovalRecord, ApprovalWitness, type RefusedDecision } from '../contracts/approval.js';
@@ -65,7 +66,7 @@ export class AuditTrail {
     const { tenant } = draft;
     const at = new Date().toISOString();
     try {
-      const content = this.contentOf(draft);
+      const content = { entryId: randomUUID(), ...this.contentOf(draft) };
       const build = (head = genesisOf(tenant)) => sealed(content, at, head, this.keyring);
       await this.turns.take(tenant, () => inTime(this.lookBack(tenant).then(() => this.store.append(tenant, build))));
     } catch (cause) {

@@ -72,6 +72,8 @@ export interface AuditStamp {
   /** Of the format, so that a chain of today can be read in ten years. */
   readonly version: 1;
   readonly tenant: string;
+  /** A UUID made once for each event: two equal events are two entries, and an append whose answer was lost is known again. */
+  readonly entryId: string;
   /** From 1, per tenant, without a gap. */
   readonly sequence: number;
   /** When it was recorded, as ISO 8601. */

@@ -98,6 +98,7 @@ async function separatesTenants({ store, tenant, otherTenant }: AuditTrial): Pro
 
 const BARE = {
   version: 1,
+  entryId: '00000000-0000-4000-8000-000000000000',
   at: '2026-01-01T00:00:00.000Z',
   keyId: '1',
   hash: 'ab',
