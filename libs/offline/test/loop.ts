@@ -1,5 +1,5 @@
 import type { AssistantMessage, JsonObject, JsonValue, Message, ModelEvent, ModelRequest, ToolMessage, ToolSpec } from '@toolloop/core';
-import { isJsonObject, parseJson } from '../src/json.js';
+import { isJsonObject, parseJson } from '../src/json-schema.js';
 import { OfflineModel, type OfflineModelOptions } from '../src/index.js';
 
 type Schema = ToolSpec['inputSchema'];

@@ -1,6 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { dateOfWord } from '../src/dates.js';
-import { readQuestion } from '../src/question.reader.js';
+import { dateOfWord, readQuestion } from '../src/question.js';
 import { areSameAction, knows, stem, stemsOf, wordsOf } from '../src/words.js';
 import { runLoop, tool } from './loop.js';
 

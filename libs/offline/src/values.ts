@@ -1,9 +1,9 @@
 import type { JsonObject, JsonValue } from '@toolloop/core';
-import { isJsonArray, isJsonObject, isScalar, ownEntries } from './json.js';
-import { idsOf, isIdKey, labelOf } from './result.entities.js';
+import { idsOf, isIdKey, labelOf, ownEntries } from './conversation.js';
+import { isJsonArray, isJsonObject } from './json-schema.js';
 import { humanised, knows, stem, wordsOf } from './words.js';
 
-/** A value somewhere in a result, with the keys that lead to it. */
+/** A value somewhere in a result, with the words of the keys that lead to it. */
 export interface Field {
   readonly name: string;
   readonly stems: ReadonlySet<string>;
@@ -19,7 +19,7 @@ const DEEPEST = 3;
 export function moneyOf(value: JsonValue): { readonly amount: number; readonly currency: string } | undefined {
   if (!isJsonObject(value) || Object.keys(value).length > 3) return undefined;
   const amount = toNumber(value['amount'] ?? value['value']);
-  const currency = value['currency'] ?? value['currencyCode'] ?? value['unit'];
+  const currency = value['currency'] ?? value['unit'];
   return amount !== undefined && typeof currency === 'string' && currency !== '' ? { amount, currency } : undefined;
 }
 
@@ -32,13 +32,16 @@ export function toNumber(value: JsonValue | undefined): number | undefined {
 /** A value in one line. */
 export function inline(value: JsonValue): string {
   const money = moneyOf(value);
-  if (money)
-    return /^[A-Z]{3}$/.test(money.currency) ? `${money.amount.toFixed(2)} ${money.currency}` : `${money.amount} ${money.currency}`;
+  if (money) return `${/^[A-Z]{3}$/.test(money.currency) ? money.amount.toFixed(2) : money.amount} ${money.currency}`;
   if (typeof value === 'boolean') return value ? 'yes' : 'no';
   if (typeof value === 'number') return String(Math.round(value * 1e6) / 1e6);
   if (typeof value === 'string') return cut(value);
   if (isJsonArray(value)) return value.length === 0 ? 'none' : joined(value.slice(0, MOST_LINES).map(shortly), value.length - MOST_LINES);
   return isJsonObject(value) ? fieldList(fieldsOf(value)) : 'none';
+}
+
+function shortly(value: JsonValue): string {
+  return (isJsonObject(value) && !moneyOf(value) ? nameOf(value) : undefined) ?? inline(value);
 }
 
 export function cut(text: string): string {
@@ -52,18 +55,13 @@ export function joined(parts: readonly string[], more = 0, word = 'and'): string
   return parts.length < 2 ? (parts[0] ?? '') : `${parts.slice(0, -1).join(', ')} ${word} ${parts.at(-1)}`;
 }
 
-function shortly(value: JsonValue): string {
-  if (!isJsonObject(value) || moneyOf(value)) return inline(value);
-  return nameOf(value) ?? fieldList(fieldsOf(value));
-}
-
 /** An object's name with its id, or the one of them it has. */
 function nameOf(data: JsonObject): string | undefined {
-  const [label, id] = [labelOf(data), idsOf(data)[0]];
+  const [label, [id]] = [labelOf(data), idsOf(data)];
   return label !== undefined && id !== undefined && label !== id ? `${label} (${id})` : (label ?? id);
 }
 
-/** The values inside an object, lists as their length, nested objects opened. */
+/** The values inside an object, nested objects opened. */
 export function fieldsOf(data: JsonObject, path = '', depth = 0): Field[] {
   return ownEntries(data).flatMap(([key, value]) => {
     const name = `${path} ${humanised(key)}`.trim();
@@ -73,52 +71,35 @@ export function fieldsOf(data: JsonObject, path = '', depth = 0): Field[] {
 }
 
 export function fieldList(fields: readonly Field[]): string {
-  return fields
+  const shown = fields
     .slice(0, MOST_FIELDS)
-    .map(({ name, value }) => (typeof value === 'number' && isUnit(name) ? `${inline(value)} ${name}` : `${name} ${inlineField(value)}`))
-    .join(', ');
+    .map(({ name, value }) => (isCounted(name, value) ? `${inline(value)} ${name}` : `${name} ${inline(value)}`));
+  return shown.join(', ');
 }
 
 /** "days: 12" reads better as "12 days". */
-export function isUnit(name: string): boolean {
-  return /^[a-z]+[^s]s$/.test(name);
+export function isCounted(name: string, value: JsonValue): boolean {
+  return typeof value === 'number' && /^[a-z]+[^s]s$/.test(name);
 }
 
-function inlineField(value: JsonValue): string {
-  return isJsonArray(value) && !value.every(isScalar) ? String(value.length) : inline(value);
-}
-
-/** The fields the user's words speak of, the best matches only. */
+/** The fields that answer most of the wanted stems; none when no field answers any. */
 export function askedFields(fields: readonly Field[], stems: readonly string[]): Field[] {
-  const scored = fields.map((field) => ({ field, hits: stems.filter((wanted) => knows(field.stems, wanted) > 0).length }));
-  const most = Math.max(1, ...scored.map(({ hits }) => hits));
-  return scored.filter(({ hits }) => hits === most).map(({ field }) => field);
+  const hits = fields.map((field) => stems.filter((wanted) => knows(field.stems, wanted) > 0).length);
+  const most = Math.max(1, ...hits);
+  return fields.filter((_, index) => hits[index] === most);
 }
 
 /** A list as lines, each an item with the fields that were asked for, or the first few. */
 export function bullets(items: readonly JsonValue[], stems: readonly string[]): string {
-  const lines = items.slice(0, MOST_LINES).map((item) => `- ${bullet(item, stems)}`);
+  const lines = items.slice(0, MOST_LINES).map((item) => {
+    if (!isJsonObject(item) || moneyOf(item)) return `- ${inline(item)}`;
+    const others = fieldsOf(item).filter(({ name, value }) => !isIdKey(name) && value !== labelOf(item));
+    const asked = askedFields(others, stems);
+    const shown = fieldList(asked.length > 0 ? asked : others.slice(0, 4));
+    return `- ${[nameOf(item) ?? '', shown].filter((part) => part !== '').join(': ')}`;
+  });
   const more = items.length - lines.length;
   return [...lines, ...(more > 0 ? [`… and ${more} more`] : [])].join('\n');
-}
-
-function bullet(item: JsonValue, stems: readonly string[]): string {
-  if (!isJsonObject(item) || moneyOf(item)) return inline(item);
-  const name = nameOf(item);
-  const others = fieldsOf(item).filter(({ name: key, value }) => !isIdKey(key) && value !== labelOf(item));
-  const asked = askedFields(others, stems);
-  const shown = fieldList(asked.length > 0 ? asked : others.slice(0, 4));
-  return [name, shown].filter((part) => part !== undefined && part !== '').join(': ');
-}
-
-/** The list a result is about: itself, or the one list in a page. */
-export function listOf(value: JsonValue): readonly JsonValue[] | undefined {
-  if (isJsonArray(value)) return value;
-  if (!isJsonObject(value)) return undefined;
-  const entries = ownEntries(value).map(([, entry]) => entry);
-  const lists = entries.filter(isJsonArray);
-  const isPage = entries.every((entry) => isJsonArray(entry) || typeof entry === 'number' || typeof entry === 'boolean' || entry === null);
-  return isPage && lists.length === 1 ? lists[0] : undefined;
 }
 
 export function ended(text: string): string {
