@@ -4,7 +4,6 @@ import { stem, wordsOf } from './words.js';
 
 /** A call this model made. `open` has no result yet; to `denied` a person said no, or nobody said yes. */
 export interface MadeCall {
-  readonly toolCallId: string;
   readonly name: string;
   readonly args: JsonObject;
   readonly status: 'succeeded' | 'failed' | 'denied' | 'open';
@@ -17,11 +16,10 @@ export interface MadeCall {
 /** What a transcript says about the question at hand. */
 export interface Conversation {
   readonly question: string;
-  /** What the user wrote before the question, newest first; the last eight. */
+  /** What the user wrote before the question, newest first. */
   readonly earlierQuestions: readonly string[];
-  /** Calls made for the question, oldest first. */
+  /** Calls made for the question, oldest first, and those made before it was asked. */
   readonly calls: readonly MadeCall[];
-  /** Calls made before the question was asked, oldest first; the last eight. */
   readonly earlierCalls: readonly MadeCall[];
   readonly usedCallIds: ReadonlySet<string>;
 }
@@ -32,83 +30,70 @@ const CORRECTION = /\b(?:json|schema|valid\w*|invalid|does not (?:match|satisfy|
 
 export function readConversation({ messages, answerFormat }: ModelRequest): Conversation {
   const users = messages.flatMap(({ role }, index) => (role === 'user' ? [index] : []));
-  const asked = answerFormat ? withoutCorrections(users, messages) : users;
+  const asked = users.filter((index, nth) => !answerFormat || nth === 0 || !isCorrection(messages, index));
   const end = asked.at(-1) ?? -1;
   let start = Math.max(end, 0);
   while (messages[start - 1]?.role === 'user') start -= 1;
   const results = new Map(messages.flatMap((message) => (message.role === 'tool' ? [[message.toolCallId, message]] : [])));
-  const callsIn = (part: readonly Message[]): MadeCall[] =>
-    part.flatMap(toolCallsOf).map((call) => madeCall(call, results.get(call.toolCallId)));
+  const calls = (part: readonly Message[]): MadeCall[] => part.flatMap(callsOf).map((call) => madeCall(call, results.get(call.toolCallId)));
+  const question = messages.slice(start, end + 1).map(textOf);
+  const earlier = asked.filter((index) => index < start).slice(-MOST_EARLIER);
   return {
-    question: messages
-      .slice(start, end + 1)
-      .map(textOf)
-      .join('\n'),
-    earlierQuestions: asked
-      .filter((index) => index < start)
-      .slice(-MOST_EARLIER)
-      .toReversed()
-      .map((index) => textOf(messages[index])),
-    calls: callsIn(messages.slice(end + 1)),
-    earlierCalls: callsIn(messages.slice(0, start)).slice(-MOST_EARLIER),
-    usedCallIds: new Set(messages.flatMap(toolCallsOf).map(({ toolCallId }) => toolCallId)),
+    question: question.join('\n'),
+    earlierQuestions: earlier.toReversed().map((index) => textOf(messages[index])),
+    calls: calls(messages.slice(end + 1)),
+    earlierCalls: calls(messages.slice(0, start)).slice(-MOST_EARLIER),
+    usedCallIds: new Set(messages.flatMap(callsOf).map(({ toolCallId }) => toolCallId)),
   };
 }
 
-/** Leaves out complaints about a JSON answer; the question is then the one before that answer. */
-function withoutCorrections(users: readonly number[], messages: readonly Message[]): readonly number[] {
-  const last = users.at(-1) ?? 0;
-  const before = messages[last - 1];
-  const answered = before?.role === 'assistant' && toolCallsOf(before).length === 0 && isJsonObject(parseJson(before.content));
-  const isCorrection = users.length > 1 && answered && CORRECTION.test(textOf(messages[last]));
-  return isCorrection ? withoutCorrections(users.slice(0, -1), messages) : users;
+/** Whether a message complains about the JSON answer before it, which makes it no question of its own. */
+function isCorrection(messages: readonly Message[], index: number): boolean {
+  const before = messages[index - 1];
+  const isAnswered = before?.role === 'assistant' && callsOf(before).length === 0 && isJsonObject(parseJson(before.content));
+  return isAnswered && CORRECTION.test(textOf(messages[index]));
 }
 
-function toolCallsOf(message: Message): readonly ToolCall[] {
+function callsOf(message: Message): readonly ToolCall[] {
   return message.role === 'assistant' ? (message.toolCalls ?? []) : [];
 }
 
-export function textOf(message: Message | undefined): string {
+function textOf(message: Message | undefined): string {
   const content = message?.content ?? '';
   return typeof content === 'string' ? content : content.map((part) => (part.type === 'text' ? part.text : '')).join('\n');
 }
 
-function madeCall({ toolCallId, name, arguments: text }: ToolCall, result: ToolMessage | undefined): MadeCall {
+function madeCall({ name, arguments: text }: ToolCall, result: ToolMessage | undefined): MadeCall {
   const args = parseJson(text);
-  const call = { toolCallId, name, args: isJsonObject(args) ? args : {} };
+  const call = { name, args: isJsonObject(args) ? args : {} };
   if (!result) return { ...call, status: 'open', value: null };
   const content = textOf(result);
   const value = parseJson(content) ?? content;
-  const envelope = isJsonObject(value) ? value : {};
-  const failed = envelope['ok'] === false || (isJsonArray(envelope['errors']) && Object.keys(envelope).length === 1);
-  if (result.isError === true || failed)
-    return { ...call, status: codeOf(value) === 'approval_denied' ? 'denied' : 'failed', value: value };
-  if (envelope['ok'] !== true || !('result' in envelope)) return { ...call, status: 'succeeded', value, promise: promiseIn(envelope) };
-  return { ...call, status: 'succeeded', value: envelope['result'] ?? null, promise: promiseIn(envelope) };
+  const { ok, errors, type, human_readable: promise, result: inner, ...others } = isJsonObject(value) ? value : {};
+  const isError = result.isError === true || ok === false || (isJsonArray(errors) && Object.keys(others).length === 0 && ok === undefined);
+  if (isError) return { ...call, value, status: fieldOf(errorIn(value), 'code') === 'approval_denied' ? 'denied' : 'failed' };
+  const isPromise = typeof type === 'string' && type.endsWith('.requested') && typeof promise === 'string';
+  return {
+    ...call,
+    status: 'succeeded',
+    value: ok === true && inner !== undefined ? inner : value,
+    promise: isPromise ? promise : undefined,
+  };
 }
 
-/** What an envelope says of something yet to happen: `order.refund.requested`. */
-function promiseIn({ type, human_readable: promise }: JsonObject): string | undefined {
-  return typeof type === 'string' && type.endsWith('.requested') && typeof promise === 'string' ? promise : undefined;
+function fieldOf(value: JsonValue | undefined, key: string): JsonValue | undefined {
+  return isJsonObject(value) ? value[key] : undefined;
 }
 
 function errorIn(value: JsonValue): JsonValue | undefined {
-  if (!isJsonObject(value)) return value;
-  return isJsonArray(value['errors']) ? value['errors'][0] : (value['error'] ?? value);
-}
-
-function codeOf(value: JsonValue): JsonValue | undefined {
-  const error = errorIn(value);
-  return isJsonObject(error) ? error['code'] : undefined;
+  const errors = fieldOf(value, 'errors');
+  return isJsonArray(errors) ? errors[0] : (fieldOf(value, 'error') ?? value);
 }
 
 /** Why a call came to nothing, in the words of its result. */
 export function reasonOf({ value }: MadeCall): string {
   const error = errorIn(value);
-  if (typeof error === 'string') return error;
-  const texts = isJsonObject(error)
-    ? [error['detail'], error['message'], error['title'], isJsonObject(value) && value['human_readable']]
-    : [];
+  const texts = [error, fieldOf(error, 'detail'), fieldOf(error, 'message'), fieldOf(error, 'title'), fieldOf(value, 'human_readable')];
   return texts.find((text) => typeof text === 'string') ?? 'it failed without saying why';
 }
 
@@ -125,17 +110,10 @@ export interface Entity {
   readonly index: number;
   /** The values under `id` and keys like it, the plain `id` first. */
   readonly ids: readonly string[];
-  readonly fields: readonly EntityField[];
+  readonly fields: readonly { readonly key: string; readonly stems: readonly string[]; readonly value: string | number | boolean }[];
   /** The fields' values in lower case, and their words. */
   readonly texts: ReadonlySet<string>;
   readonly words: ReadonlySet<string>;
-}
-
-/** One of an object's own texts and numbers. */
-export interface EntityField {
-  readonly key: string;
-  readonly stems: readonly string[];
-  readonly value: string | number | boolean;
 }
 
 const MOST_ENTITIES = 2000;
@@ -144,8 +122,8 @@ const DEEPEST = 4;
 /** The newest objects in the results, outer ones before inner ones. */
 export function entitiesIn(calls: readonly MadeCall[]): Entity[] {
   const succeeded = calls.filter(({ status }) => status === 'succeeded');
-  const found = succeeded.flatMap((call) => objectsIn(call.value, 0).map((data) => ({ data, call }))).slice(-MOST_ENTITIES);
-  return found.map(({ data, call }, index) => {
+  const found = succeeded.flatMap((call) => objectsIn(call.value, 0).map((data) => ({ data, call })));
+  return found.slice(-MOST_ENTITIES).map(({ data, call }, index) => {
     const fields = scalarsOf(data).map(([key, value]) => ({ key, value, stems: wordsOf(key).map(stem) }));
     const texts = fields.map(({ value }) => String(value).toLowerCase());
     return { data, call, index, fields, ids: idsOf(data), texts: new Set(texts), words: new Set(texts.flatMap(wordsOf)) };
@@ -178,14 +156,11 @@ export function idsOf(data: JsonObject): string[] {
   return ids.toSorted(([one], [other]) => Number(other === 'id') - Number(one === 'id')).map(([, value]) => String(value));
 }
 
-const LABEL_KEYS = ['name', 'fullname', 'displayname', 'title', 'label', 'subject', 'headline'];
-
 /** What people call an object; undefined when it has no name. */
 export function labelOf(data: JsonObject): string | undefined {
-  const byKey = new Map(scalarsOf(data).map(([key, value]) => [key.toLowerCase().replaceAll(/[^a-z]/g, ''), value]));
-  const texts = (keys: readonly string[]): string[] =>
-    keys.map((key) => byKey.get(key)).filter((value): value is string => typeof value === 'string' && value !== '');
-  return texts(LABEL_KEYS)[0] ?? (texts(['firstname', 'lastname']).join(' ') || undefined);
+  const texts = ['name', 'fullName', 'displayName', 'title', 'label', 'subject'].map((key) => data[key]);
+  const parts = [data['firstName'], data['lastName']].filter((part) => typeof part === 'string');
+  return texts.find((text): text is string => typeof text === 'string' && text !== '') ?? (parts.join(' ') || undefined);
 }
 
 /** The list a result is about: itself, or the one list of a page. */
@@ -193,12 +168,11 @@ export function listOf(value: JsonValue): readonly JsonValue[] | undefined {
   if (!isJsonObject(value)) return isJsonArray(value) ? value : undefined;
   const entries = ownEntries(value).map(([, entry]) => entry);
   const lists = entries.filter(isJsonArray);
-  const isPage = entries.every((entry) => isJsonArray(entry) || entry === null || typeof entry === 'number' || typeof entry === 'boolean');
-  return isPage && lists.length === 1 ? lists[0] : undefined;
+  return lists.length === 1 && entries.every((entry) => typeof entry !== 'string' && !isJsonObject(entry)) ? lists[0] : undefined;
 }
 
 /** Whether a result holds nothing: an empty list or text, or a page of one. */
 export function isEmptyResult(value: JsonValue): boolean {
-  const list = listOf(value);
-  return list ? list.length === 0 : value === null || value === '' || (isJsonObject(value) && ownEntries(value).length === 0);
+  const length = listOf(value)?.length ?? (isJsonObject(value) ? ownEntries(value).length : undefined);
+  return length === 0 || value === null || value === '';
 }

@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { LanguageModel, type ModelEvent, type ModelRequest } from '@toolloop/core';
 import { answerText, isAboutModel } from './answer.js';
-import { textOf } from './conversation.js';
 import { plan, type Plan, type PlannedCall } from './planner.js';
 import { readSituation } from './situation.js';
 import { structuredAnswer } from './structured-answer.js';
@@ -16,7 +15,6 @@ export interface OfflineModelOptions {
 }
 
 const DEFAULTS = { delayMs: 0, maxCalls: 12 } satisfies OfflineModelOptions;
-const CHARACTERS_IN_TOKEN = 4;
 
 /**
  * A model of fixed rules that lets an application run without a key or a network. It picks tools by the words they share with the request and
@@ -49,9 +47,12 @@ export class OfflineModel extends LanguageModel {
     const { answerFormat } = request;
     const said = answerFormat && text !== '' ? JSON.stringify(structuredAnswer(answerFormat.schema, text, situation)) : text;
     const events = next.calls.length > 0 ? callEvents(next.calls, situation.conversation.usedCallIds) : textEvents(said);
+    const { instructions = '', messages, tools } = request;
+    const inputTokens = tokens([instructions, JSON.stringify(messages), JSON.stringify(tools)]);
+    const outputTokens = tokens(next.calls.length > 0 ? next.calls.flatMap(({ name, args }) => [name, JSON.stringify(args)]) : [said]);
     return [
       ...events,
-      { type: 'usage', usage: { inputTokens: inputTokens(request), outputTokens: outputTokens(events) } },
+      { type: 'usage', usage: { inputTokens, outputTokens } },
       { type: 'finish', finishReason: next.calls.length > 0 ? 'tool_calls' : 'stop' },
     ];
   }
@@ -80,21 +81,7 @@ function callEvents(calls: readonly PlannedCall[], used: ReadonlySet<string>): M
   });
 }
 
-function inputTokens({ instructions = '', messages, tools }: ModelRequest): number {
-  const said = messages.map((message) => textOf(message) + (message.role === 'assistant' ? JSON.stringify(message.toolCalls ?? []) : ''));
-  return tokens([
-    instructions,
-    ...said,
-    ...tools.map(({ id, description, inputSchema }) => id + description + JSON.stringify(inputSchema)),
-  ]);
-}
-
-function outputTokens(events: readonly ModelEvent[]): number {
-  return tokens(
-    events.map((event) => (event.type === 'text-delta' ? event.text : event.type === 'tool-call' ? event.name + event.arguments : '')),
-  );
-}
-
+/** About four characters make a token. */
 function tokens(texts: readonly string[]): number {
-  return Math.ceil(texts.reduce((sum, { length }) => sum + length, 0) / CHARACTERS_IN_TOKEN);
+  return Math.ceil(texts.join('').length / 4);
 }

@@ -1,23 +1,11 @@
-import {
-  ASKING_VERBS,
-  DAY_WORDS,
-  DOING_VERBS,
-  isPlainEnglish,
-  isStopWord,
-  NEGATIONS,
-  NUMBER_WORDS,
-  PRONOUNS,
-  stem,
-  stemsOf,
-  wordsOf,
-} from './words.js';
+import { ASKING_VERBS, DAY_WORDS, DOING_VERBS, isPlainEnglish, isStopWord, list, NEGATIONS, PRONOUNS, stem, stemsOf } from './words.js';
 
-type ValueKind = 'quoted' | 'url' | 'email' | 'date' | 'time' | 'id' | 'number';
+type ValueKind = 'quoted' | 'url' | 'email' | 'date' | 'time' | 'day' | 'id' | 'number';
 
 /** One word, value or sign of what the user wrote. */
 export interface Token {
-  readonly kind: ValueKind | 'day' | 'word' | 'sign';
-  /** Without quotes, possessive and thousands separators; dates and times in ISO form. */
+  readonly kind: ValueKind | 'word' | 'sign';
+  /** Without quotes, possessive and thousands separators; dates in ISO form. */
   readonly value: string;
   readonly start: number;
   readonly lower: string;
@@ -28,11 +16,11 @@ export interface Token {
 }
 
 /**
- * A value the user wrote. A `name` is capitalised, a `phrase` stands in lower case where a name would ("of john smith"), an `object` is any other run of
- * words that no tool speaks of, a `rest` is all that follows a colon, "saying" or "because".
+ * A value the user wrote. A `name` is capitalised, a `phrase` stands in lower case where a name would ("of john smith"), an `object` is any other
+ * run of words that no tool speaks of, a `rest` is all that follows a colon, "saying" or "because".
  */
 export interface Mention {
-  readonly kind: ValueKind | 'day' | 'name' | 'phrase' | 'object' | 'rest';
+  readonly kind: ValueKind | 'name' | 'phrase' | 'object' | 'rest';
   readonly value: string;
   /** The tokens it spans, both ends included; negative where it stands in an earlier question. */
   readonly first: number;
@@ -41,34 +29,24 @@ export interface Mention {
   readonly group: number;
 }
 
-/** A word that asks for something. A weak one points at a tool but wants no answer; `token` is -1 where the word is only implied. */
-export interface QuestionWord {
-  readonly stem: string;
-  readonly token: number;
-  readonly weak: boolean;
-}
-
 export interface Question {
   readonly text: string;
   readonly tokens: readonly Token[];
   readonly mentions: readonly Mention[];
-  readonly words: readonly QuestionWord[];
+  /** The words that ask for something. A weak one points at a tool but wants no answer; `token` is -1 where a word is only implied. */
+  readonly words: readonly { readonly stem: string; readonly token: number; readonly weak: boolean }[];
 }
 
-export interface ReadingOptions {
-  /** Stems of the words that tools speak in: they name kinds of things, not things. */
+/** What is known when a question is read: the stems that tools speak in, the day, and what the user wrote before, newest first. */
+interface Reading {
   readonly vocabulary: ReadonlySet<string>;
-  /** `YYYY-MM-DD`; completes dates without a year. */
   readonly today?: string | undefined;
-  /** What the user wrote before, newest first; a pronoun without a name reaches into it. */
   readonly earlier?: readonly string[];
 }
 
-const NAMING: ReadonlySet<Mention['kind']> = new Set(['quoted', 'id', 'name', 'phrase', 'email', 'url']);
-
 /** Whether a mention can stand for one thing in the world. */
 export function names({ kind }: Mention): boolean {
-  return NAMING.has(kind);
+  return ['quoted', 'id', 'name', 'phrase', 'email', 'url'].includes(kind);
 }
 
 /** Whether a mention is sure to be a value; lower-case words may be grammar. */
@@ -80,159 +58,139 @@ export function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, offset) => first + offset);
 }
 
-export function readQuestion(text: string, options: ReadingOptions): Question {
-  const tokens = tokensOf(text, options.today);
-  const own = mentionsOf(text, tokens, options.vocabulary);
-  const mentions = own.some(names) || !tokens.some(({ lower }) => PRONOUNS.has(lower)) ? own : [...own, ...recalled(options)];
-  return { text, tokens, mentions, words: questionWords(text, tokens, own, options.vocabulary) };
+/** Reads what the user wrote; a pronoun without a name stands for the names of the newest earlier question that has any. */
+export function readQuestion(text: string, { vocabulary, today, earlier = [] }: Reading): Question {
+  const tokens = tokensOf(text, today);
+  const own = mentionsOf(text, tokens, vocabulary);
+  const isRecalling = !own.some(names) && tokens.some(({ lower }) => PRONOUNS.has(lower));
+  const before = isRecalling ? earlier.map((one) => mentionsOf(one, tokensOf(one, today), vocabulary).filter(names)) : [];
+  const recalled = before.find(({ length }) => length > 0) ?? [];
+  const mentions = [...own, ...recalled.map((one, index) => ({ ...one, first: -2 - index, last: -2 - index, group: -2 - one.group }))];
+  const silent = new Set(own.filter(isValue).flatMap(({ first, last }) => range(first, last)));
+  const said = tokens.flatMap(({ stems }, token) =>
+    silent.has(token) ? [] : stems.map((one) => ({ stem: one, token, weak: WEAK.has(one) })),
+  );
+  const known = (words: readonly string[]): string[] =>
+    words
+      .map(stem)
+      .filter((one) => vocabulary.has(one))
+      .slice(0, 1);
+  const implied = IMPLIED.flatMap(([asked, words]) => (asked.test(text) ? known(words) : [])).map((one) => ({
+    stem: one,
+    token: -1,
+    weak: false,
+  }));
+  const amount = /how much/i.test(text) ? ['price', 'amount'] : /how many/i.test(text) ? ['count'] : [];
+  return { text, tokens, mentions, words: [...said, ...implied, ...amount.map((word) => ({ stem: stem(word), token: -1, weak: true }))] };
 }
 
-/** The names of the newest earlier question that has any. */
-function recalled({ earlier = [], vocabulary, today }: ReadingOptions): Mention[] {
-  const named = earlier.map((text) => mentionsOf(text, tokensOf(text, today), vocabulary).filter(names)).find(({ length }) => length > 0);
-  return (named ?? []).map(({ kind, value, group }, index) => ({ kind, value, first: -2 - index, last: -2 - index, group: -2 - group }));
-}
+const WEAK = new Set([...ASKING_VERBS, 'information', 'detail', 'data', 'thing'].map(stem));
+const OF_A_THING = String.raw`(?:(?:the|my|our|his|her|their|this|that|an?)\b|\S*\d|(?:\p{L}+\s+)?(?:\S*\d|\p{L}+['’]s\b))`;
+/** What some ways of asking mean without naming it: of the words the first that a tool knows. */
+const IMPLIED: readonly (readonly [asked: RegExp, words: readonly string[]])[] = [
+  [/\bwhere\b/i, ['location', 'position', 'status']],
+  [new RegExp(String.raw`\bwhat(?:['’]s|\s+(?:is|was|are|were))\s+(?:in|inside)\s+${OF_A_THING}`, 'iu'), ['item', 'line', 'content']],
+];
 
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
-const MONTH = `(?:${MONTHS.map((name) => `[${name.charAt(0).toUpperCase()}${name.charAt(0)}]${name.slice(1)}`).join('|')})[a-z]*\\.?`;
-const DAY = String.raw`\d{1,2}(?:st|nd|rd|th)?`;
-
+const MONTH = `(?:${MONTHS.map((name) => `[${name.charAt(0).toUpperCase()}${name.charAt(0)}]${name.slice(1)}`).join('|')})[a-z]*`;
 /** What a text is cut into; the first form that fits wins. */
 const FORMS: readonly (readonly [Token['kind'], string])[] = [
-  [
-    'quoted',
-    String.raw`"[^"]{1,500}"|“[^”]{1,500}”|«[^»]{1,500}»|${'`[^`]{1,500}`'}|(?<![\p{L}\p{N}])['‘](?:[^'’]|['’](?=\p{L})){1,500}['’](?!\p{L})`,
-  ],
+  ['quoted', String.raw`"[^"]+"|“[^”]+”|${'`[^`]+`'}|(?<![\p{L}\p{N}])['‘](?:[^'’]|['’](?=\p{L}))+['’](?!\p{L})`],
   ['url', String.raw`https?:\/\/[^\s"'<>]*[^\s"'<>.,;:!?)]`],
   ['email', String.raw`[\w.+-]+@[\w-]+(?:\.[\w-]+)+`],
-  [
-    'date',
-    String.raw`\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?(?!\w)|\d{4}[-/]\d{1,2}[-/]\d{1,2}(?![\w-])`,
-  ],
-  ['date', String.raw`\b${MONTH} ${DAY}(?:,? \d{4})?(?!\w)|${DAY}(?: of)? ${MONTH}(?:,? \d{4})?(?!\w)`],
-  ['time', String.raw`\d{1,2}(?::\d{2}(?: ?[AaPp]\.?[Mm]\b)?| ?[AaPp]\.?[Mm]\b)`],
-  ['id', String.raw`(?<!\S)\.{0,2}(?:\/[\w.-]+)+|[\w-]+(?:\/[\w-]+)*\.[a-z]{2,4}\b`],
-  ['number', String.raw`\d+(?:\.\d+)?(?=(?:kg|k?m|g|cm|mm|lbs?|hr?s?|min|s|ms|x|gb|mb|eur|usd|gbp|st|nd|rd|th)\b)`],
+  ['date', String.raw`\d{4}-\d{2}-\d{2}(?![\w-])|\b${MONTH} \d{1,2}(?:,? \d{4})?(?!\w)|\d{1,2} ${MONTH}(?:,? \d{4})?(?!\w)`],
+  ['time', String.raw`\d{1,2}:\d{2}(?!\d)`],
+  ['id', String.raw`(?<!\S)\.{0,2}(?:\/[\w.-]+)+|[\w-]+\.[a-z]{2,4}\b`],
+  ['number', String.raw`\d+(?:\.\d+)?(?=(?:kg|k?m|g|cm|h|min|s|x|eur|usd|gbp)\b)`],
   ['id', String.raw`#\d+|(?=[\p{L}_-]*\d)(?=[\p{N}_-]*\p{L}|\d+[-_]\d)[\p{L}\p{N}]+(?:[-_][\p{L}\p{N}]+)*`],
-  ['number', String.raw`(?<![\p{L}\p{N})])[-−]?[$€£¥]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?`],
+  ['number', String.raw`(?<![\p{L}\p{N})])-?[$€£]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?`],
   ['word', String.raw`\p{Lu}\.(?= \p{Lu})|[\p{L}_][\p{L}\p{M}\p{N}_]*(?:['’-]\p{L}+)*['’]?`],
   ['sign', String.raw`\S`],
 ];
 const TOKEN = new RegExp(`(?:${FORMS.map(([, form]) => `(${form})`).join('|')})(['’]s(?!\\p{L}))?`, 'gu');
 
 function tokensOf(text: string, today: string | undefined): Token[] {
-  const isShouted = !/\p{Ll}/u.test(text);
   const tokens: Token[] = [];
   for (const match of text.matchAll(TOKEN)) {
-    const groups = match.slice(1, FORMS.length + 1);
+    const groups = match.slice(1, -1);
     const form = groups.findIndex((group) => group !== undefined);
-    const written = groups[form] ?? '';
-    const [kind, value] = valueOf(FORMS[form]?.[0] ?? 'sign', written, today);
-    const previous = tokens.at(-1);
+    const [kind, value] = valueOf(FORMS[form]?.[0] ?? 'sign', groups[form] ?? '', today);
     tokens.push({
       kind,
       value,
       start: match.index,
       lower: value.toLowerCase(),
       stems: kind === 'word' ? stemsOf(value) : [],
-      possessive: match.at(-1) !== undefined || (kind === 'word' && value !== written),
-      capital: !isShouted && /^\p{Lu}/u.test(value),
-      opensSentence: previous === undefined || /^[.!?:;]$/.test(previous.value),
+      possessive: match.at(-1) !== undefined || (kind === 'word' && value !== groups[form]),
+      capital: /^\p{Lu}/u.test(value) && /\p{Ll}/u.test(text),
+      opensSentence: /^$|[.!?:;]$/.test(tokens.at(-1)?.value ?? ''),
     });
   }
   return tokens;
 }
 
-/** A written value in canonical form. What only looks like a date is no date. */
+/** A written value in canonical form; a date without a year is but a day unless `today` gives the year. */
 function valueOf(kind: Token['kind'], written: string, today: string | undefined): [Token['kind'], string] {
-  switch (kind) {
-    case 'quoted':
-      return [kind, written.slice(1, -1).trim()];
-    case 'date':
-      return dateOf(written, today);
-    case 'time':
-      return timeOf(written);
-    case 'id':
-      return [kind, written.replace(/^#/, '')];
-    case 'number':
-      return [kind, written.replaceAll(/[^\d.−-]/g, '').replace('−', '-')];
-    case 'word':
-      return DAY_WORDS.has(written.toLowerCase()) ? ['day', written.toLowerCase()] : [kind, written.replace(/['’]s?$/i, '')];
-    default:
-      return [kind, written];
-  }
-}
-
-/** A date as `YYYY-MM-DD`, an instant with seconds and zone; a date without a year is only a day unless `today` gives the year. */
-function dateOf(written: string, today: string | undefined): [Token['kind'], string] {
-  const [, date, time, seconds = ':00', zone = 'Z'] = /^(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(:[\d.]+)?(.*)$/.exec(written) ?? [];
-  if (date !== undefined) return ['date', `${date}T${time ?? ''}${seconds}${zone || 'Z'}`];
-  const [one = '', other = '', third] = written.match(/\d+/g) ?? [];
+  if (kind === 'quoted') return [kind, written.slice(1, -1).trim()];
+  if (kind === 'number') return [kind, written.replaceAll(/[^\d.-]/g, '')];
+  if (kind === 'word')
+    return DAY_WORDS.has(written.toLowerCase()) ? ['day', written.toLowerCase()] : [kind, written.replace(/['’]s?$/i, '')];
+  if (kind !== 'date') return [kind, written.replace(/^#/, '')];
   const month = MONTHS.findIndex((name) => written.toLowerCase().includes(name)) + 1;
-  const [year, monthText, day] = month > 0 ? [other || today?.slice(0, 4), String(month), one] : [one, other, third ?? ''];
-  if (year === undefined) return ['day', written];
-  const text = `${year}-${monthText.padStart(2, '0')}-${day.padStart(2, '0')}`;
-  const parsed = new Date(`${text}T00:00:00Z`);
-  return !Number.isNaN(parsed.getTime()) && parsed.toISOString().startsWith(text) ? ['date', text] : ['id', written];
+  const [day = '', year = today?.slice(0, 4)] = written.match(/\d+/g) ?? [];
+  if (month > 0 && year === undefined) return ['day', written];
+  const date = month > 0 ? `${year}-${String(month).padStart(2, '0')}-${day.padStart(2, '0')}` : written;
+  return isoDay(Date.parse(date)) === date ? [kind, date] : ['id', written];
 }
 
-function timeOf(written: string): [Token['kind'], string] {
-  const [, hours = '', minutes = '00', half] = /^(\d+)(?::(\d+))? ?([ap])?/i.exec(written) ?? [];
-  const hour = half === undefined ? Number(hours) : (Number(hours) % 12) + (half.toLowerCase() === 'p' ? 12 : 0);
-  return hour > 23 || Number(minutes) > 59 ? ['id', written] : ['time', `${String(hour).padStart(2, '0')}:${minutes}`];
+function isoDay(time: number): string | undefined {
+  return Number.isNaN(time) ? undefined : new Date(time).toISOString().slice(0, 10);
 }
 
+const WEEKDAYS = list('sunday monday tuesday wednesday thursday friday saturday');
 const OFFSETS: Readonly<Record<string, number>> = { yesterday: -1, today: 0, tonight: 0, tomorrow: 1 };
-const WEEKDAYS = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday'];
+const DAY_MS = 86_400_000;
 
 /** The date that a word such as "tomorrow" or "friday" means, seen from `today`; undefined for any other word. */
 export function dateOfWord(word: string, today: string): string | undefined {
-  const date = new Date(`${today}T00:00:00Z`);
+  const now = Date.parse(today);
   const weekday = WEEKDAYS.indexOf(word);
-  const offset = weekday < 0 ? OFFSETS[word] : (weekday - date.getUTCDay() + 7) % 7 || 7;
-  if (offset === undefined || Number.isNaN(date.getTime())) return undefined;
-  date.setUTCDate(date.getUTCDate() + offset);
-  return date.toISOString().slice(0, 10);
+  const offset = weekday < 0 ? OFFSETS[word] : (weekday - new Date(now).getUTCDay() + 7) % 7 || 7;
+  return offset === undefined ? undefined : isoDay(now + offset * DAY_MS);
 }
 
+const JOINING = new Set([',', 'and', 'or', '&', 'vs']);
 type Span = Omit<Mention, 'group'>;
-
-const JOINING = new Set([',', 'and', 'or', '&', 'vs', 'versus', 'also']);
 
 /** Values, names, what no tool speaks of, and the rest of a sentence, in the order of the text. */
 function mentionsOf(text: string, tokens: readonly Token[], vocabulary: ReadonlySet<string>): Mention[] {
-  const values = tokens.flatMap((token, index) => valueSpan(token, index, tokens[index - 1]));
-  const capitals = runsOf(tokens, (index) => isCapital(tokens, index)).flatMap((run) => nameSpan(run, tokens, vocabulary));
-  const taken = new Set([...values, ...capitals].flatMap(({ first, last }) => range(first, last)));
-  const isUnknown = (index: number): boolean =>
-    !taken.has(index) && !isVerbBehindSubject(tokens, index) && isUnknownWord(tokens[index], vocabulary);
-  const spans = [...values, ...capitals];
-  for (const { first, last } of runsOf(tokens, isUnknown)) {
-    const joined = spans.find(
+  const spans = tokens.flatMap(({ kind, value }, index): Span[] =>
+    kind === 'word' || kind === 'sign' ? [] : [{ kind, value, first: index, last: index }],
+  );
+  spans.push(...runsOf(tokens, (index) => isCapital(tokens, index)).flatMap((run) => nameSpan(run, tokens, vocabulary)));
+  const taken = new Set(spans.flatMap(({ first, last }) => range(first, last)));
+  for (const [first, last] of runsOf(tokens, (index) => !taken.has(index) && isUnknown(index, tokens, vocabulary))) {
+    const isJoined = spans.some(
       (other) => other.kind === 'phrase' && tokens.slice(other.last + 1, first).every(({ lower }) => JOINING.has(lower)),
     );
-    const kind = joined || tokens[last]?.possessive || isIntroduced(tokens, first, vocabulary) ? 'phrase' : 'object';
-    spans.push(spanOf(kind, first, last, tokens));
+    const isName = isJoined || tokens[last]?.possessive === true || isIntroduced(first, tokens, vocabulary);
+    spans.push(spanOf(isName ? 'phrase' : 'object', first, last, tokens));
   }
+  const rests = tokens.flatMap(({ lower }, index): Mention[] => {
+    const value = text.slice(tokens[index + 1]?.start ?? text.length).replace(/[.!?\s]+$/, '');
+    const opens = value !== '' && [':', 'saying', 'because'].includes(lower);
+    return opens ? [{ kind: 'rest', value, first: index + 1, last: tokens.length - 1, group: -1 }] : [];
+  });
   let group = 0;
   const sorted = spans.toSorted((one, other) => one.first - other.first);
-  const mentions = sorted.map((span, index): Mention => {
+  const grouped = sorted.map((span, index): Mention => {
     const previous = sorted[index - 1];
-    const between = previous ? tokens.slice(previous.last + 1, span.first) : [];
-    const isJoined = previous?.kind === span.kind && between.length > 0 && between.every(({ lower }) => JOINING.has(lower));
-    group = isJoined ? group : index + 1;
+    const between = previous?.kind === span.kind ? tokens.slice(previous.last + 1, span.first) : [];
+    group = between.length > 0 && between.every(({ lower }) => JOINING.has(lower)) ? group : index + 1;
     return { ...span, group };
   });
-  return [...mentions, ...restMentions(text, tokens)];
-}
-
-function valueSpan(token: Token, index: number, previous: Token | undefined): Span[] {
-  const { kind, value } = token;
-  const place = { first: index, last: index };
-  if (kind !== 'word') return kind === 'sign' ? [] : [{ ...place, kind, value }];
-  const number = NUMBER_WORDS.indexOf(token.lower);
-  const counts = number >= 0 && !['which', 'this', 'that', 'the', 'no', 'any'].includes(previous?.lower ?? '');
-  return counts ? [{ ...place, kind: 'number', value: String(number) }] : [];
+  return [...grouped, ...rests];
 }
 
 function spanOf(kind: Mention['kind'], first: number, last: number, tokens: readonly Token[]): Span {
@@ -240,20 +198,20 @@ function spanOf(kind: Mention['kind'], first: number, last: number, tokens: read
   return { kind, value: words.join(' '), first, last };
 }
 
+type Run = [first: number, last: number];
+
 /** The longest runs of tokens that fit; a possessive ends a run. */
-function runsOf(tokens: readonly Token[], fits: (index: number) => boolean): { readonly first: number; readonly last: number }[] {
-  const runs: { first: number; last: number }[] = [];
-  for (const index of tokens.keys()) {
+function runsOf(tokens: readonly Token[], fits: (index: number) => boolean): Run[] {
+  const runs: Run[] = [];
+  for (const index of [...tokens.keys()].filter(fits)) {
     const open = runs.at(-1);
-    const continues = open?.last === index - 1 && tokens[index - 1]?.possessive !== true;
-    if (!fits(index)) continue;
-    if (open && continues) open.last = index;
-    else runs.push({ first: index, last: index });
+    if (open?.[1] === index - 1 && tokens[index - 1]?.possessive === false) open[1] = index;
+    else runs.push([index, index]);
   }
   return runs;
 }
 
-const PARTICLES = new Set(['of', 'the', 'van', 'von', 'de', 'der', 'den', 'la', 'le', 'du', 'di', 'da', 'al', 'bin']);
+const PARTICLES = new Set(list('of the van von de der den la le du di da al bin'));
 
 /** Whether a token is capitalised, or a particle between two that are: "Lord of the Rings". */
 function isCapital(tokens: readonly Token[], index: number): boolean {
@@ -264,127 +222,57 @@ function isCapital(tokens: readonly Token[], index: number): boolean {
 }
 
 /** A run of capitals without the words around it that are grammar or name a kind of thing: "Customer John Smith" names John Smith. */
-function nameSpan(
-  { first, last }: { readonly first: number; readonly last: number },
-  tokens: readonly Token[],
-  vocabulary: ReadonlySet<string>,
-): Span[] {
+function nameSpan([first, last]: Run, tokens: readonly Token[], vocabulary: ReadonlySet<string>): Span[] {
   const isKind = ({ stems }: Token): boolean => stems.length > 0 && stems.every((one) => vocabulary.has(one));
-  const leads = (token: Token): boolean =>
-    /^i(?:['’]|$)/.test(token.lower) ||
-    isKind(token) ||
-    (!token.capital && PARTICLES.has(token.lower)) ||
-    (token.opensSentence && isPlainEnglish(token.lower));
+  const isGrammar = (token: Token): boolean =>
+    token.opensSentence ? isPlainEnglish(token.lower) : /^i\b/.test(token.lower) || !token.capital;
   const run = tokens.slice(first, last + 1);
-  const from = run.findIndex((token) => !leads(token));
+  const from = run.findIndex((token) => !isKind(token) && !isGrammar(token));
   const to = run.findLastIndex((token, index) => index === from || !isKind(token));
-  if (from < 0) return [];
-  const token = tokens[first + from];
-  const mayBeGrammar = from === to && token?.opensSentence === true && !token.possessive && tokens.length > 1;
-  return [spanOf(mayBeGrammar ? 'object' : 'name', first + from, first + to, tokens)];
-}
-
-function isUnknownWord(token: Token | undefined, vocabulary: ReadonlySet<string>): boolean {
-  if (token?.kind !== 'word' || isPlainEnglish(token.lower)) return false;
-  return token.stems.length > 0 && !token.stems.every((one) => vocabulary.has(one));
+  const { opensSentence, possessive } = run[from] ?? { opensSentence: false, possessive: false };
+  const mayBeGrammar = from === to && opensSentence && !possessive && tokens.length > 1;
+  return from < 0 ? [] : [spanOf(mayBeGrammar ? 'object' : 'name', first + from, first + to, tokens)];
 }
 
 const SUBJECTS = new Set(['i', 'you', 'we', 'they', 'to', 'please', "don't"]);
 
-/** "What can I cook": behind a subject stands a verb. */
-function isVerbBehindSubject(tokens: readonly Token[], index: number): boolean {
-  return SUBJECTS.has(tokens[index - 1]?.lower ?? '');
+/** Whether a lower-case word is none that a tool or this model knows, and no verb either, as behind "can I". */
+function isUnknown(index: number, tokens: readonly Token[], vocabulary: ReadonlySet<string>): boolean {
+  const { kind = 'sign', lower = '', stems = [] } = tokens[index] ?? {};
+  const isWord = kind === 'word' && stems.length > 0 && !SUBJECTS.has(tokens[index - 1]?.lower ?? '');
+  return isWord && !isPlainEnglish(lower) && !stems.every((one) => vocabulary.has(one));
 }
 
-const INTRODUCING = new Set('of for about called named titled in at by from to on with into ='.split(' '));
-const ARTICLES = new Set(['a', 'an', 'the', 'my', 'our']);
+const INTRODUCING = new Set(list('of for about called named titled in at by from to on with into ='));
 
-/** Whether a name is expected here: behind a preposition, or behind the kind of thing it names. */
-function isIntroduced(tokens: readonly Token[], first: number, vocabulary: ReadonlySet<string>): boolean {
-  const before = tokens[first - (ARTICLES.has(tokens[first - 1]?.lower ?? '') ? 2 : 1)];
-  const isKind = before === tokens[first - 1] && before?.stems.some((one) => vocabulary.has(one)) === true && !isStopWord(before.lower);
-  return (
-    before !== undefined && (INTRODUCING.has(before.lower) || (isKind && !ASKING_VERBS.has(before.lower) && !DOING_VERBS.has(before.lower)))
-  );
-}
-
-/** The text of a message, a note or a reason. */
-function restMentions(text: string, tokens: readonly Token[]): Mention[] {
-  return tokens.flatMap(({ lower }, index) => {
-    const next = tokens[index + 1];
-    if (![':', 'saying', 'because'].includes(lower) || !next) return [];
-    const value = text
-      .slice(next.start)
-      .trim()
-      .replace(/[.!?]+$/, '');
-    return value === '' ? [] : [{ kind: 'rest' as const, value, first: index + 1, last: tokens.length - 1, group: -1 }];
-  });
-}
-
-/** What some ways of asking mean without naming it; of several words the first that a tool knows is meant. */
-const IMPLIED: readonly (readonly [asked: RegExp, words: readonly string[]])[] = [
-  [/\bwhere\b/i, ['location', 'position', 'status']],
-  [
-    /\bwhat(?:['’]s|\s+(?:is|was|are|were))\s+(?:in|inside)\s+(?:(?:the|my|our|his|her|their|this|that|an?|each|all)\b|(?:\p{L}+\s+)?(?:\S*\d|\p{L}+['’]s\b|\p{L}+\s+\p{L}+['’]s\b))/iu,
-    ['item', 'line', 'content', 'article'],
-  ],
-  [/\d\s*\+\s*\d/, ['add']],
-  [/\d\s*[*×]\s*\d/, ['multiply']],
-  [/\d\s*[/÷]\s*\d/, ['divide']],
-  [/\d\s+[-−]\s+\d/, ['subtract']],
-];
-const WEAK_WORDS = new Set([...ASKING_VERBS, 'information', 'info', 'detail', 'data', 'value', 'thing', 'question'].map(stem));
-
-function questionWords(
-  text: string,
-  tokens: readonly Token[],
-  mentions: readonly Mention[],
-  vocabulary: ReadonlySet<string>,
-): QuestionWord[] {
-  const silent = new Set(mentions.filter(isValue).flatMap(({ first, last }) => range(first, last)));
-  const said = tokens.flatMap(({ stems }, token) =>
-    silent.has(token) ? [] : stems.map((one) => ({ stem: one, token, weak: WEAK_WORDS.has(one) })),
-  );
-  const implied = IMPLIED.flatMap(([asked, words]) =>
-    asked.test(text)
-      ? words
-          .map(stem)
-          .filter((one) => vocabulary.has(one))
-          .slice(0, 1)
-      : [],
-  );
-  const counted = [...(/how many/i.test(text) ? ['count'] : []), ...(/how much/i.test(text) ? ['price', 'amount'] : [])];
-  return [
-    ...said,
-    ...implied.map((one) => ({ stem: one, token: -1, weak: false })),
-    ...counted.map((word) => ({ stem: stem(word), token: -1, weak: true })),
-  ];
+/** Whether a name is expected: behind a preposition, or behind the kind of thing it names. */
+function isIntroduced(first: number, tokens: readonly Token[], vocabulary: ReadonlySet<string>): boolean {
+  const isArticle = ['a', 'an', 'the', 'my', 'our'].includes(tokens[first - 1]?.lower ?? '');
+  const { lower = '', stems = [] } = tokens[first - (isArticle ? 2 : 1)] ?? {};
+  const isVerb = ASKING_VERBS.has(lower) || DOING_VERBS.has(lower);
+  return INTRODUCING.has(lower) || (!isArticle && !isVerb && stems.some((one) => vocabulary.has(one)));
 }
 
 const POLITE = new Set(['now', 'then', 'just', 'also', 'kindly', "let's", 'lets']);
 const MODALS = new Set(['can', 'could', 'will', 'would', 'please', 'must', 'should']);
-const WISHES = new Set(['want', 'like', 'need', 'love', 'wish', 'going', 'have', 'try', 'you', 'him', 'her', 'them']);
-const OBJECTS = new Set('the a an it this that them him her his their my our all every me to for'.split(' '));
+const WISHES = new Set(list('want like need love wish going have try you him her them'));
+const OBJECTS = new Set(list('the a an it this that them him her his their my our all every me to for'));
 
 /** The words the user gives as an order: "cancel it", "please cancel", "I want to cancel"; not "was it cancelled?", not "don't cancel it". */
 export function ordersIn({ tokens, mentions, text }: Question, vocabulary: ReadonlySet<string>): Token[] {
-  const valued = new Set(mentions.filter(isValue).map(({ first }) => first));
   const lower = (index: number): string => tokens[index]?.lower ?? '';
-  const isNegated = (index: number): boolean => [index - 1, index - 2].some((at) => NEGATIONS.has(lower(at)) || lower(at).endsWith("n't"));
-  const hasObject = (index: number): boolean =>
-    index >= tokens.length ||
+  const isObject = (index: number): boolean =>
     OBJECTS.has(lower(index)) ||
-    valued.has(index) ||
-    /\W/.test(lower(index)) ||
-    (tokens[index]?.stems.some((one) => vocabulary.has(one)) ?? false);
+    mentions.some((mention) => isValue(mention) && mention.first === index) ||
+    (tokens[index]?.stems.some((one) => vocabulary.has(one)) ?? index >= tokens.length);
   return tokens.filter((token, index) => {
-    if (token.kind !== 'word' || isStopWord(token.lower) || isNegated(index)) return false;
-    const before = lower(index - 1);
-    if (before === 'you') return MODALS.has(lower(index - 2));
-    if (before === 'please') return true;
-    if (before === 'me') return lower(index - 2) === 'help';
+    const isNegated = [lower(index - 1), lower(index - 2)].some((before) => NEGATIONS.has(before) || before.endsWith("n't"));
+    if (token.kind !== 'word' || isStopWord(token.lower) || isNegated) return false;
+    const [before, earlier] = [lower(index - 1), lower(index - 2)];
+    if (before === 'you') return MODALS.has(earlier);
+    if (before === 'please' || (before === 'me' && earlier === 'help')) return true;
     if (/^[^.!?]*(?:[.!?]\S[^.!?]*)*\?/.test(text.slice(token.start))) return false;
-    if (before === 'to') return WISHES.has(lower(index - 2));
-    return token.opensSentence || POLITE.has(before) || ((before === 'and' || before === ',') && hasObject(index + 1));
+    if (before === 'to') return WISHES.has(earlier);
+    return token.opensSentence || POLITE.has(before) || ((before === 'and' || before === ',') && isObject(index + 1));
   });
 }

@@ -1,17 +1,13 @@
 import type { JsonObject, JsonValue } from '@toolloop/core';
-import { answeringCalls } from './answer.js';
-import { listOf, ownEntries, type MadeCall } from './conversation.js';
+import { answeringCalls, inline, moneyOf } from './answer.js';
+import { listOf, ownEntries } from './conversation.js';
 import { accepts, isJson, isJsonArray, isJsonObject, isScalar, resolved, typeOf, type Schema, type SchemaNode } from './json-schema.js';
 import type { Situation } from './situation.js';
 import { entityOf, nounOf } from './tools.js';
-import { inline, moneyOf, toNumber } from './values.js';
 import { stem, wordsOf } from './words.js';
 
 /** Something the results say: what it is called, in stems, and its value. */
-interface Fact {
-  readonly stems: ReadonlySet<string>;
-  readonly value: JsonValue;
-}
+type Fact = readonly [name: readonly string[], value: JsonValue];
 
 /** What an answer is built from: the phrased answer, and what the results say. */
 interface Source {
@@ -22,86 +18,82 @@ interface Source {
 
 const TEXT_NAMES = new Set(['answer', 'text', 'summary', 'message', 'reply', 'response', 'explanation', 'content']);
 const DEEPEST = 6;
-const MOST_ITEMS = 100;
 
 /** The answer as JSON of the wanted shape: values from the results where names agree, the phrased answer where text is wanted. */
-export function structuredAnswer(schema: Schema, text: string, situation: Situation): JsonValue {
-  const answering = answeringCalls(situation).toReversed();
-  const others = situation.conversation.calls.filter((call) => call.status === 'succeeded' && !answering.includes(call)).toReversed();
-  const facts = [...answering, ...others].flatMap((call) => factsOfCall(call, situation));
-  const built = build(schema, [], { root: schema, text, facts }, 0);
-  return built === undefined || !accepts(schema, built, schema) ? placeholder(schema, schema) : built;
-}
-
-function factsOfCall({ name, value, args }: MadeCall, { profiles, entities }: Situation): Fact[] {
-  const profile = profiles.get(name);
-  const bound = profile && entityOf(profile, entities)?.data;
-  const owner = stemsIn(profile?.owner ?? '');
-  const noun = stemsIn(nounOf(profile?.method ?? name));
-  const list = listOf(value);
-  return [
-    { stems: new Set(noun.length > 0 ? noun : owner), value },
-    ...factsIn(value, []),
-    ...(bound ? factsIn(bound, owner) : []),
-    ...factsIn(args, []),
-    ...(list ? [{ stems: new Set(['count', 'total', 'number'].map(stem)), value: list.length }] : []),
-  ];
+export function structuredAnswer(root: Schema, text: string, situation: Situation): JsonValue {
+  const { profiles, entities, conversation } = situation;
+  const succeeded = conversation.calls.filter(({ status }) => status === 'succeeded');
+  const facts = [...answeringCalls(situation).toReversed(), ...succeeded.toReversed()].flatMap(({ name, value, args }): Fact[] => {
+    const profile = profiles.get(name);
+    const bound = profile && entityOf(profile, entities)?.data;
+    const [owner, noun, list] = [stemsIn(profile?.owner ?? ''), stemsIn(nounOf(profile?.method ?? name)), listOf(value)];
+    const counts = list ? [[['count'], list.length] as const] : [];
+    return [
+      [noun.length > 0 ? noun : owner, value],
+      ...factsIn(value, []),
+      ...factsIn(bound ?? null, owner),
+      ...factsIn(args, []),
+      ...counts,
+    ];
+  });
+  const built = build(root, [], { root, text, facts }, 0);
+  return built !== undefined && accepts(root, built, root) ? built : placeholder(root, root);
 }
 
 /** What a value says by its keys; `path` are the stems of the keys that led to it. */
-function factsIn(value: JsonValue, path: readonly string[], depth = 0): Fact[] {
-  if (depth > DEEPEST) return [];
-  if (isJsonArray(value)) return value.slice(0, MOST_ITEMS).flatMap((item) => factsIn(item, path, depth + 1));
-  if (!isJsonObject(value)) return [];
-  return ownEntries(value).flatMap(([key, entry]) => {
-    const stems = path.concat(stemsIn(key));
-    return [{ stems: new Set(stems), value: entry }, ...factsIn(entry, stems.slice(-3), depth + 1)];
-  });
+function factsIn(value: JsonValue, path: readonly string[]): Fact[] {
+  if (path.length > DEEPEST) return [];
+  if (isJsonArray(value)) return value.flatMap((item) => factsIn(item, path));
+  const entries = isJsonObject(value) ? ownEntries(value) : [];
+  return entries.flatMap(([key, entry]) => [[[...path, ...stemsIn(key)], entry] as const, ...factsIn(entry, [...path, ...stemsIn(key)])]);
 }
 
-/** All stems of a name, stop words too: `to` and `from` are names here. */
 function stemsIn(name: string): string[] {
   return wordsOf(name).map(stem);
 }
 
 /** The values of facts whose name holds all words of the wanted one, or all of whose words it holds; the closest first. */
-function valuesFor(name: readonly string[], facts: readonly Fact[]): JsonValue[] {
-  const wanted = new Set(name);
-  const closeness = ({ stems }: Fact): number => {
-    const shared = [...wanted].filter((word) => stems.has(word)).length;
-    return shared > 0 && (shared === wanted.size || shared === stems.size) ? shared / new Set([...wanted, ...stems]).size : 0;
+function valuesFor(wanted: readonly string[], facts: readonly Fact[]): JsonValue[] {
+  const closeness = ([name]: Fact): number => {
+    const shared = wanted.filter((word) => name.includes(word)).length;
+    return shared === wanted.length || shared === name.length ? shared / (wanted.length + name.length) : 0;
   };
-  const close = facts.map((fact) => ({ value: fact.value, closeness: closeness(fact) })).filter((fact) => fact.closeness > 0);
-  return close.toSorted((one, other) => other.closeness - one.closeness).map(({ value }) => value);
+  const close = facts.filter((fact) => closeness(fact) > 0).toSorted((one, other) => closeness(other) - closeness(one));
+  return close.map(([, value]) => value);
 }
 
 /** Builds a value for one place of the schema; undefined when only an invention would fit. */
 function build(node: SchemaNode, name: readonly string[], source: Source, depth: number): JsonValue | undefined {
-  const schema = resolved(node, source.root);
-  if (typeof schema === 'boolean') return schema ? source.text : undefined;
-  if (isJson(schema.const)) return schema.const;
-  const branches = schema.type === undefined && !schema.properties ? (schema.anyOf ?? schema.oneOf ?? schema.allOf ?? []) : [];
-  const branch = branches.find((one) => typeof one !== 'boolean' && one.type !== 'null');
-  if (branch !== undefined) return build(branch, name, source, depth);
-  const type = depth < DEEPEST ? typeOf(schema) : undefined;
-  if (type === 'object') return buildObject(schema, name, source, depth);
-  if (type === 'array') return buildList(schema, name, source, depth);
-  const fact = valuesFor(name, source.facts)
-    .flatMap(formsOf)
-    .find((value) => accepts(schema, value, source.root));
-  return fact ?? (name.length === 0 && isTextPlace(schema, source.root) ? fitted(source.text, schema, source.root) : undefined);
+  const { root, facts, text } = source;
+  const schema = resolved(node, root);
+  if (typeof schema === 'boolean' || depth > DEEPEST) return undefined;
+  const branch = typeOf(schema) === undefined ? (schema.anyOf ?? schema.oneOf ?? [])[0] : undefined;
+  if (branch !== undefined) return build(branch, name, source, depth + 1);
+  if (typeOf(schema) === 'object') return buildObject(schema, name, source, depth);
+  const values = valuesFor(name, facts);
+  if (typeOf(schema) !== 'array') {
+    const fact = values.flatMap(formsOf).find((value) => accepts(schema, value, root));
+    return fact ?? (name.length === 0 ? fitted(text, schema, root) : undefined);
+  }
+  const { items, maxItems = Infinity } = schema;
+  const inner = Array.isArray(items) ? false : resolved(items, root);
+  const isRecords = typeof inner !== 'boolean' && typeOf(inner) === 'object';
+  const known =
+    values.length > 0 || !isRecords ? values : facts.map(([, value]) => value).filter((value) => listOf(value)?.some(isJsonObject));
+  const list = known.flatMap((value) => [listOf(value) ?? (isScalar(value) ? [value] : [])]).find(({ length }) => length > 0);
+  const built = list?.map((item) => (isJsonObject(item) ? build(inner, [], { ...source, facts: factsIn(item, []) }, depth + 1) : item));
+  return built?.flatMap((item) => (item !== undefined && accepts(inner, item, root) ? [item] : [])).slice(0, maxItems);
 }
 
-function buildObject(schema: Schema, name: readonly string[], source: Source, depth: number): JsonObject {
-  const { root, text, facts } = source;
-  const own = valuesFor(name, facts).find(isJsonObject);
-  const narrowed = own ? { ...source, facts: factsIn(own, []) } : source;
-  const { properties = {}, required = [] } = schema;
-  const texts = depth === 0 ? Object.keys(properties).filter((key) => isTextPlace(properties[key], root)) : [];
-  const isFree = (key: string): boolean => required.includes(key) && valuesFor(stemsIn(key), narrowed.facts).length === 0;
+function buildObject({ properties = {}, required = [] }: Schema, name: readonly string[], source: Source, depth: number): JsonObject {
+  const { root, text } = source;
+  const own = valuesFor(name, source.facts).find(isJsonObject);
+  const facts = own ? factsIn(own, []) : source.facts;
+  const texts = Object.keys(properties).filter((key) => depth === 0 && isTextPlace(properties[key], root));
+  const isFree = (key: string): boolean => required.includes(key) && valuesFor(stemsIn(key), facts).length === 0;
   const textKey = texts.find((key) => TEXT_NAMES.has(wordsOf(key).at(-1) ?? '')) ?? texts.find(isFree);
   const entries = Object.entries(properties).flatMap(([key, node]): [string, JsonValue][] => {
-    const built = (key === textKey ? fitted(text, node, root) : undefined) ?? build(node, stemsIn(key), narrowed, depth + 1);
+    const built = (key === textKey ? fitted(text, node, root) : undefined) ?? build(node, stemsIn(key), { root, text, facts }, depth + 1);
     if (built !== undefined && accepts(node, built, root)) return [[key, built]];
     return required.includes(key) ? [[key, placeholder(node, root)]] : [];
   });
@@ -110,33 +102,7 @@ function buildObject(schema: Schema, name: readonly string[], source: Source, de
 
 function isTextPlace(node: SchemaNode, root: Schema): boolean {
   const schema = resolved(node, root);
-  return (
-    typeof schema !== 'boolean' &&
-    typeOf(schema) === 'string' &&
-    !schema.enum &&
-    schema.format === undefined &&
-    schema.pattern === undefined
-  );
-}
-
-/** A list that a name means; for objects any list of them will do when no name agrees. */
-function buildList(
-  { items, maxItems = MOST_ITEMS }: Schema,
-  name: readonly string[],
-  source: Source,
-  depth: number,
-): JsonValue | undefined {
-  if (Array.isArray(items)) return undefined;
-  const lists = (values: readonly JsonValue[]): (readonly JsonValue[])[] =>
-    values.flatMap((value) => [listOf(value) ?? (isScalar(value) ? [value] : [])]).filter((list) => list.length > 0);
-  const inner = resolved(items, source.root);
-  const wantsObjects = typeof inner !== 'boolean' && typeOf(inner) === 'object';
-  const [named] = lists(valuesFor(name, source.facts));
-  const list = named ?? (wantsObjects ? lists(source.facts.map(({ value }) => value)).find((one) => one.some(isJsonObject)) : undefined);
-  return list?.slice(0, maxItems).flatMap((item) => {
-    const value = isJsonObject(item) ? build(items, [], { ...source, facts: factsIn(item, []) }, depth + 1) : item;
-    return value !== undefined && accepts(items, value, source.root) ? [value] : [];
-  });
+  return typeof schema !== 'boolean' && typeOf(schema) === 'string' && !schema.enum && (schema.format ?? schema.pattern) === undefined;
 }
 
 /** The forms a fact can take: as it is, money's amount and currency, a list's length, a text's number, a number's text. */
@@ -144,28 +110,23 @@ function formsOf(value: JsonValue): JsonValue[] {
   const money = moneyOf(value);
   if (money) return [money.amount, inline(value), money.currency];
   const list = listOf(value);
-  if (list) return [list.length];
-  const number = toNumber(value);
-  return isJsonObject(value) ? [] : [value, ...(number === undefined ? [] : [number, String(number)])];
+  if (list || !isScalar(value)) return list ? [list.length] : [];
+  return [value, ...(/^-?\d+(?:\.\d+)?$/.test(String(value)) ? [Number(value), String(value)] : [])];
 }
 
 /** A text cut to what the schema allows; undefined when no cut helps. */
 function fitted(text: string, node: SchemaNode, root: Schema): string | undefined {
   const schema = resolved(node, root);
-  const short =
-    typeof schema === 'boolean'
-      ? text
-      : Array.from(text)
-          .slice(0, schema.maxLength ?? Infinity)
-          .join('');
-  return accepts(schema, short, root) ? short : undefined;
+  const short = typeof schema === 'boolean' ? text : Array.from(text).slice(0, schema.maxLength).join('');
+  return isTextPlace(node, root) && accepts(schema, short, root) ? short : undefined;
 }
 
+const DAY = '1970-01-01';
 const TEXTS = [
   '',
   'unknown',
-  '1970-01-01',
-  '1970-01-01T00:00:00Z',
+  DAY,
+  `${DAY}T00:00:00Z`,
   'unknown@example.com',
   'https://example.com',
   '00000000-0000-0000-0000-000000000000',
@@ -175,23 +136,26 @@ const TEXTS = [
 function placeholder(node: SchemaNode, root: Schema, depth = 0): JsonValue {
   const schema = resolved(node, root);
   if (typeof schema === 'boolean' || depth > DEEPEST || accepts(schema, null, root)) return null;
-  const named: unknown[] = [schema.const, schema.default, ...(schema.enum ?? [])];
-  const given = named.filter(isJson).find((value) => accepts(schema, value, root));
-  if (given !== undefined) return given;
-  const [branch] = schema.anyOf ?? schema.oneOf ?? schema.allOf ?? [];
-  if (branch !== undefined) return placeholder(branch, root, depth + 1);
-  const { properties = {}, required = [], items, minItems = 0, minLength = 0 } = schema;
-  const type = typeOf(schema);
-  if (type === 'object') return Object.fromEntries(required.map((key) => [key, placeholder(properties[key], root, depth + 1)]));
+  const {
+    properties = {},
+    required = [],
+    items,
+    minItems = 0,
+    minLength = 0,
+    minimum,
+    maximum,
+    exclusiveMinimum = 0,
+    multipleOf = 1,
+  } = schema;
   const inner = Array.isArray(items) ? items[0] : items;
-  if (type === 'array') return Array.from({ length: minItems }, () => placeholder(inner, root, depth + 1));
-  const texts = [...TEXTS, ...['-', '0', 'A', 'a'].map((sign) => sign.repeat(minLength))];
-  const values: readonly JsonValue[] = type === 'boolean' ? [false] : type === 'string' ? texts : numbers(schema);
-  return values.find((value) => accepts(schema, value, root)) ?? values[0] ?? null;
-}
-
-function numbers({ minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf = 1 }: Schema): number[] {
-  const least = minimum ?? exclusiveMinimum ?? maximum ?? exclusiveMaximum ?? 0;
-  const stepped = Math.ceil(least / multipleOf) * multipleOf;
-  return [0, least, stepped, stepped + multipleOf, stepped - multipleOf, least + 1, least - 1];
+  const [branch] = schema.anyOf ?? schema.oneOf ?? schema.allOf ?? [];
+  const least = Math.ceil((minimum ?? Math.min(exclusiveMinimum, maximum ?? Infinity)) / multipleOf) * multipleOf;
+  const candidates: unknown[] = [
+    ...[schema.const, schema.default, ...(schema.enum ?? []), false, 0, minimum, maximum, least, least + multipleOf, ...TEXTS],
+    '-'.repeat(minLength),
+    Array.from({ length: minItems }, () => placeholder(inner, root, depth + 1)),
+    Object.fromEntries(required.map((key) => [key, placeholder(properties[key], root, depth + 1)])),
+    branch === undefined ? null : placeholder(branch, root, depth + 1),
+  ];
+  return candidates.filter(isJson).find((value) => accepts(schema, value, root)) ?? null;
 }

@@ -1,6 +1,5 @@
 import type { ToolSpec } from '@toolloop/core';
 import type { Entity } from './conversation.js';
-import type { Schema } from './json-schema.js';
 import { ASKING_VERBS, areSameAction, DOING_VERBS, humanised, isStopWord, knows, LIGHT_VERBS, stem, stemsOf, wordsOf } from './words.js';
 
 /** A tool as this model sees it: sets of stems by where they stand. */
@@ -14,32 +13,29 @@ export interface ToolProfile {
   readonly isReadOnly: boolean;
   /** Whether the tool's own name says that it looks things up. */
   readonly isSearch: boolean;
-  readonly stems: Readonly<Record<'method' | 'owner' | 'description' | 'property' | 'enum', ReadonlySet<string>>>;
+  readonly stems: Readonly<Record<'method' | 'owner' | 'prefix' | 'description' | 'property' | 'enum' | 'all', ReadonlySet<string>>>;
   /** Stems with which a user orders what the tool does. */
   readonly verbs: readonly string[];
 }
 
-/** How surely a word means the tool where it stands there. */
-const WEIGHTS = { method: 1, enum: 0.45, description: 0.6, owner: 0.5, property: 0.4 } as const;
-
 export function toolProfile(spec: ToolSpec): ToolProfile {
   const { owner, method, instanceId } = partsOf(spec);
-  const leaves = Object.entries(spec.inputSchema.properties ?? {});
+  const properties = Object.entries(spec.inputSchema.properties ?? {});
   const [verb = '', carried = ''] = wordsOf(method);
   const verbs = [verb, wordsOf(spec.description)[0] ?? '', LIGHT_VERBS.has(verb) ? carried : ''];
+  const values = properties.flatMap(([, schema]) => (typeof schema === 'boolean' ? [] : (schema.enum ?? [])));
   return {
-    spec,
-    owner,
-    method,
-    instanceId,
+    ...{ spec, owner, method, instanceId },
     isReadOnly: spec.effect === 'read_only',
-    isSearch: ASKING_VERBS.has(verb) || (verb === 'look' && carried === 'up'),
+    isSearch: ASKING_VERBS.has(verb),
     stems: {
       method: new Set(stemsOf(method)),
       owner: new Set(stemsOf(owner)),
+      prefix: new Set(spec.declaredId.includes('*') ? stemsOf(owner) : []),
       description: new Set(stemsOf(spec.description)),
-      property: new Set(leaves.flatMap(([name]) => stemsOf(name))),
-      enum: new Set(leaves.flatMap(([, schema]) => enumWords(schema)).map(stem)),
+      property: new Set(properties.flatMap(([name]) => stemsOf(name))),
+      enum: new Set(values.flatMap((value) => wordsOf(String(value))).map(stem)),
+      all: new Set(stemsOf(`${method} ${owner} ${spec.description}`)),
     },
     verbs: verbs.filter((word) => word !== '' && !isStopWord(word)).map(stem),
   };
@@ -48,32 +44,18 @@ export function toolProfile(spec: ToolSpec): ToolProfile {
 /** `{namespace}__{method}`, or `{prefix}_{instanceId}_{method}` declared as `{prefix}_*_{method}`. */
 function partsOf({ id, declaredId }: ToolSpec): Pick<ToolProfile, 'owner' | 'method' | 'instanceId'> {
   const [, owner, method] = /^(.+?)_\*_(.+)$/.exec(declaredId) ?? [];
-  if (owner === undefined || method === undefined) {
-    const [namespace = '', ...rest] = id.split('__');
-    return rest.length > 0
-      ? { owner: namespace, method: rest.join('__'), instanceId: undefined }
-      : { owner: '', method: id, instanceId: undefined };
+  if (owner !== undefined && method !== undefined) {
+    const instanceId = id.slice(owner.length + 1, -method.length - 1);
+    return { owner, method, instanceId: instanceId === '' || !id.endsWith(`_${method}`) ? undefined : instanceId };
   }
-  const isBound = id.startsWith(`${owner}_`) && id.endsWith(`_${method}`) && id.length > owner.length + method.length + 2;
-  return { owner, method, instanceId: isBound ? id.slice(owner.length + 1, id.length - method.length - 1) : undefined };
-}
-
-function enumWords(schema: Schema | boolean): string[] {
-  if (typeof schema === 'boolean') return [];
-  const { items } = schema;
-  const inner = items === undefined || Array.isArray(items) ? [] : enumWords(items);
-  return [...(schema.enum ?? []).flatMap((value) => (typeof value === 'string' ? wordsOf(value) : [])), ...inner];
+  const at = id.indexOf('__');
+  return { owner: id.slice(0, Math.max(at, 0)), method: at < 0 ? id : id.slice(at + 2), instanceId: undefined };
 }
 
 /** How surely a word of the user means this tool, from 0 to 1; the id says more than the description. */
 export function strength({ stems }: ToolProfile, wanted: string): number {
-  return Math.max(
-    WEIGHTS.method * knows(stems.method, wanted),
-    WEIGHTS.enum * knows(stems.enum, wanted),
-    WEIGHTS.description * knows(stems.description, wanted),
-    WEIGHTS.owner * knows(stems.owner, wanted),
-    WEIGHTS.property * knows(stems.property, wanted),
-  );
+  const spoken = [0.6 * knows(stems.description, wanted), 0.5 * knows(stems.owner, wanted), 0.45 * knows(stems.enum, wanted)];
+  return Math.max(knows(stems.method, wanted), ...spoken, 0.4 * knows(stems.property, wanted));
 }
 
 /** How surely an order means this tool: what reads must bear it in its name; what it says of other tools' doings is no answer. */
@@ -88,9 +70,8 @@ export function isCommanded({ verbs }: ToolProfile, orders: ReadonlySet<string>)
 
 /** What a method returns, in words: `getAverageSpend` is "average spend"; empty when the name is but a verb. */
 export function nounOf(method: string): string {
-  const words = wordsOf(method);
-  const verbs = words[0] === 'look' && words[1] === 'up' ? 2 : ASKING_VERBS.has(words[0] ?? '') ? 1 : 0;
-  return words.slice(verbs).join(' ');
+  const [verb = '', ...others] = wordsOf(method);
+  return (ASKING_VERBS.has(verb) ? others : [verb, ...others]).filter((word) => word !== 'up').join(' ');
 }
 
 const LONGEST_DEED = 60;
@@ -107,10 +88,8 @@ export function deedOf({ spec, method }: ToolProfile): string | undefined {
 export function entityOf({ instanceId, spec }: ToolProfile, entities: readonly Entity[]): Entity | undefined {
   if (instanceId === undefined) return undefined;
   const described = new Set(spec.description.split(/[\s"'`()[\]{}<>,;:=]+|\.(?:\s|$)/).filter((word) => word !== ''));
-  const isOwn = (id: string): boolean => id === instanceId;
-  for (const fits of [isOwn, (id: string) => described.has(id)]) {
-    const found = entities.findLast(({ ids }) => ids.slice(0, 1).some(fits)) ?? entities.findLast(({ ids }) => ids.some(fits));
-    if (found) return found;
-  }
-  return undefined;
+  const isBound = (id: string): boolean => id === instanceId;
+  const newest = (fits: (id: string) => boolean): Entity | undefined =>
+    entities.findLast(({ ids }) => ids.slice(0, 1).some(fits)) ?? entities.findLast(({ ids }) => ids.some(fits));
+  return newest(isBound) ?? newest((id) => described.has(id));
 }
