@@ -5,18 +5,18 @@ import type { Settings } from '../settings.js';
 const KEY_BYTES = 32;
 const REMEDY = 'Set AUDIT_KEY to a secret of at least 32 bytes, such as what `openssl rand -hex 32` prints';
 
-/** What signs the audit: the environment's secret, or one of this start, with which nobody can check the audit once the desk has closed. */
+/** The environment's secret, or one of this start, with which nobody can check an audit that outlives the process; only then a warning says so. */
 export function auditKeyOf({ auditKey, databaseUrl, dataDir }: Settings): string | Uint8Array {
   if (auditKey !== undefined) return auditKey;
-  new Logger('Audit').warn(
-    `AUDIT_KEY is not set: a random key signs the audit until the desk closes.${consequenceOf({ databaseUrl, dataDir })}`,
-  );
+  const consequence = consequenceOf({ databaseUrl, dataDir });
+  if (consequence !== '')
+    new Logger('Audit').warn(`AUDIT_KEY is not set: a random key signs the audit until the desk closes. ${consequence}`);
   return randomBytes(KEY_BYTES);
 }
 
-/** Of a random key where the audit outlives the process that signs it. */
+/** What a random key means where the audit outlives the process that signs it. */
 function consequenceOf({ databaseUrl, dataDir }: Record<'databaseUrl' | 'dataDir', string | undefined>): string {
   if (databaseUrl !== undefined)
-    return ` The audit on the server of DATABASE_URL outlives it, and every desk there signs the same chain with a key of its own: nobody can check it. ${REMEDY}, and to the same for every desk.`;
-  return dataDir === undefined ? '' : ` The audit in DATA_DIR outlives it, and nobody can check it then. ${REMEDY}.`;
+    return `The audit on the server of DATABASE_URL outlives it, and every desk there signs the same chain with a key of its own: nobody can check it. ${REMEDY}, and to the same for every desk.`;
+  return dataDir === undefined ? '' : `The audit in DATA_DIR outlives it, and nobody can check it then. ${REMEDY}.`;
 }

@@ -10,5 +10,5 @@ export function storageOf({ databaseUrl, dataDir }: Settings): DurableOptions {
 /** Where things are kept, in a few words and without the address of a server: there is a password in it. */
 export function placeOf({ databaseUrl, dataDir }: Settings): string {
   if (databaseUrl !== undefined) return 'on the server of DATABASE_URL';
-  return dataDir === undefined ? 'in memory, until it closes (DATA_DIR=./data keeps it)' : `in ${dataDir}`;
+  return dataDir === undefined ? 'in memory' : `in ${dataDir}`;
 }
