@@ -1,22 +1,24 @@
 import type { JsonObject, JsonValue } from '@toolloop/core';
 import { isIdKey, labelOf, type Entity } from './conversation.js';
-import { accepts, isJson, isJsonObject, resolved, typeOf, type Schema } from './json-schema.js';
+import { accepts, isJson, resolved, typeOf, type Schema } from './json-schema.js';
 import { dateOfWord, isValue, names, range, type Mention, type Question } from './question.js';
-import { areAllMeant, chooseInstances, MOST_INSTANCES, namedFit, usedMentions, type Instance, type Situation } from './situation.js';
+import { areAllMeant, chooseInstances, MOST_INSTANCES, namedFit, type Instance, type Situation } from './situation.js';
 import type { ToolProfile } from './tools.js';
-import { isPlainEnglish, isStopWord, knows, list, NEGATIONS, stem, wordsOf } from './words.js';
+import { knows, list, NEGATIONS, stem, wordsOf } from './words.js';
 
 type Sense = 'id' | 'name' | 'place' | 'query' | 'body' | 'email' | 'url' | 'day' | 'time' | 'number' | 'other';
 
-/** One argument that takes a value: a property, or a property of a property. */
+/** One argument: a property of the tool's input. */
 interface Leaf {
-  readonly path: readonly string[];
+  readonly name: string;
   readonly schema: Schema;
   readonly root: Schema;
   readonly required: boolean;
   readonly type: string | undefined;
   readonly sense: Sense;
-  readonly stems: ReadonlySet<string>;
+  readonly stems: readonly string[];
+  /** Small words that announce the value. */
+  readonly cues: readonly string[];
 }
 
 /** A required argument without a value, and the things among which the user has to decide. */
@@ -41,64 +43,47 @@ export interface Filling {
 }
 
 /** Words of a property's name, the sense they give it, and the small words that announce its value; the name's last known word decides. */
-const SENSES = (
-  [
-    ['email', 'email mail', ''],
-    ['url', 'url uri link website', ''],
-    ['day', 'date day birthday deadline due when', 'on for'],
-    ['time', 'time', 'at'],
-    ['query', 'query q search term keyword phrase question prompt topic word', 'about'],
-    ['body', 'message body text content comment note reason description summary detail task todo', ''],
-    ['place', 'from origin source departure start', 'from between since'],
-    ['place', 'to destination target arrival end until', 'to into until and'],
-    ['place', 'city location place country address town region room area airport zone timezone', 'in at near'],
-    ['name', 'name title label person user owner author contact company brand team customer recipient employee member guest', ''],
-    ['other', 'ingredient', 'with'],
-    ['number', 'min minimum', 'over above least minimum'],
-    ['number', 'max maximum', 'under below most maximum'],
-    ['number', 'limit count top size', 'top first last latest recent limit'],
-    ['number', 'quantity amount unit', 'add order buy put reorder'],
-  ] as const
-).map(([sense, about, cues]) => ({ sense, about: new Set(list(about).map(stem)), cues: list(cues) }));
-const FORMAT_SENSES: Readonly<Record<string, Sense>> = {
+const SENSES = [
+  'email | email mail |',
+  'url | url uri link website |',
+  'day | date day birthday deadline due when | on for',
+  'time | time | at',
+  'query | query q search term keyword phrase question prompt topic word | about',
+  'body | message body text content comment note reason description summary detail task | because',
+  'place | from origin source departure start | from between since',
+  'place | to destination target arrival end until | to into until and',
+  'place | city location place country address town region room area airport timezone | in at near',
+  'name | name title label person user owner author contact company brand team customer recipient employee member guest |',
+  'other | ingredient | with',
+  'number | min minimum | over above least minimum',
+  'number | max maximum | under below most maximum',
+  'number | limit count top | top first last latest recent limit',
+  'number | quantity amount unit | add order buy put reorder',
+].map((row) => {
+  const [[sense = ''] = [], about = [], cues = []] = row.split('|').map(list);
+  return { sense, about: about.map(stem), cues };
+});
+const EXACT: Readonly<Record<string, Sense>> = {
   email: 'email',
   uri: 'url',
   date: 'day',
   'date-time': 'day',
   time: 'time',
   uuid: 'id',
+  number: 'number',
+  integer: 'number',
 };
 
-function senseOf(name: string, schema: Schema): Sense {
-  const byFormat = FORMAT_SENSES[schema.format ?? ''];
-  if (byFormat || isIdKey(name)) return byFormat ?? 'id';
-  if (typeOf(schema) === 'number' || typeOf(schema) === 'integer') return 'number';
-  const words = wordsOf(name).toReversed().map(stem);
-  return words.flatMap((word) => SENSES.find(({ about }) => about.has(word))?.sense ?? [])[0] ?? 'other';
+function leafOf(name: string, schema: Schema, root: Schema): Leaf {
+  const type = typeOf(schema);
+  const stems = wordsOf(name).map(stem);
+  const known = stems.toReversed().flatMap((word) => SENSES.find(({ about }) => about.includes(word))?.sense ?? []);
+  const fixed = EXACT[schema.format ?? ''] ?? (isIdKey(name) ? 'id' : EXACT[type ?? '']);
+  const sense = fixed ?? SENSE_NAMES.find((one) => one === known[0]) ?? 'other';
+  const cues = SENSES.filter(({ about }) => about.some((word) => stems.includes(word))).flatMap((row) => row.cues);
+  return { name, schema, root, required: root.required?.includes(name) ?? false, type, sense, stems, cues };
 }
-
-/** The arguments of a tool, one level of nested objects opened. */
-function leavesOf(root: Schema, schema = root, outer: readonly string[] = [], isRequired = true): Leaf[] {
-  return Object.entries(schema.properties ?? {}).flatMap(([name, node]): Leaf[] => {
-    const found = resolved(node, root);
-    if (typeof found === 'boolean') return [];
-    const path = [...outer, name];
-    const required = isRequired && (schema.required ?? []).includes(name);
-    if (outer.length === 0 && typeOf(found) === 'object' && found.properties) return leavesOf(root, found, path, required);
-    const stems = new Set(wordsOf(path.join(' ')).map(stem));
-    return [{ path, schema: found, root, required, type: typeOf(found), sense: senseOf(name, found), stems }];
-  });
-}
-
-/** A tool, what is known, and the thing it is bound to. */
-interface Scope {
-  readonly profile: ToolProfile;
-  readonly situation: Situation;
-  /** Texts, in lower case, that only say which instance is meant. */
-  readonly instanceNames: ReadonlySet<string>;
-  /** What earlier calls used already. */
-  readonly spent: readonly Mention[];
-}
+const SENSE_NAMES: readonly Sense[] = ['name', 'place', 'query', 'body', 'email', 'url', 'day', 'time'];
 
 /** A value that could fill an argument, how well it fits, and where in the user's words it stands. */
 interface Candidate {
@@ -109,153 +94,124 @@ interface Candidate {
   readonly mentions: readonly Mention[];
 }
 
+/** A tool, what is known, and the texts, in lower case, that only say which instance is meant. */
+interface Scope {
+  readonly profile: ToolProfile;
+  readonly situation: Situation;
+  readonly instanceNames: readonly string[];
+}
+
 /** Everything in the user's words that an argument's schema accepts. */
 function candidatesFor(leaf: Leaf, scope: Scope): Candidate[] {
+  const { schema, root, sense, required } = leaf;
+  const { question, today, unlocated } = scope.situation;
   if (leaf.type === 'array') return listCandidates(leaf, scope);
-  if (leaf.schema.enum || leaf.type === 'boolean') return literalCandidates(leaf, scope);
-  return mentionsFor(leaf, scope).flatMap((mention): Candidate[] => {
-    const base = baseFit(leaf, mention, scope.situation.question);
-    const value = base > 0 && isFree(mention, leaf, scope) ? formOf(leaf, mention, scope.situation.today) : undefined;
+  if (schema.enum || leaf.type === 'boolean') return literalCandidates(leaf, scope);
+  return question.mentions.flatMap((mention): Candidate[] => {
+    const isSpent = !required && sense !== 'name' && names(mention) && !unlocated.includes(mention);
+    const fit = isSpent || scope.instanceNames.includes(mention.value.toLowerCase()) ? 0 : fitOf(leaf, mention, question);
+    const value = fit > 0 ? formsOf(leaf, mention, today).find((form) => accepts(schema, form, root)) : undefined;
     const tokens = range(mention.first, mention.last);
-    return value === undefined ? [] : [{ leaf, value, tokens, mentions: [mention], fit: base + contextFit(leaf, tokens, scope) }];
+    return value === undefined ? [] : [{ leaf, value, tokens, mentions: [mention], fit: fit + contextFit(leaf, tokens, scope) }];
   });
 }
 
-/** With a pattern any word may be a value. */
-function mentionsFor({ schema }: Leaf, { situation: { question }, profile: { stems: own } }: Scope): readonly Mention[] {
-  if (schema.pattern === undefined) return question.mentions;
-  const words = question.tokens.flatMap(({ kind, lower, value, stems }, index): Mention[] => {
-    const isPlain = kind !== 'word' || isPlainEnglish(lower) || stems.some((one) => own.method.has(one) || own.description.has(one));
-    return isPlain ? [] : [{ kind: 'object', value, first: index, last: index, group: -1 }];
-  });
-  return [...question.mentions, ...words];
-}
-
-/** A name that led to the instance is no argument, and what was searched for is no optional text. */
-function isFree(mention: Mention, { sense, required }: Leaf, { instanceNames, spent }: Scope): boolean {
-  if (isValue(mention) && !names(mention)) return true;
-  const isText = sense === 'body' || sense === 'query' || sense === 'other';
-  return !instanceNames.has(mention.value.toLowerCase()) && !(isText && !required && spent.includes(mention));
-}
-
-const NO_TEXT = { id: 0, email: 0, url: 0, day: 0, time: 0 } as const;
-/** How well each kind of mention suits each sense; 0 is never. */
-const FITS: Readonly<Record<Mention['kind'], Partial<Record<Sense, number>> & { readonly otherwise: number }>> = {
-  quoted: { id: 0.8, day: 0.2, otherwise: 1.5 },
-  name: { ...NO_TEXT, name: 1.3, place: 1.2, query: 0.9, body: 0.3, day: 0.1, otherwise: 0.6 },
-  phrase: { ...NO_TEXT, name: 0.95, place: 0.9, query: 0.8, day: 0.1, otherwise: 0.5 },
-  object: { ...NO_TEXT, name: 0.7, place: 0.7, query: 0.7, body: 0.6, otherwise: 0.45 },
-  id: { ...NO_TEXT, id: 1.5, query: 0.6, name: 0.5, body: 0.2, url: 0.5, otherwise: 0.4 },
-  email: { ...NO_TEXT, email: 2, query: 0.6, name: 0.5, otherwise: 0.4 },
-  url: { ...NO_TEXT, url: 2, otherwise: 0.4 },
-  date: { ...NO_TEXT, day: 2, time: 1, otherwise: 0.2 },
-  time: { ...NO_TEXT, time: 2, otherwise: 0.2 },
-  day: { ...NO_TEXT, day: 1.2, time: 1, otherwise: 0.2 },
-  number: { ...NO_TEXT, number: 0.8, id: 0.7, otherwise: 0.15 },
-  rest: { ...NO_TEXT, body: 1.2, query: 0.3, place: 0, otherwise: 0.1 },
+const OWN_SENSE: Readonly<Record<string, Sense>> = {
+  email: 'email',
+  url: 'url',
+  date: 'day',
+  day: 'day',
+  time: 'time',
+  id: 'id',
+  number: 'number',
 };
+const TEXT_FITS: Readonly<Record<string, number>> = { quoted: 1.5, name: 1.3, phrase: 0.95, object: 0.7, id: 0.5, email: 0.5, day: 0.4 };
 
-/** What is quoted behind "saying" is told to somebody, not looked for; what follows "because" is a reason. */
-function baseFit({ sense, stems, schema }: Leaf, { kind, value, first }: Mention, { tokens, mentions }: Question): number {
-  const fit = FITS[kind][sense] ?? FITS[kind].otherwise;
-  if (kind === 'rest' && tokens[first - 1]?.lower === 'because') return stems.has('reason') || stems.has('note') ? fit : 0;
-  const isTold = mentions.some(
-    (rest) => rest.kind === 'rest' && rest.first <= first && mentions.some((one) => names(one) && one.first < rest.first),
-  );
-  if (kind === 'quoted' && (isTold || (sense === 'id' && value.includes(' ')))) return sense === 'body' ? fit + 0.5 : 0;
-  return schema.pattern === undefined ? fit : Math.max(fit, 0.5) + 1;
+/** How well a mention suits an argument by their kinds; what is quoted behind "saying" is told to somebody, not looked for. */
+function fitOf({ sense, schema, cues }: Leaf, { kind, value, first }: Mention, { tokens, mentions }: Question): number {
+  const patterned = schema.pattern === undefined ? 0 : 1;
+  if (kind === 'rest') return sense !== 'body' || (tokens[first - 1]?.lower === 'because' && !cues.includes('because')) ? 0 : 1.2;
+  if (OWN_SENSE[kind] === sense) return (kind === 'number' ? 0.8 : 1.5) + patterned;
+  if (sense === 'id') return patterned || (kind === 'number' ? 0.7 : kind === 'quoted' && !value.includes(' ') ? 0.8 : 0);
+  if (['email', 'url', 'day', 'time', 'number'].includes(sense)) return kind === 'id' && sense === 'number' ? 0.3 : 0;
+  const rest = mentions.find((other) => other.kind === 'rest' && other.first <= first);
+  const isTold = kind === 'quoted' && rest !== undefined && mentions.some((other) => names(other) && other.first < rest.first);
+  const isWeak = (sense === 'body' && kind !== 'quoted') || sense === 'other';
+  return (isTold ? (sense === 'body' ? 2 : 0) : (TEXT_FITS[kind] ?? 0.15) * (isWeak && kind !== 'object' ? 0.5 : 1)) + patterned;
 }
 
-/** The likeliest form of a mention that an argument's schema accepts. */
-function formOf({ schema, type, root }: Leaf, { kind, value }: Mention, today: string | undefined): JsonValue | undefined {
+/** What a mention can stand for. */
+function formsOf({ type, schema }: Leaf, { kind, value }: Mention, today: string | undefined): JsonValue[] {
+  if (type === 'object') return [];
+  if (type === 'number' || type === 'integer') return kind === 'number' || kind === 'id' ? [Number(value)].filter(Number.isFinite) : [];
   const date = (kind === 'day' && today !== undefined ? dateOfWord(value, today) : undefined) ?? value;
-  const cased = schema.pattern === undefined ? [] : [value.toUpperCase(), value.toLowerCase()];
-  const isNumber = type === 'number' || type === 'integer';
-  const forms: readonly JsonValue[] = isNumber
-    ? kind === 'number' || kind === 'id'
-      ? [Number(value)]
-      : []
-    : [date, `${date}T00:00:00Z`, `${value}:00Z`, value, ...cased];
-  return forms.find((form) => isJson(form) && type !== 'object' && accepts(schema, form, root));
+  return [date, `${date}T00:00:00Z`, `${value}:00Z`]
+    .slice(0, schema.format ? 3 : 1)
+    .concat(value, schema.pattern ? value.toUpperCase() : value);
 }
 
 const CONNECTORS = new Set(list('is are of = : number no # the a an named called titled id to as with exactly'));
-const LIMITS = ['limit', 'top', 'count', 'size'];
 
 /** What the words around a value say for an argument: its own name beside it, a small word that announces it, what it counts. */
-function contextFit({ stems, sense, required, type }: Leaf, at: readonly number[], { situation, profile }: Scope): number {
-  const {
-    question: { tokens },
-    vocabulary,
-  } = situation;
+function contextFit({ stems, sense, required, type, cues }: Leaf, at: readonly number[], { situation, profile }: Scope): number {
+  const { tokens } = situation.question;
   const [first = -1, last = first] = [at[0], at.at(-1)];
-  if (!tokens[first]) return 0;
-  const meets = (index: number): boolean => tokens[index]?.stems.some((one) => stems.has(one)) ?? false;
+  const lower = (index: number): string => tokens[index]?.lower ?? '';
+  const meets = (index: number): boolean => tokens[index]?.stems.some((one) => stems.includes(one)) ?? false;
   let index = first - 1;
-  while (CONNECTORS.has(tokens[index]?.lower ?? '') && !meets(index)) index -= 1;
-  const cues = SENSES.filter(({ about }) => [...stems].some((one) => about.has(one))).flatMap((row) => row.cues);
-  const isTarget =
-    ['to', 'as', 'at', '='].includes(tokens[first - 1]?.lower ?? '') && tokens.some((_, where) => !at.includes(where) && meets(where));
-  const isOtherKind = sense === 'id' && stems.size > 1 && !meets(index) && tokens[index]?.stems.some((one) => vocabulary.has(one)) === true;
+  while (CONNECTORS.has(lower(index)) && !meets(index)) index -= 1;
+  const isTarget = ['to', 'as', '='].includes(lower(first - 1)) && tokens.some((_, where) => !at.includes(where) && meets(where));
+  const isOtherKind =
+    sense === 'id' && stems.length > 1 && !meets(index) && tokens[index]?.stems.some((one) => situation.vocabulary.has(one));
   const counted =
-    tokens[first].kind === 'number' ? tokens.slice(first + 1, first + 4).find(({ lower }) => /[^s]s$/.test(lower)) : undefined;
-  const isOtherCount =
-    counted !== undefined &&
-    !required &&
-    LIMITS.some((word) => stems.has(word)) &&
-    !counted.stems.some((one) => knows(profile.stems.all, one) > 0);
-  const before =
-    (meets(index) ? 2 : 0) +
-    ([first - 1, first - 2].some((near) => cues.includes(tokens[near]?.lower ?? '')) ? 1.2 : 0) +
-    (isTarget ? 1.2 : 0);
-  const after = meets(last + 1) ? (type === 'number' || type === 'integer' ? 1.5 : 0.5) : 0;
-  return before + after - (isOtherKind || (counted && sense === 'id') ? 1 : 0) - (isOtherCount ? 2 : 0);
+    tokens[first]?.kind === 'number' ? tokens.slice(last + 1, last + 4).find((token) => /[^s]s$/.test(token.lower)) : undefined;
+  const isOtherCount = !required && counted && cues.includes('limit') && !counted.stems.some((one) => knows(profile.stems.all, one) > 0);
+  const fits = [
+    meets(index) ? 2 : 0,
+    cues.includes(lower(first - 1)) || cues.includes(lower(first - 2)) ? 1.2 : 0,
+    isTarget ? 1.2 : 0,
+    meets(last + 1) ? (EXACT[type ?? ''] ? 1.5 : 0.5) : 0,
+    isOtherKind || (counted && sense === 'id') ? -1 : 0,
+    isOtherCount ? -2 : 0,
+  ];
+  return fits.reduce((sum, fit) => sum + fit, 0);
 }
 
 /** The values that a schema names itself, where the user says them: an enum's, or a boolean's by its name, by "on" or by "off". */
 function literalCandidates(leaf: Leaf, scope: Scope): Candidate[] {
   const { schema, root, required, stems } = leaf;
   const { tokens, mentions } = scope.situation.question;
-  const spoken = tokens.flatMap(({ kind, value }, token) =>
-    kind === 'sign' ? [] : wordsOf(value).map((word) => ({ stem: stem(word), token })),
-  );
-  const said = (words: readonly string[], value: JsonValue, fit: number): Candidate[] => {
-    const start = spoken.findIndex((_, from) => words.every((word, offset) => spoken[from + offset]?.stem === stem(word)));
-    const at = start < 0 || words.length === 0 ? [] : range(spoken[start]?.token ?? 0, spoken[start + words.length - 1]?.token ?? 0);
+  const spoken = tokens.flatMap(({ value }, token) => wordsOf(value).map((word) => ({ stem: stem(word), token })));
+  const said = (text: string, value: JsonValue, fit = 1.5): Candidate[] => {
+    const wanted = wordsOf(text).map(stem);
+    const start =
+      wanted.length === 0 ? -1 : spoken.findIndex((_, from) => wanted.every((word, offset) => spoken[from + offset]?.stem === word));
+    if (start < 0 || !accepts(schema, value, root)) return [];
+    const at = range(spoken[start]?.token ?? 0, spoken[start + wanted.length - 1]?.token ?? 0);
     const isTarget = !required && ['as', 'to'].includes(tokens[(at[0] ?? 0) - 1]?.lower ?? '');
     const used = mentions.filter((mention) => names(mention) && at.includes(mention.first));
-    return at.length === 0
-      ? []
-      : [{ leaf, value, tokens: at, mentions: used, fit: fit + contextFit(leaf, at, scope) - (isTarget ? 1 : 0) }];
+    return [{ leaf, value, tokens: at, mentions: used, fit: fit + contextFit(leaf, at, scope) - (isTarget ? 1 : 0) }];
   };
-  if (schema.enum) {
-    const values = schema.enum.filter(isJson).filter((value) => value !== null && accepts(schema, value, root));
-    return values.flatMap((value) => said(wordsOf(String(value)), value, wordsOf(String(value)).every(isStopWord) ? 0.8 : 1.5));
-  }
-  if (['on', 'enabl', 'activ'].some((one) => stems.has(one))) return [...said(['off'], false, 1.5), ...said(['on'], true, 1)];
-  const candidates = said(
-    wordsOf(leaf.path.at(-1) ?? '').filter((word) => word !== 'is' && word !== 'in' && word !== 'has'),
-    true,
-    1.5,
-  );
+  if (schema.enum) return schema.enum.filter(isJson).flatMap((value) => said(String(value), value));
+  if (stems.includes('on') || stems.includes('enabl')) return [...said('off', false), ...said('on', true, 1)];
   const isDenied = ({ tokens: [first = 0] }: Candidate): boolean =>
-    [first - 1, first - 2].some((near) => NEGATIONS.has(tokens[near]?.lower ?? ''));
-  return candidates.map((candidate) => (isDenied(candidate) ? { ...candidate, value: false } : candidate));
+    tokens.slice(Math.max(0, first - 2), first).some(({ lower }) => NEGATIONS.has(lower));
+  const named = said(leaf.name.replace(/^(?:is|in|has|only|include)(?=[A-Z])/, ''), true);
+  return named.map((candidate) => ({ ...candidate, value: !isDenied(candidate) }));
 }
 
 /** A list takes the best value and everything joined to it by commas or "and". */
 function listCandidates(leaf: Leaf, scope: Scope): Candidate[] {
-  const { items, maxItems = Infinity } = leaf.schema;
+  const { items, maxItems } = leaf.schema;
   const inner = Array.isArray(items) ? false : resolved(items, leaf.root);
-  if (typeof inner === 'boolean' || ['array', 'object'].includes(typeOf(inner) ?? '')) return [];
-  const found = candidatesFor({ ...leaf, schema: inner, type: typeOf(inner), sense: senseOf(leaf.path.at(-1) ?? '', inner) }, scope);
-  const [best] = found.toSorted((one, other) => other.fit - one.fit);
-  const taken = found.filter((one) => one === best || inner.enum || isJoined(one.mentions[0], best?.mentions[0]));
-  const value = [...new Set(taken.map((one) => one.value))].slice(0, maxItems);
-  if (!best || !accepts(leaf.schema, value, leaf.root)) return [];
-  return [
-    { leaf, value, fit: best.fit, tokens: taken.flatMap(({ tokens }) => tokens), mentions: taken.flatMap(({ mentions }) => mentions) },
-  ];
+  if (typeof inner === 'boolean' || typeOf(inner) === 'array') return [];
+  const one = { ...leafOf(leaf.name, inner, leaf.root), required: leaf.required };
+  const found = candidatesFor(one, scope);
+  const [best] = found.toSorted((a, b) => b.fit - a.fit);
+  const taken = found.filter((other) => other === best || inner.enum || isJoined(other.mentions[0], best?.mentions[0]));
+  const value = [...new Set(taken.map((other) => other.value))].slice(0, maxItems);
+  const [tokens, mentions] = [taken.flatMap((other) => other.tokens), taken.flatMap((other) => other.mentions)];
+  return best && accepts(leaf.schema, value, leaf.root) ? [{ leaf, value, fit: best.fit, tokens, mentions }] : [];
 }
 
 function isJoined(one: Mention | undefined, other: Mention | undefined): boolean {
@@ -263,35 +219,39 @@ function isJoined(one: Mention | undefined, other: Mention | undefined): boolean
 }
 
 /** Fills a tool's arguments from the user's words, then from the schema, then from what results hold. */
-export function fillArguments(profile: ToolProfile, instance: Instance, situation: Situation): Filling {
-  const { question, conversation } = situation;
-  const schema = profile.spec.inputSchema;
-  const instanceNames = new Set(profile.instanceId === undefined ? [] : [instance.id.toLowerCase(), ...(instance.entity?.texts ?? [])]);
-  const scope: Scope = { profile, situation, instanceNames, spent: usedMentions(question.mentions, conversation.calls) };
+export function fillArguments(profile: ToolProfile, { id, entity }: Instance, situation: Situation): Filling {
+  const root = profile.spec.inputSchema;
+  const scope: Scope = {
+    profile,
+    situation,
+    instanceNames: profile.instanceId === undefined ? [] : [id.toLowerCase(), ...(entity?.texts ?? [])],
+  };
   const searches = profile.isReadOnly && profile.isSearch;
-  const leaves = leavesOf(schema).map((leaf): Leaf => (searches && leaf.sense === 'body' ? { ...leaf, sense: 'query' } : leaf));
-  const chosen = assigned(
-    leaves.flatMap((leaf) => candidatesFor(leaf, scope).filter((candidate) => candidate.fit >= leastFit(candidate, searches))),
-  );
-  const open = leaves.filter((leaf) => leaf.required && !chosen.some((candidate) => candidate.leaf === leaf));
-  const extra = open.map((leaf) => ({ leaf, ...valuesFor(leaf, scope) }));
+  const leaves = Object.entries(root.properties ?? {}).flatMap(([name, node]): Leaf[] => {
+    const schema = resolved(node, root);
+    const leaf = typeof schema === 'boolean' ? undefined : leafOf(name, schema, root);
+    return leaf ? [searches && leaf.sense === 'body' ? { ...leaf, sense: 'query' } : leaf] : [];
+  });
+  const chosen = assigned(leaves.flatMap((leaf) => candidatesFor(leaf, scope)).filter((one) => one.fit >= leastFit(one, searches)));
+  const open = leaves.filter((leaf) => leaf.required && !chosen.some((one) => one.leaf === leaf));
+  const extra = open.map((leaf) => ({ leaf, mentions: [], ...valuesFor(leaf, scope) }));
   const several = severalOf(chosen, scope) ?? extra.find(({ values }) => values.length > 1);
-  const entries = [...chosen, ...extra.flatMap(({ leaf, values }) => values.slice(0, 1).map((value) => ({ leaf, value })))];
-  const sorted = entries.toSorted((one, other) => leaves.indexOf(one.leaf) - leaves.indexOf(other.leaf));
-  const swapped = (value: JsonValue): Entry[] =>
-    sorted.map((entry) => (entry.leaf === several?.leaf ? { leaf: entry.leaf, value } : entry));
-  const lists = several?.values.slice(0, MOST_INSTANCES).map(swapped) ?? [sorted];
-  const variants = lists.map((entry) => assembled(entry, schema)).filter((args) => accepts(schema, args, schema));
+  const valueOf = (leaf: Leaf): JsonValue | undefined =>
+    chosen.find((one) => one.leaf === leaf)?.value ?? extra.find((one) => one.leaf === leaf)?.values[0];
+  const variants = (several?.values.slice(0, MOST_INSTANCES) ?? [undefined]).map((value): JsonObject => {
+    const entries = leaves.map((leaf) => [leaf.name, leaf === several?.leaf ? value : valueOf(leaf)] as const);
+    return Object.fromEntries(entries.flatMap(([name, one]) => (one === undefined ? [] : [[name, one]])));
+  });
+  const valid = variants.filter((args) => accepts(root, args, root));
   const missing = extra.filter(({ values }) => values.length === 0).map(missingOf);
-  if (missing.length === 0 && variants.length === 0) missing.push({ name: 'arguments', description: '', choices: [], findable: false });
+  if (missing.length === 0 && valid.length === 0) missing.push({ name: 'arguments', description: '', choices: [], findable: false });
   const fits = chosen.filter(({ leaf }) => leaf.required).map(({ fit }) => Math.min(fit / 2, 1));
-  const values = question.mentions.filter(isValue);
-  const covered = values.filter(({ first }) => chosen.some(({ tokens }) => tokens.includes(first)));
+  const values = situation.question.mentions.filter(isValue);
   return {
-    variants: missing.length > 0 ? [] : variants,
+    variants: missing.length > 0 ? [] : valid,
     missing,
-    used: [...chosen.flatMap(({ mentions }) => mentions), ...(several && 'mentions' in several ? several.mentions : [])],
-    usedShare: covered.length / Math.max(values.length, 1),
+    used: [...chosen.flatMap(({ mentions }) => mentions), ...(several?.mentions ?? [])],
+    usedShare: values.filter(({ first }) => chosen.some(({ tokens }) => tokens.includes(first))).length / Math.max(values.length, 1),
     quality: fits.length === 0 ? 0.5 : fits.reduce((sum, fit) => sum + fit, 0) / fits.length,
   };
 }
@@ -306,24 +266,28 @@ function leastFit({ leaf, mentions }: Candidate, searches: boolean): number {
 /** Gives each argument its best value and each value to one argument, the surest pairs first. */
 function assigned(candidates: readonly Candidate[]): Candidate[] {
   const chosen: Candidate[] = [];
-  for (const candidate of candidates.toSorted(
-    (one, other) => other.fit - one.fit || Number(other.leaf.required) - Number(one.leaf.required),
-  )) {
+  for (const candidate of candidates.toSorted((one, other) => other.fit - one.fit)) {
     const isTaken = chosen.some(({ leaf, tokens }) => leaf === candidate.leaf || tokens.some((token) => candidate.tokens.includes(token)));
     if (!isTaken) chosen.push(candidate);
   }
   return chosen;
 }
 
+interface Several {
+  readonly leaf: Leaf;
+  readonly values: readonly JsonValue[];
+  readonly mentions: readonly Mention[];
+}
+
 /** When the user joined several names and one is used, the others are wanted the same way. */
-function severalOf(chosen: readonly Candidate[], scope: Scope): { leaf: Leaf; values: JsonValue[]; mentions: Mention[] } | undefined {
+function severalOf(chosen: readonly Candidate[], scope: Scope): Several | undefined {
   const used = new Set(chosen.flatMap(({ mentions }) => mentions));
-  return chosen.flatMap(({ leaf, mentions: [own], value }) => {
+  const found = chosen.map(({ leaf, mentions: [own], value }): Several => {
     const others = leaf.type !== 'array' && own && names(own) ? candidatesFor(leaf, scope) : [];
-    const joined = others.filter(({ mentions: [other] }) => other !== undefined && !used.has(other) && isJoined(own, other));
-    const values = [...new Set([value, ...joined.map((other) => other.value)])];
-    return values.length > 1 ? [{ leaf, values, mentions: joined.flatMap(({ mentions }) => mentions) }] : [];
-  })[0];
+    const joined = others.filter(({ mentions: [other] }) => other && !used.has(other) && isJoined(own, other));
+    return { leaf, values: [...new Set([value, ...joined.map((one) => one.value)])], mentions: joined.flatMap(({ mentions }) => mentions) };
+  });
+  return found.find(({ values }) => values.length > 1);
 }
 
 /** Values for an argument from elsewhere, or the things among which nothing decides. */
@@ -331,26 +295,12 @@ interface Found extends Pick<Missing, 'choices'> {
   readonly values: readonly JsonValue[];
 }
 
-/** What a required argument gets that the user's words do not fill: the schema's own value, one from the results, for a search the words themselves. */
+/** What a required argument gets that the user's words do not fill: the schema's own value, else one from the results. */
 function valuesFor(leaf: Leaf, scope: Scope): Found {
-  const { schema, root, type, sense } = leaf;
-  const given: unknown[] = [
-    schema.const,
-    schema.default,
-    schema.enum?.length === 1 ? schema.enum[0] : undefined,
-    type === 'object' ? {} : undefined,
-  ];
+  const { schema, root } = leaf;
+  const given: unknown[] = [schema.const, schema.default, schema.enum?.length === 1 ? schema.enum[0] : undefined];
   const fixed = given.filter(isJson).find((value) => accepts(schema, value, root));
-  if (fixed !== undefined) return { values: [fixed], choices: [] };
-  const found = lookUp(leaf, scope);
-  const { question, vocabulary } = scope.situation;
-  const isWord = (stems: readonly string[]): boolean => stems.length > 0 && !stems.every((one) => vocabulary.has(one));
-  const left = question.tokens
-    .filter(({ kind, stems }) => kind === 'word' && isWord(stems))
-    .map(({ value }) => value)
-    .join(' ');
-  const takesWords = sense === 'query' && found.values.length + found.choices.length === 0 && left !== '' && accepts(schema, left, root);
-  return takesWords ? { values: [left], choices: [] } : found;
+  return fixed === undefined ? lookUp(leaf, scope) : { values: [fixed], choices: [] };
 }
 
 interface FoundValue extends Instance {
@@ -362,34 +312,24 @@ interface FoundValue extends Instance {
  * Fills an argument from the objects in results. A result never chooses a tool; here it gives ids of what the user means, and other fields only to
  * tools that read and carry nothing out, or the address of somebody the user named.
  */
-function lookUp({ sense, stems, schema, root, type }: Leaf, { profile, situation }: Scope): Found {
-  if (type === 'array' || type === 'object' || type === 'boolean') return { values: [], choices: [] };
+function lookUp({ sense, stems, schema, root }: Leaf, { profile, situation }: Scope): Found {
+  const { entities, profiles, question } = situation;
   const isHarmless = profile.isReadOnly && !profile.spec.labels.egress;
-  const all = situation.entities.flatMap((entity) =>
-    entity.fields.map((field): FoundValue => ({ entity, field, id: String(field.value) })),
-  );
-  const kind = [...stems].filter((word) => !isIdKey(word));
-  const fits = (found: FoundValue): boolean => {
-    const { field, entity } = found;
-    if (sense === 'id')
-      return isIdKey(field.key) && (kind.length > 0 ? isOfKind(kind, found, situation) : entity.call === situation.entities.at(-1)?.call);
-    const isField = [...stems].every((word) => field.stems.includes(word)) || (sense === 'email' && field.stems.includes('email'));
-    return isField && (isHarmless || (sense === 'email' && namedFit(entity, situation) >= 0.8));
+  const kind = stems.filter((word) => !isIdKey(word));
+  const fits = ({ field, entity }: FoundValue): boolean => {
+    const isField = stems.every((word) => field.stems.includes(word)) || (sense === 'email' && field.stems.includes('email'));
+    if (sense !== 'id') return isField && (isHarmless || (sense === 'email' && namedFit(entity, situation) >= 0.8));
+    const known = new Set([...(profiles.get(entity.call.name)?.stems.all ?? []), ...field.stems]);
+    const isOfKind = field.stems.length > 1 ? isField : kind.every((word) => knows(known, word) > 0);
+    return isIdKey(field.key) && (kind.length > 0 ? isOfKind : entity.call === entities.at(-1)?.call);
   };
+  const all = entities.flatMap((entity) => entity.fields.map((field): FoundValue => ({ entity, field, id: String(field.value) })));
   const accepted = all.filter((found) => accepts(schema, found.field.value, root) && fits(found));
   const plainFirst = accepted.toSorted((one, other) => Number(other.field.key === 'id') - Number(one.field.key === 'id'));
-  const picked = chooseInstances(
-    plainFirst.filter(({ id }, index) => plainFirst.findIndex((one) => one.id === id) === index),
-    situation,
-  );
-  if (picked.length > 1 && !isHarmless && !areAllMeant(picked, situation.question)) return { values: [], choices: picked.map(choiceName) };
-  return { values: picked.slice(0, MOST_INSTANCES).map(({ field }) => field.value), choices: [] };
-}
-
-/** Whether an id is of the kind its argument's name asks for: by its own key, or by the tool whose result held it. */
-function isOfKind(kind: readonly string[], { field, entity }: FoundValue, { profiles }: Situation): boolean {
-  const known = new Set([...(profiles.get(entity.call.name)?.stems.all ?? []), ...field.stems]);
-  return kind.every((word) => (field.stems.length > 1 ? field.stems.includes(word) : knows(known, word) > 0));
+  const distinct = plainFirst.filter(({ id }, index) => plainFirst.findIndex((one) => one.id === id) === index);
+  const picked = chooseInstances(distinct, situation);
+  if (picked.length > 1 && !isHarmless && !areAllMeant(picked, question)) return { values: [], choices: picked.map(choiceName) };
+  return { values: picked.map(({ field }) => field.value), choices: [] };
 }
 
 /** An instance as a person can tell it from others. */
@@ -398,31 +338,8 @@ export function choiceName({ id, entity }: Instance): string {
   return label === undefined || label === id ? id : `${label} (${id})`;
 }
 
-type Entry = Pick<Candidate, 'leaf' | 'value'>;
-
-/** Builds the arguments; a nested object that would be incomplete is left out unless it is required. */
-function assembled(entries: readonly Entry[], schema: Schema): JsonObject {
-  const args: Record<string, JsonValue> = {};
-  for (const {
-    leaf: {
-      path: [name = '', key],
-    },
-    value,
-  } of entries) {
-    const outer = args[name];
-    args[name] = key === undefined ? value : { ...(isJsonObject(outer) ? outer : {}), [key]: value };
-  }
-  const isKept = ([name, value]: [string, JsonValue]): boolean =>
-    (schema.required ?? []).includes(name) || accepts(schema.properties?.[name], value, schema);
-  return Object.fromEntries(Object.entries(args).filter(isKept));
-}
-
-function missingOf({ leaf: { path, schema, sense }, choices }: { readonly leaf: Leaf } & Found): Missing {
-  const allowed = (schema.enum ?? []).slice(0, 8).map(String).join(', ');
-  return {
-    name: path.join('.'),
-    description: allowed ? `one of ${allowed}` : (schema.description ?? ''),
-    choices,
-    findable: sense === 'id' || sense === 'email',
-  };
+function missingOf({ leaf, choices }: { readonly leaf: Leaf } & Found): Missing {
+  const { name, schema, sense } = leaf;
+  const description = schema.enum ? `one of ${schema.enum.map(String).join(', ')}` : (schema.description ?? '');
+  return { name, description, choices, findable: sense === 'id' || sense === 'email' };
 }
