@@ -146,7 +146,8 @@ function phraseCall(call: MadeCall, situation: Situation): string {
   if (call.promise !== undefined) return ended(call.promise);
   if (profile?.isReadOnly === false) {
     const result = call.value === null || call.value === true ? '' : inline(call.value);
-    return `Done: ${deed(profile, subject.about)}.${result && ` Result: ${ended(result)}`}`;
+    const about = result === '' || profile.instanceId !== undefined ? subject.about : '';
+    return `Done: ${deed(profile, about)}.${result && ` Result: ${ended(result)}`}`;
   }
   if (isEmptyResult(call.value)) return `I found no ${subject.noun}${subject.about}.`;
   const list = listOf(call.value);

@@ -182,8 +182,9 @@ function literalCandidates(leaf: Leaf, scope: Scope): Candidate[] {
   const { schema, root, required, stems } = leaf;
   const { tokens, mentions } = scope.situation.question;
   const spoken = tokens.flatMap(({ value }, token) => wordsOf(value).map((word) => ({ stem: stem(word), token })));
-  const said = (text: string, value: JsonValue, fit = 1.5): Candidate[] => {
+  const said = (text: string, value: JsonValue, least = 1.5): Candidate[] => {
     const wanted = wordsOf(text).map(stem);
+    const fit = least + wanted.length / 10;
     const start =
       wanted.length === 0 ? -1 : spoken.findIndex((_, from) => wanted.every((word, offset) => spoken[from + offset]?.stem === word));
     if (start < 0 || !accepts(schema, value, root)) return [];

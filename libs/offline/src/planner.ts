@@ -89,8 +89,7 @@ function nextOption(ready: readonly Option[], options: readonly Option[], situat
   const asking = options.filter((option) => mustAsk(option, situation));
   if (asking.some(({ commanded, share }) => commanded && share > (aimed?.share ?? 0))) return undefined;
   if (aimed || asking.length > 0) return aimed;
-  const found = best(ready.filter((option) => locates(option, situation))) ?? best(direct.filter((option) => !isAstray(option, situation)));
-  return found ?? best(ready.filter((option) => relocates(option, situation)));
+  return best(ready.filter((option) => locates(option, situation))) ?? best(direct.filter((option) => !isAstray(option, situation)));
 }
 
 function best(options: readonly Option[]): Option | undefined {
@@ -141,17 +140,6 @@ function locates({ profile, used, pointed, passes, quality }: Option, situation:
   const finds = used.some((mention) => (mention.kind === 'object' ? pointed : unlocated.includes(mention) && isFit(mention)));
   const isWanted = open.length > 0 || conversation.calls.length === 0;
   return isWanted && finds && profile.isReadOnly && quality >= 0.25 && !hasActed(situation);
-}
-
-/** Whether the option would look for the same thing elsewhere while most of the question is open. */
-function relocates({ profile, used, pointed, quality }: Option, situation: Situation): boolean {
-  const { open, wanted, entities, conversation } = situation;
-  const { calls } = conversation;
-  const isUnfound = ({ value }: Mention): boolean => !entities.some(({ ids }) => ids.includes(value));
-  const seeks = used.some((mention) => (names(mention) || (pointed && mention.kind === 'object')) && isUnfound(mention));
-  const isOpen = open.length * 2 > wanted.length || calls.every(({ status, value }) => status === 'failed' || isEmptyResult(value));
-  const isElsewhere = calls.length < MOST_SEARCHES && !calls.some(({ name }) => name === profile.spec.id);
-  return profile.isReadOnly && profile.isSearch && seeks && quality >= GOOD && isOpen && isElsewhere && !hasActed(situation);
 }
 
 /** Whether something was changed already; searching on would be for nothing. */
@@ -213,7 +201,7 @@ function matchOf(profile: ToolProfile, situation: Situation): Match {
     const found = orders.has(one) ? orderStrength(profile, one) : strength(profile, one);
     const isBetter = profile.instanceId !== undefined && covered < SURE && found >= SURE;
     const gain = covered < ANSWERED || isBetter ? found : 0;
-    return { gain, weight: gain > 0 || covered < ANSWERED ? rarity(one, situation) : 0 };
+    return { gain, weight: gain > 0 || covered < ANSWERED ? 1 : 0 };
   });
   const total = gains.reduce((sum, { weight }) => sum + weight, 0);
   const own = [...profile.stems.method];
@@ -224,11 +212,4 @@ function matchOf(profile: ToolProfile, situation: Situation): Match {
     passes: gains.some(({ gain }) => gain >= ANSWERED),
     pointed: question.words.some(({ weak, token, stem: one }) => weak && token >= 0 && strength(profile, one) >= SURE),
   };
-}
-
-/** BM25's inverse document frequency over the declared tools: a word that few tools share says more. */
-function rarity(wanted: string, { tools }: Situation): number {
-  const declared = [...new Map(tools.map((profile) => [profile.spec.declaredId, profile])).values()];
-  const holders = declared.filter((profile) => strength(profile, wanted) >= ANSWERED).length;
-  return Math.log(1 + (declared.length + 1) / (holders + 0.5));
 }

@@ -89,7 +89,7 @@ const OF_A_THING = String.raw`(?:(?:the|my|our|his|her|their|this|that|an?)\b|\S
 /** What some ways of asking mean without naming it: of the words the first that a tool knows. */
 const IMPLIED: readonly (readonly [asked: RegExp, words: readonly string[]])[] = [
   [/\bwhere\b/i, ['location', 'position', 'status']],
-  [new RegExp(String.raw`\bwhat(?:['’]s|\s+(?:is|was|are|were))\s+(?:in|inside)\s+${OF_A_THING}`, 'iu'), ['item', 'line', 'content']],
+  [new RegExp(String.raw`\bwhat(?:['’]s|\s+(?:is|was|are|were))\s+(?:in|inside)\s+${OF_A_THING}`, 'iu'), ['content', 'item', 'line']],
 ];
 
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
@@ -247,10 +247,11 @@ const INTRODUCING = new Set(list('of for about called named titled in at by from
 
 /** Whether a name is expected: behind a preposition, or behind the kind of thing it names. */
 function isIntroduced(first: number, tokens: readonly Token[], vocabulary: ReadonlySet<string>): boolean {
-  const isArticle = ['a', 'an', 'the', 'my', 'our'].includes(tokens[first - 1]?.lower ?? '');
+  const article = tokens[first - 1]?.lower ?? '';
+  const isArticle = ['a', 'an', 'the', 'my', 'our'].includes(article);
   const { lower = '', stems = [] } = tokens[first - (isArticle ? 2 : 1)] ?? {};
   const isVerb = ASKING_VERBS.has(lower) || DOING_VERBS.has(lower);
-  return INTRODUCING.has(lower) || (!isArticle && !isVerb && stems.some((one) => vocabulary.has(one)));
+  return article === 'the' || INTRODUCING.has(lower) || (!isArticle && !isVerb && stems.some((one) => vocabulary.has(one)));
 }
 
 const POLITE = new Set(['now', 'then', 'just', 'also', 'kindly', "let's", 'lets']);

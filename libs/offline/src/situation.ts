@@ -40,7 +40,7 @@ export function readSituation(request: ModelRequest, givenToday?: string): Situa
   const { calls, earlierCalls, earlierQuestions: earlier } = conversation;
   const tools = request.tools.map(toolProfile);
   const profiles = new Map(tools.map((profile) => [profile.spec.id, profile]));
-  const vocabulary = new Set(tools.flatMap(({ stems }) => [...stems.method, ...stems.property, ...stems.prefix]));
+  const vocabulary = new Set(tools.flatMap(({ stems }) => [...stems.method, ...stems.property, ...stems.kind]));
   const today = givenToday ?? /\b(?:today|date)\b[^\d\n]{0,40}(\d{4}-\d{2}-\d{2})/i.exec(request.instructions ?? '')?.[1];
   const question = readQuestion(conversation.question.slice(0, MOST_CHARACTERS), { vocabulary, earlier, today });
   const commands = ordersIn(question, vocabulary);

@@ -13,7 +13,7 @@ export interface ToolProfile {
   readonly isReadOnly: boolean;
   /** Whether the tool's own name says that it looks things up. */
   readonly isSearch: boolean;
-  readonly stems: Readonly<Record<'method' | 'owner' | 'prefix' | 'description' | 'property' | 'enum' | 'all', ReadonlySet<string>>>;
+  readonly stems: Readonly<Record<'method' | 'owner' | 'kind' | 'description' | 'property' | 'enum' | 'all', ReadonlySet<string>>>;
   /** Stems with which a user orders what the tool does. */
   readonly verbs: readonly string[];
 }
@@ -31,7 +31,7 @@ export function toolProfile(spec: ToolSpec): ToolProfile {
     stems: {
       method: new Set(stemsOf(method)),
       owner: new Set(stemsOf(owner)),
-      prefix: new Set(spec.declaredId.includes('*') ? stemsOf(owner) : []),
+      kind: new Set(stemsOf(owner).filter((one) => spec.declaredId.includes('*') || stemsOf(spec.description).includes(one))),
       description: new Set(stemsOf(spec.description)),
       property: new Set(properties.flatMap(([name]) => stemsOf(name))),
       enum: new Set(values.flatMap((value) => wordsOf(String(value))).map(stem)),

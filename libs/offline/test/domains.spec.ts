@@ -69,9 +69,9 @@ const cases: readonly Case[] = [
     /^The forecast for Paris.*\nThe forecast for Berlin/,
   ],
   ['What is the weather in Paris?', weather, [], 'For “forecast” I need `day` (one of today, tomorrow). Please tell me.'],
-  ['What is 12 times 7?', calculator, ['calc__multiply {"a":12,"b":7}'], 'Multiply (12 and 7): 84.'],
+  ['What is 12 times 7?', calculator, ['calc__multiply {"a":12,"b":7}'], / is 84\.$/],
   ['what is 3 + 4.5', calculator, ['calc__add {"a":3,"b":4.5}'], 'Add (3 and 4.5): 7.5.'],
-  ['Divide 10 by 4', calculator, ['calc__divide {"a":10,"b":4}'], 'Divide (10 and 4): 2.5.'],
+  ['Divide 10 by 4', calculator, ['calc__divide {"a":10,"b":4}'], / is 2\.5\.$/],
   [
     'Add 3 of product p-7 to cart c1',
     shop,
