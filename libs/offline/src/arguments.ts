@@ -4,9 +4,7 @@ import { accepts, isJson, resolved, typeOf, type Schema } from './json-schema.js
 import { dateOfWord, isValue, names, range, type Mention, type Question } from './question.js';
 import { areAllMeant, chooseInstances, MOST_INSTANCES, namedFit, type Instance, type Situation } from './situation.js';
 import type { ToolProfile } from './tools.js';
-import { knows, list, NEGATIONS, stem, wordsOf } from './words.js';
-
-type Sense = 'id' | 'name' | 'place' | 'query' | 'body' | 'email' | 'url' | 'day' | 'time' | 'number' | 'other';
+import { knows, list, NEGATIONS, pairs, stem, wordsOf } from './words.js';
 
 /** One argument: a property of the tool's input. */
 interface Leaf {
@@ -15,7 +13,8 @@ interface Leaf {
   readonly root: Schema;
   readonly required: boolean;
   readonly type: string | undefined;
-  readonly sense: Sense;
+  /** The kind of value its name and schema ask for: `id`, `name`, `place`, `query`, `body`, `email`, `url`, `day`, `time`, `number`, `other`. */
+  readonly sense: string;
   readonly stems: readonly string[];
   /** Small words that announce the value. */
   readonly cues: readonly string[];
@@ -55,35 +54,26 @@ const SENSES = [
   'place | city location place country address town region room area airport timezone | in at near',
   'name | name title label person user owner author contact company brand team customer recipient employee member guest |',
   'other | ingredient | with',
-  'number | min minimum | over above least minimum',
-  'number | max maximum | under below most maximum',
-  'number | limit count top | top first last latest recent limit',
-  'number | quantity amount unit | add order buy put reorder',
+  'other | min minimum | over above least minimum',
+  'other | max maximum | under below most maximum',
+  'other | limit count top | top first last latest recent limit',
+  'other | quantity amount unit | add order buy put reorder',
 ].map((row) => {
   const [[sense = ''] = [], about = [], cues = []] = row.split('|').map(list);
   return { sense, about: about.map(stem), cues };
 });
-const EXACT: Readonly<Record<string, Sense>> = {
-  email: 'email',
-  uri: 'url',
-  date: 'day',
-  'date-time': 'day',
-  time: 'time',
-  uuid: 'id',
-  number: 'number',
-  integer: 'number',
-};
+/** The sense that a format or a type gives. */
+const EXACT = pairs('email:email uri:url date:day date-time:day time:time uuid:id number:number integer:number');
 
 function leafOf(name: string, schema: Schema, root: Schema): Leaf {
   const type = typeOf(schema);
   const stems = wordsOf(name).map(stem);
   const known = stems.toReversed().flatMap((word) => SENSES.find(({ about }) => about.includes(word))?.sense ?? []);
-  const fixed = EXACT[schema.format ?? ''] ?? (isIdKey(name) ? 'id' : EXACT[type ?? '']);
-  const sense = fixed ?? SENSE_NAMES.find((one) => one === known[0]) ?? 'other';
+  const fixed = EXACT.get(schema.format ?? '') ?? (isIdKey(name) ? 'id' : EXACT.get(type ?? ''));
+  const sense = fixed ?? known[0] ?? 'other';
   const cues = SENSES.filter(({ about }) => about.some((word) => stems.includes(word))).flatMap((row) => row.cues);
   return { name, schema, root, required: root.required?.includes(name) ?? false, type, sense, stems, cues };
 }
-const SENSE_NAMES: readonly Sense[] = ['name', 'place', 'query', 'body', 'email', 'url', 'day', 'time'];
 
 /** A value that could fill an argument, how well it fits, and where in the user's words it stands. */
 interface Candidate {
@@ -116,28 +106,20 @@ function candidatesFor(leaf: Leaf, scope: Scope): Candidate[] {
   });
 }
 
-const OWN_SENSE: Readonly<Record<string, Sense>> = {
-  email: 'email',
-  url: 'url',
-  date: 'day',
-  day: 'day',
-  time: 'time',
-  id: 'id',
-  number: 'number',
-};
-const TEXT_FITS: Readonly<Record<string, number>> = { quoted: 1.5, name: 1.3, phrase: 0.95, object: 0.7, id: 0.5, email: 0.5, day: 0.4 };
+const OWN_SENSES = pairs('email:email url:url date:day day:day time:time id:id number:number');
+const TEXT_FITS = pairs('quoted:1.5 name:1.3 phrase:0.95 object:0.7 id:0.5 email:0.5 day:0.4');
 
 /** How well a mention suits an argument by their kinds; what is quoted behind "saying" is told to somebody, not looked for. */
 function fitOf({ sense, schema, cues }: Leaf, { kind, value, first }: Mention, { tokens, mentions }: Question): number {
   const patterned = schema.pattern === undefined ? 0 : 1;
   if (kind === 'rest') return sense !== 'body' || (tokens[first - 1]?.lower === 'because' && !cues.includes('because')) ? 0 : 1.2;
-  if (OWN_SENSE[kind] === sense) return (kind === 'number' ? 0.8 : 1.5) + patterned;
+  if (OWN_SENSES.get(kind) === sense) return (kind === 'number' ? 0.8 : 1.5) + patterned;
   if (sense === 'id') return patterned || (kind === 'number' ? 0.7 : kind === 'quoted' && !value.includes(' ') ? 0.8 : 0);
   if (['email', 'url', 'day', 'time', 'number'].includes(sense)) return kind === 'id' && sense === 'number' ? 0.3 : 0;
   const rest = mentions.find((other) => other.kind === 'rest' && other.first <= first);
   const isTold = kind === 'quoted' && rest !== undefined && mentions.some((other) => names(other) && other.first < rest.first);
   const isWeak = (sense === 'body' && kind !== 'quoted') || sense === 'other';
-  return (isTold ? (sense === 'body' ? 2 : 0) : (TEXT_FITS[kind] ?? 0.15) * (isWeak && kind !== 'object' ? 0.5 : 1)) + patterned;
+  return (isTold ? (sense === 'body' ? 2 : 0) : Number(TEXT_FITS.get(kind) ?? 0.15) * (isWeak && kind !== 'object' ? 0.5 : 1)) + patterned;
 }
 
 /** What a mention can stand for. */
@@ -170,7 +152,7 @@ function contextFit({ stems, sense, required, type, cues }: Leaf, at: readonly n
     meets(index) ? 2 : 0,
     cues.includes(lower(first - 1)) || cues.includes(lower(first - 2)) ? 1.2 : 0,
     isTarget ? 1.2 : 0,
-    meets(last + 1) ? (EXACT[type ?? ''] ? 1.5 : 0.5) : 0,
+    meets(last + 1) ? (EXACT.has(type ?? '') ? 1.5 : 0.5) : 0,
     isOtherKind || (counted && sense === 'id') ? -1 : 0,
     isOtherCount ? -2 : 0,
   ];

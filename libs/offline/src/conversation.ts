@@ -68,7 +68,8 @@ function madeCall({ name, arguments: text }: ToolCall, result: ToolMessage | und
   const call = { name, args: isJsonObject(args) ? args : {} };
   if (!result) return { ...call, status: 'open', value: null };
   const content = textOf(result);
-  const value = parseJson(content) ?? content;
+  const parsed = parseJson(content);
+  const value = parsed === undefined ? content : parsed;
   const { ok, errors, type, human_readable: promise, result: inner, ...others } = isJsonObject(value) ? value : {};
   const isError = result.isError === true || ok === false || (isJsonArray(errors) && Object.keys(others).length === 0 && ok === undefined);
   if (isError) return { ...call, value, status: fieldOf(errorIn(value), 'code') === 'approval_denied' ? 'denied' : 'failed' };

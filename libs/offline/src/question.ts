@@ -148,16 +148,12 @@ function isoDay(time: number): string | undefined {
   return Number.isNaN(time) ? undefined : new Date(time).toISOString().slice(0, 10);
 }
 
-const WEEKDAYS = list('sunday monday tuesday wednesday thursday friday saturday');
-const OFFSETS: Readonly<Record<string, number>> = { yesterday: -1, today: 0, tonight: 0, tomorrow: 1 };
 const DAY_MS = 86_400_000;
 
-/** The date that a word such as "tomorrow" or "friday" means, seen from `today`; undefined for any other word. */
+/** The date that "today", "tomorrow" or "yesterday" means, seen from `today`; undefined for any other word. */
 export function dateOfWord(word: string, today: string): string | undefined {
-  const now = Date.parse(today);
-  const weekday = WEEKDAYS.indexOf(word);
-  const offset = weekday < 0 ? OFFSETS[word] : (weekday - new Date(now).getUTCDay() + 7) % 7 || 7;
-  return offset === undefined ? undefined : isoDay(now + offset * DAY_MS);
+  const offset = ['yesterday', 'today', 'tomorrow'].indexOf(word) - 1;
+  return offset < -1 ? undefined : isoDay(Date.parse(today) + offset * DAY_MS);
 }
 
 const JOINING = new Set([',', 'and', 'or', '&', 'vs']);

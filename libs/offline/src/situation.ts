@@ -79,22 +79,14 @@ export function meant({ args }: MadeCall, profile: ToolProfile | undefined, want
 }
 
 const LONGEST_STATE = 3;
-const SAYINGS = new WeakMap<MadeCall, { readonly keys: ReadonlySet<string>; readonly values: ReadonlySet<string> }>();
 
 /** How well a result alone answers a word: as a key, or as a short value such as a status. Running text is data and answers nothing. */
-export function resultSays(call: MadeCall, wanted: string): number {
-  const states = textsIn(call.value).map(wordsOf);
-  const said = SAYINGS.get(call) ?? {
-    keys: new Set(keysIn(call.value).flatMap(wordsOf).map(stem)),
-    values: new Set(
-      states
-        .filter(({ length }) => length <= LONGEST_STATE)
-        .flat()
-        .map(stem),
-    ),
-  };
-  SAYINGS.set(call, said);
-  return Math.max(knows(said.keys, wanted), said.values.has(wanted) ? 0.7 : 0);
+export function resultSays({ value }: MadeCall, wanted: string): number {
+  const states = textsIn(value)
+    .map(wordsOf)
+    .filter(({ length }) => length <= LONGEST_STATE);
+  const keys = new Set(keysIn(value).flatMap(wordsOf).map(stem));
+  return Math.max(knows(keys, wanted), states.some((words) => words.some((word) => stem(word) === wanted)) ? 0.7 : 0);
 }
 
 function keysIn(value: JsonValue): string[] {

@@ -1,6 +1,11 @@
 /** The words of a text that is nothing but words. */
 export const list = (text: string): readonly string[] => text.trim().split(/\s+/);
 
+/** A table written as "key:value key:value". */
+export function pairs(text: string): ReadonlyMap<string, string> {
+  return new Map(list(text).map((pair) => [pair.replace(/:.*/, ''), pair.replace(/.*:/, '')]));
+}
+
 /** Words that say nothing about which tool is meant. */
 const STOP_WORDS: ReadonlySet<string> = new Set(
   list(`a an the this that these those some any i me my mine we us our ours you your yours he him his she her hers it its they them their
@@ -12,15 +17,12 @@ const STOP_WORDS: ReadonlySet<string> = new Set(
     using use kindly go ahead don many much more most less least other another same such one current currently anything something everything
     nothing named called titled inside`),
 );
-const SEARCH_VERBS = list('find search list look lookup browse query locate');
 
 /** Verbs that ask to be told something; they point at a tool and ask for no answer of their own. */
-export const ASKING_VERBS: ReadonlySet<string> = new Set([
-  ...SEARCH_VERBS,
-  ...list(
-    'get show fetch read retrieve load view display give tell describe check compute compare explain summarise summarize sort report',
-  ),
-]);
+export const ASKING_VERBS: ReadonlySet<string> = new Set(
+  list(`find search list look lookup browse query locate get show fetch read retrieve load view display give tell describe check compute
+    compare explain summarise summarize sort report`),
+);
 
 /** Verbs that ask for something to be done. */
 export const DOING_VERBS: ReadonlySet<string> = new Set(
@@ -35,35 +37,17 @@ export const DOING_VERBS: ReadonlySet<string> = new Set(
 export const LIGHT_VERBS: ReadonlySet<string> = new Set(list('do make perform request submit issue create initiate process place file'));
 
 /** Verbs of one meaning; only these stand for each other where something is changed. */
-const ACTIONS = ['buy purchase order', 'book reserve', 'delete remove erase destroy', 'create make', 'add insert append put'].concat(
-  'update change edit modify set rename',
-  'send mail email message',
-  'cancel revoke',
-  'start begin',
-  'stop end finish',
-);
+const ACTIONS = `buy purchase order | book reserve | delete remove erase destroy | create make | add insert append put | start begin |
+  update change edit modify set rename | send mail email message | cancel revoke | stop end finish`;
 /** Words of one meaning, by which tools and fields are found. */
-const MEANINGS = [...ACTIONS, SEARCH_VERBS.join(' '), 'total sum', 'average mean', 'count number quantity', 'price cost'].concat(
-  'recent latest last newest',
-  'status state',
-  'location address place',
-  'available stock',
-  'item line',
-  'multiply times',
-);
+const MEANINGS = `${ACTIONS} | find search list look query locate | total sum | average mean | count number quantity | price cost | item line |
+  recent latest last newest | status state | location address place | available stock | multiply times`;
 
 /** Forms that no rule about endings reaches. */
-const IRREGULAR = new Map(
-  list('sent:send bought:buy paid:pay made:make found:find people:person spent:spend availability:availabl').map((pair) => {
-    const [form = '', base = ''] = pair.split(':');
-    return [form, base];
-  }),
-);
+const IRREGULAR = pairs('sent:send bought:buy paid:pay made:make found:find people:person spent:spend availability:availabl');
 
 /** Words that stand for a day without naming a date. */
-export const DAY_WORDS: ReadonlySet<string> = new Set(
-  list('today tomorrow yesterday tonight monday tuesday wednesday thursday friday saturday sunday'),
-);
+export const DAY_WORDS: ReadonlySet<string> = new Set(list('today tomorrow yesterday'));
 export const PRONOUNS: ReadonlySet<string> = new Set(list('he him his she her hers it its they them their theirs this that these those'));
 export const NEGATIONS: ReadonlySet<string> = new Set(list("not never no without don't dont doesn't"));
 
@@ -97,8 +81,8 @@ export function isStopWord(word: string): boolean {
   return STOP_WORDS.has(word.toLowerCase());
 }
 
-function bySynonym(groups: readonly string[]): ReadonlyMap<string, ReadonlySet<string>> {
-  const stems = groups.map((group) => list(group).map(stem));
+function bySynonym(groups: string): ReadonlyMap<string, ReadonlySet<string>> {
+  const stems = groups.split('|').map((group) => list(group).map(stem));
   return new Map(stems.flat().map((one) => [one, new Set(stems.filter((group) => group.includes(one)).flat())]));
 }
 const SAME_ACTION = bySynonym(ACTIONS);
