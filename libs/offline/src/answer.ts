@@ -76,8 +76,8 @@ function phraseNeed({ profile, missing }: Need): string {
 }
 
 /**
- * The calls whose results answer the question, a person's no among them: from the newest back, each that answers a word the newer ones do not. A call
- * that only led to another one stays out, unless its result names what was asked.
+ * The calls whose results answer the question, a person's no among them: from the newest back, each that answers a word
+ * the newer ones do not. A call that only led to another one stays out, unless its result names what was asked.
  */
 export function answeringCalls(situation: Situation): MadeCall[] {
   const { conversation, wanted, profiles, entities } = situation;
@@ -86,8 +86,9 @@ export function answeringCalls(situation: Situation): MadeCall[] {
   const kept: MadeCall[] = [];
   for (const call of told.toReversed()) {
     const profile = profiles.get(call.name);
-    const isStep = entities.some(
-      (entity) => entity.call === call && entity.ids.some((id) => kept.some((one) => concerns(one, id, situation))),
+    const ids = entities.flatMap((entity) => (entity.call === call ? entity.ids : []));
+    const isStep = kept.some(({ name, args }) =>
+      [profiles.get(name)?.instanceId, ...Object.values(args)].some((id) => ids.includes(String(id))),
     );
     const strength = (one: string): number => Math.max(isStep ? 0 : meant(call, profile, one), resultSays(call, one));
     const hits = [...left].filter((one) => strength(one) >= ANSWERED);
@@ -98,13 +99,6 @@ export function answeringCalls(situation: Situation): MadeCall[] {
   if (kept.length > 0) return kept;
   const named = told.find((call) => entities.some((entity) => entity.call === call && namedFit(entity, situation) >= 0.8));
   return [named ?? told.find(({ value }) => isEmptyResult(value)) ?? told[0]].filter((call) => call !== undefined);
-}
-
-/** Whether a call is on the thing with this id. */
-function concerns({ name, args }: MadeCall, id: string, { profiles, entities }: Situation): boolean {
-  const profile = profiles.get(name);
-  const bound = profile && entityOf(profile, entities);
-  return profile?.instanceId === id || bound?.ids.includes(id) === true || Object.values(args).some((value) => String(value) === id);
 }
 
 /** What a result is about: "John Smith's average spend", what there is one or many of, and " for John Smith". */

@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from '@toolloop/core';
 import { isIdKey, labelOf, type Entity } from './conversation.js';
 import { accepts, isJson, resolved, typeOf, type Schema } from './json-schema.js';
 import { dateOfWord, isValue, names, range, type Mention, type Question } from './question.js';
-import { areAllMeant, chooseInstances, MOST_INSTANCES, namedFit, type Instance, type Situation } from './situation.js';
+import { areAllMeant, chooseInstances, MOST_INSTANCES, type Instance, type Situation } from './situation.js';
 import type { ToolProfile } from './tools.js';
 import { knows, list, NEGATIONS, pairs, stem, wordsOf } from './words.js';
 
@@ -95,7 +95,6 @@ interface Scope {
 function candidatesFor(leaf: Leaf, scope: Scope): Candidate[] {
   const { schema, root, sense, required } = leaf;
   const { question, today, unlocated } = scope.situation;
-  if (leaf.type === 'array') return listCandidates(leaf, scope);
   if (schema.enum || leaf.type === 'boolean') return literalCandidates(leaf, scope);
   return question.mentions.flatMap((mention): Candidate[] => {
     const isSpent = !required && sense !== 'name' && names(mention) && !unlocated.includes(mention);
@@ -124,7 +123,7 @@ function fitOf({ sense, schema, cues }: Leaf, { kind, value, first }: Mention, {
 
 /** What a mention can stand for. */
 function formsOf({ type, schema }: Leaf, { kind, value }: Mention, today: string | undefined): JsonValue[] {
-  if (type === 'object') return [];
+  if (type === 'object' || type === 'array') return [];
   if (type === 'number' || type === 'integer') return kind === 'number' || kind === 'id' ? [Number(value)].filter(Number.isFinite) : [];
   const date = (kind === 'day' && today !== undefined ? dateOfWord(value, today) : undefined) ?? value;
   return [date, `${date}T00:00:00Z`, `${value}:00Z`]
@@ -181,20 +180,6 @@ function literalCandidates(leaf: Leaf, scope: Scope): Candidate[] {
     tokens.slice(Math.max(0, first - 2), first).some(({ lower }) => NEGATIONS.has(lower));
   const named = said(leaf.name.replace(/^(?:is|in|has|only|include)(?=[A-Z])/, ''), true);
   return named.map((candidate) => ({ ...candidate, value: !isDenied(candidate) }));
-}
-
-/** A list takes the best value and everything joined to it by commas or "and". */
-function listCandidates(leaf: Leaf, scope: Scope): Candidate[] {
-  const { items, maxItems } = leaf.schema;
-  const inner = Array.isArray(items) ? false : resolved(items, leaf.root);
-  if (typeof inner === 'boolean' || typeOf(inner) === 'array') return [];
-  const one = { ...leafOf(leaf.name, inner, leaf.root), required: leaf.required };
-  const found = candidatesFor(one, scope);
-  const [best] = found.toSorted((a, b) => b.fit - a.fit);
-  const taken = found.filter((other) => other === best || inner.enum || isJoined(other.mentions[0], best?.mentions[0]));
-  const value = [...new Set(taken.map((other) => other.value))].slice(0, maxItems);
-  const [tokens, mentions] = [taken.flatMap((other) => other.tokens), taken.flatMap((other) => other.mentions)];
-  return best && accepts(leaf.schema, value, leaf.root) ? [{ leaf, value, fit: best.fit, tokens, mentions }] : [];
 }
 
 function isJoined(one: Mention | undefined, other: Mention | undefined): boolean {
@@ -266,7 +251,7 @@ interface Several {
 function severalOf(chosen: readonly Candidate[], scope: Scope): Several | undefined {
   const used = new Set(chosen.flatMap(({ mentions }) => mentions));
   const found = chosen.map(({ leaf, mentions: [own], value }): Several => {
-    const others = leaf.type !== 'array' && own && names(own) ? candidatesFor(leaf, scope) : [];
+    const others = own && names(own) ? candidatesFor(leaf, scope) : [];
     const joined = others.filter(({ mentions: [other] }) => other && !used.has(other) && isJoined(own, other));
     return { leaf, values: [...new Set([value, ...joined.map((one) => one.value)])], mentions: joined.flatMap(({ mentions }) => mentions) };
   });
@@ -293,15 +278,15 @@ interface FoundValue extends Instance {
 
 /**
  * Fills an argument from the objects in results. A result never chooses a tool; here it gives ids of what the user means, and other fields only to
- * tools that read and carry nothing out, or the address of somebody the user named.
+ * tools that read and carry nothing out.
  */
 function lookUp({ sense, stems, schema, root }: Leaf, { profile, situation }: Scope): Found {
   const { entities, profiles, question } = situation;
   const isHarmless = profile.isReadOnly && !profile.spec.labels.egress;
   const kind = stems.filter((word) => !isIdKey(word));
   const fits = ({ field, entity }: FoundValue): boolean => {
-    const isField = stems.every((word) => field.stems.includes(word)) || (sense === 'email' && field.stems.includes('email'));
-    if (sense !== 'id') return isField && (isHarmless || (sense === 'email' && namedFit(entity, situation) >= 0.8));
+    const isField = stems.every((word) => field.stems.includes(word));
+    if (sense !== 'id') return isField && isHarmless;
     const known = new Set([...(profiles.get(entity.call.name)?.stems.all ?? []), ...field.stems]);
     const isOfKind = field.stems.length > 1 ? isField : kind.every((word) => knows(known, word) > 0);
     return isIdKey(field.key) && (kind.length > 0 ? isOfKind : entity.call === entities.at(-1)?.call);

@@ -117,24 +117,20 @@ export interface Entity {
   readonly words: ReadonlySet<string>;
 }
 
-const MOST_ENTITIES = 2000;
-const DEEPEST = 4;
-
-/** The newest objects in the results, outer ones before inner ones. */
+/** The objects in the results, outer ones before inner ones. */
 export function entitiesIn(calls: readonly MadeCall[]): Entity[] {
   const succeeded = calls.filter(({ status }) => status === 'succeeded');
-  const found = succeeded.flatMap((call) => objectsIn(call.value, 0).map((data) => ({ data, call })));
-  return found.slice(-MOST_ENTITIES).map(({ data, call }, index) => {
+  const found = succeeded.flatMap((call) => objectsIn(call.value).map((data) => ({ data, call })));
+  return found.map(({ data, call }, index) => {
     const fields = scalarsOf(data).map(([key, value]) => ({ key, value, stems: wordsOf(key).map(stem) }));
     const texts = fields.map(({ value }) => String(value).toLowerCase());
     return { data, call, index, fields, ids: idsOf(data), texts: new Set(texts), words: new Set(texts.flatMap(wordsOf)) };
   });
 }
 
-function objectsIn(value: JsonValue, depth: number): JsonObject[] {
-  if (depth > DEEPEST) return [];
-  if (isJsonArray(value)) return value.flatMap((item) => objectsIn(item, depth + 1));
-  return isJsonObject(value) ? [value, ...ownEntries(value).flatMap(([, entry]) => objectsIn(entry, depth + 1))] : [];
+function objectsIn(value: JsonValue): JsonObject[] {
+  if (isJsonArray(value)) return value.flatMap(objectsIn);
+  return isJsonObject(value) ? [value, ...ownEntries(value).flatMap(([, entry]) => objectsIn(entry))] : [];
 }
 
 /** An object's properties without the framework's own, which begin with an underscore. */

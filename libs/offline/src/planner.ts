@@ -13,7 +13,6 @@ import {
   type Situation,
 } from './situation.js';
 import { entityOf, isCommanded, orderStrength, strength, type ToolProfile } from './tools.js';
-import { knows } from './words.js';
 
 /** A call the model could make next. */
 export interface PlannedCall {
@@ -37,8 +36,6 @@ export interface Plan {
 interface Match {
   /** Share of the open words the tool answers, rare words counting more; from 0 to 1. */
   readonly share: number;
-  /** Share of the tool's own method words that the user said. */
-  readonly precision: number;
   /** Whether the tool answers a word well enough to be called for it. */
   readonly passes: boolean;
   /** Whether a verb like "find" points at the tool, or an order at what it changes. */
@@ -96,9 +93,9 @@ function best(options: readonly Option[]): Option | undefined {
   return options.toSorted((one, other) => scoreOf(other) - scoreOf(one))[0];
 }
 
-function scoreOf({ profile, share, precision, commanded, pointed, named, quality, used, usedShare }: Option): number {
+function scoreOf({ profile, share, commanded, pointed, named, quality, used, usedShare }: Option): number {
   const flags = (commanded ? 1 : 0) + (named ? 0.4 : 0) + (used.length > 0 ? 0.3 : 0) + (pointed ? 0.3 : 0) + (profile.isSearch ? 0.2 : 0);
-  return 2 * share + 0.5 * precision + quality + 0.8 * usedShare + flags - (profile.isReadOnly && profile.spec.labels.egress ? 0.3 : 0);
+  return 2 * share + quality + 0.8 * usedShare + flags - (profile.isReadOnly && profile.spec.labels.egress ? 0.3 : 0);
 }
 
 /** Whether the option is what the user means, and no search could fill what it lacks. */
@@ -204,10 +201,8 @@ function matchOf(profile: ToolProfile, situation: Situation): Match {
     return { gain, weight: gain > 0 || covered < ANSWERED ? 1 : 0 };
   });
   const total = gains.reduce((sum, { weight }) => sum + weight, 0);
-  const own = [...profile.stems.method];
   return {
     share: total === 0 ? 0 : gains.reduce((sum, { gain, weight }) => sum + gain * weight, 0) / total,
-    precision: own.filter((one) => knows(new Set(wanted), one) > 0).length / Math.max(own.length, 1),
     commanded: !profile.isReadOnly && isCommanded(profile, commanded),
     passes: gains.some(({ gain }) => gain >= ANSWERED),
     pointed: question.words.some(({ weak, token, stem: one }) => weak && token >= 0 && strength(profile, one) >= SURE),

@@ -164,7 +164,11 @@ function mentionsOf(text: string, tokens: readonly Token[], vocabulary: Readonly
   const spans = tokens.flatMap(({ kind, value }, index): Span[] =>
     kind === 'word' || kind === 'sign' ? [] : [{ kind, value, first: index, last: index }],
   );
-  spans.push(...runsOf(tokens, (index) => isCapital(tokens, index)).flatMap((run) => nameSpan(run, tokens, vocabulary)));
+  spans.push(
+    ...runsOf(tokens, (index) => tokens[index]?.kind === 'word' && tokens[index].capital).flatMap((run) =>
+      nameSpan(run, tokens, vocabulary),
+    ),
+  );
   const taken = new Set(spans.flatMap(({ first, last }) => range(first, last)));
   for (const [first, last] of runsOf(tokens, (index) => !taken.has(index) && isUnknown(index, tokens, vocabulary))) {
     const isJoined = spans.some(
@@ -205,16 +209,6 @@ function runsOf(tokens: readonly Token[], fits: (index: number) => boolean): Run
     else runs.push([index, index]);
   }
   return runs;
-}
-
-const PARTICLES = new Set(list('of the van von de der den la le du di da al bin'));
-
-/** Whether a token is capitalised, or a particle between two that are: "Lord of the Rings". */
-function isCapital(tokens: readonly Token[], index: number): boolean {
-  const starts = (at: number): boolean => tokens[at]?.kind === 'word' && (tokens[at]?.capital ?? false);
-  const isParticle = (at: number): boolean => PARTICLES.has(tokens[at]?.lower ?? '');
-  const meets = (step: number): boolean => starts(index + step) || (isParticle(index + step) && starts(index + 2 * step));
-  return starts(index) || (isParticle(index) && meets(-1) && meets(1));
 }
 
 /** A run of capitals without the words around it that are grammar or name a kind of thing: "Customer John Smith" names John Smith. */

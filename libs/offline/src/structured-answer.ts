@@ -4,7 +4,7 @@ import { listOf, ownEntries } from './conversation.js';
 import { accepts, isJson, isJsonArray, isJsonObject, isScalar, resolved, typeOf, type Schema, type SchemaNode } from './json-schema.js';
 import type { Situation } from './situation.js';
 import { entityOf, nounOf } from './tools.js';
-import { stem, wordsOf } from './words.js';
+import { list, stem, wordsOf } from './words.js';
 
 /** Something the results say: what it is called, in stems, and its value. */
 type Fact = readonly [name: readonly string[], value: JsonValue];
@@ -26,15 +26,10 @@ export function structuredAnswer(root: Schema, text: string, situation: Situatio
   const facts = [...answeringCalls(situation).toReversed(), ...succeeded.toReversed()].flatMap(({ name, value, args }): Fact[] => {
     const profile = profiles.get(name);
     const bound = profile && entityOf(profile, entities)?.data;
-    const [owner, noun, list] = [stemsIn(profile?.owner ?? ''), stemsIn(nounOf(profile?.method ?? name)), listOf(value)];
-    const counts = list ? [[['count'], list.length] as const] : [];
-    return [
-      [noun.length > 0 ? noun : owner, value],
-      ...factsIn(value, []),
-      ...factsIn(bound ?? null, owner),
-      ...factsIn(args, []),
-      ...counts,
-    ];
+    const owner = stemsIn(profile?.owner ?? '');
+    const noun = stemsIn(nounOf(profile?.method ?? name));
+    const own: Fact[] = [[noun.length > 0 ? noun : owner, value], ...factsIn(value, []), ...factsIn(bound ?? null, owner)];
+    return [...own, ...factsIn(args, []), [['count'], listOf(value)?.length ?? null]];
   });
   const built = build(root, [], { root, text, facts }, 0);
   return built !== undefined && accepts(root, built, root) ? built : placeholder(root, root);
@@ -80,8 +75,8 @@ function build(node: SchemaNode, name: readonly string[], source: Source, depth:
   const isRecords = typeof inner !== 'boolean' && typeOf(inner) === 'object';
   const known =
     values.length > 0 || !isRecords ? values : facts.map(([, value]) => value).filter((value) => listOf(value)?.some(isJsonObject));
-  const list = known.flatMap((value) => [listOf(value) ?? (isScalar(value) ? [value] : [])]).find(({ length }) => length > 0);
-  const built = list?.map((item) => (isJsonObject(item) ? build(inner, [], { ...source, facts: factsIn(item, []) }, depth + 1) : item));
+  const rows = known.flatMap((value) => [listOf(value) ?? (isScalar(value) ? [value] : [])]).find(({ length }) => length > 0);
+  const built = rows?.map((item) => (isJsonObject(item) ? build(inner, [], { ...source, facts: factsIn(item, []) }, depth + 1) : item));
   return built?.flatMap((item) => (item !== undefined && accepts(inner, item, root) ? [item] : [])).slice(0, maxItems);
 }
 
@@ -109,8 +104,8 @@ function isTextPlace(node: SchemaNode, root: Schema): boolean {
 function formsOf(value: JsonValue): JsonValue[] {
   const money = moneyOf(value);
   if (money) return [money.amount, inline(value), money.currency];
-  const list = listOf(value);
-  if (list || !isScalar(value)) return list ? [list.length] : [];
+  const length = listOf(value)?.length;
+  if (length !== undefined || !isScalar(value)) return length === undefined ? [] : [length];
   return [value, ...(/^-?\d+(?:\.\d+)?$/.test(String(value)) ? [Number(value), String(value)] : [])];
 }
 
@@ -121,39 +116,20 @@ function fitted(text: string, node: SchemaNode, root: Schema): string | undefine
   return isTextPlace(node, root) && accepts(schema, short, root) ? short : undefined;
 }
 
-const DAY = '1970-01-01';
-const TEXTS = [
-  '',
-  'unknown',
-  DAY,
-  `${DAY}T00:00:00Z`,
-  'unknown@example.com',
-  'https://example.com',
-  '00000000-0000-0000-0000-000000000000',
-];
+const TEXTS = list('unknown 1970-01-01 1970-01-01T00:00:00Z unknown@example.com https://example.com 00000000-0000-0000-0000-000000000000');
 
 /** A value of the right type where the results hold none: null where it may be, else the least that is valid. */
 function placeholder(node: SchemaNode, root: Schema, depth = 0): JsonValue {
   const schema = resolved(node, root);
   if (typeof schema === 'boolean' || depth > DEEPEST || accepts(schema, null, root)) return null;
-  const {
-    properties = {},
-    required = [],
-    items,
-    minItems = 0,
-    minLength = 0,
-    minimum,
-    maximum,
-    exclusiveMinimum = 0,
-    multipleOf = 1,
-  } = schema;
+  const { properties = {}, required = [], items, minimum, maximum, exclusiveMinimum = 0, multipleOf = 1 } = schema;
   const inner = Array.isArray(items) ? items[0] : items;
   const [branch] = schema.anyOf ?? schema.oneOf ?? schema.allOf ?? [];
   const least = Math.ceil((minimum ?? Math.min(exclusiveMinimum, maximum ?? Infinity)) / multipleOf) * multipleOf;
   const candidates: unknown[] = [
-    ...[schema.const, schema.default, ...(schema.enum ?? []), false, 0, minimum, maximum, least, least + multipleOf, ...TEXTS],
-    '-'.repeat(minLength),
-    Array.from({ length: minItems }, () => placeholder(inner, root, depth + 1)),
+    ...[schema.const, schema.default, ...(schema.enum ?? []), false, 0, minimum, maximum, least, least + multipleOf, '', ...TEXTS],
+    '-'.repeat(schema.minLength ?? 0),
+    Array.from({ length: schema.minItems ?? 0 }, () => placeholder(inner, root, depth + 1)),
     Object.fromEntries(required.map((key) => [key, placeholder(properties[key], root, depth + 1)])),
     branch === undefined ? null : placeholder(branch, root, depth + 1),
   ];
