@@ -1,9 +1,9 @@
 import type { JsonObject, JsonValue } from '@toolloop/core';
 import { idsOf, isEmptyResult, isIdKey, labelOf, listOf, ownEntries, reasonOf, type MadeCall } from './conversation.js';
-import { isJsonArray, isJsonObject, isScalar } from './json-schema.js';
+import { isJsonArray, isJsonObject, isScalar, plainText } from './json-schema.js';
 import type { Need, Plan } from './planner.js';
 import { names } from './question.js';
-import { ANSWERED, meant, namedFit, resultSays, type Situation } from './situation.js';
+import { ANSWERED, meant, namedFit, resultSays, textsIn, type Situation } from './situation.js';
 import { deedOf, entityOf, nounOf, orderStrength, type ToolProfile } from './tools.js';
 import { humanised, knows, stem, stemsOf, wordsOf } from './words.js';
 
@@ -67,8 +67,8 @@ function phraseLeft({ question, orders, coverage, conversation, profiles, open, 
 
 /** Asks for what a tool that would help still needs. */
 function phraseNeed({ profile, missing }: Need): string {
-  const deed = deedOf(profile);
-  const purpose = deed === undefined ? `For “${humanised(profile.method)}”` : `To ${deed}`;
+  const act = deedOf(profile);
+  const purpose = act === undefined ? `For “${humanised(profile.method)}”` : `To ${act}`;
   const undecided = missing.find(({ choices }) => choices.length > 0);
   if (undecided) return `${purpose} I need to know which ${humanised(undecided.name)} you mean: ${joined(undecided.choices, 'or')}?`;
   const explained = missing.map(({ name, description }) => `\`${name}\`${description && ` (${description.replace(/\.$/, '')})`}`);
@@ -86,10 +86,8 @@ export function answeringCalls(situation: Situation): MadeCall[] {
   const kept: MadeCall[] = [];
   for (const call of told.toReversed()) {
     const profile = profiles.get(call.name);
-    const ids = entities.flatMap((entity) => (entity.call === call ? entity.ids : []));
-    const isStep = kept.some(({ name, args }) =>
-      [profiles.get(name)?.instanceId, ...Object.values(args)].some((id) => ids.includes(String(id))),
-    );
+    const ids = new Set(entities.flatMap((entity) => (entity.call === call ? entity.ids : [])));
+    const isStep = kept.some(({ name, args }) => [profiles.get(name)?.instanceId ?? '', ...textsIn(args)].some((id) => ids.has(id)));
     const strength = (one: string): number => Math.max(isStep ? 0 : meant(call, profile, one), resultSays(call, one));
     const hits = [...left].filter((one) => strength(one) >= ANSWERED);
     const isSibling = kept.some(({ name }) => profiles.get(name)?.spec.declaredId === profile?.spec.declaredId);
@@ -113,41 +111,45 @@ interface Subject {
 }
 
 function subjectOf(call: MadeCall, profile: ToolProfile | undefined, situation: Situation): Subject {
-  const owner = humanised(profile?.instanceId === undefined ? (profile?.owner ?? '') : '');
-  const said = situation.question.tokens.find(({ stems }) => owner !== '' && stems.includes(stem(owner)))?.lower;
-  const noun = nounOf(profile?.method ?? call.name) || (said ?? 'results');
-  const given = Object.keys(call.args).flatMap(stemsOf);
-  const wanted = situation.wanted.filter((one) => !given.includes(one));
-  const told = Object.values(call.args).flatMap((value): string[] => {
-    const text = typeof value === 'boolean' ? '' : inline(value);
-    const stood = situation.entities.findLast(({ ids }) => ids[0] === text);
-    return text === '' ? [] : [(stood && labelOf(stood.data)) ?? text];
-  });
-  if (profile?.instanceId !== undefined) {
-    const data = entityOf(profile, situation.entities)?.data ?? { id: profile.instanceId };
-    const name = labelOf(data) ?? `${humanised(profile.owner)} ${idsOf(data)[0] ?? profile.instanceId}`;
-    return { noun, told, wanted, about: ` for ${name}`, text: capitalised(`${name}'s ${noun}`) };
-  }
+  const { entities, question } = situation;
+  const { owner = '', method = call.name, instanceId } = profile ?? {};
+  const said = question.tokens.find(({ stems }) => instanceId === undefined && stems.includes(stem(owner)))?.lower;
+  const noun = nounOf(method) || (said ?? 'results');
+  const given = new Set(Object.keys(call.args).flatMap(stemsOf));
+  const wanted = situation.wanted.filter((one) => !given.has(one));
+  const told = argumentTexts(call, situation);
   const objects = joined(told.filter((text) => !/^-?[\d.]+$/.test(text)));
-  const about = objects && ` for ${objects}`;
-  return { noun, told, wanted, about, text: `The ${noun}${about}` };
+  if (instanceId === undefined || !profile) {
+    const about = objects && ` for ${objects}`;
+    return { noun, told, wanted, about, text: `The ${noun}${about}` };
+  }
+  const data = entityOf(profile, entities)?.data ?? { id: instanceId };
+  const name = labelOf(data) ?? `${humanised(owner)} ${idsOf(data)[0] ?? instanceId}`;
+  return { noun, told, wanted, about: ` for ${name}`, text: capitalised(`${name}'s ${noun}`) };
+}
+
+/** The arguments a sentence can name, ids by the name of what they stand for. */
+function argumentTexts({ args }: MadeCall, { entities }: Situation): string[] {
+  const texts = Object.values(args).map((value) => (typeof value === 'boolean' ? '' : inline(value)));
+  return texts.filter((text) => text !== '').map((text) => labelOf(entities.findLast(({ ids }) => ids[0] === text)?.data ?? {}) ?? text);
 }
 
 function phraseCall(call: MadeCall, situation: Situation): string {
   const profile = situation.profiles.get(call.name);
   const subject = subjectOf(call, profile, situation);
-  if (call.status === 'denied') return `Not done: ${profile ? deed(profile, subject.about) : call.name}. ${ended(reasonOf(call))}`;
   if (call.promise !== undefined) return ended(call.promise);
-  if (profile?.isReadOnly === false) {
-    const result = call.value === null || call.value === true ? '' : inline(call.value);
-    const about = result === '' || profile.instanceId !== undefined ? subject.about : '';
-    return `Done: ${deed(profile, about)}.${result && ` Result: ${ended(result)}`}`;
-  }
+  if (profile && (call.status === 'denied' || !profile.isReadOnly)) return phraseDeed(call, profile, subject);
   if (isEmptyResult(call.value)) return `I found no ${subject.noun}${subject.about}.`;
-  const list = listOf(call.value);
-  if (list && !list.every(isScalar)) return phraseList(list, subject, situation);
-  if (isJsonObject(call.value) && !list && !moneyOf(call.value)) return phraseObject(call.value, subject);
-  return sentence(subject.text, subject.noun, list ?? call.value);
+  const value = listOf(call.value) ?? call.value;
+  if (isJsonArray(value) && !value.every(isScalar)) return phraseList(value, subject, situation);
+  return isJsonObject(value) && !moneyOf(value) ? phraseObject(value, subject) : sentence(subject.text, subject.noun, value);
+}
+
+function phraseDeed(call: MadeCall, profile: ToolProfile, { about }: Subject): string {
+  if (call.status === 'denied') return `Not done: ${deed(profile, about)}. ${ended(reasonOf(call))}`;
+  const result = call.value === null || call.value === true ? '' : inline(call.value);
+  const isTold = result !== '' && profile.instanceId === undefined;
+  return `Done: ${deed(profile, isTold ? '' : about)}.${result && ` Result: ${ended(result)}`}`;
 }
 
 /** "cancel order o-100", "add item for cart c1", "update product for p-1". */
@@ -159,46 +161,44 @@ function deed({ method, instanceId, owner }: ToolProfile, about: string): string
 
 function phraseList(list: readonly JsonValue[], subject: Subject, { question }: Situation): string {
   const wanted = new Set(question.mentions.filter(names).map(({ value }) => value.toLowerCase()));
-  const named = list.filter((item) => isJsonObject(item) && fieldsOf(item).some(({ value }) => wanted.has(String(value).toLowerCase())));
+  const named = list.filter((item) => isJsonObject(item) && fieldsOf(item).some(({ value }) => wanted.has(plainText(value).toLowerCase())));
   const [only, ...others] = named.length > 0 ? named : list;
   if (others.length === 0 && isJsonObject(only) && askedIn(only, subject).length > 0) return phraseObject(only, subject);
-  const lines = list.slice(0, MOST_SHOWN).map((item) => (isJsonObject(item) ? phraseItem(item, subject) : `- ${inline(item)}`));
+  const lines = list.slice(0, MOST_SHOWN).map((item) => `- ${isJsonObject(item) ? phraseItem(item, subject) : inline(item)}`);
   const more = list.length > MOST_SHOWN ? [`… and ${list.length - MOST_SHOWN} more`] : [];
-  return [`I found ${list.length} ${list.length === 1 ? singular(subject.noun) : subject.noun}${subject.about}:`, ...lines, ...more].join(
-    '\n',
-  );
+  const counted = `${list.length} ${list.length === 1 ? singular(subject.noun) : subject.noun}`;
+  return [`I found ${counted}${subject.about}:`, ...lines, ...more].join('\n');
 }
 
 function phraseItem(item: JsonObject, subject: Subject): string {
   const asked = askedIn(item, subject);
-  const shown =
-    asked.length > 0
-      ? asked
-      : fieldsOf(item)
-          .filter(({ name, value }) => !isIdKey(name) && value !== labelOf(item))
-          .slice(0, 4);
-  return `- ${[nameOf(item) ?? '', fieldList(shown)].filter((part) => part !== '').join(': ')}`;
+  const others = fieldsOf(item).filter(({ name, value }) => !isIdKey(name) && value !== labelOf(item));
+  return [nameOf(item) ?? '', fieldList(asked.length > 0 ? asked : others.slice(0, 4))].filter((part) => part !== '').join(': ');
 }
 
 /** Fields as a sentence: "John Smith's email is …", "Order o-100: status open, placed at …". */
 function phraseObject(data: JsonObject, subject: Subject): string {
-  const [label, [id]] = [labelOf(data), idsOf(data)];
-  const owner = label ?? (id === undefined ? undefined : capitalised(`${singular(subject.noun)} ${id}`));
+  const { noun, text, told } = subject;
+  const [id] = idsOf(data);
+  const owner = labelOf(data) ?? (id === undefined ? '' : capitalised(`${singular(noun)} ${id}`));
   const asked = askedIn(data, subject);
-  const others = fieldsOf(data).filter(({ value }) => value !== label && value !== id && !subject.told.includes(inline(value)));
+  const others = fieldsOf(data).filter(({ value }) => value !== labelOf(data) && value !== id && !told.includes(inline(value)));
   const [only, ...more] = asked.length > 0 ? asked : others;
-  if (!only) return `I found ${owner ?? subject.noun}.`;
-  if (more.length > 0) return `${owner ?? subject.text}: ${ended(fieldList([only, ...more]))}`;
-  const unit = isCounted(only) ? ` ${only.name}` : '';
-  if (owner !== undefined) return sentence(`${owner}'s ${only.name}`, only.name, only.value);
-  const isNoun = unit !== '' || [...only.stems].every((one) => stemsOf(subject.noun).includes(one));
-  return isNoun ? sentence(subject.text, subject.noun, only.value, unit) : `${subject.text}: ${ended(fieldList([only]))}`;
+  if (!only) return `I found ${owner || noun}.`;
+  if (more.length > 0) return `${owner || text}: ${ended(fieldList([only, ...more]))}`;
+  return owner ? sentence(`${owner}'s ${only.name}`, only.name, only.value) : phraseField(only, subject);
+}
+
+function phraseField(field: Field, { noun, text }: Subject): string {
+  if (isCounted(field)) return sentence(text, noun, `${inline(field.value)} ${field.name}`);
+  const isNoun = [...field.stems].every((one) => stemsOf(noun).includes(one));
+  return isNoun ? sentence(text, noun, field.value) : `${text}: ${ended(fieldList([field]))}`;
 }
 
 /** "… is …", "… are …" behind a plural, and a colon before yes, no and long texts. */
-function sentence(text: string, noun: string, value: JsonValue, unit = ''): string {
+function sentence(text: string, noun: string, value: JsonValue): string {
   const isLong = typeof value === 'boolean' || (typeof value === 'string' && value.length > 60);
-  return `${text}${isLong ? ':' : /[^su]s$/.test(noun) ? ' are' : ' is'} ${ended(inline(value) + unit)}`;
+  return `${text}${isLong ? ':' : /[^su]s$/.test(noun) ? ' are' : ' is'} ${ended(inline(value))}`;
 }
 
 /** A value of an object, with the words of its key. */
@@ -243,7 +243,7 @@ function nameOf(data: JsonObject): string | undefined {
 /** `{ amount, currency }` and its like; undefined for anything else. */
 export function moneyOf(value: JsonValue): { readonly amount: number; readonly currency: string } | undefined {
   const { amount, value: number = amount, currency, unit = currency } = isJsonObject(value) ? value : {};
-  const isNumber = number !== undefined && /^-?\d+(?:\.\d+)?$/.test(String(number));
+  const isNumber = number !== undefined && /^-?\d+(?:\.\d+)?$/.test(plainText(number));
   return isNumber && typeof unit === 'string' ? { amount: Number(number), currency: unit } : undefined;
 }
 

@@ -1,10 +1,10 @@
 import type { JsonObject, JsonValue } from '@toolloop/core';
-import { isIdKey, labelOf, type Entity } from './conversation.js';
-import { accepts, isJson, resolved, typeOf, type Schema } from './json-schema.js';
-import { dateOfWord, isValue, names, range, type Mention, type Question } from './question.js';
-import { areAllMeant, chooseInstances, MOST_INSTANCES, type Instance, type Situation } from './situation.js';
+import { isIdKey } from './conversation.js';
+import { accepts, isJson, plainText, resolved, typeOf, type Schema } from './json-schema.js';
+import { dateOfWord, isValue, names, range, type Mention, type Question, type Token } from './question.js';
+import { lookUp, MOST_INSTANCES, type Found, type Instance, type Situation } from './situation.js';
 import type { ToolProfile } from './tools.js';
-import { knows, list, NEGATIONS, pairs, stem, wordsOf } from './words.js';
+import { list, NEGATIONS, pairs, stem, wordsOf } from './words.js';
 
 /** One argument: a property of the tool's input. */
 interface Leaf {
@@ -105,130 +105,161 @@ function candidatesFor(leaf: Leaf, scope: Scope): Candidate[] {
   });
 }
 
-const OWN_SENSES = pairs('email:email url:url date:day day:day time:time id:id number:number');
-const TEXT_FITS = pairs('quoted:1.5 name:1.3 phrase:0.95 object:0.7 id:0.5 email:0.5 day:0.4');
+/** How well each kind of mention suits each sense; what is not here never does. */
+const FITS = new Map(
+  [
+    'quoted | id:0.8 name:1.5 place:1.5 query:1.5 body:1.5 other:1.5',
+    'name | name:1.3 place:1.3 query:1.3 body:0.6 other:0.6',
+    'phrase | name:0.95 place:0.95 query:0.95 body:0.5 other:0.5',
+    'object | name:0.7 place:0.7 query:0.7 body:0.7 other:0.7',
+    'id | id:1.5 number:0.3 name:0.5 place:0.5 query:0.5 other:0.25',
+    'number | number:0.8 id:0.7 other:0.1',
+    'email | email:1.5 name:0.5 query:0.5 other:0.25',
+    'url | url:1.5 query:0.5 other:0.25',
+    'date | day:1.5 time:0.5 other:0.1',
+    'day | day:1.5 time:0.5 place:0.4 query:0.4 other:0.2',
+    'time | time:1.5 other:0.1',
+    'rest | body:1.2',
+  ].map((row) => [row.replace(/ .*/, ''), pairs(row.replace(/.*\| /, ''))]),
+);
 
 /** How well a mention suits an argument by their kinds; what is quoted behind "saying" is told to somebody, not looked for. */
-function fitOf({ sense, schema, cues }: Leaf, { kind, value, first }: Mention, { tokens, mentions }: Question): number {
-  const patterned = schema.pattern === undefined ? 0 : 1;
-  if (kind === 'rest') return sense !== 'body' || (tokens[first - 1]?.lower === 'because' && !cues.includes('because')) ? 0 : 1.2;
-  if (OWN_SENSES.get(kind) === sense) return (kind === 'number' ? 0.8 : 1.5) + patterned;
-  if (sense === 'id') return patterned || (kind === 'number' ? 0.7 : kind === 'quoted' && !value.includes(' ') ? 0.8 : 0);
-  if (['email', 'url', 'day', 'time', 'number'].includes(sense)) return kind === 'id' && sense === 'number' ? 0.3 : 0;
+function fitOf({ sense, schema }: Leaf, mention: Mention, question: Question): number {
+  const fit = Number(FITS.get(mention.kind)?.get(sense) ?? 0);
+  if (sense === 'id' && mention.value.includes(' ')) return 0;
+  if (mention.kind === 'quoted' && isTold(mention, question)) return sense === 'body' ? 2 : 0;
+  return schema.pattern === undefined ? fit : Math.max(fit, 0.5) + 1;
+}
+
+function isTold({ first }: Mention, { mentions }: Question): boolean {
   const rest = mentions.find((other) => other.kind === 'rest' && other.first <= first);
-  const isTold = kind === 'quoted' && rest !== undefined && mentions.some((other) => names(other) && other.first < rest.first);
-  const isWeak = (sense === 'body' && kind !== 'quoted') || sense === 'other';
-  return (isTold ? (sense === 'body' ? 2 : 0) : Number(TEXT_FITS.get(kind) ?? 0.15) * (isWeak && kind !== 'object' ? 0.5 : 1)) + patterned;
+  return rest !== undefined && mentions.some((other) => names(other) && other.first < rest.first);
 }
 
 /** What a mention can stand for. */
-function formsOf({ type, schema }: Leaf, { kind, value }: Mention, today: string | undefined): JsonValue[] {
-  if (type === 'object' || type === 'array') return [];
-  if (type === 'number' || type === 'integer') return kind === 'number' || kind === 'id' ? [Number(value)].filter(Number.isFinite) : [];
-  const date = (kind === 'day' && today !== undefined ? dateOfWord(value, today) : undefined) ?? value;
-  return [date, `${date}T00:00:00Z`, `${value}:00Z`]
-    .slice(0, schema.format ? 3 : 1)
-    .concat(value, schema.pattern ? value.toUpperCase() : value);
+function formsOf({ type, schema }: Leaf, { kind, value }: Mention, today = ''): JsonValue[] {
+  if (EXACT.has(type ?? '')) return [Number(value)].filter(Number.isFinite);
+  const date = kind === 'day' ? (dateOfWord(value, today) ?? value) : value;
+  const formatted = schema.format === undefined ? [] : [`${date}T00:00:00Z`, `${value}:00Z`];
+  return type === 'object' || type === 'array' ? [] : [date, ...formatted, value, value.toUpperCase()];
 }
 
 const CONNECTORS = new Set(list('is are of = : number no # the a an named called titled id to as with exactly'));
 
-/** What the words around a value say for an argument: its own name beside it, a small word that announces it, what it counts. */
-function contextFit({ stems, sense, required, type, cues }: Leaf, at: readonly number[], { situation, profile }: Scope): number {
-  const { tokens } = situation.question;
-  const [first = -1, last = first] = [at[0], at.at(-1)];
-  const lower = (index: number): string => tokens[index]?.lower ?? '';
-  const meets = (index: number): boolean => tokens[index]?.stems.some((one) => stems.includes(one)) ?? false;
+/** The nearest word before a value that is no mere connector. */
+function indexBefore(first: number, { stems }: Leaf, tokens: readonly Token[]): number {
   let index = first - 1;
-  while (CONNECTORS.has(lower(index)) && !meets(index)) index -= 1;
-  const isTarget = ['to', 'as', '='].includes(lower(first - 1)) && tokens.some((_, where) => !at.includes(where) && meets(where));
-  const isOtherKind =
-    sense === 'id' && stems.length > 1 && !meets(index) && tokens[index]?.stems.some((one) => situation.vocabulary.has(one));
-  const counted =
-    tokens[first]?.kind === 'number' ? tokens.slice(last + 1, last + 4).find((token) => /[^s]s$/.test(token.lower)) : undefined;
-  const isOtherCount = !required && counted && cues.includes('limit') && !counted.stems.some((one) => knows(profile.stems.all, one) > 0);
-  const fits = [
-    meets(index) ? 2 : 0,
-    cues.includes(lower(first - 1)) || cues.includes(lower(first - 2)) ? 1.2 : 0,
-    isTarget ? 1.2 : 0,
-    meets(last + 1) ? (EXACT.has(type ?? '') ? 1.5 : 0.5) : 0,
-    isOtherKind || (counted && sense === 'id') ? -1 : 0,
-    isOtherCount ? -2 : 0,
-  ];
-  return fits.reduce((sum, fit) => sum + fit, 0);
+  while (CONNECTORS.has(lowerAt(index, tokens)) && !hasStem(index, stems, tokens)) index -= 1;
+  return index;
+}
+
+function lowerAt(index: number, tokens: readonly Token[]): string {
+  return tokens[index]?.lower ?? '';
+}
+
+function hasStem(index: number, known: Iterable<string>, tokens: readonly Token[]): boolean {
+  const stems = new Set(tokens[index]?.stems);
+  return [...known].some((one) => stems.has(one));
+}
+
+/** What the words around a value say for an argument: its own name beside it, a small word that announces it, its own name with "to" before the value. */
+function contextFit(leaf: Leaf, at: readonly number[], scope: Scope): number {
+  const { tokens } = scope.situation.question;
+  const { stems, cues, type = '' } = leaf;
+  const [first = -1] = at;
+  const isCued = cues.includes(lowerAt(first - 1, tokens)) || cues.includes(lowerAt(first - 2, tokens));
+  const named = tokens.some((_, index) => !at.includes(index) && hasStem(index, stems, tokens));
+  const isTarget = named && ['to', 'as', '='].includes(lowerAt(first - 1, tokens));
+  const unit = hasStem(first + at.length, stems, tokens) ? (EXACT.has(type) ? 1.5 : 0.5) : 0;
+  const before = hasStem(indexBefore(first, leaf, tokens), stems, tokens) ? 2 : 0;
+  return before + unit + (isCued ? 1.2 : 0) + (isTarget ? 1.2 : 0) - otherFit(leaf, first, scope);
+}
+
+/** What speaks against an argument: the "7" of "order 7" is no customer's id, and "5 orders" limits no tool that does not speak of orders. */
+function otherFit(leaf: Leaf, first: number, { situation, profile }: Scope): number {
+  const { tokens } = situation.question;
+  const { sense, stems, required, cues } = leaf;
+  const index = indexBefore(first, leaf, tokens);
+  const isNumber = tokens[first]?.kind === 'number';
+  const counted = range(first + 1, first + 3).find((where) => isNumber && /[^s]s$/.test(lowerAt(where, tokens))) ?? -1;
+  const isOther = stems.length > 1 && !hasStem(index, stems, tokens) && hasStem(index, situation.vocabulary, tokens);
+  if (sense === 'id') return isOther || counted > 0 ? 1 : 0;
+  const isLimit = counted > 0 && !required && cues.includes('limit');
+  return isLimit && !hasStem(counted, profile.stems.all, tokens) ? 2 : 0;
 }
 
 /** The values that a schema names itself, where the user says them: an enum's, or a boolean's by its name, by "on" or by "off". */
 function literalCandidates(leaf: Leaf, scope: Scope): Candidate[] {
-  const { schema, root, required, stems } = leaf;
+  const { schema, root, stems } = leaf;
   const { tokens, mentions } = scope.situation.question;
   const spoken = tokens.flatMap(({ value }, token) => wordsOf(value).map((word) => ({ stem: stem(word), token })));
   const said = (text: string, value: JsonValue, least = 1.5): Candidate[] => {
     const wanted = wordsOf(text).map(stem);
-    const fit = least + wanted.length / 10;
-    const start =
-      wanted.length === 0 ? -1 : spoken.findIndex((_, from) => wanted.every((word, offset) => spoken[from + offset]?.stem === word));
-    if (start < 0 || !accepts(schema, value, root)) return [];
-    const at = range(spoken[start]?.token ?? 0, spoken[start + wanted.length - 1]?.token ?? 0);
-    const isTarget = !required && ['as', 'to'].includes(tokens[(at[0] ?? 0) - 1]?.lower ?? '');
+    const start = spoken.findIndex((_, from) => wanted.every((word, offset) => spoken[from + offset]?.stem === word));
+    const at = spoken.slice(start, start + wanted.length).map(({ token }) => token);
+    if (start < 0 || at.length === 0 || !accepts(schema, value, root)) return [];
     const used = mentions.filter((mention) => names(mention) && at.includes(mention.first));
-    return [{ leaf, value, tokens: at, mentions: used, fit: fit + contextFit(leaf, at, scope) - (isTarget ? 1 : 0) }];
+    return [{ leaf, value, tokens: at, mentions: used, fit: least + wanted.length / 10 + contextFit(leaf, at, scope) }];
   };
-  if (schema.enum) return schema.enum.filter(isJson).flatMap((value) => said(String(value), value));
+  if (schema.enum) return schema.enum.filter(isJson).flatMap((value) => said(plainText(value), value));
   if (stems.includes('on') || stems.includes('enabl')) return [...said('off', false), ...said('on', true, 1)];
   const isDenied = ({ tokens: [first = 0] }: Candidate): boolean =>
     tokens.slice(Math.max(0, first - 2), first).some(({ lower }) => NEGATIONS.has(lower));
   const named = said(leaf.name.replace(/^(?:is|in|has|only|include)(?=[A-Z])/, ''), true);
-  return named.map((candidate) => ({ ...candidate, value: !isDenied(candidate) }));
+  return named.map((candidate) => Object.assign(candidate, { value: !isDenied(candidate) }));
 }
 
 function isJoined(one: Mention | undefined, other: Mention | undefined): boolean {
-  return one !== undefined && one.kind === other?.kind && one.group === other.group && one.group !== -1;
+  return one?.kind === other?.kind && one?.group === other?.group && one?.group !== -1;
 }
 
 /** Fills a tool's arguments from the user's words, then from the schema, then from what results hold. */
 export function fillArguments(profile: ToolProfile, { id, entity }: Instance, situation: Situation): Filling {
   const root = profile.spec.inputSchema;
-  const scope: Scope = {
-    profile,
-    situation,
-    instanceNames: profile.instanceId === undefined ? [] : [id.toLowerCase(), ...(entity?.texts ?? [])],
-  };
-  const searches = profile.isReadOnly && profile.isSearch;
-  const leaves = Object.entries(root.properties ?? {}).flatMap(([name, node]): Leaf[] => {
-    const schema = resolved(node, root);
-    const leaf = typeof schema === 'boolean' ? undefined : leafOf(name, schema, root);
-    return leaf ? [searches && leaf.sense === 'body' ? { ...leaf, sense: 'query' } : leaf] : [];
-  });
-  const chosen = assigned(leaves.flatMap((leaf) => candidatesFor(leaf, scope)).filter((one) => one.fit >= leastFit(one, searches)));
+  const instanceNames = profile.instanceId === undefined ? [] : [id.toLowerCase(), ...(entity?.texts ?? [])];
+  const scope: Scope = { profile, situation, instanceNames };
+  const leaves = leavesOf(root, profile);
+  const chosen = assigned(leaves.flatMap((leaf) => candidatesFor(leaf, scope)).filter((one) => one.fit >= leastFit(one, profile)));
   const open = leaves.filter((leaf) => leaf.required && !chosen.some((one) => one.leaf === leaf));
-  const extra = open.map((leaf) => ({ leaf, mentions: [], ...valuesFor(leaf, scope) }));
+  const extra = open.map((leaf): Several & Found => Object.assign(valuesFor(leaf, scope), { leaf, mentions: [] }));
   const several = severalOf(chosen, scope) ?? extra.find(({ values }) => values.length > 1);
-  const valueOf = (leaf: Leaf): JsonValue | undefined =>
-    chosen.find((one) => one.leaf === leaf)?.value ?? extra.find((one) => one.leaf === leaf)?.values[0];
-  const variants = (several?.values.slice(0, MOST_INSTANCES) ?? [undefined]).map((value): JsonObject => {
-    const entries = leaves.map((leaf) => [leaf.name, leaf === several?.leaf ? value : valueOf(leaf)] as const);
-    return Object.fromEntries(entries.flatMap(([name, one]) => (one === undefined ? [] : [[name, one]])));
+  const single = [...chosen.map(({ leaf, value }) => ({ leaf, values: [value] })), ...extra];
+  const variants = (several?.values ?? [null]).slice(0, MOST_INSTANCES).map((value): JsonObject => {
+    const entries = leaves.flatMap((leaf) => single.filter((one) => one.leaf === leaf && one.values.length > 0));
+    return Object.fromEntries(entries.map(({ leaf, values: [first = null] }) => [leaf.name, leaf === several?.leaf ? value : first]));
   });
   const valid = variants.filter((args) => accepts(root, args, root));
-  const missing = extra.filter(({ values }) => values.length === 0).map(missingOf);
-  if (missing.length === 0 && valid.length === 0) missing.push({ name: 'arguments', description: '', choices: [], findable: false });
-  const fits = chosen.filter(({ leaf }) => leaf.required).map(({ fit }) => Math.min(fit / 2, 1));
-  const values = situation.question.mentions.filter(isValue);
-  return {
-    variants: missing.length > 0 ? [] : valid,
-    missing,
-    used: [...chosen.flatMap(({ mentions }) => mentions), ...(several?.mentions ?? [])],
-    usedShare: values.filter(({ first }) => chosen.some(({ tokens }) => tokens.includes(first))).length / Math.max(values.length, 1),
-    quality: fits.length === 0 ? 0.5 : fits.reduce((sum, fit) => sum + fit, 0) / fits.length,
-  };
+  const unfilled = extra.filter(({ values }) => values.length === 0).map(missingOf);
+  const missing = unfilled.length + valid.length > 0 ? unfilled : [{ name: 'arguments', description: '', choices: [], findable: false }];
+  const used = [...chosen, ...(several ? [several] : [])].flatMap(({ mentions }) => mentions);
+  const ready = missing.length > 0 ? [] : valid;
+  return { variants: ready, missing, used, usedShare: usedShareOf(chosen, situation), quality: qualityOf(chosen) };
+}
+
+function qualityOf(chosen: readonly Candidate[]): number {
+  const fits = chosen.flatMap(({ leaf, fit }) => (leaf.required ? [Math.min(fit / 2, 1)] : []));
+  return fits.length === 0 ? 0.5 : fits.reduce((sum, fit) => sum + fit, 0) / fits.length;
+}
+
+function usedShareOf(chosen: readonly Candidate[], { question }: Situation): number {
+  const values = question.mentions.filter(isValue);
+  return values.filter(({ first }) => chosen.some(({ tokens }) => tokens.includes(first))).length / Math.max(values.length, 1);
+}
+
+function leavesOf(root: Schema, { isReadOnly, isSearch }: ToolProfile): Leaf[] {
+  return Object.entries(root.properties ?? {}).flatMap(([name, node]): Leaf[] => {
+    const schema = resolved(node, root);
+    if (typeof schema === 'boolean') return [];
+    const leaf = leafOf(name, schema, root);
+    return [isReadOnly && isSearch && leaf.sense === 'body' ? { ...leaf, sense: 'query' } : leaf];
+  });
 }
 
 /** What is optional needs a better reason; a search without it would find everything. */
-function leastFit({ leaf, mentions }: Candidate, searches: boolean): number {
+function leastFit({ leaf, mentions }: Candidate, { isReadOnly, isSearch }: ToolProfile): number {
   if (leaf.required) return 0.4;
   const isSought = mentions.some(({ kind }) => ['name', 'quoted', 'object', 'phrase'].includes(kind));
-  return searches && isSought && (leaf.sense === 'query' || leaf.sense === 'name') ? 0.65 : 1.2;
+  return isReadOnly && isSearch && isSought && (leaf.sense === 'query' || leaf.sense === 'name') ? 0.65 : 1.2;
 }
 
 /** Gives each argument its best value and each value to one argument, the surest pairs first. */
@@ -258,52 +289,12 @@ function severalOf(chosen: readonly Candidate[], scope: Scope): Several | undefi
   return found.find(({ values }) => values.length > 1);
 }
 
-/** Values for an argument from elsewhere, or the things among which nothing decides. */
-interface Found extends Pick<Missing, 'choices'> {
-  readonly values: readonly JsonValue[];
-}
-
 /** What a required argument gets that the user's words do not fill: the schema's own value, else one from the results. */
 function valuesFor(leaf: Leaf, scope: Scope): Found {
   const { schema, root } = leaf;
   const given: unknown[] = [schema.const, schema.default, schema.enum?.length === 1 ? schema.enum[0] : undefined];
   const fixed = given.filter(isJson).find((value) => accepts(schema, value, root));
-  return fixed === undefined ? lookUp(leaf, scope) : { values: [fixed], choices: [] };
-}
-
-interface FoundValue extends Instance {
-  readonly entity: Entity;
-  readonly field: Entity['fields'][number];
-}
-
-/**
- * Fills an argument from the objects in results. A result never chooses a tool; here it gives ids of what the user means, and other fields only to
- * tools that read and carry nothing out.
- */
-function lookUp({ sense, stems, schema, root }: Leaf, { profile, situation }: Scope): Found {
-  const { entities, profiles, question } = situation;
-  const isHarmless = profile.isReadOnly && !profile.spec.labels.egress;
-  const kind = stems.filter((word) => !isIdKey(word));
-  const fits = ({ field, entity }: FoundValue): boolean => {
-    const isField = stems.every((word) => field.stems.includes(word));
-    if (sense !== 'id') return isField && isHarmless;
-    const known = new Set([...(profiles.get(entity.call.name)?.stems.all ?? []), ...field.stems]);
-    const isOfKind = field.stems.length > 1 ? isField : kind.every((word) => knows(known, word) > 0);
-    return isIdKey(field.key) && (kind.length > 0 ? isOfKind : entity.call === entities.at(-1)?.call);
-  };
-  const all = entities.flatMap((entity) => entity.fields.map((field): FoundValue => ({ entity, field, id: String(field.value) })));
-  const accepted = all.filter((found) => accepts(schema, found.field.value, root) && fits(found));
-  const plainFirst = accepted.toSorted((one, other) => Number(other.field.key === 'id') - Number(one.field.key === 'id'));
-  const distinct = plainFirst.filter(({ id }, index) => plainFirst.findIndex((one) => one.id === id) === index);
-  const picked = chooseInstances(distinct, situation);
-  if (picked.length > 1 && !isHarmless && !areAllMeant(picked, question)) return { values: [], choices: picked.map(choiceName) };
-  return { values: picked.map(({ field }) => field.value), choices: [] };
-}
-
-/** An instance as a person can tell it from others. */
-export function choiceName({ id, entity }: Instance): string {
-  const label = entity ? labelOf(entity.data) : undefined;
-  return label === undefined || label === id ? id : `${label} (${id})`;
+  return fixed === undefined ? lookUp(leaf, scope.profile, scope.situation) : { values: [fixed], choices: [] };
 }
 
 function missingOf({ leaf, choices }: { readonly leaf: Leaf } & Found): Missing {

@@ -70,16 +70,20 @@ function madeCall({ name, arguments: text }: ToolCall, result: ToolMessage | und
   const content = textOf(result);
   const parsed = parseJson(content);
   const value = parsed === undefined ? content : parsed;
-  const { ok, errors, type, human_readable: promise, result: inner, ...others } = isJsonObject(value) ? value : {};
-  const isError = result.isError === true || ok === false || (isJsonArray(errors) && Object.keys(others).length === 0 && ok === undefined);
-  if (isError) return { ...call, value, status: fieldOf(errorIn(value), 'code') === 'approval_denied' ? 'denied' : 'failed' };
-  const isPromise = typeof type === 'string' && type.endsWith('.requested') && typeof promise === 'string';
-  return {
-    ...call,
-    status: 'succeeded',
-    value: ok === true && inner !== undefined ? inner : value,
-    promise: isPromise ? promise : undefined,
-  };
+  if (result.isError === true || isError(value))
+    return { ...call, value, status: fieldOf(errorIn(value), 'code') === 'approval_denied' ? 'denied' : 'failed' };
+  const inner = fieldOf(value, 'ok') === true ? fieldOf(value, 'result') : undefined;
+  return { ...call, status: 'succeeded', value: inner === undefined ? value : inner, promise: promiseIn(value) };
+}
+
+/** Whether a result says that its call came to nothing: `{ errors: […] }`, alone or in the envelope `{ ok: false, … }`. */
+function isError(value: JsonValue): boolean {
+  return isJsonObject(value) && (value['ok'] === false || (isJsonArray(value['errors']) && Object.keys(value).length === 1));
+}
+
+function promiseIn(value: JsonValue): string | undefined {
+  const [type, promise] = [fieldOf(value, 'type'), fieldOf(value, 'human_readable')];
+  return typeof type === 'string' && type.endsWith('.requested') && typeof promise === 'string' ? promise : undefined;
 }
 
 function fieldOf(value: JsonValue | undefined, key: string): JsonValue | undefined {

@@ -39,10 +39,14 @@ export function canonicalJson(value: JsonValue): string {
   return `{${entries.map(([key, entry]) => `${JSON.stringify(key)}:${canonicalJson(entry)}`).join(',')}}`;
 }
 
+/** A value as text: a string as it is, anything else as JSON. */
+export function plainText(value: JsonValue): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
 /** The schema a local `$ref` leads to; `false` when it leads nowhere. */
-export function resolved(node: SchemaNode, root: Schema, depth = 0): Schema | boolean {
-  if (node === undefined || typeof node === 'boolean') return node ?? true;
-  if (node.$ref === undefined) return node;
+export function resolved(node: SchemaNode = true, root: Schema, depth = 0): Schema | boolean {
+  if (typeof node === 'boolean' || node.$ref === undefined) return node;
   let found: unknown = node.$ref.startsWith('#') && depth < 8 ? root : undefined;
   for (const part of node.$ref.split('/').slice(1)) found = isJsonObject(found) ? found[part] : undefined;
   return isJsonObject(found) ? resolved(found, root, depth + 1) : false;
@@ -53,8 +57,8 @@ export function typeOf({ type, properties, items, enum: values, const: only }: S
   const types = [type ?? []].flat();
   if (types.length > 0) return types.find((one) => one !== 'null') ?? types[0];
   if (properties ?? items) return properties ? 'object' : 'array';
-  const first = values?.[0] ?? only;
-  return first === undefined || first === null ? undefined : typeof first;
+  const [first = only] = values ?? [];
+  return first === undefined ? undefined : typeof first;
 }
 
 /** Keywords this check does not know; a schema with one of them accepts nothing, so that nothing wrong is ever sent. */
@@ -75,10 +79,11 @@ function isAmong({ type, enum: values, const: only }: Schema, value: JsonValue):
   return hasType && (values?.some(same) ?? true) && (only === undefined || same(only));
 }
 
-function isWithin({ minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf = 0 }: Schema, value: JsonValue): boolean {
+function isWithin(schema: Schema, value: JsonValue): boolean {
   if (typeof value !== 'number') return true;
-  const isWide = value >= (minimum ?? value) && value <= (maximum ?? value) && (multipleOf === 0 || Number.isInteger(value / multipleOf));
-  return isWide && value > (exclusiveMinimum ?? -Infinity) && value < (exclusiveMaximum ?? Infinity);
+  const { minimum = value, maximum = value, exclusiveMinimum = -Infinity, exclusiveMaximum = Infinity, multipleOf = 0 } = schema;
+  const isStep = multipleOf === 0 || Number.isInteger(value / multipleOf);
+  return [isStep, value >= minimum, value <= maximum, value > exclusiveMinimum, value < exclusiveMaximum].every(Boolean);
 }
 
 const FORMATS: Readonly<Record<string, RegExp>> = {
@@ -90,13 +95,16 @@ const FORMATS: Readonly<Record<string, RegExp>> = {
   uuid: /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i,
 };
 
-/** A format that is not in the table is accepted of no text. */
-function isText({ minLength = 0, maxLength = Infinity, format, pattern }: Schema, value: JsonValue): boolean {
+function isText({ minLength = 0, maxLength = Infinity, format = '', pattern = '' }: Schema, value: JsonValue): boolean {
   if (typeof value !== 'string') return true;
   const { length } = Array.from(value);
-  const isDay = format?.startsWith('date') !== true || !Number.isNaN(Date.parse(value));
-  const hasFormat = format === undefined || (isDay && (FORMATS[format]?.test(value) ?? false));
-  return length >= minLength && length <= maxLength && hasFormat && (pattern === undefined || isLike(pattern, value));
+  return length >= minLength && length <= maxLength && hasFormat(format, value) && isLike(pattern, value);
+}
+
+/** A format that is not in the table is accepted of no text. */
+function hasFormat(format: string, value: string): boolean {
+  const isDay = !format.startsWith('date') || !Number.isNaN(Date.parse(value));
+  return format === '' || (isDay && (FORMATS[format]?.test(value) ?? false));
 }
 
 function isLike(pattern: string, value: string): boolean {

@@ -1,10 +1,11 @@
 import type { JsonObject } from '@toolloop/core';
-import { choiceName, fillArguments, type Filling, type Missing } from './arguments.js';
+import { fillArguments, type Filling, type Missing } from './arguments.js';
 import { callKey, isEmptyResult } from './conversation.js';
-import { names, type Mention } from './question.js';
+import type { Mention } from './question.js';
 import {
   ANSWERED,
   areAllMeant,
+  choiceName,
   chooseInstances,
   isMentioned,
   MOST_INSTANCES,
@@ -50,8 +51,6 @@ interface Option extends Need, Match, Pick<Filling, 'used' | 'quality' | 'usedSh
   readonly named: boolean;
 }
 
-/** Searches for one name go to so many tools at most. */
-const MOST_SEARCHES = 4;
 const GOOD = 0.4;
 
 /** Decides by fixed rules what to do next; the same situation always gives the same plan. */
@@ -63,9 +62,11 @@ export function plan(situation: Situation, mostCalls: number): Plan {
   if (typeof choice === 'object') return planForced(choice.tool, situation);
   const options = optionsIn(situation);
   const ready = options.filter((option) => option.calls.length > 0);
-  const next = nextOption(ready, options, situation) ?? (choice === 'required' && calls.length === 0 ? best(ready) : undefined);
-  const need = next ? undefined : best(options.filter((option) => option.calls.length === 0 && option.missing.length > 0 && option.passes));
-  return { calls: next?.calls.slice(0, left) ?? [], ...(need && { need }) };
+  const any = choice === 'required' && calls.length === 0 ? best(ready) : undefined;
+  const next = nextOption(ready, options, situation) ?? any;
+  if (next) return { calls: next.calls.slice(0, left) };
+  const need = best(options.filter((option) => option.calls.length === 0 && option.missing.length > 0 && option.passes));
+  return need ? { calls: [], need } : { calls: [] };
 }
 
 /** The tool the application demands, once per question. */

@@ -65,23 +65,22 @@ export function readQuestion(text: string, { vocabulary, today, earlier = [] }: 
   const isRecalling = !own.some(names) && tokens.some(({ lower }) => PRONOUNS.has(lower));
   const before = isRecalling ? earlier.map((one) => mentionsOf(one, tokensOf(one, today), vocabulary).filter(names)) : [];
   const recalled = before.find(({ length }) => length > 0) ?? [];
-  const mentions = [...own, ...recalled.map((one, index) => ({ ...one, first: -2 - index, last: -2 - index, group: -2 - one.group }))];
+  const placed = recalled.map(({ kind, value, group }, index): Mention => ({
+    kind,
+    value,
+    first: -2 - index,
+    last: -2 - index,
+    group: -2 - group,
+  }));
+  const mentions = [...own, ...placed];
   const silent = new Set(own.filter(isValue).flatMap(({ first, last }) => range(first, last)));
   const said = tokens.flatMap(({ stems }, token) =>
     silent.has(token) ? [] : stems.map((one) => ({ stem: one, token, weak: WEAK.has(one) })),
   );
-  const known = (words: readonly string[]): string[] =>
-    words
-      .map(stem)
-      .filter((one) => vocabulary.has(one))
-      .slice(0, 1);
-  const implied = IMPLIED.flatMap(([asked, words]) => (asked.test(text) ? known(words) : [])).map((one) => ({
-    stem: one,
-    token: -1,
-    weak: false,
-  }));
+  const implied = IMPLIED.flatMap(([asked, words]) => (asked.test(text) ? (words.map(stem).find((one) => vocabulary.has(one)) ?? []) : []));
   const amount = /how much/i.test(text) ? ['price', 'amount'] : /how many/i.test(text) ? ['count'] : [];
-  return { text, tokens, mentions, words: [...said, ...implied, ...amount.map((word) => ({ stem: stem(word), token: -1, weak: true }))] };
+  const weak = amount.map((word) => ({ stem: stem(word), token: -1, weak: true }));
+  return { text, tokens, mentions, words: [...said, ...implied.map((one) => ({ stem: one, token: -1, weak: false })), ...weak] };
 }
 
 const WEAK = new Set([...ASKING_VERBS, 'information', 'detail', 'data', 'thing'].map(stem));
@@ -111,37 +110,45 @@ const FORMS: readonly (readonly [Token['kind'], string])[] = [
 const TOKEN = new RegExp(`(?:${FORMS.map(([, form]) => `(${form})`).join('|')})(['’]s(?!\\p{L}))?`, 'gu');
 
 function tokensOf(text: string, today: string | undefined): Token[] {
-  const tokens: Token[] = [];
-  for (const match of text.matchAll(TOKEN)) {
+  const isShouted = !/\p{Ll}/u.test(text);
+  let previous = '';
+  return [...text.matchAll(TOKEN)].map((match): Token => {
     const groups = match.slice(1, -1);
     const form = groups.findIndex((group) => group !== undefined);
-    const [kind, value] = valueOf(FORMS[form]?.[0] ?? 'sign', groups[form] ?? '', today);
-    tokens.push({
+    const written = groups[form] ?? '';
+    const [kind, value] = valueOf(FORMS[form]?.[0] ?? 'sign', written, today);
+    const [isWord, opensSentence] = [kind === 'word', /^$|[.!?:;]$/.test(previous)];
+    const possessive = match.at(-1) !== undefined || (isWord && value !== written);
+    const stems = isWord ? stemsOf(value) : [];
+    previous = value;
+    return {
       kind,
       value,
       start: match.index,
       lower: value.toLowerCase(),
-      stems: kind === 'word' ? stemsOf(value) : [],
-      possessive: match.at(-1) !== undefined || (kind === 'word' && value !== groups[form]),
-      capital: /^\p{Lu}/u.test(value) && /\p{Ll}/u.test(text),
-      opensSentence: /^$|[.!?:;]$/.test(tokens.at(-1)?.value ?? ''),
-    });
-  }
-  return tokens;
+      stems,
+      possessive,
+      capital: !isShouted && /^\p{Lu}/u.test(value),
+      opensSentence,
+    };
+  });
 }
 
 /** A written value in canonical form; a date without a year is but a day unless `today` gives the year. */
 function valueOf(kind: Token['kind'], written: string, today: string | undefined): [Token['kind'], string] {
   if (kind === 'quoted') return [kind, written.slice(1, -1).trim()];
   if (kind === 'number') return [kind, written.replaceAll(/[^\d.-]/g, '')];
-  if (kind === 'word')
-    return DAY_WORDS.has(written.toLowerCase()) ? ['day', written.toLowerCase()] : [kind, written.replace(/['’]s?$/i, '')];
-  if (kind !== 'date') return [kind, written.replace(/^#/, '')];
+  if (kind === 'date') return dateOf(written, today);
+  if (DAY_WORDS.has(written.toLowerCase())) return ['day', written.toLowerCase()];
+  return [kind, kind === 'word' ? written.replace(/['’]s?$/i, '') : written.replace(/^#/, '')];
+}
+
+function dateOf(written: string, today: string | undefined): [Token['kind'], string] {
   const month = MONTHS.findIndex((name) => written.toLowerCase().includes(name)) + 1;
   const [day = '', year = today?.slice(0, 4)] = written.match(/\d+/g) ?? [];
   if (month > 0 && year === undefined) return ['day', written];
   const date = month > 0 ? `${year}-${String(month).padStart(2, '0')}-${day.padStart(2, '0')}` : written;
-  return isoDay(Date.parse(date)) === date ? [kind, date] : ['id', written];
+  return isoDay(Date.parse(date)) === date ? ['date', date] : ['id', written];
 }
 
 function isoDay(time: number): string | undefined {
@@ -174,7 +181,7 @@ function mentionsOf(text: string, tokens: readonly Token[], vocabulary: Readonly
     const isJoined = spans.some(
       (other) => other.kind === 'phrase' && tokens.slice(other.last + 1, first).every(({ lower }) => JOINING.has(lower)),
     );
-    const isName = isJoined || tokens[last]?.possessive === true || isIntroduced(first, tokens, vocabulary);
+    const isName = isJoined || (tokens[last]?.possessive ?? false) || isIntroduced(first, tokens, vocabulary);
     spans.push(spanOf(isName ? 'phrase' : 'object', first, last, tokens));
   }
   const rests = tokens.flatMap(({ lower }, index): Mention[] => {
@@ -188,7 +195,7 @@ function mentionsOf(text: string, tokens: readonly Token[], vocabulary: Readonly
     const previous = sorted[index - 1];
     const between = previous?.kind === span.kind ? tokens.slice(previous.last + 1, span.first) : [];
     group = between.length > 0 && between.every(({ lower }) => JOINING.has(lower)) ? group : index + 1;
-    return { ...span, group };
+    return Object.assign(span, { group });
   });
   return [...grouped, ...rests];
 }
@@ -205,7 +212,7 @@ function runsOf(tokens: readonly Token[], fits: (index: number) => boolean): Run
   const runs: Run[] = [];
   for (const index of [...tokens.keys()].filter(fits)) {
     const open = runs.at(-1);
-    if (open?.[1] === index - 1 && tokens[index - 1]?.possessive === false) open[1] = index;
+    if (open?.[1] === index - 1 && !(tokens[index - 1]?.possessive ?? true)) open[1] = index;
     else runs.push([index, index]);
   }
   return runs;
@@ -228,20 +235,20 @@ const SUBJECTS = new Set(['i', 'you', 'we', 'they', 'to', 'please', "don't"]);
 
 /** Whether a lower-case word is none that a tool or this model knows, and no verb either, as behind "can I". */
 function isUnknown(index: number, tokens: readonly Token[], vocabulary: ReadonlySet<string>): boolean {
-  const { kind = 'sign', lower = '', stems = [] } = tokens[index] ?? {};
-  const isWord = kind === 'word' && stems.length > 0 && !SUBJECTS.has(tokens[index - 1]?.lower ?? '');
-  return isWord && !isPlainEnglish(lower) && !stems.every((one) => vocabulary.has(one));
+  const token = tokens[index];
+  if (token?.kind !== 'word' || SUBJECTS.has(tokens[index - 1]?.lower ?? '') || isPlainEnglish(token.lower)) return false;
+  return token.stems.some((one) => !vocabulary.has(one));
 }
 
 const INTRODUCING = new Set(list('of for about called named titled in at by from to on with into ='));
 
 /** Whether a name is expected: behind a preposition, or behind the kind of thing it names. */
 function isIntroduced(first: number, tokens: readonly Token[], vocabulary: ReadonlySet<string>): boolean {
-  const article = tokens[first - 1]?.lower ?? '';
-  const isArticle = ['a', 'an', 'the', 'my', 'our'].includes(article);
-  const { lower = '', stems = [] } = tokens[first - (isArticle ? 2 : 1)] ?? {};
-  const isVerb = ASKING_VERBS.has(lower) || DOING_VERBS.has(lower);
-  return article === 'the' || INTRODUCING.has(lower) || (!isArticle && !isVerb && stems.some((one) => vocabulary.has(one)));
+  const previous = tokens[first - 1];
+  if (!previous || previous.lower === 'the') return previous !== undefined;
+  if (['a', 'an', 'my', 'our'].includes(previous.lower)) return INTRODUCING.has(tokens[first - 2]?.lower ?? '');
+  const isVerb = ASKING_VERBS.has(previous.lower) || DOING_VERBS.has(previous.lower);
+  return INTRODUCING.has(previous.lower) || (!isVerb && previous.stems.some((one) => vocabulary.has(one)));
 }
 
 const POLITE = new Set(['now', 'then', 'just', 'also', 'kindly', "let's", 'lets']);
@@ -256,14 +263,16 @@ export function ordersIn({ tokens, mentions, text }: Question, vocabulary: Reado
     OBJECTS.has(lower(index)) ||
     mentions.some((mention) => isValue(mention) && mention.first === index) ||
     (tokens[index]?.stems.some((one) => vocabulary.has(one)) ?? index >= tokens.length);
-  return tokens.filter((token, index) => {
-    const isNegated = [lower(index - 1), lower(index - 2)].some((before) => NEGATIONS.has(before) || before.endsWith("n't"));
-    if (token.kind !== 'word' || isStopWord(token.lower) || isNegated) return false;
+  const asks = (index: number): boolean => /^[^.!?]*(?:[.!?]\S[^.!?]*)*\?/.test(text.slice(tokens[index]?.start));
+  const isOrder = (index: number): boolean => {
     const [before, earlier] = [lower(index - 1), lower(index - 2)];
     if (before === 'you') return MODALS.has(earlier);
-    if (before === 'please' || (before === 'me' && earlier === 'help')) return true;
-    if (/^[^.!?]*(?:[.!?]\S[^.!?]*)*\?/.test(text.slice(token.start))) return false;
+    if (before === 'please' || asks(index)) return before === 'please';
     if (before === 'to') return WISHES.has(earlier);
-    return token.opensSentence || POLITE.has(before) || ((before === 'and' || before === ',') && isObject(index + 1));
+    return (tokens[index]?.opensSentence ?? false) || POLITE.has(before) || ((before === 'and' || before === ',') && isObject(index + 1));
+  };
+  return tokens.filter((token, index) => {
+    const isNegated = [lower(index - 1), lower(index - 2)].some((before) => NEGATIONS.has(before) || before.endsWith("n't"));
+    return token.kind === 'word' && !isStopWord(token.lower) && !isNegated && isOrder(index);
   });
 }

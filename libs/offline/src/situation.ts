@@ -1,6 +1,16 @@
 import type { JsonValue, ModelRequest } from '@toolloop/core';
-import { entitiesIn, isEmptyResult, ownEntries, readConversation, type Conversation, type Entity, type MadeCall } from './conversation.js';
-import { isJsonArray, isJsonObject } from './json-schema.js';
+import {
+  entitiesIn,
+  isEmptyResult,
+  isIdKey,
+  labelOf,
+  ownEntries,
+  readConversation,
+  type Conversation,
+  type Entity,
+  type MadeCall,
+} from './conversation.js';
+import { accepts, isJsonArray, isJsonObject, type Schema } from './json-schema.js';
 import { names, ordersIn, range, readQuestion, type Mention, type Question } from './question.js';
 import { entityOf, orderStrength, strength, toolProfile, type ToolProfile } from './tools.js';
 import { DOING_VERBS, knows, stem, stemsOf, wordsOf } from './words.js';
@@ -57,7 +67,17 @@ export function readSituation(request: ModelRequest, givenToday?: string): Situa
     }),
   );
   return {
-    ...{ request, conversation, question, tools, profiles, vocabulary, today, orders, wanted, coverage, spoken },
+    request,
+    conversation,
+    question,
+    tools,
+    profiles,
+    vocabulary,
+    today,
+    orders,
+    wanted,
+    coverage,
+    spoken,
     commanded: new Set(commands.flatMap(({ stems }) => stems)),
     entities: entitiesIn([...earlierCalls, ...calls]),
     open: wanted.filter((one) => (coverage.get(one) ?? 0) < ANSWERED),
@@ -91,18 +111,20 @@ export function resultSays({ value }: MadeCall, wanted: string): number {
 
 function keysIn(value: JsonValue): string[] {
   if (isJsonArray(value)) return value.flatMap(keysIn);
-  return isJsonObject(value) ? ownEntries(value).flatMap(([key, inner]) => [key, ...keysIn(inner)]) : [];
+  if (!isJsonObject(value)) return [];
+  const entries = ownEntries(value);
+  return [...entries.map(([key]) => key), ...entries.flatMap(([, inner]) => keysIn(inner))];
 }
 
 /** The scalars of a value as text. */
-function textsIn(value: JsonValue): string[] {
+export function textsIn(value: JsonValue): string[] {
   if (isJsonArray(value)) return value.flatMap(textsIn);
   return isJsonObject(value) ? ownEntries(value).flatMap(([, inner]) => textsIn(inner)) : [String(value)];
 }
 
 /** The mentions whose value stands in the arguments of a call, or whose id stands in its tool's name. */
 export function usedMentions(mentions: readonly Mention[], calls: readonly MadeCall[]): Mention[] {
-  const sent = new Set(calls.flatMap(({ args, name }) => [...textsIn(args), ...name.split('_')]).map((text) => text.toLowerCase()));
+  const sent = new Set(calls.flatMap(({ args, name }) => [textsIn(args), name.split('_')].flat()).map((text) => text.toLowerCase()));
   return mentions.filter(({ value }) => sent.has(value.toLowerCase()));
 }
 
@@ -169,4 +191,53 @@ function byTime<T extends Instance>(instances: readonly T[], { tokens }: Questio
   const sorted = instances.toSorted((one, other) => timeOf(other).localeCompare(timeOf(one)));
   if (isOne(['latest', 'last', 'newest', 'recent'])) return sorted.slice(0, 1);
   return isOne(['oldest', 'earliest', 'first']) ? sorted.slice(-1) : [...instances];
+}
+
+/** Values for an argument from elsewhere, or the things among which nothing decides. */
+export interface Found {
+  readonly values: readonly JsonValue[];
+  readonly choices: readonly string[];
+}
+
+/** An argument that the user's words do not fill. */
+interface Wanted {
+  readonly sense: string;
+  readonly stems: readonly string[];
+  readonly schema: Schema;
+  readonly root: Schema;
+}
+
+interface FoundValue extends Instance {
+  readonly entity: Entity;
+  readonly field: Entity['fields'][number];
+}
+
+/**
+ * Fills an argument from the objects in results. A result never chooses a tool; here it gives ids of what the user means, and other fields only to
+ * tools that read and carry nothing out.
+ */
+export function lookUp({ sense, stems, schema, root }: Wanted, profile: ToolProfile, situation: Situation): Found {
+  const { entities, profiles, question } = situation;
+  const isHarmless = profile.isReadOnly && !profile.spec.labels.egress;
+  const kind = stems.filter((word) => !isIdKey(word));
+  const fits = ({ field, entity }: FoundValue): boolean => {
+    const isField = stems.every((word) => field.stems.includes(word));
+    if (sense !== 'id') return isField && isHarmless;
+    const known = new Set([...(profiles.get(entity.call.name)?.stems.all ?? []), ...field.stems]);
+    const isOfKind = field.stems.length > 1 ? isField : kind.every((word) => knows(known, word) > 0);
+    return isIdKey(field.key) && (kind.length > 0 ? isOfKind : entity.call === entities.at(-1)?.call);
+  };
+  const all = entities.flatMap((entity) => entity.fields.map((field): FoundValue => ({ entity, field, id: String(field.value) })));
+  const accepted = all.filter((found) => accepts(schema, found.field.value, root) && fits(found));
+  const plainFirst = accepted.toSorted((one, other) => Number(other.field.key === 'id') - Number(one.field.key === 'id'));
+  const distinct = plainFirst.filter(({ id }, index) => plainFirst.findIndex((one) => one.id === id) === index);
+  const picked = chooseInstances(distinct, situation);
+  if (picked.length > 1 && !isHarmless && !areAllMeant(picked, question)) return { values: [], choices: picked.map(choiceName) };
+  return { values: picked.map(({ field }) => field.value), choices: [] };
+}
+
+/** An instance as a person can tell it from others. */
+export function choiceName({ id, entity }: Instance): string {
+  const label = entity ? labelOf(entity.data) : undefined;
+  return label === undefined || label === id ? id : `${label} (${id})`;
 }

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue } from '@toolloop/core';
 import { answeringCalls, inline, moneyOf } from './answer.js';
-import { listOf, ownEntries } from './conversation.js';
+import { listOf, ownEntries, type MadeCall } from './conversation.js';
 import { accepts, isJson, isJsonArray, isJsonObject, isScalar, resolved, typeOf, type Schema, type SchemaNode } from './json-schema.js';
 import type { Situation } from './situation.js';
 import { entityOf, nounOf } from './tools.js';
@@ -21,18 +21,26 @@ const DEEPEST = 6;
 
 /** The answer as JSON of the wanted shape: values from the results where names agree, the phrased answer where text is wanted. */
 export function structuredAnswer(root: Schema, text: string, situation: Situation): JsonValue {
-  const { profiles, entities, conversation } = situation;
-  const succeeded = conversation.calls.filter(({ status }) => status === 'succeeded');
-  const facts = [...answeringCalls(situation).toReversed(), ...succeeded.toReversed()].flatMap(({ name, value, args }): Fact[] => {
-    const profile = profiles.get(name);
-    const bound = profile && entityOf(profile, entities)?.data;
-    const owner = stemsIn(profile?.owner ?? '');
-    const noun = stemsIn(nounOf(profile?.method ?? name));
-    const own: Fact[] = [[noun.length > 0 ? noun : owner, value], ...factsIn(value, []), ...factsIn(bound ?? null, owner)];
-    return [...own, ...factsIn(args, []), [['count'], listOf(value)?.length ?? null]];
-  });
+  const succeeded = situation.conversation.calls.filter(({ status }) => status === 'succeeded');
+  const calls = [...answeringCalls(situation).toReversed(), ...succeeded.toReversed()];
+  const facts = calls.flatMap((call) => factsOf(call, situation));
   const built = build(root, [], { root, text, facts }, 0);
   return built !== undefined && accepts(root, built, root) ? built : placeholder(root, root);
+}
+
+function factsOf({ name, value, args }: MadeCall, { profiles, entities }: Situation): Fact[] {
+  const profile = profiles.get(name);
+  const bound = profile ? entityOf(profile, entities) : undefined;
+  const owner = stemsIn(profile ? profile.owner : '');
+  const noun = stemsIn(nounOf(profile ? profile.method : name));
+  const own: Fact = [noun.length > 0 ? noun : owner, value];
+  return [
+    own,
+    ...factsIn(value, []),
+    ...factsIn(bound?.data ?? null, owner),
+    ...factsIn(args, []),
+    [['count'], listOf(value)?.length ?? null],
+  ];
 }
 
 /** What a value says by its keys; `path` are the stems of the keys that led to it. */
@@ -40,7 +48,10 @@ function factsIn(value: JsonValue, path: readonly string[]): Fact[] {
   if (path.length > DEEPEST) return [];
   if (isJsonArray(value)) return value.flatMap((item) => factsIn(item, path));
   const entries = isJsonObject(value) ? ownEntries(value) : [];
-  return entries.flatMap(([key, entry]) => [[[...path, ...stemsIn(key)], entry] as const, ...factsIn(entry, [...path, ...stemsIn(key)])]);
+  return entries.flatMap(([key, entry]): Fact[] => {
+    const name = path.concat(stemsIn(key));
+    return [[name, entry], ...factsIn(entry, name)];
+  });
 }
 
 function stemsIn(name: string): string[] {
@@ -62,22 +73,31 @@ function build(node: SchemaNode, name: readonly string[], source: Source, depth:
   const { root, facts, text } = source;
   const schema = resolved(node, root);
   if (typeof schema === 'boolean' || depth > DEEPEST) return undefined;
-  const branch = typeOf(schema) === undefined ? (schema.anyOf ?? schema.oneOf ?? [])[0] : undefined;
-  if (branch !== undefined) return build(branch, name, source, depth + 1);
-  if (typeOf(schema) === 'object') return buildObject(schema, name, source, depth);
-  const values = valuesFor(name, facts);
-  if (typeOf(schema) !== 'array') {
-    const fact = values.flatMap(formsOf).find((value) => accepts(schema, value, root));
-    return fact ?? (name.length === 0 ? fitted(text, schema, root) : undefined);
-  }
-  const { items, maxItems = Infinity } = schema;
+  const type = typeOf(schema);
+  const branch = branchOf(schema);
+  if (type === undefined && branch !== undefined) return build(branch, name, source, depth + 1);
+  if (type === 'object') return buildObject(schema, name, source, depth);
+  if (type === 'array') return buildList(schema, name, source, depth);
+  const fact = valuesFor(name, facts)
+    .flatMap(formsOf)
+    .find((value) => accepts(schema, value, root));
+  return fact ?? (name.length === 0 ? fitted(text, schema, root) : undefined);
+}
+
+function branchOf({ anyOf, oneOf, allOf }: Schema): SchemaNode {
+  return (anyOf ?? oneOf ?? allOf ?? [])[0];
+}
+
+/** The list that a name means; for objects any list of them will do when no name agrees. */
+function buildList({ items, maxItems }: Schema, name: readonly string[], source: Source, depth: number): JsonValue[] | undefined {
+  const { root, facts } = source;
   const inner = Array.isArray(items) ? false : resolved(items, root);
   const isRecords = typeof inner !== 'boolean' && typeOf(inner) === 'object';
-  const known =
-    values.length > 0 || !isRecords ? values : facts.map(([, value]) => value).filter((value) => listOf(value)?.some(isJsonObject));
-  const rows = known.flatMap((value) => [listOf(value) ?? (isScalar(value) ? [value] : [])]).find(({ length }) => length > 0);
-  const built = rows?.map((item) => (isJsonObject(item) ? build(inner, [], { ...source, facts: factsIn(item, []) }, depth + 1) : item));
-  return built?.flatMap((item) => (item !== undefined && accepts(inner, item, root) ? [item] : [])).slice(0, maxItems);
+  const records = facts.flatMap(([, value]) => (isRecords && listOf(value)?.some(isJsonObject) ? [value] : []));
+  const values = [...valuesFor(name, facts), ...records];
+  const rows = values.map((value) => listOf(value) ?? (isScalar(value) ? [value] : [])).find(({ length }) => length > 0);
+  const built = rows?.map((row) => (isJsonObject(row) ? build(inner, [], { ...source, facts: factsIn(row, []) }, depth + 1) : row));
+  return built?.flatMap((row) => (row !== undefined && accepts(inner, row, root) ? [row] : [])).slice(0, maxItems);
 }
 
 function buildObject({ properties = {}, required = [] }: Schema, name: readonly string[], source: Source, depth: number): JsonObject {
@@ -116,22 +136,35 @@ function fitted(text: string, node: SchemaNode, root: Schema): string | undefine
   return isTextPlace(node, root) && accepts(schema, short, root) ? short : undefined;
 }
 
-const TEXTS = list('unknown 1970-01-01 1970-01-01T00:00:00Z unknown@example.com https://example.com 00000000-0000-0000-0000-000000000000');
+const TEXTS = [
+  '',
+  ...list('unknown 1970-01-01 1970-01-01T00:00:00Z unknown@example.com https://example.com 00000000-0000-0000-0000-000000000000'),
+];
 
 /** A value of the right type where the results hold none: null where it may be, else the least that is valid. */
 function placeholder(node: SchemaNode, root: Schema, depth = 0): JsonValue {
   const schema = resolved(node, root);
-  if (typeof schema === 'boolean' || depth > DEEPEST || accepts(schema, null, root)) return null;
-  const { properties = {}, required = [], items, minimum, maximum, exclusiveMinimum = 0, multipleOf = 1 } = schema;
-  const inner = Array.isArray(items) ? items[0] : items;
-  const [branch] = schema.anyOf ?? schema.oneOf ?? schema.allOf ?? [];
+  if (typeof schema === 'boolean' || depth > DEEPEST) return null;
+  const branch = branchOf(schema);
+  const first: unknown[] = [null, schema.const, schema.default, ...(schema.enum ?? []), false];
+  const given = [...first, ...numbersFor(schema), ...TEXTS, ...leastOf(schema, root, depth)];
+  if (branch !== undefined) given.push(placeholder(branch, root, depth + 1));
+  return given.filter(isJson).find((value) => accepts(schema, value, root)) ?? null;
+}
+
+/** The shortest text, list and object of a schema. */
+function leastOf(
+  { properties = {}, required = [], items, minItems: length = 0, minLength = 0 }: Schema,
+  root: Schema,
+  depth: number,
+): unknown[] {
+  const [inner] = [items].flat();
+  const rows: unknown = Array.from({ length }, () => placeholder(inner, root, depth + 1));
+  const record = Object.fromEntries(required.map((key) => [key, placeholder(properties[key], root, depth + 1)]));
+  return ['-'.repeat(minLength), record, rows];
+}
+
+function numbersFor({ minimum, maximum, exclusiveMinimum = 0, multipleOf = 1 }: Schema): unknown[] {
   const least = Math.ceil((minimum ?? Math.min(exclusiveMinimum, maximum ?? Infinity)) / multipleOf) * multipleOf;
-  const candidates: unknown[] = [
-    ...[schema.const, schema.default, ...(schema.enum ?? []), false, 0, minimum, maximum, least, least + multipleOf, '', ...TEXTS],
-    '-'.repeat(schema.minLength ?? 0),
-    Array.from({ length: schema.minItems ?? 0 }, () => placeholder(inner, root, depth + 1)),
-    Object.fromEntries(required.map((key) => [key, placeholder(properties[key], root, depth + 1)])),
-    branch === undefined ? null : placeholder(branch, root, depth + 1),
-  ];
-  return candidates.filter(isJson).find((value) => accepts(schema, value, root)) ?? null;
+  return [0, minimum, maximum, least, least + multipleOf];
 }

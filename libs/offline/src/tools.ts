@@ -1,5 +1,6 @@
 import type { ToolSpec } from '@toolloop/core';
 import type { Entity } from './conversation.js';
+import { isJson, plainText } from './json-schema.js';
 import { ASKING_VERBS, areSameAction, DOING_VERBS, humanised, isStopWord, knows, LIGHT_VERBS, stem, stemsOf, wordsOf } from './words.js';
 
 /** A tool as this model sees it: sets of stems by where they stand. */
@@ -25,7 +26,10 @@ export function toolProfile(spec: ToolSpec): ToolProfile {
   const verbs = [verb, wordsOf(spec.description)[0] ?? '', LIGHT_VERBS.has(verb) ? carried : ''];
   const values = properties.flatMap(([, schema]) => (typeof schema === 'boolean' ? [] : (schema.enum ?? [])));
   return {
-    ...{ spec, owner, method, instanceId },
+    spec,
+    owner,
+    method,
+    instanceId,
     isReadOnly: spec.effect === 'read_only',
     isSearch: ASKING_VERBS.has(verb),
     stems: {
@@ -34,7 +38,12 @@ export function toolProfile(spec: ToolSpec): ToolProfile {
       kind: new Set(stemsOf(owner).filter((one) => spec.declaredId.includes('*') || stemsOf(spec.description).includes(one))),
       description: new Set(stemsOf(spec.description)),
       property: new Set(properties.flatMap(([name]) => stemsOf(name))),
-      enum: new Set(values.flatMap((value) => wordsOf(String(value))).map(stem)),
+      enum: new Set(
+        values
+          .filter(isJson)
+          .flatMap((value) => wordsOf(plainText(value)))
+          .map(stem),
+      ),
       all: new Set(stemsOf(`${method} ${owner} ${spec.description}`)),
     },
     verbs: verbs.filter((word) => word !== '' && !isStopWord(word)).map(stem),
@@ -76,10 +85,13 @@ export function nounOf(method: string): string {
 
 const LONGEST_DEED = 60;
 
+function isDeed(text: string): boolean {
+  return [ASKING_VERBS, DOING_VERBS].some((verbs) => verbs.has(wordsOf(text)[0] ?? ''));
+}
+
 /** What a tool does, as an infinitive: its description when that begins with a verb, else its name when that does. */
 export function deedOf({ spec, method }: ToolProfile): string | undefined {
   const [sentence = ''] = spec.description.split(/\.(?:\s|$)/);
-  const isDeed = (text: string): boolean => [ASKING_VERBS, DOING_VERBS].some((verbs) => verbs.has(wordsOf(text)[0] ?? ''));
   if (sentence.length <= LONGEST_DEED && isDeed(sentence)) return sentence.charAt(0).toLowerCase() + sentence.slice(1);
   return isDeed(method) ? humanised(method) : undefined;
 }
