@@ -111,21 +111,25 @@ interface Subject {
 }
 
 function subjectOf(call: MadeCall, profile: ToolProfile | undefined, situation: Situation): Subject {
-  const { entities, question } = situation;
-  const { owner = '', method = call.name, instanceId } = profile ?? {};
-  const said = question.tokens.find(({ stems }) => instanceId === undefined && stems.includes(stem(owner)))?.lower;
-  const noun = nounOf(method) || (said ?? 'results');
   const given = new Set(Object.keys(call.args).flatMap(stemsOf));
   const wanted = situation.wanted.filter((one) => !given.has(one));
   const told = argumentTexts(call, situation);
-  const objects = joined(told.filter((text) => !/^-?[\d.]+$/.test(text)));
-  if (instanceId === undefined || !profile) {
+  const own = { noun: nounFor(call, profile, situation), told, wanted };
+  if (profile?.instanceId === undefined) {
+    const objects = joined(told.filter((text) => !/^-?[\d.]+$/.test(text)));
     const about = objects && ` for ${objects}`;
-    return { noun, told, wanted, about, text: `The ${noun}${about}` };
+    return { ...own, about, text: `The ${own.noun}${about}` };
   }
-  const data = entityOf(profile, entities)?.data ?? { id: instanceId };
-  const name = labelOf(data) ?? `${humanised(owner)} ${idsOf(data)[0] ?? instanceId}`;
-  return { noun, told, wanted, about: ` for ${name}`, text: capitalised(`${name}'s ${noun}`) };
+  const data = entityOf(profile, situation.entities)?.data ?? { id: profile.instanceId };
+  const name = labelOf(data) ?? `${humanised(profile.owner)} ${idsOf(data).slice(0, 1).join('')}`;
+  return { ...own, about: ` for ${name}`, text: capitalised(`${name}'s ${own.noun}`) };
+}
+
+/** What a method returns; of a method that is but a verb, what its namespace is about, in the user's word for it. */
+function nounFor({ name }: MadeCall, profile: ToolProfile | undefined, { question }: Situation): string {
+  if (!profile) return name;
+  const said = question.tokens.find(({ stems }) => stems.includes(stem(profile.owner)));
+  return nounOf(profile.method) || (said?.lower ?? 'results');
 }
 
 /** The arguments a sentence can name, ids by the name of what they stand for. */
@@ -137,7 +141,6 @@ function argumentTexts({ args }: MadeCall, { entities }: Situation): string[] {
 function phraseCall(call: MadeCall, situation: Situation): string {
   const profile = situation.profiles.get(call.name);
   const subject = subjectOf(call, profile, situation);
-  if (call.promise !== undefined) return ended(call.promise);
   if (profile && (call.status === 'denied' || !profile.isReadOnly)) return phraseDeed(call, profile, subject);
   if (isEmptyResult(call.value)) return `I found no ${subject.noun}${subject.about}.`;
   const value = listOf(call.value) ?? call.value;
@@ -146,6 +149,7 @@ function phraseCall(call: MadeCall, situation: Situation): string {
 }
 
 function phraseDeed(call: MadeCall, profile: ToolProfile, { about }: Subject): string {
+  if (call.promise !== undefined) return ended(call.promise);
   if (call.status === 'denied') return `Not done: ${deed(profile, about)}. ${ended(reasonOf(call))}`;
   const result = call.value === null || call.value === true ? '' : inline(call.value);
   const isTold = result !== '' && profile.instanceId === undefined;

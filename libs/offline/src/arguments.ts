@@ -175,13 +175,18 @@ function contextFit(leaf: Leaf, at: readonly number[], scope: Scope): number {
   return before + unit + (isCued ? 1.2 : 0) + (isTarget ? 1.2 : 0) - otherFit(leaf, first, scope);
 }
 
+/** What a number counts: the next plural, or -1. */
+function countedBy(first: number, tokens: readonly Token[]): number {
+  const plural = range(first + 1, first + 3).find((index) => /[^s]s$/.test(lowerAt(index, tokens)));
+  return tokens[first]?.kind === 'number' ? (plural ?? -1) : -1;
+}
+
 /** What speaks against an argument: the "7" of "order 7" is no customer's id, and "5 orders" limits no tool that does not speak of orders. */
 function otherFit(leaf: Leaf, first: number, { situation, profile }: Scope): number {
   const { tokens } = situation.question;
   const { sense, stems, required, cues } = leaf;
   const index = indexBefore(first, leaf, tokens);
-  const isNumber = tokens[first]?.kind === 'number';
-  const counted = range(first + 1, first + 3).find((where) => isNumber && /[^s]s$/.test(lowerAt(where, tokens))) ?? -1;
+  const counted = countedBy(first, tokens);
   const isOther = stems.length > 1 && !hasStem(index, stems, tokens) && hasStem(index, situation.vocabulary, tokens);
   if (sense === 'id') return isOther || counted > 0 ? 1 : 0;
   const isLimit = counted > 0 && !required && cues.includes('limit');

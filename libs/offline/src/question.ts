@@ -264,12 +264,13 @@ export function ordersIn({ tokens, mentions, text }: Question, vocabulary: Reado
     mentions.some((mention) => isValue(mention) && mention.first === index) ||
     (tokens[index]?.stems.some((one) => vocabulary.has(one)) ?? index >= tokens.length);
   const asks = (index: number): boolean => /^[^.!?]*(?:[.!?]\S[^.!?]*)*\?/.test(text.slice(tokens[index]?.start));
+  const joins = (index: number): boolean => ['and', ','].includes(lower(index)) && isObject(index + 2);
   const isOrder = (index: number): boolean => {
     const [before, earlier] = [lower(index - 1), lower(index - 2)];
     if (before === 'you') return MODALS.has(earlier);
     if (before === 'please' || asks(index)) return before === 'please';
     if (before === 'to') return WISHES.has(earlier);
-    return (tokens[index]?.opensSentence ?? false) || POLITE.has(before) || ((before === 'and' || before === ',') && isObject(index + 1));
+    return (tokens[index]?.opensSentence ?? false) || POLITE.has(before) || joins(index - 1);
   };
   return tokens.filter((token, index) => {
     const isNegated = [lower(index - 1), lower(index - 2)].some((before) => NEGATIONS.has(before) || before.endsWith("n't"));

@@ -50,7 +50,8 @@ function factsIn(value: JsonValue, path: readonly string[]): Fact[] {
   const entries = isJsonObject(value) ? ownEntries(value) : [];
   return entries.flatMap(([key, entry]): Fact[] => {
     const name = path.concat(stemsIn(key));
-    return [[name, entry], ...factsIn(entry, name)];
+    const own: Fact[] = [[name, entry]];
+    return own.concat(factsIn(entry, name));
   });
 }
 
