@@ -1,7 +1,8 @@
 import type { JsonObject, JsonValue } from '@toolloop/core';
+import type { Need } from './arguments.js';
 import { idsOf, isEmptyResult, isIdKey, labelOf, listOf, ownEntries, reasonOf, type MadeCall } from './conversation.js';
 import { isJsonArray, isJsonObject, isScalar, plainText } from './json-schema.js';
-import type { Need, Plan } from './planner.js';
+import type { Plan } from './planner.js';
 import { names } from './question.js';
 import { ANSWERED, meant, namedFit, resultSays, textsIn, type Situation } from './situation.js';
 import { deedOf, entityOf, nounOf, orderStrength, type ToolProfile } from './tools.js';
@@ -10,7 +11,7 @@ import { humanised, knows, stem, stemsOf, wordsOf } from './words.js';
 const ABOUT_MODEL =
   /\b(?:who|what) are you\b|\bare you (?:an? |the )?(?:real )?(?:llm|ai|bot|model|language model|human|robot|person)\b|\bwhat can you do\s*\?*$|^\s*help\s*[.!?]*$/i;
 
-/** Whether the user asks about the model itself. */
+/** Tells whether the user asks about the model itself. */
 export function isAboutModel({ question }: Situation): boolean {
   return ABOUT_MODEL.test(question.text);
 }
@@ -99,7 +100,7 @@ export function answeringCalls(situation: Situation): MadeCall[] {
   return [named ?? told.find(({ value }) => isEmptyResult(value)) ?? told[0]].filter((call) => call !== undefined);
 }
 
-/** What a result is about: "John Smith's average spend", what there is one or many of, and " for John Smith". */
+/** The subject of a result: "John Smith's average spend", what there is one or many of, and " for John Smith". */
 interface Subject {
   readonly text: string;
   readonly noun: string;
@@ -125,7 +126,7 @@ function subjectOf(call: MadeCall, profile: ToolProfile | undefined, situation: 
   return { ...own, about: ` for ${name}`, text: capitalised(`${name}'s ${own.noun}`) };
 }
 
-/** What a method returns; of a method that is but a verb, what its namespace is about, in the user's word for it. */
+/** The name of what a method returns; of a method that is but a verb, the user's word for its namespace. */
 function nounFor({ name }: MadeCall, profile: ToolProfile | undefined, { question }: Situation): string {
   if (!profile) return name;
   const said = question.tokens.find(({ stems }) => stems.includes(stem(profile.owner)));

@@ -25,16 +25,22 @@ export interface Missing {
   readonly name: string;
   readonly description: string;
   readonly choices: readonly string[];
-  /** Whether a search could bring it to light, as it could an id. */
+  /** Tells whether a search could bring it to light, as it could an id. */
   readonly findable: boolean;
 }
 
-/** What a tool's arguments came to. */
+/** A tool that would help, and the arguments it still needs from the user. */
+export interface Need {
+  readonly profile: ToolProfile;
+  readonly missing: readonly Missing[];
+}
+
+/** The arguments of a tool so far as they are known. */
 export interface Filling {
   /** Argument objects ready to be sent; several when the user named several values; none when something is missing. */
   readonly variants: readonly JsonObject[];
   readonly missing: readonly Missing[];
-  /** What the user wrote that the arguments use, and its share of all values the user wrote. */
+  /** The user's values that the arguments use, and their share of all. */
   readonly used: readonly Mention[];
   readonly usedShare: number;
   /** From 0 to 1, how sure the values are. */
@@ -105,7 +111,7 @@ function candidatesFor(leaf: Leaf, scope: Scope): Candidate[] {
   });
 }
 
-/** How well each kind of mention suits each sense; what is not here never does. */
+/** The fit of each kind of mention for each sense; what is not here never fits. */
 const FITS = new Map(
   [
     'quoted | id:0.8 name:1.5 place:1.5 query:1.5 body:1.5 other:1.5',
@@ -123,7 +129,7 @@ const FITS = new Map(
   ].map((row) => [row.replace(/ .*/, ''), pairs(row.replace(/.*\| /, ''))]),
 );
 
-/** How well a mention suits an argument by their kinds; what is quoted behind "saying" is told to somebody, not looked for. */
+/** Rates how well a mention suits an argument by their kinds; what is quoted behind "saying" is told to somebody, not looked for. */
 function fitOf({ sense, schema }: Leaf, mention: Mention, question: Question): number {
   const fit = Number(FITS.get(mention.kind)?.get(sense) ?? 0);
   if (sense === 'id' && mention.value.includes(' ')) return 0;
@@ -136,7 +142,7 @@ function isTold({ first }: Mention, { mentions }: Question): boolean {
   return rest !== undefined && mentions.some((other) => names(other) && other.first < rest.first);
 }
 
-/** What a mention can stand for. */
+/** The values a mention can stand for. */
 function formsOf({ type, schema }: Leaf, { kind, value }: Mention, today = ''): JsonValue[] {
   if (EXACT.has(type ?? '')) return [Number(value)].filter(Number.isFinite);
   const date = kind === 'day' ? (dateOfWord(value, today) ?? value) : value;
@@ -162,7 +168,7 @@ function hasStem(index: number, known: Iterable<string>, tokens: readonly Token[
   return [...known].some((one) => stems.has(one));
 }
 
-/** What the words around a value say for an argument: its own name beside it, a small word that announces it, its own name with "to" before the value. */
+/** Rates the words around a value for an argument: its own name beside it, a small word that announces it, its own name with "to" before the value. */
 function contextFit(leaf: Leaf, at: readonly number[], scope: Scope): number {
   const { tokens } = scope.situation.question;
   const { stems, cues, type = '' } = leaf;
@@ -175,13 +181,13 @@ function contextFit(leaf: Leaf, at: readonly number[], scope: Scope): number {
   return before + unit + (isCued ? 1.2 : 0) + (isTarget ? 1.2 : 0) - otherFit(leaf, first, scope);
 }
 
-/** What a number counts: the next plural, or -1. */
+/** Finds the plural that a number counts; -1 for none. */
 function countedBy(first: number, tokens: readonly Token[]): number {
   const plural = range(first + 1, first + 3).find((index) => /[^s]s$/.test(lowerAt(index, tokens)));
   return tokens[first]?.kind === 'number' ? (plural ?? -1) : -1;
 }
 
-/** What speaks against an argument: the "7" of "order 7" is no customer's id, and "5 orders" limits no tool that does not speak of orders. */
+/** Rates the signs against an argument: the "7" of "order 7" is no customer's id, and "5 orders" limits no tool that does not speak of orders. */
 function otherFit(leaf: Leaf, first: number, { situation, profile }: Scope): number {
   const { tokens } = situation.question;
   const { sense, stems, required, cues } = leaf;
@@ -260,7 +266,7 @@ function leavesOf(root: Schema, { isReadOnly, isSearch }: ToolProfile): Leaf[] {
   });
 }
 
-/** What is optional needs a better reason; a search without it would find everything. */
+/** The least fit for a value; an optional argument needs a better reason, but a search without one would find everything. */
 function leastFit({ leaf, mentions }: Candidate, { isReadOnly, isSearch }: ToolProfile): number {
   if (leaf.required) return 0.4;
   const isSought = mentions.some(({ kind }) => ['name', 'quoted', 'object', 'phrase'].includes(kind));
@@ -294,7 +300,7 @@ function severalOf(chosen: readonly Candidate[], scope: Scope): Several | undefi
   return found.find(({ values }) => values.length > 1);
 }
 
-/** What a required argument gets that the user's words do not fill: the schema's own value, else one from the results. */
+/** Values for a required argument that the user's words do not fill: the schema's own value, else one from the results. */
 function valuesFor(leaf: Leaf, scope: Scope): Found {
   const { schema, root } = leaf;
   const given: unknown[] = [schema.const, schema.default, schema.enum?.length === 1 ? schema.enum[0] : undefined];

@@ -9,14 +9,14 @@ export interface MadeCall {
   readonly status: 'succeeded' | 'failed' | 'denied' | 'open';
   /** The result as JSON; plain text is a JSON string. */
   readonly value: JsonValue;
-  /** What a call said that only asked for something to happen later. */
+  /** The promise of a call that only asked for something to happen later. */
   readonly promise?: string | undefined;
 }
 
-/** What a transcript says about the question at hand. */
+/** The question at hand, and the calls made for it. */
 export interface Conversation {
   readonly question: string;
-  /** What the user wrote before the question, newest first. */
+  /** Earlier questions of the user, newest first. */
   readonly earlierQuestions: readonly string[];
   /** Calls made for the question, oldest first, and those made before it was asked. */
   readonly calls: readonly MadeCall[];
@@ -24,7 +24,7 @@ export interface Conversation {
   readonly usedCallIds: ReadonlySet<string>;
 }
 
-/** What lies further back resolves no pronoun, and reading it would make every answer slower than the one before. */
+/** Questions and calls further back resolve no pronoun, and reading them would make every answer slower than the one before. */
 const MOST_EARLIER = 8;
 const CORRECTION = /\b(?:json|schema|valid\w*|invalid|does not (?:match|satisfy|conform))\b/i;
 
@@ -47,7 +47,7 @@ export function readConversation({ messages, answerFormat }: ModelRequest): Conv
   };
 }
 
-/** Whether a message complains about the JSON answer before it, which makes it no question of its own. */
+/** Tells whether a message complains about the JSON answer before it, which makes it no question of its own. */
 function isCorrection(messages: readonly Message[], index: number): boolean {
   const before = messages[index - 1];
   const isAnswered = before?.role === 'assistant' && callsOf(before).length === 0 && isJsonObject(parseJson(before.content));
@@ -76,7 +76,7 @@ function madeCall({ name, arguments: text }: ToolCall, result: ToolMessage | und
   return { ...call, status: 'succeeded', value: inner === undefined ? value : inner, promise: promiseIn(value) };
 }
 
-/** Whether a result says that its call came to nothing: `{ errors: […] }`, alone or in the envelope `{ ok: false, … }`. */
+/** Tells whether a result says that its call came to nothing: `{ errors: […] }`, alone or in the envelope `{ ok: false, … }`. */
 function isError(value: JsonValue): boolean {
   return isJsonObject(value) && (value['ok'] === false || (isJsonArray(value['errors']) && Object.keys(value).length === 1));
 }
@@ -102,7 +102,7 @@ export function reasonOf({ value }: MadeCall): string {
   return texts.find((text) => typeof text === 'string') ?? 'it failed without saying why';
 }
 
-/** What makes two calls the same: the tool and its canonical arguments. */
+/** The identity of a call: the tool and its canonical arguments. */
 export function callKey({ name, args }: Pick<MadeCall, 'name' | 'args'>): string {
   return `${name} ${canonicalJson(args)}`;
 }
@@ -157,7 +157,7 @@ export function idsOf(data: JsonObject): string[] {
   return ids.toSorted(([one], [other]) => Number(other === 'id') - Number(one === 'id')).map(([, value]) => String(value));
 }
 
-/** What people call an object; undefined when it has no name. */
+/** The name of an object; undefined when it has none. */
 export function labelOf(data: JsonObject): string | undefined {
   const texts = ['name', 'fullName', 'displayName', 'title', 'label', 'subject'].map((key) => data[key]);
   const parts = [data['firstName'], data['lastName']].filter((part) => typeof part === 'string');
@@ -172,7 +172,7 @@ export function listOf(value: JsonValue): readonly JsonValue[] | undefined {
   return lists.length === 1 && entries.every((entry) => typeof entry !== 'string' && !isJsonObject(entry)) ? lists[0] : undefined;
 }
 
-/** Whether a result holds nothing: an empty list or text, or a page of one. */
+/** Tells whether a result holds nothing: an empty list or text, or a page of one. */
 export function isEmptyResult(value: JsonValue): boolean {
   const length = listOf(value)?.length ?? (isJsonObject(value) ? ownEntries(value).length : undefined);
   return length === 0 || value === null || value === '';

@@ -65,7 +65,7 @@ export function typeOf({ type, properties, items, enum: values, const: only }: S
 const UNKNOWN = 'if not patternProperties dependencies contains propertyNames additionalItems minProperties maxProperties'.split(' ');
 const CHECKS = [isAmong, isWithin, isText, isList, isRecord, isCombined] as const;
 
-/** Whether a value satisfies a schema, so far as this model understands it; in doubt it does not. */
+/** Tells whether a value satisfies a schema, so far as this model understands it; in doubt it does not. */
 export function accepts(node: SchemaNode, value: JsonValue, root: Schema): boolean {
   const schema = resolved(node, root);
   if (typeof schema === 'boolean') return schema;

@@ -1,5 +1,5 @@
 import type { JsonObject } from '@toolloop/core';
-import { fillArguments, type Filling, type Missing } from './arguments.js';
+import { fillArguments, type Filling, type Need } from './arguments.js';
 import { callKey, isEmptyResult } from './conversation.js';
 import type { Mention } from './question.js';
 import {
@@ -21,25 +21,19 @@ export interface PlannedCall {
   readonly args: JsonObject;
 }
 
-/** What a tool that would help still needs from the user. */
-export interface Need {
-  readonly profile: ToolProfile;
-  readonly missing: readonly Missing[];
-}
-
 /** The next answer: calls to make, or nothing more to do and perhaps something to ask. */
 export interface Plan {
   readonly calls: readonly PlannedCall[];
   readonly need?: Need;
 }
 
-/** How well a tool answers what is still unanswered. */
+/** The fit of a tool for the words that are still unanswered. */
 interface Match {
   /** Share of the open words the tool answers, rare words counting more; from 0 to 1. */
   readonly share: number;
-  /** Whether the tool answers a word well enough to be called for it. */
+  /** Tells whether the tool answers a word well enough to be called for it. */
   readonly passes: boolean;
-  /** Whether a verb like "find" points at the tool, or an order at what it changes. */
+  /** Tells whether a verb like "find" points at the tool, or an order at what it changes. */
   readonly pointed: boolean;
   readonly commanded: boolean;
 }
@@ -47,7 +41,7 @@ interface Match {
 /** One declared tool as the next thing to do: its calls, or what is missing for them. */
 interface Option extends Need, Match, Pick<Filling, 'used' | 'quality' | 'usedShare'> {
   readonly calls: readonly PlannedCall[];
-  /** Whether the user named the instance the tool is bound to. */
+  /** Tells whether the user named the instance the tool is bound to. */
   readonly named: boolean;
 }
 
@@ -99,7 +93,7 @@ function scoreOf({ profile, share, commanded, pointed, named, quality, used, use
   return 2 * share + quality + 0.8 * usedShare + flags - (profile.isReadOnly && profile.spec.labels.egress ? 0.3 : 0);
 }
 
-/** Whether the option is what the user means, and no search could fill what it lacks. */
+/** Tells whether the option is what the user means, and no search could fill what it lacks. */
 function mustAsk(option: Option, situation: Situation): boolean {
   const { calls, missing, passes, share } = option;
   const isLacking = calls.length === 0 && missing.length > 0 && missing.every(({ findable }) => !findable);
@@ -110,14 +104,14 @@ function isNaming({ kind }: Mention): boolean {
   return ['quoted', 'id', 'name', 'email'].includes(kind);
 }
 
-/** Whether the option is about what the user named, or they named nothing. */
+/** Tells whether the option is about what the user named, or they named nothing. */
 function isAimed({ profile, named, used, quality, share }: Option, { question, unlocated }: Situation): boolean {
   if (profile.instanceId !== undefined) return named || !question.mentions.some(isNaming);
   const sure = unlocated.filter(({ kind }) => kind !== 'phrase');
   return sure.length === 0 || (used.some((mention) => sure.includes(mention)) && (quality >= GOOD || share > 0.9));
 }
 
-/** Whether the person the user named was found nowhere, and the option is not about them: all orders are no answer to a question about nobody's. */
+/** Tells whether the person the user named was found nowhere, and the option is not about them: all orders are no answer to a question about nobody's. */
 function isBeside({ profile, used }: Option, { question, conversation }: Situation): boolean {
   const people = question.mentions.filter(({ kind }) => kind === 'name');
   if (people.length === 0 || profile.instanceId !== undefined || used.some(({ kind }) => kind === 'name')) return false;
@@ -126,12 +120,12 @@ function isBeside({ profile, used }: Option, { question, conversation }: Situati
   return isSought && searches.every(({ status, value }) => status === 'succeeded' && isEmptyResult(value));
 }
 
-/** Whether an entity tool belongs to another thing than the user named. */
+/** Tells whether an entity tool belongs to another thing than the user named. */
 function isAstray({ profile, named, used }: Option, { question }: Situation): boolean {
   return profile.instanceId !== undefined && !named && question.mentions.some((mention) => isNaming(mention) && !used.includes(mention));
 }
 
-/** Whether the option would find something the user named that no call has looked for yet. */
+/** Tells whether the option would find something the user named that no call has looked for yet. */
 function locates({ profile, used, pointed, passes, quality }: Option, situation: Situation): boolean {
   const { unlocated, open, conversation } = situation;
   const isFit = (mention: Mention): boolean => profile.isSearch || pointed || passes || mention.kind !== 'phrase';
@@ -140,17 +134,17 @@ function locates({ profile, used, pointed, passes, quality }: Option, situation:
   return isWanted && finds && profile.isReadOnly && quality >= 0.25 && !hasActed(situation);
 }
 
-/** Whether something was changed already; searching on would be for nothing. */
+/** Tells whether something was changed already; searching on would be for nothing. */
 function hasActed({ conversation, profiles }: Situation): boolean {
   return conversation.calls.some(({ name }) => profiles.get(name)?.isReadOnly === false);
 }
 
-/** What changes one thing in vain is not tried on another: who said no to the latest order did not mean the one before. */
+/** The key of a refusal. A change refused for one thing is not tried on another: a no to the latest order does not mean the one before. */
 function refusalKey({ spec, isReadOnly }: ToolProfile): string {
   return isReadOnly ? spec.id : spec.declaredId;
 }
 
-/** What every permitted tool could do now. Reading is always permitted, everything else only when the user ordered it. */
+/** The next step of every permitted tool. Reading is always permitted, everything else only when the user ordered it. */
 function optionsIn(situation: Situation): Option[] {
   const { conversation, profiles, commanded, tools } = situation;
   const failed = conversation.calls.filter(({ status }) => status === 'failed' || status === 'denied');

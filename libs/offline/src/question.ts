@@ -37,19 +37,19 @@ export interface Question {
   readonly words: readonly { readonly stem: string; readonly token: number; readonly weak: boolean }[];
 }
 
-/** What is known when a question is read: the stems that tools speak in, the day, and what the user wrote before, newest first. */
+/** The knowledge a question is read with: the stems that tools speak in, the day, and earlier questions, newest first. */
 interface Reading {
   readonly vocabulary: ReadonlySet<string>;
   readonly today?: string | undefined;
   readonly earlier?: readonly string[];
 }
 
-/** Whether a mention can stand for one thing in the world. */
+/** Tells whether a mention can stand for one thing in the world. */
 export function names({ kind }: Mention): boolean {
   return ['quoted', 'id', 'name', 'phrase', 'email', 'url'].includes(kind);
 }
 
-/** Whether a mention is sure to be a value; lower-case words may be grammar. */
+/** Tells whether a mention is sure to be a value; lower-case words may be grammar. */
 export function isValue({ kind }: Mention): boolean {
   return kind !== 'phrase' && kind !== 'object' && kind !== 'rest';
 }
@@ -85,7 +85,7 @@ export function readQuestion(text: string, { vocabulary, today, earlier = [] }: 
 
 const WEAK = new Set([...ASKING_VERBS, 'information', 'detail', 'data', 'thing'].map(stem));
 const OF_A_THING = String.raw`(?:(?:the|my|our|his|her|their|this|that|an?)\b|\S*\d|(?:\p{L}+\s+)?(?:\S*\d|\p{L}+['’]s\b))`;
-/** What some ways of asking mean without naming it: of the words the first that a tool knows. */
+/** Words that some ways of asking imply; the first that a tool knows is meant. */
 const IMPLIED: readonly (readonly [asked: RegExp, words: readonly string[]])[] = [
   [/\bwhere\b/i, ['location', 'position', 'status']],
   [new RegExp(String.raw`\bwhat(?:['’]s|\s+(?:is|was|are|were))\s+(?:in|inside)\s+${OF_A_THING}`, 'iu'), ['content', 'item', 'line']],
@@ -93,7 +93,7 @@ const IMPLIED: readonly (readonly [asked: RegExp, words: readonly string[]])[] =
 
 const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
 const MONTH = `(?:${MONTHS.map((name) => `[${name.charAt(0).toUpperCase()}${name.charAt(0)}]${name.slice(1)}`).join('|')})[a-z]*`;
-/** What a text is cut into; the first form that fits wins. */
+/** The forms a text is cut into; the first that fits wins. */
 const FORMS: readonly (readonly [Token['kind'], string])[] = [
   ['quoted', String.raw`"[^"]+"|“[^”]+”|${'`[^`]+`'}|(?<![\p{L}\p{N}])['‘](?:[^'’]|['’](?=\p{L}))+['’](?!\p{L})`],
   ['url', String.raw`https?:\/\/[^\s"'<>]*[^\s"'<>.,;:!?)]`],
@@ -233,7 +233,7 @@ function nameSpan([first, last]: Run, tokens: readonly Token[], vocabulary: Read
 
 const SUBJECTS = new Set(['i', 'you', 'we', 'they', 'to', 'please', "don't"]);
 
-/** Whether a lower-case word is none that a tool or this model knows, and no verb either, as behind "can I". */
+/** Tells whether a lower-case word is none that a tool or this model knows, and no verb either, as behind "can I". */
 function isUnknown(index: number, tokens: readonly Token[], vocabulary: ReadonlySet<string>): boolean {
   const token = tokens[index];
   if (token?.kind !== 'word' || SUBJECTS.has(tokens[index - 1]?.lower ?? '') || isPlainEnglish(token.lower)) return false;
@@ -242,7 +242,7 @@ function isUnknown(index: number, tokens: readonly Token[], vocabulary: Readonly
 
 const INTRODUCING = new Set(list('of for about called named titled in at by from to on with into ='));
 
-/** Whether a name is expected: behind a preposition, or behind the kind of thing it names. */
+/** Tells whether a name is expected: behind a preposition, or behind the kind of thing it names. */
 function isIntroduced(first: number, tokens: readonly Token[], vocabulary: ReadonlySet<string>): boolean {
   const previous = tokens[first - 1];
   if (!previous || previous.lower === 'the') return previous !== undefined;

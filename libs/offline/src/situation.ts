@@ -36,13 +36,13 @@ export interface Situation {
   readonly open: readonly string[];
   /** Stems of words that are part of a value the model has sent already. */
   readonly spoken: ReadonlySet<string>;
-  /** What the user named and no call has used yet. */
+  /** Names that no call has used yet. */
   readonly unlocated: readonly Mention[];
 }
 
 /** From here on a word counts as answered. */
 export const ANSWERED = 0.5;
-/** Of a longer question only the beginning is read. */
+/** The beginning of a longer question is all that is read. */
 const MOST_CHARACTERS = 4000;
 
 export function readSituation(request: ModelRequest, givenToday?: string): Situation {
@@ -93,14 +93,14 @@ function coveredBy(call: MadeCall, profile: ToolProfile | undefined, one: string
   return isVain ? 0 : Math.max(meant(call, profile, one), resultSays(call, one));
 }
 
-/** How surely a word meant this call: its tool, or an argument that bears its name. */
+/** Rates how surely a word meant this call: its tool, or an argument that bears its name. */
 export function meant({ args }: MadeCall, profile: ToolProfile | undefined, wanted: string): number {
   return Math.max(profile ? strength(profile, wanted) : 0, 0.9 * knows(new Set(Object.keys(args).flatMap(stemsOf)), wanted));
 }
 
 const LONGEST_STATE = 3;
 
-/** How well a result alone answers a word: as a key, or as a short value such as a status. Running text is data and answers nothing. */
+/** Rates how well a result alone answers a word: as a key, or as a short value such as a status. Running text is data and answers nothing. */
 export function resultSays({ value }: MadeCall, wanted: string): number {
   const states = textsIn(value)
     .map(wordsOf)
@@ -134,7 +134,7 @@ export interface Instance {
   readonly entity: Entity | undefined;
 }
 
-/** How many instances one answer calls at most. */
+/** The most instances that one answer calls. */
 export const MOST_INSTANCES = 5;
 
 /** The instances the user means: those named by id, else those that fit best, else the latest or first, else all that are left. */
@@ -154,7 +154,7 @@ export function isMentioned(ids: readonly string[], { mentions }: Question): boo
   return mentions.some(({ value, kind }) => kind !== 'rest' && ids.some((id) => id.toLowerCase() === value.toLowerCase()));
 }
 
-/** Whether the user asked for all, or named as many things as there are, each by its whole name or id. */
+/** Tells whether the user asked for all, or named as many things as there are, each by its whole name or id. */
 export function areAllMeant(instances: readonly Instance[], { tokens, mentions }: Question): boolean {
   const isNamed = ({ id, entity }: Instance, text: string): boolean => text === id.toLowerCase() || entity?.texts.has(text) === true;
   const named = instances.flatMap((instance) => mentions.find(({ value }) => isNamed(instance, value.toLowerCase())) ?? []);
@@ -163,7 +163,7 @@ export function areAllMeant(instances: readonly Instance[], { tokens, mentions }
 
 const DEEPEST = 3;
 
-/** How surely the user named an object, half of what named its owner included: an order is John's when it was found through John. */
+/** Rates how surely the user named an object, half of what named its owner included: an order is John's when it was found through John. */
 export function namedFit(entity: Entity, situation: Situation, depth = 0): number {
   const { question, entities, profiles } = situation;
   const { name, args } = entity.call;

@@ -9,7 +9,7 @@ import { list, stem, wordsOf } from './words.js';
 /** Something the results say: what it is called, in stems, and its value. */
 type Fact = readonly [name: readonly string[], value: JsonValue];
 
-/** What an answer is built from: the phrased answer, and what the results say. */
+/** The sources of an answer: the phrased answer and the facts in the results. */
 interface Source {
   readonly root: Schema;
   readonly text: string;
@@ -43,7 +43,7 @@ function factsOf({ name, value, args }: MadeCall, { profiles, entities }: Situat
   ];
 }
 
-/** What a value says by its keys; `path` are the stems of the keys that led to it. */
+/** The facts in a value by its keys; `path` are the stems of the keys that led to it. */
 function factsIn(value: JsonValue, path: readonly string[]): Fact[] {
   if (path.length > DEEPEST) return [];
   if (isJsonArray(value)) return value.flatMap((item) => factsIn(item, path));

@@ -12,7 +12,7 @@ export interface ToolProfile {
   /** The instance an entity tool is bound to, as it stands in the tool's id, which may be a handle. */
   readonly instanceId: string | undefined;
   readonly isReadOnly: boolean;
-  /** Whether the tool's own name says that it looks things up. */
+  /** Tells whether the tool's own name says that it looks things up. */
   readonly isSearch: boolean;
   readonly stems: Readonly<Record<'method' | 'owner' | 'kind' | 'description' | 'property' | 'enum' | 'all', ReadonlySet<string>>>;
   /** Stems with which a user orders what the tool does. */
@@ -61,23 +61,23 @@ function partsOf({ id, declaredId }: ToolSpec): Pick<ToolProfile, 'owner' | 'met
   return { owner: id.slice(0, Math.max(at, 0)), method: at < 0 ? id : id.slice(at + 2), instanceId: undefined };
 }
 
-/** How surely a word of the user means this tool, from 0 to 1; the id says more than the description. */
+/** Rates how surely a word of the user means this tool, from 0 to 1; the id says more than the description. */
 export function strength({ stems }: ToolProfile, wanted: string): number {
   const spoken = [0.6 * knows(stems.description, wanted), 0.5 * knows(stems.owner, wanted), 0.45 * knows(stems.enum, wanted)];
   return Math.max(knows(stems.method, wanted), ...spoken, 0.4 * knows(stems.property, wanted));
 }
 
-/** How surely an order means this tool: what reads must bear it in its name; what it says of other tools' doings is no answer. */
+/** Rates how surely an order means this tool: what reads must bear it in its name; what it says of other tools' doings is no answer. */
 export function orderStrength(profile: ToolProfile, verb: string): number {
   return profile.isReadOnly ? knows(profile.stems.method, verb) : strength(profile, verb);
 }
 
-/** Whether one of the user's orders is a verb of this tool. */
+/** Tells whether one of the user's orders is a verb of this tool. */
 export function isCommanded({ verbs }: ToolProfile, orders: ReadonlySet<string>): boolean {
   return verbs.some((verb) => [...orders].some((said) => areSameAction(said, verb)));
 }
 
-/** What a method returns, in words: `getAverageSpend` is "average spend"; empty when the name is but a verb. */
+/** The noun of a method's name: `getAverageSpend` is "average spend"; empty when the name is but a verb. */
 export function nounOf(method: string): string {
   const [verb = '', ...others] = wordsOf(method);
   return (ASKING_VERBS.has(verb) ? others : [verb, ...others]).filter((word) => word !== 'up').join(' ');
@@ -89,7 +89,7 @@ function isDeed(text: string): boolean {
   return [ASKING_VERBS, DOING_VERBS].some((verbs) => verbs.has(wordsOf(text)[0] ?? ''));
 }
 
-/** What a tool does, as an infinitive: its description when that begins with a verb, else its name when that does. */
+/** The deed of a tool as an infinitive: its description when that begins with a verb, else its name when that does. */
 export function deedOf({ spec, method }: ToolProfile): string | undefined {
   const [sentence = ''] = spec.description.split(/\.(?:\s|$)/);
   if (sentence.length <= LONGEST_DEED && isDeed(sentence)) return sentence.charAt(0).toLowerCase() + sentence.slice(1);

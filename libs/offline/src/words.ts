@@ -88,17 +88,17 @@ function bySynonym(groups: string): ReadonlyMap<string, ReadonlySet<string>> {
 const SAME_ACTION = bySynonym(ACTIONS);
 const SAME_MEANING = bySynonym(MEANINGS);
 
-/** Whether a word is one of this model's own, and so no name of a thing. */
+/** Tells whether a word is one of this model's own, and so no name of a thing. */
 export function isPlainEnglish(word: string): boolean {
   return [STOP_WORDS, ASKING_VERBS, DOING_VERBS, DAY_WORDS].some((words) => words.has(word)) || SAME_MEANING.has(stem(word));
 }
 
-/** Whether two stems order the same thing to be done. */
+/** Tells whether two stems order the same thing to be done. */
 export function areSameAction(one: string, other: string): boolean {
   return one === other || (SAME_ACTION.get(one)?.has(other) ?? false);
 }
 
-/** How well a set of stems knows a stem: 1 as it stands, 0.7 through a synonym, 0 not at all. */
+/** Rates how well a set of stems knows a stem: 1 as it stands, 0.7 through a synonym, 0 not at all. */
 export function knows(stems: ReadonlySet<string>, wanted: string): number {
   if (stems.has(wanted)) return 1;
   return [...(SAME_MEANING.get(wanted) ?? [])].some((synonym) => stems.has(synonym)) ? 0.7 : 0;
