@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '@toolloop/core';
 import { isIdKey } from './conversation.js';
 import { accepts, isJson, plainText, resolved, typeOf, type Schema } from './json-schema.js';
-import { dateOfWord, isValue, names, range, type Mention, type Question, type Token } from './question.js';
+import { dateOfWord, hasStem, isValue, lowerAt, names, range, type Mention, type Question, type Token } from './question.js';
 import { lookUp, MOST_INSTANCES, type Found, type Instance, type Situation } from './situation.js';
 import type { ToolProfile } from './tools.js';
 import { list, NEGATIONS, pairs, stem, wordsOf } from './words.js';
@@ -59,7 +59,6 @@ const SENSES = [
   'place | to destination target arrival end until | to into until and',
   'place | city location place country address town region room area airport timezone | in at near',
   'name | name title label person user owner author contact company brand team customer recipient employee member guest |',
-  'other | ingredient | with',
   'other | min minimum | over above least minimum',
   'other | max maximum | under below most maximum',
   'other | limit count top | top first last latest recent limit',
@@ -157,15 +156,6 @@ function indexBefore(first: number, { stems }: Leaf, tokens: readonly Token[]): 
   let index = first - 1;
   while (CONNECTORS.has(lowerAt(index, tokens)) && !hasStem(index, stems, tokens)) index -= 1;
   return index;
-}
-
-function lowerAt(index: number, tokens: readonly Token[]): string {
-  return tokens[index]?.lower ?? '';
-}
-
-function hasStem(index: number, known: Iterable<string>, tokens: readonly Token[]): boolean {
-  const stems = new Set(tokens[index]?.stems);
-  return [...known].some((one) => stems.has(one));
 }
 
 /** Rates the words around a value for an argument: its own name beside it, a small word that announces it, its own name with "to" before the value. */

@@ -58,6 +58,16 @@ export function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, offset) => first + offset);
 }
 
+export function lowerAt(index: number, tokens: readonly Token[]): string {
+  return tokens[index]?.lower ?? '';
+}
+
+/** Tells whether a token has one of the stems. */
+export function hasStem(index: number, known: Iterable<string>, tokens: readonly Token[]): boolean {
+  const stems = new Set(tokens[index]?.stems);
+  return [...known].some((one) => stems.has(one));
+}
+
 /** Reads what the user wrote; a pronoun without a name stands for the names of the newest earlier question that has any. */
 export function readQuestion(text: string, { vocabulary, today, earlier = [] }: Reading): Question {
   const tokens = tokensOf(text, today);
@@ -87,7 +97,7 @@ const WEAK = new Set([...ASKING_VERBS, 'information', 'detail', 'data', 'thing']
 const OF_A_THING = String.raw`(?:(?:the|my|our|his|her|their|this|that|an?)\b|\S*\d|(?:\p{L}+\s+)?(?:\S*\d|\p{L}+['’]s\b))`;
 /** Words that some ways of asking imply; the first that a tool knows is meant. */
 const IMPLIED: readonly (readonly [asked: RegExp, words: readonly string[]])[] = [
-  [/\bwhere\b/i, ['location', 'position', 'status']],
+  [/\bwhere\b/i, ['location', 'position']],
   [new RegExp(String.raw`\bwhat(?:['’]s|\s+(?:is|was|are|were))\s+(?:in|inside)\s+${OF_A_THING}`, 'iu'), ['content', 'item', 'line']],
 ];
 
@@ -171,11 +181,7 @@ function mentionsOf(text: string, tokens: readonly Token[], vocabulary: Readonly
   const spans = tokens.flatMap(({ kind, value }, index): Span[] =>
     kind === 'word' || kind === 'sign' ? [] : [{ kind, value, first: index, last: index }],
   );
-  spans.push(
-    ...runsOf(tokens, (index) => tokens[index]?.kind === 'word' && tokens[index].capital).flatMap((run) =>
-      nameSpan(run, tokens, vocabulary),
-    ),
-  );
+  spans.push(...runsOf(tokens, (index) => isCapital(index, tokens)).flatMap((run) => nameSpan(run, tokens, vocabulary)));
   const taken = new Set(spans.flatMap(({ first, last }) => range(first, last)));
   for (const [first, last] of runsOf(tokens, (index) => !taken.has(index) && isUnknown(index, tokens, vocabulary))) {
     const isJoined = spans.some(
@@ -216,6 +222,13 @@ function runsOf(tokens: readonly Token[], fits: (index: number) => boolean): Run
     else runs.push([index, index]);
   }
   return runs;
+}
+
+/** Tells whether a word is capitalised and no currency behind a number. */
+function isCapital(index: number, tokens: readonly Token[]): boolean {
+  const token = tokens[index];
+  const isCurrency = tokens[index - 1]?.kind === 'number' && /^[A-Z]{3}$/.test(token?.value ?? '');
+  return token?.kind === 'word' && token.capital && !isCurrency;
 }
 
 /** A run of capitals without the words around it that are grammar or name a kind of thing: "Customer John Smith" names John Smith. */
