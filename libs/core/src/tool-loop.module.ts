@@ -48,7 +48,6 @@ import { FinalAnswer } from './loop/final-answer.js';
 import { HistoryStep } from './loop/history-step.js';
 import { toolLoopToken, ToolLoopService } from './loop/tool-loop.service.js';
 import { LoopSettings } from './loop/loop-settings.js';
-import { ModelStep } from './loop/model-step.js';
 import { RunOpener, OpenRuns, RunServices } from './loop/run-opener.js';
 import { RunPreparation } from './loop/run-preparation.js';
 import { StepPreparation } from './loop/step-preparation.js';
@@ -127,7 +126,6 @@ const OWN_PROVIDERS: readonly Provider[] = [
   StructuredAnswers,
   HistoryStep,
   StepPreparation,
-  ModelStep,
   DirectiveUpdates,
   ResultInjection,
   ToolStep,

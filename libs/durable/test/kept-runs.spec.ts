@@ -99,7 +99,7 @@ onEachDatabase('what is kept of runs', (open) => {
       const { approvals, suspendedRuns } = new SqlStores(open(), runs);
       const [old, fresh] = [approvalFor(randomUUID()), approvalFor(randomUUID())];
       for (const { request, binding } of [old, fresh])
-        await suspendedRuns.save({ version: 1, runId: request.runId, tenant: binding.tenant, content: {} });
+        await suspendedRuns.save({ version: 2, runId: request.runId, tenant: binding.tenant, content: {} });
       for (const approval of [old, fresh]) await approvals.add(approval);
       await open().query(`update toolloop.suspended_runs set created_at = created_at - interval '40 days' where run_id = $1`, [
         old.request.runId,

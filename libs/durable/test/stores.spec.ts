@@ -206,9 +206,9 @@ onEachDatabase('the retention', (open) => {
        select $1, 'k', 'a', 'c', 1, '[]' from generate_series(1, 2500)`,
       [tenant],
     );
-    await stores.suspendedRuns.save({ version: 1, runId: tenant, tenant, content: {} });
+    await stores.suspendedRuns.save({ version: 2, runId: tenant, tenant, content: {} });
     await age(open(), 40);
-    await stores.suspendedRuns.save({ version: 1, runId: `${tenant} new`, tenant, content: {} });
+    await stores.suspendedRuns.save({ version: 2, runId: `${tenant} new`, tenant, content: {} });
     expect(await new RetentionSweep(open(), { conversations: 50 }).sweep()).toBe(0);
     expect(await new RetentionSweep(open(), { conversations: 30 }).sweep()).toBe(2500);
     expect(await stores.suspendedRuns.find(tenant)).toBeDefined();

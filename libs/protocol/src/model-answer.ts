@@ -7,7 +7,7 @@ export interface ModelAnswer {
   readonly reasoning: string;
   /** The assembled calls in the model's order, under the provider's ids. */
   readonly toolCalls: readonly ToolCall[];
-  /** Where the model says that it has the text from, if it does. */
+  /** The sources that the model names, if it does. */
   readonly citations?: readonly Citation[];
   /** `incomplete` when the events ended without saying why. */
   readonly finishReason: ModelFinishReason;
@@ -16,6 +16,8 @@ export interface ModelAnswer {
   /** {@link NO_USAGE} when the provider counted nothing. */
   readonly usage: Usage;
   readonly providerData?: AssistantMessage['providerData'];
+  /** `provider/modelId`, where that is not who was asked. */
+  readonly answeredBy?: string;
 }
 
 /** Puts an answer together, event by event. Calls are taken from `tool-call` events, never from deltas. */
@@ -24,10 +26,11 @@ export class AnswerFold {
   private reasoning = '';
   private usage = NO_USAGE;
   private end: Pick<ModelFinish, 'finishReason' | 'providerReason' | 'providerData'> = { finishReason: 'incomplete' };
+  private answeredBy: string | undefined;
   private readonly toolCalls: ToolCall[] = [];
   private readonly citations: Citation[] = [];
 
-  /** How many characters there are by now, reasoning included. */
+  /** The number of characters taken by now, reasoning included. */
   get size(): number {
     return this.text.length + this.reasoning.length;
   }
@@ -37,13 +40,14 @@ export class AnswerFold {
     else if (event.type === 'reasoning-delta') this.reasoning += event.text;
     else if (event.type === 'tool-call') this.takeCall(event);
     else if (event.type === 'citation') this.citations.push(event.citation);
+    else if (event.type === 'model') this.answeredBy = `${event.provider}/${event.modelId}`;
     else if (event.type === 'usage') this.usage = event.usage;
     else if (event.type === 'finish') this.end = event;
   }
 
-  /** What the answer is, as far as it has come. */
+  /** The answer as far as it has come. */
   get answer(): ModelAnswer {
-    const { text, reasoning, toolCalls, citations, usage } = this;
+    const { text, reasoning, toolCalls, citations, usage, answeredBy } = this;
     const { finishReason, providerReason, providerData } = this.end;
     return {
       text,
@@ -54,6 +58,7 @@ export class AnswerFold {
       ...(providerReason !== undefined && { providerReason }),
       usage,
       ...(providerData !== undefined && { providerData }),
+      ...(answeredBy !== undefined && { answeredBy }),
     };
   }
 
@@ -62,7 +67,11 @@ export class AnswerFold {
   }
 }
 
-/** Reads an answer to its end, for whoever wants it whole instead of as it comes. Throws what the events throw. */
+/**
+ * Reads an answer to its end, where it is wanted whole instead of as it comes.
+ *
+ * @throws what the events throw
+ */
 export async function assemble(events: AsyncIterable<ModelEvent>): Promise<ModelAnswer> {
   const fold = new AnswerFold();
   for await (const event of events) fold.take(event);

@@ -153,7 +153,7 @@ export abstract class CallTransactions {
 /** A run that waits for decisions, as JSON: enough to go on after them. */
 export interface SuspendedRun {
   /** Of the form of `content`; a run of another version is refused. */
-  readonly version: 1;
+  readonly version: 2;
   readonly runId: string;
   readonly tenant: string;
   /** For whom it runs; nobody else resumes it. */

@@ -1,8 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import type { Message } from '@toolloop/protocol';
 import type { LiveRun } from './live-run.js';
-import { assistantMessage, type Finish, type LoopState } from './loop-state.js';
-import type { ModelAnswer } from './model-step.js';
+import { assistantMessage, type Finish, type LoopState, type StepAnswer } from './loop-state.js';
 import { correctionFor, StructuredAnswers } from './structured-answer.js';
 
 const MOST_CORRECTIONS = 1;
@@ -13,7 +12,7 @@ const MOST_EMPTY_ANSWERS = 1;
 export class FinalAnswer {
   constructor(private readonly structured: StructuredAnswers) {}
 
-  async conclude(state: LoopState, answer: ModelAnswer, live: LiveRun): Promise<LoopState> {
+  async conclude(state: LoopState, answer: StepAnswer, live: LiveRun): Promise<LoopState> {
     const next = withAnswer(state, answer);
     switch (answer.finishReason) {
       case 'length':
@@ -54,9 +53,9 @@ const INVALID_OUTPUT: Finish = {
 };
 
 /** The state with an answer's text in its transcript, in which nothing blank may stand: some providers refuse it. */
-export function withAnswer(state: LoopState, answer: ModelAnswer): LoopState {
+export function withAnswer(state: LoopState, answer: StepAnswer): LoopState {
   const messages = isBlank(answer.text) ? state.messages : [...state.messages, assistantMessage(answer)];
-  return { ...state, messages, text: answer.text, citations: answer.citations };
+  return { ...state, messages, text: answer.text, citations: answer.citations ?? [] };
 }
 
 function isBlank(text: string): boolean {

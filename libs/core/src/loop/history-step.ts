@@ -1,21 +1,11 @@
 import { Injectable, Logger } from '@nestjs/common';
-import {
-  addUsage,
-  type LanguageModel,
-  type Message,
-  ModelError,
-  type ModelEvent,
-  type ModelFinishReason,
-  type ModelRequest,
-  NO_USAGE,
-  type Usage,
-} from '@toolloop/protocol';
+import { addUsage, AnswerFold, type LanguageModel, type Message, ModelError, type ModelRequest, type Usage } from '@toolloop/protocol';
 import type { HistoryCut } from '../contracts/loop-request.js';
 import { Interruption, linkSignal, untilAborted } from '../execution/call-failure.js';
 import type { LiveRun } from './live-run.js';
 import { LoopSettings } from './loop-settings.js';
 import { finishFor, type LoopState } from './loop-state.js';
-import { readModel } from './model-step.js';
+import { readModel } from './model-reading.js';
 
 /** Asks the run's history policy how much of the transcript to send, before every model call, and keeps what it says valid. */
 @Injectable()
@@ -72,8 +62,9 @@ class HistoryQuestions {
 
   async ask(request: ModelRequest, model: LanguageModel): Promise<string> {
     const { modelIdleMs } = this.live.plan.execution.limits;
-    const answer: TextAnswer = { text: '', usage: NO_USAGE, finishReason: 'incomplete' };
-    const failure = await readModel(model, request, { signal: this.signal, modelIdleMs }, (event) => take(event, answer));
+    const fold = new AnswerFold();
+    const failure = await readModel(model, request, { signal: this.signal, modelIdleMs }, (event) => fold.take(event));
+    const { answer } = fold;
     if (this.signal.aborted) throw Interruption.from(this.signal);
     await this.count(answer.usage);
     if (failure !== undefined) throw failure;
@@ -87,18 +78,6 @@ class HistoryQuestions {
     this.live.use.heard(usage);
     await this.live.emit({ type: 'usage', step: this.state.step, usage, total: this.total });
   }
-}
-
-interface TextAnswer {
-  text: string;
-  usage: Usage;
-  finishReason: ModelFinishReason;
-}
-
-function take(event: ModelEvent, answer: TextAnswer): void {
-  if (event.type === 'text-delta') answer.text += event.text;
-  if (event.type === 'usage') answer.usage = event.usage;
-  if (event.type === 'finish') answer.finishReason = event.finishReason;
 }
 
 /** The very same cut where nothing changed, and with it the very same messages. */

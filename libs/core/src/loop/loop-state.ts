@@ -6,6 +6,7 @@ import {
   type FinishReason,
   type Message,
   type MessageLabels,
+  type ModelAnswer,
   NO_USAGE,
   type RunFailure,
   StorageUnavailableError,
@@ -18,7 +19,6 @@ import type { LoopRequest } from '../contracts/loop-request.js';
 import { Interruption } from '../execution/call-failure.js';
 import type { BegunSubRun, ToolOutcome } from '../execution/call.js';
 import type { AppliedCut } from './history-step.js';
-import type { ModelAnswer } from './model-step.js';
 import type { StructuredOutput } from './structured-answer.js';
 
 /** Why a run is over. */
@@ -71,9 +71,14 @@ export function firstState(toolset: Toolset): LoopState {
   };
 }
 
+/** An answer of the model, labelled where the model was shown more than the transcript tells, such as the tools of strangers. */
+export interface StepAnswer extends ModelAnswer {
+  readonly labels?: MessageLabels;
+}
+
 /** A step whose calls are not all made: the answer that made them, and what became of those that are done. It is not in the transcript yet. */
 export interface PendingStep {
-  readonly answer: ModelAnswer;
+  readonly answer: StepAnswer;
   /** What the model was offered. */
   readonly offered: Toolset;
   /** Whether its calls were counted: else a process ended before it knew what became of them, and they are counted again. */
@@ -96,14 +101,14 @@ export function begunIn(
 }
 
 /** An answer as it stands in the transcript. */
-export function assistantMessage({ text, reasoning, calls, citations, providerData, labels }: ModelAnswer): AssistantMessage {
+export function assistantMessage({ text, reasoning, toolCalls, citations, providerData, labels }: StepAnswer): AssistantMessage {
   return {
     role: 'assistant',
     ...(labels && { labels }),
     content: text,
     ...(reasoning && { reasoning }),
-    ...(calls.length > 0 && { toolCalls: calls }),
-    ...(citations.length > 0 && { citations }),
+    ...(toolCalls.length > 0 && { toolCalls }),
+    ...(citations && { citations }),
     ...(providerData && { providerData }),
   };
 }

@@ -162,7 +162,7 @@ export interface SavedRun {
 }
 
 /** Of the form in which runs are kept: those that wait in a store, and the entries of durable ones. Raise it with every change of either. */
-export const SAVED_RUN_VERSION: SuspendedRun['version'] = 1;
+export const SAVED_RUN_VERSION: SuspendedRun['version'] = 2;
 
 /** Reads what we wrote. Throws `InvalidRequestError` (`unreadable_run`) for a run of another version, and for what is no run. */
 export function fromSuspendedRun({ version, runId, content }: Pick<SuspendedRun, 'version' | 'runId' | 'content'>): SavedRun {
@@ -288,7 +288,10 @@ const outcome = both(
   optional({ isPending: flag, entities: list(), noticed: list(pair(list(text))), begun: fields({ saved: fields({}), args: fields({}) }) }),
 );
 const toolCall = fields({ toolCallId: text, name: text, arguments: text });
-const answer = fields({ text, reasoning: text, calls: list(toolCall), citations: list(), finishReason: text, usage });
+const answer = both(
+  fields({ text, reasoning: text, toolCalls: list(toolCall), finishReason: text, usage }),
+  optional({ citations: list(), answeredBy: text }),
+);
 const pending = both(
   fields({ answer, outcomes: list(outcome), isPlanned: flag }),
   optional({

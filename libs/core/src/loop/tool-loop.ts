@@ -7,8 +7,17 @@ import { Interruption, linkSignal, untilAborted } from '../execution/call-failur
 import { FinalAnswer, withAnswer } from './final-answer.js';
 import { HistoryStep } from './history-step.js';
 import type { LiveRun } from './live-run.js';
-import { assistantMessage, type FailedRun, type Finish, finishFor, type LoopState, type PendingStep, RunFault } from './loop-state.js';
-import { type ModelAnswer, ModelStep } from './model-step.js';
+import {
+  assistantMessage,
+  type FailedRun,
+  type Finish,
+  finishFor,
+  type LoopState,
+  type PendingStep,
+  RunFault,
+  type StepAnswer,
+} from './loop-state.js';
+import { askModel } from './model-step.js';
 import { detailOf } from './quota-guard.js';
 import { withRolesOfNow } from './role-change.js';
 import { type PreparedStep, StepPreparation } from './step-preparation.js';
@@ -16,7 +25,7 @@ import { ToolStep } from './tool-step.js';
 
 /** A model's answer, and the tools it was given for it. */
 interface AnsweredStep {
-  readonly answer: ModelAnswer;
+  readonly answer: StepAnswer;
   readonly offered: Toolset;
 }
 
@@ -33,7 +42,6 @@ export class ToolLoop {
   constructor(
     private readonly history: HistoryStep,
     private readonly preparation: StepPreparation,
-    private readonly model: ModelStep,
     private readonly tools: ToolStep,
     private readonly finalAnswer: FinalAnswer,
   ) {}
@@ -87,16 +95,16 @@ export class ToolLoop {
 
   private async answerAndCalls(state: LoopState, prepared: PreparedStep, live: LiveRun): Promise<LoopState> {
     const tools = live.sentTools.send(prepared.request.tools);
-    const answer = await this.model.ask(prepared, live);
+    const { answer, failure } = await askModel(prepared, live);
     const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
     live.use.heard(answer.usage);
     await live.spend(asked.usage);
     await live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage, tools });
-    if (answer.failure !== undefined) {
+    if (failure !== undefined) {
       const partial = answer.text === '' ? asked : withAnswer(asked, withoutCalls(answer));
-      return { ...partial, finish: finishFor(answer.failure, 'model_error', this.failedRun(live)) };
+      return { ...partial, finish: finishFor(failure, 'model_error', this.failedRun(live)) };
     }
-    const isRunnable = answer.calls.length > 0 && RUNNABLE.has(answer.finishReason);
+    const isRunnable = answer.toolCalls.length > 0 && RUNNABLE.has(answer.finishReason);
     const { toolset: offered } = prepared;
     const next = isRunnable
       ? await this.runCalls(asked, { answer, offered }, live)
@@ -116,9 +124,9 @@ export class ToolLoop {
     if (!before) await live.recorder?.answered(state, { answer, offered, outcomes: [], isPlanned: false });
     const { step: number, toolset: given, injected: known } = state;
     const context = { step: number, toolset: given, offered, history, injected: known, live, ...(before && { pending: before }) };
-    const result = await this.tools.run(answer.calls, context).catch((error: unknown) => unbegun(error, before));
+    const result = await this.tools.run(answer.toolCalls, context).catch((error: unknown) => unbegun(error, before));
     const usage = live.use.withInner(state.usage);
-    const { text, citations } = answer;
+    const { text, citations = [] } = answer;
     if ('unavailable' in result) {
       const finish = finishFor(result.unavailable, 'internal', this.failedRun(live));
       return { ...state, usage, text, citations, pending: { answer, offered, ...result.pending }, finish };
@@ -183,8 +191,9 @@ function unbegun(error: unknown, before: PendingStep | undefined): UnbegunStep {
 const RUNNABLE = new Set<ModelFinishReason>(['stop', 'tool_calls']);
 
 /** What is opaque may speak of the calls, so it goes with them. */
-function withoutCalls(answer: ModelAnswer): ModelAnswer {
-  return answer.calls.length === 0 ? answer : { ...answer, calls: [], providerData: undefined };
+function withoutCalls(answer: StepAnswer): StepAnswer {
+  const { providerData: _ofCalls, ...rest } = answer;
+  return answer.toolCalls.length === 0 ? answer : { ...rest, toolCalls: [] };
 }
 
 /** An input overtakes a final answer. */

@@ -384,7 +384,7 @@ export function withClosedStep(state: LoopState, { answer, outcomes }: PendingSt
   return {
     ...state,
     pending: undefined,
-    messages: [...state.messages, assistantMessage(answer), ...results.map((result) => toMessage(result, answer.calls)), ...inputs],
+    messages: [...state.messages, assistantMessage(answer), ...results.map((result) => toMessage(result, answer.toolCalls)), ...inputs],
     records: [...state.records, ...results.map(({ record }) => record)],
   };
 }

@@ -29,7 +29,7 @@ describe('a run that waits', () => {
   });
 
   it.each([
-    ['by another version', 'it is of version 2, and this is 1', (run: SuspendedRun) => ({ ...run, version: 2 })],
+    ['by another version', 'it is of version 1, and this is 2', (run: SuspendedRun) => ({ ...run, version: 1 })],
     ['without its state', 'run.state is not', ({ content, ...run }: SuspendedRun) => ({ ...run, content: without(content, 'state') })],
     ['with a part that is unknown', 'extra is not', ({ content, ...run }: SuspendedRun) => ({ ...run, content: { ...content, extra: 1 } })],
   ])('is refused where it was kept %s, and stays where it is', async (_, told, form) => {

@@ -15,7 +15,7 @@ export function suspendedRunStoreContract(
 }
 
 function run(tenant: string, words = 'x'): SuspendedRun {
-  return { version: 1, runId: randomUUID(), tenant, actorId: 'alice', content: { words, [words]: [words, null, 1] } };
+  return { version: 2, runId: randomUUID(), tenant, actorId: 'alice', content: { words, [words]: [words, null, 1] } };
 }
 
 const CONTRACT: Contract<SuspendedRunStore> = {
