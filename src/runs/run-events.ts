@@ -1,6 +1,6 @@
 import { HttpException, HttpStatus, Injectable, type MessageEvent, type OnModuleDestroy } from '@nestjs/common';
 import type { LoopRequest } from '@toolloop/core';
-import { farewell } from '@toolloop/core/loop';
+import { flushBeforeClose } from '@toolloop/core/loop';
 import { RunService, type RunReader } from '@toolloop/durable';
 import { toSse } from '@toolloop/ui-stream';
 import { ReplaySubject, takeUntil, type Observable } from 'rxjs';
@@ -16,7 +16,7 @@ export class Closing implements OnModuleDestroy {
     const isWatched = this.told.observed;
     this.told.next();
     this.told.complete();
-    if (isWatched) await farewell();
+    if (isWatched) await flushBeforeClose();
   }
 }
 

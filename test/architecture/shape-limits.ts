@@ -43,7 +43,7 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
     lines: [26521, 22000],
     linesPerImport: [22, 20],
     oneImporterPercent: [6.6, 10],
-    largestTypeCircle: [21, 3],
+    largestTypeCircle: [3],
     injectables: [66, 30],
     moduleProviders: [75, 30],
     namesOnMainEntry: [90],

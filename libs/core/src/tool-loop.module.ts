@@ -44,15 +44,12 @@ import { DirectiveBootstrap } from './directives/directive-bootstrap.js';
 import { DirectiveRules, DirectiveService } from './directives/directive.service.js';
 import { DirectiveUpdates } from './loop/directive-updates.js';
 import { MemoryDirectiveStore } from './memory/memory-directive.store.js';
-import { FinalAnswer } from './loop/final-answer.js';
-import { HistoryStep } from './loop/history-step.js';
 import { toolLoopToken, ToolLoopService } from './loop/tool-loop.service.js';
 import { LoopSettings } from './loop/loop-settings.js';
-import { RunOpener, OpenRuns, RunServices } from './loop/run-opener.js';
+import { OpenRuns, RunOpener, RunServices, SubRunOpener } from './loop/run-opener.js';
 import { RunPreparation } from './loop/run-preparation.js';
-import { StepPreparation } from './loop/step-preparation.js';
+import { HistoryStep, StepPreparation } from './loop/step-preparation.js';
 import { StructuredAnswers } from './loop/structured-answer.js';
-import { SubRunOpener } from './loop/sub-run.js';
 import { SubRunPreparation, SubRunTools } from './loop/sub-run-preparation.js';
 import { SuspendedRuns } from './loop/suspended-runs.js';
 import { ToolLoop } from './loop/tool-loop.js';
@@ -129,7 +126,6 @@ const OWN_PROVIDERS: readonly Provider[] = [
   DirectiveUpdates,
   ResultInjection,
   ToolStep,
-  FinalAnswer,
   ToolLoop,
   ConversationService,
   OpenRuns,

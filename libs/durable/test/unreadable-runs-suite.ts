@@ -32,7 +32,7 @@ const endOf = async (desk: DeskProcess, runId: string): Promise<LoopEvent | unde
 };
 
 const DAMAGES: readonly (readonly [what: string, told: string, damage: Damage])[] = [
-  ['of another version', 'it is of version 2, and this is 1', (entry) => [versioned(entry, { version: 2 })]],
+  ['of another version', 'it is of version 1, and this is 2', (entry) => [versioned(entry, { version: 1 })]],
   ['of no version', 'it is of version undefined', (entry) => [versioned(entry, {})]],
   ['whose beginning is lost', 'it is of version undefined', (entry, index) => (index === 0 ? [] : [entry])],
   ['whose state has another name', 'value.state is not', (entry) => [renamed(entry, 'state')]],

@@ -1,78 +1,38 @@
-import { Logger, type Type } from '@nestjs/common';
-import type {
-  JsonObject,
-  LanguageModel,
-  LoopEventBody,
-  Message,
-  MessageLabels,
-  ToolInvocationRecord,
-  ToolSpec,
-  Usage,
-} from '@toolloop/protocol';
+import { Logger } from '@nestjs/common';
+import type { LoopEventBody, Message, ToolInvocationRecord, Usage } from '@toolloop/protocol';
 import { selects } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
-import type { ToolInjectionStrategy } from '../contracts/injection.js';
-import type { HistoryPolicy, LoopHooks, LoopRequest, PrepareStep, StopCondition, UpcomingStep } from '../contracts/loop-request.js';
-import type { InformationFlow, Policy } from '../contracts/policy.js';
-import type { ConversationKey } from '../contracts/stores.js';
+import type { LoopHooks } from '../contracts/loop-request.js';
 import type { Tool } from '../contracts/tool.js';
 import { untilAborted } from '../execution/call-failure.js';
 import { type ExecutionScope, RunApprovals } from '../execution/call.js';
 import { ResultPages } from '../execution/result-pages.js';
 import { RESULT_READER, resultReader } from '../execution/result-reader.js';
-import type { InjectionRules } from '../injection/apply-injection.js';
 import { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
 import { MessageFlow } from '../policy/flow.js';
 import { isPermitted } from '../policy/policy-engine.js';
 import { SpendingLedger } from '../policy/rules.js';
-import { isUnpinned } from '../policy/vouched-tools.js';
 import type { RunInputs } from './event-outlet.js';
 import { assistantMessage, type LoopState } from './loop-state.js';
-import { type QuotaGuard, RunUse, type UsedBefore } from './quota-guard.js';
-import { type AssumedRoles, type Authority, CallCounter, RunRoles, SentTools, ToolsetNarrowing } from './run-accounts.js';
+import { RunUse, type UsedBefore } from './quota-guard.js';
+import { type Authority, CallCounter, CallIds, RunFlow, RunRoles, SentTools, ToolsetNarrowing } from './run-accounts.js';
 import { type EntryJournal, RunRecorder } from './run-log.js';
-import type { SavedPlace, SavedRun } from './saved-run.js';
-import type { AnswerShape } from './structured-answer.js';
-import type { SubRunOpener } from './sub-run.js';
-import type { ResumedRun } from './suspended-runs.js';
+import type { EnclosingRun, RunPlace, RunPlan, RunStart, RunTools } from './run-plan.js';
+import type { ResumedRun, SavedPlace, SavedRun } from './saved-run.js';
 
 /** What a hook is called with, by its name. */
 type HookCall = (hooks: LoopHooks) => void | Promise<void>;
 
-/** What a run begins with, beside its plan. */
-export interface RunStart {
-  readonly instructions: string | undefined;
-  readonly history: readonly Message[];
-  /** Filled by `RunHandle.addInput` while the run goes on. */
-  readonly inputs: RunInputs;
-  /** Set where the run goes on after it stood still. */
-  readonly resumed?: ResumedRun;
-  readonly subRuns: SubRunOpener;
-}
-
-/** Where a sub-run stands in the run around it. */
-export interface RunPlace {
-  readonly live: LiveRun;
-  /** What the model that asked for it had read. */
-  readonly flow: InformationFlow;
-  readonly toolCallId: string;
-  /** With which it was begun. */
-  readonly args: JsonObject;
-  readonly tool: string;
-  readonly step: number;
-  /** Whether a process that is gone may have begun the sub-run, and made its calls. */
-  readonly mayHaveRun: boolean;
-}
-
 /** Everything of a run that changes beside its `LoopState`. One per run, so that two runs never meet. */
-export class LiveRun {
+export class LiveRun implements EnclosingRun {
   readonly handles: RunEntityHandles;
   readonly instances: RunInstances;
   readonly sentTools: SentTools;
   readonly narrowing = new ToolsetNarrowing();
   readonly counter: CallCounter;
   readonly callIds: CallIds;
+  readonly flow: RunFlow;
   readonly approvals: RunApprovals;
   readonly pages: ResultPages | undefined;
   /** One for a run and all its sub-runs: budgets of policy are about what they do together. */
@@ -80,13 +40,11 @@ export class LiveRun {
   readonly use: RunUse;
   readonly roles: RunRoles;
   /** What went with a role, by id; it comes back with it. */
-  readonly laidDown: Map<string, Tool>;
+  readonly suspendedByRole: Map<string, Tool>;
   /** What strategies keep back under the roles of now. */
   reserve: RunReserve;
   /** Writes a durable run down. */
   recorder: RunRecorder | undefined;
-  private flow: MessageFlow;
-  private wasShownMore = false;
   private readonly logger = new Logger(LiveRun.name);
 
   constructor(
@@ -101,12 +59,12 @@ export class LiveRun {
     this.instances = accounts.instances;
     this.sentTools = new SentTools(accounts.sentBefore);
     this.counter = accounts.counter;
-    this.flow = accounts.flow;
+    this.flow = new RunFlow(accounts.flow);
     this.spending = accounts.spending;
     this.use = accounts.use;
     this.roles = accounts.roles;
     this.reserve = plan.injection.reserve;
-    this.laidDown = new Map(start.resumed?.remains?.laidDown);
+    this.suspendedByRole = new Map(start.resumed?.remains?.suspendedByRole);
     const asked = saved?.pending ? [assistantMessage(saved.pending.answer)] : [];
     this.callIds = new CallIds([...start.history, ...asked], plan.execution.limits.toolCallIdLength);
     this.approvals = new RunApprovals(plan.options.approvals ?? 'suspend', saved?.approvals);
@@ -131,40 +89,14 @@ export class LiveRun {
     await this.plan.quotas?.charge(spent, this.signal);
   }
 
-  /** Notes what a model is shown beside the transcript: what it has read it has read, whatever the transcript says. */
-  show(messages: readonly Message[]): void {
-    this.flow = this.flow.beside(messages);
-    this.wasShownMore = true;
-  }
-
-  /** Notes which tools a model is offered: a description that nobody pinned is a stranger's text. */
-  offer(toolset: Toolset): void {
-    if (!toolset.specs.some(({ id }) => isUnpinnedIn(toolset, id))) return;
-    this.flow = this.flow.tainted();
-    this.wasShownMore = true;
-  }
-
-  /** What an answer is worth whose model was shown more than the transcript tells. */
-  get beyondTranscript(): MessageLabels | undefined {
-    const { integrity, confidentiality } = this.flow;
-    return this.wasShownMore ? { returns: integrity, reads: confidentiality } : undefined;
-  }
-
-  /** What all of it is worth that the model has read by the end of this transcript. */
-  readIn(messages: readonly Message[]): MessageLabels {
-    const { integrity, confidentiality } = this.flow.at(messages);
-    return { returns: integrity, reads: confidentiality };
-  }
-
   /** Where a call is executed whose model had read these messages. `offered` of the run's tools may be called; its sub-runs choose among all of them. */
   scope(offered: Toolset, read: readonly Message[], toolset: Toolset): ExecutionScope {
     const { plan, approvals, spending, pages, signal, emit } = this;
-    this.offer(offered);
-    this.flow = this.flow.at(read);
+    this.flow.offer(offered);
     this.reserve.follow(toolset);
     const subRuns = this.start.subRuns.within(this, toolset);
     const given = { ...(pages && { pages }), ...(subRuns && { subRuns }) };
-    const own = { ...this.roles.now(), toolset: offered, flow: this.flow, approvals, spending, ...given, signal, emit };
+    const own = { ...this.roles.now(), toolset: offered, flow: this.flow.at(read), approvals, spending, ...given, signal, emit };
     return { ...plan.execution, retry: plan.options.onToolError === 'retry', ...own };
   }
 
@@ -192,11 +124,6 @@ export class LiveRun {
       this.logger.warn(`A hook of run ${this.plan.execution.run.runId} failed.`, error);
     }
   }
-}
-
-function isUnpinnedIn(toolset: Toolset, id: string): boolean {
-  const tool = toolset.find(id);
-  return tool !== undefined && isUnpinned(tool);
 }
 
 /** What a run counts and knows, beside its state. */
@@ -249,58 +176,6 @@ function ledgerOf(saved: SavedRun | undefined): SpendingLedger {
   return Object.assign(ledger, { tokens: inputTokens + outputTokens, usd: costUsd, hasUnknownCost });
 }
 
-/** A request that was checked, with everything that is fixed for the run. */
-export interface RunPlan<Output = unknown> {
-  readonly model: LanguageModel;
-  /** Asked once, when the run starts. */
-  readonly instructions: () => string | undefined | Promise<string | undefined>;
-  /** Set in a sub-run: the run around it. */
-  readonly within?: RunPlace;
-  /** What the request adds to the conversation, or all of it where there is no conversation. */
-  readonly messages: readonly Message[];
-  readonly conversation: ConversationKey | undefined;
-  /** What policy lets the run start with. */
-  readonly toolset: Toolset;
-  /** Whether the model is told of a tool only once the tool's own `canCall` has let the actor in. */
-  readonly strictListing: boolean;
-  readonly execution: Pick<
-    ExecutionScope,
-    'run' | 'requestId' | 'actorId' | 'place' | 'actor' | 'policies' | 'limits' | 'options' | 'agentName'
-  >;
-  /** Absent where the tenant has none. */
-  readonly quotas: QuotaGuard | undefined;
-  /** The policies of the run and its loop, beside the application's. */
-  readonly narrowing: readonly Policy[];
-  /** The actor's roles at this moment. */
-  readonly rolesNow: () => readonly string[];
-  /** Which of them the run begins with. @default all */
-  readonly assumed?: AssumedRoles | undefined;
-  /** What the run would begin with under another authority. Absent in a sub-run, which has what the run around it had. */
-  readonly relist?:
-    | ((authority: Authority, records: readonly ToolInvocationRecord[]) => { readonly toolset: Toolset; readonly reserve: RunReserve })
-    | undefined;
-  readonly injection: Pick<InjectionRules, 'exclude' | 'entities'> & {
-    readonly strategies: readonly ToolInjectionStrategy[];
-    readonly reserve: RunReserve;
-  };
-  readonly history: HistoryPolicy | undefined;
-  /** Knows the run already. */
-  readonly prepareStep: ((step: Omit<UpcomingStep, 'run'>) => ReturnType<PrepareStep>) | undefined;
-  /** Each of them ends the run. */
-  readonly stopWhen: readonly StopCondition[];
-  readonly answer: (AnswerShape & { readonly type: Type<Output> }) | undefined;
-  readonly options: Pick<
-    LoopRequest,
-    'labels' | 'onToolError' | 'onForbidden' | 'approvals' | 'hooks' | 'toolChoice' | 'keepToolChoice' | 'modelOptions' | 'signal'
-  >;
-}
-
-/** The tools of a run, and which of them were injected. */
-export interface RunTools {
-  readonly toolset: Toolset;
-  readonly injected: readonly ToolSpec[];
-}
-
 /**
  * Where a run keeps what was cut: what it kept before it waited, or nothing yet. Undefined where no tool may appear in it, or not the one that reads: then
  * the model is shown no way to the rest.
@@ -325,31 +200,4 @@ export function withReader(tools: RunTools, pages: ResultPages | undefined, auth
   if (tools.toolset.keepsAway(RESULT_READER.spec) || !isPermitted(RESULT_READER, authority)) return tools;
   const { toolset, added } = tools.toolset.with([resultReader(pages)]);
   return { toolset, injected: [...tools.injected, ...added] };
-}
-
-/** The call ids of one run. A provider's id is kept unless it is unusable or was used before. */
-export class CallIds {
-  private readonly used: Set<string>;
-
-  constructor(
-    history: readonly Message[],
-    private readonly maxLength: number,
-  ) {
-    this.used = new Set(
-      history.flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : [])).map(({ toolCallId }) => toolCallId),
-    );
-  }
-
-  claim(providerId: string, step: number, index: number): string {
-    const isUsable = providerId !== '' && providerId.length <= this.maxLength && !this.used.has(providerId);
-    const id = isUsable ? providerId : this.unused(`call_${step}_${index}`);
-    this.used.add(id);
-    return id;
-  }
-
-  private unused(base: string): string {
-    let id = base;
-    for (let suffix = 2; this.used.has(id); suffix += 1) id = `${base}_${suffix}`;
-    return id;
-  }
 }

@@ -12,18 +12,29 @@ import {
 import { Observable } from 'rxjs';
 import { Toolset } from '../catalog/toolset.js';
 import type { RunHandle } from '../contracts/loop-request.js';
-import type { ConversationKey, RunJournal } from '../contracts/stores.js';
+import type { ConversationKey, ConversationStore, RunJournal } from '../contracts/stores.js';
 import { Interruption, type LinkedSignal, linkSignal, untilAborted } from '../execution/call-failure.js';
 import { strictlyListed } from '../execution/resolve-tool.js';
 import { asRun } from '../execution/store-calls.js';
 import { EventOutlet, type EventReader, PullQueue, RunInputs } from './event-outlet.js';
-import { LiveRun, type RunPlan } from './live-run.js';
+import { LiveRun } from './live-run.js';
 import { FinishedRun } from './loop-result.js';
 import { finishFor, firstState, isUnavailable, labelledMessages, type LoopState, type PendingStep } from './loop-state.js';
-import type { RunParts } from './run-opener.js';
-import { remainsOf, resumedState, type SavedPlace, savedRun } from './saved-run.js';
-import type { ResumedRun } from './suspended-runs.js';
+import { processStateOf, type ResumedRun, resumedState, type SavedPlace, savedRun } from './saved-run.js';
+import type { RunPlan, SubRunsWithin } from './run-plan.js';
+import type { SuspendedRuns } from './suspended-runs.js';
+import type { ToolLoop } from './tool-loop.js';
 import { withClosedStep } from './tool-step.js';
+
+/** The services that one run uses. A sub-run is told and kept by the run around it. */
+export interface RunParts {
+  readonly loop: Pick<ToolLoop, 'drive'>;
+  readonly conversations: ConversationStore;
+  readonly sinks: readonly LoopEventSink[];
+  readonly subRuns: SubRunsWithin;
+  readonly suspended: Pick<SuspendedRuns, 'keep' | 'claim' | 'remember' | 'withdrawApprovals'>;
+  readonly open: { add(run: Pick<RunHandle, 'cancel'>, end: Promise<unknown>): void };
+}
 
 interface SuspendedAt {
   readonly past: number;
@@ -152,7 +163,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     await live.recorder?.start(this.inputs, this.resumed ? undefined : begun);
     const last = await this.services.loop.drive(begun, live);
     if (isUnavailable(last)) this.journal?.handOver();
-    return live.isElsewhere ? last : this.concluded({ ...last, read: live.readIn(last.messages) }, { past, live });
+    return live.isElsewhere ? last : this.concluded({ ...last, read: live.flow.readIn(last.messages) }, { past, live });
   }
 
   private readonly instructed: Instructing = async () => untilAborted(Promise.resolve(this.plan.instructions()), this.interruption.signal);
@@ -200,7 +211,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     this.mayHaveAsked ||= last.pending !== undefined;
     const hasAnswer = state.messages.slice(past).some(({ role }) => role === 'assistant');
     return conversation && hasAnswer
-      ? this.keep(conversation, labelledMessages(state.messages.slice(past), live.readIn(state.messages)), state)
+      ? this.keep(conversation, labelledMessages(state.messages.slice(past), live.flow.readIn(state.messages)), state)
       : state;
   }
 
@@ -218,7 +229,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     // The run-end follows, and is the last event of this part of the run.
     const saved = savedRun(state, pending, live, { ...about, sequence: sequence + 1 });
     try {
-      const remains = remainsOf(state, pending, live);
+      const remains = processStateOf(state, pending, live);
       if (this.journal) this.services.suspended.remember(run.runId, remains);
       else await this.services.suspended.keep(owner, saved, remains);
       return isUnavailable(state) ? withClosedStep(state, pending, this.inputs.take()) : state;
@@ -260,7 +271,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   /** What a run asked for that waits, for a person or a store, may be answered yet. */
   private async withdraw(state: LoopState): Promise<void> {
     const isOver = state.finish?.reason !== 'waiting' && !isUnavailable(state);
-    if (isOver && this.mayHaveAsked) await this.services.suspended.askNobody(this.plan.execution.run);
+    if (isOver && this.mayHaveAsked) await this.services.suspended.withdrawApprovals(this.plan.execution.run);
   }
 
   private reject(state: LoopState, result = new FinishedRun<Output>(this.runId, state)): never {

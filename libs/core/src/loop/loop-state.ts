@@ -4,9 +4,11 @@ import {
   type AssistantMessage,
   type Citation,
   type FinishReason,
+  type LanguageModel,
   type Message,
   type MessageLabels,
   type ModelAnswer,
+  type ModelRequest,
   NO_USAGE,
   type RunFailure,
   StorageUnavailableError,
@@ -15,10 +17,9 @@ import {
   type Usage,
 } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
-import type { LoopRequest } from '../contracts/loop-request.js';
+import type { HistoryCut, LoopRequest } from '../contracts/loop-request.js';
 import { Interruption } from '../execution/call-failure.js';
 import type { BegunSubRun, ToolOutcome } from '../execution/call.js';
-import type { AppliedCut } from './history-step.js';
 import type { StructuredOutput } from './structured-answer.js';
 
 /** Why a run is over. */
@@ -29,6 +30,12 @@ export interface Finish {
   readonly detail?: string;
   /** For the log and the rejection only. */
   readonly cause?: unknown;
+}
+
+/** A cut that is known to leave a valid transcript. */
+export interface AppliedCut extends HistoryCut {
+  /** What goes before the messages from `from` on; the same objects for as long as the cut holds. */
+  readonly ahead: readonly Message[];
 }
 
 /** A run after a step. Replaced, never changed; the transcript in it is valid at every step. */
@@ -74,6 +81,14 @@ export function firstState(toolset: Toolset): LoopState {
 /** An answer of the model, labelled where the model was shown more than the transcript tells, such as the tools of strangers. */
 export interface StepAnswer extends ModelAnswer {
   readonly labels?: MessageLabels;
+}
+
+/** One question to one model, and the tools its answer may call. */
+export interface PreparedStep {
+  readonly step: number;
+  readonly model: LanguageModel;
+  readonly toolset: Toolset;
+  readonly request: ModelRequest;
 }
 
 /** A step whose calls are not all made: the answer that made them, and what became of those that are done. It is not in the transcript yet. */

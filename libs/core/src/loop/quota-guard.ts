@@ -204,7 +204,7 @@ export class RunUse {
   }
 
   /** Notes what one answer was said to use: in a sum nobody sees that the cost of a part is missing. */
-  heard(usage: Usage): void {
+  recordUsage(usage: Usage): void {
     if (Number.isFinite(usage.costUsd) && !usage.hasUnknownCost) return;
     this.hasNewUnknown = true;
     this.spending.hasUnknownCost = true;
@@ -213,7 +213,7 @@ export class RunUse {
   }
 
   /** A sum with what sub-runs have used since this was last asked; they have paid for it. */
-  withInner(usage: Usage): Usage {
+  includeSubRuns(usage: Usage): Usage {
     if (this.inner === NO_USAGE) return usage;
     const sum = addUsage(usage, this.inner);
     this.counted = addUsage(this.counted, this.inner);

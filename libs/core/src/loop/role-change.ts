@@ -12,7 +12,7 @@ import type { Authority } from './run-accounts.js';
 export async function withRolesOfNow(state: LoopState, live: LiveRun): Promise<LoopState> {
   const authority = live.roles.now();
   const changed = live.roles.hasChanged(authority) ? await withChange(state, authority, live) : state;
-  return live.laidDown.size === 0 ? changed : withTakenUp(changed, authority, live);
+  return live.suspendedByRole.size === 0 ? changed : withTakenUp(changed, authority, live);
 }
 
 async function withChange(state: LoopState, authority: Authority, live: LiveRun): Promise<LoopState> {
@@ -22,7 +22,7 @@ async function withChange(state: LoopState, authority: Authority, live: LiveRun)
     return tool && isDenied(tool, authority) ? [tool] : [];
   });
   const { toolset: kept, removed } = state.toolset.withoutTools(denied, howToGetBack);
-  for (const tool of denied) if (isTakenUp(tool, live)) live.laidDown.set(tool.spec.id, tool);
+  for (const tool of denied) if (isTakenUp(tool, live)) live.suspendedByRole.set(tool.spec.id, tool);
   if (removed.length > 0) await live.emit({ type: 'tools-removed', step, tools: removed, reason: 'roles' });
   return withTools({ ...state, toolset: kept }, await listedAnew({ ...state, toolset: kept }, authority, live), live);
 }
@@ -49,10 +49,10 @@ function isTakenUp({ surface, entity, spec }: Tool, { plan, reserve }: LiveRun):
 /** What went with a role that is there again. */
 async function withTakenUp(state: LoopState, authority: Authority, live: LiveRun): Promise<LoopState> {
   const taken: Tool[] = [];
-  for (const [id, tool] of live.laidDown) {
+  for (const [id, tool] of live.suspendedByRole) {
     const isOver = !isLaidDown(id, state.toolset); // given again meanwhile, or taken for another reason
     if (!isOver && isDenied(tool, authority)) continue;
-    live.laidDown.delete(id); // tried once: its tombstone says how to have it all the same
+    live.suspendedByRole.delete(id); // tried once: its tombstone says how to have it all the same
     if (!isOver) taken.push(tool);
   }
   if (taken.length === 0) return state;

@@ -2,6 +2,8 @@ import { Logger } from '@nestjs/common';
 import type {
   Decision,
   FinishReason,
+  Message,
+  MessageLabels,
   ToolCall,
   ToolErrorCode,
   ToolFailure,
@@ -11,8 +13,10 @@ import type {
 } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { Limits } from '../contracts/limits.js';
-import { type PolicyActor, PolicyEngine } from '../contracts/policy.js';
+import { type InformationFlow, type PolicyActor, PolicyEngine } from '../contracts/policy.js';
 import type { Tool } from '../contracts/tool.js';
+import type { MessageFlow } from '../policy/flow.js';
+import { isUnpinned } from '../policy/vouched-tools.js';
 import { canonicalJson, parseJson, sha256 } from '../schema/canonical-json.js';
 
 /** Why a call may not happen, and how the run ends for it. */
@@ -280,5 +284,75 @@ export class RunRoles {
     const around = this.outer?.held;
     if (this.own === undefined || this.own === 'all') return around;
     return around ? this.own.filter((role) => around.includes(role)) : this.own;
+  }
+}
+
+/** What the model of one run has read: the transcript, and what it was shown beside it. */
+export class RunFlow {
+  private wasShownMore = false;
+
+  constructor(private flow: MessageFlow) {}
+
+  /** Notes what a model is shown beside the transcript: what it has read it has read, whatever the transcript says. */
+  show(messages: readonly Message[]): void {
+    this.flow = this.flow.beside(messages);
+    this.wasShownMore = true;
+  }
+
+  /** Notes which tools a model is offered: a description that is not pinned is a stranger's text. */
+  offer(toolset: Toolset): void {
+    if (!toolset.specs.some(({ id }) => isUnpinnedIn(toolset, id))) return;
+    this.flow = this.flow.tainted();
+    this.wasShownMore = true;
+  }
+
+  /** The flow with this transcript read; from here on it is. */
+  at(read: readonly Message[]): InformationFlow {
+    this.flow = this.flow.at(read);
+    return this.flow;
+  }
+
+  /** The worth of an answer whose model was shown more than the transcript tells. */
+  get beyondTranscript(): MessageLabels | undefined {
+    const { integrity, confidentiality } = this.flow;
+    return this.wasShownMore ? { returns: integrity, reads: confidentiality } : undefined;
+  }
+
+  /** The worth of all that the model has read by the end of this transcript. */
+  readIn(messages: readonly Message[]): MessageLabels {
+    const { integrity, confidentiality } = this.flow.at(messages);
+    return { returns: integrity, reads: confidentiality };
+  }
+}
+
+function isUnpinnedIn(toolset: Toolset, id: string): boolean {
+  const tool = toolset.find(id);
+  return tool !== undefined && isUnpinned(tool);
+}
+
+/** The call ids of one run. A provider's id is kept unless it is unusable or was used before. */
+export class CallIds {
+  private readonly used: Set<string>;
+
+  constructor(
+    history: readonly Message[],
+    private readonly maxLength: number,
+  ) {
+    this.used = new Set(
+      history.flatMap((message) => (message.role === 'assistant' ? (message.toolCalls ?? []) : [])).map(({ toolCallId }) => toolCallId),
+    );
+  }
+
+  claim(providerId: string, step: number, index: number): string {
+    const isUsable = providerId !== '' && providerId.length <= this.maxLength && !this.used.has(providerId);
+    const id = isUsable ? providerId : this.unused(`call_${step}_${index}`);
+    this.used.add(id);
+    return id;
+  }
+
+  private unused(base: string): string {
+    let id = base;
+    for (let suffix = 2; this.used.has(id); suffix += 1) id = `${base}_${suffix}`;
+    return id;
   }
 }

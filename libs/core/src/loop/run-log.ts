@@ -5,7 +5,6 @@ import { untilRunCloses } from '../execution/store-calls.js';
 import { savedTools } from '../injection/starting-toolset.js';
 import { toJsonObject } from '../schema/canonical-json.js';
 import type { RunInputs, SavedInputs } from './event-outlet.js';
-import type { LiveRun } from './live-run.js';
 import type { LoopState, PendingStep } from './loop-state.js';
 import type { SavedCounts } from './run-accounts.js';
 import {
@@ -15,6 +14,7 @@ import {
   type SavedOutcome,
   savedOutcome,
   savedParts,
+  type SavableRun,
   type SavedPlace,
   type SavedRun,
   unreadable,
@@ -203,7 +203,7 @@ export class RunRecorder {
 
   constructor(
     private readonly journal: EntryJournal,
-    private readonly live: LiveRun,
+    private readonly run: SavableRun,
     private readonly place: () => SavedPlace,
     from: Pick<LoopState, 'messages' | 'records'>,
   ) {
@@ -244,7 +244,7 @@ export class RunRecorder {
     const { toolCallId, effect } = outcome.record;
     const key = `tool:${toolCallId}`;
     if (effect === 'read_only' && !mustBeKept) return this.journal.note({ key, value: toJsonObject(savedOutcome(outcome)) });
-    return this.kept({ key, value: toJsonObject({ ...savedOutcome(outcome), spent: this.live.spending.takeNew() }) });
+    return this.kept({ key, value: toJsonObject({ ...savedOutcome(outcome), spent: this.run.spending.takeNew() }) });
   }
 
   /** How a step ended. It is kept with whatever comes next; where that is the run's end, or a wait, together with it and not before. */
@@ -264,7 +264,7 @@ export class RunRecorder {
   }
 
   private entry(key: string, state: LoopState, pending?: PendingStep): RunEntry {
-    const { state: whole, pending: waiting, ...parts } = savedParts(state, pending, this.live);
+    const { state: whole, pending: waiting, ...parts } = savedParts(state, pending, this.run);
     const changed = Object.entries({ ...this.place(), ...parts }).filter(([name, part]) => this.hasChanged(name, part));
     const value = {
       ...Object.fromEntries(changed),
@@ -279,7 +279,7 @@ export class RunRecorder {
   }
 
   private counted(): Pick<SavedRun, 'counts' | 'spent'> {
-    const { counter, spending } = this.live;
+    const { counter, spending } = this.run;
     return { counts: counter.takeChanged(), spent: spending.takeNew() };
   }
 

@@ -21,14 +21,14 @@ import { takesMedia } from '../models/request-fitting.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { isPermitted } from '../policy/policy-engine.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
-import type { RunPlan } from './live-run.js';
+import type { RunPlan } from './run-plan.js';
 import { choiceFindings, REQUEST_OPTIONS, REQUEST_VALUES, shapeFindings } from './loop-options.js';
 import { LoopSettings } from './loop-settings.js';
 import { asSaid } from './loop-state.js';
 import { checkMessages } from './message-check.js';
+import type { ResumedRun } from './saved-run.js';
 import { stopConditionsOf, stopFindings } from './stop-condition.js';
 import { StructuredAnswers } from './structured-answer.js';
-import type { ResumedRun } from './suspended-runs.js';
 
 /** What decides on the tools of a run, and for whom. */
 export type ListingRequest<Actor> = Pick<

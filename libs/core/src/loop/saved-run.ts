@@ -1,53 +1,72 @@
-import { InvalidRequestError, type JsonObject, type ToolInvocationRecord } from '@toolloop/protocol';
+import { InvalidRequestError, type JsonObject, type ToolInvocationRecord, type ToolSpec } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { Policy, RunSpending } from '../contracts/policy.js';
 import type { SuspendedRun } from '../contracts/stores.js';
-import type { BegunSubRun, SavedApprovals, ToolOutcome } from '../execution/call.js';
-import type { SavedHandles, SavedInstances } from '../injection/run-entities.js';
+import type { RunContext } from '../contracts/tool-call.js';
+import type { Tool } from '../contracts/tool.js';
+import type { BegunSubRun, RunApprovals, SavedApprovals, SubRunRemains, ToolOutcome } from '../execution/call.js';
+import type { ResultPages } from '../execution/result-pages.js';
+import type { RunEntityHandles, RunInstances, SavedHandles, SavedInstances } from '../injection/run-entities.js';
 import { savedTools, type SavedTools } from '../injection/starting-toolset.js';
-import type { SavedInputs } from './event-outlet.js';
-import type { LiveRun } from './live-run.js';
+import type { SpendingLedger } from '../policy/rules.js';
+import type { RunInputs, SavedInputs } from './event-outlet.js';
 import { firstState, type LoopState, type PendingStep } from './loop-state.js';
-import type { AssumedRoles, SavedCounts } from './run-accounts.js';
-import type { LiveRemains, ResumedRun } from './suspended-runs.js';
+import type { AssumedRoles, CallCounter, RunRoles, SavedCounts, SentTools } from './run-accounts.js';
+import type { RunUse } from './quota-guard.js';
 
 /** Where a run stands among its events and its conversation. */
 export type SavedPlace = Pick<SavedRun, 'requestId' | 'conversationId' | 'past' | 'sequence'>;
+
+/** The parts of a run that are saved with it. Each saves itself; `LiveRun` has them all. */
+export interface SavableRun {
+  readonly plan: { readonly narrowing: readonly Policy[]; readonly execution: { readonly run: Pick<RunContext, 'state'> } };
+  readonly approvals: RunApprovals;
+  readonly handles: RunEntityHandles;
+  readonly instances: RunInstances;
+  readonly sentTools: SentTools;
+  readonly inputs: RunInputs;
+  readonly counter: CallCounter;
+  readonly spending: SpendingLedger;
+  readonly use: Pick<RunUse, 'innerSteps' | 'hasUnknownCost'>;
+  readonly roles: Pick<RunRoles, 'assumed'>;
+  readonly suspendedByRole: ReadonlyMap<string, Tool>;
+  readonly pages: ResultPages | undefined;
+}
 
 /** What of a run does not grow with every call it makes. */
 export type SavedParts = Omit<SavedRun, keyof SavedPlace | 'tools' | 'counts' | 'spent'>;
 
 /** What of a waiting run is JSON. */
-export function savedRun(state: LoopState, pending: PendingStep | undefined, live: LiveRun, place: SavedPlace): SavedRun {
+export function savedRun(state: LoopState, pending: PendingStep | undefined, run: SavableRun, place: SavedPlace): SavedRun {
   return {
     ...place,
-    ...savedParts(state, pending, live),
-    ...(!live.inputs.isEmpty && { inputs: live.inputs.save() }),
+    ...savedParts(state, pending, run),
+    ...(!run.inputs.isEmpty && { inputs: run.inputs.save() }),
     tools: savedTools(state.toolset, state.injected),
-    counts: live.counter.save(),
-    spent: live.spending.calls,
+    counts: run.counter.save(),
+    spent: run.spending.calls,
   };
 }
 
-export function savedParts(state: LoopState, pending: PendingStep | undefined, live: LiveRun): SavedParts {
+export function savedParts(state: LoopState, pending: PendingStep | undefined, run: SavableRun): SavedParts {
   const { step, messages, cut, usage, records, text, corrections, emptyAnswers } = state;
   return {
     state: { step, messages, ...(cut && { cut }), usage, records, text, corrections, emptyAnswers },
     ...(pending && { pending: savedStep(pending, state.toolset) }),
-    approvals: live.approvals.save(),
-    handles: live.handles.save(),
-    instances: live.instances.save(),
-    sentTools: live.sentTools.save(),
-    policies: live.plan.narrowing,
-    ...(live.inputs.taken > 0 && { inputs: { taken: live.inputs.taken, waiting: [] } }),
-    ...(live.use.innerSteps > 0 && { innerSteps: live.use.innerSteps }),
-    ...(live.use.hasUnknownCost && { hasUnknownCost: true }),
-    ...(live.roles.assumed && { roles: live.roles.assumed }),
+    approvals: run.approvals.save(),
+    handles: run.handles.save(),
+    instances: run.instances.save(),
+    sentTools: run.sentTools.save(),
+    policies: run.plan.narrowing,
+    ...(run.inputs.taken > 0 && { inputs: { taken: run.inputs.taken, waiting: [] } }),
+    ...(run.use.innerSteps > 0 && { innerSteps: run.use.innerSteps }),
+    ...(run.use.hasUnknownCost && { hasUnknownCost: true }),
+    ...(run.roles.assumed && { roles: run.roles.assumed }),
   };
 }
 
-/** What of it is not. */
-export function remainsOf({ toolset, injected }: LoopState, { outcomes }: PendingStep, live: LiveRun): LiveRemains {
+/** The process state of a waiting run. */
+export function processStateOf({ toolset, injected }: LoopState, { outcomes }: PendingStep, run: SavableRun): ProcessState {
   const isInjected = new Set(injected);
   return {
     injected: [
@@ -55,9 +74,9 @@ export function remainsOf({ toolset, injected }: LoopState, { outcomes }: Pendin
       ...toolset.behindSurfaces,
     ],
     specs: injected,
-    laidDown: live.laidDown,
-    ...(live.pages && { pages: live.pages }),
-    state: live.plan.execution.run.state,
+    suspendedByRole: run.suspendedByRole,
+    ...(run.pages && { pages: run.pages }),
+    state: run.plan.execution.run.state,
     results: new Map(outcomes.map(({ record, live: result }) => [record.toolCallId, result])),
     subRuns: new Map(outcomes.flatMap(({ record, begun }) => (begun?.remains ? [[record.toolCallId, begun.remains]] : []))),
   };
@@ -98,7 +117,7 @@ export function savedOutcome({ record, content, isPending, entities, noticed, la
   return { record, content, ...(isPending && { isPending }), ...seen, ...(labels && { labels }), ...inner };
 }
 
-function withLive(outcome: SavedOutcome, toolset: Toolset, remains: LiveRemains | undefined): ToolOutcome {
+function withLive(outcome: SavedOutcome, toolset: Toolset, remains: ProcessState | undefined): ToolOutcome {
   const { begun, ...rest } = outcome;
   const { toolCallId, id } = outcome.record;
   const tool = toolset.held(id);
@@ -109,7 +128,7 @@ function withLive(outcome: SavedOutcome, toolset: Toolset, remains: LiveRemains 
 function begunAgain(
   { record }: SavedOutcome,
   begun: NonNullable<SavedOutcome['begun']>,
-  remains: LiveRemains | undefined,
+  remains: ProcessState | undefined,
 ): BegunSubRun | undefined {
   const kept = remains?.subRuns.get(record.toolCallId);
   return record.subRun && { ...begun, record: record.subRun, ...(kept && { remains: kept }) };
@@ -159,6 +178,41 @@ export interface SavedRun {
   readonly hasUnknownCost?: boolean;
   /** Those that the run holds, where it has assumed any. */
   readonly roles?: AssumedRoles;
+}
+
+/** Process state of a waiting run: what is no JSON, and lives as long as the process does. */
+export interface ProcessState {
+  /** The tools that were injected and are still there; those of entities are bound to live instances. */
+  readonly injected: readonly Tool[];
+  /** What went with roles, and comes back with them. */
+  readonly suspendedByRole?: ReadonlyMap<string, Tool>;
+  /** Everything that was ever injected. */
+  readonly specs: readonly ToolSpec[];
+  /** Results that the model can read on in. */
+  readonly pages?: ResultPages;
+  readonly state: RunContext['state'];
+  /** What the calls that are done returned, by call id. */
+  readonly results: ReadonlyMap<string, unknown>;
+  /** Of the sub-runs that wait, by call id. */
+  readonly subRuns: ReadonlyMap<string, SubRunRemains>;
+}
+
+/** A run that waited, about to go on. */
+export interface ResumedRun {
+  readonly runId: string;
+  readonly saved: SavedRun;
+  /** Absent in another process: then tools of entities are gone until a tool returns them again. */
+  readonly remains?: ProcessState;
+}
+
+/** The bytes that the results of the run keep, and of the sub-runs that wait in it. */
+export function keptBytesOf({ pages, subRuns }: ProcessState): number {
+  return [...subRuns.values()].reduce((bytes, subRun) => bytes + subRun.keptBytes, pages?.keptBytes ?? 0);
+}
+
+export function forgetPagesOf({ pages, subRuns }: ProcessState): void {
+  pages?.forget();
+  for (const subRun of subRuns.values()) subRun.forgetPages();
 }
 
 /** Of the form in which runs are kept: those that wait in a store, and the entries of durable ones. Raise it with every change of either. */

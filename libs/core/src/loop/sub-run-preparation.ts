@@ -13,16 +13,16 @@ import { RESULT_READER } from '../execution/result-reader.js';
 import { unknownOptions, withoutWrong } from '../findings/options.js';
 import { givenBefore, remindStrategies, resumedTools } from '../injection/starting-toolset.js';
 import { isPermitted } from '../policy/policy-engine.js';
-import type { LiveRun, RunPlace, RunPlan } from './live-run.js';
+import type { EnclosingRun, RunPlace, RunPlan } from './run-plan.js';
 import { shapeFindings, SUB_RUN_OPTIONS, SUB_RUN_VALUES } from './loop-options.js';
 import { LoopSettings } from './loop-settings.js';
+import type { ResumedRun } from './saved-run.js';
 import { stopConditionsOf } from './stop-condition.js';
 import { outputFindings, StructuredAnswers } from './structured-answer.js';
-import type { ResumedRun } from './suspended-runs.js';
 
 /** The run around a sub-run, and the tools it has when it makes the call. */
 export interface OuterRun {
-  readonly live: LiveRun;
+  readonly live: EnclosingRun;
   readonly toolset: Toolset;
 }
 
@@ -211,7 +211,7 @@ export function depthOf({ path }: Pick<RunContext, 'path'>): number {
   return path ? path.length - 1 : 0;
 }
 
-function placeOf({ request, scope, tool, args }: SubRunCall, live: LiveRun): RunPlace {
+function placeOf({ request, scope, tool, args }: SubRunCall, live: EnclosingRun): RunPlace {
   const { call, step, mayHaveRun = false } = request;
   return { live, flow: scope.flow, toolCallId: call.toolCallId, args, tool: tool.id, step, mayHaveRun };
 }
@@ -248,7 +248,7 @@ function asked(prompt: string): Message {
  * What the run around it has, and what of a large catalog it could search for. What a strategy keeps back for another reason stays there, and what is bound to
  * that run alone.
  */
-function startingTools({ plan, reserve }: LiveRun, toolset: Toolset): readonly Tool[] {
+function startingTools({ plan, reserve }: EnclosingRun, toolset: Toolset): readonly Tool[] {
   const { strategies } = plan.injection;
   const there = toolset.specs.flatMap(({ id }) => toolset.find(id) ?? []);
   const searchable = strategies.filter(({ yields }) => yields === true).flatMap((strategy) => reserve.of(strategy).all);

@@ -1,42 +1,22 @@
 import { Injectable, Logger } from '@nestjs/common';
-import { InvalidRequestError, type ToolSpec } from '@toolloop/protocol';
+import { InvalidRequestError } from '@toolloop/protocol';
 import type { ApprovalStore } from '../contracts/approval.js';
 import type { SuspendedRun, SuspendedRunStore } from '../contracts/stores.js';
 import type { RunContext } from '../contracts/tool-call.js';
-import type { Tool } from '../contracts/tool.js';
 import { withinTime } from '../execution/call-failure.js';
-import type { SubRunRemains } from '../execution/call.js';
-import type { ResultPages } from '../execution/result-pages.js';
 import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
 import { withdrawApprovals } from '../pending/approval.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { toJsonObject } from '../schema/canonical-json.js';
-import { fromSuspendedRun, SAVED_RUN_VERSION, type SavedRun } from './saved-run.js';
-
-/** What of a waiting run is no JSON, and lives as long as the process does. */
-export interface LiveRemains {
-  /** The tools that were injected and are still there; those of entities are bound to live instances. */
-  readonly injected: readonly Tool[];
-  /** What went with roles, and comes back with them. */
-  readonly laidDown?: ReadonlyMap<string, Tool>;
-  /** Everything that was ever injected. */
-  readonly specs: readonly ToolSpec[];
-  /** Results that the model can read on in. */
-  readonly pages?: ResultPages;
-  readonly state: RunContext['state'];
-  /** What the calls that are done returned, by call id. */
-  readonly results: ReadonlyMap<string, unknown>;
-  /** Of the sub-runs that wait, by call id. */
-  readonly subRuns: ReadonlyMap<string, SubRunRemains>;
-}
-
-/** A run that waited, about to go on. */
-export interface ResumedRun {
-  readonly runId: string;
-  readonly saved: SavedRun;
-  /** Absent in another process: then tools of entities are gone until a tool returns them again. */
-  readonly remains?: LiveRemains;
-}
+import {
+  forgetPagesOf,
+  fromSuspendedRun,
+  keptBytesOf,
+  type ProcessState,
+  type ResumedRun,
+  SAVED_RUN_VERSION,
+  type SavedRun,
+} from './saved-run.js';
 
 /** Whose a run is. */
 export type RunOwner = Pick<SuspendedRun, 'runId' | 'tenant' | 'actorId'>;
@@ -50,7 +30,7 @@ const MOST_KEPT_BYTES = 64 * 1024 * 1024;
 @Injectable()
 export class SuspendedRuns {
   private readonly logger = new Logger(SuspendedRuns.name);
-  private readonly remains = new Map<string, LiveRemains>();
+  private readonly remains = new Map<string, ProcessState>();
 
   constructor(
     private readonly store: SuspendedRunStore,
@@ -58,13 +38,13 @@ export class SuspendedRuns {
     private readonly approvals: ApprovalStore,
   ) {}
 
-  async keep(owner: RunOwner, saved: SavedRun, remains: LiveRemains): Promise<void> {
+  async keep(owner: RunOwner, saved: SavedRun, remains: ProcessState): Promise<void> {
     await this.store.save({ ...owner, version: SAVED_RUN_VERSION, content: toJsonObject(saved) });
     this.remember(owner.runId, remains);
   }
 
   /** Keeps what a waiting run needs and no store can hold, for as long as the process lives. */
-  remember(runId: string, remains: LiveRemains): void {
+  remember(runId: string, remains: ProcessState): void {
     this.remains.set(runId, remains);
     const [oldest] = this.remains.keys();
     if (this.remains.size > MOST_REMAINS && oldest !== undefined) this.remains.delete(oldest);
@@ -72,7 +52,7 @@ export class SuspendedRuns {
   }
 
   /** Takes what was remembered. */
-  recall(runId: string): LiveRemains | undefined {
+  recall(runId: string): ProcessState | undefined {
     const remains = this.remains.get(runId);
     this.remains.delete(runId);
     return remains;
@@ -96,7 +76,7 @@ export class SuspendedRuns {
   }
 
   /** Withdraws what a run that has ended asked for. What stays open for a failure of the store expires, and keeps no run from ending. */
-  async askNobody(run: Pick<RunOwner, 'runId' | 'tenant'>): Promise<void> {
+  async withdrawApprovals(run: Pick<RunOwner, 'runId' | 'tenant'>): Promise<void> {
     try {
       const withdrawing = outsideOfRuns(() => withdrawApprovals(this.approvals, run));
       await untilRunCloses('The withdrawal of approvals', withinTime(withdrawing, LONGEST_WITHDRAWAL_MS));
@@ -118,16 +98,6 @@ export class SuspendedRuns {
     const remains = this.remains.get(run.runId);
     return { runId: run.runId, saved: fromSuspendedRun(run), ...(remains && { remains }) };
   }
-}
-
-/** Of the run and of the sub-runs that wait in it. */
-export function keptBytesOf({ pages, subRuns }: LiveRemains): number {
-  return [...subRuns.values()].reduce((bytes, subRun) => bytes + subRun.keptBytes, pages?.keptBytes ?? 0);
-}
-
-export function forgetPagesOf({ pages, subRuns }: LiveRemains): void {
-  pages?.forget();
-  for (const subRun of subRuns.values()) subRun.forgetPages();
 }
 
 function unknownRun(runId: string): InvalidRequestError {

@@ -1,11 +1,9 @@
 import { Injectable, Logger } from '@nestjs/common';
-import { addUsage, type ModelFinishReason, StorageUnavailableError } from '@toolloop/protocol';
+import { addUsage, type Message, type ModelFinishReason, StorageUnavailableError } from '@toolloop/protocol';
 import { EMPTY, expand, from, last, lastValueFrom, of } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import type { FinishedStep, StopCondition } from '../contracts/loop-request.js';
 import { Interruption, linkSignal, untilAborted } from '../execution/call-failure.js';
-import { FinalAnswer, withAnswer } from './final-answer.js';
-import { HistoryStep } from './history-step.js';
 import type { LiveRun } from './live-run.js';
 import {
   assistantMessage,
@@ -14,13 +12,15 @@ import {
   finishFor,
   type LoopState,
   type PendingStep,
+  type PreparedStep,
   RunFault,
   type StepAnswer,
 } from './loop-state.js';
 import { askModel } from './model-step.js';
 import { detailOf } from './quota-guard.js';
 import { withRolesOfNow } from './role-change.js';
-import { type PreparedStep, StepPreparation } from './step-preparation.js';
+import { HistoryStep, StepPreparation } from './step-preparation.js';
+import { correctionFor, StructuredAnswers } from './structured-answer.js';
 import { ToolStep } from './tool-step.js';
 
 /** A model's answer, and the tools it was given for it. */
@@ -43,7 +43,7 @@ export class ToolLoop {
     private readonly history: HistoryStep,
     private readonly preparation: StepPreparation,
     private readonly tools: ToolStep,
-    private readonly finalAnswer: FinalAnswer,
+    private readonly structured: StructuredAnswers,
   ) {}
 
   /** The last state; it has a `finish`, unless the run goes on elsewhere. Never rejects. */
@@ -59,13 +59,13 @@ export class ToolLoop {
   }
 
   private async step(state: LoopState, live: LiveRun): Promise<LoopState> {
-    const next = await (state.pending ? this.goOn(state, state.pending, live) : this.nextStep(state, live));
+    const next = await (state.pending ? this.resume(state, state.pending, live) : this.nextStep(state, live));
     live.recorder?.stepped(next);
     return next;
   }
 
   /** The step that waited: its answer is there, and so are some of its results. */
-  private async goOn(waiting: LoopState, pending: PendingStep, live: LiveRun): Promise<LoopState> {
+  private async resume(waiting: LoopState, pending: PendingStep, live: LiveRun): Promise<LoopState> {
     const state = { ...waiting, pending: undefined };
     try {
       const next = await this.runCalls(state, pending, live, pending);
@@ -97,7 +97,7 @@ export class ToolLoop {
     const tools = live.sentTools.send(prepared.request.tools);
     const { answer, failure } = await askModel(prepared, live);
     const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
-    live.use.heard(answer.usage);
+    live.use.recordUsage(answer.usage);
     await live.spend(asked.usage);
     await live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage, tools });
     if (failure !== undefined) {
@@ -108,8 +108,39 @@ export class ToolLoop {
     const { toolset: offered } = prepared;
     const next = isRunnable
       ? await this.runCalls(asked, { answer, offered }, live)
-      : await this.finalAnswer.conclude(asked, withoutCalls(answer), live);
+      : await this.conclude(asked, withoutCalls(answer), live);
     return this.concluded(next, { answer, offered }, live);
+  }
+
+  /** An answer without calls: the end of the run, unless it is empty, not what was asked for, or overtaken by another input. */
+  private async conclude(state: LoopState, answer: StepAnswer, live: LiveRun): Promise<LoopState> {
+    const next = withAnswer(state, answer);
+    switch (answer.finishReason) {
+      case 'length':
+      case 'content_filter':
+        return { ...next, finish: { reason: answer.finishReason } };
+      case 'incomplete':
+        return { ...next, finish: INCOMPLETE };
+      case 'stop':
+      case 'tool_calls':
+        return this.accept(next, live);
+    }
+  }
+
+  private async accept(state: LoopState, live: LiveRun): Promise<LoopState> {
+    if (isBlank(state.text)) return retryEmpty(state, live);
+    if (!live.inputs.isEmpty) return state;
+    const { answer } = live.plan;
+    if (!answer) return { ...state, finish: { reason: 'stop' } };
+    const reading = await this.structured.read(answer, state.text);
+    if ('output' in reading) return { ...state, output: reading, finish: { reason: 'stop' } };
+    if (state.corrections >= MOST_CORRECTIONS) return { ...state, finish: INVALID_OUTPUT };
+    const correction: Message = {
+      role: 'user',
+      content: correctionFor(reading.problems),
+      labels: { returns: 'untrusted', reads: 'public' },
+    };
+    return { ...state, corrections: state.corrections + 1, messages: [...state.messages, correction] };
   }
 
   private async concluded(next: LoopState, step: AnsweredStep, live: LiveRun): Promise<LoopState> {
@@ -125,7 +156,7 @@ export class ToolLoop {
     const { step: number, toolset: given, injected: known } = state;
     const context = { step: number, toolset: given, offered, history, injected: known, live, ...(before && { pending: before }) };
     const result = await this.tools.run(answer.toolCalls, context).catch((error: unknown) => unbegun(error, before));
-    const usage = live.use.withInner(state.usage);
+    const usage = live.use.includeSubRuns(state.usage);
     const { text, citations = [] } = answer;
     if ('unavailable' in result) {
       const finish = finishFor(result.unavailable, 'internal', this.failedRun(live));
@@ -178,6 +209,39 @@ export class ToolLoop {
   private failedRun(live: LiveRun): FailedRun {
     return { runId: live.plan.execution.run.runId, logger: this.logger };
   }
+}
+
+const MOST_CORRECTIONS = 1;
+const MOST_EMPTY_ANSWERS = 1;
+
+const INCOMPLETE: Finish = {
+  reason: 'error',
+  error: { code: 'model_incomplete', message: 'The model ended before its answer was complete.' },
+};
+const INVALID_OUTPUT: Finish = {
+  reason: 'error',
+  error: { code: 'invalid_output', message: 'The model did not give the answer in the form that was asked for.' },
+};
+
+/** The state with an answer's text in its transcript, in which nothing blank may stand: some providers refuse it. */
+function withAnswer(state: LoopState, answer: StepAnswer): LoopState {
+  const messages = isBlank(answer.text) ? state.messages : [...state.messages, assistantMessage(answer)];
+  return { ...state, messages, text: answer.text, citations: answer.citations ?? [] };
+}
+
+function isBlank(text: string): boolean {
+  return text.trim() === '';
+}
+
+async function retryEmpty(state: LoopState, live: LiveRun): Promise<LoopState> {
+  if (state.emptyAnswers >= MOST_EMPTY_ANSWERS) return { ...state, finish: { reason: 'no_progress' } };
+  await live.emit({
+    type: 'warning',
+    step: state.step,
+    code: 'empty_answer',
+    message: 'The model answered nothing; it is asked once more.',
+  });
+  return { ...state, emptyAnswers: state.emptyAnswers + 1 };
 }
 
 /** A step of which no call could be made, since a store does not answer for now. */

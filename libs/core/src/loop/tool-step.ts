@@ -23,7 +23,8 @@ import { operationName } from '../injection/entity-surfaces.js';
 import { type ShownResult, ToolProviderExtractor } from '../injection/entity-tools.js';
 import { isPermitted } from '../policy/policy-engine.js';
 import { noticedBy, noticedIn } from '../strategies/triggers.js';
-import type { LiveRun, RunTools } from './live-run.js';
+import type { LiveRun } from './live-run.js';
+import type { RunTools } from './run-plan.js';
 import { LoopSettings } from './loop-settings.js';
 import { assistantMessage, begunIn, type Finish, type LoopState, type PendingStep } from './loop-state.js';
 

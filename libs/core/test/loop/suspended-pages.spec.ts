@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import { MemoryApprovalStore } from '../../src/memory/memory-approval.store.js';
 import { ResultPages } from '../../src/execution/result-pages.js';
-import type { SavedRun } from '../../src/loop/saved-run.js';
+import type { ProcessState, SavedRun } from '../../src/loop/saved-run.js';
 import { MemorySuspendedRunStore } from '../../src/memory/memory-stores.js';
-import { SuspendedRuns, type LiveRemains } from '../../src/loop/suspended-runs.js';
+import { SuspendedRuns } from '../../src/loop/suspended-runs.js';
 import { ActorIdentity } from '../../src/policy/actor-identity.js';
 
 const MEGABYTE = 1024 * 1024;
@@ -24,7 +24,7 @@ const saved: SavedRun = {
 };
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 
-function remainsWith(pages: ResultPages): LiveRemains {
+function remainsWith(pages: ResultPages): ProcessState {
   return { injected: [], specs: [], state: new Map(), results: new Map(), subRuns: new Map(), pages };
 }
 

@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
 import { ConfigurationError, InvalidRequestError, type JsonObject, type LoopEvent, type LoopRequest, type RunHandle } from '@toolloop/core';
 import { ActorIdentity, DurableRuns, type NamedProfile, RunOpener, SAID_BY_THE_RUN } from '@toolloop/core/internal';
-import { farewell } from '@toolloop/core/loop';
+import { flushBeforeClose } from '@toolloop/core/loop';
 import { type RunOptions, runOptionsOf } from '../durable-options.js';
 import { BoundedRunStore } from './bounded-run.store.js';
 import { KeptJournal } from './kept-journal.js';
@@ -65,7 +65,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     await Promise.race([drained, wait(this.options.drainMs, undefined, { ref: false })]);
     for (const run of this.current.values()) drop(run, 'The process is shutting down.');
     const ended = await drained;
-    if (ended.length > 0) await farewell();
+    if (ended.length > 0) await flushBeforeClose();
   }
 
   override open<Output, Actor>(request: LoopRequest<Output, Actor>, { name }: NamedProfile): RunHandle<Output> {
@@ -173,7 +173,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
       error: { code: 'cannot_continue', message, correlationId },
     };
     await this.store.write(hold, { entries: [], events: [end], ending: { status: 'ended', finishReason: 'error' } });
-    await this.runs.askNobody(record);
+    await this.runs.withdrawApprovals(record);
   }
 
   private track(run: OpenRun): void {

@@ -1,0 +1,116 @@
+import type { Type } from '@nestjs/common';
+import type { JsonObject, LanguageModel, LoopEventBody, Message, ToolInvocationRecord, ToolSpec } from '@toolloop/protocol';
+import type { Toolset } from '../catalog/toolset.js';
+import type { ToolInjectionStrategy } from '../contracts/injection.js';
+import type { HistoryPolicy, LoopRequest, PrepareStep, StopCondition, UpcomingStep } from '../contracts/loop-request.js';
+import type { InformationFlow, Policy } from '../contracts/policy.js';
+import type { ConversationKey } from '../contracts/stores.js';
+import type { ExecutionScope, SubRuns } from '../execution/call.js';
+import type { InjectionRules } from '../injection/apply-injection.js';
+import type { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
+import type { RunReserve } from '../injection/tool-reserve.js';
+import type { SpendingLedger } from '../policy/rules.js';
+import type { RunInputs } from './event-outlet.js';
+import type { QuotaGuard, RunUse } from './quota-guard.js';
+import type { AssumedRoles, Authority, CallCounter, RunRoles } from './run-accounts.js';
+import type { RunRecorder } from './run-log.js';
+import type { ResumedRun } from './saved-run.js';
+import type { AnswerShape } from './structured-answer.js';
+
+/** The run around a sub-run, as far as a sub-run has a share in it. */
+export interface EnclosingRun {
+  readonly plan: RunPlan;
+  readonly handles: RunEntityHandles;
+  readonly instances: RunInstances;
+  readonly counter: CallCounter;
+  readonly spending: SpendingLedger;
+  readonly use: RunUse;
+  readonly roles: RunRoles;
+  readonly reserve: RunReserve;
+  readonly recorder: RunRecorder | undefined;
+  readonly isElsewhere: boolean;
+  readonly emit: (event: LoopEventBody) => void | Promise<void>;
+}
+
+/** The beginning of a run, beside its plan. */
+export interface RunStart {
+  readonly instructions: string | undefined;
+  readonly history: readonly Message[];
+  /** Filled by `RunHandle.addInput` while the run goes on. */
+  readonly inputs: RunInputs;
+  /** Set where the run goes on after it stood still. */
+  readonly resumed?: ResumedRun;
+  readonly subRuns: SubRunsWithin;
+}
+
+/** Opens the sub-runs of a run. */
+export interface SubRunsWithin {
+  /** The sub-runs of a run that has these tools; undefined where runs are nested as deep as they may be. */
+  within(live: EnclosingRun, toolset: Toolset): SubRuns | undefined;
+}
+
+/** Where a sub-run stands in the run around it. */
+export interface RunPlace {
+  readonly live: EnclosingRun;
+  /** What the model that asked for it had read. */
+  readonly flow: InformationFlow;
+  readonly toolCallId: string;
+  /** With which it was begun. */
+  readonly args: JsonObject;
+  readonly tool: string;
+  readonly step: number;
+  /** Whether a process that is gone may have begun the sub-run, and made its calls. */
+  readonly mayHaveRun: boolean;
+}
+
+/** A request that was checked, with everything that is fixed for the run. */
+export interface RunPlan<Output = unknown> {
+  readonly model: LanguageModel;
+  /** Asked once, when the run starts. */
+  readonly instructions: () => string | undefined | Promise<string | undefined>;
+  /** Set in a sub-run: the run around it. */
+  readonly within?: RunPlace;
+  /** What the request adds to the conversation, or all of it where there is no conversation. */
+  readonly messages: readonly Message[];
+  readonly conversation: ConversationKey | undefined;
+  /** What policy lets the run start with. */
+  readonly toolset: Toolset;
+  /** Whether the model is told of a tool only once the tool's own `canCall` has let the actor in. */
+  readonly strictListing: boolean;
+  readonly execution: Pick<
+    ExecutionScope,
+    'run' | 'requestId' | 'actorId' | 'place' | 'actor' | 'policies' | 'limits' | 'options' | 'agentName'
+  >;
+  /** Absent where the tenant has none. */
+  readonly quotas: QuotaGuard | undefined;
+  /** The policies of the run and its loop, beside the application's. */
+  readonly narrowing: readonly Policy[];
+  /** The actor's roles at this moment. */
+  readonly rolesNow: () => readonly string[];
+  /** Which of them the run begins with. @default all */
+  readonly assumed?: AssumedRoles | undefined;
+  /** What the run would begin with under another authority. Absent in a sub-run, which has what the run around it had. */
+  readonly relist?:
+    | ((authority: Authority, records: readonly ToolInvocationRecord[]) => { readonly toolset: Toolset; readonly reserve: RunReserve })
+    | undefined;
+  readonly injection: Pick<InjectionRules, 'exclude' | 'entities'> & {
+    readonly strategies: readonly ToolInjectionStrategy[];
+    readonly reserve: RunReserve;
+  };
+  readonly history: HistoryPolicy | undefined;
+  /** Knows the run already. */
+  readonly prepareStep: ((step: Omit<UpcomingStep, 'run'>) => ReturnType<PrepareStep>) | undefined;
+  /** Each of them ends the run. */
+  readonly stopWhen: readonly StopCondition[];
+  readonly answer: (AnswerShape & { readonly type: Type<Output> }) | undefined;
+  readonly options: Pick<
+    LoopRequest,
+    'labels' | 'onToolError' | 'onForbidden' | 'approvals' | 'hooks' | 'toolChoice' | 'keepToolChoice' | 'modelOptions' | 'signal'
+  >;
+}
+
+/** The tools of a run, and which of them were injected. */
+export interface RunTools {
+  readonly toolset: Toolset;
+  readonly injected: readonly ToolSpec[];
+}
