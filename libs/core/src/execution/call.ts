@@ -21,6 +21,7 @@ import type { ExecutionOptions, RunContext } from '../contracts/tool-call.js';
 import type { MeantCall, Tool, ToolSurface } from '../contracts/tool.js';
 import type { SpendingLedger } from '../policy/rules.js';
 import { canonicalDeclaration, compactJson, parseJson } from '../schema/canonical-json.js';
+import { list, object, pair, TEXT } from '../schema/saved-form.js';
 import type { CallCredentials } from './credentials.js';
 import type { DirectiveAttempt } from './directive-attempt.js';
 import type { OperationsOn, ResultPages } from './result-pages.js';
@@ -325,3 +326,9 @@ export interface SavedApprovals {
   readonly repeated: readonly (readonly [string, string])[];
   readonly remembered: readonly (readonly [string, string])[];
 }
+
+export const SAVED_APPROVALS = object<SavedApprovals>({
+  asked: list(pair(TEXT)),
+  repeated: list(pair(TEXT)),
+  remembered: list(pair(TEXT)),
+});

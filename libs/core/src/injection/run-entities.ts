@@ -1,6 +1,7 @@
 import { instanceKeyOf } from '../catalog/tool-selection.js';
 import type { EntityHandles } from '../contracts/injection.js';
 import type { Tool } from '../contracts/tool.js';
+import { type Form, list, pair, TEXT } from '../schema/saved-form.js';
 
 const SAFE_INSTANCE_ID = /^[A-Za-z0-9-]+$/;
 /** An id that looks like a handle gets a handle, so that no instance is ever taken for another. */
@@ -8,6 +9,8 @@ const LOOKS_LIKE_HANDLE = /^h\d+$/i;
 
 /** Handles as JSON: the name of the class with the instance id, and the handle. */
 export type SavedHandles = readonly (readonly [string, string])[];
+
+export const SAVED_HANDLES: Form<SavedHandles> = list(pair(TEXT));
 
 /** One run's names for entity instances. No character of an id is ever stripped: `c-123` and `c123` are two customers. */
 export class RunEntityHandles implements EntityHandles {
@@ -39,6 +42,8 @@ export class RunEntityHandles implements EntityHandles {
 
 /** What each instance goes by, least recently used first; JSON. */
 export type SavedInstances = readonly string[];
+
+export const SAVED_INSTANCES: Form<SavedInstances> = list(TEXT);
 
 /** One run's entity instances in the order of their last use: returned or called. Whether an instance is still there, the toolset knows. */
 export class RunInstances {

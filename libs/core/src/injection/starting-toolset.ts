@@ -6,6 +6,7 @@ import type { EntityHandles, EntityKey, RunBeginning, ToolInjection, ToolInjecti
 import type { ToolSelector } from '../contracts/loop-request.js';
 import type { Tool } from '../contracts/tool.js';
 import { type EntityRegistry, HeldInstance } from '../discovery/entity-registry.js';
+import { list, NUMBER, object, optional, pair, TEXT } from '../schema/saved-form.js';
 import { applyPermitted, type InjectionRules } from './apply-injection.js';
 import type { EntityOffer } from './entity-surfaces.js';
 import { bindTools } from './entity-tools.js';
@@ -82,6 +83,14 @@ export interface SavedTools {
   /** Names and globs of tools that stay away. @default none */
   readonly keptAway?: readonly string[];
 }
+
+export const SAVED_TOOLS = object<SavedTools>({
+  order: list(TEXT),
+  injected: list(TEXT),
+  entities: list(object<SavedEntity>({ prefix: TEXT, instanceId: TEXT, depth: NUMBER, givenBy: TEXT, tools: list(TEXT) })),
+  gone: list(pair(TEXT)),
+  keptAway: optional(list(TEXT)),
+});
 
 /** What a run goes on with. */
 export interface ToolsBefore {

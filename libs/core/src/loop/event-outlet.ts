@@ -3,6 +3,7 @@ import { InvalidRequestError, type LoopEvent, type LoopEventBody, type LoopEvent
 import type { LoopRequest } from '../contracts/loop-request.js';
 import { Interruption, withinTime } from '../execution/call-failure.js';
 import { untilRunCloses } from '../execution/store-calls.js';
+import { list, NUMBER, object, TEXT } from '../schema/saved-form.js';
 import { asSaid } from './loop-state.js';
 
 /** Whoever reads a run's events. */
@@ -205,6 +206,8 @@ export interface SavedInputs {
   /** Those given later, in their order. */
   readonly waiting: readonly string[];
 }
+
+export const SAVED_INPUTS = object<SavedInputs>({ taken: NUMBER, waiting: list(TEXT) });
 
 type UserText = Extract<Message, { role: 'user' }> & { readonly content: string };
 

@@ -18,6 +18,7 @@ import type { Tool } from '../contracts/tool.js';
 import type { MessageFlow } from '../policy/flow.js';
 import { isUnpinned } from '../policy/vouched-tools.js';
 import { canonicalJson, parseJson, sha256 } from '../schema/canonical-json.js';
+import { type Form, list, NUMBER, object, pair, TEXT, wordOr } from '../schema/saved-form.js';
 
 /** Why a call may not happen, and how the run ends for it. */
 export interface LimitReached {
@@ -31,6 +32,8 @@ export interface SavedCounts {
   readonly identical: readonly (readonly [string, number])[];
   readonly refusals: number;
 }
+
+export const SAVED_COUNTS = object<SavedCounts>({ perTool: list(pair(NUMBER)), identical: list(pair(NUMBER)), refusals: NUMBER });
 
 const REFUSED = new Set<ToolErrorCode>(['unknown_tool', 'policy_denied', 'forbidden', 'approval_denied', 'tenant_override']);
 
@@ -216,6 +219,8 @@ export class ToolsetNarrowing {
 
 /** Roles as a strategy says them: those that hold, or all that the actor has. */
 export type AssumedRoles = readonly string[] | 'all';
+
+export const SAVED_ROLES: Form<AssumedRoles> = wordOr('all', list(TEXT));
 
 /** For whom policies decide right now, and by which. */
 export interface Authority {

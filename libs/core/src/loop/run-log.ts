@@ -11,18 +11,13 @@ import {
   assertVersion,
   fromSavedJson,
   SAVED_RUN_VERSION,
-  type SavedOutcome,
-  savedOutcome,
-  savedParts,
-  type SavableRun,
-  type SavedPlace,
-  type SavedRun,
   unreadable,
   wrongInCall,
   wrongInInput,
   wrongInPart,
   wrongInSubRunEntry,
-} from './saved-run.js';
+} from './saved-run-reader.js';
+import { type SavedOutcome, savedOutcome, savedParts, type SavableRun, type SavedPlace, type SavedRun } from './saved-run.js';
 
 /** What of a saved run an entry holds: parts that did not change are left out, lists have what was added, and counts what was counted. */
 type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state' | 'counts'>;

@@ -1,18 +1,18 @@
-import { InvalidRequestError, type JsonObject, type ToolInvocationRecord, type ToolSpec } from '@toolloop/protocol';
+import type { ToolSpec } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { Policy, RunSpending } from '../contracts/policy.js';
-import type { SuspendedRun } from '../contracts/stores.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
-import type { BegunSubRun, RunApprovals, SavedApprovals, SubRunRemains, ToolOutcome } from '../execution/call.js';
+import { type BegunSubRun, type RunApprovals, SAVED_APPROVALS, type SubRunRemains, type ToolOutcome } from '../execution/call.js';
 import type { ResultPages } from '../execution/result-pages.js';
-import type { RunEntityHandles, RunInstances, SavedHandles, SavedInstances } from '../injection/run-entities.js';
+import { type RunEntityHandles, type RunInstances, SAVED_HANDLES, SAVED_INSTANCES } from '../injection/run-entities.js';
 import { savedTools, type SavedTools } from '../injection/starting-toolset.js';
 import type { SpendingLedger } from '../policy/rules.js';
+import { FLAG, type Form, list, NUMBER, partly, TEXT } from '../schema/saved-form.js';
 import type { RunInputs, SavedInputs } from './event-outlet.js';
 import { firstState, type LoopState, type PendingStep } from './loop-state.js';
-import type { AssumedRoles, CallCounter, RunRoles, SavedCounts, SentTools } from './run-accounts.js';
 import type { RunUse } from './quota-guard.js';
+import { type CallCounter, type RunRoles, SAVED_ROLES, type SavedCounts, type SentTools } from './run-accounts.js';
 
 /** Where a run stands among its events and its conversation. */
 export type SavedPlace = Pick<SavedRun, 'requestId' | 'conversationId' | 'past' | 'sequence'>;
@@ -33,10 +33,44 @@ export interface SavableRun {
   readonly pages: ResultPages | undefined;
 }
 
-/** What of a run does not grow with every call it makes. */
+/** One part of a saved run: its form stands beside the class that it saves, and the class takes it up again when it is made. */
+export interface RunPart<Value> {
+  readonly form: Form<Value>;
+  /** All of it; undefined where there is nothing to save. */
+  save(run: SavableRun): Value | undefined;
+}
+
+/** The parts that every saved run has, by the names that they are saved under. */
+export const PARTS = {
+  approvals: part(SAVED_APPROVALS, ({ approvals }) => approvals.save()),
+  handles: part(SAVED_HANDLES, ({ handles }) => handles.save()),
+  instances: part(SAVED_INSTANCES, ({ instances }) => instances.save()),
+  sentTools: part(list(TEXT), ({ sentTools }) => sentTools.save()),
+  policies: part(list(partly<Policy>()), ({ plan }) => plan.narrowing),
+};
+
+/** The parts that are saved where there is something to say. */
+export const OPTIONAL_PARTS = {
+  innerSteps: part(NUMBER, ({ use }) => use.innerSteps || undefined),
+  hasUnknownCost: part(FLAG, ({ use }) => use.hasUnknownCost || undefined),
+  roles: part(SAVED_ROLES, ({ roles }) => roles.assumed),
+};
+
+function part<Value>(form: Form<Value>, save: RunPart<Value>['save']): RunPart<Value> {
+  return { form, save };
+}
+
+type FormValue<Part> = Part extends RunPart<infer Value> ? Value : never;
+
+/** What the parts save. */
+type PartsOfRun = { readonly [Name in keyof typeof PARTS]: FormValue<(typeof PARTS)[Name]> } & {
+  readonly [Name in keyof typeof OPTIONAL_PARTS]?: FormValue<(typeof OPTIONAL_PARTS)[Name]>;
+};
+
+/** The parts of a run that do not grow with every call it makes. */
 export type SavedParts = Omit<SavedRun, keyof SavedPlace | 'tools' | 'counts' | 'spent'>;
 
-/** What of a waiting run is JSON. */
+/** A waiting run as JSON. */
 export function savedRun(state: LoopState, pending: PendingStep | undefined, run: SavableRun, place: SavedPlace): SavedRun {
   return {
     ...place,
@@ -49,20 +83,21 @@ export function savedRun(state: LoopState, pending: PendingStep | undefined, run
 }
 
 export function savedParts(state: LoopState, pending: PendingStep | undefined, run: SavableRun): SavedParts {
-  const { step, messages, cut, usage, records, text, corrections, emptyAnswers } = state;
+  const { step, messages, cut, usage, records, text: answered, corrections, emptyAnswers } = state;
   return {
-    state: { step, messages, ...(cut && { cut }), usage, records, text, corrections, emptyAnswers },
+    state: { step, messages, ...(cut && { cut }), usage, records, text: answered, corrections, emptyAnswers },
     ...(pending && { pending: savedStep(pending, state.toolset) }),
-    approvals: run.approvals.save(),
-    handles: run.handles.save(),
-    instances: run.instances.save(),
-    sentTools: run.sentTools.save(),
-    policies: run.plan.narrowing,
     ...(run.inputs.taken > 0 && { inputs: { taken: run.inputs.taken, waiting: [] } }),
-    ...(run.use.innerSteps > 0 && { innerSteps: run.use.innerSteps }),
-    ...(run.use.hasUnknownCost && { hasUnknownCost: true }),
-    ...(run.roles.assumed && { roles: run.roles.assumed }),
+    ...partsOf(run),
   };
+}
+
+function partsOf(run: SavableRun): PartsOfRun {
+  const saved = Object.entries({ ...PARTS, ...OPTIONAL_PARTS }).flatMap(([name, each]) => {
+    const value = each.save(run);
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  return Object.fromEntries(saved) as PartsOfRun;
 }
 
 /** The process state of a waiting run. */
@@ -151,7 +186,7 @@ export interface SavedStep extends Pick<PendingStep, 'answer' | 'limit' | 'isPla
 }
 
 /** A run that stands still, whether it waits or its process is gone. */
-export interface SavedRun {
+export interface SavedRun extends PartsOfRun {
   readonly requestId: string;
   readonly conversationId?: string;
   /** Of the last event. */
@@ -161,23 +196,11 @@ export interface SavedRun {
   readonly state: SavedState;
   /** The step that is not over. Absent where the run stands between two steps. */
   readonly pending?: SavedStep;
-  readonly approvals: SavedApprovals;
-  readonly handles: SavedHandles;
-  readonly instances: SavedInstances;
-  /** See {@link SentTools}. */
-  readonly sentTools: readonly string[];
   readonly tools: SavedTools;
-  readonly policies: readonly Policy[];
   readonly counts: SavedCounts;
+  readonly spent: RunSpending['calls'];
   /** What the user added. @default nothing */
   readonly inputs?: SavedInputs;
-  /** Of sub-runs. @default 0 */
-  readonly innerSteps?: number;
-  readonly spent: RunSpending['calls'];
-  /** Whether `usage` lacks the cost of an answer. @default false */
-  readonly hasUnknownCost?: boolean;
-  /** Those that the run holds, where it has assumed any. */
-  readonly roles?: AssumedRoles;
 }
 
 /** Process state of a waiting run: what is no JSON, and lives as long as the process does. */
@@ -213,193 +236,4 @@ export function keptBytesOf({ pages, subRuns }: ProcessState): number {
 export function forgetPagesOf({ pages, subRuns }: ProcessState): void {
   pages?.forget();
   for (const subRun of subRuns.values()) subRun.forgetPages();
-}
-
-/** Of the form in which runs are kept: those that wait in a store, and the entries of durable ones. Raise it with every change of either. */
-export const SAVED_RUN_VERSION: SuspendedRun['version'] = 2;
-
-/** Reads what we wrote. Throws `InvalidRequestError` (`unreadable_run`) for a run of another version, and for what is no run. */
-export function fromSuspendedRun({ version, runId, content }: Pick<SuspendedRun, 'version' | 'runId' | 'content'>): SavedRun {
-  assertVersion(version, runId);
-  return fromSavedJson(content, runId);
-}
-
-/** Throws `InvalidRequestError` (`unreadable_run`) for any version but ours. */
-export function assertVersion(version: unknown, runId: string): void {
-  if (version !== SAVED_RUN_VERSION)
-    throw unreadable(runId, `it is of version ${JSON.stringify(version)}, and this is ${SAVED_RUN_VERSION}`);
-}
-
-/** A run that was kept in another form, or damaged: it says what to do. */
-export function unreadable(runId: string, why: string): InvalidRequestError {
-  return new InvalidRequestError(
-    'unreadable_run',
-    `The run ${runId} was stored in a form that this release of Toolloop cannot read: ${why}. Fork it in the release that stored it, or start it again.`,
-  );
-}
-
-/** Reads the JSON of a saved run. Throws `InvalidRequestError` (`unreadable_run`) for what is none. */
-export function fromSavedJson(content: JsonObject, runId: string): SavedRun {
-  const wrong = wrongInRun(content);
-  if (wrong !== undefined) throw unreadable(runId, `${wrong} is not what it must be`);
-  const saved = content as unknown as SavedRun;
-  const { state, pending } = saved;
-  return {
-    ...saved,
-    state: { ...state, records: state.records.map(withDates) },
-    ...(pending && { pending: { ...pending, outcomes: pending.outcomes.map(revived) } }),
-  };
-}
-
-function revived(outcome: SavedOutcome): SavedOutcome {
-  return { ...outcome, record: withDates(outcome.record) };
-}
-
-function withDates(record: ToolInvocationRecord): ToolInvocationRecord {
-  const { subRun } = record;
-  const inner = subRun?.toolCalls && { subRun: { ...subRun, toolCalls: subRun.toolCalls.map(withDates) } };
-  return { ...record, startedAt: new Date(record.startedAt), endedAt: new Date(record.endedAt), ...inner };
-}
-
-/** Where a value is not what its reader relies on, such as `value.state.messages[0].role`; undefined where all of it is. */
-export type Shape = (value: unknown, at: string) => string | undefined;
-
-type Fields = Readonly<Record<string, Shape>>;
-
-/** An entry that has the parts of a run in it which have changed; lists have what was added. */
-export function wrongInPart(part: unknown): string | undefined {
-  return parts(part, 'value') ?? known(part);
-}
-
-/** A whole run: with every part without which it cannot go on. */
-export function wrongInRun(run: unknown): string | undefined {
-  return whole(run, 'run') ?? known(run);
-}
-
-/** What became of a call, as an entry of its own. */
-export function wrongInCall(call: unknown): string | undefined {
-  return outcome(call, 'value') ?? optional({ spent: list(fields({})) })(call, 'value');
-}
-
-/** An entry of a sub-run. */
-export function wrongInSubRunEntry(entry: unknown): string | undefined {
-  return fields({ toolCallId: text, value: fields({}) })(entry, 'value') ?? optional({ args: fields({}) })(entry, 'value');
-}
-
-/** What the user added. */
-export function wrongInInput(input: unknown): string | undefined {
-  return fields({ content: text })(input, 'value');
-}
-
-const text: Shape = (value, at) => (typeof value === 'string' ? undefined : at);
-const number: Shape = (value, at) => (typeof value === 'number' ? undefined : at);
-const flag: Shape = (value, at) => (typeof value === 'boolean' ? undefined : at);
-const present: Shape = (value, at) => (value === undefined ? at : undefined);
-const rolesOrAll: Shape = (value, at) => (value === 'all' ? undefined : list(text)(value, at));
-
-function list(of: Shape = present): Shape {
-  return (value, at) => (Array.isArray(value) ? firstOf(value, (one, index) => of(one, `${at}[${index}]`)) : at);
-}
-
-function pair(second: Shape): Shape {
-  return (value, at) => (Array.isArray(value) && value.length === 2 ? (text(value[0], at) ?? second(value[1], at)) : at);
-}
-
-/** An object that has them all. */
-function fields(required: Fields): Shape {
-  return (value, at) => {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) return at;
-    const held = new Map<string, unknown>(Object.entries(value));
-    return firstOf(Object.entries(required), ([name, shape]) => shape(held.get(name), `${at}.${name}`));
-  };
-}
-
-/** An object in which they are what they must be, where they are there. */
-function optional(some: Fields): Shape {
-  return fields(Object.fromEntries(Object.entries(some).map(([name, shape]) => [name, orAbsent(shape)])));
-}
-
-function both(one: Shape, other: Shape): Shape {
-  return (value, at) => one(value, at) ?? other(value, at);
-}
-
-function orAbsent(shape: Shape): Shape {
-  return (value, at) => (value === undefined ? undefined : shape(value, at));
-}
-
-function firstOf<Value>(values: readonly Value[], wrong: (value: Value, index: number) => string | undefined): string | undefined {
-  for (const [index, value] of values.entries()) {
-    const at = wrong(value, index);
-    if (at !== undefined) return at;
-  }
-  return undefined;
-}
-
-const usage = fields({ inputTokens: number, outputTokens: number });
-const record = fields({ toolCallId: text, id: text, startedAt: text, endedAt: text });
-const outcome = both(
-  fields({ record, content: present }),
-  optional({ isPending: flag, entities: list(), noticed: list(pair(list(text))), begun: fields({ saved: fields({}), args: fields({}) }) }),
-);
-const toolCall = fields({ toolCallId: text, name: text, arguments: text });
-const answer = both(
-  fields({ text, reasoning: text, toolCalls: list(toolCall), finishReason: text, usage }),
-  optional({ citations: list(), answeredBy: text }),
-);
-const pending = both(
-  fields({ answer, outcomes: list(outcome), isPlanned: flag }),
-  optional({
-    offered: list(text),
-    limit: fields({ reason: text }),
-    begun: list(fields({ toolCallId: text, saved: fields({}), args: fields({}), record: fields({}) })),
-  }),
-);
-
-const STATE: Fields = {
-  state: fields({
-    step: number,
-    messages: list(fields({ role: text })),
-    usage,
-    records: list(record),
-    text,
-    corrections: number,
-    emptyAnswers: number,
-  }),
-  counts: fields({ perTool: list(pair(number)), identical: list(pair(number)), refusals: number }),
-  spent: list(fields({})),
-};
-
-const PLACE: Fields = {
-  requestId: text,
-  sequence: number,
-  past: number,
-  approvals: fields({ asked: list(pair(text)), remembered: list(pair(text)) }),
-  handles: list(pair(text)),
-  instances: list(text),
-  sentTools: list(text),
-  tools: both(
-    fields({ order: list(text), injected: list(text), entities: list(fields({ tools: list(text) })), gone: list(pair(text)) }),
-    optional({ keptAway: list(text) }),
-  ),
-  policies: list(fields({})),
-};
-
-const MORE: Fields = {
-  conversationId: text,
-  pending,
-  inputs: fields({ taken: number, waiting: list(text) }),
-  innerSteps: number,
-  hasUnknownCost: flag,
-  roles: rolesOrAll,
-};
-
-const parts = both(fields(STATE), optional({ ...PLACE, ...MORE }));
-const whole = both(fields({ ...STATE, ...PLACE }), optional(MORE));
-
-const NAMES = new Set(Object.keys({ ...STATE, ...PLACE, ...MORE }));
-
-/** A name that we do not know is one that we do not heed: the run would go on without what it says. */
-function known(run: unknown): string | undefined {
-  const names = typeof run === 'object' && run !== null ? Object.keys(run) : [];
-  return names.find((name) => !NAMES.has(name));
 }

@@ -8,15 +8,8 @@ import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
 import { withdrawApprovals } from '../pending/approval.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { toJsonObject } from '../schema/canonical-json.js';
-import {
-  forgetPagesOf,
-  fromSuspendedRun,
-  keptBytesOf,
-  type ProcessState,
-  type ResumedRun,
-  SAVED_RUN_VERSION,
-  type SavedRun,
-} from './saved-run.js';
+import { fromSuspendedRun, SAVED_RUN_VERSION } from './saved-run-reader.js';
+import { forgetPagesOf, keptBytesOf, type ProcessState, type ResumedRun, type SavedRun } from './saved-run.js';
 
 /** Whose a run is. */
 export type RunOwner = Pick<SuspendedRun, 'runId' | 'tenant' | 'actorId'>;

@@ -10,6 +10,7 @@ import type {
   RunBudget,
   RunSpending,
 } from '../contracts/policy.js';
+import { FLAG, type Form, list, object, partly, TEXT } from '../schema/saved-form.js';
 import type { SchemaValidators } from '../schema/validators.js';
 
 /** What a rule says, before the policy puts its version to it. */
@@ -178,6 +179,8 @@ function numberAt(args: JsonObject, pointer: string): number {
 function memberOf(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null && Object.hasOwn(value, key) ? Reflect.get(value, key) : undefined;
 }
+
+export const SAVED_CALLS: Form<RunSpending['calls']> = list(object({ declaredId: TEXT, trusted: FLAG, args: partly<JsonObject>() }));
 
 /** What one run has used up. Filled as calls are let in, so that parallel ones count as well. */
 export class SpendingLedger implements RunSpending {

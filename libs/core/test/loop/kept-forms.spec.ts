@@ -31,6 +31,18 @@ describe('a run that waits', () => {
   it.each([
     ['by another version', 'it is of version 1, and this is 2', (run: SuspendedRun) => ({ ...run, version: 1 })],
     ['without its state', 'run.state is not', ({ content, ...run }: SuspendedRun) => ({ ...run, content: without(content, 'state') })],
+    ['without the approvals of repeats', 'run.approvals.repeated is not', withPart('approvals', (part) => without(part, 'repeated'))],
+    [
+      'with approvals of repeats that are none',
+      'run.approvals.repeated is not',
+      withPart('approvals', (part) => ({ ...part, repeated: 5 })),
+    ],
+    ['with a cut of nothing', 'run.state.cut.from is not', withPart('state', (part) => ({ ...part, cut: { ahead: [] } }))],
+    [
+      'with a time that is none',
+      'startedAt is not',
+      withPart('pending', (part) => ({ ...part, outcomes: changed(part['outcomes'], 'startedAt', 'soon') })),
+    ],
     ['with a part that is unknown', 'extra is not', ({ content, ...run }: SuspendedRun) => ({ ...run, content: { ...content, extra: 1 } })],
   ])('is refused where it was kept %s, and stays where it is', async (_, told, form) => {
     const { resume, isKept } = await keptAs(form);
@@ -42,4 +54,16 @@ describe('a run that waits', () => {
 
 function without(content: JsonObject, name: string): JsonObject {
   return Object.fromEntries(Object.entries(content).filter(([key]) => key !== name));
+}
+
+/** The run with one part of its content changed. */
+function withPart(name: string, change: (part: JsonObject) => JsonObject): (run: SuspendedRun) => SuspendedRun {
+  return (run) => ({ ...run, content: { ...run.content, [name]: change(run.content[name] as JsonObject) } });
+}
+
+/** The outcomes with another value in their records. */
+function changed(outcomes: unknown, name: string, value: string): JsonObject[] {
+  const copies = structuredClone(outcomes) as { readonly record: JsonObject }[];
+  for (const { record } of copies) Object.assign(record, { [name]: value });
+  return copies;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type Policy, ToolInterceptor } from '@toolloop/core';
+import { type JsonObject, type Policy, ToolInterceptor } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
 import {
   ApprovalStore,
@@ -48,6 +48,30 @@ describe('a call of a sub-run that needs a yes', () => {
     expect(callIdsIn(result.messages)).toHaveLength(1);
     inner.assertComplete();
     outer.assertComplete();
+  });
+
+  it('keeps the run around it in its store where what was stored of the sub-run is not what it must be', async () => {
+    const store = new MemorySuspendedRunStore();
+    const approvals = { provide: ApprovalStore, useValue: new MemoryApprovalStore() };
+    const providers = [approvals, { provide: SuspendedRunStore, useValue: store }];
+    const { play, decide } = await stage({ ...waits, options: { ...options, providers } });
+    const { result: first } = await play();
+    await decide('approve');
+    const run = await store.take(first.runId);
+    if (!run) throw new Error('The run does not wait.');
+    const { approvals: asked } = run.content;
+    const content = {
+      ...(JSON.parse(JSON.stringify(run.content).replaceAll('"repeated":[]', '"repeated":5')) as JsonObject),
+      approvals: asked,
+    };
+    await store.save({ ...run, content: content as JsonObject });
+    const where = 'pending.outcomes[0].begun.saved.saved.approvals.repeated is not';
+    const other = await stage({ inner: [text('Written.')], outer: [text('Told.')], options: { ...options, providers } });
+    await expect(other.resume(first.runId)).rejects.toMatchObject({
+      code: 'unreadable_run',
+      message: expect.stringContaining(where),
+    });
+    expect(await store.find(first.runId)).toBeDefined();
   });
 
   it('goes on in another process, where only JSON is left of it', async () => {
