@@ -49,7 +49,7 @@ async function kept(runs: RunStore, status: 'waiting' | 'ended' | 'running'): Pr
     { type: 'text-delta', step: 1, text: 'x', runId, sequence: 1, timestamp: '2026-01-01T00:00:00.000Z' },
   ];
   const ending = status === 'running' ? undefined : { status, finishReason: status === 'ended' ? ('stop' as const) : ('waiting' as const) };
-  await runs.write(hold, { entries: [{ key: 'begin', value: {} }], events, ...(ending && { ending }) });
+  await runs.write(hold, { entries: [{ type: 'begin', key: 'begin', value: {} }], events, ...(ending && { ending }) });
   return runId;
 }
 

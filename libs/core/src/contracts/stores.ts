@@ -170,13 +170,52 @@ export abstract class SuspendedRunStore {
 }
 
 /**
- * One thing a run must know again to go on elsewhere. The key comes from what it is, never from a counter of writes: `begin`, `model:3`, `tool:call_1`,
- * `step:3`, `input:1`, `wait:3:71`, `end:4:90`, and those of a sub-run behind `sub:<its run id>/`. Writing a key again replaces its value. `begin` says of
- * which version they all are: a run of another one is refused.
+ * An entry of a run's log: one thing that the run must know again to be resumed elsewhere. The key comes from the entry itself, never from a counter of
+ * writes: `begin`, `model:3`, `tool:call_1`, `step:3`, `input:1`, `wait:3:71`, `end:4:90`, and those of a sub-run behind `sub:<its run id>/`. Writing a key
+ * again replaces the entry.
  */
-export interface RunEntry {
+export type RunEntry = RunStateEntry | RunCallEntry | RunInputEntry | SubRunEntry;
+
+/** The parts of a run that have changed by then. `begin` tells the version of all entries: a run of another one is refused. */
+export interface RunStateEntry {
+  readonly type: 'begin' | 'model' | 'step' | 'wait' | 'end';
   readonly key: string;
   readonly value: JsonObject;
+}
+
+/** The outcome of one call. */
+export interface RunCallEntry {
+  readonly type: 'tool';
+  readonly key: string;
+  readonly value: JsonObject;
+}
+
+/** A message that the user added. */
+export interface RunInputEntry {
+  readonly type: 'input';
+  readonly key: string;
+  /** From 1, in the order in which they were given. */
+  readonly number: number;
+  readonly content: string;
+}
+
+/** The place of a sub-run in the run around it. */
+export interface SubRunPlace {
+  /** Of the sub-run; a UUID. */
+  readonly runId: string;
+  /** The call of the run around it. */
+  readonly toolCallId: string;
+  /** The arguments with which it was begun. */
+  readonly args: JsonObject;
+}
+
+/** An entry of a sub-run, as it was written. */
+export interface SubRunEntry extends Pick<SubRunPlace, 'runId' | 'toolCallId'> {
+  readonly type: 'sub-run';
+  readonly key: string;
+  /** With the entry with which it begins. */
+  readonly args?: JsonObject;
+  readonly entry: RunEntry;
 }
 
 /** What keeps one run while it goes on, so that another process can go on with it. It holds what the model read: it is no place for people to look at. */

@@ -1,5 +1,5 @@
 import { addUsage, type JsonObject, NO_USAGE, type SubRunRecord, usageSince } from '@toolloop/protocol';
-import type { RunEntry, RunJournal } from '../contracts/stores.js';
+import type { RunEntry, RunJournal, RunStateEntry, SubRunEntry, SubRunPlace } from '../contracts/stores.js';
 import type { ToolOutcome } from '../execution/call.js';
 import { untilRunCloses } from '../execution/store-calls.js';
 import { savedTools } from '../injection/starting-toolset.js';
@@ -7,16 +7,7 @@ import { toJsonObject } from '../schema/canonical-json.js';
 import type { RunInputs, SavedInputs } from './event-outlet.js';
 import type { LoopState, PendingStep } from './loop-state.js';
 import type { SavedCounts } from './run-accounts.js';
-import {
-  assertVersion,
-  fromSavedJson,
-  SAVED_RUN_VERSION,
-  unreadable,
-  wrongInCall,
-  wrongInInput,
-  wrongInPart,
-  wrongInSubRunEntry,
-} from './saved-run-reader.js';
+import { assertVersion, fromSavedJson, SAVED_RUN_VERSION, unreadable, wrongInEntry } from './saved-run-reader.js';
 import { type SavedOutcome, savedOutcome, savedParts, type SavableRun, type SavedPlace, type SavedRun } from './saved-run.js';
 
 /** What of a saved run an entry holds: parts that did not change are left out, lists have what was added, and counts what was counted. */
@@ -61,16 +52,14 @@ class RunReading {
 
   constructor(private readonly runId: string) {}
 
-  take({ key, value: { version, ...value } }: RunEntry): void {
-    if (!this.run || key === 'begin') assertVersion(version, this.runId);
-    const entry = { key, value };
-    const wrong = wrongIn(entry);
-    if (wrong !== undefined) throw unreadable(this.runId, `in its entry ${JSON.stringify(key)}, ${wrong} is not what it must be`);
-    const within = fromSubRunEntry(entry);
-    if (within) this.takeInner(within);
-    else if (key.startsWith('input:')) this.inputs.set(Number(key.slice('input:'.length)), value['content'] as string);
-    else if (key.startsWith('tool:')) this.takeOutcome(value as unknown as SavedCall);
-    else if (!key.startsWith('end:')) this.takeState(value as unknown as SavedPart); // nothing goes on from there
+  take(entry: RunEntry): void {
+    if (!this.run || entry.type === 'begin') assertVersion(versionOf(entry), this.runId);
+    const wrong = wrongInEntry(entry);
+    if (wrong !== undefined) throw unreadable(this.runId, `in its entry ${JSON.stringify(entry.key)}, ${wrong} is not what it must be`);
+    if (entry.type === 'sub-run') this.takeInner(entry);
+    else if (entry.type === 'input') this.inputs.set(entry.number, entry.content);
+    else if (entry.type === 'tool') this.takeOutcome(entry.value as unknown as SavedCall);
+    else if (entry.type !== 'end') this.takeState(partIn(entry)); // nothing is resumed from an end
     this.shared = sharedOn(this.shared, entry);
   }
 
@@ -110,12 +99,12 @@ class RunReading {
   }
 }
 
-/** Where an entry is not what we write. */
-function wrongIn({ key, value }: RunEntry): string | undefined {
-  const [kind] = key.split(':');
-  if (kind === 'sub') return wrongInSubRunEntry(value);
-  if (kind === 'input') return wrongInInput(value);
-  return kind === 'tool' ? wrongInCall(value) : wrongInPart(value);
+function versionOf(entry: RunEntry): unknown {
+  return 'value' in entry ? entry.value['version'] : undefined;
+}
+
+function partIn({ value: { version: _version, ...part } }: RunStateEntry): SavedPart {
+  return part as unknown as SavedPart;
 }
 
 function joined(before: SavedPart | undefined, { pending, ...part }: SavedPart): SavedPart {
@@ -135,8 +124,8 @@ function countedOn(before: SavedCounts, { perTool, identical, refusals }: SavedC
 }
 
 function sharedOn(before: SharedParts, entry: RunEntry): SharedParts {
-  const within = fromSubRunEntry(entry);
-  if (within) return sharedOn(before, within.entry);
+  if (entry.type === 'sub-run') return sharedOn(before, entry.entry);
+  if (entry.type === 'input') return before;
   const { handles, hasUnknownCost, spent = [] } = entry.value as unknown as Partial<SharedParts>;
   return { ...before, ...(handles && { handles }), ...(hasUnknownCost && { hasUnknownCost }), spent: [...before.spent, ...spent] };
 }
@@ -222,13 +211,13 @@ export class RunRecorder {
     if (begun) await this.kept(this.begin(begun));
     // Where that is impossible the run is somebody else's, and is not ended for it here.
     inputs.keepBy((number, content) => {
-      void this.journal.record({ key: `input:${number}`, value: { content } }).catch(() => undefined);
+      void this.journal.record({ type: 'input', key: `input:${number}`, number, content }).catch(() => undefined);
     });
   }
 
   /** An answer with calls, before any of them is made: the model is not asked again. */
   answered(state: LoopState, pending: PendingStep): Promise<void> {
-    return this.kept(this.entry(`model:${state.step}`, state, pending));
+    return this.kept(this.entry('model', `model:${state.step}`, state, pending));
   }
 
   /**
@@ -238,15 +227,16 @@ export class RunRecorder {
   called(outcome: ToolOutcome, mustBeKept: boolean): Promise<void> | void {
     const { toolCallId, effect } = outcome.record;
     const key = `tool:${toolCallId}`;
-    if (effect === 'read_only' && !mustBeKept) return this.journal.note({ key, value: toJsonObject(savedOutcome(outcome)) });
-    return this.kept({ key, value: toJsonObject({ ...savedOutcome(outcome), spent: this.run.spending.takeNew() }) });
+    if (effect === 'read_only' && !mustBeKept) return this.journal.note({ type: 'tool', key, value: toJsonObject(savedOutcome(outcome)) });
+    return this.kept({ type: 'tool', key, value: toJsonObject({ ...savedOutcome(outcome), spent: this.run.spending.takeNew() }) });
   }
 
   /** How a step ended. It is kept with whatever comes next; where that is the run's end, or a wait, together with it and not before. */
   stepped(state: LoopState): void {
     const { pending, finish, step } = state;
-    const key = finish ? `${finish.reason === 'waiting' ? 'wait' : 'end'}:${step}:${this.place().sequence}` : `step:${step}`;
-    this.journal.note(this.entry(key, state, pending));
+    const type = finish ? (finish.reason === 'waiting' ? 'wait' : 'end') : 'step';
+    const key = finish ? `${type}:${step}:${this.place().sequence}` : `step:${step}`;
+    this.journal.note(this.entry(type, key, state, pending));
   }
 
   private kept(entry: RunEntry): Promise<void> {
@@ -254,11 +244,11 @@ export class RunRecorder {
   }
 
   private begin(begun: LoopState): RunEntry {
-    const { key, value } = this.entry('begin', begun);
-    return { key, value: { version: SAVED_RUN_VERSION, ...value } };
+    const { value, ...entry } = this.entry('begin', 'begin', begun);
+    return { ...entry, value: { version: SAVED_RUN_VERSION, ...value } };
   }
 
-  private entry(key: string, state: LoopState, pending?: PendingStep): RunEntry {
+  private entry(type: RunStateEntry['type'], key: string, state: LoopState, pending?: PendingStep): RunStateEntry {
     const { state: whole, pending: waiting, ...parts } = savedParts(state, pending, this.run);
     const changed = Object.entries({ ...this.place(), ...parts }).filter(([name, part]) => this.hasChanged(name, part));
     const value = {
@@ -270,7 +260,7 @@ export class RunRecorder {
     };
     this.messages = whole.messages.length;
     this.records = whole.records.length;
-    return { key, value: toJsonObject(value) };
+    return { type, key, value: toJsonObject(value) };
   }
 
   private counted(): Pick<SavedRun, 'counts' | 'spent'> {
@@ -316,34 +306,7 @@ export class SubRunJournal implements EntryJournal {
   }
 }
 
-/** Whose entry it is. */
-export interface SubRunPlace {
-  /** Of the sub-run; a UUID. */
-  readonly runId: string;
-  /** The call of the run around it. */
-  readonly toolCallId: string;
-  /** With which it was begun. */
-  readonly args: JsonObject;
-}
-
-/** An entry of a sub-run, as it was written. */
-export interface SubRunEntry extends Pick<SubRunPlace, 'runId' | 'toolCallId'> {
-  /** With the entry with which it begins. */
-  readonly args?: JsonObject;
-  readonly entry: RunEntry;
-}
-
-const PREFIX = 'sub:';
-
 /** `model:3` of a sub-run as an entry of the run around it: `sub:<its run id>/model:3`. */
-export function toSubRunEntry({ runId, toolCallId, args }: SubRunPlace, { key, value }: RunEntry): RunEntry {
-  return { key: `${PREFIX}${runId}/${key}`, value: { toolCallId, value, ...(key === 'begin' && { args }) } };
-}
-
-/** Undefined for an entry that is the run's own. */
-export function fromSubRunEntry({ key, value: written }: RunEntry): SubRunEntry | undefined {
-  if (!key.startsWith(PREFIX)) return undefined;
-  const slash = key.indexOf('/');
-  const { value, ...about } = written as unknown as Pick<SubRunEntry, 'toolCallId' | 'args'> & Pick<RunEntry, 'value'>;
-  return { ...about, runId: key.slice(PREFIX.length, slash), entry: { key: key.slice(slash + 1), value } };
+function toSubRunEntry({ runId, toolCallId, args }: SubRunPlace, entry: RunEntry): SubRunEntry {
+  return { type: 'sub-run', key: `sub:${runId}/${entry.key}`, runId, toolCallId, entry, ...(entry.type === 'begin' && { args }) };
 }

@@ -8,7 +8,7 @@ import {
   type Usage,
 } from '@toolloop/protocol';
 import type { EntityKey } from '../contracts/injection.js';
-import type { SuspendedRun } from '../contracts/stores.js';
+import type { RunEntry, SuspendedRun } from '../contracts/stores.js';
 import { SAVED_TOOLS } from '../injection/starting-toolset.js';
 import { SAVED_CALLS } from '../policy/rules.js';
 import {
@@ -154,29 +154,37 @@ const MORE = optionals({ conversationId: TEXT, pending: STEP, inputs: SAVED_INPU
 const WHOLE: Form<SavedRun> = only({ ...GROWING, ...NEEDED, ...MORE });
 const CHANGED: Form<Partial<SavedRun>> = only({ ...GROWING, ...optionals(NEEDED), ...MORE });
 
-/** Each of these names the first value that is not what it must be, and undefined where all of it is. An entry has the parts of a run that have changed. */
-export function wrongInPart(entry: unknown): string | undefined {
-  return CHANGED.check(entry, 'value');
-}
-
-/** A whole run: with every part without which it cannot be resumed. */
-export function wrongInRun(run: unknown): string | undefined {
+/** Names the first value of a saved run that is not what it must be; undefined where all of it is, and every part is there. */
+function wrongInRun(run: unknown): string | undefined {
   return WHOLE.check(run, 'run');
 }
 
-/** What became of a call, as an entry of its own. */
-export function wrongInCall(call: unknown): string | undefined {
-  return OUTCOME.check(call, 'value') ?? partly({ spent: optional(SAVED_CALLS) }).check(call, 'value');
-}
+const CALL = partly({ spent: optional(SAVED_CALLS) });
+const INPUT = partly({ number: NUMBER, content: TEXT });
+const OF_SUB_RUN = partly({ runId: TEXT, toolCallId: TEXT, args: optional(partly()), entry: partly({ type: TEXT, key: TEXT }) });
+const VERSIONED = optionals({ version: NUMBER });
 
-/** An entry of a sub-run. */
-export function wrongInSubRunEntry(entry: unknown): string | undefined {
-  return partly({ toolCallId: TEXT, value: partly(), args: optional(partly()) }).check(entry, 'value');
-}
+const BEGINNING: Form<Partial<SavedRun>> = only({ ...VERSIONED, ...GROWING, ...optionals(NEEDED), ...MORE });
 
-/** What the user added. */
-export function wrongInInput(input: unknown): string | undefined {
-  return partly({ content: TEXT }).check(input, 'value');
+/** The same for an entry of a run's log. */
+export function wrongInEntry(entry: RunEntry): string | undefined {
+  switch (entry.type) {
+    case 'begin':
+      return BEGINNING.check(entry.value, 'value');
+    case 'model':
+    case 'step':
+    case 'wait':
+    case 'end':
+      return CHANGED.check(entry.value, 'value');
+    case 'tool':
+      return OUTCOME.check(entry.value, 'value') ?? CALL.check(entry.value, 'value');
+    case 'input':
+      return INPUT.check(entry, 'entry');
+    case 'sub-run':
+      return OF_SUB_RUN.check(entry, 'entry');
+    default:
+      return 'its type'; // of another release
+  }
 }
 
 function formsIn(parts: Readonly<Record<string, RunPart<unknown>>>): Readonly<Record<string, Form<unknown>>> {

@@ -165,7 +165,10 @@ describe('an artifact found in a step that ends in another process changes what 
     const first = await begin(new ScriptedModel([openAnd(call('probe__read', { key: 'x' })), text('Done.')]));
     await first.get<RunOpener>(RunOpener).openKept(ask(), { runId: 'run-1', loop: undefined, journal }).result;
     const all = journal.flush();
-    const entries = all.slice(0, all.findIndex(({ value }) => JSON.stringify(value['record'] ?? '').includes('openCart')) + 1);
+    const entries = all.slice(
+      0,
+      all.findIndex((entry) => entry.type === 'tool' && JSON.stringify(entry.value['record'] ?? '').includes('openCart')) + 1,
+    );
     const model = new ScriptedModel([text('Done.')]);
     const second = await begin(model);
     const kept = { runId: 'run-1', loop: undefined, journal: new KeptJournal(), entries };

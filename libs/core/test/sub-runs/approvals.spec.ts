@@ -64,7 +64,7 @@ describe('a call of a sub-run that needs a yes', () => {
       ...(JSON.parse(JSON.stringify(run.content).replaceAll('"repeated":[]', '"repeated":5')) as JsonObject),
       approvals: asked,
     };
-    await store.save({ ...run, content: content as JsonObject });
+    await store.save({ ...run, content });
     const where = 'pending.outcomes[0].begun.saved.saved.approvals.repeated is not';
     const other = await stage({ inner: [text('Written.')], outer: [text('Told.')], options: { ...options, providers } });
     await expect(other.resume(first.runId)).rejects.toMatchObject({

@@ -114,15 +114,17 @@ describe('a run that is taken over', () => {
 
 /** How many answers of the models of sub-runs are in what was written down: those with calls by themselves, the last ones with the call of the sub-run. */
 function answersIn(entries: readonly RunEntry[]): number {
-  const ends = entries.filter(({ key, value }) => /(?:^|\/)tool:/.test(key) && isSubRun(value));
+  const ends = entries.filter(isSubRun);
   return entries.filter(({ key }) => /\/model:/.test(key)).length + ends.length;
 }
 
 /** Whether an outcome, of this run or of one within it, is that of a sub-run that said the last word itself. */
-function isSubRun({ record, value }: RunEntry['value']): boolean {
-  if (typeof record === 'object' && record !== null)
-    return JSON.stringify(Reflect.get(record, 'subRun') ?? '').includes('"finishReason":"stop"');
-  return typeof value === 'object' && value !== null && isSubRun(value as RunEntry['value']);
+function isSubRun(entry: RunEntry): boolean {
+  if (entry.type === 'sub-run') return isSubRun(entry.entry);
+  const { record } = entry.type === 'tool' ? entry.value : {};
+  return (
+    typeof record === 'object' && record !== null && JSON.stringify(Reflect.get(record, 'subRun') ?? '').includes('"finishReason":"stop"')
+  );
 }
 
 /** What of a record is the same in every process. */

@@ -4,8 +4,6 @@ import type { RunHold, RunStore, RunWrite } from './run-store.js';
 
 /** How long events and notes may wait for company. */
 const FLUSH_MS = 50;
-/** Kept together with the `run-end` that follows. */
-const CLOSING = /^(?:wait|end):/;
 
 /**
  * Writes one run into the store, in the order in which things come: entries at once, with whatever came before them; events and notes together, within 50 ms.
@@ -47,9 +45,10 @@ export class KeptJournal implements RunJournal {
   }
 
   note(entry: RunEntry): void {
-    const isStep = entry.key.startsWith('step:');
-    if (isStep) this.entries = this.entries.filter(({ key }) => !key.startsWith('tool:')); // a step that has ended holds what became of its calls
-    if (CLOSING.test(entry.key)) this.closing.push(entry);
+    const isStep = entry.type === 'step';
+    if (isStep) this.entries = this.entries.filter(({ type }) => type !== 'tool'); // a step that has ended holds what became of its calls
+    if (entry.type === 'wait' || entry.type === 'end')
+      this.closing.push(entry); // kept together with the `run-end` that follows
     else this.entries.push(entry);
     if (this.isLeaving && isStep) this.leave();
     else this.schedule();

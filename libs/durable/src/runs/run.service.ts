@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type FinishReason, InvalidRequestError, type LoopEvent, type LoopRequest, type RegisteredActor } from '@toolloop/core';
-import { ActorIdentity } from '@toolloop/core/internal';
+import { ActorIdentity, type RunEntry } from '@toolloop/core/internal';
 import { Observable, type Subscriber } from 'rxjs';
 import { isWhole } from '../durable-options.js';
 import { BoundedRunStore } from './bounded-run.store.js';
@@ -133,10 +133,13 @@ export async function fork(store: RunStore, of: RunRecord, step: number, request
     throw new InvalidRequestError('invalid_request', `The run ${runId} has no step ${step} that is complete and was followed by another.`);
   const id = runIdFor(requestId, tenant, actorId, runId, String(step));
   const run = { runId: id, tenant, actorId, ...(loop !== undefined && { loop }), request: { ...request, requestId: id } };
-  const kept = entries
-    .slice(0, last + 1)
-    .map(({ key, value }) => ({ key, value: Object.assign({}, value, 'requestId' in value && { requestId: id }) }));
+  const kept = entries.slice(0, last + 1).map((entry) => askedBy(entry, id));
   return addOnce(store, { ...run, forkOf: { runId, step }, entries: kept });
+}
+
+/** The entry with another request id in it, where it tells one. */
+function askedBy(entry: RunEntry, requestId: string): RunEntry {
+  return 'value' in entry && 'requestId' in entry.value ? { ...entry, value: { ...entry.value, requestId } } : entry;
 }
 
 const PAGE = 200;

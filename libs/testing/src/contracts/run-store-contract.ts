@@ -61,7 +61,7 @@ function newRun(tenant: string, actorId = 'alice'): NewRun {
 }
 
 function entry(key: string, words = key): RunEntry {
-  return { key, value: { words } };
+  return { type: 'step', key, value: { words } };
 }
 
 function event(runId: string, sequence: number, text = 'x'): LoopEvent {
