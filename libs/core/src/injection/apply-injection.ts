@@ -84,10 +84,14 @@ export function applyPermitted(
   return { toolset: change.toolset, added: change.added, events };
 }
 
-function withRemoved(toolset: Toolset, { remove = [], keepAway = [], howToGetBack }: ToolInjection, strategy: string): ToolsetRemoval {
-  const told = howToGetBack ?? `It was removed by ${strategy}; call the tool that gave it again.`;
-  const without = toolset.without(remove, told);
-  const kept = without.toolset.keepingAway(keepAway, told);
+function withRemoved(toolset: Toolset, injection: ToolInjection, strategy: string): ToolsetRemoval {
+  const { remove = [], keepAway = [], howToGetBack } = injection;
+  const { cause = { kind: 'removed', strategy, ...(howToGetBack !== undefined && { howToGetBack }) } } = injection;
+  const without = toolset.remove(
+    remove.flatMap((id) => toolset.held(id) ?? []),
+    cause,
+  );
+  const kept = without.toolset.keepAway(keepAway, cause);
   return { toolset: kept.toolset, removed: [...without.removed, ...kept.removed] };
 }
 
@@ -126,7 +130,7 @@ function changeOf(
   const shown = room.taken.filter((group) => !isBehind(group)).flatMap(({ tools }) => tools);
   const surfaces = entities.surfacesFor(behind, eviction.toolset);
   return {
-    ...eviction.toolset.with([...surfaces, ...shown], behind),
+    ...eviction.toolset.add([...surfaces, ...shown], behind),
     taken: room.taken,
     surfaces,
     evicted: eviction.removed,
@@ -300,12 +304,7 @@ export function withoutOldest({ excess, taken }: InstanceRoom, toolset: Toolset,
     if (tools.length > 0) left -= 1;
     going.push(...tools);
   }
-  const removal = toolset.withoutTools(going, howToGetBackFrom);
+  const removal = toolset.remove(going, ({ givenBy }) => ({ kind: 'evicted', ...(givenBy !== undefined && { givenBy }) }));
   instances.forget(keys);
   return removal;
-}
-
-/** An instance's id may be anybody's words, so it is not in what we say. */
-function howToGetBackFrom({ givenBy = 'the tool that returned it' }: Tool): string {
-  return `Newer ones took the place. To have it back, get it again from ${givenBy}.`;
 }

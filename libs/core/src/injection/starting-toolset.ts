@@ -1,23 +1,26 @@
 import { Logger } from '@nestjs/common';
 import type { EntityReference, ToolSpec } from '@toolloop/protocol';
 import { declaredIdIn, memberKey, prefixIn, selects } from '../catalog/tool-selection.js';
-import { LAID_DOWN, Toolset } from '../catalog/toolset.js';
-import type { EntityHandles, EntityKey, RunBeginning, ToolInjection, ToolInjectionStrategy } from '../contracts/injection.js';
-import type { ToolSelector } from '../contracts/loop-request.js';
+import type { SavedRemovals } from '../catalog/tool-removals.js';
+import { Toolset } from '../catalog/toolset.js';
+import type { EntityHandles, EntityKey, RemovalCause, RunBeginning, ToolInjection, ToolInjectionStrategy } from '../contracts/injection.js';
 import type { Tool } from '../contracts/tool.js';
 import { type EntityRegistry, HeldInstance } from '../discovery/entity-registry.js';
 import { applyPermitted, type InjectionRules } from './apply-injection.js';
-import type { EntityOffer } from './entity-surfaces.js';
 import { bindTools } from './entity-tools.js';
 import { RunInstances } from './run-entities.js';
 import type { RunReserve } from './tool-reserve.js';
 
 const logger = new Logger('ToolInjection');
 
-/** What decides on a run's first toolset, beside its policies. */
-interface Beginning extends Pick<InjectionRules, 'exclude' | 'entities'> {
+/** The tools that results may bring a run or take from it, and what keeps out which of them. */
+export interface RunInjection extends Pick<InjectionRules, 'exclude' | 'entities'> {
   readonly strategies: readonly ToolInjectionStrategy[];
   readonly reserve: RunReserve;
+}
+
+/** A run's injection before the run has tools. */
+interface Beginning extends RunInjection {
   /** Leaves out what may not be applied at all. */
   readonly admit: (injection: ToolInjection) => ToolInjection;
 }
@@ -47,7 +50,7 @@ export function begunToolset(
  * give is taken.
  */
 export function remindStrategies(
-  { strategies, reserve }: Pick<Beginning, 'strategies' | 'reserve'>,
+  { strategies, reserve }: Pick<RunInjection, 'strategies' | 'reserve'>,
   before: Pick<RunBeginning, 'run' | 'toolset' | 'room' | 'records' | 'shown'>,
 ): void {
   for (const strategy of strategies) begin(strategy, { ...before, withheld: reserve.of(strategy) });
@@ -77,29 +80,27 @@ export interface SavedTools {
   /** Rendered ids of whatever was ever injected. */
   readonly injected: readonly string[];
   readonly entities: readonly SavedEntity[];
-  /** Tools that were removed, and how to get each back. */
-  readonly gone: readonly (readonly [id: string, howToGetBack: string])[];
+  /** Tools that were removed, and the cause of each removal. */
+  readonly gone: SavedRemovals;
   /** Names and globs of tools that stay away. @default none */
   readonly keptAway?: readonly string[];
 }
 
-/** What a run goes on with. */
+/** The tools of a run that stood still. */
 export interface ToolsBefore {
   readonly saved: SavedTools;
-  /** The injected tools themselves, where the process still has them. */
-  readonly remains: readonly Tool[];
-  /** Tools of the catalog that strategies keep back and had given it, as far as it may have them still. */
-  readonly given: readonly Tool[];
-  readonly exclude: readonly ToolSelector[];
-  readonly handles: EntityHandles;
-  readonly offer: EntityOffer;
+  /** The tools that were injected, and those that went with a role, where the process still has them. */
+  readonly remains?: { readonly injected: readonly Tool[]; readonly suspended?: readonly Tool[] } | undefined;
 }
 
-/** What strategies had given a run of what they keep back: where only an artifact told them to, no record tells them again. */
-export function givenBefore(
-  { injected, order }: SavedTools,
-  { strategies, reserve }: { readonly strategies: readonly ToolInjectionStrategy[]; readonly reserve: RunReserve },
-): readonly Tool[] {
+/** Finds the entities of a run again, under the names they had in it. */
+export interface EntitiesBefore {
+  readonly registry: EntityRegistry;
+  readonly handles: EntityHandles;
+}
+
+/** The tools that strategies keep back and had given a run: where only an artifact told them to, no record tells them again. */
+function givenBefore({ injected, order }: SavedTools, { strategies, reserve }: RunInjection): readonly Tool[] {
   const shown = new Set(order);
   const given = new Set(injected.filter((id) => shown.has(id)));
   return strategies.flatMap((strategy) => reserve.of(strategy).all).filter(({ spec }) => given.has(spec.id));
@@ -108,14 +109,13 @@ export function givenBefore(
 /** What of a run's tools is JSON. */
 export function savedTools(toolset: Toolset, injected: readonly ToolSpec[]): SavedTools {
   const entities = new Map<string, SavedEntity & { readonly tools: string[] }>();
-  for (const { id } of toolset.reachable) {
-    const { entity, givenBy = '', spec } = toolset.held(id) ?? {};
-    if (!entity || !spec) continue;
+  for (const { entity, givenBy = '', spec } of toolset.tools) {
+    if (!entity) continue;
     const { instanceId, depth } = entity;
     const prefix = prefixIn(spec.declaredId);
     const key = JSON.stringify([prefix, instanceId]);
     const known = entities.get(key) ?? { prefix, instanceId, depth, givenBy, tools: [] };
-    known.tools.push(id);
+    known.tools.push(spec.id);
     entities.set(key, known);
   }
   return {
@@ -128,53 +128,45 @@ export function savedTools(toolset: Toolset, injected: readonly ToolSpec[]): Sav
 }
 
 /**
- * What a run had, in the same order: tools of entities that a resolver finds again are looked for when they are called, others are those the process still has, and
- * of the rest the model is told how to get them back. What strategies gave is there, and what they took away is not, but for what went with a role.
+ * The tools that a run had, in the same order: tools of entities that a resolver finds again are looked for when they are called, others are those the process
+ * still has, and of the rest the model is told how to get them back. What strategies gave is there, and what they took away is not, but for what went with a role.
  */
-export function resumedTools(
-  begun: Toolset,
-  { saved, remains, given, exclude, handles, offer }: ToolsBefore,
-  entities: EntityRegistry,
-): Toolset {
-  const isKept = (tool: Tool): boolean => !exclude.some((selector) => selects(selector, { tool }));
-  const found = saved.entities.flatMap((entity) => toolsOf(entity, entities, handles));
+export function resumedTools(begun: Toolset, { saved, remains }: ToolsBefore, injection: RunInjection, before: EntitiesBefore): Toolset {
+  const isKept = (tool: Tool): boolean => !injection.exclude.some((selector) => selects(selector, { tool }));
+  const found = saved.entities.flatMap((entity) => toolsOf(entity, before));
   const foundIds = new Set(found.map(({ spec }) => spec.id));
-  const tools = [...given, ...remains.filter(({ spec }) => !foundIds.has(spec.id)), ...found].filter(isKept);
+  const held = (remains?.injected ?? []).filter(({ spec }) => !foundIds.has(spec.id));
+  const had = [...givenBefore(saved, injection), ...held, ...found];
+  const tools = had.filter(isKept);
   const wasShown = new Set(saved.order);
   const isBehind = ({ spec, entity }: Tool): boolean => entity !== undefined && !wasShown.has(spec.id);
-  const surfaces = offer.surfacesNamed(saved.order).filter(isKept);
-  const { toolset } = withoutGone(begun, saved).with([...tools.filter((tool) => !isBehind(tool)), ...surfaces], tools.filter(isBehind));
-  const lost = saved.entities.flatMap((entity) => keysOf(entity).map((key): [string, string] => [key, wayBack(entity)]));
-  const excluded = new Set([...given, ...remains, ...found].filter((tool) => !isKept(tool)).map(({ spec }) => spec.id));
-  return toolset.resumed(
-    saved.order,
-    [...saved.gone, ...lost].filter(([id]) => !excluded.has(id)),
-  );
+  const surfaces = injection.entities.surfacesNamed(saved.order).filter(isKept);
+  const shown = [...tools.filter((tool) => !isBehind(tool)), ...surfaces];
+  const { toolset } = withoutGone(begun, saved).add(shown, tools.filter(isBehind));
+  const excluded = new Set(had.filter((tool) => !isKept(tool)).map(({ spec }) => spec.id));
+  const gone = [...saved.gone, ...saved.entities.flatMap(lostWith)].filter(([id]) => !excluded.has(id));
+  return toolset.resumed(saved.order, gone, remains?.suspended);
 }
 
 /** A run within a run begins with what that has, tools that are called over a surface included. */
 function withoutGone(begun: Toolset, { gone, order, entities, keptAway = [] }: SavedTools): Toolset {
-  const taken = new Map(gone.filter(([, howToGetBack]) => !howToGetBack.startsWith(LAID_DOWN)));
+  const taken = new Map(gone.filter(([, { kind }]) => kind !== 'role'));
   const known = new Set([...order, ...entities.flatMap((entity) => entity.tools), ...taken.keys()]);
-  const { toolset } = begun.keepingAway(keptAway, 'It was taken away: go on without it.', (id) => known.has(id));
+  const { toolset } = begun.keepAway(keptAway, { kind: 'kept_away' }, (id) => known.has(id));
   const tools = [...taken.keys()].flatMap((id) => toolset.held(id) ?? []);
-  return toolset.withoutTools(tools, ({ spec }) => taken.get(spec.id) ?? 'It went with the tool over which it was called.').toolset;
+  return toolset.remove(tools, ({ spec }) => taken.get(spec.id) ?? { kind: 'surface' }).toolset;
 }
 
-/** Under what its tools were known: their ids, and the instance's own where they were called over a surface. */
-function keysOf({ instanceId, tools }: SavedEntity): readonly string[] {
-  return tools.flatMap((id) => [id, memberKey(declaredIdIn(id), instanceId)]);
+/** The removals of an entity's tools with the process that held it: by their ids, and by the instance's own where they were called over a surface. */
+function lostWith({ instanceId, tools, givenBy }: SavedEntity): SavedRemovals {
+  const cause: RemovalCause = { kind: 'process_ended', givenBy };
+  return tools.flatMap((id) => [id, memberKey(declaredIdIn(id), instanceId)].map((key): [string, RemovalCause] => [key, cause]));
 }
 
 /** Nothing where its class has no resolver, or is none of ours any more. */
-function toolsOf({ prefix, instanceId, depth, givenBy, tools }: SavedEntity, entities: EntityRegistry, handles: EntityHandles): Tool[] {
-  const definition = entities.withPrefix(prefix);
+function toolsOf({ prefix, instanceId, depth, givenBy, tools }: SavedEntity, { registry, handles }: EntitiesBefore): Tool[] {
+  const definition = registry.withPrefix(prefix);
   if (!definition?.rehydration) return [];
   const held = new HeldInstance(definition, instanceId);
   return bindTools(definition, held, { instanceId, depth, givenBy, handles }).filter(({ spec }) => tools.includes(spec.id));
-}
-
-/** An instance's id may be anybody's words, so it is not in what we say. */
-function wayBack({ givenBy }: SavedEntity): string {
-  return `It went while the run waited. Call ${givenBy} again, which gave it.`;
 }

@@ -11,17 +11,16 @@ import type {
 } from '@toolloop/protocol';
 import { selects } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
-import type { ToolInjectionStrategy } from '../contracts/injection.js';
 import type { HistoryPolicy, LoopHooks, LoopRequest, PrepareStep, StopCondition, UpcomingStep } from '../contracts/loop-request.js';
 import type { InformationFlow, Policy } from '../contracts/policy.js';
 import type { ConversationKey } from '../contracts/stores.js';
-import type { Tool } from '../contracts/tool.js';
 import { untilAborted } from '../execution/call-failure.js';
 import { type ExecutionScope, RunApprovals } from '../execution/call.js';
 import { ResultPages } from '../execution/result-pages.js';
 import { RESULT_READER, resultReader } from '../execution/result-reader.js';
 import type { InjectionRules } from '../injection/apply-injection.js';
 import { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
+import type { RunInjection } from '../injection/starting-toolset.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
 import { MessageFlow } from '../policy/flow.js';
 import { isPermitted } from '../policy/policy-engine.js';
@@ -79,8 +78,6 @@ export class LiveRun {
   readonly spending: SpendingLedger;
   readonly use: RunUse;
   readonly roles: RunRoles;
-  /** What went with a role, by id; it comes back with it. */
-  readonly laidDown: Map<string, Tool>;
   /** What strategies keep back under the roles of now. */
   reserve: RunReserve;
   /** Writes a durable run down. */
@@ -106,7 +103,6 @@ export class LiveRun {
     this.use = accounts.use;
     this.roles = accounts.roles;
     this.reserve = plan.injection.reserve;
-    this.laidDown = new Map(start.resumed?.remains?.laidDown);
     const asked = saved?.pending ? [assistantMessage(saved.pending.answer)] : [];
     this.callIds = new CallIds([...start.history, ...asked], plan.execution.limits.toolCallIdLength);
     this.approvals = new RunApprovals(plan.options.approvals ?? 'suspend', saved?.approvals);
@@ -139,7 +135,7 @@ export class LiveRun {
 
   /** Notes which tools a model is offered: a description that nobody pinned is a stranger's text. */
   offer(toolset: Toolset): void {
-    if (!toolset.specs.some(({ id }) => isUnpinnedIn(toolset, id))) return;
+    if (!toolset.shown.some(isUnpinned)) return;
     this.flow = this.flow.tainted();
     this.wasShownMore = true;
   }
@@ -154,6 +150,13 @@ export class LiveRun {
   readIn(messages: readonly Message[]): MessageLabels {
     const { integrity, confidentiality } = this.flow.at(messages);
     return { returns: integrity, reads: confidentiality };
+  }
+
+  /** The rules by which tools are injected under an authority. */
+  injectionRules(authority: Authority = this.roles.now()): InjectionRules {
+    const { execution, injection, strictListing } = this.plan;
+    const { exclude, entities } = injection;
+    return { ...execution, ...authority, exclude, entities, instances: this.instances, strictListing, signal: this.signal };
   }
 
   /** Where a call is executed whose model had read these messages. `offered` of the run's tools may be called; its sub-runs choose among all of them. */
@@ -192,11 +195,6 @@ export class LiveRun {
       this.logger.warn(`A hook of run ${this.plan.execution.run.runId} failed.`, error);
     }
   }
-}
-
-function isUnpinnedIn(toolset: Toolset, id: string): boolean {
-  const tool = toolset.find(id);
-  return tool !== undefined && isUnpinned(tool);
 }
 
 /** What a run counts and knows, beside its state. */
@@ -279,10 +277,7 @@ export interface RunPlan<Output = unknown> {
   readonly relist?:
     | ((authority: Authority, records: readonly ToolInvocationRecord[]) => { readonly toolset: Toolset; readonly reserve: RunReserve })
     | undefined;
-  readonly injection: Pick<InjectionRules, 'exclude' | 'entities'> & {
-    readonly strategies: readonly ToolInjectionStrategy[];
-    readonly reserve: RunReserve;
-  };
+  readonly injection: RunInjection;
   readonly history: HistoryPolicy | undefined;
   /** Knows the run already. */
   readonly prepareStep: ((step: Omit<UpcomingStep, 'run'>) => ReturnType<PrepareStep>) | undefined;
@@ -323,7 +318,7 @@ function recordsOf({ state, pending }: SavedRun): Readonly<Record<'ended' | 'wai
 export function withReader(tools: RunTools, pages: ResultPages | undefined, authority: Authority): RunTools {
   if (!pages?.hasHandles || tools.toolset.find(RESULT_READER.spec.id)) return tools;
   if (tools.toolset.keepsAway(RESULT_READER.spec) || !isPermitted(RESULT_READER, authority)) return tools;
-  const { toolset, added } = tools.toolset.with([resultReader(pages)]);
+  const { toolset, added } = tools.toolset.add([resultReader(pages)]);
   return { toolset, injected: [...tools.injected, ...added] };
 }
 

@@ -1,5 +1,5 @@
 import type { ToolSpec } from '@toolloop/protocol';
-import { LAID_DOWN, type Toolset } from '../catalog/toolset.js';
+import type { RemovalCause } from '../contracts/injection.js';
 import type { Tool } from '../contracts/tool.js';
 import { callable } from '../execution/resolve-tool.js';
 import { applyInjection } from '../injection/apply-injection.js';
@@ -12,19 +12,15 @@ import type { Authority } from './run-accounts.js';
 export async function withRolesOfNow(state: LoopState, live: LiveRun): Promise<LoopState> {
   const authority = live.roles.now();
   const changed = live.roles.hasChanged(authority) ? await withChange(state, authority, live) : state;
-  return live.laidDown.size === 0 ? changed : withTakenUp(changed, authority, live);
+  return withSuspended(changed, authority, live);
 }
 
 async function withChange(state: LoopState, authority: Authority, live: LiveRun): Promise<LoopState> {
   const step = state.step + 1;
-  const denied = state.toolset.reachable.flatMap(({ id }) => {
-    const tool = state.toolset.held(id);
-    return tool && isDenied(tool, authority) ? [tool] : [];
-  });
-  const { toolset: kept, removed } = state.toolset.withoutTools(denied, howToGetBack);
-  for (const tool of denied) if (isTakenUp(tool, live)) live.laidDown.set(tool.spec.id, tool);
+  const denied = state.toolset.tools.filter((tool) => isDenied(tool, authority));
+  const { toolset, removed } = state.toolset.remove(denied, suspension);
   if (removed.length > 0) await live.emit({ type: 'tools-removed', step, tools: removed, reason: 'roles' });
-  return withTools({ ...state, toolset: kept }, await listedAnew({ ...state, toolset: kept }, authority, live), live);
+  return withTools({ ...state, toolset }, await listedAnew({ ...state, toolset }, authority, live), live);
 }
 
 /** What the run would begin with by now, but for what strategies took away since. */
@@ -32,38 +28,32 @@ async function listedAnew({ toolset, records }: LoopState, authority: Authority,
   const begun = live.plan.relist?.(authority, records);
   if (!begun) return [];
   live.reserve = begun.reserve;
-  const tools = begun.toolset.specs.flatMap(({ id }) => begun.toolset.find(id) ?? []);
-  return listable(
-    tools.filter(({ spec }) => isLaidDown(spec.id, toolset) || !(toolset.removalOf(spec.id) !== undefined || toolset.keepsAway(spec))),
-    live,
-  );
+  const isListed = ({ spec }: Tool): boolean => {
+    const cause = toolset.removalOf(spec.id);
+    return cause ? cause.kind === 'role' : !toolset.keepsAway(spec);
+  };
+  return listable(begun.toolset.shown.filter(isListed), live);
 }
 
-/** Tools of entities, and of a sub-run those that it began with: nobody lists them anew. What a strategy keeps back is its own to give. */
-function isTakenUp({ surface, entity, spec }: Tool, { plan, reserve }: LiveRun): boolean {
+/** Tools of entities, and of a sub-run those that it began with, which are not listed anew. What a strategy keeps back is its own to give. */
+function isResumable({ surface, entity, spec }: Tool, { plan, reserve }: LiveRun): boolean {
   if (surface) return false;
   if (entity) return true;
   return !plan.relist && !plan.injection.strategies.some((strategy) => reserve.of(strategy).all.some((kept) => kept.spec.id === spec.id));
 }
 
-/** What went with a role that is there again. */
-async function withTakenUp(state: LoopState, authority: Authority, live: LiveRun): Promise<LoopState> {
-  const taken: Tool[] = [];
-  for (const [id, tool] of live.laidDown) {
-    const isOver = !isLaidDown(id, state.toolset); // given again meanwhile, or taken for another reason
-    if (!isOver && isDenied(tool, authority)) continue;
-    live.laidDown.delete(id); // tried once: its tombstone says how to have it all the same
-    if (!isOver) taken.push(tool);
-  }
-  if (taken.length === 0) return state;
+/** With the tools that went with a role that is there again. Each is tried once: its removal says how to have it all the same. */
+async function withSuspended(state: LoopState, authority: Authority, live: LiveRun): Promise<LoopState> {
+  const back = state.toolset.suspended.filter((tool) => isResumable(tool, live) && !isDenied(tool, authority));
+  if (back.length === 0) return state;
   const own = await listable(
-    taken.filter(({ entity }) => !entity),
+    back.filter(({ entity }) => !entity),
     live,
   );
-  const next = await withTools(state, own, live);
+  const next = await withTools({ ...state, toolset: state.toolset.withoutSuspended(back) }, own, live);
   return withEntities(
     next,
-    taken.filter(({ entity }) => entity),
+    back.filter(({ entity }) => entity),
     authority,
     live,
   );
@@ -71,17 +61,14 @@ async function withTakenUp(state: LoopState, authority: Authority, live: LiveRun
 
 /** Under the rules by which they once came: there may be newer ones in their place. */
 async function withEntities(state: LoopState, add: readonly Tool[], authority: Authority, live: LiveRun): Promise<LoopState> {
-  const { execution, injection, strictListing } = live.plan;
-  const { exclude, entities } = injection;
-  const rules = { ...execution, ...authority, exclude, entities, instances: live.instances, strictListing, signal: live.signal };
   const place = { step: state.step + 1, strategy: 'roles', yields: false, injected: state.injected };
-  const { toolset, added, events } = await applyInjection(state.toolset, { add }, rules, place);
+  const { toolset, added, events } = await applyInjection(state.toolset, { add }, live.injectionRules(authority), place);
   for (const event of events) await live.emit(event);
   return { ...state, toolset, injected: withNew(state.injected, added) };
 }
 
 async function withTools(state: LoopState, tools: readonly Tool[], live: LiveRun): Promise<LoopState> {
-  const { toolset, added } = state.toolset.with(tools);
+  const { toolset, added } = state.toolset.add(tools);
   const ids = added.map(({ id }) => id);
   if (ids.length > 0) await live.emit({ type: 'tools-injected', step: state.step + 1, provider: 'roles', tools: ids });
   return { ...state, toolset, injected: withNew(state.injected, added) };
@@ -97,14 +84,8 @@ async function listable(tools: readonly Tool[], live: LiveRun): Promise<readonly
   return live.plan.strictListing ? callable(tools, { ...live.plan.execution, signal: live.signal }) : tools;
 }
 
-function isLaidDown(id: string, toolset: Toolset): boolean {
-  return toolset.removalOf(id)?.startsWith(LAID_DOWN) ?? false;
-}
-
-/** The instance may be gone with its process by then. */
-function howToGetBack({ entity, givenBy = 'the tool that returned it' }: Tool): string {
-  if (!entity) return `${LAID_DOWN} Once they may, it can come back.`;
-  return `${LAID_DOWN} Once they may, it comes back; if it does not, call ${givenBy} again, which gave it.`;
+function suspension({ entity, givenBy }: Tool): RemovalCause {
+  return { kind: 'role', ...(entity && { perInstance: true, ...(givenBy !== undefined && { givenBy }) }) };
 }
 
 /** Of a dispatcher there is nothing to decide, only of what is called over it. */

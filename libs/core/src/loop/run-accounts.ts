@@ -170,10 +170,6 @@ function hashOf(spec: ToolSpec, after: string): string {
   return hash;
 }
 
-function offersOf(toolset: Toolset, id: string): readonly string[] {
-  return [...(toolset.find(id)?.surface?.offers ?? [])];
-}
-
 /**
  * Narrows the toolsets of one run. The same narrowing gives the same array of specs, whatever happened to the tools left out, so that a wire need not
  * encode it again.
@@ -186,18 +182,18 @@ export class ToolsetNarrowing {
    * entities, it offers the chosen ones alone, whether the run has an instance of them or not.
    */
   narrow(toolset: Toolset, isChosen: (spec: ToolSpec) => boolean, methods: readonly ToolSpec[]): Toolset {
-    const behind = toolset.behindSurfaces;
-    const own = new Set(behind.filter(({ spec }) => isChosen(spec)));
-    const wholly = new Set(toolset.specs.filter(isChosen).flatMap(({ id }) => offersOf(toolset, id)));
-    const partly = new Set([...own].map(({ spec }) => spec.declaredId));
-    const chosen = toolset.specs.filter(
-      (spec) => isChosen(spec) || offersOf(toolset, spec.id).some((declaredId) => partly.has(declaredId)),
-    );
-    const isLeft = (tool: Tool): boolean => own.has(tool) || wholly.has(tool.spec.declaredId);
+    const { shown, behindSurfaces } = toolset;
+    const isChosenTool = ({ spec }: Tool): boolean => isChosen(spec);
+    const wholly = new Set(shown.filter(isChosenTool).flatMap(offersOf));
+    const partly = new Set(behindSurfaces.filter(isChosenTool).map(({ spec }) => spec.declaredId));
     const offered = new Set([...wholly, ...partly, ...methods.filter(isChosen).map(({ declaredId }) => declaredId)]);
-    const isWhole = chosen.every(({ id }) => offersOf(toolset, id).every((declaredId) => offered.has(declaredId)));
-    if (isWhole && chosen.length === toolset.specs.length && behind.every(isLeft)) return toolset;
-    return toolset.only(this.sameArray(chosen), isLeft, offered);
+    const behind = new Set(behindSurfaces);
+    const isLeft = (tool: Tool): boolean =>
+      isChosenTool(tool) ||
+      (behind.has(tool) ? wholly.has(tool.spec.declaredId) : offersOf(tool).some((declaredId) => partly.has(declaredId)));
+    const isWhole = shown.filter(isLeft).every((tool) => offersOf(tool).every((declaredId) => offered.has(declaredId)));
+    if (isWhole && toolset.tools.every(isLeft)) return toolset;
+    return toolset.filter(isLeft, { offered, reuse: (specs) => this.sameArray(specs) });
   }
 
   private sameArray(specs: readonly ToolSpec[]): readonly ToolSpec[] {
@@ -208,6 +204,10 @@ export class ToolsetNarrowing {
     this.known.set(key, specs);
     return specs;
   }
+}
+
+function offersOf({ surface }: Tool): readonly string[] {
+  return [...(surface?.offers ?? [])];
 }
 
 /** Roles as a strategy says them: those that hold, or all that the actor has. */

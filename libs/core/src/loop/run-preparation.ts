@@ -15,7 +15,7 @@ import { unknownOptions } from '../findings/options.js';
 import { EntityOffers } from '../injection/entity-surfaces.js';
 import { ToolProviderStrategy } from '../injection/entity-tools.js';
 import { RunEntityHandles } from '../injection/run-entities.js';
-import { begunToolset, givenBefore, resumedTools } from '../injection/starting-toolset.js';
+import { begunToolset, resumedTools } from '../injection/starting-toolset.js';
 import { ToolReserve } from '../injection/tool-reserve.js';
 import { takesMedia } from '../models/request-fitting.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
@@ -103,16 +103,7 @@ export class RunPreparation {
     if (!resumed) return begun;
     const { saved, remains } = resumed;
     const handles = new RunEntityHandles(saved.handles);
-    const { exclude, entities: offer } = injection;
-    const before = {
-      saved: saved.tools,
-      remains: remains?.injected ?? [],
-      given: givenBefore(saved.tools, injection),
-      exclude,
-      handles,
-      offer,
-    };
-    return resumedTools(begun, before, this.catalog.entities);
+    return resumedTools(begun, { saved: saved.tools, remains }, injection, { registry: this.catalog.entities, handles });
   }
 
   /** The tools such a run would start with. */

@@ -1,4 +1,5 @@
 import { InvalidRequestError, type JsonObject, type ToolInvocationRecord } from '@toolloop/protocol';
+import { isRemovalCause } from '../catalog/tool-removals.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { Policy, RunSpending } from '../contracts/policy.js';
 import type { SuspendedRun } from '../contracts/stores.js';
@@ -50,12 +51,9 @@ export function savedParts(state: LoopState, pending: PendingStep | undefined, l
 export function remainsOf({ toolset, injected }: LoopState, { outcomes }: PendingStep, live: LiveRun): LiveRemains {
   const isInjected = new Set(injected);
   return {
-    injected: [
-      ...toolset.specs.filter((spec) => isInjected.has(spec)).flatMap(({ id }) => toolset.find(id) ?? []),
-      ...toolset.behindSurfaces,
-    ],
+    injected: [...toolset.shown.filter(({ spec }) => isInjected.has(spec)), ...toolset.behindSurfaces],
     specs: injected,
-    laidDown: live.laidDown,
+    suspended: toolset.suspended,
     ...(live.pages && { pages: live.pages }),
     state: live.plan.execution.run.state,
     results: new Map(outcomes.map(({ record, live: result }) => [record.toolCallId, result])),
@@ -85,10 +83,7 @@ function savedStep({ answer, offered, outcomes, limit, isPlanned }: PendingStep,
 function offeredIn({ offered }: SavedStep, toolset: Toolset): Toolset {
   if (!offered) return toolset;
   const ids = new Set(offered);
-  return toolset.only(
-    toolset.specs.filter(({ id }) => ids.has(id)),
-    ({ spec }) => ids.has(spec.id),
-  );
+  return toolset.filter(({ spec }) => ids.has(spec.id));
 }
 
 /** What of an outcome is JSON. */
@@ -241,6 +236,7 @@ const text: Shape = (value, at) => (typeof value === 'string' ? undefined : at);
 const number: Shape = (value, at) => (typeof value === 'number' ? undefined : at);
 const flag: Shape = (value, at) => (typeof value === 'boolean' ? undefined : at);
 const present: Shape = (value, at) => (value === undefined ? at : undefined);
+const cause: Shape = (value, at) => (isRemovalCause(value) ? undefined : at);
 const rolesOrAll: Shape = (value, at) => (value === 'all' ? undefined : list(text)(value, at));
 
 function list(of: Shape = present): Shape {
@@ -321,7 +317,7 @@ const PLACE: Fields = {
   instances: list(text),
   sentTools: list(text),
   tools: both(
-    fields({ order: list(text), injected: list(text), entities: list(fields({ tools: list(text) })), gone: list(pair(text)) }),
+    fields({ order: list(text), injected: list(text), entities: list(fields({ tools: list(text) })), gone: list(pair(cause)) }),
     optional({ keptAway: list(text) }),
   ),
   policies: list(fields({})),

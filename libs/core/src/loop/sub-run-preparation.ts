@@ -11,7 +11,7 @@ import type { Tool } from '../contracts/tool.js';
 import type { SubRunCall } from '../execution/call.js';
 import { RESULT_READER } from '../execution/result-reader.js';
 import { unknownOptions, withoutWrong } from '../findings/options.js';
-import { givenBefore, remindStrategies, resumedTools } from '../injection/starting-toolset.js';
+import { remindStrategies, resumedTools } from '../injection/starting-toolset.js';
 import { isPermitted } from '../policy/policy-engine.js';
 import type { LiveRun, RunPlace, RunPlan } from './live-run.js';
 import { shapeFindings, SUB_RUN_OPTIONS, SUB_RUN_VALUES } from './loop-options.js';
@@ -158,13 +158,11 @@ export class SubRunPreparation {
     const begun = this.toolsetFor(outer, permitted);
     if (!resumed) return begun;
     const { injection, run, limits } = permitted;
-    const { exclude, entities: offer } = injection;
     const { saved, remains } = resumed;
     const { records } = saved.state;
     if (!remains) remindStrategies(injection, { run, toolset: begun.specs, room: limits.injectedTools, records, shown: saved.tools.order });
-    const given = givenBefore(saved.tools, injection);
-    const before = { saved: saved.tools, remains: remains?.injected ?? [], given, exclude, handles: outer.live.handles, offer };
-    return resumedTools(begun, before, this.catalog.entities);
+    const { handles } = outer.live;
+    return resumedTools(begun, { saved: saved.tools, remains }, injection, { registry: this.catalog.entities, handles });
   }
 
   /** What it has of the run around it; tools of entities are called over what they were called over there. */
@@ -173,9 +171,7 @@ export class SubRunPreparation {
     const isItsToo = (tool: Tool): boolean => isLeft(tool, permitted);
     const behind = outer.toolset.behindSurfaces.filter(isItsToo);
     const shown = startingTools(outer.live, outer.toolset).filter(isItsToo);
-    return Toolset.of(dispatcher ? [...shown, dispatcher] : shown)
-      .with([], behind)
-      .toolset.keepingAwayAs(outer.toolset);
+    return Toolset.of(dispatcher ? [...shown, dispatcher] : shown, behind).keepingAwayAs(outer.toolset);
   }
 
   /** For whom and under what its calls are made: the same, or less. */
@@ -250,9 +246,8 @@ function asked(prompt: string): Message {
  */
 function startingTools({ plan, reserve }: LiveRun, toolset: Toolset): readonly Tool[] {
   const { strategies } = plan.injection;
-  const there = toolset.specs.flatMap(({ id }) => toolset.find(id) ?? []);
   const searchable = strategies.filter(({ yields }) => yields === true).flatMap((strategy) => reserve.of(strategy).all);
-  return [...new Set([...there, ...searchable])].filter((tool) => !isBound(tool) && !toolset.keepsAway(tool.spec));
+  return [...new Set([...toolset.shown, ...searchable])].filter((tool) => !isBound(tool) && !toolset.keepsAway(tool.spec));
 }
 
 /** To one run: another has its own. */

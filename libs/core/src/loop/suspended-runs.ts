@@ -17,8 +17,8 @@ import { fromSuspendedRun, SAVED_RUN_VERSION, type SavedRun } from './saved-run.
 export interface LiveRemains {
   /** The tools that were injected and are still there; those of entities are bound to live instances. */
   readonly injected: readonly Tool[];
-  /** What went with roles, and comes back with them. */
-  readonly laidDown?: ReadonlyMap<string, Tool>;
+  /** Tools that went with roles and come back with them. */
+  readonly suspended?: readonly Tool[];
   /** Everything that was ever injected. */
   readonly specs: readonly ToolSpec[];
   /** Results that the model can read on in. */

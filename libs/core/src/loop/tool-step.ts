@@ -94,7 +94,7 @@ export class ResultInjection {
   /** A strategy that fails, is silent for the time of a tool's call, or hands over what cannot be applied, changes nothing. */
   private async applied(strategy: ToolInjectionStrategy, outcome: CalledOutcome, context: InjectionStep): Promise<AppliedInjection> {
     const { live, step, history, toolset, injected } = context;
-    const { execution, injection, strictListing } = live.plan;
+    const { execution, injection } = live.plan;
     const { tool } = outcome;
     if (!tool) return { toolset, added: [], events: [] };
     try {
@@ -106,9 +106,7 @@ export class ResultInjection {
       const found = strategy.evaluate({ run, history, toolset: reachable, last, step, limits, handles: live.handles, withheld, room });
       const proposed = this.settings.admit(await withinTime(Promise.resolve(found), limits.toolCallMs, live.signal));
       if (proposed.roles) live.roles.assume(proposed.roles);
-      const { exclude, entities } = injection;
-      const rules = { ...execution, ...live.roles.now(), exclude, entities, instances: live.instances, strictListing, signal: live.signal };
-      return await applyInjection(toolset, proposed, rules, placeOf(strategy, { step, injected }));
+      return await applyInjection(toolset, proposed, live.injectionRules(), placeOf(strategy, { step, injected }));
     } catch (error) {
       if (live.signal.aborted) return { toolset, added: [], events: [] };
       this.logger.error(`The injection strategy ${strategy.name} failed (run ${execution.run.runId}).`, error);
@@ -159,8 +157,7 @@ export class ToolStep {
     if (!outcomes.some(({ hinted }) => hinted)) return outcomes;
     const { run } = live.plan.execution;
     const authority = live.roles.now();
-    const tools = toolset.reachable.flatMap(({ id }) => toolset.held(id) ?? []);
-    const permitted = tools.filter((tool) => tool.entity && isPermitted(tool, authority));
+    const permitted = toolset.tools.filter((tool) => tool.entity && isPermitted(tool, authority));
     const operationsOn = this.entities.namesFor(permitted, run, (tool) => operationName(tool, toolset));
     return outcomes.map((outcome) => (outcome.hinted ? { ...outcome, content: outcome.hinted(operationsOn) } : outcome));
   }
