@@ -52,33 +52,41 @@ export function isSameCause(one: RemovalCause, other: RemovalCause): boolean {
 }
 
 /**
- * Words a cause for the model: how to get the tool back, in one or two sentences. The id of an instance may be anybody's words, so it is in none of them; an
- * instance may have ended with its process by the time its role is back.
+ * Words a cause for the model: how to get the tool back, in one or two sentences. The id of an instance may be anybody's words, so it is in none of them.
  */
 export function wayBack(cause: RemovalCause): string {
-  const { givenBy = 'the tool that returned it' } = 'givenBy' in cause ? cause : {};
   switch (cause.kind) {
     case 'role':
-      return `The actor of the run may not use it at present. ${
-        cause.perInstance
-          ? `Once they may, it comes back; if it does not, call ${givenBy} again, which gave it.`
-          : 'Once they may, it can come back.'
-      }`;
+      return roleWords(cause);
     case 'evicted':
-      return `Newer ones took the place. To have it back, get it again from ${givenBy}.`;
+      return `Newer ones took the place. To have it back, get it again from ${giverIn(cause)}.`;
     case 'process_ended':
-      return `It went while the run waited. Call ${givenBy} again, which gave it.`;
+      return `It went while the run waited. Call ${cause.givenBy} again, which gave it.`;
     case 'surface':
       return 'It went with the tool over which it was called.';
-    case 'search':
-      return `It made room for newer ones: find it again with ${cause.searchId}.`;
     case 'phase':
       return phaseWords(cause);
+    case 'search':
+      return `It made room for newer ones: find it again with ${cause.searchId}.`;
     case 'kept_away':
-      return `It was taken away${cause.after === undefined ? '' : ` after ${cause.after}`}: go on without it.`;
+      return keptAwayWords(cause);
     case 'removed':
       return cause.howToGetBack ?? `It was removed by ${cause.strategy}; call the tool that gave it again.`;
   }
+}
+
+/** An instance may have ended with its process by the time its role is back. */
+function roleWords(cause: Extract<RemovalCause, { readonly kind: 'role' }>): string {
+  const back = cause.perInstance ? `it comes back; if it does not, call ${giverIn(cause)} again, which gave it` : 'it can come back';
+  return `The actor of the run may not use it at present. Once they may, ${back}.`;
+}
+
+function giverIn({ givenBy = 'the tool that returned it' }: { readonly givenBy?: string }): string {
+  return givenBy;
+}
+
+function keptAwayWords({ after }: Extract<RemovalCause, { readonly kind: 'kept_away' }>): string {
+  return `It was taken away${after === undefined ? '' : ` after ${after}`}: go on without it.`;
 }
 
 function phaseWords({ phase, leadingBack }: Extract<RemovalCause, { readonly kind: 'phase' }>): string {

@@ -34,6 +34,8 @@ interface Contents {
   readonly removals: Removals;
   /** Declared ids, short names or globs. */
   readonly keptAway: readonly string[];
+  /** Everything that was ever injected, each once. */
+  readonly injected: ReadonlySet<ToolSpec>;
 }
 
 /** Contents on their way to the next toolset. */
@@ -66,7 +68,7 @@ export class Toolset {
       instances: new Map<string, readonly Tool[]>(),
       removals: new Map<string, Removal>(),
     };
-    return new Toolset({ ...contents, keptAway: [] }).add(tools, behindSurfaces).toolset;
+    return new Toolset({ ...contents, keptAway: [], injected: new Set() }).add(tools, behindSurfaces).toolset;
   }
 
   /** A tool that the model is shown. */
@@ -87,6 +89,16 @@ export class Toolset {
   /** All tools of an instance, by its key. */
   toolsOfInstance(key: string): readonly Tool[] {
     return this.contents.instances.get(key) ?? [];
+  }
+
+  /** The specs of all tools that were ever injected, each once, whether they are there still or not. */
+  get injected(): readonly ToolSpec[] {
+    return [...this.contents.injected];
+  }
+
+  /** The same tools with others that count as injected. */
+  withInjected(specs: readonly ToolSpec[]): Toolset {
+    return new Toolset({ ...this.contents, injected: new Set(specs) }, this.specs);
   }
 
   /** How many entity instances there are. */
@@ -175,7 +187,7 @@ export class Toolset {
    */
   add(tools: readonly Tool[], behindSurfaces: readonly Tool[] = []): ToolsetChange {
     if (tools.length + behindSurfaces.length === 0) return { toolset: this, added: [] };
-    const { shown, instances, removals, keptAway } = this.contents;
+    const { shown, instances, removals } = this.contents;
     const draft = { shown: new Map(shown), instances: new Map(instances), removals: new Map(removals) };
     const added: ToolSpec[] = [];
     for (const tool of tools) {
@@ -188,7 +200,13 @@ export class Toolset {
       if (draft.shown.has(tool.spec.id)) draft.shown.set(tool.spec.id, next);
     }
     const specs = added.length > 0 ? [...this.specs, ...added] : this.specs;
-    return { toolset: new Toolset({ ...draft, keptAway }, specs), added };
+    return { toolset: new Toolset({ ...this.contents, ...draft }, specs), added };
+  }
+
+  /** Adds tools in the course of a run, which remembers that it was not there from the start. */
+  inject(tools: readonly Tool[], behindSurfaces: readonly Tool[] = []): ToolsetChange {
+    const { toolset, added } = this.add(tools, behindSurfaces);
+    return { toolset: added.length === 0 ? toolset : toolset.withInjected([...this.injected, ...added]), added };
   }
 
   /** The toolset with some of its tools alone, shown ones and those behind surfaces alike. Nothing counts as removed. */

@@ -1,4 +1,4 @@
-import type { LoopEventBody, ToolSpec } from '@toolloop/protocol';
+import type { LoopEventBody } from '@toolloop/protocol';
 import { instanceKeyOf, selects } from '../catalog/tool-selection.js';
 import type { Toolset, ToolsetRemoval } from '../catalog/toolset.js';
 import type { ToolInjection } from '../contracts/injection.js';
@@ -33,17 +33,15 @@ type PermissionRules = Omit<InjectionRules, 'strictListing' | 'signal'>;
 /** What an injection changed, as a new toolset and the events that tell of it. */
 export interface AppliedInjection {
   readonly toolset: Toolset;
-  readonly added: readonly ToolSpec[];
   readonly events: readonly LoopEventBody[];
 }
 
-/** Where in a run an injection is applied, and what was injected before. */
+/** Where in a run an injection is applied, and for whom. */
 export interface InjectionPlace {
   readonly step: number;
   readonly strategy: string;
   /** Whether it adds nothing that another strategy keeps away. */
   readonly yields: boolean;
-  readonly injected: readonly ToolSpec[];
 }
 
 /**
@@ -72,7 +70,7 @@ export function applyPermitted(
   const removal = withRemoved(toolset, injection, strategy);
   const proposed = (injection.add ?? []).filter(({ spec }) => !place.yields || !removal.toolset.keepsAway(spec));
   const groups = groupedTools(permittedOf(proposed, rules));
-  const change = changeOf(groups, removal.toolset, rules, place);
+  const change = changeOf(groups, removal.toolset, rules);
   for (const { tools } of change.taken) if (tools[0]?.entity) rules.instances.used(tools[0]);
   const events: LoopEventBody[] = [
     ...(injection.warnings ?? []).map(({ code, message }) => ({ type: 'warning', step, code, message }) as const),
@@ -81,7 +79,7 @@ export function applyPermitted(
     ...injectedEvents(change, step, strategy),
     ...change.leftOut.flatMap(({ groups: left, why }) => capWarning(left, step, why)),
   ];
-  return { toolset: change.toolset, added: change.added, events };
+  return { toolset: change.toolset, events };
 }
 
 function withRemoved(toolset: Toolset, injection: ToolInjection, strategy: string): ToolsetRemoval {
@@ -96,8 +94,8 @@ function withRemoved(toolset: Toolset, injection: ToolInjection, strategy: strin
 }
 
 /** How many tools can still be injected: those that went again do not count, and neither do those that stand for others. */
-export function roomIn(toolset: Toolset, injected: readonly ToolSpec[], { injectedTools }: Pick<Limits, 'injectedTools'>): InjectionRoom {
-  const counted = injected.flatMap((spec) => {
+export function roomIn(toolset: Toolset, { injectedTools }: Pick<Limits, 'injectedTools'>): InjectionRoom {
+  const counted = toolset.injected.flatMap((spec) => {
     const tool = toolset.find(spec.id);
     return tool?.spec === spec && !tool.surface ? [tool] : [];
   });
@@ -106,7 +104,7 @@ export function roomIn(toolset: Toolset, injected: readonly ToolSpec[], { inject
 }
 
 /** What new tools came to. */
-interface Change extends Pick<AppliedInjection, 'toolset' | 'added'> {
+interface Change extends Pick<AppliedInjection, 'toolset'> {
   readonly taken: readonly ToolGroup[];
   readonly surfaces: readonly Tool[];
   readonly evicted: readonly string[];
@@ -117,9 +115,8 @@ function changeOf(
   groups: readonly (readonly Tool[])[],
   toolset: Toolset,
   { limits, entities, instances }: Pick<InjectionRules, 'limits' | 'entities' | 'instances'>,
-  { injected }: InjectionPlace,
 ): Change {
-  const free = roomIn(toolset, injected, limits);
+  const free = roomIn(toolset, limits);
   const hasEntities = groups.some(([tool]) => tool?.entity);
   const isSurfaced = hasEntities && entities.isSurfaced(toolset, () => freshIn(groups, toolset) > free.entities);
   const chosen = chosenGroups(groups, toolset, isSurfaced ? { ...free, entities: Number.POSITIVE_INFINITY } : free);
@@ -130,7 +127,7 @@ function changeOf(
   const shown = room.taken.filter((group) => !isBehind(group)).flatMap(({ tools }) => tools);
   const surfaces = entities.surfacesFor(behind, eviction.toolset);
   return {
-    ...eviction.toolset.add([...surfaces, ...shown], behind),
+    toolset: eviction.toolset.inject([...surfaces, ...shown], behind).toolset,
     taken: room.taken,
     surfaces,
     evicted: eviction.removed,

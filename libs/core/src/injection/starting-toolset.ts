@@ -40,9 +40,9 @@ export function begunToolset(
   for (const strategy of strategies) {
     const begun = begin(strategy, { ...before, run, room, toolset: toolset.specs, withheld: reserve.of(strategy) });
     const { name, yields = false } = strategy;
-    if (begun) toolset = applyPermitted(toolset, admit(begun), rules, { step: 0, strategy: name, yields, injected: [] }).toolset;
+    if (begun) toolset = applyPermitted(toolset, admit(begun), rules, { step: 0, strategy: name, yields }).toolset;
   }
-  return toolset;
+  return toolset.withInjected([]);
 }
 
 /**
@@ -86,11 +86,27 @@ export interface SavedTools {
   readonly keptAway?: readonly string[];
 }
 
+/** The tools of a run that are no JSON, and live as long as the process does. */
+export interface ToolRemains {
+  /** The tools that were injected and are still there; those of entities are bound to live instances. */
+  readonly injected: readonly Tool[];
+  /** The tools that went with roles and come back with them. */
+  readonly suspended: readonly Tool[];
+  /** Everything that was ever injected. */
+  readonly specs: readonly ToolSpec[];
+}
+
+/** Takes from a run's tools what {@link savedTools} cannot save. */
+export function toolRemains({ shown, behindSurfaces, injected, suspended }: Toolset): ToolRemains {
+  const isInjected = new Set(injected);
+  return { injected: [...shown.filter(({ spec }) => isInjected.has(spec)), ...behindSurfaces], suspended, specs: injected };
+}
+
 /** The tools of a run that stood still. */
 export interface ToolsBefore {
   readonly saved: SavedTools;
-  /** The tools that were injected, and those that went with a role, where the process still has them. */
-  readonly remains?: { readonly injected: readonly Tool[]; readonly suspended?: readonly Tool[] } | undefined;
+  /** Absent where the process that had them is gone. */
+  readonly remains?: ToolRemains | undefined;
 }
 
 /** Finds the entities of a run again, under the names they had in it. */
@@ -107,7 +123,7 @@ function givenBefore({ injected, order }: SavedTools, { strategies, reserve }: R
 }
 
 /** What of a run's tools is JSON. */
-export function savedTools(toolset: Toolset, injected: readonly ToolSpec[]): SavedTools {
+export function savedTools(toolset: Toolset): SavedTools {
   const entities = new Map<string, SavedEntity & { readonly tools: string[] }>();
   for (const { entity, givenBy = '', spec } of toolset.tools) {
     if (!entity) continue;
@@ -120,7 +136,7 @@ export function savedTools(toolset: Toolset, injected: readonly ToolSpec[]): Sav
   }
   return {
     order: toolset.specs.map(({ id }) => id),
-    injected: injected.map(({ id }) => id),
+    injected: toolset.injected.map(({ id }) => id),
     entities: [...entities.values()],
     gone: toolset.removals,
     ...(toolset.keptAway.length > 0 && { keptAway: toolset.keptAway }),
@@ -145,7 +161,9 @@ export function resumedTools(begun: Toolset, { saved, remains }: ToolsBefore, in
   const { toolset } = withoutGone(begun, saved).add(shown, tools.filter(isBehind));
   const excluded = new Set(had.filter((tool) => !isKept(tool)).map(({ spec }) => spec.id));
   const gone = [...saved.gone, ...saved.entities.flatMap(lostWith)].filter(([id]) => !excluded.has(id));
-  return toolset.resumed(saved.order, gone, remains?.suspended);
+  const resumed = toolset.resumed(saved.order, gone, remains?.suspended);
+  const known = new Map(remains?.specs.map((spec) => [spec.id, spec]));
+  return resumed.withInjected(saved.injected.flatMap((id) => resumed.find(id)?.spec ?? known.get(id) ?? []));
 }
 
 /** A run within a run begins with what that has, tools that are called over a surface included. */

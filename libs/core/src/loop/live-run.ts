@@ -1,14 +1,5 @@
 import { Logger, type Type } from '@nestjs/common';
-import type {
-  JsonObject,
-  LanguageModel,
-  LoopEventBody,
-  Message,
-  MessageLabels,
-  ToolInvocationRecord,
-  ToolSpec,
-  Usage,
-} from '@toolloop/protocol';
+import type { JsonObject, LanguageModel, LoopEventBody, Message, MessageLabels, ToolInvocationRecord, Usage } from '@toolloop/protocol';
 import { selects } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { HistoryPolicy, LoopHooks, LoopRequest, PrepareStep, StopCondition, UpcomingStep } from '../contracts/loop-request.js';
@@ -171,12 +162,12 @@ export class LiveRun {
     return { ...plan.execution, retry: plan.options.onToolError === 'retry', ...own };
   }
 
-  /** With the tool that reads on in what was cut, as soon as something was. */
-  async withReader(tools: RunTools, step: number): Promise<RunTools> {
-    const offered = withReader(tools, this.pages, this.roles.now());
-    const { id } = RESULT_READER.spec;
-    if (offered !== tools) await this.emit({ type: 'tools-injected', step, provider: 'results', tools: [id] });
-    return offered;
+  /** With the tool that reads on in what was cut, as soon as something was. It answers a limit of ours, so the cap of injected tools does not hold. */
+  async withReader(toolset: Toolset, step: number): Promise<Toolset> {
+    if (!this.pages?.hasHandles || toolset.find(RESULT_READER.spec.id)) return toolset;
+    if (toolset.keepsAway(RESULT_READER.spec) || !isPermitted(RESULT_READER, this.roles.now())) return toolset;
+    await this.emit({ type: 'tools-injected', step, provider: 'results', tools: [RESULT_READER.spec.id] });
+    return toolset.inject([resultReader(this.pages)]).toolset;
   }
 
   /** What the user adds while the run goes on. */
@@ -290,12 +281,6 @@ export interface RunPlan<Output = unknown> {
   >;
 }
 
-/** The tools of a run, and which of them were injected. */
-export interface RunTools {
-  readonly toolset: Toolset;
-  readonly injected: readonly ToolSpec[];
-}
-
 /**
  * Where a run keeps what was cut: what it kept before it waited, or nothing yet. Undefined where no tool may appear in it, or not the one that reads: then
  * the model is shown no way to the rest.
@@ -312,14 +297,6 @@ export function pagesFor({ injection, execution }: RunPlan, history: readonly Me
 
 function recordsOf({ state, pending }: SavedRun): Readonly<Record<'ended' | 'waiting', readonly ToolInvocationRecord[]>> {
   return { ended: state.records, waiting: pending?.outcomes.map(({ record }) => record) ?? [] };
-}
-
-/** The run's tools with the one that reads on, once there is something to read. It answers a limit of ours, so the cap of injected tools does not hold. */
-export function withReader(tools: RunTools, pages: ResultPages | undefined, authority: Authority): RunTools {
-  if (!pages?.hasHandles || tools.toolset.find(RESULT_READER.spec.id)) return tools;
-  if (tools.toolset.keepsAway(RESULT_READER.spec) || !isPermitted(RESULT_READER, authority)) return tools;
-  const { toolset, added } = tools.toolset.add([resultReader(pages)]);
-  return { toolset, injected: [...tools.injected, ...added] };
 }
 
 /** The call ids of one run. A provider's id is kept unless it is unusable or was used before. */

@@ -10,7 +10,6 @@ import {
   type RunFailure,
   StorageUnavailableError,
   type ToolInvocationRecord,
-  type ToolSpec,
   type Usage,
 } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
@@ -40,7 +39,6 @@ export interface LoopState {
   readonly toolset: Toolset;
   readonly usage: Usage;
   readonly records: readonly ToolInvocationRecord[];
-  readonly injected: readonly ToolSpec[];
   /** Of the last answer. */
   readonly text: string;
   readonly citations: readonly Citation[];
@@ -63,7 +61,6 @@ export function firstState(toolset: Toolset): LoopState {
     toolset,
     usage: NO_USAGE,
     records: [],
-    injected: [],
     text: '',
     citations: [],
     corrections: 0,

@@ -1,4 +1,3 @@
-import type { ToolSpec } from '@toolloop/protocol';
 import type { RemovalCause } from '../contracts/injection.js';
 import type { Tool } from '../contracts/tool.js';
 import { callable } from '../execution/resolve-tool.js';
@@ -61,23 +60,17 @@ async function withSuspended(state: LoopState, authority: Authority, live: LiveR
 
 /** Under the rules by which they once came: there may be newer ones in their place. */
 async function withEntities(state: LoopState, add: readonly Tool[], authority: Authority, live: LiveRun): Promise<LoopState> {
-  const place = { step: state.step + 1, strategy: 'roles', yields: false, injected: state.injected };
-  const { toolset, added, events } = await applyInjection(state.toolset, { add }, live.injectionRules(authority), place);
+  const place = { step: state.step + 1, strategy: 'roles', yields: false };
+  const { toolset, events } = await applyInjection(state.toolset, { add }, live.injectionRules(authority), place);
   for (const event of events) await live.emit(event);
-  return { ...state, toolset, injected: withNew(state.injected, added) };
+  return { ...state, toolset };
 }
 
 async function withTools(state: LoopState, tools: readonly Tool[], live: LiveRun): Promise<LoopState> {
-  const { toolset, added } = state.toolset.add(tools);
+  const { toolset, added } = state.toolset.inject(tools);
   const ids = added.map(({ id }) => id);
   if (ids.length > 0) await live.emit({ type: 'tools-injected', step: state.step + 1, provider: 'roles', tools: ids });
-  return { ...state, toolset, injected: withNew(state.injected, added) };
-}
-
-/** What comes back was injected before, and counts once. */
-function withNew(injected: readonly ToolSpec[], added: readonly ToolSpec[]): readonly ToolSpec[] {
-  const known = new Set(injected);
-  return [...injected, ...added.filter((spec) => !known.has(spec))];
+  return { ...state, toolset };
 }
 
 async function listable(tools: readonly Tool[], live: LiveRun): Promise<readonly Tool[]> {

@@ -5,7 +5,7 @@ import type { Policy, RunSpending } from '../contracts/policy.js';
 import type { SuspendedRun } from '../contracts/stores.js';
 import type { BegunSubRun, SavedApprovals, ToolOutcome } from '../execution/call.js';
 import type { SavedHandles, SavedInstances } from '../injection/run-entities.js';
-import { savedTools, type SavedTools } from '../injection/starting-toolset.js';
+import { savedTools, type SavedTools, toolRemains } from '../injection/starting-toolset.js';
 import type { SavedInputs } from './event-outlet.js';
 import type { LiveRun } from './live-run.js';
 import { firstState, type LoopState, type PendingStep } from './loop-state.js';
@@ -24,7 +24,7 @@ export function savedRun(state: LoopState, pending: PendingStep | undefined, liv
     ...place,
     ...savedParts(state, pending, live),
     ...(!live.inputs.isEmpty && { inputs: live.inputs.save() }),
-    tools: savedTools(state.toolset, state.injected),
+    tools: savedTools(state.toolset),
     counts: live.counter.save(),
     spent: live.spending.calls,
   };
@@ -48,12 +48,9 @@ export function savedParts(state: LoopState, pending: PendingStep | undefined, l
 }
 
 /** What of it is not. */
-export function remainsOf({ toolset, injected }: LoopState, { outcomes }: PendingStep, live: LiveRun): LiveRemains {
-  const isInjected = new Set(injected);
+export function remainsOf({ toolset }: LoopState, { outcomes }: PendingStep, live: LiveRun): LiveRemains {
   return {
-    injected: [...toolset.shown.filter(({ spec }) => isInjected.has(spec)), ...toolset.behindSurfaces],
-    specs: injected,
-    suspended: toolset.suspended,
+    ...toolRemains(toolset),
     ...(live.pages && { pages: live.pages }),
     state: live.plan.execution.run.state,
     results: new Map(outcomes.map(({ record, live: result }) => [record.toolCallId, result])),
@@ -65,11 +62,9 @@ export function remainsOf({ toolset, injected }: LoopState, { outcomes }: Pendin
 export function resumedState({ saved, remains }: ResumedRun, toolset: Toolset): LoopState {
   const { pending } = saved;
   const done = pending?.outcomes.map((outcome) => withLive(outcome, toolset, remains)) ?? [];
-  const before = new Map(remains?.specs.map((spec) => [spec.id, spec]));
   return {
     ...firstState(toolset),
     ...saved.state,
-    injected: saved.tools.injected.flatMap((id) => toolset.find(id)?.spec ?? before.get(id) ?? []),
     ...(pending && { pending: { ...pending, offered: offeredIn(pending, toolset), outcomes: done } }),
   };
 }

@@ -1,26 +1,20 @@
 import { Injectable, Logger } from '@nestjs/common';
-import { InvalidRequestError, type ToolSpec } from '@toolloop/protocol';
+import { InvalidRequestError } from '@toolloop/protocol';
 import type { ApprovalStore } from '../contracts/approval.js';
 import type { SuspendedRun, SuspendedRunStore } from '../contracts/stores.js';
 import type { RunContext } from '../contracts/tool-call.js';
-import type { Tool } from '../contracts/tool.js';
 import { withinTime } from '../execution/call-failure.js';
 import type { SubRunRemains } from '../execution/call.js';
 import type { ResultPages } from '../execution/result-pages.js';
 import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
+import type { ToolRemains } from '../injection/starting-toolset.js';
 import { withdrawApprovals } from '../pending/approval.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { toJsonObject } from '../schema/canonical-json.js';
 import { fromSuspendedRun, SAVED_RUN_VERSION, type SavedRun } from './saved-run.js';
 
 /** What of a waiting run is no JSON, and lives as long as the process does. */
-export interface LiveRemains {
-  /** The tools that were injected and are still there; those of entities are bound to live instances. */
-  readonly injected: readonly Tool[];
-  /** Tools that went with roles and come back with them. */
-  readonly suspended?: readonly Tool[];
-  /** Everything that was ever injected. */
-  readonly specs: readonly ToolSpec[];
+export interface LiveRemains extends ToolRemains {
   /** Results that the model can read on in. */
   readonly pages?: ResultPages;
   readonly state: RunContext['state'];

@@ -114,8 +114,8 @@ export class ToolLoop {
     const { answer, offered } = step;
     const history = [...state.messages, assistantMessage(answer)];
     if (!before) await live.recorder?.answered(state, { answer, offered, outcomes: [], isPlanned: false });
-    const { step: number, toolset: given, injected: known } = state;
-    const context = { step: number, toolset: given, offered, history, injected: known, live, ...(before && { pending: before }) };
+    const { step: number, toolset: given } = state;
+    const context = { step: number, toolset: given, offered, history, live, ...(before && { pending: before }) };
     const result = await this.tools.run(answer.calls, context).catch((error: unknown) => unbegun(error, before));
     const usage = live.use.withInner(state.usage);
     const { text, citations } = answer;
@@ -123,7 +123,7 @@ export class ToolLoop {
       const finish = finishFor(result.unavailable, 'internal', this.failedRun(live));
       return { ...state, usage, text, citations, pending: { answer, offered, ...result.pending }, finish };
     }
-    const { messages, records, toolset, injected, finish, pending } = result;
+    const { messages, records, toolset, finish, pending } = result;
     if (pending)
       return { ...state, usage, text, citations, pending: { answer, offered, ...pending }, finish: this.waitingFor(pending, live) };
     return {
@@ -132,7 +132,6 @@ export class ToolLoop {
       messages: [...history, ...messages],
       records: [...state.records, ...records],
       toolset,
-      injected,
       text,
       citations,
       ...(finish && { finish }),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { RemovalCause } from '../../src/contracts/injection.js';
-import { isRemovalCause, wayBack } from '../../src/catalog/tool-removals.js';
+import { isRemovalCause, type SavedRemovals, wayBack } from '../../src/catalog/tool-removals.js';
 import { Toolset } from '../../src/catalog/toolset.js';
 import { toolOf } from '../discovery/tools.js';
 
@@ -63,7 +63,7 @@ describe('Toolset', () => {
   it('takes the causes of removals to another process and back, and holds no tool there that only a text would say went with a role', () => {
     const said: RemovalCause = { kind: 'removed', strategy: 's', howToGetBack: wayBack({ kind: 'role' }) };
     const { removals } = Toolset.of([a, b]).remove([a, b], ({ spec }) => (spec.id === 'a' ? { kind: 'role' } : said)).toolset;
-    const resumed = Toolset.of([c]).resumed(['c'], JSON.parse(JSON.stringify(removals)), [a, b]);
+    const resumed = Toolset.of([c]).resumed(['c'], JSON.parse(JSON.stringify(removals)) as SavedRemovals, [a, b]);
     expect(resumed.removals).toEqual(removals);
     expect(resumed.suspended).toEqual([a]);
   });
