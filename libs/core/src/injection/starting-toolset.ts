@@ -1,15 +1,27 @@
 import { Logger } from '@nestjs/common';
 import type { EntityReference, ToolSpec } from '@toolloop/protocol';
-import { declaredIdIn, memberKey, prefixIn, selects } from '../catalog/tool-selection.js';
+import type { ToolCatalog } from '../catalog/tool-catalog.js';
+import { declaredIdIn, memberKey, prefixIn, selects, selectsClass } from '../catalog/tool-selection.js';
 import type { SavedRemovals } from '../catalog/tool-removals.js';
 import { Toolset } from '../catalog/toolset.js';
-import type { EntityHandles, EntityKey, RemovalCause, RunBeginning, ToolInjection, ToolInjectionStrategy } from '../contracts/injection.js';
+import type {
+  EntityHandles,
+  EntityKey,
+  EntitySurface,
+  RemovalCause,
+  RunBeginning,
+  ToolInjection,
+  ToolInjectionStrategy,
+} from '../contracts/injection.js';
+import type { LoopRequest, ToolSelector } from '../contracts/loop-request.js';
 import type { Tool } from '../contracts/tool.js';
 import { type EntityRegistry, HeldInstance } from '../discovery/entity-registry.js';
+import { isPermitted } from '../policy/policy-engine.js';
 import { applyPermitted, type InjectionRules } from './apply-injection.js';
+import { EntityOffer, EntitySurfaces, type OfferRules } from './entity-surfaces.js';
 import { bindTools } from './entity-tools.js';
 import { RunInstances } from './run-entities.js';
-import type { RunReserve } from './tool-reserve.js';
+import { type RunReserve, ToolReserve } from './tool-reserve.js';
 
 const logger = new Logger('ToolInjection');
 
@@ -19,30 +31,138 @@ export interface RunInjection extends Pick<InjectionRules, 'exclude' | 'entities
   readonly reserve: RunReserve;
 }
 
-/** A run's injection before the run has tools. */
-interface Beginning extends RunInjection {
-  /** Leaves out what may not be applied at all. */
-  readonly admit: (injection: ToolInjection) => ToolInjection;
+/** For whom tools are listed, and under what. */
+export type ListingScope = Pick<InjectionRules, 'run' | 'actor' | 'policies' | 'limits'>;
+
+/** What a run and its loop each say of the tools; neither can let in what the other keeps out. */
+export type ToolNarrowing = Pick<LoopRequest, 'tools' | 'exclude' | 'injection'>;
+
+/** The scope of a listing in which no injection takes place. */
+type OfferScope = Omit<OfferRules, 'exclude'>;
+
+/** What is said of a run's tools on every level, whoever it is run for. */
+export interface ListingRules extends Pick<InjectionRules, 'strictListing'> {
+  readonly levels: readonly ToolNarrowing[];
+  /** In the order in which they are asked. */
+  readonly strategies: readonly ToolInjectionStrategy[];
+  readonly surface: EntitySurface;
 }
 
-/** What a run starts with: what nobody keeps back, and behind it what its strategies give from the start, in their order. */
-export function begunToolset(
-  { strategies, reserve, exclude, entities, admit }: Beginning,
-  { limits, ...scope }: Pick<InjectionRules, 'run' | 'actor' | 'policies' | 'limits'>,
-  before: Pick<RunBeginning, 'records' | 'shown'> = { records: [] },
-): Toolset {
-  const instances = new RunInstances();
-  const rules = { ...scope, exclude, entities, instances, limits: { ...limits, injectedTools: Number.POSITIVE_INFINITY } };
-  const { run } = scope;
-  const room = limits.injectedTools;
-  const { dispatcher } = entities;
-  let toolset = Toolset.of(dispatcher ? [...reserve.kept, dispatcher] : reserve.kept);
-  for (const strategy of strategies) {
-    const begun = begin(strategy, { ...before, run, room, toolset: toolset.specs, withheld: reserve.of(strategy) });
-    const { name, yields = false } = strategy;
-    if (begun) toolset = applyPermitted(toolset, admit(begun), rules, { step: 0, strategy: name, yields }).toolset;
+/** The tools with which a run begins, and what results may change in them. */
+export interface ListedTools {
+  readonly toolset: Toolset;
+  readonly injection: RunInjection;
+}
+
+/**
+ * Decides which tools a run has. A step's list is
+ *
+ *     catalog ▸ selection ▸ permission ▸ withheld ▸ injected ▸ surfaced
+ *
+ * - the catalog's tools that every level selects ({@link ToolCatalog.build}),
+ * - that policies permit the actor and that make sense for the run,
+ * - without those that strategies keep back ({@link ToolReserve.divide}),
+ * - with those that strategies give at the start and after each result ({@link applyPermitted}, under permission and caps),
+ * - tools of entities behind a surface where the run has one ({@link EntityOffer}).
+ *
+ * The list is made anew for another authority; after a result, or when a run is resumed, the toolset there is is added to and removed from, so that earlier
+ * tools keep their order and bytes. What was removed has a cause, by which it stays away or comes back.
+ */
+export class ToolListing {
+  private readonly reserve: ToolReserve;
+  private surfaces: EntitySurfaces | undefined;
+
+  /** `admit` leaves out of an injection what may not be applied at all. */
+  constructor(
+    private readonly catalog: ToolCatalog,
+    private readonly admit: (injection: ToolInjection) => ToolInjection,
+  ) {
+    this.reserve = new ToolReserve(catalog);
   }
-  return toolset.withInjected([]);
+
+  /**
+   * Where injection is off, what strategies keep back stays away: turning it off must not give more.
+   *
+   * @throws InvalidRequestError for a name that no tool has
+   */
+  list(rules: ListingRules, scope: ListingScope, before?: Pick<RunBeginning, 'records' | 'shown'>): ListedTools {
+    const { levels, strategies, surface, strictListing } = rules;
+    const isOff = levels.some(({ injection }) => injection === false);
+    const exclude = this.excludedBy(levels);
+    this.surfaces ??= new EntitySurfaces(this.catalog.entities);
+    const entities = new EntityOffer(isOff ? 'named' : surface, this.surfaces, { ...scope, exclude, strictListing });
+    const reserve = this.reserve.divide(this.permitted(levels, scope), strategies);
+    const injection = { exclude, entities, strategies: isOff ? [] : strategies, reserve };
+    return { injection, toolset: this.begun(injection, scope, before) };
+  }
+
+  /** Selected and permitted at every level, and sensible for this run. */
+  private permitted(levels: readonly ToolNarrowing[], scope: ListingScope): readonly Tool[] {
+    const selected = this.catalog.build(...levels).filter(({ subRun }) => !subRun || scope.limits.subRunDepth > 0);
+    return selected.filter((tool) => isPermitted(tool, scope) && (tool.when?.(scope.run) ?? true));
+  }
+
+  /** The class of an entity stands for the tools of its instances, which know their declared ids only. */
+  private excludedBy(levels: readonly ToolNarrowing[]): readonly ToolSelector[] {
+    const exclude = levels.flatMap((level) => level.exclude ?? []);
+    const ofClasses = this.catalog.entities.definitions.filter(({ type }) => exclude.some((selector) => selectsClass(selector, type)));
+    return [...exclude, ...ofClasses.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId))];
+  }
+
+  /** What is not kept back, and behind it what strategies give from the start, in their order. None of it counts as injected. */
+  private begun(
+    { strategies, reserve, exclude, entities }: RunInjection,
+    { limits, ...scope }: ListingScope,
+    before: Pick<RunBeginning, 'records' | 'shown'> = { records: [] },
+  ): Toolset {
+    const rules = {
+      ...scope,
+      exclude,
+      entities,
+      instances: new RunInstances(),
+      limits: { ...limits, injectedTools: Number.POSITIVE_INFINITY },
+    };
+    const { dispatcher } = entities;
+    let toolset = Toolset.of(dispatcher ? [...reserve.kept, dispatcher] : reserve.kept);
+    for (const strategy of strategies) {
+      const beginning = { ...before, run: scope.run, room: limits.injectedTools, toolset: toolset.specs, withheld: reserve.of(strategy) };
+      const given = begin(strategy, beginning);
+      const { name, yields = false } = strategy;
+      if (given) toolset = applyPermitted(toolset, this.admit(given), rules, { step: 0, strategy: name, yields }).toolset;
+    }
+    return toolset.withInjected([]);
+  }
+}
+
+/** What a run within a run is left of what the run around it has. */
+export interface Within {
+  /** Keeps tools out whoever brings them, as `exclude` does. */
+  readonly isKeptOut: (spec: ToolSpec) => boolean;
+  /** Selected and permitted there. */
+  readonly isLeft: (tool: Tool) => boolean;
+}
+
+/**
+ * The same list for a run within a run: its catalog is what the run around it has, and what of a large catalog that could search for. What a strategy keeps back
+ * for another reason stays there, and so does what is bound to that run alone. Tools of entities are called over what they are called over there.
+ */
+export function listedWithin(outer: ListedTools, { isKeptOut, isLeft }: Within, scope: OfferScope): ListedTools {
+  const { strategies, reserve } = outer.injection;
+  const exclude = [...outer.injection.exclude, isKeptOut];
+  const entities = outer.injection.entities.within({ ...scope, exclude });
+  const searchable = strategies.filter(({ yields }) => yields === true).flatMap((strategy) => reserve.of(strategy).all);
+  const catalog = [...new Set([...outer.toolset.shown, ...searchable])];
+  const shown = catalog.filter((tool) => !isBound(tool) && !outer.toolset.keepsAway(tool.spec) && isLeft(tool));
+  const tools = entities.dispatcher ? [...shown, entities.dispatcher] : shown;
+  return {
+    injection: { exclude, entities, strategies, reserve: reserve.within(isLeft) },
+    toolset: Toolset.of(tools, outer.toolset.behindSurfaces.filter(isLeft)).keepingAwayAs(outer.toolset),
+  };
+}
+
+/** To one run: another has its own. */
+function isBound({ origin, surface }: Tool): boolean {
+  return origin.source === 'toolloop' || surface?.kind === 'dispatcher';
 }
 
 /**
@@ -87,7 +207,7 @@ export interface SavedTools {
 }
 
 /** The tools of a run that are no JSON, and live as long as the process does. */
-export interface ToolRemains {
+export interface ProcessTools {
   /** The tools that were injected and are still there; those of entities are bound to live instances. */
   readonly injected: readonly Tool[];
   /** The tools that went with roles and come back with them. */
@@ -97,7 +217,7 @@ export interface ToolRemains {
 }
 
 /** Takes from a run's tools what {@link savedTools} cannot save. */
-export function toolRemains({ shown, behindSurfaces, injected, suspended }: Toolset): ToolRemains {
+export function processTools({ shown, behindSurfaces, injected, suspended }: Toolset): ProcessTools {
   const isInjected = new Set(injected);
   return { injected: [...shown.filter(({ spec }) => isInjected.has(spec)), ...behindSurfaces], suspended, specs: injected };
 }
@@ -106,7 +226,7 @@ export function toolRemains({ shown, behindSurfaces, injected, suspended }: Tool
 export interface ToolsBefore {
   readonly saved: SavedTools;
   /** Absent where the process that had them is gone. */
-  readonly remains?: ToolRemains | undefined;
+  readonly remains?: ProcessTools | undefined;
 }
 
 /** Finds the entities of a run again, under the names they had in it. */

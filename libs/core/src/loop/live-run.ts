@@ -11,7 +11,7 @@ import { ResultPages } from '../execution/result-pages.js';
 import { RESULT_READER, resultReader } from '../execution/result-reader.js';
 import type { InjectionRules } from '../injection/apply-injection.js';
 import { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
-import type { RunInjection } from '../injection/starting-toolset.js';
+import type { ListedTools, RunInjection } from '../injection/starting-toolset.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
 import { MessageFlow } from '../policy/flow.js';
 import { isPermitted } from '../policy/policy-engine.js';
@@ -265,9 +265,7 @@ export interface RunPlan<Output = unknown> {
   /** Which of them the run begins with. @default all */
   readonly assumed?: AssumedRoles | undefined;
   /** What the run would begin with under another authority. Absent in a sub-run, which has what the run around it had. */
-  readonly relist?:
-    | ((authority: Authority, records: readonly ToolInvocationRecord[]) => { readonly toolset: Toolset; readonly reserve: RunReserve })
-    | undefined;
+  readonly relist?: ((authority: Authority, records: readonly ToolInvocationRecord[]) => ListedTools) | undefined;
   readonly injection: RunInjection;
   readonly history: HistoryPolicy | undefined;
   /** Knows the run already. */

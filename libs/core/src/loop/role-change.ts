@@ -26,7 +26,7 @@ async function withChange(state: LoopState, authority: Authority, live: LiveRun)
 async function listedAnew({ toolset, records }: LoopState, authority: Authority, live: LiveRun): Promise<readonly Tool[]> {
   const begun = live.plan.relist?.(authority, records);
   if (!begun) return [];
-  live.reserve = begun.reserve;
+  live.reserve = begun.injection.reserve;
   const isListed = ({ spec }: Tool): boolean => {
     const cause = toolset.removalOf(spec.id);
     return cause ? cause.kind === 'role' : !toolset.keepsAway(spec);

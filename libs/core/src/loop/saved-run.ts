@@ -5,7 +5,7 @@ import type { Policy, RunSpending } from '../contracts/policy.js';
 import type { SuspendedRun } from '../contracts/stores.js';
 import type { BegunSubRun, SavedApprovals, ToolOutcome } from '../execution/call.js';
 import type { SavedHandles, SavedInstances } from '../injection/run-entities.js';
-import { savedTools, type SavedTools, toolRemains } from '../injection/starting-toolset.js';
+import { savedTools, type SavedTools, processTools } from '../injection/starting-toolset.js';
 import type { SavedInputs } from './event-outlet.js';
 import type { LiveRun } from './live-run.js';
 import { firstState, type LoopState, type PendingStep } from './loop-state.js';
@@ -50,7 +50,7 @@ export function savedParts(state: LoopState, pending: PendingStep | undefined, l
 /** What of it is not. */
 export function remainsOf({ toolset }: LoopState, { outcomes }: PendingStep, live: LiveRun): LiveRemains {
   return {
-    ...toolRemains(toolset),
+    ...processTools(toolset),
     ...(live.pages && { pages: live.pages }),
     state: live.plan.execution.run.state,
     results: new Map(outcomes.map(({ record, live: result }) => [record.toolCallId, result])),

@@ -7,14 +7,14 @@ import { withinTime } from '../execution/call-failure.js';
 import type { SubRunRemains } from '../execution/call.js';
 import type { ResultPages } from '../execution/result-pages.js';
 import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
-import type { ToolRemains } from '../injection/starting-toolset.js';
+import type { ProcessTools } from '../injection/starting-toolset.js';
 import { withdrawApprovals } from '../pending/approval.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { toJsonObject } from '../schema/canonical-json.js';
 import { fromSuspendedRun, SAVED_RUN_VERSION, type SavedRun } from './saved-run.js';
 
 /** What of a waiting run is no JSON, and lives as long as the process does. */
-export interface LiveRemains extends ToolRemains {
+export interface LiveRemains extends ProcessTools {
   /** Results that the model can read on in. */
   readonly pages?: ResultPages;
   readonly state: RunContext['state'];
