@@ -211,8 +211,8 @@ export class Toolset {
 
   /** The toolset with some of its tools alone, shown ones and those behind surfaces alike. Nothing counts as removed. */
   filter(isLeft: (tool: Tool) => boolean, { offered, reuse }: ToolsetFilter = {}): Toolset {
-    if (!offered && this.tools.every(isLeft)) return this;
     const left = this.shown.filter(isLeft).map((tool) => (offered ? offering(tool, offered) : tool));
+    if (left.every((tool) => this.find(tool.spec.id) === tool) && this.tools.every(isLeft)) return this;
     const specs = left.map(({ spec }) => spec);
     const shown = new Map(left.map((tool) => [tool.spec.id, tool]));
     return new Toolset({ ...this.contents, shown, instances: filtered(this.contents.instances, isLeft) }, reuse ? reuse(specs) : specs);
@@ -272,6 +272,40 @@ export class Toolset {
   }
 }
 
+/**
+ * Narrows the toolsets of one run. The same narrowing gives the same array of specs, whatever happened to the tools left out, so that a wire need not
+ * encode it again.
+ */
+export class ToolsetNarrowing {
+  private readonly known = new Map<string, readonly ToolSpec[]>();
+
+  /**
+   * A surface is chosen by its own spec, with all that is called over it, or because something is that is called over it. Of `methods`, which are those of
+   * entities, it offers the chosen ones alone, whether the run has an instance of them or not.
+   */
+  narrow(toolset: Toolset, isChosen: (spec: ToolSpec) => boolean, methods: readonly ToolSpec[]): Toolset {
+    const { shown, behindSurfaces } = toolset;
+    const chosen = new Set(toolset.tools.filter(({ spec }) => isChosen(spec)));
+    const wholly = new Set(shown.filter((tool) => chosen.has(tool)).flatMap(offersOf));
+    const partly = new Set(behindSurfaces.filter((tool) => chosen.has(tool)).map(({ spec }) => spec.declaredId));
+    const offered = new Set([...wholly, ...partly, ...methods.filter(isChosen).map(({ declaredId }) => declaredId)]);
+    const left = new Set([
+      ...shown.filter((tool) => chosen.has(tool) || offersOf(tool).some((declaredId) => partly.has(declaredId))),
+      ...behindSurfaces.filter((tool) => chosen.has(tool) || wholly.has(tool.spec.declaredId)),
+    ]);
+    return toolset.filter((tool) => left.has(tool), { offered, reuse: (specs) => this.sameArray(specs) });
+  }
+
+  private sameArray(specs: readonly ToolSpec[]): readonly ToolSpec[] {
+    const key = specs.map(({ id }) => id).join(' ');
+    const known = this.known.get(key);
+    // A tool that went and came again has the same id and another spec.
+    if (known?.every((spec, index) => spec === specs[index])) return known;
+    this.known.set(key, specs);
+    return specs;
+  }
+}
+
 function isAnyOf(spec: Pick<ToolSpec, 'id' | 'declaredId'>, names: readonly string[]): boolean {
   return names.some((name) => isNamed(spec, name));
 }
@@ -295,9 +329,12 @@ function refreshed(known: Tool | undefined, tool: Tool): Tool {
 /** A surface over which nothing else is called. */
 function offering(tool: Tool, offered: ReadonlySet<string>): Tool {
   const { surface } = tool;
-  if (!surface) return tool;
-  const offers = new Set([...surface.offers].filter((declaredId) => offered.has(declaredId)));
-  return { ...tool, surface: { ...surface, offers } };
+  const offers = offersOf(tool).filter((declaredId) => offered.has(declaredId));
+  return !surface || offers.length === surface.offers.size ? tool : { ...tool, surface: { ...surface, offers: new Set(offers) } };
+}
+
+function offersOf({ surface }: Tool): readonly string[] {
+  return [...(surface?.offers ?? [])];
 }
 
 /** Puts a tool where it was, or where it belongs: an entity's beside the others of its instance. What is there again was never removed. */

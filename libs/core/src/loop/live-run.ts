@@ -1,7 +1,7 @@
 import { Logger, type Type } from '@nestjs/common';
 import type { JsonObject, LanguageModel, LoopEventBody, Message, MessageLabels, ToolInvocationRecord, Usage } from '@toolloop/protocol';
 import { selects } from '../catalog/tool-selection.js';
-import type { Toolset } from '../catalog/toolset.js';
+import { type Toolset, ToolsetNarrowing } from '../catalog/toolset.js';
 import type { HistoryPolicy, LoopHooks, LoopRequest, PrepareStep, StopCondition, UpcomingStep } from '../contracts/loop-request.js';
 import type { InformationFlow, Policy } from '../contracts/policy.js';
 import type { ConversationKey } from '../contracts/stores.js';
@@ -20,7 +20,7 @@ import { isUnpinned } from '../policy/vouched-tools.js';
 import type { RunInputs } from './event-outlet.js';
 import { assistantMessage, type LoopState } from './loop-state.js';
 import { type QuotaGuard, RunUse, type UsedBefore } from './quota-guard.js';
-import { type AssumedRoles, type Authority, CallCounter, RunRoles, SentTools, ToolsetNarrowing } from './run-accounts.js';
+import { type AssumedRoles, type Authority, CallCounter, RunRoles, SentTools } from './run-accounts.js';
 import { type EntryJournal, RunRecorder } from './run-log.js';
 import type { SavedPlace, SavedRun } from './saved-run.js';
 import type { AnswerShape } from './structured-answer.js';

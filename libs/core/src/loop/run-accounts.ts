@@ -9,10 +9,8 @@ import type {
   ToolPrefix,
   ToolSpec,
 } from '@toolloop/protocol';
-import type { Toolset } from '../catalog/toolset.js';
 import type { Limits } from '../contracts/limits.js';
 import { type PolicyActor, PolicyEngine } from '../contracts/policy.js';
-import type { Tool } from '../contracts/tool.js';
 import { canonicalJson, parseJson, sha256 } from '../schema/canonical-json.js';
 
 /** Why a call may not happen, and how the run ends for it. */
@@ -168,46 +166,6 @@ function hashOf(spec: ToolSpec, after: string): string {
   const hash = sha256(JSON.stringify([after, id, description, schemaHash])).slice(0, 16);
   links.set(spec, { after, hash });
   return hash;
-}
-
-/**
- * Narrows the toolsets of one run. The same narrowing gives the same array of specs, whatever happened to the tools left out, so that a wire need not
- * encode it again.
- */
-export class ToolsetNarrowing {
-  private readonly known = new Map<string, readonly ToolSpec[]>();
-
-  /**
-   * A surface is chosen by its own spec, with all that is called over it, or because something is that is called over it. Of `methods`, which are those of
-   * entities, it offers the chosen ones alone, whether the run has an instance of them or not.
-   */
-  narrow(toolset: Toolset, isChosen: (spec: ToolSpec) => boolean, methods: readonly ToolSpec[]): Toolset {
-    const { shown, behindSurfaces } = toolset;
-    const isChosenTool = ({ spec }: Tool): boolean => isChosen(spec);
-    const wholly = new Set(shown.filter(isChosenTool).flatMap(offersOf));
-    const partly = new Set(behindSurfaces.filter(isChosenTool).map(({ spec }) => spec.declaredId));
-    const offered = new Set([...wholly, ...partly, ...methods.filter(isChosen).map(({ declaredId }) => declaredId)]);
-    const behind = new Set(behindSurfaces);
-    const isLeft = (tool: Tool): boolean =>
-      isChosenTool(tool) ||
-      (behind.has(tool) ? wholly.has(tool.spec.declaredId) : offersOf(tool).some((declaredId) => partly.has(declaredId)));
-    const isWhole = shown.filter(isLeft).every((tool) => offersOf(tool).every((declaredId) => offered.has(declaredId)));
-    if (isWhole && toolset.tools.every(isLeft)) return toolset;
-    return toolset.filter(isLeft, { offered, reuse: (specs) => this.sameArray(specs) });
-  }
-
-  private sameArray(specs: readonly ToolSpec[]): readonly ToolSpec[] {
-    const key = specs.map(({ id }) => id).join(' ');
-    const known = this.known.get(key);
-    // A tool that went and came again has the same id and another spec.
-    if (known?.every((spec, index) => spec === specs[index])) return known;
-    this.known.set(key, specs);
-    return specs;
-  }
-}
-
-function offersOf({ surface }: Tool): readonly string[] {
-  return [...(surface?.offers ?? [])];
 }
 
 /** Roles as a strategy says them: those that hold, or all that the actor has. */
