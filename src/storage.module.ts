@@ -11,7 +11,7 @@ export function storageOf({ databaseUrl, dataDir }: Settings): DurableOptions {
 /** Names the storage in a few words, without the address of a server, which contains a password. */
 export function placeOf({ databaseUrl, dataDir }: Settings): string {
   if (databaseUrl !== undefined) return 'on the server of DATABASE_URL';
-  return dataDir === undefined ? 'in memory, until it closes (DATA_DIR=./data keeps it)' : `in ${dataDir}`;
+  return dataDir === undefined ? 'in memory' : `in ${dataDir}`;
 }
 
 /** The storage of runs, approvals, the audit and everything else that outlives a request, as the environment says. */

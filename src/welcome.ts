@@ -2,14 +2,12 @@ import type { LanguageModel } from '@toolloop/core';
 import type { Settings } from './settings.js';
 import { placeOf } from './storage.module.js';
 
-/** What is printed when the desk has opened. */
+/** What is printed when the desk has opened: where it is, and a question to ask it. */
 export function welcome(url: string, model: LanguageModel, settings: Settings): string {
   const ask = `-H 'authorization: Bearer demo-alice' -H 'content-type: application/json'`;
   return [
-    `The order desk is open at ${url}, answered by ${model.provider}/${model.modelId}. It keeps runs and approvals ${placeOf(settings)}. Try:`,
-    '',
-    `  curl -N ${url}/chat ${ask} -d '{"message":"What is the average spend of John Smith?"}'`,
-    `  curl ${url}/tools -H 'authorization: Bearer demo-mia'`,
+    `The order desk is open at ${url}, answered by ${model.provider}/${model.modelId}. It keeps runs and approvals ${placeOf(settings)}.`,
+    `curl -N ${url}/chat ${ask} -d '{"message":"What is the average spend of John Smith?"}'`,
     '',
   ].join('\n');
 }

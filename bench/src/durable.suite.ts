@@ -141,7 +141,15 @@ function contenders(database: Database, { journal, audit, approvals }: SqlStores
 }
 
 function entryAfter(sequence: number, previousHash: string): AuditEntry {
-  const stamp = { version: 1, tenant: 'acme', sequence: sequence + 1, at: '2026-01-01T00:00:00.000Z', keyId: '1', previousHash } as const;
+  const stamp = {
+    version: 1,
+    entryId: randomUUID(),
+    tenant: 'acme',
+    sequence: sequence + 1,
+    at: '2026-01-01T00:00:00.000Z',
+    keyId: '1',
+    previousHash,
+  } as const;
   return { ...stamp, hash: `hash ${sequence}`, runId: 'run_1', toolCallId: 'call_1', step: 1, kind: 'denied', code: 'forbidden' };
 }
 

@@ -10,9 +10,9 @@ const REMEDY = 'Set AUDIT_KEY to a secret of at least 32 bytes, such as what `op
 /** The key that signs the audit: the environment's, or a random one, without which the audit cannot be checked after the desk has closed. */
 export function auditKeyOf({ auditKey, databaseUrl, dataDir }: Settings): string | Uint8Array {
   if (auditKey !== undefined) return auditKey;
-  new Logger('Audit').warn(
-    `AUDIT_KEY is not set: a random key signs the audit until the desk closes.${consequenceOf({ databaseUrl, dataDir })}`,
-  );
+  const consequence = consequenceOf({ databaseUrl, dataDir });
+  if (consequence !== '')
+    new Logger('Audit').warn(`AUDIT_KEY is not set: a random key signs the audit until the desk closes.${consequence}`);
   return randomBytes(KEY_BYTES);
 }
 

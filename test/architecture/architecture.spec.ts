@@ -156,7 +156,7 @@ describe('the repository', () => {
 
 describe('the stores', () => {
   /** Who may have a store as its adapter is: what bounds it, and what binds it. */
-  const BINDERS = new Set(['libs/core/src/execution/bounded.stores.ts', 'libs/core/src/tool-loop.module.ts']);
+  const BINDERS = new Set(['libs/core/src/execution/bounded-stores.ts', 'libs/core/src/tool-loop.module.ts']);
   const PORTS = [
     'ApprovalStore',
     'AuditStore',
@@ -169,7 +169,7 @@ describe('the stores', () => {
     'ToolLoopStores',
   ];
   const sources = filesOf('libs/core/src').filter(
-    (file) => coreFolderOf(file) !== 'protocol' && !BINDERS.has(file) && !file.endsWith('/index.ts'),
+    (file) => coreFolderOf(file) !== 'contracts' && !BINDERS.has(file) && !file.endsWith('/index.ts'),
   );
 
   /** The ports that a file injects: Nest knows them by their classes, so they are imported as values; what extends one is an adapter. */
@@ -187,7 +187,7 @@ describe('the stores', () => {
   });
 
   it('are called in what bounds them by askStore and tellStore alone', () => {
-    const text = readFileSync('libs/core/src/execution/bounded.stores.ts', 'utf8');
+    const text = readFileSync('libs/core/src/execution/bounded-stores.ts', 'utf8');
     const methods = text.split(/\n {2}(?=(?:override|private async) )/).slice(1);
     const bare = methods.filter((method) => /this\.(?:store|transactions)\.\w+\(/.test(method) && !/(?:askStore|tellStore)\(/.test(method));
     expect(methods.length).toBeGreaterThan(20);
@@ -196,9 +196,10 @@ describe('the stores', () => {
   });
 
   it('have a bound for every port (invariant 16)', () => {
-    const ports = readFileSync('libs/core/src/protocol/stores.ts', 'utf8');
-    const bounded = readFileSync('libs/core/src/execution/bounded.stores.ts', 'utf8');
-    const named = [...ports.matchAll(/readonly \w+\?: (\w+);/g)].map(([, port = '']) => port);
+    const ports = readFileSync('libs/core/src/contracts/stores.ts', 'utf8');
+    const bounded = readFileSync('libs/core/src/execution/bounded-stores.ts', 'utf8');
+    const [, declared = ''] = /abstract class ToolLoopStores \{([^}]*)\}/.exec(ports) ?? [];
+    const named = [...declared.matchAll(/readonly \w+\?: (\w+);/g)].map(([, port = '']) => port);
     expect(named.toSorted()).toEqual(PORTS.filter((port) => port !== 'ToolLoopStores'));
     expect(named.filter((port) => !bounded.includes(`extends ${port} {`))).toEqual([]);
   });

@@ -32,8 +32,8 @@ export const CORE_FOLDERS: readonly string[] = [
   'strategies',
   'models',
   'memory',
-  'history',
   'loop',
+  'history',
   'directives',
   'internal',
 ];

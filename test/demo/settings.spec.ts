@@ -39,7 +39,6 @@ describe('the settings', () => {
       /every desk there signs the same chain.*Set AUDIT_KEY .*to the same for every desk\.$/,
     ],
     ['in a folder', { DATA_DIR: './data' }, /The audit in DATA_DIR outlives it.*Set AUDIT_KEY/],
-    ['in memory', {}, /until the desk closes\.$/],
   ])('say what comes of a random key for an audit that is kept %s', (_, env, told) => {
     const warnings: unknown[] = [];
     Logger.overrideLogger({ log: silent, error: silent, warn: (message: unknown) => warnings.push(message) });
@@ -47,6 +46,14 @@ describe('the settings', () => {
     auditKeyOf(settingsFrom({ ...env, AUDIT_KEY: 'k'.repeat(32) }));
     Logger.overrideLogger(false);
     expect(warnings).toEqual([expect.stringMatching(told)]);
+  });
+
+  it('say nothing of a random key for an audit that ends with the process', () => {
+    const warnings: unknown[] = [];
+    Logger.overrideLogger({ log: silent, error: silent, warn: (message: unknown) => warnings.push(message) });
+    auditKeyOf(settingsFrom({}));
+    Logger.overrideLogger(false);
+    expect(warnings).toEqual([]);
   });
 
   it('keep things on a server before a folder, and in memory where there is neither', () => {

@@ -9,10 +9,13 @@ const folders: string[] = [];
 afterAll(() => Promise.all(folders.map((folder) => rm(folder, { recursive: true, force: true }))));
 
 describe('npm start', () => {
-  it('says where it is open, and in one line when the port is taken', async () => {
+  it('says where it is open and what to ask it, with no warning, and in one line when the port is taken', async () => {
     const first = start('0');
     const url = await untilOpen(first);
-    expect(first.output()).toContain(`curl -N ${url}/chat`);
+    expect(first.output().trim().split('\n')).toEqual([
+      expect.stringContaining(`The order desk is open at ${url}`),
+      expect.stringContaining(`curl -N ${url}/chat`),
+    ]);
     expect((await fetch(`${url}/health`)).status).toBe(200);
 
     const { port } = new URL(url);

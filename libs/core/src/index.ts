@@ -71,3 +71,4 @@ export type {
   ToolSpec,
   Usage,
 } from '@toolloop/protocol';
+export type { ToolLoopExtras } from './tool-loop.module.js';

@@ -42,7 +42,7 @@ import { ConversationService } from './loop/conversation.service.js';
 import { DirectiveAudit, DirectiveRunner, DirectiveScopes } from './directives/directive-runner.js';
 import { DirectiveBootstrap } from './directives/directive-bootstrap.js';
 import { DirectiveRules, DirectiveService } from './directives/directive.service.js';
-import { DirectiveUpdates } from './directives/directive-updates.js';
+import { DirectiveUpdates } from './loop/directive-updates.js';
 import { MemoryDirectiveStore } from './memory/memory-directive.store.js';
 import { FinalAnswer } from './loop/final-answer.js';
 import { HistoryStep } from './loop/history-step.js';

@@ -1,2 +1,1 @@
-export { OfflineModel, offline } from './offline.model.js';
-export type { OfflineModelOptions } from './offline.model.js';
+export { offline, OfflineModel, type OfflineModelOptions } from './offline-model.js';

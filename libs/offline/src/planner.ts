@@ -1,19 +1,24 @@
 import type { JsonObject } from '@toolloop/core';
-import type { Missing } from './argument.filler.js';
-import { isEmptyResult, usedMentions } from './coverage.js';
-import { isJsonObject } from './json.js';
-import { names } from './question.reader.js';
-import { isIdKey, labelOf, scalarsOf } from './result.entities.js';
-import { isReadOnly, isSearch, type ToolProfile } from './tool.profile.js';
-import type { Situation } from './situation.js';
-import { optionOf, toolOptions, type PlannedCall, type ToolOption } from './tool.options.js';
-import { ToolMatcher } from './tool.matcher.js';
-import { fieldsOf } from './value.phrasing.js';
+import { fillArguments, type Filling, type Need } from './arguments.js';
+import { callKey, isEmptyResult } from './conversation.js';
+import type { Mention } from './question.js';
+import {
+  ANSWERED,
+  areAllMeant,
+  choiceName,
+  chooseInstances,
+  isMentioned,
+  MOST_INSTANCES,
+  namedFit,
+  usedMentions,
+  type Situation,
+} from './situation.js';
+import { entityOf, isCommanded, orderStrength, strength, type ToolProfile } from './tools.js';
 
-/** What a tool that would help still needs from the user. */
-export interface Need {
-  readonly profile: ToolProfile;
-  readonly missing: readonly Missing[];
+/** A call the model could make next. */
+export interface PlannedCall {
+  readonly name: string;
+  readonly args: JsonObject;
 }
 
 /** The next answer: calls to make, or nothing more to do and perhaps something to ask. */
@@ -22,172 +27,179 @@ export interface Plan {
   readonly need?: Need;
 }
 
-/** Searches for one name go to so many tools at most. */
-const MOST_SEARCHES = 4;
+/** The fit of a tool for the words that are still unanswered. */
+interface Match {
+  /** Share of the open words the tool answers, rare words counting more; from 0 to 1. */
+  readonly share: number;
+  /** Tells whether the tool answers a word well enough to be called for it. */
+  readonly passes: boolean;
+  /** Tells whether a verb like "find" points at the tool, or an order at what it changes. */
+  readonly pointed: boolean;
+  readonly commanded: boolean;
+}
+
+/** One declared tool as the next thing to do: its calls, or what is missing for them. */
+interface Option extends Need, Match, Pick<Filling, 'used' | 'quality' | 'usedShare'> {
+  readonly calls: readonly PlannedCall[];
+  /** Tells whether the user named the instance the tool is bound to. */
+  readonly named: boolean;
+}
+
+const GOOD = 0.4;
 
 /** Decides by fixed rules what to do next; the same situation always gives the same plan. */
 export function plan(situation: Situation, mostCalls: number): Plan {
   const choice = situation.request.toolChoice ?? 'auto';
-  const left = mostCalls - situation.conversation.calls.length;
+  const { calls } = situation.conversation;
+  const left = mostCalls - calls.length;
   if (choice === 'none' || left <= 0) return { calls: [] };
-  return typeof choice === 'object' ? planForced(choice.tool, situation) : planFree(situation, choice === 'required', left);
-}
-
-function planFree(situation: Situation, required: boolean, left: number): Plan {
-  const options = toolOptions(situation);
-  const ready = options.filter(({ calls }) => calls.length > 0);
-  const isFirst = situation.conversation.calls.length === 0;
-  const next = nextOption(ready, options, situation) ?? (required && isFirst ? best(ready) : undefined);
+  if (typeof choice === 'object') return planForced(choice.tool, situation);
+  const options = optionsIn(situation);
+  const ready = options.filter((option) => option.calls.length > 0);
+  const any = choice === 'required' && calls.length === 0 ? best(ready) : undefined;
+  const next = nextOption(ready, options, situation) ?? any;
   if (next) return { calls: next.calls.slice(0, left) };
-  const need = best(options.filter(isBlocked));
+  const need = best(options.filter((option) => option.calls.length === 0 && option.missing.length > 0 && option.passes));
   return need ? { calls: [], need } : { calls: [] };
 }
 
 /** The tool the application demands, once per question. */
 function planForced(tool: string, situation: Situation): Plan {
   const group = situation.tools.filter(({ spec }) => spec.id === tool || spec.declaredId === tool);
-  const called = situation.conversation.calls.some(({ name }) => group.some(({ spec }) => spec.id === name));
-  const option = called ? undefined : optionOf(group, new ToolMatcher(situation), situation);
-  if (!option) return { calls: [] };
-  return option.calls.length > 0 ? { calls: option.calls } : { calls: [], need: option };
-}
-
-/** Whether the option would answer, but for something only the user can say. */
-function isBlocked({ calls, missing, match }: ToolOption): boolean {
-  return calls.length === 0 && missing.length > 0 && match.passes;
+  const isCalled = situation.conversation.calls.some(({ name }) => group.some(({ spec }) => spec.id === name));
+  const need = isCalled ? undefined : optionOf(group, situation);
+  return { calls: need?.calls ?? [], ...(need?.calls.length === 0 && { need }) };
 }
 
 /**
  * First what answers the user's words about the thing they named, then what finds that thing, then what answers their words without it, then
  * another place to search. Nothing is searched while only the user can say what is missing.
  */
-function nextOption(ready: readonly ToolOption[], options: readonly ToolOption[], situation: Situation): ToolOption | undefined {
-  const direct = ready.filter((option) => option.match.passes && !isBeside(option, situation));
+function nextOption(ready: readonly Option[], options: readonly Option[], situation: Situation): Option | undefined {
+  const direct = ready.filter((option) => option.passes && !isBeside(option, situation));
   const aimed = best(direct.filter((option) => isAimed(option, situation)));
   const asking = options.filter((option) => mustAsk(option, situation));
-  if (asking.some(({ match }) => match.commanded && match.share > (aimed?.match.share ?? 0))) return undefined;
+  if (asking.some(({ commanded, share }) => commanded && share > (aimed?.share ?? 0))) return undefined;
   if (aimed || asking.length > 0) return aimed;
-  const free = direct.filter((option) => !isAstray(option, situation));
-  const guesses = mayGuess(options, situation) ? ready.filter(isGuess) : [];
-  return (
-    best(ready.filter((option) => locates(option, situation))) ??
-    best(free) ??
-    best(ready.filter((option) => relocates(option, situation))) ??
-    onlyReader(ready, situation) ??
-    best(guesses)
-  );
+  return best(ready.filter((option) => locates(option, situation))) ?? best(direct.filter((option) => !isAstray(option, situation)));
 }
 
-/** Whether to search for words that may be a name: a question has no other answer, or an order wants a thing that has to be found. */
-function mayGuess(options: readonly ToolOption[], { conversation, question }: Situation): boolean {
-  const isFirst = conversation.calls.length === 0;
-  const seeks = options.some((option) => isBlocked(option) && option.match.commanded && option.missing.every(({ findable }) => findable));
-  return isFirst && (seeks || /\?\s*$/.test(question.text));
-}
-
-function isGuess({ profile, used, quality }: ToolOption): boolean {
-  return isReadOnly(profile) && isSearch(profile) && quality >= 0.25 && used.some(({ kind }) => kind === 'object' || kind === 'phrase');
-}
-
-/** Whether the option is what the user means, and no search could fill what it lacks. */
-function mustAsk(option: ToolOption, situation: Situation): boolean {
-  const lacks = isBlocked(option) && option.match.share > GOOD && option.missing.every(({ findable }) => !findable);
-  return lacks && isAimed({ ...option, quality: 1 }, situation);
-}
-
-function best(options: readonly ToolOption[]): ToolOption | undefined {
+function best(options: readonly Option[]): Option | undefined {
   return options.toSorted((one, other) => scoreOf(other) - scoreOf(one))[0];
 }
 
-function scoreOf({ profile, match, quality, used, usedShare, named }: ToolOption): number {
-  return (
-    2 * match.share +
-    0.5 * match.precision +
-    quality +
-    (match.commanded ? 1 : 0) +
-    (named ? 0.4 : 0) +
-    (used.length > 0 ? 0.3 : 0) +
-    0.8 * usedShare +
-    (match.pointed ? 0.3 : 0) +
-    (isSearch(profile) ? 0.2 : 0) -
-    (isReadOnly(profile) && profile.spec.labels.egress ? 0.3 : 0)
-  );
+function scoreOf({ profile, share, commanded, pointed, named, quality, used, usedShare }: Option): number {
+  const flags = (commanded ? 1 : 0) + (named ? 0.4 : 0) + (used.length > 0 ? 0.3 : 0) + (pointed ? 0.3 : 0) + (profile.isSearch ? 0.2 : 0);
+  return 2 * share + quality + 0.8 * usedShare + flags - (profile.isReadOnly && profile.spec.labels.egress ? 0.3 : 0);
 }
 
-/** Names that are sure to be names; a phrase in lower case may be anything. */
-function sureNames({ unlocated }: Situation): Situation['unlocated'] {
-  return unlocated.filter(({ kind }) => kind !== 'phrase');
+/** Tells whether the option is what the user means, and no search could fill what it lacks. */
+function mustAsk(option: Option, situation: Situation): boolean {
+  const { calls, missing, passes, share } = option;
+  const isLacking = calls.length === 0 && missing.length > 0 && missing.every(({ findable }) => !findable);
+  return isLacking && passes && share > GOOD && isAimed({ ...option, quality: 1 }, situation);
 }
 
-const GOOD = 0.4;
-
-/** Whether the option is about what the user named, or they named nothing. */
-function isAimed(option: ToolOption, situation: Situation): boolean {
-  if (option.profile.entity)
-    return option.named || situation.question.mentions.every(({ kind }) => !['quoted', 'id', 'name', 'email'].includes(kind));
-  const sure = sureNames(situation);
-  if (sure.length === 0) return true;
-  const uses = option.used.some((mention) => sure.includes(mention));
-  return uses && (option.quality >= GOOD || option.match.share > 0.9);
+function isNaming({ kind }: Mention): boolean {
+  return ['quoted', 'id', 'name', 'email'].includes(kind);
 }
 
-/** Whether whoever the user named was found nowhere, and the option is not about them: all orders are no answer to a question about nobody's. */
-function isBeside({ profile, used }: ToolOption, { question, conversation }: Situation): boolean {
+/** Tells whether the option is about what the user named, or they named nothing. */
+function isAimed({ profile, named, used, quality, share }: Option, { question, unlocated }: Situation): boolean {
+  if (profile.instanceId !== undefined) return named || !question.mentions.some(isNaming);
+  const sure = unlocated.filter(({ kind }) => kind !== 'phrase');
+  return sure.length === 0 || (used.some((mention) => sure.includes(mention)) && (quality >= GOOD || share > 0.9));
+}
+
+/** Tells whether the person the user named was found nowhere, and the option is not about them: all orders are no answer to a question about nobody's. */
+function isBeside({ profile, used }: Option, { question, conversation }: Situation): boolean {
   const people = question.mentions.filter(({ kind }) => kind === 'name');
-  if (people.length === 0 || profile.entity || used.some(({ kind }) => kind === 'name')) return false;
+  if (people.length === 0 || profile.instanceId !== undefined || used.some(({ kind }) => kind === 'name')) return false;
   const searches = conversation.calls.filter((call) => usedMentions(people, [call]).length > 0);
-  const missed = people.every((person) => usedMentions([person], searches).length > 0);
-  return missed && searches.every(({ status, value }) => status === 'succeeded' && isEmptyResult(value));
+  const isSought = usedMentions(people, searches).length === people.length;
+  return isSought && searches.every(({ status, value }) => status === 'succeeded' && isEmptyResult(value));
 }
 
-/** Whether an entity tool belongs to another thing than the user named. */
-function isAstray(option: ToolOption, { question }: Situation): boolean {
-  const left = question.mentions.filter(
-    (mention) => ['quoted', 'id', 'name', 'email'].includes(mention.kind) && !option.used.includes(mention),
-  );
-  return option.profile.entity !== undefined && !option.named && left.length > 0;
+/** Tells whether an entity tool belongs to another thing than the user named. */
+function isAstray({ profile, named, used }: Option, { question }: Situation): boolean {
+  return profile.instanceId !== undefined && !named && question.mentions.some((mention) => isNaming(mention) && !used.includes(mention));
 }
 
-/** Whether the option would find something the user named that no call has looked for yet. */
-function locates({ profile, used, match, quality }: ToolOption, situation: Situation): boolean {
+/** Tells whether the option would find something the user named that no call has looked for yet. */
+function locates({ profile, used, pointed, passes, quality }: Option, situation: Situation): boolean {
   const { unlocated, open, conversation } = situation;
-  const wanted = open.length > 0 || conversation.calls.length === 0;
-  const searches = isSearch(profile) || match.pointed || match.passes;
-  const finds = used.some((mention) => {
-    if (mention.kind === 'object') return match.pointed;
-    return unlocated.includes(mention) && (searches || mention.kind !== 'phrase');
-  });
-  return wanted && finds && isReadOnly(profile) && quality >= 0.25 && !hasActed(situation);
+  const isFit = (mention: Mention): boolean => profile.isSearch || pointed || passes || mention.kind !== 'phrase';
+  const finds = used.some((mention) => (mention.kind === 'object' ? pointed : unlocated.includes(mention) && isFit(mention)));
+  const isWanted = open.length > 0 || conversation.calls.length === 0;
+  return isWanted && finds && profile.isReadOnly && quality >= 0.25 && !hasActed(situation);
 }
 
-/** Whether the option would look for the same thing elsewhere while most of the question is open. */
-function relocates({ profile, used, match, quality }: ToolOption, situation: Situation): boolean {
-  const { open, conversation, question } = situation;
-  const elsewhere = !conversation.calls.some(({ name }) => name === profile.spec.id);
-  const asked = new Set(question.words.filter(({ weak }) => !weak).map(({ stem }) => stem)).size;
-  const unanswered =
-    open.length * 2 > asked || conversation.calls.every(({ status, value }) => status === 'failed' || isEmptyResult(value));
-  const found = new Set(situation.entities.flatMap(({ ids }) => ids));
-  const seeks = used.some((mention) => (names(mention) || (match.pointed && mention.kind === 'object')) && !found.has(mention.value));
-  const searches = isReadOnly(profile) && isSearch(profile) && seeks && quality >= GOOD;
-  return searches && elsewhere && unanswered && conversation.calls.length < MOST_SEARCHES && !hasActed(situation);
-}
-
-/** The one thing that can be read of what the user named, when all results so far say no more than its name. */
-function onlyReader(ready: readonly ToolOption[], { conversation, question }: Situation): ToolOption | undefined {
-  const bare = conversation.calls.length > 0 && conversation.calls.every(({ value }) => isJsonObject(value) && isBare(value));
-  const readers = ready.filter(({ profile, named }) => profile.entity !== undefined && named && isReadOnly(profile));
-  return bare && readers.length === 1 && question.words.length > 0 ? readers[0] : undefined;
-}
-
-function isBare(data: JsonObject): boolean {
-  return scalarsOf(data).length > 0 && fieldsOf(data).every(({ name, value }) => isIdKey(name) || value === labelOf(data));
-}
-
-/** Whether something was changed already; searching on would be for nothing. */
+/** Tells whether something was changed already; searching on would be for nothing. */
 function hasActed({ conversation, profiles }: Situation): boolean {
-  return conversation.calls.some(({ name }) => {
-    const profile = profiles.get(name);
-    return profile !== undefined && !isReadOnly(profile);
+  return conversation.calls.some(({ name }) => profiles.get(name)?.isReadOnly === false);
+}
+
+/** The key of a refusal. A change refused for one thing is not tried on another: a no to the latest order does not mean the one before. */
+function refusalKey({ spec, isReadOnly }: ToolProfile): string {
+  return isReadOnly ? spec.id : spec.declaredId;
+}
+
+/** The next step of every permitted tool. Reading is always permitted, everything else only when the user ordered it. */
+function optionsIn(situation: Situation): Option[] {
+  const { conversation, profiles, commanded, tools } = situation;
+  const failed = conversation.calls.filter(({ status }) => status === 'failed' || status === 'denied');
+  const refused = new Set(failed.flatMap(({ name }) => profiles.get(name) ?? []).map(refusalKey));
+  const groups = new Map<string, ToolProfile[]>();
+  for (const profile of tools.filter((one) => (one.isReadOnly || isCommanded(one, commanded)) && !refused.has(refusalKey(one)))) {
+    const key = profile.instanceId === undefined ? profile.spec.id : profile.spec.declaredId;
+    groups.set(key, [...(groups.get(key) ?? []), profile]);
+  }
+  return [...groups.values()].flatMap((group) => optionOf(group, situation) ?? []);
+}
+
+/** The option of tools that differ by their instance alone; one tool by itself is such a group too. */
+function optionOf(group: readonly ToolProfile[], situation: Situation): Option | undefined {
+  const { question, entities, conversation } = situation;
+  const bound = group.map((profile) => ({ profile, id: profile.instanceId ?? '', entity: entityOf(profile, entities) }));
+  const chosen = bound.length > 1 ? chooseInstances(bound, situation).slice(0, MOST_INSTANCES) : bound;
+  const [first] = chosen;
+  if (!first) return undefined;
+  const { profile, id, entity } = first;
+  const filling = fillArguments(profile, first, situation);
+  const isUndecided = chosen.length > 1 && !profile.isReadOnly && !areAllMeant(chosen, question);
+  const made = new Set(conversation.calls.map(callKey));
+  const planned = chosen.flatMap((one) => filling.variants.map((args): PlannedCall => ({ name: one.profile.spec.id, args })));
+  const fresh = planned.filter(
+    (call, index) => !made.has(callKey(call)) && planned.findIndex((one) => callKey(one) === callKey(call)) === index,
+  );
+  const isNamed = isMentioned([id], question) || (entity !== undefined && namedFit(entity, situation) > 0);
+  return {
+    ...filling,
+    ...matchOf(profile, situation),
+    profile,
+    calls: isUndecided ? [] : fresh.slice(0, MOST_INSTANCES),
+    missing: isUndecided ? [{ name: profile.owner, description: '', choices: chosen.map(choiceName), findable: false }] : filling.missing,
+    named: profile.instanceId !== undefined && isNamed,
+  };
+}
+
+/** In an id a word means the tool; elsewhere it is only spoken of. */
+const SURE = 0.7;
+
+function matchOf(profile: ToolProfile, situation: Situation): Match {
+  const { question, wanted, coverage, orders, commanded } = situation;
+  const gains = wanted.map((one) => {
+    const covered = coverage.get(one) ?? 0;
+    const found = orders.has(one) ? orderStrength(profile, one) : strength(profile, one);
+    const isBetter = profile.instanceId !== undefined && covered < SURE && found >= SURE;
+    const gain = covered < ANSWERED || isBetter ? found : 0;
+    return { gain, weight: gain > 0 || covered < ANSWERED ? 1 : 0 };
   });
+  const total = gains.reduce((sum, { weight }) => sum + weight, 0);
+  return {
+    share: total === 0 ? 0 : gains.reduce((sum, { gain, weight }) => sum + gain * weight, 0) / total,
+    commanded: !profile.isReadOnly && isCommanded(profile, commanded),
+    passes: gains.some(({ gain }) => gain >= ANSWERED),
+    pointed: question.words.some(({ weak, token, stem: one }) => weak && token >= 0 && strength(profile, one) >= SURE),
+  };
 }

@@ -1,96 +1,105 @@
-import { IRREGULAR, STOP_WORDS, SYNONYMS } from './english.js';
+/** The words of a text that is nothing but words. */
+export const list = (text: string): readonly string[] => text.trim().split(/\s+/);
 
-const VOWEL = /[aeiouy]/;
+/** A table written as "key:value key:value". */
+export function pairs(text: string): ReadonlyMap<string, string> {
+  return new Map(list(text).map((pair) => [pair.replace(/:.*/, ''), pair.replace(/.*:/, '')]));
+}
 
-/** Splits text and ids of any case style into lower-case words. */
+/** Words that say nothing about which tool is meant. */
+const STOP_WORDS: ReadonlySet<string> = new Set(
+  list(`a an the this that these those some any i me my mine we us our ours you your yours he him his she her hers it its they them their
+    theirs who whom whose which what where when why how s t d m re ll ve is are was were be been being am do does did doing has have had
+    having can could will would shall should may might must ought of in on at by for from to with because since until during while whether
+    without within into onto about over under between than as and or but not no nor so if then else also too both each every all per via up
+    down out off again there here just only very really please thanks thank hello hi hey ok okay yes now still already ever get gets show
+    shows give gives tell tells display fetch retrieve read view see let want wants need needs like know help say says saying look lookup
+    using use kindly go ahead don many much more most less least other another same such one current currently anything something everything
+    nothing named called titled inside`),
+);
+
+/** Verbs that ask to be told something; they point at a tool and ask for no answer of their own. */
+export const ASKING_VERBS: ReadonlySet<string> = new Set(
+  list(`find search list look lookup browse query locate get show fetch read retrieve load view display give tell describe check compute
+    compare explain summarise summarize sort report`),
+);
+
+/** Verbs that ask for something to be done. */
+export const DOING_VERBS: ReadonlySet<string> = new Set(
+  list(`add approve archive assign begin block book build buy call cancel change clear close confirm convert copy create delete deliver destroy
+    disable divide drop edit email enable end enter export file forward hire import increase insert invite invoice issue join leave lock log
+    mail make mark merge message move multiply notify open order pause pay place play post print publish put refund register reject release
+    remind remove rename reorder reply request reserve reset restart restore resume return revoke run save schedule sell send set share ship
+    sign start stop submit subscribe subtract switch tag take track transfer translate turn undo unlock update upload withdraw write`),
+);
+
+/** Verbs that only carry the word behind them: to "issue a refund" is to refund. */
+export const LIGHT_VERBS: ReadonlySet<string> = new Set(list('do make perform request submit issue create initiate process place file'));
+
+/** Verbs of one meaning; only these stand for each other where something is changed. */
+const ACTIONS = `buy purchase order | book reserve | delete remove erase destroy | create make | add insert append put | start begin |
+  update change edit modify set rename | send mail email message | cancel revoke | stop end finish`;
+/** Words of one meaning, by which tools and fields are found. */
+const MEANINGS = `${ACTIONS} | find search list look query locate | total sum | average mean | count number quantity | price cost | item line |
+  recent latest last newest | status state | location address place | available stock | multiply times`;
+
+/** Forms that no rule about endings reaches. */
+const IRREGULAR = pairs('sent:send bought:buy paid:pay made:make found:find people:person spent:spend availability:availabl');
+
+/** Words that stand for a day without naming a date. */
+export const DAY_WORDS: ReadonlySet<string> = new Set(list('today tomorrow yesterday'));
+export const PRONOUNS: ReadonlySet<string> = new Set(list('he him his she her hers it its they them their theirs this that these those'));
+export const NEGATIONS: ReadonlySet<string> = new Set(list("not never no without don't dont doesn't"));
+
+/** The lower-case words of a text or of an id in any case style. */
 export function wordsOf(text: string): string[] {
-  return (
-    text
-      .replaceAll(/\be-mail/gi, 'email')
-      .replaceAll(/([\p{Ll}\p{N}])(\p{Lu})/gu, '$1 $2')
-      .replaceAll(/(\p{Lu})(\p{Lu}\p{Ll})/gu, '$1 $2')
-      .toLowerCase()
-      .match(/[\p{L}\p{N}]+/gu) ?? []
-  );
+  const spaced = text.replaceAll(/\be-mail/gi, 'email').replaceAll(/([\p{Ll}\p{N}])(?=\p{Lu})|(\p{Lu})(?=\p{Lu}\p{Ll})/gu, '$& ');
+  return spaced.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
+}
+
+/** An id's words as a person writes them: `getAverageSpend` is "get average spend". */
+export function humanised(id: string): string {
+  return wordsOf(id).join(' ');
 }
 
 /** Cuts the endings that grammar adds, so that "cancelled" meets "cancel" and "orders" meets "order". */
 export function stem(word: string): string {
   const lower = word.toLowerCase();
-  const irregular = IRREGULAR.get(lower);
-  if (irregular !== undefined) return irregular;
-  if (lower.length < 4) return lower === 'ids' ? 'id' : lower;
-  const singular = withoutPlural(lower);
-  return IRREGULAR.get(singular) ?? evened(withoutEnding(singular));
+  if (lower.length < 4 || IRREGULAR.has(lower)) return IRREGULAR.get(lower) ?? lower.replace(/^ids$/, 'id');
+  const singular = lower.replace(/ies$/, 'y').replace(/(?<=s|x|z|ch|sh)es$|(?<=[^sui])s$/, '');
+  const bare = singular.replace(/(?<=.{5})ation$|(?<=[aeiouy].+)(?:ing|ed)$|(?<=.{4})ly$/, '');
+  const even = bare.length < 4 ? bare : bare.replace(/e$/, '').replace(/(?<=.{5})at$/, '');
+  return even.length < 4 ? even : even.replace(/([^aeiou])\1$/, '$1');
 }
 
-function withoutPlural(word: string): string {
-  if (word.endsWith('ies') && word.length > 4) return `${word.slice(0, -3)}y`;
-  if (/(?:s|x|z|ch|sh)es$/.test(word)) return word.slice(0, -2);
-  return /[^su]s$/.test(word) && !word.endsWith('is') ? word.slice(0, -1) : word;
-}
-
-const ENDINGS: readonly (readonly [ending: string, leastRest: number])[] = [
-  ['ation', 5],
-  ['ing', 3],
-  ['ed', 3],
-  ['ly', 4],
-];
-
-function withoutEnding(word: string): string {
-  if (word.endsWith('eed')) return word;
-  const [ending] = ENDINGS.find(([end, least]) => word.endsWith(end) && word.length - end.length >= least) ?? [''];
-  const rest = word.slice(0, word.length - ending.length);
-  return VOWEL.test(rest) ? rest : word;
-}
-
-/** Takes off what is left in one form and missing in another: a last e, "at" of "-ate", a doubled consonant. */
-function evened(word: string): string {
-  if (word.length < 4) return word;
-  return word
-    .replace(/e$/, '')
-    .replace(/(?<=.{5})at$/, '')
-    .replace(/(?<=.{2})([^aeiou])\1$/, '$1');
+/** The stems of a text's words that carry meaning. */
+export function stemsOf(text: string): string[] {
+  return wordsOf(text).flatMap((word) => (isStopWord(word) ? [] : [stem(word)]));
 }
 
 export function isStopWord(word: string): boolean {
   return STOP_WORDS.has(word.toLowerCase());
 }
 
-/** The stems of a text's words that carry meaning. */
-export function stemsOf(text: string): string[] {
-  return wordsOf(text)
-    .filter((word) => !isStopWord(word))
-    .map(stem);
+function bySynonym(groups: string): ReadonlyMap<string, ReadonlySet<string>> {
+  const stems = groups.split('|').map((group) => list(group).map(stem));
+  return new Map(stems.flat().map((one) => [one, new Set(stems.filter((group) => group.includes(one)).flat())]));
+}
+const SAME_ACTION = bySynonym(ACTIONS);
+const SAME_MEANING = bySynonym(MEANINGS);
+
+/** Tells whether a word is one of this model's own, and so no name of a thing. */
+export function isPlainEnglish(word: string): boolean {
+  return [STOP_WORDS, ASKING_VERBS, DOING_VERBS, DAY_WORDS].some((words) => words.has(word)) || SAME_MEANING.has(stem(word));
 }
 
-type Synonyms = ReadonlyMap<string, ReadonlySet<string>>;
-
-const ANY_SYNONYMS = byStem(SYNONYMS.all);
-const ACTION_SYNONYMS = byStem(SYNONYMS.action);
-
-function byStem(groups: readonly (readonly string[])[]): Synonyms {
-  const found = new Map<string, Set<string>>();
-  for (const group of groups) {
-    const stems = group.map(stem);
-    for (const one of stems) found.set(one, new Set([...(found.get(one) ?? []), ...stems]));
-  }
-  return found;
-}
-
-/** Whether two stems order the same thing to be done. */
+/** Tells whether two stems order the same thing to be done. */
 export function areSameAction(one: string, other: string): boolean {
-  return one === other || (ACTION_SYNONYMS.get(one)?.has(other) ?? false);
+  return one === other || (SAME_ACTION.get(one)?.has(other) ?? false);
 }
 
-/** How well a set of stems knows a stem: 1 as it stands, 0.7 through a synonym, 0 not at all. */
+/** Rates how well a set of stems knows a stem: 1 as it stands, 0.7 through a synonym, 0 not at all. */
 export function knows(stems: ReadonlySet<string>, wanted: string): number {
   if (stems.has(wanted)) return 1;
-  for (const synonym of ANY_SYNONYMS.get(wanted) ?? []) if (stems.has(synonym)) return 0.7;
-  return 0;
-}
-
-/** An id's words as a person writes them: `getAverageSpend` → "get average spend". */
-export function humanised(id: string): string {
-  return wordsOf(id).join(' ');
+  return [...(SAME_MEANING.get(wanted) ?? [])].some((synonym) => stems.has(synonym)) ? 0.7 : 0;
 }

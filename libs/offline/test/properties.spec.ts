@@ -3,8 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Ajv } from 'ajv';
 import * as ajvFormats from 'ajv-formats';
 import * as fc from 'fast-check';
-import { areSameAction, stem, wordsOf } from '../src/words.js';
-import { LIGHT_VERBS } from '../src/english.js';
+import { areSameAction, LIGHT_VERBS, stem, wordsOf } from '../src/words.js';
 import { entityTool, runLoop, tool, type TestTool } from './loop.js';
 
 type Schema = ToolSpec['inputSchema'];

@@ -16,7 +16,7 @@ export type {
   Usage,
   UserMessage,
 } from './message.js';
-export { TOOL_EFFECTS } from './tool-spec.js';
+export { TOOL_EFFECTS } from './tool-definition.js';
 export type {
   ArgumentProblem,
   Audience,
@@ -26,7 +26,7 @@ export type {
   ToolOrigin,
   ToolRedaction,
   ToolSpec,
-} from './tool-spec.js';
+} from './tool-definition.js';
 export { LanguageModel, TokenCounter } from './language-model.js';
 export type {
   AnswerFormat,

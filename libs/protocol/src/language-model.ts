@@ -1,6 +1,6 @@
 import type { JSONSchema7 } from 'json-schema';
 import type { Citation, Message, ToolCall, Usage } from './message.js';
-import type { ToolSpec } from './tool-spec.js';
+import type { ToolSpec } from './tool-definition.js';
 
 /** Which tools the model may or must call in one answer. */
 export type ToolChoice = 'auto' | 'none' | 'required' | { readonly tool: string };

@@ -3,7 +3,7 @@ import type { JsonObject, JsonValue } from './json.js';
 import type { ModelFinishReason, ProviderToolStatus } from './language-model.js';
 import type { FinishReason, RunFailure, ToolInvocationRecord } from './loop-result.js';
 import type { Citation, Usage } from './message.js';
-import type { ToolEffect } from './tool-spec.js';
+import type { ToolEffect } from './tool-definition.js';
 
 /** What every event carries. */
 export interface EventStamp {

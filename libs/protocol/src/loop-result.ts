@@ -1,7 +1,7 @@
 import type { Decision } from './decision.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { Citation, Message, RecordedAttachment, Usage } from './message.js';
-import type { ArgumentProblem, EntityReference, ToolEffect, ToolSpec } from './tool-spec.js';
+import type { ArgumentProblem, EntityReference, ToolEffect, ToolSpec } from './tool-definition.js';
 
 /**
  * Why a run ended. A run that reached a limit (`max_steps`, `max_calls`, `no_progress`, `timeout`, `budget`) still has its transcript and usage: nothing is lost.

@@ -1,4 +1,4 @@
-import type { ToolLabels } from './tool-spec.js';
+import type { ToolLabels } from './tool-definition.js';
 
 /** The model's request for a tool, as the model wrote it. */
 export interface ToolCall {

@@ -8,7 +8,7 @@ import { LoopSettings } from '../loop/loop-settings.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/reveal.js';
 import { compileSchemaInput } from '../schema/tool-input.js';
-import { directiveOptionFindings } from './directive-options.js';
+import { directiveOptionFindings } from '../loop/directive-options.js';
 import { DirectiveRunner, DirectiveScopes } from './directive-runner.js';
 import { DirectiveError, DirectiveService, type DirectiveView } from './directive.service.js';
 

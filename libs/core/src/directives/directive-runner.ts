@@ -35,8 +35,8 @@ import { LoopSettings } from '../loop/loop-settings.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { SpendingLedger } from '../policy/rules.js';
 import { compileReveal } from '../schema/reveal.js';
-import { DEFAULT_DIRECTIVES } from './directive-options.js';
-import { HeldLease } from './directive-updates.js';
+import { DEFAULT_DIRECTIVES } from '../loop/directive-options.js';
+import { HeldLease } from '../loop/directive-updates.js';
 
 const ATTEMPTS_WITHOUT_TOOL = 1;
 /** Beside the tool's own time, which its guards and its `canCall` have as well. What takes longer has hung, and is anybody's. */

@@ -17,7 +17,7 @@ import type {
 import type { Policy } from '../contracts/policy.js';
 import type { ExecutionOptions, RegisteredActor, RunContext } from '../contracts/tool-call.js';
 import type { RawTool } from '../decorators/raw-tool.js';
-import type { DirectiveOptions } from '../directives/directive-options.js';
+import type { DirectiveOptions } from './directive-options.js';
 import type { ToolFeatureOptions } from '../discovery/tool-feature.js';
 import {
   BOOLEAN,

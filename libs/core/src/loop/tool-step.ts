@@ -4,7 +4,7 @@ import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import type { InjectionResult, ToolInjectionStrategy } from '../contracts/injection.js';
 import type { Tool } from '../contracts/tool.js';
-import { DirectiveUpdates } from '../directives/directive-updates.js';
+import { DirectiveUpdates } from './directive-updates.js';
 import { withinTime } from '../execution/call-failure.js';
 import { type CallRequest, meantCall, type ToolOutcome } from '../execution/call.js';
 import { closedRecord } from '../execution/sub-run-call.js';

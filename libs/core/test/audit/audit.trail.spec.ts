@@ -48,6 +48,7 @@ describe('an entry', () => {
       keyId: '1',
       previousHash: expect.stringMatching(/^[0-9a-f]{64}$/),
       hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+      entryId: expect.stringMatching(/^[0-9a-f-]{36}$/),
       actorId: 'ada',
       runId: 'run_1',
       toolCallId: 'call_1',

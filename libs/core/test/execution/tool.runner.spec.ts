@@ -46,7 +46,7 @@ describe('invariant 1: ToolRunner.exec', () => {
         .map((file) => join(root, file))
         .filter((file) => /\.invoke\(|\['invoke'\]|'invoke'/.test(readFileSync(file, 'utf8'))),
     );
-    expect(callers.toSorted()).toEqual(['libs/core/src/execution/result.runner.ts', 'libs/core/src/execution/tool.method.ts']);
+    expect(callers.toSorted()).toEqual(['libs/core/src/execution/invoke.ts', 'libs/core/src/execution/perform.ts']);
   });
 
   it('invariant 1: executes what is in the toolset of the run, and nothing else of the catalog', async () => {

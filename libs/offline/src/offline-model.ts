@@ -1,0 +1,88 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { LanguageModel } from '@toolloop/core';
+import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
+import { answerText, isAboutModel } from './answer.js';
+import { plan, type Plan, type PlannedCall } from './planner.js';
+import { readSituation } from './situation.js';
+import { structuredAnswer } from './structured-answer.js';
+
+export interface OfflineModelOptions {
+  /** Pause before each delta, in milliseconds, so that a demo shows how an answer streams. @default 0 */
+  readonly delayMs?: number;
+  /** Tool calls for one question after which the model answers with what it has. @default 12 */
+  readonly maxCalls?: number;
+  /** The date "tomorrow" is seen from, `YYYY-MM-DD`. @default the date the instructions give ("Today is …"); without one such words fill no date */
+  readonly today?: string;
+}
+
+const DEFAULTS = { delayMs: 0, maxCalls: 12 } satisfies OfflineModelOptions;
+
+/**
+ * A model of fixed rules that lets an application run without a key or a network. It picks tools by the words they share with the request and
+ * is no LLM. It keeps nothing between requests: the same request always gives the same answer.
+ */
+export class OfflineModel extends LanguageModel {
+  readonly provider = 'offline';
+  readonly modelId = 'rules';
+  private readonly options: typeof DEFAULTS & OfflineModelOptions;
+
+  constructor(options: OfflineModelOptions = {}) {
+    super();
+    this.options = { ...DEFAULTS, ...options };
+  }
+
+  async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent> {
+    if (signal.aborted) return;
+    const { delayMs } = this.options;
+    for (const event of this.eventsOf(request)) {
+      if (delayMs > 0 && event.type.endsWith('-delta')) await delay(delayMs, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted) return;
+      yield event;
+    }
+  }
+
+  private eventsOf(request: ModelRequest): ModelEvent[] {
+    const situation = readSituation(request, this.options.today);
+    const next: Plan = isAboutModel(situation) ? { calls: [] } : plan(situation, this.options.maxCalls);
+    const text = next.calls.length > 0 ? '' : answerText(situation, next);
+    const { answerFormat } = request;
+    const said = answerFormat && text !== '' ? JSON.stringify(structuredAnswer(answerFormat.schema, text, situation)) : text;
+    const events = next.calls.length > 0 ? callEvents(next.calls, situation.conversation.usedCallIds) : textEvents(said);
+    const { instructions = '', messages, tools } = request;
+    const inputTokens = tokens([instructions, JSON.stringify(messages), JSON.stringify(tools)]);
+    const outputTokens = tokens(next.calls.length > 0 ? next.calls.flatMap(({ name, args }) => [name, JSON.stringify(args)]) : [said]);
+    return [
+      ...events,
+      { type: 'usage', usage: { inputTokens, outputTokens } },
+      { type: 'finish', finishReason: next.calls.length > 0 ? 'tool_calls' : 'stop' },
+    ];
+  }
+}
+
+/** Makes the rule-based model that needs no key and no network. */
+export function offline(options?: OfflineModelOptions): OfflineModel {
+  return new OfflineModel(options);
+}
+
+/** Three words a delta. */
+function textEvents(text: string): ModelEvent[] {
+  return (text.match(/(?:\s*\S+){1,3}\s*/g) ?? []).map((group) => ({ type: 'text-delta', text: group }));
+}
+
+/** The calls, each with an id `offline_{n}` counted on from the calls in the transcript and never one of theirs. */
+function callEvents(calls: readonly PlannedCall[], used: ReadonlySet<string>): ModelEvent[] {
+  const free = Array.from({ length: used.size + calls.length }, (_, index) => `offline_${used.size + index}`).filter((id) => !used.has(id));
+  return calls.flatMap(({ name, args }, index): ModelEvent[] => {
+    const toolCallId = free[index] ?? '';
+    const text = JSON.stringify(args);
+    return [
+      { type: 'tool-call-delta', toolCallId, name, argumentsDelta: text },
+      { type: 'tool-call', toolCallId, name, arguments: text },
+    ];
+  });
+}
+
+/** About four characters make a token. */
+function tokens(texts: readonly string[]): number {
+  return Math.ceil(texts.join('').length / 4);
+}

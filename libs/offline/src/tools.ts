@@ -1,0 +1,107 @@
+import type { ToolSpec } from '@toolloop/core';
+import type { Entity } from './conversation.js';
+import { isJson, plainText } from './json-schema.js';
+import { ASKING_VERBS, areSameAction, DOING_VERBS, humanised, isStopWord, knows, LIGHT_VERBS, stem, stemsOf, wordsOf } from './words.js';
+
+/** A tool as this model sees it: sets of stems by where they stand. */
+export interface ToolProfile {
+  readonly spec: ToolSpec;
+  readonly method: string;
+  /** Namespace or entity prefix, as written. */
+  readonly owner: string;
+  /** The instance an entity tool is bound to, as it stands in the tool's id, which may be a handle. */
+  readonly instanceId: string | undefined;
+  readonly isReadOnly: boolean;
+  /** Tells whether the tool's own name says that it looks things up. */
+  readonly isSearch: boolean;
+  readonly stems: Readonly<Record<'method' | 'owner' | 'kind' | 'description' | 'property' | 'enum' | 'all', ReadonlySet<string>>>;
+  /** Stems with which a user orders what the tool does. */
+  readonly verbs: readonly string[];
+}
+
+export function toolProfile(spec: ToolSpec): ToolProfile {
+  const { owner, method, instanceId } = partsOf(spec);
+  const properties = Object.entries(spec.inputSchema.properties ?? {});
+  const [verb = '', carried = ''] = wordsOf(method);
+  const verbs = [verb, wordsOf(spec.description)[0] ?? '', LIGHT_VERBS.has(verb) ? carried : ''];
+  const values = properties.flatMap(([, schema]) => (typeof schema === 'boolean' ? [] : (schema.enum ?? [])));
+  return {
+    spec,
+    owner,
+    method,
+    instanceId,
+    isReadOnly: spec.effect === 'read_only',
+    isSearch: ASKING_VERBS.has(verb),
+    stems: {
+      method: new Set(stemsOf(method)),
+      owner: new Set(stemsOf(owner)),
+      kind: new Set(stemsOf(owner).filter((one) => spec.declaredId.includes('*') || stemsOf(spec.description).includes(one))),
+      description: new Set(stemsOf(spec.description)),
+      property: new Set(properties.flatMap(([name]) => stemsOf(name))),
+      enum: new Set(
+        values
+          .filter(isJson)
+          .flatMap((value) => wordsOf(plainText(value)))
+          .map(stem),
+      ),
+      all: new Set(stemsOf(`${method} ${owner} ${spec.description}`)),
+    },
+    verbs: verbs.filter((word) => word !== '' && !isStopWord(word)).map(stem),
+  };
+}
+
+/** `{namespace}__{method}`, or `{prefix}_{instanceId}_{method}` declared as `{prefix}_*_{method}`. */
+function partsOf({ id, declaredId }: ToolSpec): Pick<ToolProfile, 'owner' | 'method' | 'instanceId'> {
+  const [, owner, method] = /^(.+?)_\*_(.+)$/.exec(declaredId) ?? [];
+  if (owner !== undefined && method !== undefined) {
+    const instanceId = id.slice(owner.length + 1, -method.length - 1);
+    return { owner, method, instanceId: instanceId === '' || !id.endsWith(`_${method}`) ? undefined : instanceId };
+  }
+  const at = id.indexOf('__');
+  return { owner: id.slice(0, Math.max(at, 0)), method: at < 0 ? id : id.slice(at + 2), instanceId: undefined };
+}
+
+/** Rates how surely a word of the user means this tool, from 0 to 1; the id says more than the description. */
+export function strength({ stems }: ToolProfile, wanted: string): number {
+  const spoken = [0.6 * knows(stems.description, wanted), 0.5 * knows(stems.owner, wanted), 0.45 * knows(stems.enum, wanted)];
+  return Math.max(knows(stems.method, wanted), ...spoken, 0.4 * knows(stems.property, wanted));
+}
+
+/** Rates how surely an order means this tool: what reads must bear it in its name; what it says of other tools' doings is no answer. */
+export function orderStrength(profile: ToolProfile, verb: string): number {
+  return profile.isReadOnly ? knows(profile.stems.method, verb) : strength(profile, verb);
+}
+
+/** Tells whether one of the user's orders is a verb of this tool. */
+export function isCommanded({ verbs }: ToolProfile, orders: ReadonlySet<string>): boolean {
+  return verbs.some((verb) => [...orders].some((said) => areSameAction(said, verb)));
+}
+
+/** The noun of a method's name: `getAverageSpend` is "average spend"; empty when the name is but a verb. */
+export function nounOf(method: string): string {
+  const [verb = '', ...others] = wordsOf(method);
+  return (ASKING_VERBS.has(verb) ? others : [verb, ...others]).filter((word) => word !== 'up').join(' ');
+}
+
+const LONGEST_DEED = 60;
+
+function isDeed(text: string): boolean {
+  return [ASKING_VERBS, DOING_VERBS].some((verbs) => verbs.has(wordsOf(text)[0] ?? ''));
+}
+
+/** The deed of a tool as an infinitive: its description when that begins with a verb, else its name when that does. */
+export function deedOf({ spec, method }: ToolProfile): string | undefined {
+  const [sentence = ''] = spec.description.split(/\.(?:\s|$)/);
+  if (sentence.length <= LONGEST_DEED && isDeed(sentence)) return sentence.charAt(0).toLowerCase() + sentence.slice(1);
+  return isDeed(method) ? humanised(method) : undefined;
+}
+
+/** The newest object an entity tool is bound to: by the id in its name or, for a handle, by the id its description names. */
+export function entityOf({ instanceId, spec }: ToolProfile, entities: readonly Entity[]): Entity | undefined {
+  if (instanceId === undefined) return undefined;
+  const described = new Set(spec.description.split(/[\s"'`()[\]{}<>,;:=]+|\.(?:\s|$)/).filter((word) => word !== ''));
+  const isBound = (id: string): boolean => id === instanceId;
+  const newest = (fits: (id: string) => boolean): Entity | undefined =>
+    entities.findLast(({ ids }) => ids.slice(0, 1).some(fits)) ?? entities.findLast(({ ids }) => ids.some(fits));
+  return newest(isBound) ?? newest((id) => described.has(id));
+}
