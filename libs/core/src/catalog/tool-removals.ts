@@ -10,9 +10,6 @@ export interface Removal {
   readonly suspended?: Tool;
 }
 
-/** The removals of a run by what the tools went by, oldest first. */
-export type Removals = ReadonlyMap<string, Removal>;
-
 /** The removals of a run and their causes, oldest first; JSON. */
 export type SavedRemovals = readonly (readonly [key: string, cause: RemovalCause])[];
 
@@ -28,7 +25,7 @@ export function removalKeysOf(tool: Tool): readonly string[] {
  * The newest removals; one that is listed twice counts as new. Those of tools that are no entity's all stay: there are no more of them than declared tools,
  * and a run that is resumed elsewhere knows by them what was taken from it.
  */
-export function newestRemovals(removals: Iterable<readonly [string, Removal]>): Removals {
+export function newestRemovals(removals: Iterable<readonly [string, Removal]>): ReadonlyMap<string, Removal> {
   const newest = new Map<string, Removal>();
   for (const [key, removal] of removals) {
     newest.delete(key);

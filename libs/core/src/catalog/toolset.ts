@@ -1,8 +1,8 @@
 import type { ToolSpec } from '@toolloop/protocol';
 import type { RemovalCause } from '../contracts/injection.js';
 import type { Tool } from '../contracts/tool.js';
-import { isSameCause, newestRemovals, type Removal, removalKeysOf, type Removals, type SavedRemovals } from './tool-removals.js';
-import { declaredIdIn, declaredIdOfMember, instanceKey, instanceKeyOf, isNamed, memberKey } from './tool-selection.js';
+import { isSameCause, newestRemovals, type Removal, removalKeysOf, type SavedRemovals } from './tool-removals.js';
+import { declaredIdIn, declaredIdOfMember, instanceKey, instanceKeyOf, isNamed } from './tool-selection.js';
 
 /** A toolset with tools added. */
 export interface ToolsetChange {
@@ -31,7 +31,7 @@ interface Contents {
   readonly shown: ReadonlyMap<string, Tool>;
   /** The tools of every entity instance that is there, shown or called over a surface, by instance. */
   readonly instances: ReadonlyMap<string, readonly Tool[]>;
-  readonly removals: Removals;
+  readonly removals: ReadonlyMap<string, Removal>;
   /** Declared ids, short names or globs. */
   readonly keptAway: readonly string[];
   /** Everything that was ever injected, each once. */
@@ -106,11 +106,6 @@ export class Toolset {
     return this.contents.instances.size;
   }
 
-  /** Whether tools of entities are called over others. */
-  get hasSurfaces(): boolean {
-    return this.shown.some(({ surface }) => surface);
-  }
-
   /** The real ids of the instances that have a tool, in the order in which they came. */
   instanceIds(declaredId: string): readonly string[] {
     const ofMethod = [...this.contents.instances.values()].flatMap(
@@ -140,14 +135,9 @@ export class Toolset {
     return this.foundReachable;
   }
 
-  /** The cause of a tool's removal; undefined when it was never removed, or too long ago. */
+  /** The cause of a tool's removal, by its rendered id or, of an instance's tool, its member key; undefined when it was never removed, or too long ago. */
   removalOf(id: string): RemovalCause | undefined {
     return this.contents.removals.get(id)?.cause;
-  }
-
-  /** The same for the tool of an instance, by its real id. */
-  memberRemovalOf(declaredId: string, instanceId: string): RemovalCause | undefined {
-    return this.removalOf(memberKey(declaredId, instanceId));
   }
 
   /** The removals of the run and their causes; JSON. */

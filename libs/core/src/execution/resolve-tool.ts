@@ -2,7 +2,7 @@ import { Injectable, Logger } from '@nestjs/common';
 import type { Decision, JsonObject } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { wayBack } from '../catalog/tool-removals.js';
-import { closestTo, instanceKey, methodIn, prefixIn } from '../catalog/tool-selection.js';
+import { closestTo, instanceKey, memberKey, methodIn, prefixIn } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { Tool } from '../contracts/tool.js';
 import { decide, isPermitted, subjectOf } from '../policy/policy-engine.js';
@@ -96,7 +96,7 @@ export class MissingInstance {
     const denied = surface.offers.has(declaredId) ? this.denialOf(declaredId, progress) : unknownMethod(declaredId, progress);
     if (denied) return denied;
     const prefix = prefixIn(declaredId);
-    const cause = toolset.memberRemovalOf(declaredId, instanceId);
+    const cause = toolset.removalOf(memberKey(declaredId, instanceId));
     if (cause) return CallFailure.of('tool_gone', `The tools of that ${prefix} are no longer available. ${wayBack(cause)}`);
     // The instance is there, and this method of it is not for whoever calls.
     if (toolset.toolsOfInstance(instanceKey(declaredId, instanceId)).length > 0) return unknownMethod(declaredId, progress);

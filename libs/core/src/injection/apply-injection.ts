@@ -1,7 +1,7 @@
 import type { LoopEventBody } from '@toolloop/protocol';
 import { instanceKeyOf, selects } from '../catalog/tool-selection.js';
 import type { Toolset, ToolsetRemoval } from '../catalog/toolset.js';
-import type { ToolInjection } from '../contracts/injection.js';
+import type { ToolInjection, ToolInjectionStrategy } from '../contracts/injection.js';
 import type { Limits } from '../contracts/limits.js';
 import type { ToolSelector } from '../contracts/loop-request.js';
 import type { PolicyActor, PolicyEngine } from '../contracts/policy.js';
@@ -39,9 +39,8 @@ export interface AppliedInjection {
 /** Where in a run an injection is applied, and for whom. */
 export interface InjectionPlace {
   readonly step: number;
-  readonly strategy: string;
-  /** Whether it adds nothing that another strategy keeps away. */
-  readonly yields: boolean;
+  /** One that yields adds nothing that another keeps away. */
+  readonly strategy: Pick<ToolInjectionStrategy, 'name' | 'yields'>;
 }
 
 /**
@@ -67,16 +66,17 @@ export function applyPermitted(
   place: InjectionPlace,
 ): AppliedInjection {
   const { step, strategy } = place;
-  const removal = withRemoved(toolset, injection, strategy);
-  const proposed = (injection.add ?? []).filter(({ spec }) => !place.yields || !removal.toolset.keepsAway(spec));
+  const { name, yields } = strategy;
+  const removal = withRemoved(toolset, injection, name);
+  const proposed = (injection.add ?? []).filter(({ spec }) => !yields || !removal.toolset.keepsAway(spec));
   const groups = groupedTools(permittedOf(proposed, rules));
   const change = changeOf(groups, removal.toolset, rules);
   for (const { tools } of change.taken) if (tools[0]?.entity) rules.instances.used(tools[0]);
   const events: LoopEventBody[] = [
     ...(injection.warnings ?? []).map(({ code, message }) => ({ type: 'warning', step, code, message }) as const),
-    ...removedEvents(removal.removed, step, strategy),
+    ...removedEvents(removal.removed, step, name),
     ...removedEvents(change.evicted, step, 'room for newer entities'),
-    ...injectedEvents(change, step, strategy),
+    ...injectedEvents(change, step, name),
     ...change.leftOut.flatMap(({ groups: left, why }) => capWarning(left, step, why)),
   ];
   return { toolset: change.toolset, events };

@@ -246,7 +246,7 @@ export class EntityOffer {
    */
   isSurfaced(toolset: Toolset, isFull: () => boolean): boolean {
     if (this.surface !== 'auto') return this.surface !== 'named';
-    return toolset.hasSurfaces || this.surfaces.hadGroup(toolset) || isFull();
+    return toolset.shown.some(({ surface }) => surface) || this.surfaces.hadGroup(toolset) || isFull();
   }
 
   /** The surfaces that a toolset still needs for tools to be called over. */

@@ -37,9 +37,6 @@ export type ListingScope = Pick<InjectionRules, 'run' | 'actor' | 'policies' | '
 /** What a run and its loop each say of the tools; neither can let in what the other keeps out. */
 export type ToolNarrowing = Pick<LoopRequest, 'tools' | 'exclude' | 'injection'>;
 
-/** The scope of a listing in which no injection takes place. */
-type OfferScope = Omit<OfferRules, 'exclude'>;
-
 /** What is said of a run's tools on every level, whoever it is run for. */
 export interface ListingRules extends Pick<InjectionRules, 'strictListing'> {
   readonly levels: readonly ToolNarrowing[];
@@ -127,8 +124,7 @@ export class ToolListing {
     for (const strategy of strategies) {
       const beginning = { ...before, run: scope.run, room: limits.injectedTools, toolset: toolset.specs, withheld: reserve.of(strategy) };
       const given = begin(strategy, beginning);
-      const { name, yields = false } = strategy;
-      if (given) toolset = applyPermitted(toolset, this.admit(given), rules, { step: 0, strategy: name, yields }).toolset;
+      if (given) toolset = applyPermitted(toolset, this.admit(given), rules, { step: 0, strategy }).toolset;
     }
     return toolset.withInjected([]);
   }
@@ -146,7 +142,7 @@ export interface Within {
  * The same list for a run within a run: its catalog is what the run around it has, and what of a large catalog that could search for. What a strategy keeps back
  * for another reason stays there, and so does what is bound to that run alone. Tools of entities are called over what they are called over there.
  */
-export function listedWithin(outer: ListedTools, { isKeptOut, isLeft }: Within, scope: OfferScope): ListedTools {
+export function listedWithin(outer: ListedTools, { isKeptOut, isLeft }: Within, scope: Omit<OfferRules, 'exclude'>): ListedTools {
   const { strategies, reserve } = outer.injection;
   const exclude = [...outer.injection.exclude, isKeptOut];
   const entities = outer.injection.entities.within({ ...scope, exclude });

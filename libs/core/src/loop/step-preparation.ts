@@ -10,17 +10,23 @@ import {
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { isToolPredicate, selects } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
+import type { RemovalCause } from '../contracts/injection.js';
 import type { StepChange, ToolSelector } from '../contracts/loop-request.js';
+import type { Tool } from '../contracts/tool.js';
 import { isClassOrBelow } from '../discovery/provider-instances.js';
 import { untilAborted } from '../execution/call-failure.js';
+import { callable } from '../execution/resolve-tool.js';
 import { unknownOptions } from '../findings/options.js';
+import { applyInjection } from '../injection/apply-injection.js';
 import { fitted } from '../models/request-fitting.js';
+import { isPermitted } from '../policy/policy-engine.js';
 import { sentMessages } from './history-step.js';
 import type { LiveRun } from './live-run.js';
 import { choiceFindings, shapeFindings, STEP_CHANGES, STEP_VALUES } from './loop-options.js';
 import { LoopSettings } from './loop-settings.js';
 import { type LoopState, RunFault } from './loop-state.js';
 import { checkMessages } from './message-check.js';
+import type { Authority } from './run-accounts.js';
 
 /** One question to one model, and the tools its answer may call. */
 export interface PreparedStep {
@@ -166,4 +172,60 @@ function requestedChoice(toolset: Toolset, step: number, { plan: { options } }: 
   if (step === 1) return toolChoice;
   const isThere = typeof toolChoice !== 'object' || toolset.find(toolChoice.tool) !== undefined;
   return keepToolChoice && isThere ? toolChoice : undefined;
+}
+
+/**
+ * The state with the tools that the actor may use by now. Where the roles have changed since the tools were listed, denied ones go and the list is made anew;
+ * those that went with a role that is there again come back. Tells what came and went.
+ */
+export async function withRolesOfNow(state: LoopState, live: LiveRun): Promise<LoopState> {
+  const authority = live.roles.now();
+  const step = state.step + 1;
+  const hasChanged = live.roles.hasChanged(authority);
+  const denied = hasChanged ? state.toolset.tools.filter((tool) => isDenied(tool, authority)) : [];
+  const { toolset, removed } = state.toolset.remove(denied, suspension);
+  if (removed.length > 0) await live.emit({ type: 'tools-removed', step, tools: removed, reason: 'roles' });
+  const listed = hasChanged ? listedAnew({ ...state, toolset }, authority, live) : [];
+  const back = toolset.suspended.filter((tool) => isResumable(tool, live) && !isDenied(tool, authority));
+  if (listed.length + back.length === 0) return { ...state, toolset };
+  const own = await listable([...listed, ...back.filter(({ entity }) => !entity)], live);
+  // Each is tried once: its removal says how to have it all the same.
+  const { toolset: next, added } = toolset.withoutSuspended(back).inject(own);
+  if (added.length > 0) await live.emit({ type: 'tools-injected', step, provider: 'roles', tools: added.map(({ id }) => id) });
+  const add = back.filter(({ entity }) => entity);
+  // Under the rules by which they once came: there may be newer ones in their place.
+  const applied = await applyInjection(next, { add }, live.injectionRules(authority), { step, strategy: { name: 'roles' } });
+  for (const event of applied.events) await live.emit(event);
+  return { ...state, toolset: applied.toolset };
+}
+
+/** What the run would begin with by now, but for what strategies took away since. */
+function listedAnew({ toolset, records }: LoopState, authority: Authority, live: LiveRun): readonly Tool[] {
+  const begun = live.plan.relist?.(authority, records);
+  if (!begun) return [];
+  live.reserve = begun.injection.reserve;
+  return begun.toolset.shown.filter(({ spec }) => {
+    const cause = toolset.removalOf(spec.id);
+    return cause ? cause.kind === 'role' : !toolset.keepsAway(spec);
+  });
+}
+
+/** Tools of entities, and of a sub-run those that it began with, which are not listed anew. What a strategy keeps back is its own to give. */
+function isResumable({ surface, entity, spec }: Tool, { plan, reserve }: LiveRun): boolean {
+  if (surface) return false;
+  if (entity) return true;
+  return !plan.relist && !plan.injection.strategies.some((strategy) => reserve.of(strategy).all.some((kept) => kept.spec.id === spec.id));
+}
+
+async function listable(tools: readonly Tool[], live: LiveRun): Promise<readonly Tool[]> {
+  return live.plan.strictListing ? callable(tools, { ...live.plan.execution, signal: live.signal }) : tools;
+}
+
+function suspension({ entity, givenBy }: Tool): RemovalCause {
+  return { kind: 'role', ...(entity && { perInstance: true, ...(givenBy !== undefined && { givenBy }) }) };
+}
+
+/** Of a dispatcher there is nothing to decide, only of what is called over it. */
+function isDenied(tool: Tool, authority: Authority): boolean {
+  return tool.surface?.kind !== 'dispatcher' && !isPermitted(tool, authority);
 }

@@ -10,8 +10,7 @@ import type { LiveRun } from './live-run.js';
 import { assistantMessage, type FailedRun, type Finish, finishFor, type LoopState, type PendingStep, RunFault } from './loop-state.js';
 import { type ModelAnswer, ModelStep } from './model-step.js';
 import { detailOf } from './quota-guard.js';
-import { withRolesOfNow } from './role-change.js';
-import { type PreparedStep, StepPreparation } from './step-preparation.js';
+import { type PreparedStep, StepPreparation, withRolesOfNow } from './step-preparation.js';
 import { ToolStep } from './tool-step.js';
 
 /** A model's answer, and the tools it was given for it. */

@@ -9,7 +9,7 @@ import { withinTime } from '../execution/call-failure.js';
 import { type CallRequest, meantCall, type ToolOutcome } from '../execution/call.js';
 import { closedRecord } from '../execution/sub-run-call.js';
 import { ToolRunner } from '../execution/tool-runner.js';
-import { type AppliedInjection, applyInjection, type InjectionPlace, roomIn } from '../injection/apply-injection.js';
+import { type AppliedInjection, applyInjection, roomIn } from '../injection/apply-injection.js';
 import { operationName } from '../injection/entity-surfaces.js';
 import { type ShownResult, ToolProviderExtractor } from '../injection/entity-tools.js';
 import { isPermitted } from '../policy/policy-engine.js';
@@ -65,7 +65,7 @@ export class ResultInjection {
   }
 
   /** The tools of the run after these results, in their order, strategy by strategy. */
-  async inject(outcomes: readonly ToolOutcome[], calls: readonly ToolCall[], context: InjectionStep): Promise<Toolset> {
+  async inject(outcomes: readonly ToolOutcome[], calls: readonly ToolCall[], context: ToolStepContext): Promise<Toolset> {
     const { live } = context;
     let { toolset } = context;
     for (const outcome of outcomes) {
@@ -80,7 +80,7 @@ export class ResultInjection {
   }
 
   /** A strategy that fails, is silent for the time of a tool's call, or hands over what cannot be applied, changes nothing. */
-  private async applied(strategy: ToolInjectionStrategy, outcome: CalledOutcome, context: InjectionStep): Promise<AppliedInjection> {
+  private async applied(strategy: ToolInjectionStrategy, outcome: CalledOutcome, context: ToolStepContext): Promise<AppliedInjection> {
     const { live, step, history, toolset } = context;
     const { execution, injection } = live.plan;
     const { tool } = outcome;
@@ -94,7 +94,7 @@ export class ResultInjection {
       const found = strategy.evaluate({ run, history, toolset: reachable, last, step, limits, handles: live.handles, withheld, room });
       const proposed = this.settings.admit(await withinTime(Promise.resolve(found), limits.toolCallMs, live.signal));
       if (proposed.roles) live.roles.assume(proposed.roles);
-      return await applyInjection(toolset, proposed, live.injectionRules(), placeOf(strategy, step));
+      return await applyInjection(toolset, proposed, live.injectionRules(), { step, strategy });
     } catch (error) {
       if (live.signal.aborted) return { toolset, events: [] };
       this.logger.error(`The injection strategy ${strategy.name} failed (run ${execution.run.runId}).`, error);
@@ -323,22 +323,9 @@ function labelsOf({ origin, spec: { labels } }: Tool, code: ToolErrorCode | unde
   return own ?? { returns: origin.trusted ? labels.returns : 'untrusted', reads: labels.reads };
 }
 
-/** Where the results stand. */
-interface InjectionStep {
-  readonly step: number;
-  readonly toolset: Toolset;
-  /** The transcript up to and including the answer that made the calls. */
-  readonly history: readonly Message[];
-  readonly live: LiveRun;
-}
-
 /** What became of a call, and what the model called. */
 interface CalledOutcome extends ToolOutcome {
   readonly calledAs: string | undefined;
-}
-
-function placeOf({ name, yields = false }: ToolInjectionStrategy, step: number): InjectionPlace {
-  return { step, strategy: name, yields };
 }
 
 /** What a strategy is shown of a result. */
