@@ -18,7 +18,7 @@ export interface ToolsetRemoval {
   readonly removed: readonly string[];
 }
 
-/** What a filter changes beside leaving tools out. */
+/** Changes that a filter makes beside leaving tools out. */
 export interface ToolsetFilter {
   /** Declared ids of the tools that surfaces still offer. @default all that they offered */
   readonly offered?: ReadonlySet<string>;

@@ -36,7 +36,7 @@ export interface AppliedInjection {
   readonly events: readonly LoopEventBody[];
 }
 
-/** Where in a run an injection is applied, and for whom. */
+/** The step in which an injection is applied, and the strategy that proposed it. */
 export interface InjectionPlace {
   readonly step: number;
   /** One that yields adds nothing that another keeps away. */

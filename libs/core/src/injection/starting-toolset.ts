@@ -31,13 +31,13 @@ export interface RunInjection extends Pick<InjectionRules, 'exclude' | 'entities
   readonly reserve: RunReserve;
 }
 
-/** For whom tools are listed, and under what. */
+/** The actor for whom tools are listed, and the policies and limits that hold. */
 export type ListingScope = Pick<InjectionRules, 'run' | 'actor' | 'policies' | 'limits'>;
 
-/** What a run and its loop each say of the tools; neither can let in what the other keeps out. */
+/** The selection and injection of a run or of its loop; neither can let in what the other keeps out. */
 export type ToolNarrowing = Pick<LoopRequest, 'tools' | 'exclude' | 'injection'>;
 
-/** What is said of a run's tools on every level, whoever it is run for. */
+/** The rules for a run's tools on every level, the same for every actor. */
 export interface ListingRules extends Pick<InjectionRules, 'strictListing'> {
   readonly levels: readonly ToolNarrowing[];
   /** In the order in which they are asked. */
@@ -106,7 +106,7 @@ export class ToolListing {
     return [...exclude, ...ofClasses.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId))];
   }
 
-  /** What is not kept back, and behind it what strategies give from the start, in their order. None of it counts as injected. */
+  /** The tools that are not kept back, and behind them those that strategies give from the start, in their order. None of them counts as injected. */
   private begun(
     { strategies, reserve, exclude, entities }: RunInjection,
     { limits, ...scope }: ListingScope,
@@ -130,9 +130,9 @@ export class ToolListing {
   }
 }
 
-/** What a run within a run is left of what the run around it has. */
+/** The part of a run's tools that a run within it may have. */
 export interface Within {
-  /** Keeps tools out whoever brings them, as `exclude` does. */
+  /** Keeps tools out, injected ones too, as `exclude` does. */
   readonly isKeptOut: (spec: ToolSpec) => boolean;
   /** Selected and permitted there. */
   readonly isLeft: (tool: Tool) => boolean;

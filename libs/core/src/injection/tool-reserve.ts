@@ -77,7 +77,7 @@ export class RunReserve {
     return this.withheld.get(strategy) ?? NOTHING;
   }
 
-  /** Whatever a strategy asks, it learns of nothing but these. */
+  /** The only tools of which a strategy learns. */
   private withheldOf(all: readonly Tool[]): WithheldTools {
     const members = new Set(all);
     return {

@@ -31,7 +31,7 @@ export type ListingRequest<Actor> = Pick<
   'actor' | 'tenant' | 'context' | 'policy' | 'tools' | 'exclude' | 'surface'
 >;
 
-/** The same with the policy that each of them adds. */
+/** The narrowing with the policy that each level adds. */
 type Narrowing = ToolNarrowing & Pick<LoopRequest, 'policy'>;
 
 /** A run that has an id already, and may have gone on for a while. */
@@ -151,7 +151,7 @@ export class RunPreparation {
   }
 }
 
-/** What a run had done, and which tools its model was shown, when it began to wait. */
+/** The calls of a run before it waited, and the tools that its model was shown. */
 function beforeWait({ saved }: ResumedRun): Pick<RunBeginning, 'records' | 'shown'> {
   return { records: saved.state.records, shown: saved.tools.order };
 }

@@ -199,7 +199,7 @@ export async function withRolesOfNow(state: LoopState, live: LiveRun): Promise<L
   return { ...state, toolset: applied.toolset };
 }
 
-/** What the run would begin with by now, but for what strategies took away since. */
+/** The tools with which the run would begin by now, but for those that strategies took away since. */
 function listedAnew({ toolset, records }: LoopState, authority: Authority, live: LiveRun): readonly Tool[] {
   const begun = live.plan.relist?.(authority, records);
   if (!begun) return [];
@@ -225,7 +225,7 @@ function suspension({ entity, givenBy }: Tool): RemovalCause {
   return { kind: 'role', ...(entity && { perInstance: true, ...(givenBy !== undefined && { givenBy }) }) };
 }
 
-/** Of a dispatcher there is nothing to decide, only of what is called over it. */
+/** A dispatcher is never denied itself, only what is called over it. */
 function isDenied(tool: Tool, authority: Authority): boolean {
   return tool.surface?.kind !== 'dispatcher' && !isPermitted(tool, authority);
 }
