@@ -32,6 +32,8 @@ describe('a run that waits', () => {
     ['by another version', 'it is of version 2, and this is 1', (run: SuspendedRun) => ({ ...run, version: 2 })],
     ['without its state', 'run.state is not', ({ content, ...run }: SuspendedRun) => ({ ...run, content: without(content, 'state') })],
     ['with a part that is unknown', 'extra is not', ({ content, ...run }: SuspendedRun) => ({ ...run, content: { ...content, extra: 1 } })],
+    ['with a removal that has a sentence and no cause', 'run.tools.gone[0] is not', withGone('It was removed.')],
+    ['with a removal of an unknown cause', 'run.tools.gone[0] is not', withGone({ kind: 'unknown' })],
   ])('is refused where it was kept %s, and stays where it is', async (_, told, form) => {
     const { resume, isKept } = await keptAs(form);
     await expect(resume()).rejects.toMatchObject({ code: 'unreadable_run', message: expect.stringContaining(told) });
@@ -42,4 +44,12 @@ describe('a run that waits', () => {
 
 function without(content: JsonObject, name: string): JsonObject {
   return Object.fromEntries(Object.entries(content).filter(([key]) => key !== name));
+}
+
+/** A run from which one tool was removed. */
+function withGone(cause: string | JsonObject): (run: SuspendedRun) => object {
+  return ({ content, ...run }) => ({
+    ...run,
+    content: { ...content, tools: { ...(content['tools'] as JsonObject), gone: [['crm__find', cause]] } },
+  });
 }
