@@ -1,27 +1,29 @@
 import type { ToolSpec } from '@toolloop/protocol';
+import type { RemovalCause } from '../contracts/injection.js';
 import type { Tool } from '../contracts/tool.js';
-import {
-  declaredIdIn,
-  declaredIdOfMember,
-  groupedId,
-  instanceKey,
-  instanceKeyOf,
-  isNamed,
-  memberKey,
-  memberKeyOf,
-} from './tool-selection.js';
+import { isSameCause, newestRemovals, type Removal, removalKeysOf, type SavedRemovals } from './tool-removals.js';
+import { declaredIdIn, declaredIdOfMember, instanceKey, instanceKeyOf, isNamed } from './tool-selection.js';
 
-/** What a change of the toolset came to. */
+/** A toolset with tools added. */
 export interface ToolsetChange {
   readonly toolset: Toolset;
   /** Specs that are new to the model; a tool already there only had its instance refreshed. */
   readonly added: readonly ToolSpec[];
 }
 
-/** What a removal came to. */
+/** A toolset with tools removed. */
 export interface ToolsetRemoval {
   readonly toolset: Toolset;
+  /** Rendered ids. */
   readonly removed: readonly string[];
+}
+
+/** Changes that a filter makes beside leaving tools out. */
+export interface ToolsetFilter {
+  /** Declared ids of the tools that surfaces still offer. @default all that they offered */
+  readonly offered?: ReadonlySet<string>;
+  /** Gives an array that equals the one of the specs that are left, so that a wire need not encode them again. @default the new one */
+  readonly reuse?: (specs: readonly ToolSpec[]) => readonly ToolSpec[];
 }
 
 interface Contents {
@@ -29,16 +31,18 @@ interface Contents {
   readonly shown: ReadonlyMap<string, Tool>;
   /** The tools of every entity instance that is there, shown or called over a surface, by instance. */
   readonly instances: ReadonlyMap<string, readonly Tool[]>;
-  readonly removals: ReadonlyMap<string, string>;
+  readonly removals: ReadonlyMap<string, Removal>;
   /** Declared ids, short names or globs. */
   readonly keptAway: readonly string[];
+  /** Everything that was ever injected, each once. */
+  readonly injected: ReadonlySet<ToolSpec>;
 }
 
 /** Contents on their way to the next toolset. */
 interface Draft {
   readonly shown: Map<string, Tool>;
   readonly instances: Map<string, readonly Tool[]>;
-  readonly removals: Map<string, string>;
+  readonly removals: Map<string, Removal>;
 }
 
 /**
@@ -58,9 +62,13 @@ export class Toolset {
     this.specs = specs ?? [...contents.shown.values()].map(({ spec }) => spec);
   }
 
-  static of(tools: readonly Tool[]): Toolset {
-    const contents = { shown: new Map<string, Tool>(), instances: new Map<string, readonly Tool[]>(), removals: new Map<string, string>() };
-    return new Toolset({ ...contents, keptAway: [] }).with(tools).toolset;
+  static of(tools: readonly Tool[], behindSurfaces: readonly Tool[] = []): Toolset {
+    const contents = {
+      shown: new Map<string, Tool>(),
+      instances: new Map<string, readonly Tool[]>(),
+      removals: new Map<string, Removal>(),
+    };
+    return new Toolset({ ...contents, keptAway: [], injected: new Set() }).add(tools, behindSurfaces).toolset;
   }
 
   /** A tool that the model is shown. */
@@ -75,7 +83,7 @@ export class Toolset {
 
   /** The tool of one instance, by its real id. */
   member(declaredId: string, instanceId: string): Tool | undefined {
-    return this.contents.instances.get(instanceKey(declaredId, instanceId))?.find(({ spec }) => spec.declaredId === declaredId);
+    return this.toolsOfInstance(instanceKey(declaredId, instanceId)).find(({ spec }) => spec.declaredId === declaredId);
   }
 
   /** All tools of an instance, by its key. */
@@ -83,14 +91,19 @@ export class Toolset {
     return this.contents.instances.get(key) ?? [];
   }
 
+  /** The specs of all tools that were ever injected, each once, whether they are there still or not. */
+  get injected(): readonly ToolSpec[] {
+    return [...this.contents.injected];
+  }
+
+  /** The same tools with others that count as injected. */
+  withInjected(specs: readonly ToolSpec[]): Toolset {
+    return new Toolset({ ...this.contents, injected: new Set(specs) }, this.specs);
+  }
+
   /** How many entity instances there are. */
   get instanceCount(): number {
     return this.contents.instances.size;
-  }
-
-  /** Whether tools of entities are called over others. */
-  get hasSurfaces(): boolean {
-    return this.specs.some(({ id }) => this.find(id)?.surface);
   }
 
   /** The real ids of the instances that have a tool, in the order in which they came. */
@@ -101,10 +114,9 @@ export class Toolset {
     return ofMethod.flatMap(({ entity }) => entity?.instanceId ?? []);
   }
 
-  /** Everything the model may call: what it is shown, and behind it what it calls over a surface. */
-  get reachable(): readonly ToolSpec[] {
-    this.foundReachable ??= this.hidden.size === 0 ? this.specs : [...this.specs, ...[...this.hidden.values()].map(({ spec }) => spec)];
-    return this.foundReachable;
+  /** The tools that the model is shown. */
+  get shown(): readonly Tool[] {
+    return [...this.contents.shown.values()];
   }
 
   /** The tools that are called over a surface. */
@@ -112,37 +124,60 @@ export class Toolset {
     return [...this.hidden.values()];
   }
 
-  /** How to get a removed tool back; undefined when it was never removed, or too long ago. */
-  removalOf(id: string): string | undefined {
-    return this.contents.removals.get(id);
+  /** All tools that the model may call: those it is shown, and behind them those it calls over a surface. */
+  get tools(): readonly Tool[] {
+    return [...this.shown, ...this.behindSurfaces];
   }
 
-  /** The same for the tool of an instance, by its real id. */
-  memberRemovalOf(declaredId: string, instanceId: string): string | undefined {
-    return this.contents.removals.get(memberKey(declaredId, instanceId));
+  /** The specs of {@link tools}. */
+  get reachable(): readonly ToolSpec[] {
+    this.foundReachable ??= this.hidden.size === 0 ? this.specs : this.tools.map(({ spec }) => spec);
+    return this.foundReachable;
   }
 
-  /** What was removed, and how to get each back; JSON. */
-  get removals(): SavedTombstones {
-    return [...this.contents.removals];
+  /** The cause of a tool's removal, by its rendered id or, of an instance's tool, its member key; undefined when it was never removed, or too long ago. */
+  removalOf(id: string): RemovalCause | undefined {
+    return this.contents.removals.get(id)?.cause;
   }
 
-  /** The same tools where another process left off: those of `order` first, and what is gone of them with how to get it back. */
-  resumed(order: readonly string[], gone: SavedTombstones): Toolset {
+  /** The removals of the run and their causes; JSON. */
+  get removals(): SavedRemovals {
+    return [...this.contents.removals].map(([key, { cause }]) => [key, cause]);
+  }
+
+  /** The tools that went with a role and are not there again. */
+  get suspended(): readonly Tool[] {
+    return [...this.contents.removals.values()].flatMap(({ suspended }) => suspended ?? []);
+  }
+
+  /** The same toolset, which adds none of these with their role again; a call of them is still told why they went. */
+  withoutSuspended(tools: readonly Tool[]): Toolset {
+    if (tools.length === 0) return this;
+    const removals = new Map(this.contents.removals);
+    for (const { spec } of tools) {
+      const { cause } = removals.get(spec.id) ?? {};
+      if (cause) removals.set(spec.id, { cause });
+    }
+    return new Toolset({ ...this.contents, removals }, this.specs);
+  }
+
+  /** The same tools where another process left off: those of `order` first, with the removals there were, and the suspended tools that the process still has. */
+  resumed(order: readonly string[], gone: SavedRemovals, suspended: readonly Tool[] = []): Toolset {
     const known = order.flatMap((id) => this.find(id) ?? []);
-    const shown = new Map([...known, ...this.contents.shown.values()].map((tool) => [tool.spec.id, tool]));
-    const here = new Set(this.reachable.flatMap(({ id }) => keysOf(this.held(id))));
-    const removals = newestTombstones([...gone.filter(([key]) => !here.has(key)), ...this.contents.removals]);
-    return new Toolset({ ...this.contents, shown, removals });
+    const shown = new Map([...known, ...this.shown].map((tool) => [tool.spec.id, tool]));
+    const here = new Set(this.tools.flatMap(removalKeysOf));
+    const kept = new Map(suspended.map((tool) => [tool.spec.id, tool]));
+    const before = gone.filter(([key]) => !here.has(key)).map(([key, cause]): [string, Removal] => [key, removalOf(cause, kept.get(key))]);
+    return new Toolset({ ...this.contents, shown, removals: newestRemovals([...before, ...this.contents.removals]) });
   }
 
   /**
    * Adds tools at the end, and others that are called over a surface. A tool whose id is there already keeps its spec and its place and gets the new
    * instance, wherever it is.
    */
-  with(tools: readonly Tool[], behindSurfaces: readonly Tool[] = []): ToolsetChange {
+  add(tools: readonly Tool[], behindSurfaces: readonly Tool[] = []): ToolsetChange {
     if (tools.length + behindSurfaces.length === 0) return { toolset: this, added: [] };
-    const { shown, instances, removals, keptAway } = this.contents;
+    const { shown, instances, removals } = this.contents;
     const draft = { shown: new Map(shown), instances: new Map(instances), removals: new Map(removals) };
     const added: ToolSpec[] = [];
     for (const tool of tools) {
@@ -155,38 +190,34 @@ export class Toolset {
       if (draft.shown.has(tool.spec.id)) draft.shown.set(tool.spec.id, next);
     }
     const specs = added.length > 0 ? [...this.specs, ...added] : this.specs;
-    return { toolset: new Toolset({ ...draft, keptAway }, specs), added };
+    return { toolset: new Toolset({ ...this.contents, ...draft }, specs), added };
   }
 
-  /**
-   * The toolset with some of its tools alone: those of the specs, and behind surfaces those that are chosen; surfaces offer what is `offered`. The very array
-   * is kept, so that whoever narrows alike twice can hand over the same.
-   */
-  only(specs: readonly ToolSpec[], isChosen: (tool: Tool) => boolean, offered?: ReadonlySet<string>): Toolset {
-    const left = specs.flatMap(({ id }) => this.find(id) ?? []).map((tool) => (offered ? offering(tool, offered) : tool));
+  /** Adds tools in the course of a run, which remembers that it was not there from the start. */
+  inject(tools: readonly Tool[], behindSurfaces: readonly Tool[] = []): ToolsetChange {
+    const { toolset, added } = this.add(tools, behindSurfaces);
+    return { toolset: added.length === 0 ? toolset : toolset.withInjected([...this.injected, ...added]), added };
+  }
+
+  /** The toolset with some of its tools alone, shown ones and those behind surfaces alike. Nothing counts as removed. */
+  filter(isLeft: (tool: Tool) => boolean, { offered, reuse }: ToolsetFilter = {}): Toolset {
+    const left = this.shown.filter(isLeft).map((tool) => (offered ? offering(tool, offered) : tool));
+    if (left.every((tool) => this.find(tool.spec.id) === tool) && this.tools.every(isLeft)) return this;
+    const specs = left.map(({ spec }) => spec);
     const shown = new Map(left.map((tool) => [tool.spec.id, tool]));
-    const isLeft = (tool: Tool): boolean => shown.get(tool.spec.id) === tool || (!this.contents.shown.has(tool.spec.id) && isChosen(tool));
-    return new Toolset({ ...this.contents, shown, instances: filtered(this.contents.instances, isLeft) }, specs);
+    return new Toolset({ ...this.contents, shown, instances: filtered(this.contents.instances, isLeft) }, reuse ? reuse(specs) : specs);
   }
 
-  /** Takes tools away by their rendered ids and remembers how to get them back. Ids that are not there are ignored. */
-  without(ids: readonly string[], howToGetBack: string): ToolsetRemoval {
-    return this.withoutTools(
-      ids.flatMap((id) => this.held(id) ?? []),
-      () => howToGetBack,
-    );
-  }
-
-  /** Takes tools away and remembers of each how to get it back; with a grouped tool go the tools that are called over it. */
-  withoutTools(tools: readonly Tool[], howToGetBack: (tool: Tool) => string): ToolsetRemoval {
+  /** Removes tools, and with a surface the tools that are called over it; the model is told of each for what cause it went. */
+  remove(tools: readonly Tool[], cause: RemovalCause | ((tool: Tool) => RemovalCause)): ToolsetRemoval {
     if (tools.length === 0) return { toolset: this, removed: [] };
     const closed = new Set(tools.flatMap(({ surface }) => [...(surface?.offers ?? [])]));
     const behind = closed.size === 0 ? [] : this.behindSurfaces.filter(({ spec }) => closed.has(spec.declaredId));
     const gone = new Map([...tools, ...behind].map((tool) => [tool.spec.id, tool]));
     const shown = new Map(this.contents.shown);
     for (const id of gone.keys()) shown.delete(id);
-    const tombstones = [...gone.values()].flatMap((tool) => keysOf(tool).map((key): [string, string] => [key, howToGetBack(tool)]));
-    const removals = newestTombstones([...this.contents.removals, ...tombstones]);
+    const made = [...gone.values()].flatMap((tool) => removalsOf(tool, typeof cause === 'function' ? cause(tool) : cause));
+    const removals = newestRemovals([...this.contents.removals, ...made]);
     const instances = filtered(this.contents.instances, ({ spec }) => !gone.has(spec.id));
     // A removal behind a surface leaves the model shown what it was: the very array stays.
     const specs = shown.size === this.contents.shown.size ? this.specs : undefined;
@@ -203,21 +234,18 @@ export class Toolset {
     return this.contents.keptAway;
   }
 
-  /** Takes tools away by names or globs, and remembers that they stay away. Of what went before for another reason the model is told that, too. */
-  keepingAway(names: readonly string[], howToGetBack: string, isStaying: (id: string) => boolean = () => false): ToolsetRemoval {
-    const { keptAway, removals } = this.contents;
-    const going = this.reachable.filter((spec) => isAnyOf(spec, names) && !isStaying(spec.id));
-    const before = [...removals].filter(([key, text]) => text !== howToGetBack && isAnyOf(namesIn(key), names));
+  /** Removes tools by names or globs, and remembers that they stay away. The cause counts for those, too, that went before for another one. */
+  keepAway(names: readonly string[], cause: RemovalCause, isStaying: (id: string) => boolean = () => false): ToolsetRemoval {
+    const { keptAway } = this.contents;
+    const going = this.tools.filter(({ spec }) => isAnyOf(spec, names) && !isStaying(spec.id));
+    const before = [...this.contents.removals].filter(([key, known]) => !isSameCause(known.cause, cause) && isAnyOf(namesIn(key), names));
     const isNew = names.some((name) => !keptAway.includes(name));
     if (going.length + before.length === 0 && !isNew) return { toolset: this, removed: [] };
-    const { toolset, removed } = this.without(
-      going.map(({ id }) => id),
-      howToGetBack,
-    );
-    const told = before.map(([key]): [string, string] => [key, howToGetBack]);
+    const { toolset, removed } = this.remove(going, cause);
+    const again = before.map(([key]): [string, Removal] => [key, { cause }]);
     const contents = {
       ...toolset.contents,
-      removals: newestTombstones([...toolset.removals, ...told]),
+      removals: newestRemovals([...toolset.contents.removals, ...again]),
       keptAway: [...new Set([...keptAway, ...names])],
     };
     return { toolset: new Toolset(contents, toolset.specs), removed };
@@ -231,6 +259,40 @@ export class Toolset {
   private get hidden(): ReadonlyMap<string, Tool> {
     this.foundHidden ??= hiddenIn(this.contents);
     return this.foundHidden;
+  }
+}
+
+/**
+ * Narrows the toolsets of one run. The same narrowing gives the same array of specs, whatever happened to the tools left out, so that a wire need not
+ * encode it again.
+ */
+export class ToolsetNarrowing {
+  private readonly known = new Map<string, readonly ToolSpec[]>();
+
+  /**
+   * A surface is chosen by its own spec, with all that is called over it, or because something is that is called over it. Of `methods`, which are those of
+   * entities, it offers the chosen ones alone, whether the run has an instance of them or not.
+   */
+  narrow(toolset: Toolset, isChosen: (spec: ToolSpec) => boolean, methods: readonly ToolSpec[]): Toolset {
+    const { shown, behindSurfaces } = toolset;
+    const chosen = new Set(toolset.tools.filter(({ spec }) => isChosen(spec)));
+    const wholly = new Set(shown.filter((tool) => chosen.has(tool)).flatMap(offersOf));
+    const partly = new Set(behindSurfaces.filter((tool) => chosen.has(tool)).map(({ spec }) => spec.declaredId));
+    const offered = new Set([...wholly, ...partly, ...methods.filter(isChosen).map(({ declaredId }) => declaredId)]);
+    const left = new Set([
+      ...shown.filter((tool) => chosen.has(tool) || offersOf(tool).some((declaredId) => partly.has(declaredId))),
+      ...behindSurfaces.filter((tool) => chosen.has(tool) || wholly.has(tool.spec.declaredId)),
+    ]);
+    return toolset.filter((tool) => left.has(tool), { offered, reuse: (specs) => this.sameArray(specs) });
+  }
+
+  private sameArray(specs: readonly ToolSpec[]): readonly ToolSpec[] {
+    const key = specs.map(({ id }) => id).join(' ');
+    const known = this.known.get(key);
+    // A tool that went and came again has the same id and another spec.
+    if (known?.every((spec, index) => spec === specs[index])) return known;
+    this.known.set(key, specs);
+    return specs;
   }
 }
 
@@ -257,15 +319,18 @@ function refreshed(known: Tool | undefined, tool: Tool): Tool {
 /** A surface over which nothing else is called. */
 function offering(tool: Tool, offered: ReadonlySet<string>): Tool {
   const { surface } = tool;
-  if (!surface) return tool;
-  const offers = new Set([...surface.offers].filter((declaredId) => offered.has(declaredId)));
-  return { ...tool, surface: { ...surface, offers } };
+  const offers = offersOf(tool).filter((declaredId) => offered.has(declaredId));
+  return !surface || offers.length === surface.offers.size ? tool : { ...tool, surface: { ...surface, offers: new Set(offers) } };
+}
+
+function offersOf({ surface }: Tool): readonly string[] {
+  return [...(surface?.offers ?? [])];
 }
 
 /** Puts a tool where it was, or where it belongs: an entity's beside the others of its instance. What is there again was never removed. */
 function place(tool: Tool, { shown, instances, removals }: Draft): Tool {
   const { id } = tool.spec;
-  if (removals.size > 0) for (const key of keysOf(tool)) removals.delete(key);
+  if (removals.size > 0) for (const key of removalKeysOf(tool)) removals.delete(key);
   if (!tool.entity) return refreshed(shown.get(id), tool);
   const key = instanceKeyOf(tool);
   const beside = instances.get(key) ?? [];
@@ -284,40 +349,11 @@ function filtered(instances: Contents['instances'], isLeft: (tool: Tool) => bool
   return left;
 }
 
-/** Under its rendered id, and of an entity's tool under the instance as well, however it is called. */
-function keysOf(tool: Tool | undefined): readonly string[] {
-  if (!tool) return [];
-  return tool.entity ? [tool.spec.id, memberKeyOf(tool, tool.entity)] : [tool.spec.id];
+/** With the tool itself, where it comes back with a role. */
+function removalOf(cause: RemovalCause, tool: Tool | undefined): Removal {
+  return tool && cause.kind === 'role' ? { cause, suspended: tool } : { cause };
 }
 
-/** What was removed, and how to get it back; JSON, oldest first. */
-export type SavedTombstones = readonly (readonly [string, string])[];
-
-/** How it begins where a role went: the tool is there again as soon as the role is. */
-export const LAID_DOWN = 'The actor of the run may not use it at present.';
-
-/** A run remembers so many of instances; who asks for a tool that went before is told what is told of one that never was. */
-const MOST_TOMBSTONES = 4_000;
-
-/**
- * The newest of them; what was removed again is new. Of tools that are no entity's all stay: there are no more of them than are declared, and a run that
- * goes on elsewhere knows by them what was taken from it.
- */
-export function newestTombstones(tombstones: SavedTombstones): ReadonlyMap<string, string> {
-  const newest = new Map<string, string>();
-  for (const [key, text] of tombstones) {
-    newest.delete(key);
-    newest.set(key, text);
-  }
-  if (newest.size <= MOST_TOMBSTONES) return newest;
-  const ofInstances = keysOfInstances([...newest.keys()]);
-  for (const key of ofInstances.slice(0, Math.max(0, ofInstances.length - MOST_TOMBSTONES))) newest.delete(key);
-  return newest;
-}
-
-/** Each instance's tool is there twice: under the instance, and under a rendered id of the same method. */
-function keysOfInstances(keys: readonly string[]): readonly string[] {
-  const methods = new Set(keys.map(declaredIdOfMember));
-  const isOfInstance = (key: string, declaredId: string): boolean => methods.has(declaredId) && key !== groupedId(declaredId);
-  return keys.filter((key) => declaredIdOfMember(key) !== undefined || isOfInstance(key, declaredIdIn(key)));
+function removalsOf(tool: Tool, cause: RemovalCause): readonly (readonly [string, Removal])[] {
+  return removalKeysOf(tool).map((key) => [key, removalOf(cause, key === tool.spec.id ? tool : undefined)]);
 }

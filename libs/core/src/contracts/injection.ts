@@ -76,7 +76,29 @@ export interface EntityHandles {
   nameOf(type: object, instanceId: string, maxLength: number): string;
 }
 
-/** What changes in the toolset of the next step. */
+/**
+ * The cause of a tool's removal, as data that saved runs keep. What a model is told is worded from it at the call, so the words may change between releases;
+ * no word of them decides anything.
+ */
+export type RemovalCause =
+  /** The roles of the run do not permit the tool at present: it comes back with them. Of an entity's tool, `givenBy` gave it. */
+  | { readonly kind: 'role'; readonly perInstance?: true; readonly givenBy?: string }
+  /** Newer instances of entities took its place. */
+  | { readonly kind: 'evicted'; readonly givenBy?: string }
+  /** Its instance ended with the process that held it. */
+  | { readonly kind: 'process_ended'; readonly givenBy: string }
+  /** It is called over a surface that was removed. */
+  | { readonly kind: 'surface' }
+  /** Its phase is over; calls of `leadingBack` begin it again. */
+  | { readonly kind: 'phase'; readonly phase: string; readonly leadingBack: readonly string[] }
+  /** Newer results of the search `searchId` took its place. */
+  | { readonly kind: 'search'; readonly searchId: string }
+  /** It stays away, since the call of `after` where that is known. */
+  | { readonly kind: 'kept_away'; readonly after?: string }
+  /** A strategy removed it, for reasons of its own. */
+  | { readonly kind: 'removed'; readonly strategy: string; readonly howToGetBack?: string };
+
+/** Changes in the toolset of the next step. */
 export interface ToolInjection {
   readonly add?: readonly Tool[];
   /** Rendered ids. */
@@ -86,8 +108,10 @@ export interface ToolInjection {
    * brings them. Only a strategy that does not `yield` can add them again.
    */
   readonly keepAway?: readonly string[];
-  /** What a model reads if it calls a removed tool: one or two sentences. @default it is told to call the tool that gave it again */
+  /** One or two sentences that a model reads if it calls a removed tool. @default it is told to call the tool that gave it again */
   readonly howToGetBack?: string;
+  /** The cause of the removal as data, from which the model is told instead of by `howToGetBack`. @default `removed`, by this strategy */
+  readonly cause?: Exclude<RemovalCause, { readonly kind: 'role' }>;
   /**
    * Which of its actor's roles the run holds from now on; `all` for every one. A call must then be permitted with these roles and with all of them, so that
    * a run never gains what its actor does not have. In a sub-run it applies to that run alone. @default as before

@@ -1,7 +1,8 @@
 import { Injectable, Logger } from '@nestjs/common';
 import type { Decision, JsonObject } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
-import { closestTo, instanceKey, methodIn, prefixIn } from '../catalog/tool-selection.js';
+import { wayBack } from '../catalog/tool-removals.js';
+import { closestTo, instanceKey, memberKey, methodIn, prefixIn } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { Tool } from '../contracts/tool.js';
 import { decide, isPermitted, subjectOf } from '../policy/policy-engine.js';
@@ -23,8 +24,8 @@ export class CallLookup {
   private async refuse(progress: CallProgress): Promise<never> {
     const { request, scope } = progress;
     const { name } = request.call;
-    const howToGetBack = scope.toolset.removalOf(name);
-    if (howToGetBack !== undefined) throw CallFailure.of('tool_gone', `The tool "${name}" is no longer available. ${howToGetBack}`);
+    const cause = scope.toolset.removalOf(name);
+    if (cause) throw CallFailure.of('tool_gone', `The tool "${name}" is no longer available. ${wayBack(cause)}`);
     const message = unknownToolMessage(name, scope);
     const listed = this.catalog.find(name);
     const decision = listed && (await permissionFor(listed, scope));
@@ -65,11 +66,7 @@ function quoted(names: readonly string[]): string {
 }
 
 function permittedIds(scope: ExecutionScope): string[] {
-  const permitted = scope.toolset.specs.filter(({ id }) => {
-    const tool = scope.toolset.find(id);
-    return tool && isPermitted(tool, scope);
-  });
-  return permitted.map(({ id }) => id);
+  return scope.toolset.shown.filter((tool) => isPermitted(tool, scope)).map(({ spec }) => spec.id);
 }
 
 /** Declared ids of the entities' tools that are there and may be called. */
@@ -99,9 +96,8 @@ export class MissingInstance {
     const denied = surface.offers.has(declaredId) ? this.denialOf(declaredId, progress) : unknownMethod(declaredId, progress);
     if (denied) return denied;
     const prefix = prefixIn(declaredId);
-    const howToGetBack = toolset.memberRemovalOf(declaredId, instanceId);
-    if (howToGetBack !== undefined)
-      return CallFailure.of('tool_gone', `The tools of that ${prefix} are no longer available. ${howToGetBack}`);
+    const cause = toolset.removalOf(memberKey(declaredId, instanceId));
+    if (cause) return CallFailure.of('tool_gone', `The tools of that ${prefix} are no longer available. ${wayBack(cause)}`);
     // The instance is there, and this method of it is not for whoever calls.
     if (toolset.toolsOfInstance(instanceKey(declaredId, instanceId)).length > 0) return unknownMethod(declaredId, progress);
     const message = `There is no ${prefix} ${JSON.stringify(shortened(instanceId))} in this run. ${hintFor(instanceId, toolset.instanceIds(declaredId))}`;
@@ -168,15 +164,9 @@ export async function callable(tools: readonly Tool[], scope: HookScope): Promis
 
 /** The toolset without the tools whose own `canCall` keeps the run's actor out. Throws as {@link permissionFor} does. */
 export async function strictlyListed(toolset: Toolset, scope: HookScope): Promise<Toolset> {
-  const tools = toolset.reachable.flatMap(({ id }) => toolset.held(id) ?? []);
+  const { tools } = toolset;
   const listed = new Set(await callable(tools, scope));
-  if (listed.size === tools.length) return toolset;
-  const isListed = (id: string): boolean => {
-    const tool = toolset.find(id);
-    return tool !== undefined && listed.has(tool) && !isOfNone(tool, tools, listed);
-  };
-  const specs = toolset.specs.filter(({ id }) => isListed(id));
-  return toolset.only(specs, (tool) => listed.has(tool));
+  return listed.size === tools.length ? toolset : toolset.filter((tool) => listed.has(tool) && !isOfNone(tool, tools, listed));
 }
 
 /** Whether it is a surface of tools none of which is listed. */

@@ -1,6 +1,6 @@
 import { ConfigurationError, type Message, type TokenCounter } from '@toolloop/protocol';
 import { type HistoryContext, type HistoryCut, HistoryPolicy } from '../contracts/loop-request.js';
-import { cutPoints, type Extent } from '../loop/step-preparation.js';
+import { cutPoints, type Extent } from '../loop/history-step.js';
 
 /** Leaves out the oldest steps once there is too much. */
 export class BoundedHistory extends HistoryPolicy {

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import type { LanguageModel, Message, ModelRequest } from '@toolloop/protocol';
 import { type HistoryContext, type HistoryCut, HistoryPolicy } from '../contracts/loop-request.js';
-import { cutPoints, type Extent } from '../loop/step-preparation.js';
+import { cutPoints, type Extent } from '../loop/history-step.js';
 import { type MessageExtent, toExtent, type TokenExtent } from './bounded.js';
 
 /** Who writes the summaries, and how. */

@@ -1,7 +1,7 @@
-import type { LoopEventBody, ToolSpec } from '@toolloop/protocol';
+import type { LoopEventBody } from '@toolloop/protocol';
 import { instanceKeyOf, selects } from '../catalog/tool-selection.js';
 import type { Toolset, ToolsetRemoval } from '../catalog/toolset.js';
-import type { ToolInjection } from '../contracts/injection.js';
+import type { ToolInjection, ToolInjectionStrategy } from '../contracts/injection.js';
 import type { Limits } from '../contracts/limits.js';
 import type { ToolSelector } from '../contracts/loop-request.js';
 import type { PolicyActor, PolicyEngine } from '../contracts/policy.js';
@@ -33,17 +33,14 @@ type PermissionRules = Omit<InjectionRules, 'strictListing' | 'signal'>;
 /** What an injection changed, as a new toolset and the events that tell of it. */
 export interface AppliedInjection {
   readonly toolset: Toolset;
-  readonly added: readonly ToolSpec[];
   readonly events: readonly LoopEventBody[];
 }
 
-/** Where in a run an injection is applied, and what was injected before. */
+/** The step in which an injection is applied, and the strategy that proposed it. */
 export interface InjectionPlace {
   readonly step: number;
-  readonly strategy: string;
-  /** Whether it adds nothing that another strategy keeps away. */
-  readonly yields: boolean;
-  readonly injected: readonly ToolSpec[];
+  /** One that yields adds nothing that another keeps away. */
+  readonly strategy: Pick<ToolInjectionStrategy, 'name' | 'yields'>;
 }
 
 /**
@@ -69,31 +66,36 @@ export function applyPermitted(
   place: InjectionPlace,
 ): AppliedInjection {
   const { step, strategy } = place;
-  const removal = withRemoved(toolset, injection, strategy);
-  const proposed = (injection.add ?? []).filter(({ spec }) => !place.yields || !removal.toolset.keepsAway(spec));
+  const { name, yields } = strategy;
+  const removal = withRemoved(toolset, injection, name);
+  const proposed = (injection.add ?? []).filter(({ spec }) => !yields || !removal.toolset.keepsAway(spec));
   const groups = groupedTools(permittedOf(proposed, rules));
-  const change = changeOf(groups, removal.toolset, rules, place);
+  const change = changeOf(groups, removal.toolset, rules);
   for (const { tools } of change.taken) if (tools[0]?.entity) rules.instances.used(tools[0]);
   const events: LoopEventBody[] = [
     ...(injection.warnings ?? []).map(({ code, message }) => ({ type: 'warning', step, code, message }) as const),
-    ...removedEvents(removal.removed, step, strategy),
+    ...removedEvents(removal.removed, step, name),
     ...removedEvents(change.evicted, step, 'room for newer entities'),
-    ...injectedEvents(change, step, strategy),
+    ...injectedEvents(change, step, name),
     ...change.leftOut.flatMap(({ groups: left, why }) => capWarning(left, step, why)),
   ];
-  return { toolset: change.toolset, added: change.added, events };
+  return { toolset: change.toolset, events };
 }
 
-function withRemoved(toolset: Toolset, { remove = [], keepAway = [], howToGetBack }: ToolInjection, strategy: string): ToolsetRemoval {
-  const told = howToGetBack ?? `It was removed by ${strategy}; call the tool that gave it again.`;
-  const without = toolset.without(remove, told);
-  const kept = without.toolset.keepingAway(keepAway, told);
+function withRemoved(toolset: Toolset, injection: ToolInjection, strategy: string): ToolsetRemoval {
+  const { remove = [], keepAway = [], howToGetBack } = injection;
+  const { cause = { kind: 'removed', strategy, ...(howToGetBack !== undefined && { howToGetBack }) } } = injection;
+  const without = toolset.remove(
+    remove.flatMap((id) => toolset.held(id) ?? []),
+    cause,
+  );
+  const kept = without.toolset.keepAway(keepAway, cause);
   return { toolset: kept.toolset, removed: [...without.removed, ...kept.removed] };
 }
 
 /** How many tools can still be injected: those that went again do not count, and neither do those that stand for others. */
-export function roomIn(toolset: Toolset, injected: readonly ToolSpec[], { injectedTools }: Pick<Limits, 'injectedTools'>): InjectionRoom {
-  const counted = injected.flatMap((spec) => {
+export function roomIn(toolset: Toolset, { injectedTools }: Pick<Limits, 'injectedTools'>): InjectionRoom {
+  const counted = toolset.injected.flatMap((spec) => {
     const tool = toolset.find(spec.id);
     return tool?.spec === spec && !tool.surface ? [tool] : [];
   });
@@ -102,7 +104,7 @@ export function roomIn(toolset: Toolset, injected: readonly ToolSpec[], { inject
 }
 
 /** What new tools came to. */
-interface Change extends Pick<AppliedInjection, 'toolset' | 'added'> {
+interface Change extends Pick<AppliedInjection, 'toolset'> {
   readonly taken: readonly ToolGroup[];
   readonly surfaces: readonly Tool[];
   readonly evicted: readonly string[];
@@ -113,9 +115,8 @@ function changeOf(
   groups: readonly (readonly Tool[])[],
   toolset: Toolset,
   { limits, entities, instances }: Pick<InjectionRules, 'limits' | 'entities' | 'instances'>,
-  { injected }: InjectionPlace,
 ): Change {
-  const free = roomIn(toolset, injected, limits);
+  const free = roomIn(toolset, limits);
   const hasEntities = groups.some(([tool]) => tool?.entity);
   const isSurfaced = hasEntities && entities.isSurfaced(toolset, () => freshIn(groups, toolset) > free.entities);
   const chosen = chosenGroups(groups, toolset, isSurfaced ? { ...free, entities: Number.POSITIVE_INFINITY } : free);
@@ -126,7 +127,7 @@ function changeOf(
   const shown = room.taken.filter((group) => !isBehind(group)).flatMap(({ tools }) => tools);
   const surfaces = entities.surfacesFor(behind, eviction.toolset);
   return {
-    ...eviction.toolset.with([...surfaces, ...shown], behind),
+    toolset: eviction.toolset.inject([...surfaces, ...shown], behind).toolset,
     taken: room.taken,
     surfaces,
     evicted: eviction.removed,
@@ -300,12 +301,7 @@ export function withoutOldest({ excess, taken }: InstanceRoom, toolset: Toolset,
     if (tools.length > 0) left -= 1;
     going.push(...tools);
   }
-  const removal = toolset.withoutTools(going, howToGetBackFrom);
+  const removal = toolset.remove(going, ({ givenBy }) => ({ kind: 'evicted', ...(givenBy !== undefined && { givenBy }) }));
   instances.forget(keys);
   return removal;
-}
-
-/** An instance's id may be anybody's words, so it is not in what we say. */
-function howToGetBackFrom({ givenBy = 'the tool that returned it' }: Tool): string {
-  return `Newer ones took the place. To have it back, get it again from ${givenBy}.`;
 }

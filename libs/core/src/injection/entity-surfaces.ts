@@ -1,6 +1,5 @@
 import { isJsonObject, type JsonValue, TOOL_EFFECTS, type ToolLabels, type ToolOrigin, type ToolSpec } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import { DISPATCHER_ID, groupedId, methodIn, prefixIn, selects } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { EntitySurface } from '../contracts/injection.js';
@@ -213,18 +212,6 @@ export interface OfferRules {
   readonly strictListing: boolean;
 }
 
-/** Decides for every run how it is offered the tools of entities. What it makes is made once for the application. */
-export class EntityOffers {
-  private known: EntitySurfaces | undefined;
-
-  constructor(private readonly catalog: ToolCatalog) {}
-
-  offerFor(surface: EntitySurface, rules: OfferRules): EntityOffer {
-    this.known ??= new EntitySurfaces(this.catalog.entities);
-    return new EntityOffer(surface, this.known, surface === 'dispatcher' ? dispatcherFor(this.known, rules) : undefined);
-  }
-}
-
 /** A method that decides itself who calls it can be asked of an instance only: a strict listing tells nothing of it beforehand. */
 function dispatcherFor(surfaces: EntitySurfaces, rules: OfferRules): Tool | undefined {
   const { run, exclude, strictListing } = rules;
@@ -242,12 +229,16 @@ function idsOf(members: readonly EntityMember[]): string[] {
 
 /** How one run is offered the tools of entities. */
 export class EntityOffer {
+  /** There from the start, where the run has one. */
+  readonly dispatcher: Tool | undefined;
+
   constructor(
     private readonly surface: EntitySurface,
     private readonly surfaces: EntitySurfaces,
-    /** There from the start, where the run has one. */
-    readonly dispatcher: Tool | undefined,
-  ) {}
+    rules: OfferRules | undefined,
+  ) {
+    this.dispatcher = rules && surface === 'dispatcher' ? dispatcherFor(surfaces, rules) : undefined;
+  }
 
   /**
    * Whether new tools of entities are called over a surface, `isFull` where they do not all fit one by one. `auto` goes over to it with the first result
@@ -255,7 +246,7 @@ export class EntityOffer {
    */
   isSurfaced(toolset: Toolset, isFull: () => boolean): boolean {
     if (this.surface !== 'auto') return this.surface !== 'named';
-    return toolset.hasSurfaces || this.surfaces.hadGroup(toolset) || isFull();
+    return toolset.shown.some(({ surface }) => surface) || this.surfaces.hadGroup(toolset) || isFull();
   }
 
   /** The surfaces that a toolset still needs for tools to be called over. */
@@ -274,7 +265,7 @@ export class EntityOffer {
 
   /** The same for a run within the run, which may call less. */
   within(rules: OfferRules): EntityOffer {
-    return new EntityOffer(this.surface, this.surfaces, this.dispatcher && dispatcherFor(this.surfaces, rules));
+    return new EntityOffer(this.surface, this.surfaces, this.dispatcher && rules);
   }
 
   private all(declaredIds: readonly string[]): readonly Tool[] {

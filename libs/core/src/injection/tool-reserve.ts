@@ -8,7 +8,7 @@ import type { ToolSelector } from '../contracts/loop-request.js';
 import type { Tool } from '../contracts/tool.js';
 
 /** Keeps back from runs what strategies give later. What it remembers is of the catalog, which never changes, and so is shared by all runs. */
-export class ToolReserve implements CatalogSearch {
+export class ToolReserve {
   private index: ToolIndex | undefined;
   private readonly selections = new WeakMap<readonly ToolSelector[], ReadonlySet<Tool>>();
 
@@ -18,18 +18,17 @@ export class ToolReserve implements CatalogSearch {
   divide(permitted: readonly Tool[], strategies: readonly ToolInjectionStrategy[]): RunReserve {
     const [problem] = strategies.flatMap(({ awaited = [] }) => this.catalog.problemsWith({ tools: awaited }));
     if (problem) throw unknownTool(problem);
-    const claims = strategies.flatMap((strategy) => this.claimOf(strategy) ?? []);
-    if (claims.length === 0) return new RunReserve(permitted, new Map());
-    const firm = claims.filter(({ strategy }) => strategy.yields !== true);
-    const pools = claims.map(({ strategy, tools }): [ToolInjectionStrategy, WithheldPool] => {
-      const rivals = strategy.yields === true ? firm : [];
-      const own = permitted.filter((tool) => tools.has(tool) && !rivals.some((rival) => rival.tools.has(tool)));
-      return [strategy, new WithheldPool(own, this)];
+    const claims = strategies.flatMap((strategy) => {
+      const { withheld = [] } = strategy;
+      return withheld.length === 0 ? [] : [{ strategy, tools: this.selected(withheld) }];
     });
-    return new RunReserve(
-      permitted.filter((tool) => !claims.some(({ tools }) => tools.has(tool))),
-      new Map(pools),
-    );
+    const firm = claims.filter(({ strategy }) => strategy.yields !== true);
+    const pools = claims.map(({ strategy, tools }): [ToolInjectionStrategy, readonly Tool[]] => {
+      const rivals = strategy.yields === true ? firm : [];
+      return [strategy, permitted.filter((tool) => tools.has(tool) && !rivals.some((rival) => rival.tools.has(tool)))];
+    });
+    const kept = claims.length === 0 ? permitted : permitted.filter((tool) => !claims.some(({ tools }) => tools.has(tool)));
+    return new RunReserve(kept, new Map(pools), this);
   }
 
   /** Looked through once per list of selectors: a strategy hands over the same one in every run. */
@@ -46,78 +45,48 @@ export class ToolReserve implements CatalogSearch {
     this.index ??= new ToolIndex(this.catalog.build());
     return this.index.search(text, most, isWanted);
   }
-
-  private claimOf(strategy: ToolInjectionStrategy): Claim | undefined {
-    const { withheld = [] } = strategy;
-    return withheld.length === 0 ? undefined : { strategy, tools: this.selected(withheld) };
-  }
 }
 
-/** What a strategy wants to keep back. */
-interface Claim {
-  readonly strategy: ToolInjectionStrategy;
-  readonly tools: ReadonlySet<Tool>;
-}
-
-/** Answers for the whole catalog, whatever a run may have of it. */
-export interface CatalogSearch {
-  selected(selectors: readonly ToolSelector[]): ReadonlySet<Tool>;
-  search(text: string, most: number, isWanted: (tool: Tool) => boolean): readonly Tool[];
-}
+const NOTHING: WithheldTools = { all: [], named: () => [], search: () => [] };
 
 /** The tools that one run may have, divided: what it starts with, and what each strategy keeps back. */
 export class RunReserve {
+  private readonly withheld: ReadonlyMap<ToolInjectionStrategy, WithheldTools>;
+  private toolset: Pick<Toolset, 'keepsAway'> | undefined;
+
   constructor(
     readonly kept: readonly Tool[],
-    private readonly pools: ReadonlyMap<ToolInjectionStrategy, WithheldPool>,
-  ) {}
+    pools: ReadonlyMap<ToolInjectionStrategy, readonly Tool[]>,
+    private readonly catalog: Pick<ToolReserve, 'selected' | 'search'>,
+  ) {
+    this.withheld = new Map([...pools].map(([strategy, tools]) => [strategy, this.withheldOf(tools)]));
+  }
 
   /** What of it a run within the run may have. */
   within(isLeft: (tool: Tool) => boolean): RunReserve {
-    const pools = [...this.pools].map(([strategy, pool]): [ToolInjectionStrategy, WithheldPool] => [strategy, pool.within(isLeft)]);
-    return new RunReserve(this.kept.filter(isLeft), new Map(pools));
+    const pools = [...this.withheld].map(([strategy, { all }]) => [strategy, all.filter(isLeft)] as const);
+    return new RunReserve(this.kept.filter(isLeft), new Map(pools), this.catalog);
   }
 
   /** No search finds what the run keeps away by now. */
   follow(toolset: Pick<Toolset, 'keepsAway'>): void {
-    for (const pool of this.pools.values()) pool.follow(toolset);
-  }
-
-  of(strategy: ToolInjectionStrategy): WithheldTools {
-    return this.pools.get(strategy) ?? NOTHING;
-  }
-}
-
-/** What one strategy keeps back in one run. Whatever it is asked, it knows nothing else. */
-export class WithheldPool implements WithheldTools {
-  private readonly members: ReadonlySet<Tool>;
-  private toolset: Pick<Toolset, 'keepsAway'> | undefined;
-
-  constructor(
-    readonly all: readonly Tool[],
-    private readonly catalog: CatalogSearch,
-  ) {
-    this.members = new Set(all);
-  }
-
-  follow(toolset: Pick<Toolset, 'keepsAway'>): void {
     this.toolset = toolset;
   }
 
-  within(isLeft: (tool: Tool) => boolean): WithheldPool {
-    return new WithheldPool(this.all.filter(isLeft), this.catalog);
+  of(strategy: ToolInjectionStrategy): WithheldTools {
+    return this.withheld.get(strategy) ?? NOTHING;
   }
 
-  named(selectors: readonly ToolSelector[]): readonly Tool[] {
-    return [...this.catalog.selected(selectors)].filter((tool) => this.members.has(tool));
-  }
-
-  search(text: string, most: number): readonly Tool[] {
-    return this.catalog.search(text, most, (tool) => this.members.has(tool) && !this.toolset?.keepsAway(tool.spec));
+  /** The only tools of which a strategy learns. */
+  private withheldOf(all: readonly Tool[]): WithheldTools {
+    const members = new Set(all);
+    return {
+      all,
+      named: (selectors) => [...this.catalog.selected(selectors)].filter((tool) => members.has(tool)),
+      search: (text, most) => this.catalog.search(text, most, (tool) => members.has(tool) && !this.toolset?.keepsAway(tool.spec)),
+    };
   }
 }
-
-const NOTHING: WithheldTools = { all: [], named: () => [], search: () => [] };
 
 /** Okapi BM25: how soon a repeated word counts no more, and how much longer texts are held back. */
 const SATURATION = 1.2;

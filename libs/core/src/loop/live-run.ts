@@ -1,13 +1,13 @@
 import { Logger } from '@nestjs/common';
 import type { LoopEventBody, Message, ToolInvocationRecord, Usage } from '@toolloop/protocol';
 import { selects } from '../catalog/tool-selection.js';
-import type { Toolset } from '../catalog/toolset.js';
+import { type Toolset, ToolsetNarrowing } from '../catalog/toolset.js';
 import type { LoopHooks } from '../contracts/loop-request.js';
-import type { Tool } from '../contracts/tool.js';
 import { untilAborted } from '../execution/call-failure.js';
 import { type ExecutionScope, RunApprovals } from '../execution/call.js';
 import { ResultPages } from '../execution/result-pages.js';
 import { RESULT_READER, resultReader } from '../execution/result-reader.js';
+import type { InjectionRules } from '../injection/apply-injection.js';
 import { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
 import { MessageFlow } from '../policy/flow.js';
@@ -16,9 +16,9 @@ import { SpendingLedger } from '../policy/rules.js';
 import type { RunInputs } from './event-outlet.js';
 import { assistantMessage, type LoopState } from './loop-state.js';
 import { RunUse, type UsedBefore } from './quota-guard.js';
-import { type Authority, CallCounter, CallIds, RunFlow, RunRoles, SentTools, ToolsetNarrowing } from './run-accounts.js';
+import { type Authority, CallCounter, CallIds, RunFlow, RunRoles, SentTools } from './run-accounts.js';
 import { type EntryJournal, RunRecorder } from './run-log.js';
-import type { EnclosingRun, RunPlace, RunPlan, RunStart, RunTools } from './run-plan.js';
+import type { EnclosingRun, RunPlace, RunPlan, RunStart } from './run-plan.js';
 import type { ResumedRun, SavedPlace, SavedRun } from './saved-run.js';
 
 /** What a hook is called with, by its name. */
@@ -39,8 +39,6 @@ export class LiveRun implements EnclosingRun {
   readonly spending: SpendingLedger;
   readonly use: RunUse;
   readonly roles: RunRoles;
-  /** What went with a role, by id; it comes back with it. */
-  readonly suspendedByRole: Map<string, Tool>;
   /** What strategies keep back under the roles of now. */
   reserve: RunReserve;
   /** Writes a durable run down. */
@@ -64,7 +62,6 @@ export class LiveRun implements EnclosingRun {
     this.use = accounts.use;
     this.roles = accounts.roles;
     this.reserve = plan.injection.reserve;
-    this.suspendedByRole = new Map(start.resumed?.remains?.suspendedByRole);
     const asked = saved?.pending ? [assistantMessage(saved.pending.answer)] : [];
     this.callIds = new CallIds([...start.history, ...asked], plan.execution.limits.toolCallIdLength);
     this.approvals = new RunApprovals(plan.options.approvals ?? 'suspend', saved?.approvals);
@@ -89,6 +86,13 @@ export class LiveRun implements EnclosingRun {
     await this.plan.quotas?.charge(spent, this.signal);
   }
 
+  /** The rules by which tools are injected under an authority. */
+  injectionRules(authority: Authority = this.roles.now()): InjectionRules {
+    const { execution, injection, strictListing } = this.plan;
+    const { exclude, entities } = injection;
+    return { ...execution, ...authority, exclude, entities, instances: this.instances, strictListing, signal: this.signal };
+  }
+
   /** Where a call is executed whose model had read these messages. `offered` of the run's tools may be called; its sub-runs choose among all of them. */
   scope(offered: Toolset, read: readonly Message[], toolset: Toolset): ExecutionScope {
     const { plan, approvals, spending, pages, signal, emit } = this;
@@ -100,12 +104,12 @@ export class LiveRun implements EnclosingRun {
     return { ...plan.execution, retry: plan.options.onToolError === 'retry', ...own };
   }
 
-  /** With the tool that reads on in what was cut, as soon as something was. */
-  async withReader(tools: RunTools, step: number): Promise<RunTools> {
-    const offered = withReader(tools, this.pages, this.roles.now());
-    const { id } = RESULT_READER.spec;
-    if (offered !== tools) await this.emit({ type: 'tools-injected', step, provider: 'results', tools: [id] });
-    return offered;
+  /** With the tool that reads on in what was cut, as soon as something was. It answers a limit of ours, so the cap of injected tools does not hold. */
+  async withReader(toolset: Toolset, step: number): Promise<Toolset> {
+    if (!this.pages?.hasHandles || toolset.find(RESULT_READER.spec.id)) return toolset;
+    if (toolset.keepsAway(RESULT_READER.spec) || !isPermitted(RESULT_READER, this.roles.now())) return toolset;
+    await this.emit({ type: 'tools-injected', step, provider: 'results', tools: [RESULT_READER.spec.id] });
+    return toolset.inject([resultReader(this.pages)]).toolset;
   }
 
   /** What the user adds while the run goes on. */
@@ -192,12 +196,4 @@ export function pagesFor({ injection, execution }: RunPlan, history: readonly Me
 
 function recordsOf({ state, pending }: SavedRun): Readonly<Record<'ended' | 'waiting', readonly ToolInvocationRecord[]>> {
   return { ended: state.records, waiting: pending?.outcomes.map(({ record }) => record) ?? [] };
-}
-
-/** The run's tools with the one that reads on, once there is something to read. It answers a limit of ours, so the cap of injected tools does not hold. */
-export function withReader(tools: RunTools, pages: ResultPages | undefined, authority: Authority): RunTools {
-  if (!pages?.hasHandles || tools.toolset.find(RESULT_READER.spec.id)) return tools;
-  if (tools.toolset.keepsAway(RESULT_READER.spec) || !isPermitted(RESULT_READER, authority)) return tools;
-  const { toolset, added } = tools.toolset.with([resultReader(pages)]);
-  return { toolset, injected: [...tools.injected, ...added] };
 }

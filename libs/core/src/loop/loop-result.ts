@@ -28,7 +28,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     this.finishReason = reason;
     this.steps = state.step;
     this.toolCalls = recordsOf(state);
-    this.injectedTools = state.injected;
+    this.injectedTools = state.toolset.injected;
     this.usage = state.usage;
     if (error) this.error = error;
     if (detail !== undefined) this.finishDetail = detail;

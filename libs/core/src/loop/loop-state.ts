@@ -13,7 +13,6 @@ import {
   type RunFailure,
   StorageUnavailableError,
   type ToolInvocationRecord,
-  type ToolSpec,
   type Usage,
 } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
@@ -47,7 +46,6 @@ export interface LoopState {
   readonly toolset: Toolset;
   readonly usage: Usage;
   readonly records: readonly ToolInvocationRecord[];
-  readonly injected: readonly ToolSpec[];
   /** Of the last answer. */
   readonly text: string;
   readonly citations: readonly Citation[];
@@ -70,7 +68,6 @@ export function firstState(toolset: Toolset): LoopState {
     toolset,
     usage: NO_USAGE,
     records: [],
-    injected: [],
     text: '',
     citations: [],
     corrections: 0,

@@ -2,6 +2,7 @@ import { addUsage, type JsonObject, NO_USAGE, type SubRunRecord, usageSince } fr
 import type { RunEntry, RunJournal, RunStateEntry, SubRunEntry, SubRunPlace } from '../contracts/stores.js';
 import type { ToolOutcome } from '../execution/call.js';
 import { untilRunCloses } from '../execution/store-calls.js';
+import type { Toolset } from '../catalog/toolset.js';
 import { savedTools } from '../injection/starting-toolset.js';
 import { toJsonObject } from '../schema/canonical-json.js';
 import type { RunInputs, SavedInputs } from './event-outlet.js';
@@ -183,7 +184,7 @@ export class RunRecorder {
   /** The parts of the run beside its state, as they were last written. */
   private readonly written = new Map<string, { readonly part: unknown; readonly text: string }>();
   /** Whose tools were written last: to write them down takes as long as there are many. */
-  private tools: Pick<LoopState, 'toolset' | 'injected'> | undefined;
+  private tools: Toolset | undefined;
 
   constructor(
     private readonly journal: EntryJournal,
@@ -268,10 +269,10 @@ export class RunRecorder {
     return { counts: counter.takeChanged(), spent: spending.takeNew() };
   }
 
-  private changedTools({ toolset, injected }: LoopState): Partial<Pick<SavedRun, 'tools'>> {
-    if (this.tools?.toolset === toolset && this.tools.injected === injected) return {};
-    this.tools = { toolset, injected };
-    return { tools: savedTools(toolset, injected) };
+  private changedTools({ toolset }: LoopState): Partial<Pick<SavedRun, 'tools'>> {
+    if (this.tools === toolset) return {};
+    this.tools = toolset;
+    return { tools: savedTools(toolset) };
   }
 
   private hasChanged(name: string, part: unknown): boolean {

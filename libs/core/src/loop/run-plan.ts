@@ -1,13 +1,12 @@
 import type { Type } from '@nestjs/common';
-import type { JsonObject, LanguageModel, LoopEventBody, Message, ToolInvocationRecord, ToolSpec } from '@toolloop/protocol';
+import type { JsonObject, LanguageModel, LoopEventBody, Message, ToolInvocationRecord } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
-import type { ToolInjectionStrategy } from '../contracts/injection.js';
 import type { HistoryPolicy, LoopRequest, PrepareStep, StopCondition, UpcomingStep } from '../contracts/loop-request.js';
 import type { InformationFlow, Policy } from '../contracts/policy.js';
 import type { ConversationKey } from '../contracts/stores.js';
 import type { ExecutionScope, SubRuns } from '../execution/call.js';
-import type { InjectionRules } from '../injection/apply-injection.js';
 import type { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
+import type { ListedTools, RunInjection } from '../injection/starting-toolset.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
 import type { SpendingLedger } from '../policy/rules.js';
 import type { RunInputs } from './event-outlet.js';
@@ -90,13 +89,8 @@ export interface RunPlan<Output = unknown> {
   /** Which of them the run begins with. @default all */
   readonly assumed?: AssumedRoles | undefined;
   /** What the run would begin with under another authority. Absent in a sub-run, which has what the run around it had. */
-  readonly relist?:
-    | ((authority: Authority, records: readonly ToolInvocationRecord[]) => { readonly toolset: Toolset; readonly reserve: RunReserve })
-    | undefined;
-  readonly injection: Pick<InjectionRules, 'exclude' | 'entities'> & {
-    readonly strategies: readonly ToolInjectionStrategy[];
-    readonly reserve: RunReserve;
-  };
+  readonly relist?: ((authority: Authority, records: readonly ToolInvocationRecord[]) => ListedTools) | undefined;
+  readonly injection: RunInjection;
   readonly history: HistoryPolicy | undefined;
   /** Knows the run already. */
   readonly prepareStep: ((step: Omit<UpcomingStep, 'run'>) => ReturnType<PrepareStep>) | undefined;
@@ -107,10 +101,4 @@ export interface RunPlan<Output = unknown> {
     LoopRequest,
     'labels' | 'onToolError' | 'onForbidden' | 'approvals' | 'hooks' | 'toolChoice' | 'keepToolChoice' | 'modelOptions' | 'signal'
   >;
-}
-
-/** The tools of a run, and which of them were injected. */
-export interface RunTools {
-  readonly toolset: Toolset;
-  readonly injected: readonly ToolSpec[];
 }

@@ -1,25 +1,20 @@
 import { randomUUID } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
-import { ConfigurationError, InvalidRequestError, type LanguageModel, type Message, type ToolInvocationRecord } from '@toolloop/protocol';
+import { ConfigurationError, InvalidRequestError, type LanguageModel, type Message } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
-import { selectsClass } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
-import type { EntitySurface, RunBeginning, ToolInjectionStrategy } from '../contracts/injection.js';
+import type { RunBeginning, ToolInjectionStrategy } from '../contracts/injection.js';
 import type { Limits } from '../contracts/limits.js';
-import type { LoopProfile, LoopRequest, ToolSelector } from '../contracts/loop-request.js';
+import type { LoopProfile, LoopRequest } from '../contracts/loop-request.js';
 import type { ConversationKey } from '../contracts/stores.js';
 import type { RunContext } from '../contracts/tool-call.js';
-import type { Tool } from '../contracts/tool.js';
 import { strictlyListed } from '../execution/resolve-tool.js';
 import { unknownOptions } from '../findings/options.js';
-import { EntityOffers } from '../injection/entity-surfaces.js';
 import { ToolProviderStrategy } from '../injection/entity-tools.js';
 import { RunEntityHandles } from '../injection/run-entities.js';
-import { begunToolset, givenBefore, resumedTools } from '../injection/starting-toolset.js';
-import { ToolReserve } from '../injection/tool-reserve.js';
+import { type ListingRules, resumedTools, type RunInjection, ToolListing, type ToolNarrowing } from '../injection/starting-toolset.js';
 import { takesMedia } from '../models/request-fitting.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
-import { isPermitted } from '../policy/policy-engine.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
 import type { RunPlan } from './run-plan.js';
 import { choiceFindings, REQUEST_OPTIONS, REQUEST_VALUES, shapeFindings } from './loop-options.js';
@@ -36,19 +31,16 @@ export type ListingRequest<Actor> = Pick<
   'actor' | 'tenant' | 'context' | 'policy' | 'tools' | 'exclude' | 'surface'
 >;
 
-/** What a run and its loop each say of the tools; neither can let in what the other keeps out. */
-type Narrowing = Pick<LoopRequest, 'policy' | 'tools' | 'exclude' | 'injection'>;
+/** The narrowing with the policy that each level adds. */
+type Narrowing = ToolNarrowing & Pick<LoopRequest, 'policy'>;
 
 /** A run that has an id already, and may have gone on for a while. */
 type KnownRun = Pick<ResumedRun, 'runId'> & Partial<ResumedRun>;
 
-type RunScope = Pick<RunPlan['execution'], 'run' | 'actor' | 'policies' | 'limits'>;
-
 /** Checks a request and turns it into a plan. What cannot be run is refused here, before anything starts. */
 @Injectable()
 export class RunPreparation {
-  private readonly reserve: ToolReserve;
-  private readonly offers: EntityOffers;
+  private readonly listing: ToolListing;
 
   constructor(
     private readonly settings: LoopSettings,
@@ -57,8 +49,7 @@ export class RunPreparation {
     private readonly answers: StructuredAnswers,
     private readonly identity: ActorIdentity,
   ) {
-    this.reserve = new ToolReserve(catalog);
-    this.offers = new EntityOffers(catalog);
+    this.listing = new ToolListing(catalog, (injection) => settings.admit(injection));
   }
 
   /** Throws `InvalidRequestError` for what the caller sent, `ConfigurationError` for what the application wrote. */
@@ -75,21 +66,22 @@ export class RunPreparation {
     const assumed = resumed?.saved.roles ?? startingRoles(this.strategiesOf(levels));
     const execution = { ...this.scopeOf(levels, { ...request, assumed }, run), ...this.settings.executionFor(request.execution, model) };
     const conversation = this.conversationOf(request, resumed);
-    const injection = this.injectionFor(levels, execution, request.surface);
+    const rules = this.listingRulesOf(levels, request.surface);
+    const { toolset, injection } = this.listing.list(rules, execution, resumed && beforeWait(resumed));
     return {
       model,
       instructions: this.settings.instructionsFor(request.instructions, run),
       messages: resumed ? [] : asSaid(takenBy(model, messagesOf(request, conversation !== undefined, execution.limits)), request),
       conversation,
-      toolset: this.toolsFor(injection, execution, resumed),
-      strictListing: this.isStrict,
+      toolset: resumed ? this.resumed(toolset, injection, resumed) : toolset,
+      strictListing: rules.strictListing,
       execution: { ...execution, requestId: requestIdOf(request, run, resumed) },
       quotas: this.settings.quotasFor(run),
       narrowing: levels.flatMap(({ policy }) => policy ?? []),
       injection,
       rolesNow: () => this.identity.rolesOf(request.actor),
       assumed,
-      relist: (authority, records) => this.relisted(levels, { ...execution, ...authority }, records, request.surface),
+      relist: (authority, records) => this.listing.list(rules, { ...execution, ...authority }, { records }),
       ...this.stepsOf(request, run),
       stopWhen: stopConditionsOf(this.settings.options.stopWhen, profile.stopWhen, own.stopWhen),
       answer: output && { type: output, ...this.answers.shapeOf(output) },
@@ -97,22 +89,10 @@ export class RunPreparation {
     };
   }
 
-  /** What a run starts with, and where it goes on what it had. */
-  private toolsFor(injection: RunPlan['injection'], scope: RunScope, resumed?: ResumedRun): Toolset {
-    const begun = this.begun(injection, scope, resumed && { records: resumed.saved.state.records, shown: resumed.saved.tools.order });
-    if (!resumed) return begun;
-    const { saved, remains } = resumed;
+  /** The tools that a run had before it waited. */
+  private resumed(begun: Toolset, injection: RunInjection, { saved, remains }: ResumedRun): Toolset {
     const handles = new RunEntityHandles(saved.handles);
-    const { exclude, entities: offer } = injection;
-    const before = {
-      saved: saved.tools,
-      remains: remains?.injected ?? [],
-      given: givenBefore(saved.tools, injection),
-      exclude,
-      handles,
-      offer,
-    };
-    return resumedTools(begun, before, this.catalog.entities);
+    return resumedTools(begun, { saved: saved.tools, remains }, injection, { registry: this.catalog.entities, handles });
   }
 
   /** The tools such a run would start with. */
@@ -121,32 +101,9 @@ export class RunPreparation {
     assertListing(request);
     const levels = [request, profile];
     const scope = this.scopeOf(levels, { ...request, assumed: startingRoles(this.strategiesOf(levels)) }, runOf(request));
-    const toolset = this.begun(this.injectionFor(levels, scope, request.surface ?? profile.surface), scope);
-    return this.isStrict ? strictlyListed(toolset, { ...scope, signal: undefined }) : toolset;
-  }
-
-  private relisted(
-    levels: readonly Narrowing[],
-    scope: RunScope,
-    records: readonly ToolInvocationRecord[],
-    surface: EntitySurface | undefined,
-  ): ReturnType<NonNullable<RunPlan['relist']>> {
-    const injection = this.injectionFor(levels, scope, surface);
-    return { reserve: injection.reserve, toolset: this.begun(injection, scope, { records }) };
-  }
-
-  private begun(injection: RunPlan['injection'], scope: RunScope, before?: Pick<RunBeginning, 'records' | 'shown'>): Toolset {
-    return begunToolset({ ...injection, admit: (given) => this.settings.admit(given) }, scope, before);
-  }
-
-  private get isStrict(): boolean {
-    return this.settings.options.strictListing ?? false;
-  }
-
-  /** Selected and permitted at every level, and sensible for this run. */
-  private permittedFor(levels: readonly Narrowing[], scope: RunScope): readonly Tool[] {
-    const selected = this.catalog.build(...levels).filter(({ subRun }) => !subRun || scope.limits.subRunDepth > 0);
-    return selected.filter((tool) => isPermitted(tool, scope) && (tool.when?.(scope.run) ?? true));
+    const rules = this.listingRulesOf(levels, request.surface ?? profile.surface);
+    const { toolset } = this.listing.list(rules, scope);
+    return rules.strictListing ? strictlyListed(toolset, { ...scope, signal: undefined }) : toolset;
   }
 
   /** For whom the run's calls are made, under which policies and limits. */
@@ -164,33 +121,13 @@ export class RunPreparation {
     };
   }
 
-  /** The class of an entity stands for the tools of its instances, which know their declared ids only. */
-  private excludedFor(levels: readonly Narrowing[]): readonly ToolSelector[] {
-    const exclude = levels.flatMap((level) => level.exclude ?? []);
-    const ofClasses = this.catalog.entities.definitions.filter(({ type }) => exclude.some((selector) => selectsClass(selector, type)));
-    return [...exclude, ...ofClasses.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId))];
-  }
-
   private strategiesOf(levels: readonly Narrowing[]): readonly ToolInjectionStrategy[] {
     const own = levels.toReversed().flatMap(({ injection }) => injection || []);
     return [this.entities, ...(this.settings.options.injection ?? []), ...own];
   }
 
-  /** Where injection is off, what strategies keep back stays away: turning it off must not give more. */
-  private injectionFor(
-    levels: readonly Narrowing[],
-    scope: RunScope,
-    surface = this.settings.options.surface ?? 'auto',
-  ): RunPlan['injection'] {
-    const strategies = this.strategiesOf(levels);
-    const isOff = levels.some(({ injection }) => injection === false);
-    const exclude = this.excludedFor(levels);
-    return {
-      exclude,
-      entities: this.offers.offerFor(isOff ? 'named' : surface, { ...scope, exclude, strictListing: this.isStrict }),
-      strategies: isOff ? [] : strategies,
-      reserve: this.reserve.divide(this.permittedFor(levels, scope), strategies),
-    };
+  private listingRulesOf(levels: readonly Narrowing[], surface = this.settings.options.surface ?? 'auto'): ListingRules {
+    return { levels, strategies: this.strategiesOf(levels), surface, strictListing: this.settings.options.strictListing ?? false };
   }
 
   /** What looks at every step of the run before its model call. */
@@ -212,6 +149,11 @@ export class RunPreparation {
       'A conversation belongs to an actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).',
     );
   }
+}
+
+/** The calls of a run before it waited, and the tools that its model was shown. */
+function beforeWait({ saved }: ResumedRun): Pick<RunBeginning, 'records' | 'shown'> {
+  return { records: saved.state.records, shown: saved.tools.order };
 }
 
 /** What a run begins with that several strategies have a say in: what each of them leaves it. */

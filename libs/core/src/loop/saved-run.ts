@@ -1,12 +1,10 @@
-import type { ToolSpec } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { Policy, RunSpending } from '../contracts/policy.js';
 import type { RunContext } from '../contracts/tool-call.js';
-import type { Tool } from '../contracts/tool.js';
 import { type BegunSubRun, type RunApprovals, SAVED_APPROVALS, type SubRunRemains, type ToolOutcome } from '../execution/call.js';
 import type { ResultPages } from '../execution/result-pages.js';
 import { type RunEntityHandles, type RunInstances, SAVED_HANDLES, SAVED_INSTANCES } from '../injection/run-entities.js';
-import { savedTools, type SavedTools } from '../injection/starting-toolset.js';
+import { type ProcessTools, processTools, savedTools, type SavedTools } from '../injection/starting-toolset.js';
 import type { SpendingLedger } from '../policy/rules.js';
 import { FLAG, type Form, list, NUMBER, partly, TEXT } from '../schema/saved-form.js';
 import type { RunInputs, SavedInputs } from './event-outlet.js';
@@ -29,7 +27,6 @@ export interface SavableRun {
   readonly spending: SpendingLedger;
   readonly use: Pick<RunUse, 'innerSteps' | 'hasUnknownCost'>;
   readonly roles: Pick<RunRoles, 'assumed'>;
-  readonly suspendedByRole: ReadonlyMap<string, Tool>;
   readonly pages: ResultPages | undefined;
 }
 
@@ -76,7 +73,7 @@ export function savedRun(state: LoopState, pending: PendingStep | undefined, run
     ...place,
     ...savedParts(state, pending, run),
     ...(!run.inputs.isEmpty && { inputs: run.inputs.save() }),
-    tools: savedTools(state.toolset, state.injected),
+    tools: savedTools(state.toolset),
     counts: run.counter.save(),
     spent: run.spending.calls,
   };
@@ -101,15 +98,9 @@ function partsOf(run: SavableRun): PartsOfRun {
 }
 
 /** The process state of a waiting run. */
-export function processStateOf({ toolset, injected }: LoopState, { outcomes }: PendingStep, run: SavableRun): ProcessState {
-  const isInjected = new Set(injected);
+export function processStateOf({ toolset }: LoopState, { outcomes }: PendingStep, run: SavableRun): ProcessState {
   return {
-    injected: [
-      ...toolset.specs.filter((spec) => isInjected.has(spec)).flatMap(({ id }) => toolset.find(id) ?? []),
-      ...toolset.behindSurfaces,
-    ],
-    specs: injected,
-    suspendedByRole: run.suspendedByRole,
+    ...processTools(toolset),
     ...(run.pages && { pages: run.pages }),
     state: run.plan.execution.run.state,
     results: new Map(outcomes.map(({ record, live: result }) => [record.toolCallId, result])),
@@ -121,11 +112,9 @@ export function processStateOf({ toolset, injected }: LoopState, { outcomes }: P
 export function resumedState({ saved, remains }: ResumedRun, toolset: Toolset): LoopState {
   const { pending } = saved;
   const done = pending?.outcomes.map((outcome) => withLive(outcome, toolset, remains)) ?? [];
-  const before = new Map(remains?.specs.map((spec) => [spec.id, spec]));
   return {
     ...firstState(toolset),
     ...saved.state,
-    injected: saved.tools.injected.flatMap((id) => toolset.find(id)?.spec ?? before.get(id) ?? []),
     ...(pending && { pending: { ...pending, offered: offeredIn(pending, toolset), outcomes: done } }),
   };
 }
@@ -139,10 +128,7 @@ function savedStep({ answer, offered, outcomes, limit, isPlanned }: PendingStep,
 function offeredIn({ offered }: SavedStep, toolset: Toolset): Toolset {
   if (!offered) return toolset;
   const ids = new Set(offered);
-  return toolset.only(
-    toolset.specs.filter(({ id }) => ids.has(id)),
-    ({ spec }) => ids.has(spec.id),
-  );
+  return toolset.filter(({ spec }) => ids.has(spec.id));
 }
 
 /** What of an outcome is JSON. */
@@ -204,13 +190,7 @@ export interface SavedRun extends PartsOfRun {
 }
 
 /** Process state of a waiting run: what is no JSON, and lives as long as the process does. */
-export interface ProcessState {
-  /** The tools that were injected and are still there; those of entities are bound to live instances. */
-  readonly injected: readonly Tool[];
-  /** What went with roles, and comes back with them. */
-  readonly suspendedByRole?: ReadonlyMap<string, Tool>;
-  /** Everything that was ever injected. */
-  readonly specs: readonly ToolSpec[];
+export interface ProcessState extends ProcessTools {
   /** Results that the model can read on in. */
   readonly pages?: ResultPages;
   readonly state: RunContext['state'];

@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { type Finding, type Message, TOOL_EFFECTS, type ToolEffect, type ToolSpec } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { isGlob, isToolPredicate, matchesGlob, selectsClass } from '../catalog/tool-selection.js';
-import { Toolset } from '../catalog/toolset.js';
+import type { Toolset } from '../catalog/toolset.js';
 import type { Limits } from '../contracts/limits.js';
 import type { SubRun, ToolSelector } from '../contracts/loop-request.js';
 import type { RunContext } from '../contracts/tool-call.js';
@@ -11,7 +11,7 @@ import type { Tool } from '../contracts/tool.js';
 import type { SubRunCall } from '../execution/call.js';
 import { RESULT_READER } from '../execution/result-reader.js';
 import { unknownOptions, withoutWrong } from '../findings/options.js';
-import { givenBefore, remindStrategies, resumedTools } from '../injection/starting-toolset.js';
+import { listedWithin, type ListedTools, remindStrategies, resumedTools } from '../injection/starting-toolset.js';
 import { isPermitted } from '../policy/policy-engine.js';
 import type { EnclosingRun, RunPlace, RunPlan } from './run-plan.js';
 import { shapeFindings, SUB_RUN_OPTIONS, SUB_RUN_VALUES } from './loop-options.js';
@@ -29,8 +29,6 @@ export interface OuterRun {
 interface Selected {
   readonly isKeptOut: (spec: ToolSpec) => boolean;
 }
-
-type Permitted = RunPlan['execution'] & Selected & Pick<RunPlan, 'injection'>;
 
 /** Which tools a sub-run may use, whoever brings them: in a sub-run the list holds for injected tools too. */
 @Injectable()
@@ -129,10 +127,9 @@ export class SubRunPreparation {
     const { policy, output, model, stopWhen } = subRun;
     const execution = this.executionOf(call, outer, resumed);
     const isKeptOut = this.tools.keptOut(subRun, subRun.effect ?? call.tool.effect);
-    const exclude = [...outer.injection.exclude, isKeptOut];
-    const entities = outer.injection.entities.within({ ...execution, exclude, strictListing: outer.strictListing });
-    const reserve = live.reserve.within((tool) => isLeft(tool, { ...execution, isKeptOut }));
-    const injection = { ...outer.injection, exclude, entities, reserve };
+    const around = { toolset, injection: { ...outer.injection, reserve: live.reserve } };
+    const left = { isKeptOut, isLeft: (tool: Tool) => isLeft(tool, { ...execution, isKeptOut }) };
+    const listed = listedWithin(around, left, { ...execution, strictListing: outer.strictListing });
     return {
       ...outer,
       relist: undefined,
@@ -142,10 +139,10 @@ export class SubRunPreparation {
       within: placeOf(call, live),
       messages: [asked(call.prompt)],
       conversation: undefined,
-      toolset: this.toolsFor({ live, toolset }, { ...execution, isKeptOut, injection }, resumed),
+      toolset: resumed ? this.resumed(listed, live, execution, resumed) : listed.toolset,
       execution,
       narrowing: policy ? [policy] : [],
-      injection,
+      injection: listed.injection,
       ...this.stepsOf(subRun, execution.run),
       stopWhen: stopConditionsOf(stopWhen),
       answer: output && { type: output, ...this.answers.shapeOf(output) },
@@ -153,29 +150,17 @@ export class SubRunPreparation {
     };
   }
 
-  /** What it starts with, and where it goes on what it had. */
-  private toolsFor(outer: OuterRun, permitted: Permitted, resumed: ResumedRun | undefined): Toolset {
-    const begun = this.toolsetFor(outer, permitted);
-    if (!resumed) return begun;
-    const { injection, run, limits } = permitted;
-    const { exclude, entities: offer } = injection;
-    const { saved, remains } = resumed;
+  /** The tools that it had before it waited. */
+  private resumed(
+    { toolset, injection }: ListedTools,
+    { handles }: EnclosingRun,
+    { run, limits }: RunPlan['execution'],
+    { saved, remains }: ResumedRun,
+  ): Toolset {
     const { records } = saved.state;
-    if (!remains) remindStrategies(injection, { run, toolset: begun.specs, room: limits.injectedTools, records, shown: saved.tools.order });
-    const given = givenBefore(saved.tools, injection);
-    const before = { saved: saved.tools, remains: remains?.injected ?? [], given, exclude, handles: outer.live.handles, offer };
-    return resumedTools(begun, before, this.catalog.entities);
-  }
-
-  /** What it has of the run around it; tools of entities are called over what they were called over there. */
-  private toolsetFor(outer: OuterRun, permitted: Permitted): Toolset {
-    const { dispatcher } = permitted.injection.entities;
-    const isItsToo = (tool: Tool): boolean => isLeft(tool, permitted);
-    const behind = outer.toolset.behindSurfaces.filter(isItsToo);
-    const shown = startingTools(outer.live, outer.toolset).filter(isItsToo);
-    return Toolset.of(dispatcher ? [...shown, dispatcher] : shown)
-      .with([], behind)
-      .toolset.keepingAwayAs(outer.toolset);
+    if (!remains)
+      remindStrategies(injection, { run, toolset: toolset.specs, room: limits.injectedTools, records, shown: saved.tools.order });
+    return resumedTools(toolset, { saved: saved.tools, remains }, injection, { registry: this.catalog.entities, handles });
   }
 
   /** For whom and under what its calls are made: the same, or less. */
@@ -242,22 +227,6 @@ function valueOf(limits: Limits, name: string): number {
 /** In a model's words, which are nobody's authority. */
 function asked(prompt: string): Message {
   return { role: 'user', content: prompt, labels: { returns: 'untrusted', reads: 'public' } };
-}
-
-/**
- * What the run around it has, and what of a large catalog it could search for. What a strategy keeps back for another reason stays there, and what is bound to
- * that run alone.
- */
-function startingTools({ plan, reserve }: EnclosingRun, toolset: Toolset): readonly Tool[] {
-  const { strategies } = plan.injection;
-  const there = toolset.specs.flatMap(({ id }) => toolset.find(id) ?? []);
-  const searchable = strategies.filter(({ yields }) => yields === true).flatMap((strategy) => reserve.of(strategy).all);
-  return [...new Set([...there, ...searchable])].filter((tool) => !isBound(tool) && !toolset.keepsAway(tool.spec));
-}
-
-/** To one run: another has its own. */
-function isBound({ origin, surface }: Tool): boolean {
-  return origin.source === 'toolloop' || surface?.kind === 'dispatcher';
 }
 
 function optionsOf({ options }: RunPlan, { subRun, signal }: SubRunCall): RunPlan['options'] {

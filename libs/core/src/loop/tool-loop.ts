@@ -18,8 +18,8 @@ import {
 } from './loop-state.js';
 import { askModel } from './model-step.js';
 import { detailOf } from './quota-guard.js';
-import { withRolesOfNow } from './role-change.js';
-import { HistoryStep, StepPreparation } from './step-preparation.js';
+import { HistoryStep } from './history-step.js';
+import { StepPreparation, withRolesOfNow } from './step-preparation.js';
 import { correctionFor, StructuredAnswers } from './structured-answer.js';
 import { ToolStep } from './tool-step.js';
 
@@ -153,8 +153,8 @@ export class ToolLoop {
     const { answer, offered } = step;
     const history = [...state.messages, assistantMessage(answer)];
     if (!before) await live.recorder?.answered(state, { answer, offered, outcomes: [], isPlanned: false });
-    const { step: number, toolset: given, injected: known } = state;
-    const context = { step: number, toolset: given, offered, history, injected: known, live, ...(before && { pending: before }) };
+    const { step: number, toolset: given } = state;
+    const context = { step: number, toolset: given, offered, history, live, ...(before && { pending: before }) };
     const result = await this.tools.run(answer.toolCalls, context).catch((error: unknown) => unbegun(error, before));
     const usage = live.use.includeSubRuns(state.usage);
     const { text, citations = [] } = answer;
@@ -162,7 +162,7 @@ export class ToolLoop {
       const finish = finishFor(result.unavailable, 'internal', this.failedRun(live));
       return { ...state, usage, text, citations, pending: { answer, offered, ...result.pending }, finish };
     }
-    const { messages, records, toolset, injected, finish, pending } = result;
+    const { messages, records, toolset, finish, pending } = result;
     if (pending)
       return { ...state, usage, text, citations, pending: { answer, offered, ...pending }, finish: this.waitingFor(pending, live) };
     return {
@@ -171,7 +171,6 @@ export class ToolLoop {
       messages: [...history, ...messages],
       records: [...state.records, ...records],
       toolset,
-      injected,
       text,
       citations,
       ...(finish && { finish }),

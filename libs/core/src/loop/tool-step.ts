@@ -1,14 +1,5 @@
 import { Injectable, Logger } from '@nestjs/common';
-import type {
-  FinishReason,
-  Message,
-  MessageLabels,
-  ToolCall,
-  ToolErrorCode,
-  ToolInvocationRecord,
-  ToolMessage,
-  ToolSpec,
-} from '@toolloop/protocol';
+import type { FinishReason, Message, MessageLabels, ToolCall, ToolErrorCode, ToolInvocationRecord, ToolMessage } from '@toolloop/protocol';
 import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import type { InjectionResult, ToolInjectionStrategy } from '../contracts/injection.js';
@@ -18,13 +9,12 @@ import { withinTime } from '../execution/call-failure.js';
 import { type CallRequest, meantCall, type ToolOutcome } from '../execution/call.js';
 import { closedRecord } from '../execution/sub-run-call.js';
 import { ToolRunner } from '../execution/tool-runner.js';
-import { type AppliedInjection, applyInjection, type InjectionPlace, roomIn } from '../injection/apply-injection.js';
+import { type AppliedInjection, applyInjection, roomIn } from '../injection/apply-injection.js';
 import { operationName } from '../injection/entity-surfaces.js';
 import { type ShownResult, ToolProviderExtractor } from '../injection/entity-tools.js';
 import { isPermitted } from '../policy/policy-engine.js';
 import { noticedBy, noticedIn } from '../strategies/triggers.js';
 import type { LiveRun } from './live-run.js';
-import type { RunTools } from './run-plan.js';
 import { LoopSettings } from './loop-settings.js';
 import { assistantMessage, begunIn, type Finish, type LoopState, type PendingStep } from './loop-state.js';
 
@@ -37,7 +27,6 @@ export interface ToolStepContext {
   readonly offered: Toolset;
   /** The transcript up to and including the answer that made the calls. */
   readonly history: readonly Message[];
-  readonly injected: readonly ToolSpec[];
   readonly live: LiveRun;
   /** Set where the step was begun before: what became of its calls until then. */
   readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned' | 'begun'>;
@@ -48,7 +37,6 @@ export interface ToolStepResult {
   readonly messages: readonly ToolMessage[];
   readonly records: readonly ToolInvocationRecord[];
   readonly toolset: Toolset;
-  readonly injected: readonly ToolSpec[];
   readonly finish?: Finish;
   /** Set where calls wait for decisions: then there are no messages and no records yet. */
   readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned'>;
@@ -77,44 +65,41 @@ export class ResultInjection {
   }
 
   /** The tools of the run after these results, in their order, strategy by strategy. */
-  async inject(outcomes: readonly ToolOutcome[], calls: readonly ToolCall[], context: InjectionStep): Promise<RunTools> {
+  async inject(outcomes: readonly ToolOutcome[], calls: readonly ToolCall[], context: ToolStepContext): Promise<Toolset> {
     const { live } = context;
-    let { toolset, injected } = context;
+    let { toolset } = context;
     for (const outcome of outcomes) {
       const called = { ...outcome, calledAs: callOf(outcome.record, calls)?.name };
       for (const strategy of live.plan.injection.strategies) {
-        const applied = await this.applied(strategy, called, { ...context, toolset, injected });
+        const applied = await this.applied(strategy, called, { ...context, toolset });
         toolset = applied.toolset;
-        injected = applied.added.length > 0 ? [...injected, ...applied.added] : injected;
         for (const event of applied.events) await live.emit(event);
       }
     }
-    return live.withReader({ toolset, injected }, context.step);
+    return live.withReader(toolset, context.step);
   }
 
   /** A strategy that fails, is silent for the time of a tool's call, or hands over what cannot be applied, changes nothing. */
-  private async applied(strategy: ToolInjectionStrategy, outcome: CalledOutcome, context: InjectionStep): Promise<AppliedInjection> {
-    const { live, step, history, toolset, injected } = context;
-    const { execution, injection, strictListing } = live.plan;
+  private async applied(strategy: ToolInjectionStrategy, outcome: CalledOutcome, context: ToolStepContext): Promise<AppliedInjection> {
+    const { live, step, history, toolset } = context;
+    const { execution, injection } = live.plan;
     const { tool } = outcome;
-    if (!tool) return { toolset, added: [], events: [] };
+    if (!tool) return { toolset, events: [] };
     try {
       const last = lastResult(outcome, tool, noticedBy(strategy, injection.strategies, outcome.noticed));
       const { run, limits } = execution;
       const withheld = live.reserve.of(strategy);
-      const { others: room } = roomIn(toolset, injected, limits);
+      const { others: room } = roomIn(toolset, limits);
       const { reachable } = toolset;
       const found = strategy.evaluate({ run, history, toolset: reachable, last, step, limits, handles: live.handles, withheld, room });
       const proposed = this.settings.admit(await withinTime(Promise.resolve(found), limits.toolCallMs, live.signal));
       if (proposed.roles) live.roles.assume(proposed.roles);
-      const { exclude, entities } = injection;
-      const rules = { ...execution, ...live.roles.now(), exclude, entities, instances: live.instances, strictListing, signal: live.signal };
-      return await applyInjection(toolset, proposed, rules, placeOf(strategy, { step, injected }));
+      return await applyInjection(toolset, proposed, live.injectionRules(), { step, strategy });
     } catch (error) {
-      if (live.signal.aborted) return { toolset, added: [], events: [] };
+      if (live.signal.aborted) return { toolset, events: [] };
       this.logger.error(`The injection strategy ${strategy.name} failed (run ${execution.run.runId}).`, error);
       const message = `The injection strategy ${strategy.name} failed.`;
-      return { toolset, added: [], events: [{ type: 'warning', step, code: 'injection_failed', message }] };
+      return { toolset, events: [{ type: 'warning', step, code: 'injection_failed', message }] };
     }
   }
 }
@@ -142,11 +127,11 @@ export class ToolStep {
       return waitingFor({ outcomes: kept, isPlanned: true, ...(limit && { limit }) }, context);
     }
     const records = outcomes.map(({ record }) => record);
-    const { toolset, injected } = await this.injection.inject(outcomes, calls, context);
+    const toolset = await this.injection.inject(outcomes, calls, context);
     const halted = haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
     const finish = limit ?? (halted && { reason: halted });
     const messages = this.hinted(outcomes, toolset, context).map((outcome) => toMessage(outcome, calls));
-    return { messages, records, toolset, injected, ...(finish && { finish }) };
+    return { messages, records, toolset, ...(finish && { finish }) };
   }
 
   /** What a result showed is injected when its step is complete, which may be in a process that does not have the result any more. */
@@ -160,8 +145,7 @@ export class ToolStep {
     if (!outcomes.some(({ hinted }) => hinted)) return outcomes;
     const { run } = live.plan.execution;
     const authority = live.roles.now();
-    const tools = toolset.reachable.flatMap(({ id }) => toolset.held(id) ?? []);
-    const permitted = tools.filter((tool) => tool.entity && isPermitted(tool, authority));
+    const permitted = toolset.tools.filter((tool) => tool.entity && isPermitted(tool, authority));
     const operationsOn = this.entities.namesFor(permitted, run, (tool) => operationName(tool, toolset));
     return outcomes.map((outcome) => (outcome.hinted ? { ...outcome, content: outcome.hinted(operationsOn) } : outcome));
   }
@@ -222,8 +206,8 @@ function doneBefore({ pending, live }: ToolStepContext): readonly ToolOutcome[] 
   return done;
 }
 
-function waitingFor(pending: NonNullable<ToolStepResult['pending']>, { toolset, injected }: ToolStepContext): ToolStepResult {
-  return { messages: [], records: [], toolset, injected, finish: { reason: 'waiting' }, pending };
+function waitingFor(pending: NonNullable<ToolStepResult['pending']>, { toolset }: ToolStepContext): ToolStepResult {
+  return { messages: [], records: [], toolset, finish: { reason: 'waiting' }, pending };
 }
 
 /** Of the first call that went beyond one. */
@@ -339,23 +323,9 @@ function labelsOf({ origin, spec: { labels } }: Tool, code: ToolErrorCode | unde
   return own ?? { returns: origin.trusted ? labels.returns : 'untrusted', reads: labels.reads };
 }
 
-/** Where the results stand. */
-interface InjectionStep {
-  readonly step: number;
-  readonly toolset: Toolset;
-  /** The transcript up to and including the answer that made the calls. */
-  readonly history: readonly Message[];
-  readonly injected: readonly ToolSpec[];
-  readonly live: LiveRun;
-}
-
 /** What became of a call, and what the model called. */
 interface CalledOutcome extends ToolOutcome {
   readonly calledAs: string | undefined;
-}
-
-function placeOf({ name, yields = false }: ToolInjectionStrategy, at: Pick<InjectionPlace, 'step' | 'injected'>): InjectionPlace {
-  return { ...at, strategy: name, yields };
 }
 
 /** What a strategy is shown of a result. */

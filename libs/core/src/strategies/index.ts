@@ -4,6 +4,7 @@ export type {
   EntityKey,
   EntitySurface,
   InjectionResult,
+  RemovalCause,
   RunBeginning,
   ToolInjection,
   ToolInjectionContext,

@@ -109,7 +109,7 @@ export class PhasesStrategy extends ToolInjectionStrategy {
     const ours = new Set(withheld.all.map(({ spec }) => spec.id));
     const remove = toolset.filter(({ id }) => ours.has(id) && !staying.has(id)).map(({ id }) => id);
     this.note(phase, run);
-    return { add, remove, howToGetBack: this.wayBackTo(left, [...toolset, ...withheld.all.map(({ spec }) => spec)]) };
+    return { add, remove, cause: this.causeOf(left, [...toolset, ...withheld.all.map(({ spec }) => spec)]) };
   }
 
   private phaseIn({ state }: RunContext): string {
@@ -143,13 +143,12 @@ export class PhasesStrategy extends ToolInjectionStrategy {
   }
 
   /** Names only tools that the run has or may come to have. */
-  private wayBackTo(phase: string, reachable: readonly ToolSpec[]): string {
+  private causeOf(phase: string, reachable: readonly ToolSpec[]): NonNullable<ToolInjection['cause']> {
     const names = [...this.phases.values()].flatMap(({ to }) =>
       to.filter((change) => change.phase === phase).flatMap(({ on }) => listed(on)),
     );
     const ids = new Set(reachable.filter((spec) => names.some((name) => isNamed(spec, name))).map(({ id }) => id));
-    const belongs = `It belongs to the phase "${phase}", which is over.`;
-    return ids.size === 0 ? belongs : `${belongs} ${[...ids].slice(0, MOST_NAMES).join(' or ')} leads back to it.`;
+    return { kind: 'phase', phase, leadingBack: [...ids].slice(0, MOST_NAMES) };
   }
 }
 

@@ -62,7 +62,7 @@ export class ToolSearchStrategy extends ToolInjectionStrategy {
     const staying = new Set([...add, ...withheld.named(this.always)].map(({ spec }) => spec.id));
     const ours = new Set(withheld.all.map(({ spec }) => spec.id));
     const old = toolset.filter(({ id }) => ours.has(id) && !staying.has(id)).map(({ id }) => id);
-    return { add, remove: old.slice(0, excess), howToGetBack: `It made room for newer ones: find it again with ${SEARCH_ID}.` };
+    return { add, remove: old.slice(0, excess), cause: { kind: 'search', searchId: SEARCH_ID } };
   }
 }
 

@@ -62,7 +62,7 @@ export class UnlockStrategy extends ToolInjectionStrategy {
     return {
       add: withheld.named(this.withheld),
       keepAway: this.removed,
-      howToGetBack: `It was taken away after ${id}: go on without it.`,
+      cause: { kind: 'kept_away', after: id },
     };
   }
 

@@ -156,7 +156,10 @@ describe('looking a tool up', () => {
   });
 
   it('says of a tool that was removed how it comes back', async () => {
-    const { toolset } = Toolset.of(tools).without(['echo'], 'Search for the customer again.');
+    const { toolset } = Toolset.of(tools).remove(
+      tools.filter(({ spec }) => spec.id === 'echo'),
+      { kind: 'removed', strategy: 'search', howToGetBack: 'Search for the customer again.' },
+    );
     const run = (await Bench.start()).run({ toolset, policies });
     const outcome = await run.exec('echo');
     expect(errorOf(outcome)).toEqual({

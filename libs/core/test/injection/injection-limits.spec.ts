@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Limits, LlmTool, ToolProvider } from '@toolloop/core';
+import { phases } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedAnswer } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { play, type PlayedRun } from '../fixtures/played-run.js';
@@ -20,6 +21,10 @@ const many: Act = (key) => {
   const [prefix, count] = key.includes('-') ? key.split('-') : ['c', key];
   return Array.from({ length: Number(count) }, (_, index) => new Customer(`${prefix}${index}`, 'x'));
 };
+
+const to = <Phase extends string>(key: string, phase: Phase) => [
+  { when: ({ args }: { readonly args?: object }) => Reflect.get(args ?? {}, 'key') === key, phase },
+];
 
 describe('the cap of injected tools', () => {
   it('is 24, and one warning tells what was left out', async () => {
@@ -59,6 +64,22 @@ describe('the cap of injected tools', () => {
     const { events, result } = await playSteps([calls(list('1')), calls(list('1 ')), calls(list('a-1'))], many, { injectedTools: 2 });
     expect(result.injectedTools).toHaveLength(2);
     expect(eventsOf(events, 'warning')).toMatchObject([{ step: 3, code: 'injection_cap' }]);
+  });
+
+  it('counts a tool once that went and came again, however often', async () => {
+    const injection = [
+      phases({
+        start: 'one',
+        states: { one: { tools: ['probe__write'], to: to('two', 'two') }, two: { tools: ['crm__openCart'], to: to('one', 'one') } },
+      }),
+    ];
+    const swings = Array.from({ length: 4 }, () => ['two', 'one'].map((key) => calls(call('probe__read', { key })))).flat();
+    const model = new ScriptedModel([...swings, text('Done.')]);
+    const limits = { injectedTools: 2, identicalCalls: 99 };
+    const { events, result } = await play(await openShop(model), ask({ injection, limits, context: { act: () => 'x' } }));
+    expect(eventsOf(events, 'warning')).toEqual([]);
+    expect(model.requests.at(-1)?.toolIds).toContain('probe__write');
+    expect(result.injectedTools.map(({ id }) => id)).toEqual(['crm__openCart', 'probe__write']);
   });
 
   it.each([0, 1])('of %i adds nothing to an entity with two tools', async (injectedTools) => {

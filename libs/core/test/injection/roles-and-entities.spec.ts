@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ApprovalService, type LoopRequest, type Policy, subRunTool, type ToolLoopOptions, ToolLoopService } from '@toolloop/core';
-import { assumeRoles, phases } from '@toolloop/core/strategies';
+import { assumeRoles, phases, type ToolInjection, type ToolInjectionContext, ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultsIn } from '../fixtures/played-run.js';
 import { ask, openModule, openShop } from '../fixtures/shop.module.js';
@@ -113,5 +113,21 @@ describe('what a strategy took away', () => {
       injection: [roles, phases({ start: 'one', states })],
     });
     expect(model.requests.map(({ toolIds }) => toolIds.includes('probe__write'))).toEqual([true, false, false, false]);
+  });
+
+  it('does not come back with a role either where its words are those of a role that went', async () => {
+    const words = 'The actor of the run may not use it at present. Ask a colleague.';
+    class Removing extends ToolInjectionStrategy {
+      override readonly name = 'removing';
+      override evaluate({ last }: ToolInjectionContext): ToolInjection {
+        return last.record.args?.['key'] === 'next' ? { remove: ['probe__write'], howToGetBack: words } : {};
+      }
+    }
+    const write = calls(call('probe__write', { key: 'w' }));
+    const { model, result } = await run([become('next'), become('guest'), become('staff'), write, text('Done.')], {
+      injection: [roles, new Removing()],
+    });
+    expect(model.requests.map(({ toolIds }) => toolIds.includes('probe__write'))).toEqual([true, false, false, false, false]);
+    expect(resultsIn(result.messages).at(-1)).toContain(words);
   });
 });

@@ -44,6 +44,8 @@ describe('a run that waits', () => {
       withPart('pending', (part) => ({ ...part, outcomes: changed(part['outcomes'], 'startedAt', 'soon') })),
     ],
     ['with a part that is unknown', 'extra is not', ({ content, ...run }: SuspendedRun) => ({ ...run, content: { ...content, extra: 1 } })],
+    ['with a removal that has a sentence and no cause', 'run.tools.gone[0] is not', withGone('It was removed.')],
+    ['with a removal of an unknown cause', 'run.tools.gone[0] is not', withGone({ kind: 'unknown' })],
   ])('is refused where it was kept %s, and stays where it is', async (_, told, form) => {
     const { resume, isKept } = await keptAs(form);
     await expect(resume()).rejects.toMatchObject({ code: 'unreadable_run', message: expect.stringContaining(told) });
@@ -66,4 +68,12 @@ function changed(outcomes: unknown, name: string, value: string): JsonObject[] {
   const copies = structuredClone(outcomes) as { readonly record: JsonObject }[];
   for (const { record } of copies) Object.assign(record, { [name]: value });
   return copies;
+}
+
+/** A run from which one tool was removed. */
+function withGone(cause: string | JsonObject): (run: SuspendedRun) => object {
+  return ({ content, ...run }) => ({
+    ...run,
+    content: { ...content, tools: { ...(content['tools'] as JsonObject), gone: [['crm__find', cause]] } },
+  });
 }

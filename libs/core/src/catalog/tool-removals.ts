@@ -1,0 +1,116 @@
+import type { RemovalCause } from '../contracts/injection.js';
+import type { Tool } from '../contracts/tool.js';
+import { canonicalDeclaration } from '../schema/canonical-json.js';
+import { declaredIdIn, declaredIdOfMember, groupedId, memberKeyOf } from './tool-selection.js';
+
+/** A tool that went. */
+export interface Removal {
+  readonly cause: RemovalCause;
+  /** The tool itself, where it went with a role: it is added again as soon as the role is back. */
+  readonly suspended?: Tool;
+}
+
+/** The removals of a run and their causes, oldest first; JSON. */
+export type SavedRemovals = readonly (readonly [key: string, cause: RemovalCause])[];
+
+/** The most removals of instances' tools that a run remembers; a call of one that went before is answered like one of a tool that never was. */
+const MOST_REMOVALS = 4_000;
+
+/** The keys of a tool: its rendered id, and of an entity's tool the instance as well, as it may be called over a surface. */
+export function removalKeysOf(tool: Tool): readonly string[] {
+  return tool.entity ? [tool.spec.id, memberKeyOf(tool, tool.entity)] : [tool.spec.id];
+}
+
+/**
+ * The newest removals; one that is listed twice counts as new. Those of tools that are no entity's all stay: there are no more of them than declared tools,
+ * and a run that is resumed elsewhere knows by them what was taken from it.
+ */
+export function newestRemovals(removals: Iterable<readonly [string, Removal]>): ReadonlyMap<string, Removal> {
+  const newest = new Map<string, Removal>();
+  for (const [key, removal] of removals) {
+    newest.delete(key);
+    newest.set(key, removal);
+  }
+  if (newest.size <= MOST_REMOVALS) return newest;
+  const ofInstances = keysOfInstances([...newest.keys()]);
+  for (const key of ofInstances.slice(0, Math.max(0, ofInstances.length - MOST_REMOVALS))) newest.delete(key);
+  return newest;
+}
+
+/** Each instance's tool is there twice: under the instance, and under a rendered id of the same method. */
+function keysOfInstances(keys: readonly string[]): readonly string[] {
+  const methods = new Set(keys.map(declaredIdOfMember));
+  const isOfInstance = (key: string, declaredId: string): boolean => methods.has(declaredId) && key !== groupedId(declaredId);
+  return keys.filter((key) => declaredIdOfMember(key) !== undefined || isOfInstance(key, declaredIdIn(key)));
+}
+
+export function isSameCause(one: RemovalCause, other: RemovalCause): boolean {
+  return one === other || canonicalDeclaration(one) === canonicalDeclaration(other);
+}
+
+/**
+ * Words a cause for the model: how to get the tool back, in one or two sentences. The id of an instance may be anybody's words, so it is in none of them.
+ */
+export function wayBack(cause: RemovalCause): string {
+  switch (cause.kind) {
+    case 'role':
+      return roleWords(cause);
+    case 'evicted':
+      return `Newer ones took the place. To have it back, get it again from ${giverIn(cause)}.`;
+    case 'process_ended':
+      return `It went while the run waited. Call ${cause.givenBy} again, which gave it.`;
+    case 'surface':
+      return 'It went with the tool over which it was called.';
+    case 'phase':
+      return phaseWords(cause);
+    case 'search':
+      return `It made room for newer ones: find it again with ${cause.searchId}.`;
+    case 'kept_away':
+      return keptAwayWords(cause);
+    case 'removed':
+      return cause.howToGetBack ?? `It was removed by ${cause.strategy}; call the tool that gave it again.`;
+  }
+}
+
+/** An instance may have ended with its process by the time its role is back. */
+function roleWords(cause: Extract<RemovalCause, { readonly kind: 'role' }>): string {
+  const back = cause.perInstance ? `it comes back; if it does not, call ${giverIn(cause)} again, which gave it` : 'it can come back';
+  return `The actor of the run may not use it at present. Once they may, ${back}.`;
+}
+
+function giverIn({ givenBy = 'the tool that returned it' }: { readonly givenBy?: string }): string {
+  return givenBy;
+}
+
+function keptAwayWords({ after }: Extract<RemovalCause, { readonly kind: 'kept_away' }>): string {
+  return `It was taken away${after === undefined ? '' : ` after ${after}`}: go on without it.`;
+}
+
+function phaseWords({ phase, leadingBack }: Extract<RemovalCause, { readonly kind: 'phase' }>): string {
+  const belongs = `It belongs to the phase "${phase}", which is over.`;
+  return leadingBack.length === 0 ? belongs : `${belongs} ${leadingBack.join(' or ')} leads back to it.`;
+}
+
+/** The texts that each kind of cause needs, beside those that it may have. */
+const NEEDED: Readonly<Record<RemovalCause['kind'], readonly string[]>> = {
+  role: [],
+  evicted: [],
+  process_ended: ['givenBy'],
+  surface: [],
+  phase: ['phase'],
+  search: ['searchId'],
+  kept_away: [],
+  removed: ['strategy'],
+};
+const OPTIONAL = ['givenBy', 'after', 'howToGetBack'];
+
+/** Tells whether a stored value is a cause that this release can word. */
+export function isRemovalCause(value: unknown): value is RemovalCause {
+  if (typeof value !== 'object' || value === null) return false;
+  const held = new Map<string, unknown>(Object.entries(value));
+  const [, needed] = Object.entries(NEEDED).find(([kind]) => kind === held.get('kind')) ?? [];
+  if (!needed?.every((name) => typeof held.get(name) === 'string')) return false;
+  if (OPTIONAL.some((name) => held.has(name) && typeof held.get(name) !== 'string')) return false;
+  const leadingBack = held.get('leadingBack');
+  return held.get('kind') !== 'phase' || (Array.isArray(leadingBack) && leadingBack.every((id) => typeof id === 'string'));
+}
