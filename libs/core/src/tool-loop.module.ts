@@ -12,61 +12,48 @@ import { DiscoveryModule } from '@nestjs/core';
 import { ToolCatalog } from './catalog/tool-catalog.js';
 import { ToolRegistry } from './catalog/tool-registry.js';
 import { toolMethodsOf } from './decorators/tool-metadata.js';
-import { hostClassOf, MethodLayers, NestLayerCompiler } from './discovery/nest-layers.js';
-import { ProviderInstances } from './discovery/provider-instances.js';
+import { hostClassOf } from './discovery/nest-layers.js';
 import { ToolExplorer } from './discovery/tool-explorer.js';
 import { ToolFeature, type ToolFeatureOptions } from './discovery/tool-feature.js';
 import { ApprovalService } from './pending/approval.service.js';
-import { MemoryApprovalStore } from './memory/memory-approval.store.js';
-import { auditFindings } from './audit/audit-options.js';
+import { AUDIT } from './audit/audit-options.js';
 import { ApprovalAudit, AuditTrail } from './audit/audit-trail.js';
-import { MemoryAuditStore, MemoryConversationStore, MemoryQuotaStore, MemorySuspendedRunStore } from './memory/memory-stores.js';
-import { ApprovalGate, AskedApprovals, ApprovedEdit } from './execution/approvals.js';
-import { ArgumentReader } from './execution/read-arguments.js';
+import { MemoryApprovalStore, MemoryAuditStore, MemoryConversationStore, MemoryQuotaStore } from './memory/memory-stores.js';
 import { BoundedStores } from './execution/bounded-stores.js';
-import { CallAdmission } from './execution/nest-admission.js';
-import { CallAudit } from './execution/call-audit.js';
 import { CallContextFactory, ToolCallStorage } from './execution/call-context.js';
-import { CallIntake, CallReader, ExecutionRules, ToolRunner } from './execution/tool-runner.js';
-import { CallLookup, MissingInstance } from './execution/resolve-tool.js';
-import { CallPreview } from './execution/preview.js';
-import { DirectiveOperators, DirectiveRequests } from './execution/directive-requests.js';
-import { EffectGuard, RepeatGate } from './execution/effect-guard.js';
-import { EntityRehydration, PolicyGate } from './execution/policy-gate.js';
-import { MemoryCallJournal } from './memory/memory-call.journal.js';
-import { ResultDescriber } from './execution/results.js';
-import { ResultRunner } from './execution/perform.js';
-import { ToolInvoker } from './execution/invoke.js';
+import { Effects } from './execution/call.js';
+import { ExecutionRules, ToolRunner } from './execution/tool-runner.js';
+import { DirectiveEffects } from './directives/directive-effects.js';
+import { MemoryCallJournal } from './memory/memory-call-journal.js';
 import { ToolProviderExtractor, ToolProviderStrategy } from './injection/entity-tools.js';
 import { ConversationService } from './loop/conversation.service.js';
-import { HistoryStep } from './loop/history-step.js';
-import { DirectiveAudit, DirectiveRunner, DirectiveScopes } from './directives/directive-runner.js';
+import { DirectiveRunner, DirectiveScopes } from './directives/directive-runner.js';
 import { DirectiveBootstrap } from './directives/directive-bootstrap.js';
-import { DirectiveRules, DirectiveService } from './directives/directive.service.js';
+import { DirectiveService } from './directives/directive.service.js';
 import { DirectiveUpdates } from './loop/directive-updates.js';
-import { MemoryDirectiveStore } from './memory/memory-directive.store.js';
+import { MemoryRunLog } from './memory/memory-run-log.js';
+import { MemoryDirectiveStore } from './memory/memory-directive-store.js';
 import { toolLoopToken, ToolLoopService } from './loop/tool-loop.service.js';
 import { LoopSettings } from './loop/loop-settings.js';
-import { OpenRuns, RunOpener, RunServices, SubRunOpener } from './loop/run-opener.js';
+import { RunOpener, SubRunOpener } from './loop/run-opener.js';
 import { RunPreparation } from './loop/run-preparation.js';
-import { StepPreparation } from './loop/step-preparation.js';
 import { StructuredAnswers } from './loop/structured-answer.js';
-import { SubRunPreparation, SubRunTools } from './loop/sub-run-preparation.js';
+import { SubRunPreparation } from './loop/sub-run-preparation.js';
 import { SuspendedRuns } from './loop/suspended-runs.js';
 import { ToolLoop } from './loop/tool-loop.js';
 import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from './loop/loop-options.js';
-import { ResultInjection, ToolStep } from './loop/tool-step.js';
+import { RunService } from './runs/run.service.js';
 import { ActorIdentity } from './policy/actor-identity.js';
 import { DataPolicyEngine, policyList } from './policy/policy-engine.js';
 import { ApprovalStore, ApprovalWitness } from './contracts/approval.js';
 import { AuditStore } from './contracts/audit.js';
-import { CallJournal, ConversationStore, ToolLoopStores, SuspendedRunStore } from './contracts/stores.js';
+import { CallJournal, ConversationStore, RunLog, ToolLoopStores } from './contracts/stores.js';
 import { DirectiveStore } from './contracts/directive.js';
 import type { LoopProfile } from './contracts/loop-request.js';
 import { PolicyEngine } from './contracts/policy.js';
 import { QuotaStore } from './contracts/limits.js';
 import { SchemaValidators } from './schema/validators.js';
-import { ToolLoopBootstrap } from './tool-loop.bootstrap.js';
+import { ToolLoopBootstrap } from './tool-loop-bootstrap.js';
 
 /** What else `forRoot` takes. */
 export interface ToolLoopExtras {
@@ -87,80 +74,55 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopOption
   }))
   .build();
 
+type StoreBinding = readonly [port: InjectionToken, adapter: (stores: Partial<ToolLoopStores>) => unknown];
+
+/** The ports of stores, each with its adapter: of the stores that a global module exports, else in memory. */
+const STORES: readonly StoreBinding[] = [
+  [ApprovalStore, (stores) => stores.approvals ?? new MemoryApprovalStore()],
+  [QuotaStore, (stores) => stores.quotas ?? new MemoryQuotaStore()],
+  [RunLog, (stores) => stores.runs ?? new MemoryRunLog()],
+  [CallJournal, (stores) => stores.journal ?? new MemoryCallJournal()],
+  [AuditStore, (stores) => stores.audit ?? new MemoryAuditStore()],
+  [DirectiveStore, (stores) => stores.directives ?? new MemoryDirectiveStore()],
+  [ConversationStore, (stores) => stores.conversations ?? new MemoryConversationStore()],
+];
+
 const OWN_PROVIDERS: readonly Provider[] = [
+  ...STORES.map(storeProvider),
   SchemaValidators,
-  ProviderInstances,
-  NestLayerCompiler,
-  MethodLayers,
   ToolExplorer,
   ToolRegistry,
   ToolCatalog,
-  CallLookup,
-  ArgumentReader,
-  CallReader,
-  MissingInstance,
   CallContextFactory,
-  CallAdmission,
-  EntityRehydration,
-  PolicyGate,
-  CallPreview,
-  CallAudit,
-  ApprovedEdit,
-  AskedApprovals,
-  ApprovalGate,
-  RepeatGate,
-  CallIntake,
   BoundedStores,
-  EffectGuard,
-  DirectiveRequests,
   ToolCallStorage,
-  ToolInvoker,
-  ResultDescriber,
-  ResultRunner,
   ToolRunner,
   ToolProviderExtractor,
   ToolProviderStrategy,
   LoopSettings,
   StructuredAnswers,
-  HistoryStep,
-  StepPreparation,
   DirectiveUpdates,
-  ResultInjection,
-  ToolStep,
   ToolLoop,
   ConversationService,
-  OpenRuns,
-  RunServices,
+  SuspendedRuns,
   RunPreparation,
-  SubRunTools,
   SubRunPreparation,
   SubRunOpener,
   RunOpener,
+  RunService,
   DirectiveScopes,
-  DirectiveRules,
-  DirectiveAudit,
   DirectiveRunner,
   DirectiveService,
   DirectiveBootstrap,
   ToolLoopBootstrap,
   loopProvider(ToolLoopService, {}),
   { provide: ExecutionRules, inject: [TOOL_LOOP_OPTIONS], useFactory: ({ execution }: ToolLoopOptions) => new ExecutionRules(execution) },
-  {
-    provide: DirectiveOperators,
-    inject: [TOOL_LOOP_OPTIONS],
-    useFactory: ({ directives }: ToolLoopOptions) => new DirectiveOperators(directives?.operators),
-  },
+  { provide: Effects, useClass: DirectiveEffects },
   {
     provide: ApprovalService,
     inject: [BoundedStores, ActorIdentity, ApprovalWitness],
     useFactory: ({ approvals }: BoundedStores, identity: ActorIdentity, witness: ApprovalWitness) =>
       new ApprovalService(approvals, identity, witness),
-  },
-  {
-    provide: SuspendedRuns,
-    inject: [BoundedStores, ActorIdentity],
-    useFactory: ({ suspendedRuns, approvals }: BoundedStores, identity: ActorIdentity) =>
-      new SuspendedRuns(suspendedRuns, identity, approvals),
   },
   { provide: ActorIdentity, inject: [TOOL_LOOP_OPTIONS], useFactory: (options: ToolLoopOptions) => new ActorIdentity(options) },
   {
@@ -170,21 +132,18 @@ const OWN_PROVIDERS: readonly Provider[] = [
       new DataPolicyEngine(policyList(policy), catalog, validators),
   },
   { provide: PolicyEngine, useExisting: DataPolicyEngine },
-  storeProvider(ApprovalStore, (stores) => stores.approvals ?? new MemoryApprovalStore()),
-  { provide: ApprovalWitness, useClass: ApprovalAudit },
-  storeProvider(QuotaStore, (stores) => stores.quotas ?? new MemoryQuotaStore()),
-  storeProvider(SuspendedRunStore, (stores) => stores.suspendedRuns ?? new MemorySuspendedRunStore()),
-  storeProvider(CallJournal, (stores) => stores.journal ?? new MemoryCallJournal()),
-  storeProvider(AuditStore, (stores) => stores.audit ?? new MemoryAuditStore()),
-  storeProvider(DirectiveStore, (stores) => stores.directives ?? new MemoryDirectiveStore()),
+  {
+    provide: ApprovalWitness,
+    inject: [{ token: AuditTrail, optional: true }],
+    useFactory: (trail?: AuditTrail) => new ApprovalAudit(trail),
+  },
   {
     provide: AuditTrail,
     inject: [TOOL_LOOP_OPTIONS, BoundedStores],
     useFactory: ({ audit }: ToolLoopOptions, stores: BoundedStores) =>
       // What is wrong with the options is a finding, like everything else that is.
-      audit && auditFindings(audit, 'audit').length === 0 ? new AuditTrail(stores.audit, audit) : undefined,
+      audit && AUDIT.findings(audit, 'audit').length === 0 ? new AuditTrail(stores.audit, audit) : undefined,
   },
-  storeProvider(ConversationStore, (stores) => stores.conversations ?? new MemoryConversationStore()),
 ];
 
 /**
@@ -201,7 +160,9 @@ const OWN_PROVIDERS: readonly Provider[] = [
     DataPolicyEngine,
     DirectiveService,
     ToolLoopService,
+    BoundedStores,
     RunOpener,
+    RunService,
     ToolCatalog,
     ToolRegistry,
     ToolRunner,
@@ -230,9 +191,8 @@ export class ToolLoopModule extends ConfigurableModuleClass {
 @Module({})
 class ToolFeatureModule {}
 
-/** A port's adapter: of the stores that a global module exports, else in memory. */
-function storeProvider(provide: InjectionToken, storeOf: (stores: Partial<ToolLoopStores>) => unknown): FactoryProvider {
-  return { provide, inject: [{ token: ToolLoopStores, optional: true }], useFactory: (stores?: ToolLoopStores) => storeOf(stores ?? {}) };
+function storeProvider([provide, adapter]: StoreBinding): FactoryProvider {
+  return { provide, inject: [{ token: ToolLoopStores, optional: true }], useFactory: (stores?: ToolLoopStores) => adapter(stores ?? {}) };
 }
 
 function loopProvider(provide: InjectionToken, profile: LoopProfile, name?: string): FactoryProvider {

@@ -3,15 +3,19 @@ import type { AuditEntry, AuditHead, AuditStamp, SignedAuditHead } from '../cont
 import { canonicalJson, sha256 } from '../schema/canonical-json.js';
 import type { AuditKeyring } from './audit-options.js';
 
-/** More than any entry needs; what is larger is neither kept nor read. */
+/** The largest entry, in characters: more than any entry needs. Larger ones are neither written nor read. */
 const MOST_CHARACTERS = 256 * 1024;
 
-/** Where a tenant's chain begins, so that the start of one is not the start of another's. */
+/** Returns the head of a tenant's empty chain, which differs from any other tenant's. */
 export function genesisOf(tenant: string): AuditHead {
   return { tenant, sequence: 0, hash: sha256(`toolloop audit ${JSON.stringify(tenant)}`) };
 }
 
-/** The entry that follows a head. Throws for one that is too large to be kept. */
+/**
+ * Makes the signed entry that follows a head.
+ *
+ * @throws RangeError if the entry is too large
+ */
 export function sealed(content: object, at: string, { tenant, sequence, hash }: AuditHead, keyring: AuditKeyring): AuditEntry {
   const { keyId } = keyring;
   const stamp = { version: 1, tenant, sequence: sequence + 1, at, keyId, previousHash: hash, hash: undefined };
@@ -21,7 +25,7 @@ export function sealed(content: object, at: string, { tenant, sequence, hash }: 
   return frozenEntry(unsigned, keyring.sign(unsigned));
 }
 
-/** Whether whoever made the entry had the key that it names, and nothing was changed since. */
+/** Tells whether an entry was signed with the key that it names, and not changed since. */
 export function isAuthentic({ hash, ...unsigned }: AuditStamp, keyring: AuditKeyring): boolean {
   const text = canonicalIfJson(unsigned);
   return text !== undefined && keyring.isSigned(text, unsigned.keyId, hash);
@@ -36,25 +40,25 @@ export function isAuthenticHead({ signature, ...unsigned }: SignedAuditHead, key
   return keyring.isSigned(`head:${canonicalObject(unsigned)}`, unsigned.keyId, signature);
 }
 
-/** An object of JSON as canonical JSON: what is signed, and what a line of an export is. Undefined fields are left out. */
+/** Writes an object as canonical JSON, the text that is signed and that a line of an export holds. Undefined fields are left out. */
 export function canonicalObject(value: object): `{${string}` {
   return canonicalJson(value as JsonObject) as `{${string}`;
 }
 
-/** The arguments that canonical JSON stands for, without the hidden ones. */
+/** Parses arguments from canonical JSON, without the hidden ones. */
 export function shownArguments(canonical: string, hidden: readonly string[]): JsonObject {
   const args = JSON.parse(canonical) as JsonObject;
   return Object.fromEntries(Object.entries(args).map(([name, value]) => [name, hidden.includes(name) ? '[redacted]' : value]));
 }
 
-/** An entry of its own, whatever is done to what it was made of. */
+/** Makes an entry that does not share objects with its source. */
 export function frozenEntry(canonical: string, hash: string): AuditEntry {
   const entry = JSON.parse(canonical) as Record<string, unknown>;
   entry['hash'] = hash;
   return deepFrozen(entry) as AuditEntry;
 }
 
-/** The same of what somebody else made, which may be no JSON, or nested too deeply to be walked through: then undefined. */
+/** Writes an object from outside as canonical JSON; undefined if it is not JSON, or nested too deeply. */
 export function canonicalIfJson(value: object): `{${string}` | undefined {
   try {
     return canonicalObject(value);
@@ -63,7 +67,7 @@ export function canonicalIfJson(value: object): `{${string}` | undefined {
   }
 }
 
-/** The value of a text that is JSON, else undefined. */
+/** Parses JSON; undefined if it is malformed. */
 export function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
@@ -72,7 +76,7 @@ export function parsedJson(text: string): unknown {
   }
 }
 
-/** Whether a value can be looked at as a link of a chain; what else it holds is vouched for by its hash. */
+/** Tells whether a value has the fields of a chain's link; its hash vouches for the rest. */
 export function isLink(value: unknown): value is AuditStamp {
   if (typeof value !== 'object' || value === null) return false;
   const { version, tenant, sequence, keyId, previousHash, hash } = value as Record<string, unknown>;
@@ -95,23 +99,23 @@ function deepFrozen(value: unknown): unknown {
 }
 
 const LINE_BREAK = 0x0a;
-/** The longest line an entry can have: three bytes for each of its characters, and room for the hash. */
+/** The longest line of an entry, in bytes: three for each of its characters, and room for the hash. */
 const MOST_BYTES = 1024 * 1024;
 
-/** An entry as a line of an export. */
+/** Writes an entry as a line of an export. */
 export function toAuditLine(entry: AuditEntry): string {
   return `${canonicalObject(entry)}\n`;
 }
 
 /**
- * The values of an export's lines, read one by one. A line that is not, byte for byte, what the export writes gives undefined: a repeated key, say,
- * would be read by one reader as this and by another as that.
+ * Reads the entries of an export line by line. A line that differs by a byte from what the export writes gives undefined: two readers could understand a
+ * repeated key, for example, differently.
  */
 export async function* readAuditLines(chunks: AsyncIterable<Buffer>): AsyncGenerator {
   for await (const line of linesOf(chunks)) yield valueOf(line);
 }
 
-/** Split at line breaks only: a text in JSON may hold the other characters that Unicode calls so. */
+/** Splits at `\n` only: a text in JSON may hold the other line breaks of Unicode. */
 async function* linesOf(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let rest: Buffer = Buffer.alloc(0);
   for await (const chunk of chunks) {

@@ -1,29 +1,30 @@
 import { createHmac, createSecretKey, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { ConfigurationError, type Finding } from '@toolloop/protocol';
+import { CHECKED_BY_USE, defineOptions, oneOf } from '../findings/options.js';
 
-/** A secret and the name that entries carry of it. */
+/** A secret, and the id of it that entries carry. */
 export interface AuditKey {
   readonly id: string;
   readonly secret: string | Uint8Array;
 }
 
 /**
- * The secret, or all secrets there have been: the first signs, the others only verify. A secret has at least 32 bytes; a string stands for its UTF-8
- * bytes, or after `base64:` for what it encodes. One that comes without an id has the id `1`.
+ * The secret, or the current secret and all former ones: the first signs, the others only verify. A secret has at least 32 bytes; a string counts as its UTF-8
+ * bytes, or after `base64:` as the bytes that it encodes. A secret without an id has the id `1`.
  */
 export type AuditKeys = string | Uint8Array | readonly AuditKey[];
 
-/** How the audit is kept. */
+/** Options of the audit. */
 export interface AuditOptions {
-  /** Never stored with the entries; keep it outside their database. */
+  /** The key that signs the entries. It is never stored with them; keep it outside their database. */
   readonly key: AuditKeys;
-  /** `redacted` keeps, beside their hash, the arguments that are not hidden. @default 'hash' */
+  /** The form in which arguments are stored: `redacted` stores those that are not hidden, beside the hash of all. @default 'hash' */
   readonly arguments?: 'hash' | 'redacted';
 }
 
 const FEWEST_BYTES = 32;
 
-/** The keys with their ids, the signing one first. */
+/** Lists the keys with their ids, the signing one first. */
 export function listedKeys(keys: AuditKeys): readonly AuditKey[] {
   return typeof keys === 'string' || keys instanceof Uint8Array ? [{ id: '1', secret: keys }] : keys;
 }
@@ -33,15 +34,14 @@ export function secretBytes(secret: string | Uint8Array): Uint8Array {
   return secret.startsWith('base64:') ? Buffer.from(secret.slice('base64:'.length), 'base64') : Buffer.from(secret);
 }
 
-/** What is wrong with the options, without ever quoting a secret. */
-export function auditFindings(options: AuditOptions, at: string): Finding[] {
-  const mode: unknown = options.arguments;
-  const isKnown = mode === undefined || mode === 'hash' || mode === 'redacted';
-  return [
-    ...keyFindings(options.key, `${at} key`),
-    ...(isKnown ? [] : [{ at: `${at} arguments`, problem: 'It has neither of its two values.', remedy: "Say 'hash' or 'redacted'." }]),
-  ];
-}
+/** The form of the options of the audit. No finding ever quotes a secret. */
+export const AUDIT = defineOptions<AuditOptions>(
+  { key: CHECKED_BY_USE, arguments: oneOf('hash', 'redacted') },
+  {
+    wording: { unknown: 'There is no option "*".', option: 'It', place: ' *' },
+    together: ({ key }, at) => keyFindings(key, `${at} key`),
+  },
+);
 
 export function keyFindings(keys: AuditKeys | undefined, at: string): Finding[] {
   const listed = keys === undefined ? [] : listedKeys(keys);
@@ -55,17 +55,21 @@ export function keyFindings(keys: AuditKeys | undefined, at: string): Finding[] 
   });
 }
 
-const GIVE_A_KEY = `Give ${FEWEST_BYTES} random bytes from the environment, e.g. what \`openssl rand -base64 32\` prints.`;
+const GIVE_A_KEY = `Pass ${FEWEST_BYTES} random bytes from the environment, e.g. the output of \`openssl rand -base64 32\`.`;
 
 /**
- * What a signature is for. Each begins differently, so that one made for one purpose never serves another: an entry is a JSON object and begins with
+ * A text that is signed. Each purpose has a beginning of its own, so that a signature for one never fits another: an entry is a JSON object and begins with
  * a brace.
  */
 export type SignedText = `{${string}` | `head:${string}` | `arguments:${string}` | `result:${string}`;
 
-/** The audit's secrets, where nothing can print them. Throws `ConfigurationError` for keys that are missing or too short. */
+/**
+ * The audit's secrets, which cannot be printed.
+ *
+ * @throws ConfigurationError for keys that are missing or too short
+ */
 export class AuditKeyring {
-  /** The key that signs from now on. */
+  /** The id of the key that signs. */
   readonly keyId: string;
   private readonly secrets: ReadonlyMap<string, KeyObject>;
 
@@ -80,14 +84,18 @@ export class AuditKeyring {
     return this.secrets.has(keyId);
   }
 
-  /** In lower-case hex. Throws for a key it does not have. */
+  /**
+   * Signs a text, in lower-case hex.
+   *
+   * @throws Error for an unknown key
+   */
   sign(text: SignedText, keyId = this.keyId): string {
     const secret = this.secrets.get(keyId);
     if (!secret) throw new Error(`The audit has no key "${keyId}".`);
     return createHmac('sha256', secret).update(text).digest('hex');
   }
 
-  /** False as well for a key it does not have. */
+  /** Tells whether a signature is valid; false for an unknown key as well. */
   isSigned(text: SignedText, keyId: string, signature: string): boolean {
     if (!this.has(keyId)) return false;
     const expected = Buffer.from(this.sign(text, keyId));

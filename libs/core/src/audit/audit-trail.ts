@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { Injectable, Logger, Optional } from '@nestjs/common';
-import { ConfigurationError, StorageUnavailableError } from '@toolloop/protocol';
+import { Logger } from '@nestjs/common';
+import { StorageUnavailableError } from '@toolloop/protocol';
 import { type ApprovalAnswer, type ApprovalRecord, ApprovalWitness, type RefusedDecision } from '../contracts/approval.js';
 import {
   AuditError,
@@ -11,27 +11,28 @@ import {
   type SignedAuditHead,
 } from '../contracts/audit.js';
 import { genesisOf, isAuthentic, sealed, shownArguments, signedHead, toAuditLine } from './audit-entry.js';
-import { auditFindings, AuditKeyring, type AuditOptions } from './audit-options.js';
+import { AUDIT, AuditKeyring, type AuditOptions } from './audit-options.js';
+import { KeyedMutex } from '../pending/keyed-mutex.js';
 
-/** A call's arguments as they are handed to the audit. */
+/** A call's arguments for the audit. */
 export interface AuditedArguments {
-  /** Canonical JSON, or what the model sent where the call was refused before that was read. */
+  /** The arguments as canonical JSON, or as the model sent them if the call was refused before they were read. */
   readonly text: string;
-  /** Names of those that may not be kept. Absent where the text is not canonical JSON: then only its hash is. */
+  /** The names of those that must not be stored. Absent if the text is not canonical JSON: then only its hash is stored. */
   readonly hidden?: readonly string[];
 }
 
-/** What is to be recorded. */
+/** An entry before it is signed. */
 export interface AuditDraft {
   readonly tenant: string;
   readonly subject: AuditSubject;
   readonly event: AuditEvent;
   readonly arguments?: AuditedArguments;
-  /** The text of a result, of which bytes and hash are kept. */
+  /** The text of a result, of which size and hash are stored. */
   readonly result?: string;
 }
 
-/** The time a store has for an entry. */
+/** The milliseconds that a store has for an entry. */
 const LONGEST_APPEND_MS = 10_000;
 const MOST_OF_A_NAME = 64;
 const PAGE = 500;
@@ -39,36 +40,37 @@ const NOT_OURS =
   'was not signed with a key that is configured here, or was changed since: the chain cannot be checked beyond it. Configure the key it was signed with, beside the new one where the key was changed.';
 const logger = new Logger('Audit');
 
-/** Records what was decided and done, in a chain per tenant. The caller awaits it before it goes on. */
+/** Records decisions and calls in a chain per tenant. The caller awaits each entry before it continues. */
 export class AuditTrail {
   private readonly keyring: AuditKeyring;
   private readonly keepsArguments: boolean;
-  private readonly turns = new TenantTurns();
-  /** Tenants whose chain was looked at. */
+  private readonly turns = new KeyedMutex();
+  /** The tenants whose chain was checked for its last key. */
   private readonly known = new Set<string>();
 
-  /** Throws `ConfigurationError` for options that are wrong. */
+  /** @throws ConfigurationError for wrong options */
   constructor(
     private readonly store: AuditStore,
     options: AuditOptions,
   ) {
-    const findings = auditFindings(options, 'audit');
-    if (findings.length > 0) throw new ConfigurationError(findings);
+    AUDIT.assert(options, 'audit');
     this.keyring = new AuditKeyring(options.key);
     this.keepsArguments = options.arguments === 'redacted';
   }
 
   /**
-   * Resolves once the entry is kept. Rejects with `AuditError` when it is not, or not within ten seconds, and with `StorageUnavailableError` where it may be
-   * kept a little later, though a slow store may still keep it: then what it is about must not happen.
+   * Records an entry, and resolves once it is stored. If it rejects, the caller must not do what the entry is about, though a slow store may still store it.
+   *
+   * @throws AuditError if the entry is not stored within ten seconds
+   * @throws StorageUnavailableError if the store is temporarily unavailable
    */
   async record(draft: AuditDraft): Promise<void> {
     const { tenant } = draft;
     const at = new Date().toISOString();
     try {
-      const content = { entryId: randomUUID(), ...this.contentOf(draft) };
+      const content = { entryId: randomUUID(), ...this.toContent(draft) };
       const build = (head = genesisOf(tenant)) => sealed(content, at, head, this.keyring);
-      await this.turns.take(tenant, () => inTime(this.lookBack(tenant).then(() => this.store.append(tenant, build))));
+      await this.turns.run(tenant, () => inTime(this.checkLastKey(tenant).then(() => this.store.append(tenant, build))));
     } catch (cause) {
       const unavailable = StorageUnavailableError.in(cause);
       if (unavailable) throw unavailable;
@@ -77,12 +79,12 @@ export class AuditTrail {
     }
   }
 
-  /** Where the tenant's chain stands, signed. Kept elsewhere, it shows later that entries were cut from the end. */
+  /** Returns the signed head of a tenant's chain. Stored elsewhere, it later proves that no entries were cut from the end. */
   async exportHead(tenant: string): Promise<SignedAuditHead> {
     return signedHead((await this.store.head(tenant)) ?? genesisOf(tenant), new Date().toISOString(), this.keyring);
   }
 
-  /** The tenant's whole chain as JSON Lines, each with its line break. */
+  /** Exports a tenant's whole chain as JSON Lines, each with its line break. */
   async *exportLines(tenant: string): AsyncGenerator<string> {
     for (let from = 1; ;) {
       const entries = await this.store.read(tenant, { from, limit: PAGE });
@@ -92,8 +94,8 @@ export class AuditTrail {
     }
   }
 
-  /** Says once for each tenant that the chain so far was signed with another key: nobody could check it whole, and that should not be found out in need. */
-  private async lookBack(tenant: string): Promise<void> {
+  /** Warns once per tenant if the chain so far was signed with an unknown key, since it could then not be verified as a whole. */
+  private async checkLastKey(tenant: string): Promise<void> {
     if (this.known.has(tenant)) return;
     const head = await this.store.head(tenant);
     const [last] = head ? await this.store.read(tenant, { from: head.sequence, limit: 1 }) : [];
@@ -101,7 +103,7 @@ export class AuditTrail {
     if (last && !isAuthentic(last, this.keyring)) logger.warn(`The last entry of the audit of tenant "${tenant}" ${NOT_OURS}`);
   }
 
-  private contentOf({ tenant, subject, event, arguments: args, result }: AuditDraft): object {
+  private toContent({ tenant, subject, event, arguments: args, result }: AuditDraft): object {
     const { calledId } = subject;
     return {
       ...subject,
@@ -122,7 +124,7 @@ export class AuditTrail {
   }
 }
 
-/** A store that never answers must not hold up a tenant for ever. */
+/** Bounds the time of a store, so that one that never answers does not block a tenant for ever. */
 function inTime(kept: Promise<void>): Promise<void> {
   return new Promise((resolve, reject) => {
     const giveUp = (): void => reject(new Error(`The store took longer than ${LONGEST_APPEND_MS} ms.`));
@@ -131,26 +133,9 @@ function inTime(kept: Promise<void>): Promise<void> {
   });
 }
 
-/** Lets one task of a tenant run at a time, in the order they came; tenants do not wait for each other. */
-export class TenantTurns {
-  private readonly last = new Map<string, Promise<void>>();
-
-  async take(tenant: string, task: () => Promise<void>): Promise<void> {
-    const before = this.last.get(tenant);
-    const mine = before ? before.then(task, task) : task();
-    this.last.set(tenant, mine);
-    try {
-      await mine;
-    } finally {
-      if (this.last.get(tenant) === mine) this.last.delete(tenant);
-    }
-  }
-}
-
-/** Records every decision on an approval, and every attempt at one, where the application keeps an audit. */
-@Injectable()
+/** Records every decision on an approval, and every refused one, if the application keeps an audit. */
 export class ApprovalAudit extends ApprovalWitness {
-  constructor(@Optional() private readonly trail?: AuditTrail) {
+  constructor(private readonly trail?: AuditTrail) {
     super();
   }
 

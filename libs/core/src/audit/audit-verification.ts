@@ -2,29 +2,33 @@ import type { AuditHead, AuditStamp, SignedAuditHead } from '../contracts/audit.
 import { genesisOf, isAuthentic, isAuthenticHead, isLink } from './audit-entry.js';
 import { AuditKeyring, type AuditKeys } from './audit-options.js';
 
-/** What a chain is checked with. */
+/** Options of {@link verifyAudit}. */
 export interface AuditVerificationOptions {
   readonly keys: AuditKeys;
-  /** A head that was exported earlier. Without one, entries cut from the end do not show. */
+  /** A head that was exported earlier. Without one, entries cut from the end are not detected. */
   readonly head?: SignedAuditHead;
-  /** Whose chain it must be. @default the head's, or else the first entry's */
+  /** The tenant of the chain. @default the head's, or else the first entry's */
   readonly tenant?: string;
 }
 
-/** A chain that holds, or the first place where it does not. */
+/** The result of a verification: a valid chain, or the first place where it is broken. */
 export type AuditVerification =
   | { readonly valid: true; readonly tenant: string | undefined; readonly entries: number }
   | {
       readonly valid: false;
-      /** Which entry the chain should have had there, from 1. */
+      /** The number of the entry that the chain should have there, from 1. */
       readonly sequence: number;
       readonly reason: AuditBreak;
       readonly message: string;
     };
 
 /**
- * Walks one tenant's chain from its first entry, holding one entry at a time. The entries may be anything at all, since they come from where somebody
- * could have changed them. Throws `ConfigurationError` for keys that are none.
+ * Verifies one tenant's chain from its first entry, with one entry in memory at a time. The entries are unchecked, since they come from a place where they
+ * could have been changed.
+ *
+ * @throws ConfigurationError for missing or short keys
+ * @example
+ * const verification = await verifyAudit(readAuditLines(createReadStream('acme.jsonl')), { keys: process.env.AUDIT_KEY, head });
  */
 export async function verifyAudit(
   entries: Iterable<unknown> | AsyncIterable<unknown>,
@@ -45,32 +49,32 @@ export async function verifyAudit(
 const MESSAGES: Readonly<Record<AuditBreak, string>> = {
   malformed: 'is not an entry as the audit writes them.',
   unknown_key: 'is signed by a key that was not given.',
-  changed: 'was changed or made by somebody without the key; or another key was given under its id.',
+  changed: 'was changed, or signed with another key under the same id.',
   wrong_tenant: 'belongs to another tenant.',
   removed: 'is missing.',
-  reordered: 'is out of its place; it stands further on.',
-  repeated: 'is missing where an earlier one stands again.',
-  forked: 'is genuine but of another course of the chain, as after a backup was put back.',
-  cut: 'and all after it were cut from the end: the head knows of them.',
-  bad_head: 'is what the head names, but no key given has signed that head.',
+  reordered: 'is out of its place: it comes later.',
+  repeated: 'is missing, and an earlier entry is repeated in its place.',
+  forked: 'is genuine but belongs to another branch of the chain, as after a backup was restored.',
+  cut: 'and all after it were cut from the end: the head counts them.',
+  bad_head: 'is the last one by the head, but none of the given keys has signed that head.',
 };
 
 function broken(sequence: number, reason: AuditBreak): AuditVerification {
   return { valid: false, sequence, reason, message: `Entry ${sequence} ${MESSAGES[reason]}` };
 }
 
-/** What can be wrong with a chain. */
+/** The way in which a chain is broken. */
 export type AuditBreak =
   'malformed' | 'unknown_key' | 'changed' | 'wrong_tenant' | 'removed' | 'reordered' | 'repeated' | 'forked' | 'cut' | 'bad_head';
 
-/** The way along one tenant's chain, from its first entry on; it holds one entry at a time. */
+/** The state of a verification along one tenant's chain. */
 export class ChainWalk {
   private last: AuditHead | undefined;
   private isLooking = false;
 
   constructor(
     private readonly keyring: AuditKeyring,
-    /** Whose chain it is; the first genuine entry's, where nobody said. */
+    /** The tenant of the chain; the first genuine entry's, if none was given. */
     public tenant: string | undefined,
     private readonly head: AuditHead | undefined,
   ) {}
@@ -79,11 +83,11 @@ export class ChainWalk {
     return (this.last?.sequence ?? 0) + 1;
   }
 
-  /** What is wrong with the next entry. After a gap it goes on looking for the entry that is missing. */
+  /** Checks the next entry, and returns how it breaks the chain. After a gap it continues to look for the missing entry. */
   take(entry: unknown): AuditBreak | undefined {
     if (this.isLooking) return this.isMissing(entry) ? 'reordered' : undefined;
     if (!isLink(entry)) return 'malformed';
-    const reason = this.breakOf(entry);
+    const reason = this.findBreak(entry);
     if (reason === 'removed') this.isLooking = true;
     else if (!reason) this.last = entry;
     return this.isLooking ? undefined : reason;
@@ -94,7 +98,7 @@ export class ChainWalk {
     return this.head && this.head.sequence >= this.expected ? 'cut' : undefined;
   }
 
-  private breakOf(entry: AuditStamp): AuditBreak | undefined {
+  private findBreak(entry: AuditStamp): AuditBreak | undefined {
     if (!this.keyring.has(entry.keyId)) return 'unknown_key';
     if (!isAuthentic(entry, this.keyring)) return 'changed';
     this.tenant ??= entry.tenant;

@@ -9,18 +9,19 @@ import type { ToolTemplate } from '../discovery/tool-template.js';
 import { notReady, type Problem, ToolRegistry, unknownTool } from './tool-registry.js';
 import { type CatalogEntry, declaredIdIn, DISPATCHER_ID, groupedId, isGlob, isToolPredicate, selects } from './tool-selection.js';
 
-/** Which of the catalog's tools to take. */
+/** A selection of the catalog's tools. */
 export interface ToolSelection {
-  /** @default all */
+  /** The tools to include. @default all */
   readonly tools?: readonly ToolSelector[];
+  /** The tools to leave out, even if `tools` names them. @default none */
   readonly exclude?: readonly ToolSelector[];
 }
 
-/** Everything about a tool that a person may want to read; JSON. */
+/** A full description of a tool, for people; JSON. */
 export interface ToolDescription extends ToolSpec {
   readonly source: string;
   readonly trusted: boolean;
-  /** Whether the tool exists only once an entity was returned. */
+  /** `true` if the tool exists only once an entity was returned. */
   readonly perInstance: boolean;
 }
 
@@ -30,21 +31,21 @@ interface Filling {
   origins?: ReadonlyMap<string, ToolOrigin>;
 }
 
-/** Entities are classes of the application. */
+/** The origin of the tools of entities, which are classes of the application. */
 const ENTITY_ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
 
-/** All tools of the application by id, fixed at bootstrap. Collisions never get this far: they are findings. */
+/** The catalog of all tools of the application by id, fixed at bootstrap. Collisions never get this far: they are findings. */
 @Injectable()
 export class ToolCatalog {
   private filling: Filling | undefined;
 
-  /** `registry` knows the tools by name, and takes those that providers register while the application starts. */
+  /** @param registry finds the tools by name, and takes those that providers register while the application starts */
   constructor(readonly registry: ToolRegistry) {}
 
-  /** Ids of tools that are no part of it, and that may join runs all the same. */
+  /** The ids of tools that are not in the catalog and may still join runs. */
   announced: readonly string[] = [];
 
-  /** Fills the catalog, once; answers with the ids that two tools share. */
+  /** Fills the catalog, once; returns a finding for each id that two tools share. */
   load(tools: readonly CatalogEntry[], entities: EntityRegistry): readonly Finding[] {
     const entries = new Map<string, CatalogEntry>();
     const findings: Finding[] = [];
@@ -68,7 +69,7 @@ export class ToolCatalog {
     return findings;
   }
 
-  /** The tools that are there from the start, in the order of declaration. */
+  /** Lists the tools that exist from the start, in the order of declaration. */
   list(): readonly ToolSpec[] {
     return this.all().map(({ tool }) => tool.spec);
   }
@@ -78,14 +79,14 @@ export class ToolCatalog {
     return this.filled.entities;
   }
 
-  /** What policy may be asked about: every declared id, of entity tools and of those that appear in the course of a run too. */
+  /** Returns everything that policy may decide about: every declared id, including those of entity tools and of tools that appear in the course of a run. */
   subjects(): readonly PolicyTool[] {
     const own = [...this.filled.entries.values()].map(({ tool: { spec, origin } }) => policyTool(spec, origin));
     const entities = entityTemplates(this.entities).map(({ spec }) => policyTool(spec, ENTITY_ORIGIN));
     return [...own, ...entities];
   }
 
-  /** Where the tool of an id comes from, declared ids of entity tools included; undefined where there is none. */
+  /** Finds the source of a tool by its declared id, also of an entity tool; undefined where there is none. */
   originOf(id: string): ToolOrigin | undefined {
     this.filled.origins ??= new Map(this.subjects().map(({ declaredId, origin }) => [declaredId, origin]));
     return this.filled.origins.get(id);
@@ -95,18 +96,26 @@ export class ToolCatalog {
     return this.filled.entries.get(declaredId)?.tool;
   }
 
-  /** What policy is asked about an entity's tool, whatever instance it is of. */
+  /** Finds an entity's tool by its declared id, as policy decides about it for every instance. */
   entityTool(declaredId: string): Pick<Tool, 'spec' | 'origin'> | undefined {
     const template = entityTemplates(this.entities).find(({ spec }) => spec.declaredId === declaredId);
     return template && { spec: template.spec, origin: ENTITY_ORIGIN };
   }
 
-  /** A tool by its declared id or by a short name that only one tool has. Throws `InvalidRequestError` with the closest names. */
+  /**
+   * Finds a tool by its declared id or by a short name that only one tool has.
+   *
+   * @throws InvalidRequestError for an unknown or ambiguous name, with the closest ones
+   */
   resolve(name: string): Tool {
     return this.registry.resolve(name);
   }
 
-  /** The tools that every selection names, in the order of the catalog. Throws `InvalidRequestError` for a name that names nothing. */
+  /**
+   * Returns the tools that all selections include, in the order of the catalog.
+   *
+   * @throws InvalidRequestError for a selector without a tool
+   */
   build(...selections: readonly ToolSelection[]): readonly Tool[] {
     const [problem] = selections.flatMap((selection) => this.problemsWith(selection));
     if (problem) throw unknownTool(problem);
@@ -115,30 +124,34 @@ export class ToolCatalog {
       .map(({ tool }) => tool);
   }
 
-  /** What is wrong with a selection. A selector that names nothing is a mistake: of `exclude` it would let through what was to stay out. */
+  /** Finds the problems of a selection. A selector without a tool is a mistake: in `exclude` it would let through a tool that was to stay out. */
   problemsWith({ tools = [], exclude = [] }: ToolSelection): readonly Problem[] {
     const given: readonly unknown[] = [tools, exclude];
     if (!given.every((list) => Array.isArray(list))) return [NO_LIST];
     return [...tools, ...exclude].flatMap((selector) => this.problemWith(selector) ?? []);
   }
 
-  /** The same for names by which a record of a call may go: the ids of instances' tools too, whatever instances there are. */
+  /** Finds the problems of names in records of calls, which may also be the ids of instances' tools. */
   problemsWithCalled(names: readonly string[]): readonly Problem[] {
     return names.flatMap((name) => (this.isOfInstance(name) ? [] : (this.problemWith(name) ?? [])));
   }
 
-  /** Whether it is the id that a tool of some instance has in a run. */
+  /** Tells whether an id can be that of an instance's tool in a run. */
   isOfInstance(id: string): boolean {
     const ids = entityTemplates(this.entities).map(({ spec }) => spec.declaredId);
     return ids.includes(declaredIdIn(id));
   }
 
-  /** The declared ids closest to a wrong one, at most three. */
+  /** Suggests the declared ids closest to a wrong one, at most three. */
   suggest(name: string): string[] {
     return this.registry.suggest(name);
   }
 
-  /** All about one tool, service or entity, by its declared id. Throws `InvalidRequestError` with the closest names. */
+  /**
+   * Describes one tool of a service or an entity by its declared id.
+   *
+   * @throws InvalidRequestError for an unknown id, with the closest ones
+   */
   describe(declaredId: string): ToolDescription {
     const template = entityTemplates(this.entities).find(({ spec }) => spec.declaredId === declaredId);
     if (template) return { ...template.spec, ...ENTITY_ORIGIN, perInstance: true };
@@ -175,14 +188,14 @@ export class ToolCatalog {
   }
 }
 
-const NO_LIST: Problem = { problem: 'The tools are not a list.', remedy: "Give one: ['crm__*']." };
-const NO_SELECTOR: Problem = { problem: 'A selector is neither a name, a class nor a predicate.', remedy: 'Give one of them.' };
+const NO_LIST: Problem = { problem: 'The tools are not a list.', remedy: "Pass a list, such as ['crm__*']." };
+const NO_SELECTOR: Problem = { problem: 'A selector is neither a name, a class nor a predicate.', remedy: 'Pass one of them.' };
 
 function entityTemplates({ definitions }: EntityRegistry): readonly ToolTemplate[] {
   return definitions.flatMap(({ tools }) => tools.map(({ template }) => template));
 }
 
-/** A glob over an entity's tools, such as `order_*_*`, would match `order_desk__cancel` as well and allow what nobody meant. */
+/** Finds ids that a glob over an entity's tools matches as well: `order_*_*` would match `order_desk__cancel` and allow it by mistake. */
 function prefixFindings({ tool, at }: CatalogEntry, { definitions }: EntityRegistry): Finding[] {
   const { declaredId } = tool.spec;
   const taken = definitions.find(({ prefix }) => declaredId.startsWith(`${prefix}_`) && !declaredId.startsWith(`${prefix}__`));
@@ -196,7 +209,7 @@ function prefixFindings({ tool, at }: CatalogEntry, { definitions }: EntityRegis
   ];
 }
 
-/** A run may offer the tools of entities under ids of ours. */
+/** Finds ids that the surfaces of entities use: a run may offer the tools of entities under these. */
 function surfaceFindings({ tool, at }: CatalogEntry, entities: EntityRegistry): Finding[] {
   const { declaredId } = tool.spec;
   const templates = entityTemplates(entities);

@@ -2,65 +2,73 @@ import { Injectable } from '@nestjs/common';
 import { type Finding, InvalidRequestError } from '@toolloop/protocol';
 import type { Tool } from '../contracts/tool.js';
 import type { RawTool } from '../decorators/raw-tool.js';
-import { type CatalogEntry, closestTo, isGlob, matchesGlob, namespaceIn, shortNameOf } from './tool-selection.js';
+import { type CatalogEntry, closestTools, isGlob, matchesGlob, namespaceIn, shortNameOf } from './tool-selection.js';
 
 const MOST_SLOW_TOOLS = 5;
 
-/** What is wrong, and how to mend it, wherever it was written. */
+/** A problem and its remedy, without a place. */
 export type Problem = Omit<Finding, 'at'>;
 
-/** What the registry counted since the start. Numbers and declared ids only: a name that a model or a client made up is nowhere in it. */
+/** The counts of the registry since the start. Numbers and declared ids only: no name that a model or a client made up is in it. */
 export interface RegistryStats {
-  /** Tools that are there from the start. */
+  /** The number of tools that exist from the start. */
   readonly tools: number;
   readonly namespaces: number;
-  /** Names looked up by `resolve` and by the calls of models: `hits` and `misses`. */
+  /** The number of names looked up by `resolve` and by the calls of models: `hits` and `misses`. */
   readonly lookups: number;
   readonly hits: number;
   readonly misses: number;
-  /** Wrong names for which a close one was found. */
+  /** The number of wrong names for which a close one was found. */
   readonly suggestions: number;
   readonly build: BuildStats;
 }
 
-/** How long it took to make the tools when the application started. */
+/** The time it took to build the tools when the application started. */
 export interface BuildStats {
-  /** All of it, other sources of tools included. */
+  /** The whole time, including other sources of tools. */
   readonly totalMs: number;
-  /** Of the application's own tools; absent where there are none. */
+  /** The median time of the application's own tools; absent where there are none. */
   readonly medianMs?: number;
-  /** The slowest of them first, five at most. */
+  /** The slowest of them, slowest first, at most five. */
   readonly slowest: readonly { readonly declaredId: string; readonly ms: number }[];
 }
 
 interface Names {
   readonly byId: ReadonlyMap<string, CatalogEntry>;
   readonly byShortName: ReadonlyMap<string, readonly CatalogEntry[]>;
-  /** Ids of the tools that are there from the start. */
+  /** The ids of the tools that exist from the start. */
   readonly listed: readonly string[];
-  /** Those of entity tools too. */
+  /** The declared ids, including those of entity tools. */
   readonly declaredIds: readonly string[];
   readonly build: BuildStats;
 }
 
-/** Knows the tools of the application by name, and takes tools that its providers register while it starts. */
+/** The registry of the application's tools by name. It also takes tools that providers register while the application starts. */
 @Injectable()
 export class ToolRegistry {
-  /** Undefined once the catalog is being filled. */
+  /** The registered tools; undefined once the catalog is being filled. */
   private registered: RawTool[] | undefined = [];
   private takenAt = 0;
   private known: Names | undefined;
-  private hits = 0;
-  private misses = 0;
+  /** Counted where a name is looked up: a hit where it found a tool. */
+  readonly lookups = { hits: 0, misses: 0 };
   private suggested = 0;
 
-  /** Adds tools as `forRoot({ tools })` does. For constructors, factories and `onModuleInit`; later it throws. */
+  /**
+   * Adds tools as `forRoot({ tools })` does. Call it in constructors, factories or `onModuleInit`.
+   *
+   * @throws Error once the application has started
+   * @example
+   * constructor(registry: ToolRegistry) {
+   *   registry.register(rawTool(SearchApi, { as: 'web_search' }));
+   * }
+   */
   register(...tools: readonly RawTool[]): void {
     if (!this.registered) throw tooLate(tools);
     this.registered.push(...tools);
   }
 
-  /** What was registered; from here on it is too late. Called once, by the bootstrap. */
+  /** Returns the registered tools and accepts no more. Called once, by the bootstrap. */
   take(): readonly RawTool[] {
     const tools = this.registered ?? [];
     this.registered = undefined;
@@ -68,7 +76,7 @@ export class ToolRegistry {
     return tools;
   }
 
-  /** Called once, by the catalog: with its tools, and the declared ids of entity tools, which can be suggested too. */
+  /** Loads the tools of the catalog, and the declared ids of entity tools, which can be suggested too. Called once, by the catalog. */
   load(byId: ReadonlyMap<string, CatalogEntry>, entityIds: readonly string[]): void {
     const entries = [...byId.values()].filter(({ isLatent }) => !isLatent);
     this.known = {
@@ -80,52 +88,52 @@ export class ToolRegistry {
     };
   }
 
-  /** A tool by its declared id or by a short name that only one tool has. Throws `InvalidRequestError` with the closest names. */
+  /**
+   * Finds a tool by its declared id or by a short name that only one tool has.
+   *
+   * @throws InvalidRequestError for an unknown or ambiguous name, with the closest ones
+   */
   resolve(name: string): Tool {
     const entry = this.entryOf(name);
-    this.count(entry !== undefined);
+    this.lookups[entry ? 'hits' : 'misses'] += 1;
     if (!entry) throw unknownTool(this.problemWith(name));
     return entry.tool;
   }
 
-  /** The declared ids closest to a wrong one, at most three. */
+  /** Suggests the declared ids closest to a wrong one, at most three. */
   suggest(name: string): string[] {
-    const closest = closestTo(name, this.names.declaredIds);
+    const isRead = (id: string): boolean => this.names.byId.get(id)?.tool.spec.effect === 'read_only';
+    const closest = closestTools(name, this.names.declaredIds, { isRead });
     if (closest.length > 0) this.suggested += 1;
     return closest;
   }
 
-  /** `crm` of `crm__searchCustomers`, each once, in the order of declaration. */
+  /** Lists the namespaces, such as `crm` in `crm__searchCustomers`, each once, in the order of declaration. */
   namespaces(): readonly string[] {
     return [...new Set(this.names.listed.flatMap((declaredId) => namespaceIn(declaredId) ?? []))];
   }
 
   stats(): RegistryStats {
     const { listed, build } = this.names;
-    const { hits, misses, suggested: suggestions } = this;
+    const { suggested: suggestions } = this;
+    const { hits, misses } = this.lookups;
     return { tools: listed.length, namespaces: this.namespaces().length, lookups: hits + misses, hits, misses, suggestions, build };
   }
 
-  /** Counts a lookup: a hit where it found a tool. */
-  count(found: boolean): void {
-    if (found) this.hits += 1;
-    else this.misses += 1;
-  }
-
-  /** What a name stands for; a whole id comes before a short name. */
+  /** Finds the tool of a name; a whole id wins over a short name. */
   entryOf(name: string): CatalogEntry | undefined {
     const { byId, byShortName } = this.names;
     const [first, ...others] = byShortName.get(name) ?? [];
     return byId.get(name) ?? (others.length === 0 ? first : undefined);
   }
 
-  /** Whether a name or a glob stands for anything, entity tools included. */
+  /** Tells whether a name or a glob matches a tool, entity tools included. */
   isKnown(pattern: string): boolean {
     if (!isGlob(pattern)) return this.entryOf(pattern) !== undefined;
     return pattern === '*' || this.names.declaredIds.some((declaredId) => matchesGlob(pattern, declaredId));
   }
 
-  /** Why a name stands for no tool. */
+  /** Describes why a name matches no tool. */
   problemWith(name: string): Problem {
     const candidates = this.names.byShortName.get(name) ?? [];
     if (candidates.length > 1) {

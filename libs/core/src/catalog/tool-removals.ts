@@ -3,27 +3,27 @@ import type { Tool } from '../contracts/tool.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
 import { declaredIdIn, declaredIdOfMember, groupedId, memberKeyOf } from './tool-selection.js';
 
-/** A tool that went. */
+/** The removal of a tool. */
 export interface Removal {
   readonly cause: RemovalCause;
-  /** The tool itself, where it went with a role: it is added again as soon as the role is back. */
+  /** The tool itself, if it was removed with a role: it is added again as soon as the actor has the role again. */
   readonly suspended?: Tool;
 }
 
 /** The removals of a run and their causes, oldest first; JSON. */
 export type SavedRemovals = readonly (readonly [key: string, cause: RemovalCause])[];
 
-/** The most removals of instances' tools that a run remembers; a call of one that went before is answered like one of a tool that never was. */
+/** The most removals of instances' tools that a run remembers; a call of one removed earlier is answered like one of an unknown tool. */
 const MOST_REMOVALS = 4_000;
 
-/** The keys of a tool: its rendered id, and of an entity's tool the instance as well, as it may be called over a surface. */
+/** Returns the keys of a tool: its rendered id and, for an entity's tool, its member key, since it may be called over a surface. */
 export function removalKeysOf(tool: Tool): readonly string[] {
   return tool.entity ? [tool.spec.id, memberKeyOf(tool, tool.entity)] : [tool.spec.id];
 }
 
 /**
- * The newest removals; one that is listed twice counts as new. Those of tools that are no entity's all stay: there are no more of them than declared tools,
- * and a run that is resumed elsewhere knows by them what was taken from it.
+ * Returns the newest removals; one that is listed twice counts as new. Those of tools without an entity all stay: there are no more of them than declared tools,
+ * and a run that is resumed elsewhere knows by them which tools it lost.
  */
 export function newestRemovals(removals: Iterable<readonly [string, Removal]>): ReadonlyMap<string, Removal> {
   const newest = new Map<string, Removal>();
@@ -37,7 +37,7 @@ export function newestRemovals(removals: Iterable<readonly [string, Removal]>): 
   return newest;
 }
 
-/** Each instance's tool is there twice: under the instance, and under a rendered id of the same method. */
+/** Returns the keys of instances' tools, which have two each: the member key, and a rendered id of the same method. */
 function keysOfInstances(keys: readonly string[]): readonly string[] {
   const methods = new Set(keys.map(declaredIdOfMember));
   const isOfInstance = (key: string, declaredId: string): boolean => methods.has(declaredId) && key !== groupedId(declaredId);
@@ -49,32 +49,32 @@ export function isSameCause(one: RemovalCause, other: RemovalCause): boolean {
 }
 
 /**
- * Words a cause for the model: how to get the tool back, in one or two sentences. The id of an instance may be anybody's words, so it is in none of them.
+ * Describes a cause for the model, with how to get the tool back, in one or two sentences. The id of an instance may come from outside, so it is in none of them.
  */
 export function wayBack(cause: RemovalCause): string {
   switch (cause.kind) {
     case 'role':
       return roleWords(cause);
     case 'evicted':
-      return `Newer ones took the place. To have it back, get it again from ${giverIn(cause)}.`;
+      return `Newer ones took its place. To get it back, call ${giverIn(cause)} again.`;
     case 'process_ended':
-      return `It went while the run waited. Call ${cause.givenBy} again, which gave it.`;
+      return `It was lost while the run waited. To get it back, call ${cause.givenBy} again.`;
     case 'surface':
-      return 'It went with the tool over which it was called.';
+      return 'It was removed with the tool over which it was called.';
     case 'phase':
       return phaseWords(cause);
     case 'search':
-      return `It made room for newer ones: find it again with ${cause.searchId}.`;
+      return `It made room for newer ones. To get it back, search with ${cause.searchId}.`;
     case 'kept_away':
       return keptAwayWords(cause);
     case 'removed':
-      return cause.howToGetBack ?? `It was removed by ${cause.strategy}; call the tool that gave it again.`;
+      return cause.howToGetBack ?? `It was removed by ${cause.strategy}. To get it back, call the tool that gave it again.`;
   }
 }
 
-/** An instance may have ended with its process by the time its role is back. */
+/** Describes a removal with a role. An instance may have ended with its process by the time the actor has the role again. */
 function roleWords(cause: Extract<RemovalCause, { readonly kind: 'role' }>): string {
-  const back = cause.perInstance ? `it comes back; if it does not, call ${giverIn(cause)} again, which gave it` : 'it can come back';
+  const back = cause.perInstance ? `it comes back; if it does not, call ${giverIn(cause)} again` : 'it can come back';
   return `The actor of the run may not use it at present. Once they may, ${back}.`;
 }
 
@@ -83,7 +83,7 @@ function giverIn({ givenBy = 'the tool that returned it' }: { readonly givenBy?:
 }
 
 function keptAwayWords({ after }: Extract<RemovalCause, { readonly kind: 'kept_away' }>): string {
-  return `It was taken away${after === undefined ? '' : ` after ${after}`}: go on without it.`;
+  return `It was taken away${after === undefined ? '' : ` after ${after}`}. Continue without it.`;
 }
 
 function phaseWords({ phase, leadingBack }: Extract<RemovalCause, { readonly kind: 'phase' }>): string {
@@ -91,7 +91,7 @@ function phaseWords({ phase, leadingBack }: Extract<RemovalCause, { readonly kin
   return leadingBack.length === 0 ? belongs : `${belongs} ${leadingBack.join(' or ')} leads back to it.`;
 }
 
-/** The texts that each kind of cause needs, beside those that it may have. */
+/** The texts that each kind of cause requires, beside those that it may have. */
 const NEEDED: Readonly<Record<RemovalCause['kind'], readonly string[]>> = {
   role: [],
   evicted: [],
@@ -104,7 +104,7 @@ const NEEDED: Readonly<Record<RemovalCause['kind'], readonly string[]>> = {
 };
 const OPTIONAL = ['givenBy', 'after', 'howToGetBack'];
 
-/** Tells whether a stored value is a cause that this release can word. */
+/** Tells whether a stored value is a cause that this release knows. */
 export function isRemovalCause(value: unknown): value is RemovalCause {
   if (typeof value !== 'object' || value === null) return false;
   const held = new Map<string, unknown>(Object.entries(value));

@@ -8,15 +8,15 @@ import { isClassOrBelow } from '../discovery/provider-instances.js';
 export interface CatalogEntry {
   readonly tool: Tool;
   readonly type?: object;
-  /** Where it is declared, for findings. */
+  /** The place of its declaration, for findings. */
   readonly at: string;
-  /** Set where the tool appears only in the course of a run: policies name it, no selection takes it. */
+  /** Set if the tool appears only in the course of a run: policies may name it, but no selection includes it. */
   readonly isLatent?: true;
-  /** How long it took to make; unknown of what comes from outside. */
+  /** The milliseconds it took to build; unknown for tools from outside. */
   readonly buildMs?: number;
 }
 
-/** Whether one selector names an entry. A class selects its subclasses' tools too. */
+/** Tells whether a selector includes an entry. A class includes its subclasses' tools too. */
 export function selects(
   selector: ToolSelector,
   { tool, type }: Pick<CatalogEntry, 'type'> & { readonly tool: Pick<Tool, 'spec'> },
@@ -28,24 +28,24 @@ export function selects(
   return isClassOrBelow(type, selector);
 }
 
-/** Whether a tool goes by a name or a glob: its declared id, the id that the model knows, or its short name. */
+/** Tells whether a name or a glob matches a tool by its declared id, its rendered id, or its short name. */
 export function isNamed({ id, declaredId = id }: Partial<Pick<ToolSpec, 'declaredId'>> & Pick<ToolSpec, 'id'>, pattern: string): boolean {
   if (isGlob(pattern)) return pattern === declaredId || matchesGlob(pattern, declaredId);
   return pattern === declaredId || pattern === id || pattern === shortNameOf(declaredId);
 }
 
-/** Whether a selector is a class that selects the tools of this one. */
+/** Tells whether a selector is a class that includes the tools of another. */
 export function selectsClass(selector: ToolSelector, type: object): boolean {
   return typeof selector !== 'string' && !isToolPredicate(selector) && isClassOrBelow(type, selector);
 }
 
-/** `crm__searchCustomers` → `searchCustomers`. */
+/** Returns the short name of a tool: `crm__searchCustomers` → `searchCustomers`. */
 export function shortNameOf(declaredId: string): string {
   const separator = declaredId.indexOf('__');
   return separator < 0 ? declaredId : declaredId.slice(separator + 2);
 }
 
-/** `crm__searchCustomers` → `crm`; undefined where there is none. */
+/** Returns the namespace of a tool: `crm__searchCustomers` → `crm`; undefined where there is none. */
 export function namespaceIn(declaredId: string): string | undefined {
   const separator = declaredId.indexOf('__');
   return separator < 0 ? undefined : declaredId.slice(0, separator);
@@ -53,17 +53,17 @@ export function namespaceIn(declaredId: string): string | undefined {
 
 type ToolPredicate = Extract<ToolSelector, (...args: never[]) => boolean>;
 
-/** Told by the source text: a class and an old function both have a prototype. */
+/** Tells a predicate from a class by its source text, since an old function has a prototype as well. */
 export function isToolPredicate(selector: Exclude<ToolSelector, string>): selector is ToolPredicate {
   return !/^class\b/.test(Function.prototype.toString.call(selector));
 }
 
-/** Whether a text has a `*` and so names many ids. */
+/** Tells whether a text has a `*`, which matches many ids. */
 export function isGlob(pattern: string): boolean {
   return pattern.includes('*');
 }
 
-/** Matches declared ids; `*` stands for any characters, none included. Linear in the text: a pattern is data and may be hostile. */
+/** Matches a declared id with a pattern, in which `*` matches any characters or none. Linear in the text, since a pattern is data and may be hostile. */
 export function matchesGlob(pattern: string, text: string): boolean {
   const [first = '', ...rest] = pattern.split('*');
   const last = rest.pop();
@@ -79,60 +79,114 @@ export function matchesGlob(pattern: string, text: string): boolean {
   return true;
 }
 
-/** A name comes from a model or a client, and the distance of two texts takes time in proportion to both lengths. */
+/** The longest name that is compared: it comes from a model or a client, and the time to compare two texts grows with both lengths. */
 const MOST_CHARACTERS = 128;
 
-/** The names closest to a wrong one, best first: by edit distance, those too far off left out. */
-export function closestTo(name: string, candidates: Iterable<string>, most = 3): string[] {
-  const wanted = name.slice(0, MOST_CHARACTERS).toLowerCase();
-  const scored = [...candidates].map((candidate) => ({ candidate, score: scoreOf(wanted, candidate.toLowerCase()) }));
+interface Closeness {
+  /** @default 3 */
+  readonly most?: number;
+  /** Tells the names of tools that only read: they come first among names that share as many words. */
+  readonly isRead?: (name: string) => boolean;
+}
+
+/**
+ * Finds the names closest to a wrong one, best first, without those that are too different: by the words they share, then reads, then by edit distance. Words count
+ * first since one verb in the place of another, as in `search_customer` and `delete_customer`, is a small distance and a large difference.
+ */
+export function closestTo(name: string, candidates: Iterable<string>, { most = 3, isRead = () => true }: Closeness = {}): string[] {
+  const wanted = name.slice(0, MOST_CHARACTERS);
+  const scored = [...candidates].map((candidate) => ({
+    candidate,
+    words: sharedWords(wanted, candidate),
+    order: isRead(candidate) ? 0 : 1,
+    distance: distanceBetween(wanted.toLowerCase(), candidate.toLowerCase()),
+  }));
+  const least = Math.max(LEAST_SHARED, ...scored.map(({ words }) => words));
   return scored
-    .filter(({ score }) => Number.isFinite(score))
-    .toSorted((a, b) => a.score - b.score || a.candidate.localeCompare(b.candidate))
+    .filter((one) => one.words >= least || Number.isFinite(one.distance))
+    .toSorted((a, b) => b.words - a.words || a.order - b.order || a.distance - b.distance || a.candidate.localeCompare(b.candidate))
     .slice(0, most)
     .map(({ candidate }) => candidate);
 }
 
-/** The distance of the whole names or of their last parts, whichever is less; infinite where neither is close. */
-function scoreOf(wanted: string, known: string): number {
-  const [tail, knownTail] = [lastPart(wanted), lastPart(known)];
+/** Finds the tools closest to a wrong name, or for a glob the closest namespace or entity: `crm__*` for `crn__*`. */
+export function closestTools(name: string, declaredIds: readonly string[], closeness?: Closeness): string[] {
+  const [, group, rest] = /^([^*]+)(__\*|_\*_\*)$/.exec(name) ?? [];
+  if (group === undefined || rest === undefined) return closestTo(name, declaredIds, closeness);
+  const groups = declaredIds.map((id) => (rest === '__*' ? namespaceIn(id) : prefixIn(id)));
+  const known = new Set(groups.filter((one): one is string => one !== undefined && one !== ''));
+  return closestTo(group, known).map((one) => one + rest);
+}
+
+/** The part of the words that two names have to share to be close without a small edit distance. */
+const LEAST_SHARED = 0.5;
+
+/** Computes the part of the words that two names share, 0 to 1; a namespace counts only beside a word of the name itself. */
+function sharedWords(wanted: string, known: string): number {
+  const names = shareOf(wordsIn(lastPart(wanted)), wordsIn(lastPart(known)));
+  return names === 0 ? 0 : Math.max(names, shareOf(wordsIn(wanted), wordsIn(known)));
+}
+
+/** In steps of a quarter, so that a name with one word more does not lose to one that shares less. */
+function shareOf(wanted: readonly string[], known: readonly string[]): number {
+  const shared = wanted.filter((word) => known.some((other) => isSameWord(word, other))).length;
+  return Math.floor((4 * shared) / Math.max(wanted.length, known.length, 1)) / 4;
+}
+
+/** A word may be in the plural, or have a wrong letter or two. */
+function isSameWord(one: string, other: string): boolean {
+  return one === other || distance(one, other) <= Math.max(one.length, other.length) * 0.4;
+}
+
+function wordsIn(name: string): string[] {
+  return name
+    .replaceAll(/([a-z\d])([A-Z])/g, '$1 $2')
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}]+/u)
+    .filter((word) => word !== '');
+}
+
+/** Computes the distance of the whole names or of what follows their namespaces, whichever is less; infinite where neither is close. */
+function distanceBetween(wanted: string, known: string): number {
+  const [name, knownName] = [lastPart(wanted), lastPart(known)];
   const whole = distance(wanted, known);
-  const last = distance(tail, knownTail);
+  const last = distance(name, knownName);
   return Math.min(
-    whole <= Math.max(3, known.length * 0.4) ? whole : Number.POSITIVE_INFINITY,
-    last <= knownTail.length * 0.4 ? last + 1 : Number.POSITIVE_INFINITY,
+    whole <= Math.max(Math.min(3, known.length / 2), known.length * 0.4) ? whole : Number.POSITIVE_INFINITY,
+    last <= knownName.length * 0.4 ? last + 1 : Number.POSITIVE_INFINITY,
   );
 }
 
-/** `crm__searchCustomers` → `searchcustomers`: a model that forgets the namespace is close all the same. */
+/** Returns what follows the namespace or the instance, so that a model that forgets it is still close: `crm__searchCustomers` → `searchCustomers`. */
 function lastPart(id: string): string {
-  return id.slice(id.lastIndexOf('_') + 1);
+  const separator = ['_*_', '__'].find((one) => id.includes(one));
+  return separator === undefined ? id : id.slice(id.lastIndexOf(separator) + separator.length);
 }
 
-/** The tool over which everything of every entity is called. */
+/** The id of the dispatcher, the tool over which every method of every entity is called. */
 export const DISPATCHER_ID = 'entity__call';
 
-/** The tool over which one method of all instances is called. No service has the namespace that it would need for that id. */
+/** Returns the id of the tool over which one method of all instances is called. No service may have the namespace of that id. */
 export function groupedId(declaredId: string): string {
   return `${prefixIn(declaredId)}__${methodIn(declaredId)}`;
 }
 
-/** What an instance goes by within a run. The prefix stands for its class: no two classes share one. */
+/** Returns the key of an instance within a run. The prefix identifies its class, since no two classes share one. */
 export function instanceKey(declaredId: string, instanceId: string): string {
   return `${prefixIn(declaredId)} ${instanceId}`;
 }
 
-/** The same of an entity's tool; of any other it is a key that no instance has. */
+/** Returns the key of the instance of an entity's tool; for any other tool a key that no instance has. */
 export function instanceKeyOf({ spec: { id, declaredId }, entity }: Pick<Tool, 'spec' | 'entity'>): string {
   return entity ? instanceKey(declaredId, entity.instanceId) : `_${id}`;
 }
 
-/** What a tool of an instance goes by, whatever its rendered id. */
+/** Returns the member key of an instance's tool, which does not depend on its rendered id. */
 export function memberKey(declaredId: string, instanceId: string): string {
   return `${declaredId} ${instanceId}`;
 }
 
-/** The declared id in such a key; undefined for the id of a tool, in which there are no spaces. */
+/** Reads the declared id from a member key; undefined for the id of a tool, which has no spaces. */
 export function declaredIdOfMember(key: string): string | undefined {
   const end = key.indexOf(' ');
   return end === -1 ? undefined : key.slice(0, end);
@@ -142,18 +196,18 @@ export function memberKeyOf({ spec }: Pick<Tool, 'spec'>, { instanceId }: Entity
   return memberKey(spec.declaredId, instanceId);
 }
 
-/** `customer_c-1_getAverageSpend` → `customer_*_getAverageSpend`: neither a prefix nor a name of an instance has a `_`. */
+/** Returns the declared id of an instance's tool: `customer_c-1_getAverageSpend` → `customer_*_getAverageSpend`. Neither a prefix nor an instance's name has a `_`. */
 export function declaredIdIn(renderedId: string): string {
   const [prefix, _name, ...method] = renderedId.split('_');
   return `${prefix}_*_${method.join('_')}`;
 }
 
-/** `customer_*_getAverageSpend` → `customer`. */
+/** Returns the prefix of an entity's tool: `customer_*_getAverageSpend` → `customer`. */
 export function prefixIn(declaredId: string): string {
   return declaredId.slice(0, Math.max(0, declaredId.indexOf('_*_')));
 }
 
-/** `customer_*_getAverageSpend` → `getAverageSpend`. */
+/** Returns the method of an entity's tool: `customer_*_getAverageSpend` → `getAverageSpend`. */
 export function methodIn(declaredId: string): string {
   return declaredId.slice(declaredId.indexOf('_*_') + 3);
 }

@@ -7,38 +7,38 @@ import { declaredIdIn, declaredIdOfMember, instanceKey, instanceKeyOf, isNamed }
 /** A toolset with tools added. */
 export interface ToolsetChange {
   readonly toolset: Toolset;
-  /** Specs that are new to the model; a tool already there only had its instance refreshed. */
+  /** The specs that are new to the model; for a tool that was there already only its instance was refreshed. */
   readonly added: readonly ToolSpec[];
 }
 
 /** A toolset with tools removed. */
 export interface ToolsetRemoval {
   readonly toolset: Toolset;
-  /** Rendered ids. */
+  /** The rendered ids of the removed tools. */
   readonly removed: readonly string[];
 }
 
-/** Changes that a filter makes beside leaving tools out. */
+/** The options of {@link Toolset.filter}. */
 export interface ToolsetFilter {
-  /** Declared ids of the tools that surfaces still offer. @default all that they offered */
+  /** The declared ids of the tools that surfaces still offer. @default all that they offered */
   readonly offered?: ReadonlySet<string>;
-  /** Gives an array that equals the one of the specs that are left, so that a wire need not encode them again. @default the new one */
+  /** Returns an earlier array equal to the remaining specs, so that a wire need not encode them again. @default the new array */
   readonly reuse?: (specs: readonly ToolSpec[]) => readonly ToolSpec[];
 }
 
 interface Contents {
-  /** What the model is shown, by id. */
+  /** The tools that the model sees, by id. */
   readonly shown: ReadonlyMap<string, Tool>;
-  /** The tools of every entity instance that is there, shown or called over a surface, by instance. */
+  /** The tools of every entity instance in the toolset, shown or called over a surface, by instance. */
   readonly instances: ReadonlyMap<string, readonly Tool[]>;
   readonly removals: ReadonlyMap<string, Removal>;
-  /** Declared ids, short names or globs. */
+  /** The declared ids, short names or globs of the tools that are withheld. */
   readonly keptAway: readonly string[];
-  /** Everything that was ever injected, each once. */
+  /** The specs of all tools that were ever injected. */
   readonly injected: ReadonlySet<ToolSpec>;
 }
 
-/** Contents on their way to the next toolset. */
+/** The mutable contents of the next toolset. */
 interface Draft {
   readonly shown: Map<string, Tool>;
   readonly instances: Map<string, readonly Tool[]>;
@@ -46,11 +46,11 @@ interface Draft {
 }
 
 /**
- * The tools of one step. Immutable, and append-only in order: what stays keeps its place and its very spec object, so that a provider's prompt cache
- * stays warm and a wire need not encode it again. Beside the tools that the model is shown it holds those of entities that are called over a surface.
+ * The tools of one step. Immutable, and append-only in order: a tool that stays keeps its place and its spec object, so that a provider's prompt cache
+ * stays valid and a wire need not encode it again. Beside the tools that the model sees it holds those of entities that are called over a surface.
  */
 export class Toolset {
-  /** What the model is shown. */
+  /** The specs of the tools that the model sees. */
   readonly specs: readonly ToolSpec[];
   private foundHidden: ReadonlyMap<string, Tool> | undefined;
   private foundReachable: readonly ToolSpec[] | undefined;
@@ -71,42 +71,42 @@ export class Toolset {
     return new Toolset({ ...contents, keptAway: [], injected: new Set() }).add(tools, behindSurfaces).toolset;
   }
 
-  /** A tool that the model is shown. */
+  /** Finds a tool that the model sees. */
   find(id: string): Tool | undefined {
     return this.contents.shown.get(id);
   }
 
-  /** A tool by its rendered id, whether the model is shown it or calls it over a surface. */
+  /** Finds a tool by its rendered id, whether the model sees it or calls it over a surface. */
   held(id: string): Tool | undefined {
     return this.find(id) ?? this.hidden.get(id);
   }
 
-  /** The tool of one instance, by its real id. */
+  /** Finds the tool of one instance by the instance's real id. */
   member(declaredId: string, instanceId: string): Tool | undefined {
     return this.toolsOfInstance(instanceKey(declaredId, instanceId)).find(({ spec }) => spec.declaredId === declaredId);
   }
 
-  /** All tools of an instance, by its key. */
+  /** Returns all tools of an instance, by its key. */
   toolsOfInstance(key: string): readonly Tool[] {
     return this.contents.instances.get(key) ?? [];
   }
 
-  /** The specs of all tools that were ever injected, each once, whether they are there still or not. */
+  /** The specs of all tools that were ever injected, each once, including removed ones. */
   get injected(): readonly ToolSpec[] {
     return [...this.contents.injected];
   }
 
-  /** The same tools with others that count as injected. */
+  /** Returns the same toolset with other specs as the injected ones. */
   withInjected(specs: readonly ToolSpec[]): Toolset {
     return new Toolset({ ...this.contents, injected: new Set(specs) }, this.specs);
   }
 
-  /** How many entity instances there are. */
+  /** The number of entity instances. */
   get instanceCount(): number {
     return this.contents.instances.size;
   }
 
-  /** The real ids of the instances that have a tool, in the order in which they came. */
+  /** Returns the real ids of the instances that have a tool, in the order in which they were added. */
   instanceIds(declaredId: string): readonly string[] {
     const ofMethod = [...this.contents.instances.values()].flatMap(
       (tools) => tools.find(({ spec }) => spec.declaredId === declaredId) ?? [],
@@ -114,7 +114,7 @@ export class Toolset {
     return ofMethod.flatMap(({ entity }) => entity?.instanceId ?? []);
   }
 
-  /** The tools that the model is shown. */
+  /** The tools that the model sees. */
   get shown(): readonly Tool[] {
     return [...this.contents.shown.values()];
   }
@@ -124,7 +124,7 @@ export class Toolset {
     return [...this.hidden.values()];
   }
 
-  /** All tools that the model may call: those it is shown, and behind them those it calls over a surface. */
+  /** All tools that the model may call: those it sees, and after them those it calls over a surface. */
   get tools(): readonly Tool[] {
     return [...this.shown, ...this.behindSurfaces];
   }
@@ -135,7 +135,7 @@ export class Toolset {
     return this.foundReachable;
   }
 
-  /** The cause of a tool's removal, by its rendered id or, of an instance's tool, its member key; undefined when it was never removed, or too long ago. */
+  /** Finds the cause of a tool's removal by its rendered id or, for an instance's tool, its member key; undefined when it was never removed, or too long ago. */
   removalOf(id: string): RemovalCause | undefined {
     return this.contents.removals.get(id)?.cause;
   }
@@ -145,12 +145,12 @@ export class Toolset {
     return [...this.contents.removals].map(([key, { cause }]) => [key, cause]);
   }
 
-  /** The tools that went with a role and are not there again. */
+  /** The tools that were removed with a role and are not back yet. */
   get suspended(): readonly Tool[] {
     return [...this.contents.removals.values()].flatMap(({ suspended }) => suspended ?? []);
   }
 
-  /** The same toolset, which adds none of these with their role again; a call of them is still told why they went. */
+  /** Returns the same toolset, which no longer adds these tools with their role; a call of one still reports the cause of its removal. */
   withoutSuspended(tools: readonly Tool[]): Toolset {
     if (tools.length === 0) return this;
     const removals = new Map(this.contents.removals);
@@ -161,7 +161,7 @@ export class Toolset {
     return new Toolset({ ...this.contents, removals }, this.specs);
   }
 
-  /** The same tools where another process left off: those of `order` first, with the removals there were, and the suspended tools that the process still has. */
+  /** Restores the state of another process: the tools of `order` first, the removals so far, and the suspended tools that this process still has. */
   resumed(order: readonly string[], gone: SavedRemovals, suspended: readonly Tool[] = []): Toolset {
     const known = order.flatMap((id) => this.find(id) ?? []);
     const shown = new Map([...known, ...this.shown].map((tool) => [tool.spec.id, tool]));
@@ -172,8 +172,7 @@ export class Toolset {
   }
 
   /**
-   * Adds tools at the end, and others that are called over a surface. A tool whose id is there already keeps its spec and its place and gets the new
-   * instance, wherever it is.
+   * Adds tools at the end, and others that are called over a surface. A tool whose id exists already keeps its spec and its place and gets the new instance.
    */
   add(tools: readonly Tool[], behindSurfaces: readonly Tool[] = []): ToolsetChange {
     if (tools.length + behindSurfaces.length === 0) return { toolset: this, added: [] };
@@ -193,13 +192,13 @@ export class Toolset {
     return { toolset: new Toolset({ ...this.contents, ...draft }, specs), added };
   }
 
-  /** Adds tools in the course of a run, which remembers that it was not there from the start. */
+  /** Adds tools in the course of a run, and records them as injected. */
   inject(tools: readonly Tool[], behindSurfaces: readonly Tool[] = []): ToolsetChange {
     const { toolset, added } = this.add(tools, behindSurfaces);
     return { toolset: added.length === 0 ? toolset : toolset.withInjected([...this.injected, ...added]), added };
   }
 
-  /** The toolset with some of its tools alone, shown ones and those behind surfaces alike. Nothing counts as removed. */
+  /** Returns a toolset with only some of the tools, both shown ones and those behind surfaces. None of the others counts as removed. */
   filter(isLeft: (tool: Tool) => boolean, { offered, reuse }: ToolsetFilter = {}): Toolset {
     const left = this.shown.filter(isLeft).map((tool) => (offered ? offering(tool, offered) : tool));
     if (left.every((tool) => this.find(tool.spec.id) === tool) && this.tools.every(isLeft)) return this;
@@ -208,7 +207,7 @@ export class Toolset {
     return new Toolset({ ...this.contents, shown, instances: filtered(this.contents.instances, isLeft) }, reuse ? reuse(specs) : specs);
   }
 
-  /** Removes tools, and with a surface the tools that are called over it; the model is told of each for what cause it went. */
+  /** Removes tools, and with a surface the tools that are called over it. A call of one reports the cause to the model. */
   remove(tools: readonly Tool[], cause: RemovalCause | ((tool: Tool) => RemovalCause)): ToolsetRemoval {
     if (tools.length === 0) return { toolset: this, removed: [] };
     const closed = new Set(tools.flatMap(({ surface }) => [...(surface?.offers ?? [])]));
@@ -219,22 +218,22 @@ export class Toolset {
     const made = [...gone.values()].flatMap((tool) => removalsOf(tool, typeof cause === 'function' ? cause(tool) : cause));
     const removals = newestRemovals([...this.contents.removals, ...made]);
     const instances = filtered(this.contents.instances, ({ spec }) => !gone.has(spec.id));
-    // A removal behind a surface leaves the model shown what it was: the very array stays.
+    // A removal behind a surface does not change what the model sees: the same array stays.
     const specs = shown.size === this.contents.shown.size ? this.specs : undefined;
     return { toolset: new Toolset({ ...this.contents, shown, instances, removals }, specs), removed: [...gone.keys()] };
   }
 
-  /** Whether a tool is to stay away that is not there. */
+  /** Tells whether a tool that is not in the toolset is withheld. */
   keepsAway(spec: Pick<ToolSpec, 'id' | 'declaredId'>): boolean {
     return !this.held(spec.id) && isAnyOf(spec, this.contents.keptAway);
   }
 
-  /** The names of what stays away; JSON. */
+  /** The names of the withheld tools; JSON. */
   get keptAway(): readonly string[] {
     return this.contents.keptAway;
   }
 
-  /** Removes tools by names or globs, and remembers that they stay away. The cause counts for those, too, that went before for another one. */
+  /** Removes tools by names or globs, and withholds them from now on. The cause replaces the one of tools that were removed before. */
   keepAway(names: readonly string[], cause: RemovalCause, isStaying: (id: string) => boolean = () => false): ToolsetRemoval {
     const { keptAway } = this.contents;
     const going = this.tools.filter(({ spec }) => isAnyOf(spec, names) && !isStaying(spec.id));
@@ -251,7 +250,7 @@ export class Toolset {
     return { toolset: new Toolset(contents, toolset.specs), removed };
   }
 
-  /** The same tools in a run within the run, which keeps away what that does. */
+  /** Returns the same tools for a sub-run, which withholds the same tools as its outer run. */
   keepingAwayAs({ keptAway }: Pick<Toolset, 'keptAway'>): Toolset {
     return new Toolset({ ...this.contents, keptAway }, this.specs);
   }
@@ -263,15 +262,15 @@ export class Toolset {
 }
 
 /**
- * Narrows the toolsets of one run. The same narrowing gives the same array of specs, whatever happened to the tools left out, so that a wire need not
+ * Narrows the toolsets of one run. The same narrowing gives the same array of specs, even if tools that it leaves out have changed, so that a wire need not
  * encode it again.
  */
 export class ToolsetNarrowing {
   private readonly known = new Map<string, readonly ToolSpec[]>();
 
   /**
-   * A surface is chosen by its own spec, with all that is called over it, or because something is that is called over it. Of `methods`, which are those of
-   * entities, it offers the chosen ones alone, whether the run has an instance of them or not.
+   * Returns a toolset of the chosen tools. A surface is chosen by its own spec, with all tools that are called over it, or because one of these is chosen. Of
+   * the entities' `methods` it then offers the chosen ones alone, whether the run has an instance of them or not.
    */
   narrow(toolset: Toolset, isChosen: (spec: ToolSpec) => boolean, methods: readonly ToolSpec[]): Toolset {
     const { shown, behindSurfaces } = toolset;
@@ -289,7 +288,7 @@ export class ToolsetNarrowing {
   private sameArray(specs: readonly ToolSpec[]): readonly ToolSpec[] {
     const key = specs.map(({ id }) => id).join(' ');
     const known = this.known.get(key);
-    // A tool that went and came again has the same id and another spec.
+    // A tool that was removed and added again has the same id and another spec.
     if (known?.every((spec, index) => spec === specs[index])) return known;
     this.known.set(key, specs);
     return specs;
@@ -300,7 +299,7 @@ function isAnyOf(spec: Pick<ToolSpec, 'id' | 'declaredId'>, names: readonly stri
   return names.some((name) => isNamed(spec, name));
 }
 
-/** Of what is gone there is no more than that. */
+/** Reads the names of a removed tool from its key. */
 function namesIn(key: string): Pick<ToolSpec, 'id' | 'declaredId'> {
   return { id: key, declaredId: declaredIdOfMember(key) ?? declaredIdIn(key) };
 }
@@ -311,12 +310,12 @@ function hiddenIn({ shown, instances }: Contents): ReadonlyMap<string, Tool> {
   return hidden;
 }
 
-/** The new instance under the old name: spec, and with it the place and the bytes, stay, and so does the depth at which it was first found. */
+/** Returns the new instance under the old spec, so that place and bytes stay, and so does the depth at which it was first found. */
 function refreshed(known: Tool | undefined, tool: Tool): Tool {
   return known ? { ...tool, spec: known.spec, ...(known.entity && { entity: known.entity }) } : tool;
 }
 
-/** A surface over which nothing else is called. */
+/** Returns a surface over which only these tools can be called. */
 function offering(tool: Tool, offered: ReadonlySet<string>): Tool {
   const { surface } = tool;
   const offers = offersOf(tool).filter((declaredId) => offered.has(declaredId));
@@ -327,7 +326,7 @@ function offersOf({ surface }: Tool): readonly string[] {
   return [...(surface?.offers ?? [])];
 }
 
-/** Puts a tool where it was, or where it belongs: an entity's beside the others of its instance. What is there again was never removed. */
+/** Puts a tool in its old place, or beside the other tools of its instance, and forgets its removal. */
 function place(tool: Tool, { shown, instances, removals }: Draft): Tool {
   const { id } = tool.spec;
   if (removals.size > 0) for (const key of removalKeysOf(tool)) removals.delete(key);
@@ -349,7 +348,7 @@ function filtered(instances: Contents['instances'], isLeft: (tool: Tool) => bool
   return left;
 }
 
-/** With the tool itself, where it comes back with a role. */
+/** Makes a removal, with the tool itself if it comes back with a role. */
 function removalOf(cause: RemovalCause, tool: Tool | undefined): Removal {
   return tool && cause.kind === 'role' ? { cause, suspended: tool } : { cause };
 }

@@ -1,97 +1,120 @@
 import type { ApprovalDecision, ApprovalRequest, ApprovalTerms, JsonObject } from '@toolloop/protocol';
 
-/** What else an approver may say, where the policy lets them. */
+/** The changes that an approver may make to a call, if the policy allows them. */
 export interface ApprovalAmendment {
-  /** In the place of what the model sent: all arguments, not those that differ. They are checked like any. */
+  /** The arguments that replace the model's: all of them, not only the changed ones. They are checked like any others. */
   readonly args?: JsonObject;
-  /** Holds for further calls that the same rule asks about, of the same tool, in the same run. */
+  /** `true` if the decision also covers further calls of the same tool under the same rule in the same run. */
   readonly remember?: boolean;
 }
 
-/** What a person decided. */
+/** The decision of a person. */
 export interface ApprovalAnswer extends ApprovalAmendment {
   readonly decision: ApprovalDecision['decision'];
   readonly reason?: string;
   readonly decidedBy: string;
-  /** ISO 8601, UTC. */
+  /** The time of the decision: ISO 8601, UTC. */
   readonly decidedAt: string;
-  /** Whether it was nobody's decision: the run that asked has ended. @default false */
+  /** `true` if no person decided, since the run has ended. @default false */
   readonly isWithdrawn?: boolean;
 }
 
-/** The one call that an approval is for. All of it must be the same when the call is made. */
+/** The call that an approval covers. All of it must be the same when the call is made. */
 export interface ApprovalBinding {
   readonly tenant: string;
-  /** The root run's. */
+  /** The id of the root run. */
   readonly runId: string;
-  /** Set where a sub-run makes the call. */
+  /** The id of the sub-run that makes the call, if one does. */
   readonly subRunId?: string;
-  /** For whom the run acts. */
+  /** The id of the actor of the run. */
   readonly requesterId: string | undefined;
   readonly toolCallId: string;
   readonly declaredId: string;
   readonly instanceId: string | undefined;
-  /** SHA-256 of the canonical arguments, in hex. */
+  /** The SHA-256 of the canonical arguments, in hex. */
   readonly argsHash: string;
   readonly policyVersion: string;
 }
 
-/** An approval as the server keeps it. */
+/** An approval as the server stores it. */
 export interface ApprovalRecord {
   readonly request: ApprovalRequest;
   readonly binding: ApprovalBinding;
-  /** An approver meets every one of them. */
+  /** The terms, all of which an approver must meet. */
   readonly terms: readonly ApprovalTerms[];
-  /** Which rule asked. */
+  /** The rule that required the approval. */
   readonly rule: string;
-  /** ISO 8601, UTC. */
+  /** The time of the request: ISO 8601, UTC. */
   readonly createdAt: string;
   readonly answer?: ApprovalAnswer;
-  /** Whether the call was made: an approval is used once. */
+  /** `true` once the call was made: an approval is used once. */
   readonly isUsed: boolean;
 }
 
 /** An approval as people may see it. */
 export type ApprovalView = Pick<ApprovalRecord, 'request' | 'createdAt' | 'answer' | 'isUsed'>;
 
-/** Which approvals to list. */
+/** A query for approvals. */
 export interface ApprovalQuery {
   readonly tenant: string;
   readonly runId?: string;
-  /** Only those that nobody answered. @default false */
+  /** Limits the list to approvals without an answer. @default false */
   readonly pending?: boolean;
-  /** @default 100 */
+  /** The size of a page. @default 100 */
   readonly limit?: number;
-  /** The id of the last one of the page before. */
+  /** The id of the last approval of the previous page. */
   readonly after?: string;
 }
 
-/** The port that keeps approvals. `answer` and `use` are atomic: of two that come at once one wins. */
+/**
+ * The port that stores approvals. `answer` and `use` are atomic: of two concurrent calls one wins.
+ *
+ * @example
+ * class RedisApprovalStore extends ApprovalStore {
+ *   async use(approvalId: string): Promise<boolean> {
+ *     return (await this.redis.set(`used:${approvalId}`, '1', { NX: true })) === 'OK';
+ *   }
+ *   // … and the other methods; `approvalStoreContract` of `@toolloop/testing` checks them
+ * }
+ */
 export abstract class ApprovalStore {
-  /** Keeps a record; of two with one id the first. */
+  /** Stores a record; of two with the same id the first stays. */
   abstract add(record: ApprovalRecord): Promise<void>;
   abstract find(approvalId: string): Promise<ApprovalRecord | undefined>;
-  /** The oldest first. */
+  /** Lists approvals, the oldest first. */
   abstract list(query: ApprovalQuery): Promise<readonly ApprovalRecord[]>;
-  /** The record with its answer; undefined when it is answered already. */
+  /** Stores the answer and returns the record with it; undefined when it has one already. */
   abstract answer(approvalId: string, answer: ApprovalAnswer): Promise<ApprovalRecord | undefined>;
-  /** Whether the approval was there to be used, and is used up now. */
+  /** Uses up an approval, and returns whether it could be used. */
   abstract use(approvalId: string): Promise<boolean>;
   /** Resolves once the approval is answered. Rejects with the signal's reason when it is aborted. */
   abstract answered(approvalId: string, signal: AbortSignal): Promise<ApprovalRecord>;
 }
 
-/** The port that is told who decided on an approval, and who tried. What it rejects keeps the decision from being taken. */
+/**
+ * The port that records decisions on approvals, and attempts at them. If it rejects, the decision is not taken.
+ *
+ * @example
+ * class LoggingWitness extends ApprovalWitness {
+ *   async decided({ request }: ApprovalRecord, { decision, decidedBy }: ApprovalAnswer): Promise<void> {
+ *     await this.log.write({ approvalId: request.approvalId, decision, decidedBy });
+ *   }
+ *
+ *   async refused({ request }: ApprovalRecord, { code }: RefusedDecision): Promise<void> {
+ *     await this.log.write({ approvalId: request.approvalId, code });
+ *   }
+ * }
+ */
 export abstract class ApprovalWitness {
   abstract decided(record: ApprovalRecord, answer: ApprovalAnswer): Promise<void>;
-  /** Somebody who may see the approval said what they may not say, or too late. */
+  /** Records a decision that was refused, of a person who may see the approval. */
   abstract refused(record: ApprovalRecord, attempt: RefusedDecision): Promise<void>;
 }
 
-/** A decision that was not taken. */
+/** A decision that was refused. */
 export interface RefusedDecision {
   readonly decidedBy: string;
   readonly decision: ApprovalDecision['decision'];
-  /** Why. */
+  /** The reason: the code of the `ApprovalError`. */
   readonly code: string;
 }

@@ -1,28 +1,28 @@
 import type { Decision, JsonObject, ToolErrorCode } from '@toolloop/protocol';
 
-/** Which call an entry is about, and for whom it was made. */
+/** The call that an entry is about, and its actor. */
 export interface AuditSubject {
-  /** Absent where nothing identifies the actor. */
+  /** The id of the actor. Absent if the actor has none. */
   readonly actorId?: string;
   readonly runId: string;
-  /** Of the run around all others, where the call is made in a sub-run. */
+  /** The id of the root run, if a sub-run makes the call. */
   readonly rootRunId?: string;
   readonly toolCallId: string;
-  /** From 1. */
+  /** The step of the call, from 1. */
   readonly step: number;
-  /** Absent where no tool has the id that was called. */
+  /** The declared id of the tool. Absent if no tool has the called id. */
   readonly declaredId?: string;
-  /** What the model called where no tool has that id; its first 64 characters are kept. */
+  /** The id that the model called, if no tool has it; cut to 64 characters. */
   readonly calledId?: string;
   /** The real id of an entity, never a handle. */
   readonly instanceId?: string;
-  /** Leads to the cause in the log. */
+  /** The id under which the log has the cause. */
   readonly correlationId?: string;
 }
 
 /**
- * What happened. A policy's answer is kept whether it allows or not; `denied` is an attempt that came to nothing; `opt-out` is a call to a tool that
- * declared, with this reason, that the names of `reservedArguments` do not hold for it.
+ * The event of an entry. A `decision` of the policy is recorded whether it allows the call or not; `denied` is a call that was not made; `opt-out` is a call of a
+ * tool that declared, with this reason, that it uses names of `reservedArguments`.
  */
 export type AuditEvent =
   | { readonly kind: 'decision'; readonly decision: Decision; readonly shadow?: readonly Decision[] }
@@ -32,20 +32,20 @@ export type AuditEvent =
       readonly kind: 'approval-decision';
       readonly approvalId: string;
       readonly decision: 'approve' | 'deny';
-      /** Who decided; the subject's `actorId` is whom the run acts for. */
+      /** The id of the approver; the subject's `actorId` is that of the run's actor. */
       readonly decidedBy: string;
       readonly decidedAt: string;
       readonly reason?: string;
-      /** Whether the arguments were changed by who approved them. */
+      /** `true` if the approver changed the arguments. */
       readonly edited: boolean;
     }
   | {
       readonly kind: 'approval-refusal';
       readonly approvalId: string;
       readonly decision: 'approve' | 'deny';
-      /** Who tried to decide. */
+      /** The id of the person who tried to decide. */
       readonly decidedBy: string;
-      /** Why it was not taken. */
+      /** The reason of the refusal. */
       readonly code: string;
     }
   | {
@@ -57,30 +57,30 @@ export type AuditEvent =
   | { readonly kind: 'opt-out'; readonly names: readonly string[]; readonly reason: string }
   | { readonly kind: `directive-${string}`; readonly directiveId: string; readonly details?: JsonObject };
 
-/** What is kept of arguments and result. The hashes are HMACs under the entry's key: a plain hash of a guessable value would give the value away. */
+/** The evidence of arguments and result. The hashes are HMACs under the entry's key: a plain hash would reveal a value that can be guessed. */
 export interface AuditEvidence {
   readonly argsHash?: string;
-  /** The arguments without the hidden ones; only where the application asked for them. */
+  /** The arguments without the hidden ones; only if the application chose `redacted`. */
   readonly args?: JsonObject;
-  /** Of the whole text that was handed in. */
+  /** The size of the whole text of the result, in bytes. */
   readonly resultBytes?: number;
   readonly resultHash?: string;
 }
 
-/** Where an entry stands in its tenant's chain. */
+/** The place of an entry in its tenant's chain, with its signature. */
 export interface AuditStamp {
-  /** Of the format, so that a chain of today can be read in ten years. */
+  /** The version of the format, so that a chain can still be read in ten years. */
   readonly version: 1;
   readonly tenant: string;
   /** A UUID made once for each event: two equal events are two entries, and an append whose answer was lost is known again. */
   readonly entryId: string;
-  /** From 1, per tenant, without a gap. */
+  /** The number of the entry within its tenant, from 1, without a gap. */
   readonly sequence: number;
-  /** When it was recorded, as ISO 8601. */
+  /** The time of the record: ISO 8601. */
   readonly at: string;
-  /** Which key signed it. */
+  /** The id of the key that signed the entry. */
   readonly keyId: string;
-  /** The hash of the tenant's entry before; a value made of the tenant's name for the first. */
+  /** The hash of the tenant's previous entry; for the first a value derived from the tenant's name. */
   readonly previousHash: string;
   /** HMAC-SHA256, in lower-case hex, of the canonical JSON of the entry without this field. */
   readonly hash: string;
@@ -89,14 +89,14 @@ export interface AuditStamp {
 /** One line of the audit: JSON, frozen, never changed and never removed. */
 export type AuditEntry = AuditStamp & AuditSubject & AuditEvidence & AuditEvent;
 
-/** What the entry after must name. */
+/** The end of a chain, which the next entry must refer to. */
 export interface AuditHead {
   readonly tenant: string;
   readonly sequence: number;
   readonly hash: string;
 }
 
-/** A head to keep elsewhere: with it, entries cut from the end of a chain show. A chain without entries has the sequence 0. */
+/** A head to store elsewhere: it proves later that no entries were cut from the end. A chain without entries has the sequence 0. */
 export interface SignedAuditHead extends AuditHead {
   readonly version: 1;
   readonly at: string;
@@ -105,22 +105,30 @@ export interface SignedAuditHead extends AuditHead {
 }
 
 /**
- * The port that keeps the audit. It can only grow: there is no way to change or remove an entry. The key never reaches it, so whoever can write to a
- * database can destroy an audit but not forge it.
+ * The port that stores the audit. It can only grow: entries cannot be changed or removed. The key never reaches it, so write access to a database is enough to
+ * destroy an audit but not to forge it.
+ *
+ * @example
+ * class PostgresAuditStore extends AuditStore {
+ *   append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void> {
+ *     return this.database.transaction(async (sql) => insert(sql, build(await lockHead(sql, tenant))));
+ *   }
+ *   // … and the other methods; `auditStoreContract` of `@toolloop/testing` checks them
+ * }
  */
 export abstract class AuditStore {
   /**
-   * Appends the one entry that `build` makes of the tenant's last, undefined for the first, and resolves once it is kept. Atomic per tenant across
-   * processes: an adapter locks the head, or tries again on a conflict; `build` may be called again. An entry that is there with the same hash is kept once. Rejects when nothing was kept, and with what
-   * `build` throws.
+   * Appends the entry that `build` makes from the tenant's head, undefined for the first, and resolves once it is stored. Atomic per tenant across
+   * processes: an adapter locks the head, or repeats on a conflict; `build` may be called again. An entry with the same hash is stored once. Rejects if the entry
+   * was not stored, and with the error of `build`.
    */
   abstract append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void>;
   abstract head(tenant: string): Promise<AuditHead | undefined>;
-  /** The tenant's entries from this sequence on, in order, at most `limit`; empty past the end. */
+  /** Reads the tenant's entries from a sequence on, in order, at most `limit`; empty past the end. */
   abstract read(tenant: string, page: { readonly from: number; readonly limit: number }): Promise<readonly AuditEntry[]>;
 }
 
-/** An entry could not be kept. What it is about must not happen: the caller refuses the call. */
+/** Thrown if an entry could not be stored. The caller then refuses the call that the entry is about. */
 export class AuditError extends Error {
   override readonly name = 'AuditError';
 }

@@ -8,49 +8,50 @@ import type {
   ToolPreview,
 } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
+import type { Lease, LeaseHold, LeaseRequest } from './lease.js';
 import type { Policy } from './policy.js';
 
-/** What is being done with a directive: its effect, or the undoing of it. */
+/** The task of a directive: its effect, or the undoing of it. */
 export type DirectiveTask = 'perform' | 'compensate';
 
-/** Names a directive. An id alone opens nothing: the tenant is part of the key. */
+/** The key of a directive. It includes the tenant, so an id alone finds nothing. */
 export interface DirectiveReference {
   readonly tenant: string;
   readonly directiveId: string;
 }
 
-/** The call that is performed; the same as was let in, checked and approved. */
+/** The call that is performed, as it was permitted, checked and approved. */
 export interface DirectiveCall {
   readonly declaredId: string;
   /** The real id of an entity, never a handle. */
   readonly instanceId?: string;
-  /** Canonical JSON, hidden arguments included. */
+  /** The arguments as canonical JSON, hidden ones included. */
   readonly args: string;
-  /** Of the run that asked. */
+  /** The id of the run that requested it. */
   readonly runId: string;
   readonly toolCallId: string;
-  /** From 1. */
+  /** The step of the call, from 1. */
   readonly step: number;
-  /** Position among the calls of its step, from 0. */
+  /** The position among the calls of the step, from 0. */
   readonly index: number;
 }
 
-/** Under whose name and which rules a directive is performed. All of it is asked again when it is. */
+/** The actor and the rules under which a directive is performed. All of it is checked again then. */
 export interface DirectiveAuthority {
   readonly actorId: string;
-  /** Of the run and its loop, beside the application's own. */
+  /** The policies of the run and its loop, beside the application's. */
   readonly policies: readonly Policy[];
-  /** What the model had read when it asked, and which values of the call stem from the user's words or from trusted results. */
+  /** The labels of everything that the model had read, and the values of the call that come from the user's words or from trusted results. */
   readonly flow: {
     readonly integrity: 'trusted' | 'untrusted';
     readonly confidentiality: 'public' | 'private';
     readonly traced: readonly (string | number)[];
   };
-  /** Set where a person said yes: to which rule of which policy, and under which terms. It is good for this directive and nothing else. */
+  /** The approval of a person, with its rule, policy and terms. It covers this directive alone. */
   readonly approved?: DirectiveApproval;
 }
 
-/** The yes that a directive was given. */
+/** The approval of a directive. */
 export interface DirectiveApproval {
   readonly approvalId: string;
   readonly rule: string;
@@ -58,9 +59,9 @@ export interface DirectiveApproval {
   readonly terms: readonly ApprovalTerms[];
 }
 
-/** What was asked for. It never changes; all of it is JSON. */
+/** The intent of a directive. It never changes; all of it is JSON. */
 export interface DirectiveIntent extends DirectiveReference {
-  /** `{type}:{tenant}:{subject}:{request_id}`, each part URI-encoded. Unique per tenant; the key of the effect, too. */
+  /** The key `{type}:{tenant}:{subject}:{request_id}`, each part URI-encoded. Unique per tenant; it is the idempotency key of the effect, too. */
   readonly key: string;
   readonly type: string;
   readonly subject: string;
@@ -71,34 +72,47 @@ export interface DirectiveIntent extends DirectiveReference {
   readonly preview?: ToolPreview;
   /** The id of the request that the run answered. */
   readonly correlationId: string;
-  /** ISO 8601, UTC. */
+  /** The time of the request: ISO 8601, UTC. */
   readonly createdAt: string;
 }
 
-/** Where a directive stands. */
+/** The state of a directive. */
 export interface DirectiveState {
   readonly task: DirectiveTask;
   readonly status: DirectiveStatus;
-  /** Counts the claims. Whoever claimed an earlier one changes nothing any more. */
+  /** The number of its last lease, 0 before the first. The holder of an earlier one can no longer change it. */
   readonly epoch: number;
-  /** How often its task was begun since it was asked for, or asked for again. */
+  /** The number of attempts at its task since it was requested, or redriven. */
   readonly attempts: number;
-  /** ISO 8601, UTC. Of a pending one: when to perform it. Of one that is being performed: when its lease ends, and it may be claimed by somebody else. */
+  /** The time to perform it: ISO 8601, UTC. Only for a pending one. */
   readonly dueAt?: string;
-  /** What the effect returned, in the ui projection. */
+  /** The lease of the process that performs it; only while it is performed. Once it has expired, another process may acquire the directive. */
+  readonly lease?: Lease;
+  /** The result of the effect, in the ui projection. */
   readonly result?: JsonValue;
-  /** Of the last attempt. */
+  /** The failure of the last attempt. */
   readonly failure?: ToolFailure;
-  /** ISO 8601, UTC. */
+  /** The time of the last change: ISO 8601, UTC. */
   readonly updatedAt: string;
 }
 
-/** A directive as the server keeps it. */
+/** A directive as the server stores it. */
 export interface DirectiveRecord extends DirectiveState {
   readonly intent: DirectiveIntent;
 }
 
-/** One change of a directive, small enough to be told to other processes. */
+/** A directive that is being performed. */
+export type LeasedDirective = DirectiveRecord & { readonly lease: Lease };
+
+/** A directive, and the proof of its lease. */
+export type DirectiveHold = DirectiveReference & LeaseHold;
+
+/** Returns the time from which a directive may be acquired, ISO 8601; `undefined` for one that is over. */
+export function acquirableAt({ lease, dueAt }: DirectiveState): string | undefined {
+  return lease?.expiresAt ?? dueAt;
+}
+
+/** A change of a directive, small enough to be sent to other processes. */
 export interface DirectiveEvent extends DirectiveReference {
   readonly event: DirectiveEventType;
   readonly type: string;
@@ -111,11 +125,11 @@ export interface DirectiveEvent extends DirectiveReference {
   readonly toolCallId: string;
   readonly step: number;
   readonly correlationId: string;
-  /** ISO 8601, UTC. */
+  /** The time of the change: ISO 8601, UTC. */
   readonly at: string;
 }
 
-/** A change, told to whoever listens. */
+/** Makes the event of a change. */
 export function toDirectiveEvent(event: DirectiveEventType, record: DirectiveRecord): DirectiveEvent {
   const { intent, task, status, epoch, attempts, updatedAt } = record;
   const { tenant, directiveId, type, subject, correlationId } = intent;
@@ -138,13 +152,21 @@ export function toDirectiveEvent(event: DirectiveEventType, record: DirectiveRec
   };
 }
 
-/** The state that a change is made from. Where the directive is in another by now, nothing changes. */
+/** The state that a change starts from. If the directive is in another state by now, nothing changes. */
 export interface DirectiveVersion extends DirectiveReference {
   readonly status: DirectiveStatus;
   readonly epoch: number;
+  /** The holder of its lease, where it has one. */
+  readonly owner?: string;
 }
 
-/** What a change sets. */
+/** Returns the state that a directive is in. */
+export function versionOf({ intent, status, epoch, lease }: DirectiveRecord): DirectiveVersion {
+  const { tenant, directiveId } = intent;
+  return { tenant, directiveId, status, epoch, ...(lease && { owner: lease.owner }) };
+}
+
+/** The fields that a change sets. */
 export interface DirectiveChange {
   readonly event: DirectiveEventType;
   readonly status: DirectiveStatus;
@@ -152,67 +174,78 @@ export interface DirectiveChange {
   readonly task?: DirectiveTask;
   /** @default as it was */
   readonly attempts?: number;
-  /** Milliseconds from now until it is due. Given for `pending` and `performing`, and for nothing else. */
+  /** The milliseconds until it is due. Set for `pending` only. */
   readonly dueInMs?: number;
+  /** The lease of the new holder. Set for `performing` only. */
+  readonly lease?: LeaseRequest;
   /** @default as it was */
   readonly result?: JsonValue;
-  /** What is left out is taken away. */
+  /** The failure; if absent, an earlier one is removed. */
   readonly failure?: ToolFailure;
 }
 
-/** Which directives to list. */
+/** A query for directives. */
 export interface DirectiveQuery {
   readonly tenant: string;
   readonly status?: DirectiveStatus;
   readonly subject?: string;
-  /** Those that this actor asked for. */
+  /** Limits the list to directives that this actor requested. */
   readonly actorId?: string;
-  /** @default 100 */
+  /** The size of a page. @default 100 */
   readonly limit?: number;
-  /** The id of the last one of the page before. */
+  /** The id of the last directive of the previous page. */
   readonly after?: string;
 }
 
-/** What `add` came to. */
+/** The outcome of `add`. */
 export interface AddedDirective {
-  /** The one that has the key: this one, or who came first. */
+  /** The directive with the key: the new one, or the one that was there first. */
   readonly record: DirectiveRecord;
   readonly isNew: boolean;
 }
 
-/** Ends the work of a process; resolves once what it has in hand is over. */
+/** Ends the work of a process; resolves once the directives in progress have ended. */
 export type StopWork = () => Promise<void>;
 
 /**
- * The port that keeps directives and hands them to who performs them. Row and wake-up are one: whatever leaves a directive `pending` or `performing` sees to it, in
- * the same transaction, that a worker is called when it is due, in any process and after any crash. Times are compared by one clock, that of the store.
+ * The port that stores directives and hands them to workers. Row and wake-up are one: a change that leaves a directive `pending` or `performing` ensures, in the
+ * same transaction, that a worker is called when it is due, in any process and after any crash. Times are compared by one clock, that of the store.
+ *
+ * @example
+ * class QueueDirectiveStore extends DirectiveStore {
+ *   add(intent: DirectiveIntent, first = async () => {}): Promise<AddedDirective> {
+ *     return this.database.transaction(async (sql) => {
+ *       await first();
+ *       return insertOrFind(sql, intent);
+ *     });
+ *   }
+ *   // … and the other methods; `directiveStoreContract` of `@toolloop/testing` checks them
+ * }
  */
 export abstract class DirectiveStore {
-  /** Every change by this process, in order, and those by others where the store hears of them. It never errors. */
+  /** The changes by this process, in order, and those by others as far as the store receives them. It never errors. */
   abstract readonly changes$: Observable<DirectiveEvent>;
   /**
-   * Keeps it as `pending`, due at once; or answers with the one that has its key already. Atomic: of any number with one key one is new. `first` is done before, and in
-   * the same transaction where there are any: what it rejects with keeps the directive out, and what it keeps in the same database is kept with the directive or not at all.
+   * Stores a directive as `pending`, due at once; or returns the one that has its key already. Atomic: of any number with the same key one is new. `first` runs
+   * before, in the same transaction if the store has transactions: if it rejects, the directive is not stored, and its writes to the same database are committed
+   * with the directive or not at all.
    */
   abstract add(intent: DirectiveIntent, first?: () => Promise<void>): Promise<AddedDirective>;
   abstract find(reference: DirectiveReference): Promise<DirectiveRecord | undefined>;
-  /** The newest first. */
+  /** Lists directives, the newest first. */
   abstract list(query: DirectiveQuery): Promise<readonly DirectiveRecord[]>;
   /**
-   * Takes a directive that is due, pending or left by somebody whose lease is over: it is `performing`, its epoch and its attempts are one more, and the lease ends in
-   * so many milliseconds. Undefined when there is nothing to take. Atomic: of two at once one takes it.
+   * Leases a directive that is due, or whose lease has expired: it becomes `performing`, and its epoch and its attempts increase by one. The same owner gets its lease
+   * again, without an event. Returns `undefined` if there is nothing to lease. Atomic: of two concurrent owners one gets it.
    */
-  abstract claim(reference: DirectiveReference, leaseMs: number): Promise<DirectiveRecord | undefined>;
-  /**
-   * Has the lease of one that is being performed end in so many milliseconds from now: who claimed it is still at it. False when it is not in that state any more.
-   * Nothing is told of it.
-   */
-  abstract extend(from: DirectiveVersion, leaseMs: number): Promise<boolean>;
-  /** The record as it is afterwards; undefined when it was not in that state any more. Atomic. */
+  abstract acquire(reference: DirectiveReference, request: LeaseRequest): Promise<LeasedDirective | undefined>;
+  /** Extends the lease of a directive to a number of milliseconds from now, without an event. Returns `false` if the holder has lost it. */
+  abstract renew(hold: DirectiveHold, forMs: number): Promise<boolean>;
+  /** Changes a directive and returns the new record; undefined if it was no longer in that state. Atomic. */
   abstract change(from: DirectiveVersion, change: DirectiveChange): Promise<DirectiveRecord | undefined>;
   /**
-   * Calls `perform` with every directive that is due, again where it rejects, and so many at once at most. More than one call for one directive, or one too many, does
-   * no harm: `claim` decides.
+   * Calls `perform` with every directive that is due, again if it rejects, and at most `concurrency` at once. Several calls for one directive do no harm, since
+   * `acquire` decides.
    */
   abstract work(perform: (reference: DirectiveReference) => Promise<void>, concurrency: number): Promise<StopWork>;
 }

@@ -1,3 +1,5 @@
+import { ABOVE_ZERO, defineOptions, inWords, listOfOptions, needed, NOT_NEGATIVE, oneOf, WHOLE_ABOVE_ZERO } from '../findings/options.js';
+
 /** Every limit of a run. Reaching one is a finish reason or an error the model reads, never a lost run. */
 export interface Limits {
   /** Model answers with their calls; then the run ends with `max_steps`. @default 20 */
@@ -71,6 +73,33 @@ export const DEFAULT_LIMITS: Limits = {
   usd: Number.POSITIVE_INFINITY,
 };
 
+/** Every limit, as a number that is not negative; `Infinity` for none. */
+export const LIMITS = defineOptions<Partial<Limits>>(
+  {
+    steps: NOT_NEGATIVE,
+    callsPerTool: NOT_NEGATIVE,
+    identicalCalls: NOT_NEGATIVE,
+    runMs: { ...ABOVE_ZERO, wanted: 'milliseconds, more than 0' },
+    modelIdleMs: NOT_NEGATIVE,
+    toolCallMs: NOT_NEGATIVE,
+    argumentBytes: NOT_NEGATIVE,
+    resultBytes: NOT_NEGATIVE,
+    keptResultBytes: NOT_NEGATIVE,
+    attachmentBytes: NOT_NEGATIVE,
+    attempts: NOT_NEGATIVE,
+    toolCallIdLength: NOT_NEGATIVE,
+    injectedTools: NOT_NEGATIVE,
+    injectedInstances: NOT_NEGATIVE,
+    injectionDepth: NOT_NEGATIVE,
+    refusalsInARow: NOT_NEGATIVE,
+    parallelReads: NOT_NEGATIVE,
+    subRunDepth: NOT_NEGATIVE,
+    tokens: NOT_NEGATIVE,
+    usd: NOT_NEGATIVE,
+  },
+  { wording: { unknown: 'There is no limit "*".', option: 'The limit "*"' } },
+);
+
 /** What a quota counts: tool calls, input and output tokens, or the cost that models report. */
 export type QuotaQuantity = 'calls' | 'tokens' | 'usd';
 
@@ -82,6 +111,28 @@ export interface Quota {
   /** Milliseconds, whole. Windows follow one another from the Unix epoch on: with 3,600,000 one begins at every full hour (UTC). */
   readonly windowMs: number;
 }
+
+const QUOTA = defineOptions<Quota>(
+  {
+    quantity: needed({
+      ...oneOf('calls', 'tokens', 'usd'),
+      problem: (value) => `There is no quantity ${inWords(value)}.`,
+    }),
+    most: needed(NOT_NEGATIVE),
+    windowMs: needed({ ...WHOLE_ABOVE_ZERO, wanted: 'whole milliseconds, more than 0' }),
+  },
+  { wording: { unknown: 'A quota has no "*".', option: 'Its "*"' } },
+);
+
+/** The quotas of a tenant. Two that count the same in windows of one length would be one counter. */
+export const QUOTAS = listOfOptions(QUOTA, 'a list of quotas; an empty one for none', (quotas, at) =>
+  quotas.flatMap(({ quantity, windowMs }, index) => {
+    const isRepeated = quotas.slice(0, index).some((other) => other.quantity === quantity && other.windowMs === windowMs);
+    if (!isRepeated || quantity === undefined || windowMs === undefined) return [];
+    const problem = `An earlier one counts ${quantity} in the same window already.`;
+    return [{ at: `${at}[${index}]`, problem, remedy: 'Keep the smaller of the two.' }];
+  }),
+);
 
 /** One use of a quota. Whose it is, what and which window length make the counter; they are never part of what a model says. */
 export interface QuotaUse {

@@ -1,24 +1,46 @@
 import type { Type } from '@nestjs/common';
-import type {
-  LanguageModel,
-  LoopEvent,
-  LoopResult,
-  Message,
-  MessageLabels,
-  ModelOptions,
-  ModelRequest,
-  ToolCall,
-  ToolChoice,
-  ToolEffect,
-  ToolInvocationRecord,
-  ToolSpec,
-  Usage,
+import {
+  type Finding,
+  isRecord,
+  type LanguageModel,
+  type LoopEvent,
+  type LoopResult,
+  type Message,
+  type MessageLabels,
+  type ModelOptions,
+  TOOL_EFFECTS,
+  type ToolCall,
+  type ToolChoice,
+  type ToolEffect,
+  type ToolInvocationRecord,
+  type ToolSpec,
+  type Usage,
 } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
+import {
+  BOOLEAN,
+  CHECKED_BY_USE,
+  CLASS,
+  defineOptions,
+  either,
+  FUNCTION,
+  listOf,
+  MODEL,
+  needed,
+  NUMBER,
+  OBJECT,
+  oneOf,
+  type OptionRule,
+  optionsOf,
+  TEXT,
+  whatCan,
+  WHOLE_ABOVE_ZERO,
+} from '../findings/options.js';
+import type { HistoryPolicy } from './history.js';
 import type { EntitySurface, ToolInjectionStrategy } from './injection.js';
-import type { Limits } from './limits.js';
+import { type Limits, LIMITS } from './limits.js';
 import type { Policy } from './policy.js';
-import type { ExecutionOptions, RegisteredActor, RunContext } from './tool-call.js';
+import { EXECUTION_OPTIONS, type ExecutionOptions, type RegisteredActor, type RunContext } from './tool-call.js';
 
 /**
  * Names tools of the catalog: a declared id, a glob over declared ids, a short name that only one tool has, a provider class, or a predicate.
@@ -203,48 +225,6 @@ export interface FinishedStep {
  */
 export type StopCondition = (step: FinishedStep) => boolean | Promise<boolean>;
 
-/** What a model is sent of a transcript: what stands in for its beginning, then the rest. */
-export interface HistoryCut {
-  /**
-   * Index of the first message that is sent. Where no step or user message begins, the loop goes back to where one does; the user message that a
-   * step belongs to is sent with it, so the newest one always is. 0 sends everything.
-   */
-  readonly from: number;
-  /** Of what is left out. Sent first, as data, in a user message that says what it is. */
-  readonly summary?: string;
-  /** Shown as a `warning` event, `history_failed`: why the cut is not what it should be. */
-  readonly warning?: string;
-}
-
-/** What a policy may look at, before every model call. */
-export interface HistoryContext {
-  readonly run: RunContext;
-  /** From 1. */
-  readonly step: number;
-  /** The whole transcript, past runs of the conversation included. Its messages are the same objects in every step. */
-  readonly messages: readonly Message[];
-  /** The cut that holds; undefined while everything is sent. */
-  readonly cut: HistoryCut | undefined;
-  /** Aborted with the run, and once the policy has answered. */
-  readonly signal: AbortSignal;
-  /**
-   * Asks a model for a text, under the limits of the run, which counts what it costs. Throws for whatever is no whole answer.
-   *
-   * @param model the run's by default
-   */
-  readonly ask: (request: ModelRequest, model?: LanguageModel) => Promise<string>;
-}
-
-/**
- * Decides how much of a transcript a model is sent. Returns data, the loop applies it; the transcript itself stays whole. Holds no state of a run.
- *
- * A cut stays until the policy moves it. Move it seldom and far: each move costs the provider's prompt cache. A policy that throws changes nothing.
- */
-export abstract class HistoryPolicy {
-  /** Undefined leaves the cut where it is. */
-  abstract cut(context: HistoryContext): HistoryCut | undefined | Promise<HistoryCut | undefined>;
-}
-
 /** What a sub-run says of itself. Whatever it says narrows what the run around it may do. */
 export interface SubRunProfile extends Pick<
   LoopProfile,
@@ -295,3 +275,98 @@ export interface RunHandle<Output = unknown> extends AsyncIterable<LoopEvent> {
   /** Ends the run as `aborted`; as always, a `run-end` is its last event. */
   cancel(reason?: string): void;
 }
+
+/** Names, globs, classes and predicates. */
+export const SELECTORS: OptionRule<readonly ToolSelector[]> = listOf(either(TEXT, FUNCTION), 'a list of names, classes and predicates');
+export const STRATEGIES: OptionRule<readonly object[]> = listOf(whatCan('evaluate', ''), 'a list of strategies, such as unlock(…)');
+export const SURFACE = oneOf('auto', 'named', 'grouped', 'dispatcher');
+const MODEL_OR_NAME = either(MODEL, { ...TEXT, wanted: 'the name of one' });
+const FORCED: OptionRule<{ readonly tool: string }> = {
+  wanted: "{ tool: 'its id' }",
+  accept: (value) => isRecord(value) && typeof value['tool'] === 'string',
+};
+const OFF: OptionRule<false> = { wanted: 'false', accept: (value) => value === false };
+const HOOKS = defineOptions<LoopHooks>({ onToolStart: FUNCTION, onToolEnd: FUNCTION, onIteration: FUNCTION });
+const PROMPT_LABELS = defineOptions<NonNullable<LoopRequest['labels']>>({ reads: oneOf('public', 'private') });
+const MODEL_OPTIONS = defineOptions<ModelOptions>({
+  temperature: NUMBER,
+  topP: NUMBER,
+  maxOutputTokens: WHOLE_ABOVE_ZERO,
+  seed: NUMBER,
+  stopSequences: listOf(TEXT, 'a list of texts'),
+  provider: OBJECT,
+});
+
+/** What may be said of a single step as well. */
+const OF_A_STEP = {
+  model: MODEL_OR_NAME,
+  tools: SELECTORS,
+  toolChoice: either(oneOf('auto', 'none', 'required'), FORCED),
+  modelOptions: optionsOf(MODEL_OPTIONS),
+} as const;
+
+/** What `prepareStep` may return. */
+export const STEP_CHANGE = defineOptions<StepChange>({ ...OF_A_STEP, instructions: TEXT, messages: listOf(OBJECT, 'a list of messages') });
+
+/** What the application says for all runs as well. */
+export const OF_ALL_RUNS = {
+  instructions: either(TEXT, FUNCTION),
+  policy: CHECKED_BY_USE,
+  limits: optionsOf(LIMITS, { isMerged: true }),
+  execution: optionsOf(EXECUTION_OPTIONS, { isMerged: true }),
+  history: whatCan('cut', 'a HistoryPolicy, such as slidingWindow(…)'),
+  prepareStep: FUNCTION,
+  stopWhen: CHECKED_BY_USE,
+} as const;
+
+/** What a named loop takes. */
+export const PROFILE = defineOptions<LoopProfile>(
+  {
+    ...OF_A_STEP,
+    ...OF_ALL_RUNS,
+    exclude: SELECTORS,
+    injection: either(STRATEGIES, OFF),
+    surface: SURFACE,
+    output: CLASS,
+    labels: optionsOf(PROMPT_LABELS),
+    hooks: optionsOf(HOOKS),
+    approvals: oneOf('suspend', 'wait', 'deny'),
+    onToolError: oneOf('continue', 'halt', 'retry'),
+    onForbidden: oneOf('continue', 'halt'),
+    keepToolChoice: BOOLEAN,
+    durable: BOOLEAN,
+  },
+  { elsewhere: Object.fromEntries(SAID_BY_THE_RUN.map(onlyOfARun)) },
+);
+
+function onlyOfARun(name: string): [string, Pick<Finding, 'problem' | 'remedy'>] {
+  return [name, { problem: `It sets "${name}", which only a run can set.`, remedy: 'Give it in the request.' }];
+}
+
+const { execution: _execution, ...OF_SUB_RUNS } = OF_ALL_RUNS;
+
+/** What `subRunTool()` takes beside what every tool takes. */
+export const SUB_RUN = defineOptions<SubRun>({
+  ...OF_A_STEP,
+  ...OF_SUB_RUNS,
+  tools: needed({ ...SELECTORS, remedy: () => "List the tools of the outer run that it may use: ['crm__*']; an empty list for none." }),
+  prompt: FUNCTION,
+  effect: oneOf(...TOOL_EFFECTS),
+  exclude: SELECTORS,
+  keepToolChoice: BOOLEAN,
+  output: CLASS,
+  summaryBytes: WHOLE_ABOVE_ZERO,
+});
+
+/** What a request takes. What a client may have sent in it is checked where it is used, and refused as the client's. */
+export const REQUEST = defineOptions<LoopRequest>({
+  ...PROFILE.rules,
+  prompt: CHECKED_BY_USE,
+  messages: CHECKED_BY_USE,
+  actor: CHECKED_BY_USE,
+  tenant: CHECKED_BY_USE,
+  context: CHECKED_BY_USE,
+  requestId: CHECKED_BY_USE,
+  conversationId: CHECKED_BY_USE,
+  signal: CHECKED_BY_USE,
+});

@@ -12,12 +12,12 @@ export interface PolicyGrants {
  * How closely a policy watches where information comes from and where it goes: which calls need approval.
  *
  * - `off`: none.
- * - `legs`: a call that can carry data out, once the run has read private data and untrusted content.
+ * - `trifecta`: a call that can carry data out, once the run has read private data and untrusted content.
  * - `effect`: every call that is not `read_only`.
- * - `taint`: like `legs`, and every call that is not `read_only` once the run has read untrusted content.
+ * - `taint`: like `trifecta`, and every call that is not `read_only` once the run has read untrusted content.
  * - `provenance`: like `taint`, except a call whose decisive arguments all come from the user's own words or from trusted results.
  */
-export type FlowLevel = 'off' | 'legs' | 'effect' | 'taint' | 'provenance';
+export type FlowLevel = 'off' | 'trifecta' | 'effect' | 'taint' | 'provenance';
 
 /** Calls that need approval: those that meet every condition of the rule. */
 export interface ApprovalRule extends ApprovalTerms {
@@ -92,7 +92,7 @@ export interface Policy extends PolicyGrants {
   readonly connections?: readonly ConnectionRule[];
   /** What the application vouches for of tools of untrusted sources, by declared id; only the application's own policy can. Read when it starts. */
   readonly vouched?: Readonly<Record<string, VouchedTool>>;
-  /** @default 'legs' */
+  /** @default 'trifecta' */
   readonly flow?: FlowLevel;
   /** Only records in each decision what this policy would have said. At least one other policy must decide. @default false */
   readonly shadow?: boolean;

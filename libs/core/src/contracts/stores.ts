@@ -1,7 +1,17 @@
-import type { JsonObject, JsonValue, LoopEventSink, Message, RecordedAttachment, ToolFailure } from '@toolloop/protocol';
+import type {
+  FinishReason,
+  JsonObject,
+  JsonValue,
+  LoopEvent,
+  LoopEventSink,
+  Message,
+  RecordedAttachment,
+  ToolFailure,
+} from '@toolloop/protocol';
 import type { ApprovalStore } from './approval.js';
 import type { AuditStore } from './audit.js';
 import type { DirectiveStore } from './directive.js';
+import type { Lease, LeaseHold, LeaseRequest } from './lease.js';
 import type { QuotaStore } from './limits.js';
 import type { LoopProfile, LoopRequest, RunHandle } from './loop-request.js';
 
@@ -16,7 +26,7 @@ export abstract class ToolLoopStores {
   readonly directives?: DirectiveStore;
   abstract readonly journal?: CallJournal;
   abstract readonly quotas?: QuotaStore;
-  abstract readonly suspendedRuns?: SuspendedRunStore;
+  abstract readonly runs?: RunLog;
   /** Absent where there is no database that tools could use as well. */
   abstract readonly transactions?: CallTransactions;
 }
@@ -68,7 +78,7 @@ export abstract class ConversationStore {
   abstract list(owner: ConversationOwner, listing?: ConversationListing): Promise<readonly ConversationSummary[]>;
   /** In order; empty past the end, and for a conversation that does not exist. */
   abstract read(key: ConversationKey, page: MessagePage): Promise<readonly Message[]>;
-  /** Whether there was one. A run of it that still goes on begins it anew. */
+  /** Resolves to true where there was one. A run of it that is still running begins it anew. */
   abstract delete(key: ConversationKey): Promise<boolean>;
 }
 
@@ -79,11 +89,8 @@ export interface JournalKey {
   readonly idempotencyKey: string;
 }
 
-/** A key, and whose it is now: who lost it to somebody else neither ends the call nor gives the key back. */
-export interface JournalHold extends JournalKey {
-  /** Of one attempt to make the call, made up by who attempts it; no two are the same. */
-  readonly claimId: string;
-}
+/** A key, and the proof of its lease: who has lost it neither ends the call nor gives the key back. */
+export type JournalHold = JournalKey & LeaseHold;
 
 /** A call, as its key is bound to it. */
 export interface JournalCall extends JournalKey {
@@ -93,11 +100,9 @@ export interface JournalCall extends JournalKey {
   readonly args: string;
 }
 
-/** What is written before the effect. */
-export interface JournalStart extends JournalHold, JournalCall {
+/** An attempt to make a call, as it is written before the effect. The call ends before its lease expires, if it ever does. */
+export interface JournalStart extends JournalCall, LeaseRequest {
   readonly runId: string;
-  /** Milliseconds from now within which the call ends, if it ever does. */
-  readonly mostMs: number;
 }
 
 /** What a finished call came to; enough to answer the model again without a second effect. */
@@ -114,30 +119,30 @@ export type JournalOutcome =
   | { readonly status: 'failed'; readonly failure: ToolFailure };
 
 /**
- * A call that was begun. `in_progress`: it has not ended, and has so many milliseconds left to; with none left whoever began it is gone. It has `kept` once its
+ * A call that was begun. `in_progress`: it has not ended, and its lease expires in so many milliseconds; after that its process is gone. It has `kept` once its
  * `context.transaction` was committed: then its effect took place, and this is what it returned.
  */
 export type JournalEntry =
   | { readonly status: 'in_progress'; readonly leftMs: number; readonly kept?: { readonly result?: unknown } }
   | { readonly status: 'finished'; readonly outcome: JournalOutcome };
 
-/** `started`: nobody has run this key yet, and now it is taken. `conflict`: the key belongs to another call. */
-export type JournalClaim = { readonly status: 'started' | 'conflict' } | JournalEntry;
+/** The answer to an attempt. `acquired`: no other attempt has the key, and now it is this one's. `conflict`: the key belongs to another call. */
+export type JournalClaim = { readonly status: 'acquired'; readonly lease: Lease } | { readonly status: 'conflict' } | JournalEntry;
 
 /** The port that performs a mutating call at most once per idempotency key: the key is taken before the effect. */
 export abstract class CallJournal {
-  /** Takes the key, atomically, or says what became of it. By the same claim again, as after an answer that was lost, it is `started`. */
-  abstract begin(start: JournalStart): Promise<JournalClaim>;
+  /**
+   * Leases the key, atomically, or says what became of it. The same owner again gets its lease again. That of a call in progress is not given to another owner, even when it
+   * has expired: its effect may have taken place, so it is stolen on purpose or not at all.
+   */
+  abstract acquire(start: JournalStart): Promise<JournalClaim>;
   /** What became of a call, and takes nothing; undefined where it was not begun. */
   abstract find(call: JournalCall): Promise<JournalEntry | undefined>;
-  /**
-   * Takes the key of a call that is in progress from whoever has it, for a call that ends within so many milliseconds. False where nobody has it: the call has ended,
-   * or was never begun.
-   */
-  abstract takeOver(hold: JournalHold, mostMs: number): Promise<boolean>;
-  /** Keeps what became of a call; from then on the key answers with it. Does nothing for who does not have the key. */
+  /** Leases the key of a call in progress, from its holder if need be. `undefined` for a call that has ended or was never begun. */
+  abstract steal(key: JournalKey, request: LeaseRequest): Promise<Lease | undefined>;
+  /** Keeps the outcome of a call; from then on the key answers with it. Does nothing for who does not hold the lease. */
   abstract finish(hold: JournalHold, outcome: JournalOutcome): Promise<void>;
-  /** Gives a key back whose call was never begun, so that the same call may be made later. Does nothing for who does not have the key. */
+  /** Gives a key back whose call was never begun, so that the same call may be made later. Does nothing for who does not hold the lease. */
   abstract release(hold: JournalHold): Promise<void>;
 }
 
@@ -150,33 +155,14 @@ export abstract class CallTransactions {
   abstract once<Result>(call: JournalKey, work: () => Promise<Result>): Promise<Result>;
 }
 
-/** A run that waits for decisions, as JSON: enough to go on after them. */
-export interface SuspendedRun {
-  /** Of the form of `content`; a run of another version is refused. */
-  readonly version: 2;
-  readonly runId: string;
-  readonly tenant: string;
-  /** For whom it runs; nobody else resumes it. */
-  readonly actorId?: string;
-  readonly content: JsonObject;
-}
-
-/** The port that keeps runs which wait for decisions. */
-export abstract class SuspendedRunStore {
-  abstract save(run: SuspendedRun): Promise<void>;
-  abstract find(runId: string): Promise<SuspendedRun | undefined>;
-  /** Takes the run out, atomically: of two who resume it at once one gets it. */
-  abstract take(runId: string): Promise<SuspendedRun | undefined>;
-}
-
 /**
  * An entry of a run's log: one thing that the run must know again to be resumed elsewhere. The key comes from the entry itself, never from a counter of
  * writes: `begin`, `model:3`, `tool:call_1`, `step:3`, `input:1`, `wait:3:71`, `end:4:90`, and those of a sub-run behind `sub:<its run id>/`. Writing a key
- * again replaces the entry.
+ * again replaces the entry. A run that is not durable has one entry, and only while it is suspended: a `wait` with all of it.
  */
 export type RunEntry = RunStateEntry | RunCallEntry | RunInputEntry | SubRunEntry;
 
-/** The parts of a run that have changed by then. `begin` tells the version of all entries: a run of another one is refused. */
+/** The parts of a run that have changed by then. The first entry tells the version of all: a run of another one is refused. */
 export interface RunStateEntry {
   readonly type: 'begin' | 'model' | 'step' | 'wait' | 'end';
   readonly key: string;
@@ -218,11 +204,11 @@ export interface SubRunEntry extends Pick<SubRunPlace, 'runId' | 'toolCallId'> {
   readonly entry: RunEntry;
 }
 
-/** What keeps one run while it goes on, so that another process can go on with it. It holds what the model read: it is no place for people to look at. */
+/** The log of one durable run while it continues here, from which another process can continue it. It holds what the model read, so it is not for people to look at. */
 export interface RunJournal {
   /** Takes the run's events; critical, so that no run is seen to end that is not kept as ended. */
   readonly sink: LoopEventSink;
-  /** Whether the run is still this process's: it may have been handed over, or taken over. Then it goes on elsewhere and does nothing more here. */
+  /** False once the run was handed over or taken over: then it continues elsewhere and does nothing more here. */
   readonly isOurs: boolean;
   /** Keeps the entry, and what was noted before. Rejects where that is impossible; then what would follow must not happen. */
   record(entry: RunEntry): Promise<void>;
@@ -231,7 +217,7 @@ export interface RunJournal {
    * `run-end` that follows it, and not before.
    */
   note(entry: RunEntry): void;
-  /** Gives the run to whoever has room, with what was kept of it, where it was begun: this process cannot continue it now. Nothing more is written. */
+  /** Gives the run, where it was begun, to any process with room: this one cannot continue it now. Nothing more is written. */
   handOver(): void;
 }
 
@@ -243,6 +229,138 @@ export interface NamedProfile {
 
 /** The port behind `durable: true`: opens runs that outlive their process. `@toolloop/durable` binds it. */
 export abstract class DurableRuns {
-  /** Throws `InvalidRequestError` for a request that no other process could go on with. */
+  /**
+   * Opens a run that this process begins and any other can continue.
+   *
+   * @throws {InvalidRequestError} For a request that no other process could continue.
+   */
   abstract open<Output, Actor>(request: LoopRequest<Output, Actor>, loop: NamedProfile): RunHandle<Output>;
+  /** Adds a run for any process with room, once for a request id; resolves to its id. Rejects where `open` throws. */
+  abstract start<Output, Actor>(request: LoopRequest<Output, Actor>, loop?: string): Promise<string>;
+  /** Adds a run that begins where another one stood after a step, once for a request id; resolves to its id. */
+  abstract fork(run: RunRecord, step: number, requestId?: string): Promise<string>;
+}
+
+/** `queued`: any process with room is to continue it. `running`: a process does. `waiting`: for decisions. `ended`: for good. */
+export type RunStatus = 'queued' | 'running' | 'waiting' | 'ended';
+
+/** A run in the log. */
+export interface RunRecord {
+  readonly runId: string;
+  readonly tenant: string;
+  /** The id of the actor for whom it runs. */
+  readonly actorId: string;
+  /** The name of its loop; absent for `ToolLoopService` itself. */
+  readonly loop?: string;
+  /** The request as JSON, by which any process continues a durable run. Absent for a run that is not durable: only its actor resumes it. */
+  readonly request?: JsonObject;
+  readonly status: RunStatus;
+  /** The number of its last lease; 1 for a run that was added without one. */
+  readonly epoch: number;
+  /** The lease of the process that continues it; of a running run alone. Once it has expired, another process may acquire the run. */
+  readonly lease?: Lease;
+  /** Absent for a run that has not ended and does not wait. */
+  readonly finishReason?: FinishReason;
+  /** The sequence of its last event; 0 for none. */
+  readonly lastSequence: number;
+  /** The reason why it is to end. */
+  readonly cancelled?: string;
+  /** The run from which it was forked, and the last step that both share. */
+  readonly forkOf?: { readonly runId: string; readonly step: number };
+  /** ISO 8601, UTC. */
+  readonly createdAt: string;
+  /** ISO 8601, UTC. */
+  readonly updatedAt: string;
+}
+
+/** A run to add; with `entries` where it begins with what another one did. */
+export type NewRun = Pick<RunRecord, 'runId' | 'tenant' | 'actorId' | 'loop' | 'request' | 'forkOf'> & {
+  readonly entries?: readonly RunEntry[];
+};
+
+/** A run, and the proof of its lease. */
+export type RunHold = Pick<RunRecord, 'runId'> & LeaseHold;
+
+/** A run that a process continues. */
+export type LeasedRun = RunRecord & { readonly lease: Lease };
+
+/** The part of a run that is appended at once, and how the run ended with it. */
+export interface RunWrite {
+  readonly entries: readonly RunEntry[];
+  readonly events: readonly LoopEvent[];
+  readonly ending?: { readonly status: 'waiting' | 'ended'; readonly finishReason: FinishReason };
+}
+
+/** A selection of one actor's runs. */
+export interface RunQuery {
+  readonly tenant: string;
+  readonly actorId: string;
+  readonly status?: RunStatus;
+  /** @default 100 */
+  readonly limit?: number;
+  /** The id of the last one of the page before. */
+  readonly after?: string;
+}
+
+/** A selection of a run's events. */
+export interface EventPage {
+  /** The sequence of the last one that is known. */
+  readonly after: number;
+  readonly limit: number;
+}
+
+/** A hold does not hold any more: another process has acquired the run, or the run has ended. */
+export class RunLostError extends Error {
+  override readonly name = 'RunLostError';
+
+  constructor({ runId, epoch }: RunHold) {
+    super(`The run ${runId} is not this process's any more (epoch ${epoch}).`);
+  }
+}
+
+/**
+ * The port that keeps runs: of each an append-only log, and whose turn it is. Every method is one atomic operation.
+ *
+ * @example
+ * ToolLoopModule.forRoot({ model, providers: [{ provide: RunLog, useClass: RedisRunLog }] })
+ */
+export abstract class RunLog {
+  /** Makes ready what it needs; called once, when the application starts and outside of any transaction. */
+  abstract open(): Promise<void>;
+  /** Adds a run: `queued` for any process with room, `waiting` for its actor. Rejects for an id that is there. */
+  abstract add(run: NewRun, status: 'queued' | 'waiting'): Promise<void>;
+  /** Adds a run that the caller runs. Rejects for an id that is there. */
+  abstract begin(run: NewRun, request: LeaseRequest): Promise<Lease>;
+  /**
+   * Leases a run that is queued or waits, or whose lease has expired; with an `epoch` only if it has had no lease since that one. The same owner again gets its lease again.
+   * `undefined` where there is nothing to lease.
+   */
+  abstract acquire(runId: string, request: LeaseRequest, epoch?: number): Promise<LeasedRun | undefined>;
+  /**
+   * Appends all of it, or rejects: with `RunLostError` where the hold does not hold. The same write twice is kept once. A run that is to wait, and was woken
+   * or cancelled meanwhile, is queued instead, if it is durable.
+   */
+  abstract append(hold: RunHold, write: RunWrite): Promise<void>;
+  /** Has the leases of these runs expire in so many milliseconds from now; resolves to the runs that are still held. */
+  abstract renew(holds: readonly RunHold[], forMs: number): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]>;
+  /** Gives a run back: a durable one is queued, any other waits again. Does nothing where the hold does not hold. */
+  abstract release(hold: RunHold): Promise<void>;
+  /** Queues the durable runs whose lease has expired; resolves to their number. */
+  abstract requeueExpired(): Promise<number>;
+  /** Queues a durable run that waits. One that is about to wait will not. */
+  abstract wake(runId: string): Promise<void>;
+  /** Hands a durable run out at that time or soon after, so that it is looked at again. Does nothing for any other. */
+  abstract wakeAt(runId: string, at: Date): Promise<void>;
+  /** Says that a run is to end; a durable one that waits is queued, so that a process ends it. Does nothing where it has ended. */
+  abstract cancel(runId: string, reason: string): Promise<void>;
+  abstract find(runId: string): Promise<RunRecord | undefined>;
+  /** The newest first. */
+  abstract list(query: RunQuery): Promise<readonly RunRecord[]>;
+  /** The entries, in the order in which they were appended. */
+  abstract read(runId: string): Promise<readonly RunEntry[]>;
+  abstract events(runId: string, page: EventPage): Promise<readonly LoopEvent[]>;
+  /** Calls `changed` after something was appended for the run, perhaps more often. Resolves to what ends it. */
+  abstract watch(runId: string, changed: () => void): Promise<() => Promise<void>>;
+  /** Hands queued runs to `advance`, at most so many at once, and again where it rejects. Resolves to what ends it, without waiting. */
+  abstract work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>>;
 }

@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import type { LoggerService } from '@nestjs/common';
 import type { MediaPart } from '@toolloop/protocol';
+import { BOOLEAN, defineOptions, NOT_NEGATIVE, oneOf } from '../findings/options.js';
 
 /** Whom a run acts for and what the application gave it. The same for every call of the run. */
 export interface RunContext<Actor = RegisteredActor> {
@@ -103,10 +104,30 @@ export const DEFAULT_EXECUTION: ExecutionOptions = {
   availableOperations: false,
 };
 
-/** The options that are said: one that is `undefined` is not. */
-export function givenOptions(options: ToolExecutionOptions = {}): ToolExecutionOptions {
-  return Object.fromEntries(Object.entries(options).filter(([, value]: [string, unknown]) => value !== undefined));
-}
+const EXECUTION_WORDING = { unknown: 'There is no execution option "*" here.', option: 'The execution option "*"' };
+
+/** What the application and a run may say. */
+export const EXECUTION_OPTIONS = defineOptions<Partial<ExecutionOptions>>(
+  {
+    validation: BOOLEAN,
+    logging: BOOLEAN,
+    logArguments: BOOLEAN,
+    truncateLogs: NOT_NEGATIVE,
+    metadata: oneOf('none', 'inline'),
+    resultFormat: oneOf('value', 'envelope'),
+    availableOperations: BOOLEAN,
+  },
+  {
+    wording: EXECUTION_WORDING,
+    elsewhere: { selfManaged: { remedy: 'Say it where the tool is declared: on the tool or its provider.' } },
+  },
+);
+
+/** What a provider and a tool may say. */
+export const TOOL_EXECUTION_OPTIONS = defineOptions<ToolExecutionOptions>(
+  { ...EXECUTION_OPTIONS.rules, selfManaged: BOOLEAN },
+  { wording: EXECUTION_WORDING },
+);
 
 /**
  * The port that loads who acts, as they are now, where a run or a directive goes on without a request: in another process, or days later. What they may do is

@@ -1,8 +1,28 @@
 import type { Type } from '@nestjs/common';
 import type { ArgumentProblem, Audience, EntityReference, JsonObject, JsonValue, ToolOrigin, ToolSpec } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
+import {
+  ABOVE_ZERO,
+  BOOLEAN,
+  defineOptions,
+  FUNCTION,
+  ITS,
+  listOf,
+  needed,
+  oneOf,
+  optionsOf,
+  type OptionRule,
+  TEXT,
+  WHOLE_ABOVE_ZERO,
+} from '../findings/options.js';
 import type { SubRun } from './loop-request.js';
-import type { RegisteredActor, RunContext, ToolCallContext, ToolExecutionOptions } from './tool-call.js';
+import {
+  type RegisteredActor,
+  type RunContext,
+  TOOL_EXECUTION_OPTIONS,
+  type ToolCallContext,
+  type ToolExecutionOptions,
+} from './tool-call.js';
 
 /** Reserved argument names that a tool may declare nevertheless, and why. */
 export interface ReservedAllowance {
@@ -96,10 +116,73 @@ export interface ToolDirective {
 /** Who shares an idempotency key of a tool: only the same actor, or everybody of the tenant. */
 export type IdempotencyScope = 'actor' | 'tenant';
 
+/** What a tool says of all its calls. Wherever it is declared, its calls go by this as it stands. */
+export interface ToolSettings {
+  /** Lists the tool only where it makes sense: returns whether it does in this run. @default always */
+  readonly when?: (context: RunContext) => boolean;
+  /** Milliseconds that one attempt of a call may take. @default the `toolCallMs` limit */
+  readonly timeoutMs?: number;
+  /**
+   * For a tool that changes things: returns the key by which two calls have the same effect, e.g. `({ orderId }: Refund) => orderId`. Per tenant, actor, tool and
+   * instance the effect of a key happens once: repeating the call, in another step or run, returns the stored outcome, and other arguments
+   * under the same key are refused. It is called with validated input, once the call is permitted, and returns 1 to 512 characters. To pass a key to another system,
+   * use `context.idempotencyKey`.
+   * @default the place of the call in its request
+   */
+  idempotencyKey?(this: void, input: unknown, context: RunContext): string;
+  /**
+   * Who shares an `idempotencyKey`. With `tenant`, a colleague's call with the same key is the same call, for example because an order is shipped once, whoever asks. The
+   * colleague then reads the first caller's result, so everybody who may call the tool must be allowed to see it. @default 'actor'
+   */
+  readonly idempotencyScope?: IdempotencyScope;
+  /**
+   * For a tool that changes things: whether making the same call twice has its effect once, because the system behind it recognises `context.idempotencyKey`, or
+   * because everything happens in `context.transaction`. A call whose process died is then made again by itself. Without this and without an
+   * `idempotencyKey`, a person is asked first, and if nobody can be asked the call ends as `unknown_outcome`. @default false
+   */
+  readonly idempotent?: boolean;
+  /**
+   * How many calls of the tool run at once in the process, over all runs and tenants. Others wait their turn, within their time. A method that goes
+   * on after its time is up no longer counts. @default no limit
+   */
+  readonly concurrency?: number;
+  /** Validation, logging and result format of this tool; overrides its provider's and the application's. The same object for every instance of an entity. */
+  readonly execution?: ToolExecutionOptions;
+  /** Puts a result into a sentence, for `resultFormat: 'envelope'`. It receives what the model may see. */
+  readonly humanReadable?: (result: JsonValue) => string;
+  /** Reserved argument names that this tool may declare nevertheless, and why; the audit records the reason with every call. */
+  readonly allowReserved?: ReservedAllowance;
+}
+
+const NO_REASON: OptionRule<string> = {
+  ...TEXT,
+  accept: (value) => typeof value === 'string' && value.trim() !== '',
+  problem: () => 'It allows reserved arguments, but gives no reason.',
+  remedy: () => 'Say why in @LlmTool({ allowReserved: { arguments, reason } }): the reason is kept for later reviews.',
+};
+
+const ALLOWANCE = defineOptions<ReservedAllowance>({ arguments: needed(listOf(TEXT, 'a list of names')), reason: needed(NO_REASON) });
+
+/** A rule for each of them. */
+export const TOOL_SETTINGS = defineOptions<ToolSettings>(
+  {
+    when: FUNCTION,
+    timeoutMs: { ...ABOVE_ZERO, wanted: 'milliseconds, more than 0' },
+    idempotencyKey: { ...FUNCTION, wanted: 'a function: (input, context) => text' },
+    idempotencyScope: oneOf('actor', 'tenant'),
+    idempotent: BOOLEAN,
+    concurrency: WHOLE_ABOVE_ZERO,
+    execution: optionsOf(TOOL_EXECUTION_OPTIONS, { isHere: true, isMerged: true }),
+    humanReadable: FUNCTION,
+    allowReserved: optionsOf(ALLOWANCE, { isHere: true }),
+  },
+  { wording: ITS },
+);
+
 /**
  * A tool that can be run. Only `ToolRunner.exec` calls {@link invoke}; everything else goes by {@link spec}.
  */
-export interface Tool {
+export interface Tool extends ToolSettings {
   readonly spec: ToolSpec;
   readonly origin: ToolOrigin;
   readonly input: ToolInputCodec;
@@ -112,32 +195,12 @@ export interface Tool {
   readonly rehydration?: ToolRehydration;
   /** The tool whose result brought it, as the model called it. Set on entity tools. */
   readonly givenBy?: string;
-  /** Whether the tool makes sense for this run; a tool it rejects is not listed. */
-  readonly when?: (context: RunContext) => boolean;
-  /** Overrides `limits.toolCallMs` for this tool, in milliseconds. */
-  readonly timeoutMs?: number;
-  /**
-   * What makes two calls one effect; see `idempotencyKey` of `@LlmTool()`. It is handed what {@link invoke} receives.
-   */
-  readonly idempotencyKey?: (input: unknown, context: RunContext) => string;
-  /** Whose calls share it. @default 'actor' */
-  readonly idempotencyScope?: IdempotencyScope;
-  /** Whether a call that may have been made is made again; see `idempotent` of `@LlmTool()`. */
-  readonly idempotent?: boolean;
-  /** Calls of this declared id that run at once in the process, whoever makes them. @default as many as are made */
-  readonly concurrency?: number;
-  /** What the tool, or its provider, says of how it is executed. The same object for every instance of an entity. */
-  readonly execution?: ToolExecutionOptions;
   /** Whether whom a run acts for may call it, beside what policy says; asked at every call. Whatever is not `true` denies. */
   readonly canCall?: (run: RunContext) => boolean | Promise<boolean>;
   /** What a call would do, for whoever approves it: a sentence or a `ToolPreview`. It is handed what the method would be. */
   readonly preview?: (input: unknown, context: ToolCallContext) => unknown;
   /** Set where a call asks for the effect, and the directive runner has it later. */
   readonly directive?: ToolDirective;
-  /** Set where reserved names do not hold for the tool; every call of it is in the audit with the reason. */
-  readonly allowReserved?: ReservedAllowance;
-  /** A result in a sentence, for the envelope. It is handed what the model may see. */
-  readonly humanReadable?: (result: JsonValue) => string;
   /** Nest's own layers round the method, where there are any; of a request-scoped provider, those of the run. */
   readonly layers?: (run: RunContext) => ToolLayers | undefined | Promise<ToolLayers | undefined>;
   /** Set where a call is a run: the loop performs it in the place of {@link invoke}. */
@@ -187,8 +250,6 @@ export abstract class ToolInterceptor {
  * - `never`: the instance that was returned is called for as long as the process has it.
  */
 export type Rehydrate = 'never' | 'on-resume' | 'always';
-
-export const REHYDRATE: readonly Rehydrate[] = ['never', 'on-resume', 'always'];
 
 /** For whom an entity is looked up. Calls that need the instance at the same time share one look-up, so it contains nothing of a single call. */
 export interface EntityContext<Actor = RegisteredActor> extends RunContext<Actor> {

@@ -1,8 +1,23 @@
 import type { Type } from '@nestjs/common';
-import type { JsonValue, ToolEffect, ToolLabels } from '@toolloop/protocol';
+import { type Finding, TOOL_EFFECTS, type ToolEffect, type ToolLabels } from '@toolloop/protocol';
 import 'reflect-metadata';
-import type { RunContext, ToolCallContext, ToolExecutionOptions } from '../contracts/tool-call.js';
-import type { IdempotencyScope, PerformedDirective, ReservedAllowance, ToolDirective } from '../contracts/tool.js';
+import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
+import { type PerformedDirective, TOOL_SETTINGS, type ToolDirective, type ToolSettings } from '../contracts/tool.js';
+import {
+  BOOLEAN,
+  CHECKED_BY_USE,
+  defineOptions,
+  either,
+  FUNCTION,
+  ITS,
+  listOf,
+  needed,
+  oneOf,
+  optionsOf,
+  type OptionRule,
+  TEXT,
+  wholeFrom,
+} from '../findings/options.js';
 
 /** A class, a list of it, or either with options. */
 export type OutputShape = Type | readonly [Type] | { readonly type: Type | readonly [Type]; readonly nullable?: boolean };
@@ -12,49 +27,19 @@ export type OutputShape = Type | readonly [Type] | { readonly type: Type | reado
  */
 export type OutputDeclaration = OutputShape | (() => OutputShape);
 
-interface ToolBasics {
+/** What every tool declares, wherever it comes from. */
+export interface ToolBasics extends ToolSettings {
   /** Sent to the model, to help it decide when to use the tool. */
   readonly description: string;
   /** What a call does to the world; policy, scheduling and retries depend on it. */
   readonly effect: ToolEffect;
-  /** The last part of the tool's id. @default the method's name */
-  readonly name?: string;
   /** @default private, untrusted, and egress for an `external_side_effect` */
   readonly labels?: Partial<ToolLabels>;
-  /** Lists the tool only where it makes sense: returns whether it does in this run. @default always */
-  readonly when?: (context: RunContext) => boolean;
-  /** Milliseconds that one attempt of a call may take. @default the `toolCallMs` limit */
-  readonly timeoutMs?: number;
-  /**
-   * For a tool that changes things: returns the key by which two calls have the same effect, e.g. `({ orderId }: Refund) => orderId`. Per tenant, actor, tool and
-   * instance the effect of a key happens once: repeating the call, in another step or run, returns the stored outcome, and other arguments
-   * under the same key are refused. It is called with validated input, once the call is permitted, and returns 1 to 512 characters. To pass a key to another system,
-   * use `context.idempotencyKey`.
-   * @default the place of the call in its request
-   */
-  idempotencyKey?(this: void, input: unknown, context: RunContext): string;
-  /**
-   * Who shares an `idempotencyKey`. With `tenant`, a colleague's call with the same key is the same call, for example because an order is shipped once, whoever asks. The
-   * colleague then reads the first caller's result, so everybody who may call the tool must be allowed to see it. @default 'actor'
-   */
-  readonly idempotencyScope?: IdempotencyScope;
-  /**
-   * For a tool that changes things: whether making the same call twice has its effect once, because the system behind it recognises `context.idempotencyKey`, or
-   * because everything happens in `context.transaction`. A call whose process died is then made again by itself. Without this and without an
-   * `idempotencyKey`, a person is asked first, and if nobody can be asked the call ends as `unknown_outcome`. @default false
-   */
-  readonly idempotent?: boolean;
-  /**
-   * How many calls of the tool run at once in the process, over all runs and tenants. Others wait their turn, within their time. A method that goes
-   * on after its time is up no longer counts. @default no limit
-   */
-  readonly concurrency?: number;
-  /** Validation, logging and result format of this tool; overrides its provider's and the application's. */
-  readonly execution?: ToolExecutionOptions;
-  /** Puts a result into a sentence, for `resultFormat: 'envelope'`. It receives what the model may see. */
-  readonly humanReadable?: (result: JsonValue) => string;
-  /** Reserved argument names that this tool may declare nevertheless, and why; the audit records the reason with every call. */
-  readonly allowReserved?: ReservedAllowance;
+}
+
+interface MethodOptions extends ToolBasics {
+  /** The last part of the tool's id. @default the method's name */
+  readonly name?: string;
   /**
    * Whether the actor of the run may call the tool, in addition to policy: a function, or the name of a method of the class, which is called on the same
    * instance with the run's context. Asked at every call, and with `strictListing` also before the tool is listed. Anything but `true` denies, and so does
@@ -72,7 +57,7 @@ interface ToolBasics {
 }
 
 /** What a tool declares. `output` or `reveal` says what may leave it; the application does not start if a tool has neither. */
-export type LlmToolOptions = ToolBasics &
+export type LlmToolOptions = MethodOptions &
   (
     | { readonly output: OutputDeclaration; readonly reveal?: undefined }
     /** For scalars and plain objects: everything, or the named fields; `[]` for a method that returns nothing. */
@@ -123,3 +108,105 @@ export interface DirectiveDeclaration {
 export type RawDirectiveDeclaration<Input = unknown> = Omit<DirectiveDeclaration, 'compensate'> & {
   compensate?(this: void, input: Input, performed: PerformedDirective, context: ToolCallContext): unknown;
 };
+
+const TYPE = /^[a-z][a-z0-9]*(?:[._-][a-z0-9]+)*$/;
+const LONGEST_TYPE = 64;
+
+const DIRECTIVE_TYPE: OptionRule<string> = {
+  wanted: `small letters and digits, joined by ".", "-" or "_", ${LONGEST_TYPE} characters at most: order.refund`,
+  accept: (value) => typeof value === 'string' && TYPE.test(value) && value.length <= LONGEST_TYPE,
+  problem: (value) => `Its directive has no type, or none that can be used: ${JSON.stringify(value)}.`,
+};
+
+function template(option: string): OptionRule<string> {
+  return {
+    wanted: `a template over arguments of the tool, e.g. ${option}: '{orderId}'`,
+    accept: (value) => typeof value === 'string' && value.trim() !== '',
+    problem: () => `Its directive has no ${option}.`,
+  };
+}
+
+const OF_A_DIRECTIVE = { unknown: 'Its directive has no option "*".', option: 'The * of its directive' };
+
+/** The members of a directive that are data, which a tool of a source has too. */
+export const DIRECTIVE_DATA = defineOptions<
+  Pick<ToolDirective, 'type'> & Partial<Pick<ToolDirective, 'preview' | 'maybeRan' | 'attempts'>>
+>(
+  { type: needed(DIRECTIVE_TYPE), preview: oneOf('required', 'optional'), maybeRan: oneOf('ask', 'repeat'), attempts: wholeFrom(1, 50) },
+  { wording: OF_A_DIRECTIVE },
+);
+
+const METHOD_NAME: OptionRule<string> = { ...TEXT, wanted: 'the name of a method of the class' };
+
+const DIRECTIVE = defineOptions<DirectiveDeclaration>(
+  { ...DIRECTIVE_DATA.rules, subject: needed(template('subject')), key: template('key'), compensate: METHOD_NAME },
+  { wording: OF_A_DIRECTIVE },
+);
+
+export const RAW_DIRECTIVE = defineOptions<RawDirectiveDeclaration>(
+  { ...DIRECTIVE.rules, compensate: FUNCTION },
+  { wording: OF_A_DIRECTIVE },
+);
+
+const ACCEPTED = defineOptions<NonNullable<ToolLabels['accepts']>>(
+  { untrusted: BOOLEAN, private: BOOLEAN },
+  { wording: { unknown: 'There is no label accepts "*".', option: 'Its label "accepts.*"' } },
+);
+
+/** A slip in a label would widen or narrow what policy lets through, and nothing would show it. */
+const LABELS = defineOptions<Partial<ToolLabels>>(
+  {
+    returns: oneOf('trusted', 'untrusted'),
+    reads: oneOf('public', 'private'),
+    egress: BOOLEAN,
+    accepts: { ...optionsOf(ACCEPTED, { isHere: true }), wanted: '{ untrusted: true }, { private: true } or both' },
+    decisive: listOf(TEXT, 'a list of the names of arguments'),
+  },
+  { wording: { unknown: 'There is no label "*".', option: 'Its label "*"' } },
+);
+
+/** What every tool declares. A rule for a new option of all tools belongs here, or to the settings if calls go by it. */
+export const TOOL_BASICS = defineOptions<ToolBasics>(
+  {
+    description: needed({
+      wanted: 'a text',
+      accept: (value) => typeof value === 'string' && value.trim() !== '',
+      problem: () => 'The tool has no description.',
+      remedy: () => 'Say in @LlmTool({ description }) what it does.',
+    }),
+    effect: needed({
+      ...oneOf(...TOOL_EFFECTS),
+      problem: (value) => (value === undefined ? 'The tool declares no effect.' : `${JSON.stringify(value)} is not an effect.`),
+      remedy: () => `Add @LlmTool({ effect }): one of ${TOOL_EFFECTS.join(', ')}.`,
+    }),
+    labels: optionsOf(LABELS, { isHere: true }),
+    ...TOOL_SETTINGS.rules,
+  },
+  { wording: ITS, together: repetitionFindings },
+);
+
+/** A read may always be repeated. */
+function repetitionFindings(tool: Partial<ToolBasics>, at: string): Finding[] {
+  const { effect, idempotencyKey, idempotencyScope, idempotent = false } = tool;
+  const findings: Finding[] = [];
+  const say = (problem: string, remedy: string): number => findings.push({ at, problem, remedy });
+  if (idempotencyKey && effect === 'read_only') say('It only reads and has an idempotencyKey, which is never used.', 'Leave it out.');
+  if (idempotent && effect === 'read_only') say('It only reads and says that it is idempotent, which is never used.', 'Leave it out.');
+  if (idempotencyScope && !idempotencyKey)
+    say('It has an idempotencyScope, but no idempotencyKey.', 'Give an idempotencyKey, or leave it out.');
+  return findings;
+}
+
+/** What `@LlmTool()` takes. */
+export const LLM_TOOL = defineOptions<LlmToolOptions>(
+  {
+    ...TOOL_BASICS.rules,
+    name: TEXT,
+    canCall: either(METHOD_NAME, FUNCTION),
+    preview: METHOD_NAME,
+    directive: optionsOf(DIRECTIVE, { isHere: true }),
+    output: CHECKED_BY_USE,
+    reveal: CHECKED_BY_USE,
+  },
+  TOOL_BASICS.settings,
+);

@@ -4,7 +4,8 @@ import type { ToolEffect, ToolPreview } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { SubRun, SubRunProfile } from '../contracts/loop-request.js';
 import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
-import type { LlmToolOptions, RawDirectiveDeclaration } from './llm-tool.decorator.js';
+import { CHECKED_BY_USE, defineOptions, FUNCTION, optionsOf, TEXT } from '../findings/options.js';
+import { type LlmToolOptions, RAW_DIRECTIVE, type RawDirectiveDeclaration, TOOL_BASICS } from './llm-tool.decorator.js';
 
 /** Code that a raw tool runs. */
 interface Executable<Input> {
@@ -80,6 +81,22 @@ export type RawToolDeclaration<Input = unknown> = Omit<
   /** As in `@LlmTool()`, its `compensate` as a function. */
   readonly directive?: RawDirectiveDeclaration<Input>;
 } & Pick<LlmToolOptions, 'output' | 'reveal'>;
+
+/** What `tool()` and `rawTool()` take. */
+export const RAW_TOOL = defineOptions<RawToolDeclaration & { readonly execute?: Executable<unknown>['execute'] }>(
+  {
+    ...TOOL_BASICS.rules,
+    id: TEXT,
+    input: CHECKED_BY_USE,
+    canCall: FUNCTION,
+    preview: FUNCTION,
+    directive: optionsOf(RAW_DIRECTIVE, { isHere: true }),
+    output: CHECKED_BY_USE,
+    reveal: CHECKED_BY_USE,
+    execute: FUNCTION,
+  },
+  TOOL_BASICS.settings,
+);
 
 /** What a class needs to be a raw tool: a method `call`, and perhaps a static `tool` that describes it. */
 export interface RawToolClass<Options = never> {

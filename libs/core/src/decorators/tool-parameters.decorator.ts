@@ -1,8 +1,20 @@
 import type { Type } from '@nestjs/common';
-import type { JsonValue } from '@toolloop/protocol';
+import { isObject, type JsonValue } from '@toolloop/protocol';
 import { Allow, ValidateIf } from 'class-validator';
 import type { JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
 import 'reflect-metadata';
+import {
+  BOOLEAN,
+  CHECKED_BY_USE,
+  defineOptions,
+  isWhole,
+  needed,
+  NUMBER,
+  oneOf,
+  type OptionRule,
+  optionsOf,
+  TEXT,
+} from '../findings/options.js';
 
 /** How a named argument looks to the model. Overrides the parameter's TypeScript type. */
 export interface ToolParamOptions {
@@ -27,6 +39,42 @@ export interface ToolParamOptions {
   readonly pattern?: string;
   readonly format?: string;
 }
+
+type ItemOptions = NonNullable<ToolParamOptions['items']>;
+
+const COUNT: OptionRule<number> = { wanted: 'a whole number, 0 or more', accept: (value) => isWhole(value, 0) };
+const VALUES: OptionRule<NonNullable<ToolParamOptions['enum']>> = {
+  wanted: 'a TypeScript enum or a list of values',
+  accept: (value) => isObject(value) && Object.values(value).every((one) => typeof one === 'string' || typeof one === 'number'),
+};
+
+/** The keywords of JSON Schema among them. */
+export const BOUNDS = defineOptions<Omit<ItemOptions, 'type' | 'enum' | 'nullable'>>({
+  minimum: NUMBER,
+  maximum: NUMBER,
+  minLength: COUNT,
+  maxLength: COUNT,
+  minItems: COUNT,
+  maxItems: COUNT,
+  pattern: TEXT,
+  format: TEXT,
+});
+
+const TOOL_PARAM_ITEMS = defineOptions<ItemOptions>({
+  ...BOUNDS.rules,
+  type: oneOf('string', 'number', 'integer', 'boolean', 'array'),
+  enum: VALUES,
+  nullable: BOOLEAN,
+});
+
+/** What `@ToolParam()` takes. */
+export const TOOL_PARAM = defineOptions<ToolParamOptions>({
+  ...TOOL_PARAM_ITEMS.rules,
+  description: needed(TEXT),
+  items: optionsOf(TOOL_PARAM_ITEMS),
+  default: CHECKED_BY_USE,
+  required: BOOLEAN,
+});
 
 /** What a parameter of a tool's method receives. */
 export type ToolParameter =
@@ -71,6 +119,12 @@ export interface ToolFieldOptions {
    */
   readonly nullable?: boolean;
 }
+
+/** What `@ToolField()` takes; the findings name the property before it. */
+export const TOOL_FIELD = defineOptions<ToolFieldOptions>(
+  { description: TEXT, example: CHECKED_BY_USE, nullable: BOOLEAN },
+  { wording: { unknown: 'has a @ToolField() with "*", which is no option', option: 'has a @ToolField() whose "*"' } },
+);
 
 const TOOL_FIELD_METADATA = 'toolloop:tool-field';
 

@@ -1,7 +1,8 @@
 import type { Type } from '@nestjs/common';
 import 'reflect-metadata';
-import type { ToolExecutionOptions } from '../contracts/tool-call.js';
+import { TOOL_EXECUTION_OPTIONS, type ToolExecutionOptions } from '../contracts/tool-call.js';
 import type { EntityResolver, Rehydrate } from '../contracts/tool.js';
+import { defineOptions, either, ITS, listOf, oneOf, optionsOf, TEXT } from '../findings/options.js';
 
 /** Options of a class whose methods are tools. A Nest provider has a namespace; an entity has a prefix and an id. */
 export interface ToolProviderOptions {
@@ -24,6 +25,19 @@ export interface ToolProviderOptions {
   /** Validation, logging and result format of its tools; overrides the application's. */
   readonly execution?: ToolExecutionOptions;
 }
+
+/** What `@ToolProvider()` takes. */
+export const TOOL_PROVIDER = defineOptions<ToolProviderOptions>(
+  {
+    namespace: TEXT,
+    prefix: TEXT,
+    instanceIdProperty: either(TEXT, listOf(TEXT, 'a list of names')),
+    tenantProperty: TEXT,
+    rehydrate: oneOf('never', 'on-resume', 'always'),
+    execution: optionsOf(TOOL_EXECUTION_OPTIONS, { isHere: true }),
+  },
+  { wording: ITS },
+);
 
 export const TOOL_PROVIDER_METADATA = 'toolloop:tool-provider';
 

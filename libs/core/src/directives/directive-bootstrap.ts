@@ -8,7 +8,6 @@ import { LoopSettings } from '../loop/loop-settings.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/reveal.js';
 import { compileSchemaInput } from '../schema/tool-input.js';
-import { directiveOptionFindings } from '../loop/directive-options.js';
 import { DirectiveRunner, DirectiveScopes } from './directive-runner.js';
 import { DirectiveError, DirectiveService, type DirectiveView } from './directive.service.js';
 
@@ -30,8 +29,7 @@ export class DirectiveBootstrap {
 
   findings(tools: readonly CatalogEntry[]): readonly Finding[] {
     const having = tools.filter(hasDirective);
-    const { directives = {} } = this.settings.options;
-    const findings = directiveOptionFindings(directives, 'ToolLoopModule directives');
+    const findings: Finding[] = [];
     const [first] = having;
     if (first && !this.scopes.hasDirectory)
       findings.push({

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { type BeforeApplicationShutdown, Inject, Injectable, Logger, Optional } from '@nestjs/common';
 import {
   type DirectiveEventType,
@@ -10,15 +11,15 @@ import {
 import { AuditTrail } from '../audit/audit-trail.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { Toolset } from '../catalog/toolset.js';
-import type {
-  DirectiveAuthority,
-  DirectiveChange,
-  DirectiveIntent,
-  DirectiveRecord,
-  DirectiveReference,
-  DirectiveStore,
-  DirectiveVersion,
-  StopWork,
+import {
+  type DirectiveAuthority,
+  type DirectiveChange,
+  type DirectiveIntent,
+  type DirectiveRecord,
+  type DirectiveReference,
+  type DirectiveStore,
+  type StopWork,
+  versionOf,
 } from '../contracts/directive.js';
 import type { InformationFlow } from '../contracts/policy.js';
 import type { CallJournal, JournalEntry } from '../contracts/stores.js';
@@ -27,16 +28,16 @@ import type { Tool, ToolDirective } from '../contracts/tool.js';
 import { ToolExplorer } from '../discovery/tool-explorer.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { CallFailure, Interruption, unexplained, withinTime } from '../execution/call-failure.js';
-import { type CallRequest, type ExecutionScope, RunApprovals } from '../execution/call.js';
-import { DirectiveAttempt } from '../execution/directive-attempt.js';
+import type { CallRequest, ExecutionScope } from '../execution/call.js';
 import { ToolRunner } from '../execution/tool-runner.js';
 import { TOOL_LOOP_OPTIONS, type ToolLoopOptions } from '../loop/loop-options.js';
 import { LoopSettings } from '../loop/loop-settings.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
-import { SpendingLedger } from '../policy/rules.js';
+import { RunApprovals, SpendingLedger } from '../policy/rules.js';
 import { compileReveal } from '../schema/reveal.js';
-import { DEFAULT_DIRECTIVES } from '../loop/directive-options.js';
+import { type DEFAULT_DIRECTIVES, directiveOptionsOf } from '../loop/directive-options.js';
 import { HeldLease } from '../loop/directive-updates.js';
+import { DirectiveAttempt } from './directive-effects.js';
 
 const ATTEMPTS_WITHOUT_TOOL = 1;
 /** Beside the tool's own time, which its guards and its `canCall` have as well. What takes longer has hung, and is anybody's. */
@@ -121,12 +122,11 @@ export class DirectiveScopes {
   }
 }
 
-/** What becomes of directives, in the audit, where the application keeps one. That one was asked for is recorded with the call. */
-@Injectable()
+/** Writes what happens to directives into the audit, where the application keeps one. That one was asked for is recorded with the call. */
 export class DirectiveAudit {
   private readonly logger = new Logger(DirectiveAudit.name);
 
-  constructor(@Optional() private readonly trail?: AuditTrail) {}
+  constructor(private readonly trail: AuditTrail | undefined) {}
 
   /** Before it happens. Rejects with `AuditError` when it cannot be kept: then it must not happen. */
   async record(
@@ -168,20 +168,22 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
   private stop: StopWork | undefined;
 
   private readonly store: DirectiveStore;
+  private readonly audit: DirectiveAudit;
 
   constructor(
     stores: BoundedStores,
     private readonly runner: ToolRunner,
     private readonly scopes: DirectiveScopes,
-    private readonly audit: DirectiveAudit,
     @Inject(TOOL_LOOP_OPTIONS) private readonly options: ToolLoopOptions,
+    @Optional() trail?: AuditTrail,
   ) {
     this.store = stores.directives;
+    this.audit = new DirectiveAudit(trail);
   }
 
   /** Begins to work, where this process performs directives at all. */
   async start(longestCallMs: number): Promise<void> {
-    const { perform, concurrency } = { ...DEFAULT_DIRECTIVES, ...this.options.directives };
+    const { perform, concurrency } = directiveOptionsOf(this.options.directives);
     this.mostMs = longestCallMs * PARTS_WITH_TIME_LIMIT + MARGIN_MS;
     if (perform) this.stop = await this.store.work((reference) => this.perform(reference), concurrency);
   }
@@ -198,10 +200,10 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
   }
 
   private async perform(reference: DirectiveReference): Promise<void> {
-    const { heartbeatMs: everyMs, takeoverMs } = { ...DEFAULT_DIRECTIVES, ...this.options.directives };
-    const record = await this.store.claim(reference, takeoverMs);
-    if (!record) return; // somebody else has it, or it is over
-    const lease = new HeldLease(() => this.store.extend(versionOf(record), takeoverMs), { everyMs, mostMs: this.mostMs });
+    const { heartbeatMs: everyMs, takeoverMs } = directiveOptionsOf(this.options.directives);
+    const record = await this.store.acquire(reference, { owner: randomUUID(), forMs: takeoverMs });
+    if (!record) return; // another process has it, or it is over
+    const lease = new HeldLease(() => this.store.renew({ ...reference, ...record.lease }, takeoverMs), { everyMs, mostMs: this.mostMs });
     await this.performClaimed(record).finally(() => lease.end());
   }
 
@@ -219,7 +221,7 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
   private async attempt(record: DirectiveRecord): Promise<DirectiveChange> {
     const attempt = new DirectiveAttempt(effectKeyOf(record), () => this.isHeld(record));
     const most = this.scopes.toolOf(record.intent)?.directive.attempts ?? ATTEMPTS_WITHOUT_TOOL;
-    const terms = { ...DEFAULT_DIRECTIVES, ...this.options.directives, attempts: most };
+    const terms = { ...directiveOptionsOf(this.options.directives), attempts: most };
     const outcome = await this.outcomeOf(record, attempt, most);
     const hasEnded = outcome.status === 'succeeded' || attempt.mayHaveEffect;
     const earlier = hasEnded ? undefined : await this.scopes.earlier(record);
@@ -332,11 +334,6 @@ export const DONE = {
 /** The key of the effect, or of the undoing of it: that is an effect, too. */
 export function effectKeyOf({ intent, task }: Pick<DirectiveRecord, 'intent' | 'task'>): string {
   return task === 'perform' ? intent.key : `${intent.key}:compensate`;
-}
-
-export function versionOf({ intent, status, epoch }: DirectiveRecord): DirectiveVersion {
-  const { tenant, directiveId } = intent;
-  return { tenant, directiveId, status, epoch };
 }
 
 function verdictOnFailure(failure: ToolFailure, latest: ToolFailure, context: AttemptTerms): DirectiveChange {

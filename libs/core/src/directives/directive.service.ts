@@ -1,22 +1,24 @@
 import { randomUUID } from 'node:crypto';
-import { Injectable } from '@nestjs/common';
+import { Inject, Injectable, Optional } from '@nestjs/common';
 import type { DirectiveStatus, JsonObject, JsonValue, ToolFailure, ToolPreview } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
-import type {
-  DirectiveChange,
-  DirectiveEvent,
-  DirectiveIntent,
-  DirectiveQuery,
-  DirectiveRecord,
-  DirectiveStore,
-  DirectiveTask,
+import { AuditTrail } from '../audit/audit-trail.js';
+import {
+  type DirectiveChange,
+  type DirectiveEvent,
+  type DirectiveQuery,
+  type DirectiveRecord,
+  type DirectiveStore,
+  type DirectiveTask,
+  versionOf,
 } from '../contracts/directive.js';
 import type { CallJournal } from '../contracts/stores.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
-import { DirectiveOperators } from '../execution/directive-requests.js';
+import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from '../loop/loop-options.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
-import { DirectiveAudit, DirectiveScopes, DONE, effectKeyOf, versionOf } from './directive-runner.js';
+import { DirectiveOperators } from './directive-effects.js';
+import { DirectiveAudit, DirectiveScopes, DONE, effectKeyOf } from './directive-runner.js';
 
 /** Who looks at directives, or decides about them: whom the application identified, never what a client says. */
 export interface DirectiveOperator<Actor = RegisteredActor> {
@@ -45,34 +47,26 @@ const ANSWERS: ReadonlySet<unknown> = new Set([true, false, undefined]);
 /** Between a person's word and the next attempt, while nobody else can have the directive. */
 const TURN_MS = 15_000;
 
-/** What the application says of its directives. */
-@Injectable()
-export class DirectiveRules {
-  constructor(
-    readonly operators: DirectiveOperators,
-    private readonly scopes: DirectiveScopes,
-  ) {}
-
-  /** Whether the tool of a directive has a way back. */
-  canUndo(intent: DirectiveIntent): boolean {
-    return this.scopes.toolOf(intent)?.directive.compensate !== undefined;
-  }
-}
-
 /** Where people see what was asked for and what became of it, take it back, and have it tried again. Another tenant's directives do not exist. */
 @Injectable()
 export class DirectiveService<Actor = RegisteredActor> {
   private readonly store: DirectiveStore;
   private readonly journal: CallJournal;
 
+  private readonly operators: DirectiveOperators;
+  private readonly audit: DirectiveAudit;
+
   constructor(
     stores: BoundedStores,
     private readonly identity: ActorIdentity<Actor>,
-    private readonly rules: DirectiveRules,
-    private readonly audit: DirectiveAudit,
+    private readonly scopes: DirectiveScopes,
+    @Inject(TOOL_LOOP_OPTIONS) { directives }: ToolLoopOptions,
+    @Optional() trail?: AuditTrail,
   ) {
     this.store = stores.directives;
     this.journal = stores.journal;
+    this.operators = new DirectiveOperators(directives?.operators);
+    this.audit = new DirectiveAudit(trail);
   }
 
   /** What happens to directives, of every tenant: for the application's own code, not for clients. It never errors. */
@@ -114,9 +108,11 @@ export class DirectiveService<Actor = RegisteredActor> {
     const said = { by: this.nameOf(operator), ...(finding.tookPlace !== undefined && { tookPlace: finding.tookPlace }) };
     if (record.status !== 'unknown_outcome' || change.status !== 'pending') return this.changed(record, change, said);
     // The key is given back while the directive is in hand: nobody else can have taken it, and who had it has it no more.
-    const held = await this.change(record, { event: 'redriven', status: 'performing', dueInMs: TURN_MS, attempts: 0 }, said);
-    const hold = { tenant: record.intent.tenant, idempotencyKey: effectKeyOf(record), claimId: randomUUID() };
-    if (await this.journal.takeOver(hold, 0)) await this.journal.release(hold);
+    const lease = { owner: randomUUID(), forMs: TURN_MS };
+    const held = await this.change(record, { event: 'redriven', status: 'performing', lease, attempts: 0 }, said);
+    const key = { tenant: record.intent.tenant, idempotencyKey: effectKeyOf(record) };
+    const stolen = await this.journal.steal(key, lease);
+    if (stolen) await this.journal.release({ ...key, ...stolen });
     return toDirectiveView(await this.required(held, { ...change, event: 'retried' }));
   }
 
@@ -127,7 +123,7 @@ export class DirectiveService<Actor = RegisteredActor> {
         : { event: 'cancelled', status: 'cancelled' };
     if (status !== 'succeeded') throw notPossible(`It is ${status} and cannot be cancelled.`);
     this.assertOperator(intent.authority.actorId, operator);
-    if (!this.rules.canUndo(intent)) throw notPossible('It was performed, and its tool has no way to undo it.');
+    if (!this.scopes.toolOf(intent)?.directive.compensate) throw notPossible('It was performed, and its tool has no way to undo it.');
     return { event: 'cancelled', status: 'pending', task: 'compensate', attempts: 0, dueInMs: 0 };
   }
 
@@ -201,14 +197,14 @@ export class DirectiveService<Actor = RegisteredActor> {
   /** Where the application names no operators, everybody is the one of their own. */
   private assertOperator(requesterId: string, operator: DirectiveOperator<Actor>): void {
     const { id, isOperator } = this.identified(operator);
-    const { roles, described } = this.rules.operators;
+    const { roles, described } = this.operators;
     if (isOperator || (!roles && id === requesterId)) return;
     throw new DirectiveError('not_permitted', `${described} decides about this.`);
   }
 
   private identified({ actor }: DirectiveOperator<Actor>): Identified {
     const held = this.identity.rolesOf(actor);
-    return { id: this.identity.idOf(actor), isOperator: this.rules.operators.roles?.some((role) => held.includes(role)) ?? false };
+    return { id: this.identity.idOf(actor), isOperator: this.operators.roles?.some((role) => held.includes(role)) ?? false };
   }
 
   private nameOf({ actor }: DirectiveOperator<Actor>): string {
@@ -266,7 +262,7 @@ export function toDirectiveView({ intent, task, status, attempts, result, failur
     ...(failure && { failure: toShownFailure(failure) }),
     createdAt,
     updatedAt,
-    ...(status === 'pending' && dueAt !== undefined && { dueAt }),
+    ...(dueAt !== undefined && { dueAt }),
   };
 }
 

@@ -1,10 +1,12 @@
 import type { Finding, ToolSpec } from '@toolloop/protocol';
 import type { Tool } from '../contracts/tool.js';
-import { isReserved, propertyNamesOf, subsetProblems } from '../schema/subset.js';
+import { TOOL_BASICS, type ToolBasics } from '../decorators/llm-tool.decorator.js';
+import { defineOptions, FUNCTION } from '../findings/options.js';
+import { propertyNamesOf, schemaFindings } from '../schema/subset.js';
+import { isReserved } from '../schema/tool-input.js';
 import type { SchemaValidators } from '../schema/validators.js';
-import { basicFindings, callFindings, labelFindings, toolExecutionFindings } from './declaration-findings.js';
+import { decisiveFindings } from './tool-template.js';
 import { givenDirectiveFindings } from './directive-compiler.js';
-import { ownHookFindings } from './tool-hooks.js';
 import { SAFE_TOOL_ID } from './tool-names.js';
 
 /** What a tool from outside is held against. */
@@ -18,20 +20,22 @@ export function placeOf({ spec, origin }: Tool): string {
   return `${origin.source}: ${spec.declaredId}`;
 }
 
+const DECLARED = defineOptions<ToolBasics & Pick<Tool, 'canCall' | 'preview'>>(
+  { ...TOOL_BASICS.rules, canCall: FUNCTION, preview: FUNCTION },
+  TOOL_BASICS.settings,
+);
+
 /** What is wrong with a tool of a `ToolSource`: it declares as much as a decorated method does. */
 export function contributedFindings(tool: Tool, rules: ContributionRules): Finding[] {
   const at = placeOf(tool);
   const { spec } = tool;
   return [
-    ...basicFindings(at, spec),
+    ...DECLARED.findings({ ...DECLARED.copy(spec), ...DECLARED.copy(tool) }, at),
     ...redactionFindings(at, spec),
     ...idFindings(at, tool),
-    ...schemaFindings(at, spec, rules),
-    ...labelFindings(at, spec.labels, spec.inputSchema),
-    ...ownHookFindings(at, { canCall: tool.canCall, preview: tool.preview }),
+    ...inputFindings(at, spec, rules),
+    ...decisiveFindings(at, spec.labels, spec.inputSchema),
     ...givenDirectiveFindings(at, tool.directive, { ...tool, effect: spec.effect }),
-    ...callFindings(at, { ...tool, effect: spec.effect }),
-    ...toolExecutionFindings(at, tool.execution),
   ];
 }
 
@@ -61,15 +65,9 @@ function idFindings(at: string, { spec: { id, declaredId }, entity }: Tool): Fin
   return findings;
 }
 
-function schemaFindings(at: string, { inputSchema }: ToolSpec, { reservedArguments, validators }: ContributionRules): Finding[] {
-  const outside = subsetProblems(inputSchema).map(({ pointer, problem }) => ({
-    at,
-    problem: `${pointer}: ${problem}`,
-    remedy: 'Use the supported subset of JSON Schema 7.',
-  }));
-  if (outside.length > 0) return outside;
-  const broken = validators.problemWith(inputSchema);
-  if (broken !== undefined) return [{ at, problem: `Its input schema cannot be used: ${broken}`, remedy: 'Correct the schema.' }];
+function inputFindings(at: string, { inputSchema }: ToolSpec, { reservedArguments, validators }: ContributionRules): Finding[] {
+  const unusable = schemaFindings(at, inputSchema, validators);
+  if (unusable.length > 0) return unusable;
   return propertyNamesOf(inputSchema)
     .filter((name) => isReserved(name, reservedArguments))
     .map((name) => ({

@@ -1,12 +1,11 @@
 import type { Type } from '@nestjs/common';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
-import type { Finding } from '@toolloop/protocol';
-import { OPERATIONS_KEY, type Rehydrate, REHYDRATE } from '../contracts/tool.js';
-import { providerOptionsOf, type ToolMethod, toolMethodsOf } from '../decorators/tool-metadata.js';
-import type { ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
-import { unknownOptions } from '../findings/options.js';
+import { type Finding, isObject } from '@toolloop/protocol';
+import { OPERATIONS_KEY, type Rehydrate } from '../contracts/tool.js';
+import { methodNamesOf, providerOptionsOf, type ToolMethod, toolMethodsOf } from '../decorators/tool-metadata.js';
+import { TOOL_PROVIDER, type ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
+import { nearestName } from '../findings/options.js';
 import { exposedPropertiesOf } from '../schema/exposed-properties.js';
-import { PROVIDER_OPTIONS, toolExecutionFindings } from './declaration-findings.js';
 import { entityDirectiveFindings } from './directive-compiler.js';
 import { type EntityDefinition, type EntityLookup, EntityRegistry, type EntityTool } from './entity-registry.js';
 import { handlerOf, hasEnhancers, type MethodLayers } from './nest-layers.js';
@@ -62,14 +61,14 @@ export class EntityExplorer {
 
   /** Adds the class's definition and tells which classes its tools return. */
   private define(type: Type): readonly Type[] {
-    const options = providerOptionsOf(type) ?? {};
+    const declared = providerOptionsOf(type) ?? {};
+    const options = TOOL_PROVIDER.sound(declared);
     const prefix = prefixOf(type, options);
     const { tools, returned } = this.compileTools(type, prefix);
     this.findings.push(
       ...misplacedFindings(type),
       ...entityFindings(type, prefix, options),
-      ...unknownOptions(options, PROVIDER_OPTIONS, type.name),
-      ...toolExecutionFindings(type.name, options.execution),
+      ...TOOL_PROVIDER.findings(declared, type.name),
     );
     const longestName = Math.max(0, ...toolMethodsOf(type).map((method) => nameOf(method).length));
     const maxIdLength = Math.min(MAXIMAL_ID_LENGTH, TOOL_ID_LENGTH - prefix.length - longestName - 2);
@@ -157,7 +156,11 @@ function collisionFindings(at: string, declaredId: string, taken: string | undef
 function entityFindings(
   type: Type,
   prefix: string,
-  { instanceIdProperty = 'id', ...options }: Pick<ToolProviderOptions, 'namespace' | 'instanceIdProperty'>,
+  {
+    instanceIdProperty = 'id',
+    tenantProperty,
+    ...options
+  }: Pick<ToolProviderOptions, 'namespace' | 'instanceIdProperty' | 'tenantProperty'>,
 ): Finding[] {
   const findings: Finding[] = [];
   const ids = [instanceIdProperty].flat();
@@ -167,6 +170,8 @@ function entityFindings(
       problem: `Its instanceIdProperty is ${JSON.stringify(instanceIdProperty)}.`,
       remedy: 'Name a property or method, or each of several once: @ToolProvider({ instanceIdProperty }).',
     });
+  else findings.push(...ids.flatMap((name) => memberFindings(type, `Its instances are identified by "${name}"`, name)));
+  findings.push(...memberFindings(type, `Its tenantProperty names "${tenantProperty}"`, tenantProperty));
   if (!SAFE_PREFIX.test(prefix))
     findings.push({
       at: type.name,
@@ -194,9 +199,31 @@ function entityFindings(
   return findings;
 }
 
+/**
+ * Whether the instances of a class have a property or a method, as far as a class tells: by a decorator, on its prototype, or in its source text. One that takes over
+ * whatever it is given may have any.
+ */
+function hasMember(type: Type, name: string): boolean {
+  const prototype: unknown = type.prototype;
+  if (!isObject(prototype) || name in prototype || Reflect.hasMetadata('design:type', prototype, name)) return true;
+  if (exposedPropertiesOf(type).some((property) => property.property === name)) return true;
+  const words = new Set(sourceOf(type).match(/Object\.assign\(this|this\[|[\w$]+/g));
+  return ['Object.assign(this', 'this[', name].some((word) => words.has(word));
+}
+
+/** The source text of a class and of those that it extends. */
+function sourceOf(type: unknown): string {
+  return typeof type === 'function' ? Function.prototype.toString.call(type) + sourceOf(Reflect.getPrototypeOf(type)) : '';
+}
+
+/** A name that no instance has would identify nothing. */
+function memberFindings(type: Type, subject: string, name: string | undefined): Finding[] {
+  if (name === undefined || hasMember(type, name)) return [];
+  const known = [...exposedPropertiesOf(type).map(({ property }) => property), ...methodNamesOf(type)];
+  return [{ at: type.name, problem: `${subject}, and it has no such property or method.`, remedy: nearestName(name, known) }];
+}
+
 function rehydrationFindings({ name: at }: Type, rehydrate: Rehydrate, lookup: EntityLookup | undefined): Finding[] {
-  if (!REHYDRATE.includes(rehydrate))
-    return [{ at, problem: `Its rehydrate is ${JSON.stringify(rehydrate)}.`, remedy: `Give one of ${REHYDRATE.join(', ')}.` }];
   if (rehydrate === 'never' || lookup) return [];
   const problem = `Its instances must be looked up again (rehydrate: '${rehydrate}'), but it has no resolver.`;
   return [{ at, problem, remedy: `Provide a class marked @ToolEntityResolver(${at}), or leave rehydrate out.` }];

@@ -4,8 +4,8 @@ import type { Finding } from '@toolloop/protocol';
 import type { EntityContext, Rehydrate, ToolRehydration } from '../contracts/tool.js';
 import { methodNamesOf, providerOptionsOf, resolvedEntityOf } from '../decorators/tool-metadata.js';
 import { classOf } from '../schema/exposed-properties.js';
+import { callMethod } from '../schema/tool-input.js';
 import { classOfProvider, type ProviderInstances } from './provider-instances.js';
-import { callNamed } from './tool-hooks.js';
 import type { ToolTemplate } from './tool-template.js';
 
 /** A class whose instances bring tools with them. */
@@ -98,7 +98,7 @@ export function findResolvers(wrappers: readonly InstanceWrapper<object>[], inst
     if (!entity || wrong.length > 0) continue;
     places.set(entity, type);
     lookups.set(entity, async (instanceId, context) =>
-      callNamed(await instances.resolve(wrapper, context), 'resolve', [instanceId, context]),
+      callMethod(await instances.resolve(wrapper, context), 'resolve', [instanceId, context]),
     );
   }
   return { lookups, findings };

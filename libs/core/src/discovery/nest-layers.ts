@@ -1,6 +1,6 @@
-import { type ExecutionContext, Injectable, type Type } from '@nestjs/common';
+import type { ExecutionContext, Type } from '@nestjs/common';
 import { EXCEPTION_FILTERS_METADATA, GUARDS_METADATA, INTERCEPTORS_METADATA, PIPES_METADATA } from '@nestjs/common/constants.js';
-import { ApplicationConfig, type ContextId, ExternalContextCreator } from '@nestjs/core';
+import type { ApplicationConfig, ContextId, ExternalContextCreator } from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { isObject } from '@toolloop/protocol';
 import 'reflect-metadata';
@@ -8,7 +8,7 @@ import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
 import type { Tool, ToolLayers } from '../contracts/tool.js';
 import type { ToolMethod } from '../decorators/tool-metadata.js';
 import type { ToolParameter } from '../decorators/tool-parameters.decorator.js';
-import { isSingleton, ProviderInstances } from './provider-instances.js';
+import { isSingleton, type ProviderInstances } from './provider-instances.js';
 
 /** Where a method's enhancers are found: its provider, or the host that stands for an entity class. */
 export interface LayerHost {
@@ -33,7 +33,6 @@ const BODY = 3;
 const PARAM = 5;
 
 /** Compiles Nest's guards, pipes, interceptors and filters, global and local, round a tool's method. */
-@Injectable()
 export class NestLayerCompiler {
   constructor(
     private readonly creator: ExternalContextCreator,
@@ -137,7 +136,6 @@ export interface LayeredMethod {
 }
 
 /** Finds the layers of a method: compiled once where the provider is a singleton, once per run where it is not. */
-@Injectable()
 export class MethodLayers {
   constructor(
     private readonly compiler: NestLayerCompiler,

@@ -1,4 +1,4 @@
-import { Injectable, type Type } from '@nestjs/common';
+import type { Type } from '@nestjs/common';
 import { type ContextId, ContextIdFactory, ModuleRef } from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import type { RunContext } from '../contracts/tool-call.js';
@@ -14,7 +14,6 @@ export interface ScopedInstance {
  * Finds the instance a service tool is called on. Request-scoped providers are resolved once per run, with the run's context as `REQUEST`, through
  * `ContextIdFactory`, so that durable providers work too.
  */
-@Injectable()
 export class ProviderInstances {
   /** By the run's state map, the one object all calls of a run share. */
   private readonly contextIds = new WeakMap<object, ContextId>();

@@ -1,18 +1,18 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { DiscoveryService } from '@nestjs/core';
+import { ApplicationConfig, DiscoveryService, ExternalContextCreator } from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { type Finding, LoopEventSink } from '@toolloop/protocol';
 import { type Tool, ToolInterceptor, ToolSource } from '../contracts/tool.js';
 import { RawTool } from '../decorators/raw-tool.js';
 import { providerOptionsOf, type ToolMethod, toolMethodsOf } from '../decorators/tool-metadata.js';
-import { inWords, unknownOptions } from '../findings/options.js';
+import { TOOL_PROVIDER } from '../decorators/tool-provider.decorator.js';
+import { inWords } from '../findings/options.js';
 import { ProjectionCompiler } from '../schema/result-projection.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { contributedFindings } from './contributed-tools.js';
-import { PROVIDER_OPTIONS, toolExecutionFindings } from './declaration-findings.js';
 import { EntityExplorer } from './entity-explorer.js';
 import { EntityRegistry, findResolvers } from './entity-registry.js';
-import { entityOfHost, MethodLayers } from './nest-layers.js';
+import { entityOfHost, MethodLayers, NestLayerCompiler } from './nest-layers.js';
 import { classOfProvider, isClass, isSingleton, ProviderInstances } from './provider-instances.js';
 import { ToolFeature } from './tool-feature.js';
 import { misplacedFindings, namespaceOf, SAFE_TOOL_ID } from './tool-names.js';
@@ -50,12 +50,17 @@ interface Provider {
 /** Finds the tools of every module's providers, request-scoped ones included, and the entities their results lead to. */
 @Injectable()
 export class ToolExplorer {
+  private readonly instances = new ProviderInstances();
+  private readonly layers: MethodLayers;
+
   constructor(
     private readonly discovery: DiscoveryService,
-    private readonly instances: ProviderInstances,
     private readonly validators: SchemaValidators,
-    private readonly layers: MethodLayers,
-  ) {}
+    creator: ExternalContextCreator,
+    config: ApplicationConfig,
+  ) {
+    this.layers = new MethodLayers(new NestLayerCompiler(creator, config), this.instances);
+  }
 
   /** What is wrong with a tool that was declared elsewhere. */
   contributedFindings(tool: Tool, reservedArguments: readonly string[]): Finding[] {
@@ -136,8 +141,7 @@ export class ToolExplorer {
     const findings = [
       ...misplacedFindings(type),
       ...providerFindings(type, methods),
-      ...unknownOptions(options, PROVIDER_OPTIONS, type.name),
-      ...toolExecutionFindings(type.name, options?.execution),
+      ...(options === undefined ? [] : TOOL_PROVIDER.findings(options, type.name)),
     ];
     if (!options) return { tools: [], returned: [], findings };
     const namespace = namespaceOf(type, options);
@@ -159,7 +163,7 @@ export class ToolExplorer {
   }
 
   private toTool({ type, wrapper }: Provider, method: ToolMethod, template: ToolTemplate): Tool {
-    const tool = boundTool(template, (run) => this.instances.resolve(wrapper, run));
+    const tool = boundTool(template, isSingleton(wrapper) ? () => wrapper.instance : (run) => this.instances.resolve(wrapper, run));
     return { ...tool, layers: this.layers.of({ type, method, wrapper }) };
   }
 }

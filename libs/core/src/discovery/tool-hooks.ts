@@ -1,10 +1,11 @@
 import type { Type } from '@nestjs/common';
 import type { Finding } from '@toolloop/protocol';
 import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
-import type { PerformedDirective, Tool } from '../contracts/tool.js';
+import type { PerformedDirective } from '../contracts/tool.js';
 import type { RawToolDeclaration } from '../decorators/raw-tool.js';
 import { methodNamesOf, type ToolMethod } from '../decorators/tool-metadata.js';
 import { nearestName } from '../findings/options.js';
+import { callMethod } from '../schema/tool-input.js';
 import { handlerOf } from './nest-layers.js';
 
 /** Finds what a tool is called on, for a run. */
@@ -30,12 +31,12 @@ export function methodHooks({ options }: ToolMethod): ToolHooks {
   const { canCall: own } = ownHooks(typeof canCall === 'function' ? { canCall } : {});
   return {
     ...(own && { canCall: own }),
-    ...(typeof canCall === 'string' && { canCall: async (target, run) => (await callNamed(await target(run), canCall, [run])) === true }),
+    ...(typeof canCall === 'string' && { canCall: async (target, run) => (await callMethod(await target(run), canCall, [run])) === true }),
     ...(preview !== undefined && {
-      preview: async (target, input, context) => callNamed(await target(context), preview, [input, context]),
+      preview: async (target, input, context) => callMethod(await target(context), preview, [input, context]),
     }),
     ...(compensate !== undefined && {
-      compensate: async (target, input, performed, context) => callNamed(await target(context), compensate, [input, performed, context]),
+      compensate: async (target, input, performed, context) => callMethod(await target(context), compensate, [input, performed, context]),
     }),
   };
 }
@@ -53,30 +54,16 @@ export function ownHooks({ canCall, preview, compensate }: OwnHooks): ToolHooks 
 export function methodHookFindings(at: string, type: Type, { options }: ToolMethod): Finding[] {
   const { canCall, preview, directive } = options ?? {};
   return [
-    ...(directive?.compensate === undefined ? [] : namedFindings(at, type, 'compensate', directive.compensate)),
-    ...(canCall === undefined || typeof canCall === 'function' ? [] : namedFindings(at, type, 'canCall', canCall)),
-    ...(preview === undefined ? [] : namedFindings(at, type, 'preview', preview)),
+    ...namedFindings(at, type, 'compensate', directive?.compensate),
+    ...namedFindings(at, type, 'canCall', canCall),
+    ...namedFindings(at, type, 'preview', preview),
   ];
 }
 
-/** Hooks of a tool that is no method, and so has none beside it. */
-export function ownHookFindings(at: string, hooks: OwnHooks | Pick<Tool, 'canCall' | 'preview'>): Finding[] {
-  return Object.entries(hooks)
-    .filter(([, hook]: [string, unknown]) => hook !== undefined && typeof hook !== 'function')
-    .map(([name]) => ({ at, problem: `Its ${name} is not a function.`, remedy: 'Give a function, or leave it out.' }));
-}
-
+/** A name that is no text is a finding of the table. */
 function namedFindings(at: string, type: Type, option: string, name: unknown): Finding[] {
-  const remedy = 'Name a method of the class, or leave it out.';
-  if (typeof name !== 'string') return [{ at, problem: `Its ${option} is not the name of a method.`, remedy }];
+  if (typeof name !== 'string') return [];
   const methods = methodNamesOf(type).filter((one) => handlerOf(type, one));
   if (methods.includes(name)) return [];
   return [{ at, problem: `Its ${option} names "${name}", and ${type.name} has no such method.`, remedy: nearestName(name, methods) }];
-}
-
-/** Calls a method that is looked up when it is called, so that decorators which replace the function are honoured. */
-export function callNamed(target: object, property: string, args: readonly unknown[]): unknown {
-  const found: unknown = Reflect.get(target, property);
-  if (typeof found !== 'function') throw new TypeError(`${target.constructor.name}.${property} is not a method.`);
-  return Reflect.apply(found, target, [...args]);
 }

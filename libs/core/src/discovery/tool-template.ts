@@ -1,53 +1,32 @@
 import type { Type } from '@nestjs/common';
 import type { Finding, ToolLabels, ToolOrigin, ToolSpec } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import { givenOptions, type RunContext, type ToolCallContext, type ToolExecutionOptions } from '../contracts/tool-call.js';
-import type { IdempotencyScope, ResultProjector, Tool, ToolInputCodec } from '../contracts/tool.js';
-import type { LlmToolOptions } from '../decorators/llm-tool.decorator.js';
-import type { RawTool, RawToolDeclaration } from '../decorators/raw-tool.js';
+import { TOOL_EXECUTION_OPTIONS, type ToolCallContext, type ToolExecutionOptions } from '../contracts/tool-call.js';
+import { type ResultProjector, type Tool, TOOL_SETTINGS, type ToolInputCodec, type ToolSettings } from '../contracts/tool.js';
+import { LLM_TOOL, type LlmToolOptions } from '../decorators/llm-tool.decorator.js';
+import { RAW_TOOL, type RawTool, type RawToolDeclaration } from '../decorators/raw-tool.js';
 import { providerOptionsOf, type ResolvedOutput, resolveOutput, type ToolMethod } from '../decorators/tool-metadata.js';
-import { unknownOptions } from '../findings/options.js';
+import { nearestName } from '../findings/options.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { compileRawInput } from '../schema/raw-input.js';
 import type { ProjectionCompiler } from '../schema/result-projection.js';
 import { compileReveal } from '../schema/reveal.js';
-import { argumentsOf, type CompiledInput, compileToolInput, withoutAllowed } from '../schema/tool-input.js';
+import { contradictionsIn, schemaFindings } from '../schema/subset.js';
+import { argumentsOf, callMethod, type CompiledInput, compileToolInput, withoutAllowed } from '../schema/tool-input.js';
 import type { SchemaValidators } from '../schema/validators.js';
-import {
-  basicFindings,
-  callFindings,
-  labelFindings,
-  METHOD_OPTIONS,
-  noRedaction,
-  optionFindings,
-  parametersWithoutTool,
-  RAW_OPTIONS,
-  saidTwice,
-  schemaFindings,
-  toolExecutionFindings,
-} from './declaration-findings.js';
 import { compileDirective, directiveFindings } from './directive-compiler.js';
 import { isClassOrBelow } from './provider-instances.js';
-import { callNamed, methodHookFindings, methodHooks, ownHookFindings, ownHooks, type ToolHooks, type ToolTarget } from './tool-hooks.js';
+import { methodHookFindings, methodHooks, ownHooks, type ToolHooks, type ToolTarget } from './tool-hooks.js';
 
 /** What all tools of one (class, method) share; compiled once, whatever the number of instances. */
-export interface ToolTemplate {
+export interface ToolTemplate extends ToolSettings {
   /** The spec under its declared id. */
   readonly spec: ToolSpec;
   readonly input: ToolInputCodec;
   readonly output: ResultProjector;
   /** The declared result class, whose exposed fields may lead to entities. */
   readonly returns: ResolvedOutput | undefined;
-  readonly when?: (context: RunContext) => boolean;
-  readonly timeoutMs?: number;
-  readonly idempotencyKey?: NonNullable<Tool['idempotencyKey']>;
-  readonly idempotencyScope?: IdempotencyScope;
-  readonly idempotent?: boolean;
-  readonly concurrency?: number;
-  readonly execution?: ToolExecutionOptions;
-  readonly humanReadable?: NonNullable<Tool['humanReadable']>;
   readonly layers?: NonNullable<Tool['layers']>;
-  readonly allowReserved?: NonNullable<Tool['allowReserved']>;
   readonly directive?: NonNullable<Tool['directive']>;
   readonly subRun?: NonNullable<Tool['subRun']>;
   readonly hooks: ToolHooks;
@@ -81,49 +60,45 @@ export class ToolTemplateCompiler {
     const at = placeOf(declaration);
     const { method, declaredId } = declaration;
     const { options } = method;
-    if (!options) return { returns: undefined, findings: [parametersWithoutTool(at)] };
+    if (!options) return { returns: undefined, findings: [{ at, ...WITHOUT_DECORATOR }] };
     const input = compileToolInput({ at, method, reserved: this.rules.reservedArguments });
-    const call: ToolTemplate['call'] = (target, built, context) => callNamed(target, method.property, argumentsOf(method, built, context));
+    const call: ToolTemplate['call'] = (target, built, context) => callMethod(target, method.property, argumentsOf(method, built, context));
     const inherited = providerOptionsOf(declaration.type)?.execution;
-    const compiled = this.assemble({ at, declaredId, options, input, call, hooks: methodHooks(method), ...(inherited && { inherited }) });
+    const sound = LLM_TOOL.sound(options);
+    const compiled = this.assemble({ at, declaredId, options: sound, input, call, hooks: methodHooks(method), inherited });
     const findings = [
-      ...unknownOptions(options, METHOD_OPTIONS, at),
+      ...LLM_TOOL.findings(options, at),
       ...this.actorFindings(at, method),
       ...methodHookFindings(at, declaration.type, method),
+      ...compiled.findings,
     ];
-    return withFindings(compiled, findings);
+    return { ...compiled, findings };
   }
 
   /** A tool that is no method; it is called on nothing. */
   compileRaw({ declaration, at, source, subRun }: RawTool): CompiledTool {
-    const { id = '', input: declared, description = '', effect, canCall, preview, ...options } = declaration;
-    const compensate = options.directive?.compensate;
-    const own = { ...(canCall && { canCall }), ...(preview && { preview }), ...(compensate && { compensate }) };
+    const { id = '', input: declared, canCall, preview, ...options } = RAW_TOOL.sound(declaration);
+    const hooks = ownHooks({ canCall, preview, compensate: options.directive?.compensate });
     const reserved = withoutAllowed(this.rules.reservedArguments, options.allowReserved?.arguments);
     const input = compileRawInput({ at, reserved, input: declared }, this.validators);
     const call: ToolTemplate['call'] = (_target, built, context) => source.execute(built, context);
-    const compiled = this.assemble({ at, declaredId: id, options: { ...options, description, effect }, input, call, hooks: ownHooks(own) });
-    const findings = [...unknownOptions(declaration, RAW_OPTIONS, at), ...ownHookFindings(at, own)];
-    const { template } = compiled;
-    return withFindings(subRun && template ? { ...compiled, template: { ...template, subRun } } : compiled, findings);
+    const { template, ...compiled } = this.assemble({ at, declaredId: id, options, input, call, hooks });
+    const findings = [...RAW_TOOL.findings(declaration, at), ...compiled.findings];
+    return { ...compiled, template: { ...template, ...(subRun && { subRun }) }, findings };
   }
 
-  private assemble(parts: ToolParts): CompiledTool {
+  private assemble(parts: ToolParts): CompiledTool & { readonly template: ToolTemplate } {
     const { at, options, input, hooks } = parts;
     const output = this.compileOutput(at, options);
     const { returns } = output;
     const findings = [
-      ...basicFindings(at, options),
-      ...optionFindings(at, options),
-      ...callFindings(at, options),
       ...directiveFindings(at, options.directive, { ...options, ...input, preview: hooks.preview }),
-      ...toolExecutionFindings(at, options.execution),
-      ...labelFindings(at, options.labels, input.input.schema),
+      ...decisiveFindings(at, options.labels, input.input.schema),
       ...input.findings,
       ...output.findings,
-      ...schemaFindings(at, input.input),
+      ...inputFindings(at, input.input, this.validators),
     ];
-    return findings.length > 0 ? { returns, findings } : { template: toTemplate(parts, options, output), returns, findings };
+    return { template: toTemplate(parts, options, output), returns, findings };
   }
 
   private actorFindings(at: string, method: ToolMethod): Finding[] {
@@ -139,11 +114,11 @@ export class ToolTemplateCompiler {
 
   private compileOutput(at: string, options: DeclaredOptions): CompiledOutput {
     const { reveal, output } = options;
-    if (reveal !== undefined && output !== undefined) return nothingLeaves(saidTwice(at));
+    if (reveal !== undefined && output !== undefined) return nothingLeaves({ at, ...SAID_TWICE });
     if (isReveal(reveal))
       return { projector: compileReveal(reveal), redaction: { kind: 'reveal', fields: reveal }, returns: undefined, findings: [] };
     const returns = output === undefined ? undefined : resolveOutput(output);
-    if (!returns) return nothingLeaves(noRedaction(at));
+    if (!returns) return nothingLeaves({ at, ...NO_REDACTION });
     const projector = this.projections.compile(returns);
     const { type, list, nullable } = returns;
     const findings = projector.findings.map((finding) => ({ at, ...finding }));
@@ -151,17 +126,16 @@ export class ToolTemplateCompiler {
   }
 }
 
-/** A compiled declaration; with findings there is no template. */
+/**
+ * A compiled declaration. With findings it has a template all the same, which is never called: what names the tool, such as a policy, can then be checked, and its own
+ * findings are told at once.
+ */
 export interface CompiledTool {
+  /** Absent where a method has no `@LlmTool()`. */
   readonly template?: ToolTemplate;
-  /** The declared result class, findings or not: what it leads to has findings of its own. */
+  /** The declared result class: what it leads to has findings of its own. */
   readonly returns: ResolvedOutput | undefined;
   readonly findings: readonly Finding[];
-}
-
-/** A tool with something wrong has no template. */
-function withFindings(compiled: CompiledTool, findings: readonly Finding[]): CompiledTool {
-  return findings.length > 0 ? { returns: compiled.returns, findings: [...findings, ...compiled.findings] } : compiled;
 }
 
 /** Where a method stands, for findings: class and method. */
@@ -177,9 +151,8 @@ interface CompiledOutput {
   readonly findings: readonly Finding[];
 }
 
-/** What every declaration says, however it is written; the effect may be missing until its finding was told. */
-type DeclaredOptions = Omit<LlmToolOptions, 'name' | 'effect' | 'canCall' | 'preview' | 'directive'> & {
-  readonly effect?: LlmToolOptions['effect'] | undefined;
+/** What every declaration says, however it is written, as far as it is sound. */
+type DeclaredOptions = Partial<Omit<LlmToolOptions, 'name' | 'canCall' | 'preview' | 'directive'>> & {
   readonly directive?: LlmToolOptions['directive'] | RawToolDeclaration['directive'];
 };
 
@@ -191,7 +164,7 @@ interface ToolParts {
   readonly call: ToolTemplate['call'];
   readonly hooks: ToolHooks;
   /** Execution options of the provider. */
-  readonly inherited?: ToolExecutionOptions;
+  readonly inherited?: ToolExecutionOptions | undefined;
 }
 
 function toTemplate(
@@ -199,10 +172,10 @@ function toTemplate(
   options: DeclaredOptions,
   output: CompiledOutput,
 ): ToolTemplate {
-  const { effect = 'external_side_effect' } = options;
+  const { description = '', effect = 'external_side_effect', execution = {}, directive } = options;
   // What a directive answers is not what the method returns.
-  const outputSchema = !options.directive && output.schema && { outputSchema: output.schema };
-  const semantics = { description: options.description, inputSchema: input.schema, ...outputSchema };
+  const outputSchema = !directive && output.schema && { outputSchema: output.schema };
+  const semantics = { description, inputSchema: input.schema, ...outputSchema };
   const labels: ToolLabels = {
     returns: 'untrusted',
     reads: 'private',
@@ -223,31 +196,11 @@ function toTemplate(
     input,
     output: output.projector,
     returns: output.returns,
-    ...(options.when && { when: options.when }),
-    ...callOptionsOf(options),
-    ...((inherited ?? options.execution) && { execution: { ...givenOptions(inherited), ...givenOptions(options.execution) } }),
-    ...(options.humanReadable && { humanReadable: options.humanReadable }),
-    ...(options.allowReserved && { allowReserved: options.allowReserved }),
-    ...(options.directive && { directive: compileDirective(options.directive) }),
+    ...TOOL_SETTINGS.copy(options),
+    ...((inherited ?? options.execution) && { execution: TOOL_EXECUTION_OPTIONS.merge(inherited ?? {}, execution) }),
+    ...(directive && { directive: compileDirective(directive) }),
     hooks,
     call,
-  };
-}
-
-/** What holds for all calls of the tool together. */
-function callOptionsOf({
-  timeoutMs,
-  idempotencyKey,
-  idempotencyScope,
-  idempotent,
-  concurrency,
-}: DeclaredOptions): Pick<ToolTemplate, 'timeoutMs' | 'idempotencyKey' | 'idempotencyScope' | 'idempotent' | 'concurrency'> {
-  return {
-    ...(timeoutMs !== undefined && { timeoutMs }),
-    ...(idempotencyKey && { idempotencyKey }),
-    ...(idempotencyScope && { idempotencyScope }),
-    ...(idempotent && { idempotent }),
-    ...(concurrency !== undefined && { concurrency }),
   };
 }
 
@@ -282,4 +235,42 @@ export function boundTool(template: ToolTemplate, target: ToolTarget): Tool {
       return found instanceof Promise ? found.then((instance) => call(instance, input, context)) : call(found, input, context);
     },
   };
+}
+
+/** The findings about the schema of a declared input, which is compiled here for the first time. */
+function inputFindings(at: string, { schema }: ToolInputCodec, validators: SchemaValidators): Finding[] {
+  const unusable = schemaFindings(at, schema, validators, true);
+  if (unusable.length > 0) return unusable;
+  return contradictionsIn(schema, validators).map(({ pointer, problem }) => ({
+    at,
+    problem: `The input schema contradicts itself at "${pointer}": ${problem}.`,
+    remedy: 'Correct one of the two.',
+  }));
+}
+
+const WITHOUT_DECORATOR = {
+  problem: 'Its parameters are decorated, but the method is not.',
+  remedy: 'Add @LlmTool({ description, effect, output }) to the method.',
+};
+const SAID_TWICE = {
+  problem: 'The tool says twice which data may leave it.',
+  remedy: 'Keep `output` for classes, or `reveal` for everything else.',
+};
+const NO_REDACTION = {
+  problem: 'The tool does not say which data may leave it.',
+  remedy: 'Add @LlmTool({ output: SomeClass }) whose @Expose() properties may be shown, or reveal: "all" | [fields]; reveal: [] for void.',
+};
+
+/** An argument that no call has decides nothing, and a call would be traced by the others alone. */
+export function decisiveFindings(at: string, { decisive }: Partial<ToolLabels> = {}, inputSchema: JSONSchema7 = {}): Finding[] {
+  const known = Object.keys(inputSchema.properties ?? {});
+  const names: readonly unknown[] = Array.isArray(decisive) ? decisive : [];
+  return names
+    .filter((name) => typeof name === 'string')
+    .filter((name) => !known.includes(name))
+    .map((name) => ({
+      at,
+      problem: `Its label "decisive" names "${name}", and the tool has no such argument.`,
+      remedy: nearestName(name, known),
+    }));
 }

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Injectable, Optional } from '@nestjs/common';
-import type { Message } from '@toolloop/protocol';
+import type { LoopEvent, Message } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
 import { type ApprovalAnswer, type ApprovalQuery, type ApprovalRecord, ApprovalStore } from '../contracts/approval.js';
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
@@ -8,14 +8,17 @@ import {
   type AddedDirective,
   type DirectiveChange,
   type DirectiveEvent,
+  type DirectiveHold,
   type DirectiveIntent,
   type DirectiveQuery,
   type DirectiveRecord,
   type DirectiveReference,
   DirectiveStore,
   type DirectiveVersion,
+  type LeasedDirective,
   type StopWork,
 } from '../contracts/directive.js';
+import type { Lease, LeaseRequest } from '../contracts/lease.js';
 import { QuotaStore, type QuotaUse } from '../contracts/limits.js';
 import {
   CallJournal,
@@ -25,6 +28,7 @@ import {
   type ConversationOwner,
   ConversationStore,
   type ConversationSummary,
+  type EventPage,
   type JournalCall,
   type JournalClaim,
   type JournalEntry,
@@ -32,9 +36,15 @@ import {
   type JournalKey,
   type JournalOutcome,
   type JournalStart,
+  type LeasedRun,
   type MessagePage,
-  type SuspendedRun,
-  SuspendedRunStore,
+  type NewRun,
+  type RunEntry,
+  type RunHold,
+  RunLog,
+  type RunQuery,
+  type RunRecord,
+  type RunWrite,
   ToolLoopStores,
 } from '../contracts/stores.js';
 import { withdrawal } from '../pending/approval.service.js';
@@ -52,7 +62,7 @@ export class BoundedStores {
   readonly directives: DirectiveStore;
   readonly journal: CallJournal;
   readonly quotas: QuotaStore;
-  readonly suspendedRuns: SuspendedRunStore;
+  readonly runs: RunLog;
   /** Absent where there is no database that tools could use as well. */
   readonly transactions: CallTransactions | undefined;
 
@@ -63,7 +73,7 @@ export class BoundedStores {
     directives: DirectiveStore,
     journal: CallJournal,
     quotas: QuotaStore,
-    suspendedRuns: SuspendedRunStore,
+    runs: RunLog,
     @Optional() stores?: ToolLoopStores,
   ) {
     this.approvals = new BoundedApprovals(approvals);
@@ -72,7 +82,7 @@ export class BoundedStores {
     this.directives = new BoundedDirectives(directives);
     this.journal = new BoundedJournal(journal);
     this.quotas = new BoundedQuotas(quotas);
-    this.suspendedRuns = new BoundedSuspendedRuns(suspendedRuns);
+    this.runs = new BoundedRuns(runs);
     this.transactions = stores?.transactions && new BoundedTransactions(stores.transactions);
   }
 }
@@ -203,13 +213,13 @@ class BoundedDirectives extends DirectiveStore {
     return askStore(() => this.store.list(query));
   }
 
-  /** Not repeated: a claim without an answer may hold, and then lasts until its lease ends. */
-  override claim(reference: DirectiveReference, leaseMs: number): Promise<DirectiveRecord | undefined> {
-    return askStore(() => this.store.claim(reference, leaseMs), { isRepeatable: false });
+  /** The same owner gets its lease again. One that comes after the caller has left expires. */
+  override acquire(reference: DirectiveReference, request: LeaseRequest): Promise<LeasedDirective | undefined> {
+    return askStore(() => this.store.acquire(reference, request));
   }
 
-  override extend(from: DirectiveVersion, leaseMs: number): Promise<boolean> {
-    return askStore(() => this.store.extend(from, leaseMs));
+  override renew(hold: DirectiveHold, forMs: number): Promise<boolean> {
+    return askStore(() => this.store.renew(hold, forMs));
   }
 
   /** A change is made from one epoch and state; whoever has them is the only one to make it. */
@@ -232,19 +242,19 @@ class BoundedJournal extends CallJournal {
     super();
   }
 
-  /** A key that is taken by the same claim already is `started`. One that is taken after the run has ended is given back. */
-  override begin(start: JournalStart): Promise<JournalClaim> {
-    const late = ({ status }: JournalClaim): unknown => (status === 'started' ? this.release(start) : undefined);
-    return askStore(() => this.store.begin(start), { late });
+  /** The same owner gets its lease again. One that comes after the run has ended is given back. */
+  override acquire(start: JournalStart): Promise<JournalClaim> {
+    const late = (claim: JournalClaim): unknown => (claim.status === 'acquired' ? this.release({ ...start, ...claim.lease }) : undefined);
+    return askStore(() => this.store.acquire(start), { late });
   }
 
   override find(call: JournalCall): Promise<JournalEntry | undefined> {
     return askStore(() => this.store.find(call));
   }
 
-  /** Who has the key takes it again. */
-  override takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
-    return askStore(() => this.store.takeOver(hold, mostMs));
+  /** The same owner gets its lease again. */
+  override steal(key: JournalKey, request: LeaseRequest): Promise<Lease | undefined> {
+    return askStore(() => this.store.steal(key, request));
   }
 
   /** Does nothing once the call has ended. */
@@ -252,7 +262,7 @@ class BoundedJournal extends CallJournal {
     return tellStore('The outcome of a call', () => this.store.finish(hold, outcome));
   }
 
-  /** Does nothing for who does not have the key any more. */
+  /** Does nothing for who does not hold the lease any more. */
   override release(hold: JournalHold): Promise<void> {
     return tellStore('The release of a key', () => this.store.release(hold));
   }
@@ -269,30 +279,102 @@ class BoundedQuotas extends QuotaStore {
   }
 }
 
-class BoundedSuspendedRuns extends SuspendedRunStore {
-  constructor(private readonly store: SuspendedRunStore) {
+/** A write is no part of the run that it is about: it is kept even where the run is interrupted. */
+class BoundedRuns extends RunLog {
+  constructor(private readonly log: RunLog) {
     super();
   }
 
-  override save(run: SuspendedRun): Promise<void> {
-    return tellStore('A waiting run', () => this.store.save(run));
+  /** Takes as long as it takes; where it fails the application does not start. */
+  override open(): Promise<void> {
+    return askStore(() => this.log.open(), { isRepeatable: false, longestMs: Infinity });
   }
 
-  override find(runId: string): Promise<SuspendedRun | undefined> {
-    return askStore(() => this.store.find(runId));
+  /** The id of a waiting run is its own, so one that is there already was added by an attempt without an answer. A queued one is recognised by the caller. */
+  override add(run: NewRun, status: 'queued' | 'waiting'): Promise<void> {
+    const add = async (attempt: number): Promise<void> => {
+      const isKnown = attempt > 1 && status === 'waiting' && (await this.log.find(run.runId)) !== undefined;
+      if (!isKnown) await this.log.add(run, status);
+    };
+    return outsideOfRuns(() => askStore(add));
   }
 
-  /**
-   * A run that is gone after an attempt without an answer was taken by that attempt: it would be lost otherwise. Where somebody else has resumed it in that moment the
-   * journal keeps every effect from taking place twice.
-   */
-  override async take(runId: string): Promise<SuspendedRun | undefined> {
-    const found = await this.find(runId);
-    if (!found) return undefined;
-    const take = async (attempt: number): Promise<SuspendedRun | undefined> =>
-      (await this.store.take(runId)) ?? (attempt > 1 ? found : undefined);
-    return askStore(take, { late: (taken) => (taken ? this.save(taken) : undefined) });
+  /** The same owner gets the lease of an attempt without an answer. */
+  override begin(run: NewRun, request: LeaseRequest): Promise<Lease> {
+    const begin = async (attempt: number): Promise<Lease> => {
+      const known = attempt > 1 ? await this.log.acquire(run.runId, request) : undefined;
+      return known?.lease ?? this.log.begin(run, request);
+    };
+    return outsideOfRuns(() => askStore(begin));
   }
+
+  /** The same owner gets its lease again. One that comes after its run has ended is given back. */
+  override acquire(runId: string, request: LeaseRequest, epoch?: number): Promise<LeasedRun | undefined> {
+    const late = (run: LeasedRun | undefined): unknown => run && this.release({ runId, ...run.lease });
+    return askStore(() => this.log.acquire(runId, request, epoch), { late });
+  }
+
+  /** The same write twice is kept once. One with an ending is refused once it is kept, so the run is looked at. */
+  override append(hold: RunHold, write: RunWrite): Promise<void> {
+    const append = async (attempt: number): Promise<void> => {
+      if (attempt > 1 && write.ending && hasEnded(await this.log.find(hold.runId), write)) return;
+      await this.log.append(hold, write);
+    };
+    return outsideOfRuns(() => askStore(append));
+  }
+
+  override renew(holds: readonly RunHold[], forMs: number): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]> {
+    return outsideOfRuns(() => askStore(() => this.log.renew(holds, forMs)));
+  }
+
+  override release(hold: RunHold): Promise<void> {
+    return outsideOfRuns(() => askStore(() => this.log.release(hold)));
+  }
+
+  override requeueExpired(): Promise<number> {
+    return outsideOfRuns(() => askStore(() => this.log.requeueExpired()));
+  }
+
+  override wake(runId: string): Promise<void> {
+    return outsideOfRuns(() => askStore(() => this.log.wake(runId)));
+  }
+
+  override wakeAt(runId: string, at: Date): Promise<void> {
+    return outsideOfRuns(() => askStore(() => this.log.wakeAt(runId, at)));
+  }
+
+  override cancel(runId: string, reason: string): Promise<void> {
+    return outsideOfRuns(() => askStore(() => this.log.cancel(runId, reason)));
+  }
+
+  override find(runId: string): Promise<RunRecord | undefined> {
+    return askStore(() => this.log.find(runId));
+  }
+
+  override list(query: RunQuery): Promise<readonly RunRecord[]> {
+    return askStore(() => this.log.list(query));
+  }
+
+  override read(runId: string): Promise<readonly RunEntry[]> {
+    return askStore(() => this.log.read(runId));
+  }
+
+  override events(runId: string, page: EventPage): Promise<readonly LoopEvent[]> {
+    return askStore(() => this.log.events(runId, page));
+  }
+
+  override watch(runId: string, changed: () => void): Promise<() => Promise<void>> {
+    return askStore(() => this.log.watch(runId, changed), { late: (end) => end() });
+  }
+
+  override work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
+    return this.log.work((runId) => outsideOfRuns(() => advance(runId)), most);
+  }
+}
+
+/** Tells if an attempt without an answer kept the ending: its events are there. */
+function hasEnded(run: RunRecord | undefined, { events }: RunWrite): boolean {
+  return run !== undefined && run.status !== 'running' && run.lastSequence >= (events.at(-1)?.sequence ?? 0);
 }
 
 class BoundedTransactions extends CallTransactions {

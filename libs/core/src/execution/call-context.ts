@@ -1,107 +1,21 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable, Logger, Optional } from '@nestjs/common';
-import { ConnectionBroker, type Credential, type ToolCallContext } from '../contracts/tool-call.js';
-import type { Tool } from '../contracts/tool.js';
+import type { JournalKey } from '../contracts/stores.js';
+import { ConnectionBroker, type Credential, Secret, type ToolCallContext, withoutAttachments } from '../contracts/tool-call.js';
+import type { ResultProjector, Tool } from '../contracts/tool.js';
+import { decide, subjectOf } from '../policy/policy-engine.js';
 import { compileReveal } from '../schema/reveal.js';
 import { BoundedStores } from './bounded-stores.js';
-import { linkSignal } from './call-failure.js';
-import { type CallProgress, limitsOf } from './call.js';
-import { CallCredentials, discreetLogger } from './credentials.js';
-import { idempotencyKeyOf, journalKeyOf } from './idempotency-key.js';
-import { PolicyGate } from './policy-gate.js';
-import { ProgressReport } from './progress.js';
+import { CallFailure, linkSignal, unexplained } from './call-failure.js';
+import { advance, type Call, type ExecutionScope, type ReadCall } from './call.js';
+import { CallCredentials, discreet, discreetLogger } from './credentials.js';
+import { projected, RedactionError } from './describe.js';
 
 /** A call's context while code of the application runs in it. Close it when that code is done, or out of time. */
 export interface OpenContext {
   readonly context: ToolCallContext;
   readonly report: ProgressReport;
   readonly close: () => void;
-}
-
-/** The call that wants a connection. */
-interface ConnectedCall extends Pick<OpenContext, 'context' | 'report'> {
-  readonly tool: Tool;
-  readonly progress: CallProgress;
-}
-
-/** Makes what a tool, its guards and its interceptors know of the call they belong to. */
-@Injectable()
-export class CallContextFactory {
-  private readonly logger = new Logger('ToolCall');
-  private readonly anything = compileReveal('all');
-
-  constructor(
-    private readonly policy: PolicyGate,
-    private readonly stores: BoundedStores,
-    @Optional() private readonly broker?: ConnectionBroker,
-  ) {}
-
-  /** The signal is aborted with the run, or when the tool's time is up. */
-  open(tool: Tool, progress: CallProgress): OpenContext {
-    const { request, scope } = progress;
-    const { toolCallMs: ms } = limitsOf(progress);
-    const link = linkSignal(scope.signal, { ms, message: `The tool did not answer within ${ms} ms.` });
-    const report = new ProgressReport(progress, this.logger);
-    const transaction = this.transactionOf(tool, progress, report);
-    const context: ToolCallContext = {
-      ...scope.run,
-      step: request.step,
-      toolCallId: request.call.toolCallId,
-      signal: link.signal,
-      deadline: deadlineIn(ms),
-      idempotencyKey: idempotencyKeyOf(progress),
-      logger: this.broker ? discreetLogger(this.logger, () => progress.credentials) : this.logger,
-      progress: (value) => void report.show(value, this.anything),
-      ...(transaction && { transaction }),
-      connection: (id) => this.connect(id, { tool, progress, report, context }),
-    };
-    const close = (): void => {
-      report.end();
-      link.release();
-    };
-    return { context, report, close };
-  }
-
-  /** A call that is over has been told what became of it, so it is not done any more: what it did is rolled back. */
-  private transactionOf({ spec }: Tool, progress: CallProgress, report: ProgressReport): ToolCallContext['transaction'] {
-    const transactions = this.stores.transactions;
-    if (!transactions || spec.effect === 'read_only') return undefined;
-    let isTaken = false;
-    return async (work) => {
-      report.assertRunning();
-      if (isTaken) throw new Error('A call has only one transaction, by which it is recognized later. Do everything in it.');
-      isTaken = true;
-      return transactions.once(journalKeyOf(progress), async () => {
-        const result = await work();
-        report.assertRunning();
-        return result;
-      });
-    };
-  }
-
-  /** Asked too late, or answered too late, it hands out nothing. */
-  private async connect(id: string, { tool, progress, report, context }: ConnectedCall): Promise<Credential> {
-    report.assertRunning();
-    this.policy.assertConnection(tool, id, progress.scope);
-    const credential = await this.brokerFor(id).resolve(id, context);
-    report.assertRunning();
-    progress.credentials ??= new CallCredentials();
-    return progress.credentials.handOut(credential, () => report.assertRunning());
-  }
-
-  private brokerFor(id: string): ConnectionBroker {
-    if (this.broker) return this.broker;
-    throw new Error(
-      `The tool asked for the connection "${id}" but no ConnectionBroker is provided. Provide one in ToolLoopModule.forRoot({ providers }).`,
-    );
-  }
-}
-
-/** The last moment that a Date can tell. */
-const END_OF_TIME = 8.64e15;
-
-function deadlineIn(ms: number): Date {
-  return new Date(Math.min(Date.now() + ms, END_OF_TIME));
 }
 
 /** The tool call that the current code runs in, for code too deep to be handed the context. */
@@ -117,4 +31,175 @@ export class ToolCallStorage {
   run<Result>(context: ToolCallContext, callback: () => Result): Result {
     return this.storage.run(context, callback);
   }
+}
+
+/** Makes the context in which a tool, its guards and its interceptors run. */
+@Injectable()
+export class CallContextFactory {
+  private readonly logger = new Logger('ToolCall');
+  private readonly anything = compileReveal('all');
+
+  constructor(
+    private readonly stores: BoundedStores,
+    private readonly storage: ToolCallStorage,
+    @Optional() private readonly broker?: ConnectionBroker,
+  ) {}
+
+  /** The context's signal is aborted with the run, or when the tool's time is up. */
+  open(call: ReadCall): OpenContext {
+    const { request, scope, limits } = call;
+    const { toolCallMs: ms } = limits;
+    const report = new ProgressReport(call, this.logger);
+    const transaction = this.transactionFor(call, report);
+    const idempotencyKey = idempotencyKeyOf(call);
+    const link = linkSignal(scope.signal, { ms, message: `The tool did not answer within ${ms} ms.` });
+    const context: ToolCallContext = {
+      ...scope.run,
+      step: request.step,
+      toolCallId: request.call.toolCallId,
+      signal: link.signal,
+      deadline: new Date(Math.min(Date.now() + ms, END_OF_TIME)),
+      idempotencyKey,
+      logger: this.broker ? discreetLogger(this.logger, call) : this.logger,
+      progress: (value) => void report.show(value, this.anything),
+      ...(transaction && { transaction }),
+      connection: (id) => this.connect(id, call, { report, context }),
+    };
+    const close = (): void => {
+      report.isOver = true;
+      link.release();
+    };
+    return { context, report, close };
+  }
+
+  /** Runs code of the application inside AsyncLocalStorage. */
+  run<Result>(context: ToolCallContext, callback: () => Result): Result {
+    return this.storage.run(context, callback);
+  }
+
+  /** A call that is over has been told its outcome, so it is not done any more: what it did is rolled back. */
+  private transactionFor(call: ReadCall, report: ProgressReport): ToolCallContext['transaction'] {
+    const transactions = this.stores.transactions;
+    if (!transactions || call.tool.spec.effect === 'read_only') return undefined;
+    let isTaken = false;
+    return async (work) => {
+      report.assertRunning();
+      if (isTaken) throw new Error('A call has only one transaction, by which it is recognized later. Do everything in it.');
+      isTaken = true;
+      return transactions.once(journalKeyOf(call), async () => {
+        const result = await work();
+        report.assertRunning();
+        return result;
+      });
+    };
+  }
+
+  /** Asked too late, or answered too late, it hands out nothing. */
+  private async connect(id: string, call: ReadCall, { report, context }: Pick<OpenContext, 'report' | 'context'>): Promise<Credential> {
+    report.assertRunning();
+    const { tool, scope } = call;
+    const { kind, reason } = decide(scope.policies, { ...subjectOf(tool, scope.actor), connection: id });
+    if (kind === 'deny') throw CallFailure.of('forbidden', reason);
+    const credential = await this.brokerFor(id).resolve(id, context);
+    report.assertRunning();
+    const { credentials } = advance(call, { credentials: call.credentials ?? new CallCredentials() });
+    return credentials.handOut(credential, () => report.assertRunning());
+  }
+
+  private brokerFor(id: string): ConnectionBroker {
+    if (this.broker) return this.broker;
+    throw new Error(
+      `The tool asked for the connection "${id}" but no ConnectionBroker is provided. Provide one in ToolLoopModule.forRoot({ providers }).`,
+    );
+  }
+}
+
+/** The last moment that a Date can tell. */
+const END_OF_TIME = 8.64e15;
+
+/** The progress values of a running tool. Once the call is over none is shown, however long the tool runs. */
+export class ProgressReport {
+  isOver = false;
+  private hasWarned = false;
+
+  constructor(
+    private readonly call: ReadCall,
+    private readonly logger: Logger,
+  ) {}
+
+  /** A value that may not be shown is left out, and the first of them is a warning: it is no reason to fail the call. */
+  show(value: unknown, projector: ResultProjector): void | Promise<void> {
+    if (this.isOver) return;
+    const { request, scope, credentials } = this.call;
+    const { toolCallId, name } = request.call;
+    try {
+      const projection = projected({ output: projector }, withoutAttachments(value), 'ui');
+      const shown = credentials?.json(projection) ?? projection;
+      return scope.emit({ type: 'tool-progress', step: request.step, toolCallId, tool: name, value: shown });
+    } catch (error) {
+      this.logger.warn(`A progress value of ${name} cannot be shown (run ${scope.run.runId}).`, discreet(error, this.call));
+      return this.warn(error);
+    }
+  }
+
+  private warn(error: unknown): void | Promise<void> {
+    if (this.hasWarned || !(error instanceof RedactionError)) return;
+    this.hasWarned = true;
+    return this.call.scope.emit(error.warning(this.call));
+  }
+
+  /** For what a tool may do only while it runs. */
+  assertRunning(): void {
+    if (this.isOver) throw new Error(`The call ${this.call.request.call.toolCallId} is over.`);
+  }
+}
+
+const MOST_CHARACTERS = 512;
+const SHOWN_SECRET = String(new Secret(undefined));
+
+/**
+ * The same for every attempt of a call: that of its directive, or what its tool declares, else its place in the request, which is the same in every run of one
+ * request.
+ */
+export function idempotencyKeyOf({ request, scope, idempotencyKey }: Call): string {
+  const { performing, actorId, requestId, place = [] } = scope;
+  return (
+    performing?.idempotencyKey ?? idempotencyKey ?? JSON.stringify([actorId ?? null, requestId, ...place, request.step, request.index])
+  );
+}
+
+/** Whether making a call again does no harm: it only reads, or whoever performs it knows it again. */
+export function isRepeatable({ spec, idempotencyKey, idempotent = false }: Tool): boolean {
+  return spec.effect === 'read_only' || idempotencyKey !== undefined || idempotent;
+}
+
+/** The call's key in the journal. */
+export function journalKeyOf(call: Call): JournalKey {
+  return { tenant: call.scope.run.tenant, idempotencyKey: idempotencyKeyOf(call) };
+}
+
+/**
+ * The key that the tool declares for this input; undefined where it declares none. A service that is handed the key may serve many tools and tenants, so both are in
+ * it; and so is the actor, unless the tool says otherwise: a key answers with the result of the one who asked.
+ *
+ * @throws {CallFailure} `execution_failed` where two calls cannot be told apart.
+ */
+export function declaredKeyOf({ tool, input, scope }: ReadCall): string | undefined {
+  const { spec, idempotencyKey } = tool;
+  if (!idempotencyKey) return undefined;
+  try {
+    const key: unknown = idempotencyKey(input.built, scope.run);
+    if (key instanceof Promise) key.catch(() => undefined); // a rejection that nobody handles would end the process
+    if (typeof key !== 'string' || key === '' || key.length > MOST_CHARACTERS)
+      throw new TypeError(`The idempotencyKey of ${spec.declaredId} did not return a string of 1 to ${MOST_CHARACTERS} characters.`);
+    if (key.includes(SHOWN_SECRET))
+      throw new TypeError(`The idempotencyKey of ${spec.declaredId} contains a Secret, and all Secrets print alike.`);
+    return JSON.stringify([...whoseKey(tool, scope), spec.declaredId, tool.entity?.instanceId ?? null, key]);
+  } catch (error) {
+    throw new CallFailure(unexplained(), { cause: error });
+  }
+}
+
+function whoseKey({ idempotencyScope = 'actor' }: Tool, { run, actorId }: ExecutionScope): (string | null)[] {
+  return idempotencyScope === 'actor' ? [run.tenant, actorId ?? null] : [run.tenant];
 }

@@ -48,9 +48,9 @@ export function unexplained(): ToolFailure {
   };
 }
 
-/** Throws when the signal is aborted already: what has not begun does not begin. */
-export function refuseWhenAborted(signal: AbortSignal): void {
-  if (signal.aborted) throw new CallFailure(interruptionFailure(Interruption.from(signal)), { method: 'not_called' });
+/** The failure of a call whose run was interrupted before the method was called. */
+export function notBegun(signal: AbortSignal): CallFailure {
+  return new CallFailure(interruptionFailure(Interruption.from(signal)), { method: 'not_called' });
 }
 
 /** What was thrown before the method was called: the effect did not take place. */

@@ -12,18 +12,17 @@ import type {
   ToolSpec,
 } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
-import type { DirectiveApproval, DirectiveRecord } from '../contracts/directive.js';
 import type { EntityKey, NoticedResult } from '../contracts/injection.js';
+import type { Lease } from '../contracts/lease.js';
 import type { Limits } from '../contracts/limits.js';
 import type { SubRun } from '../contracts/loop-request.js';
 import type { InformationFlow, PolicyActor, PolicyEngine, RunSpending } from '../contracts/policy.js';
-import type { ExecutionOptions, RunContext } from '../contracts/tool-call.js';
+import type { Attachment, ExecutionOptions, RunContext } from '../contracts/tool-call.js';
 import type { MeantCall, Tool, ToolSurface } from '../contracts/tool.js';
-import type { SpendingLedger } from '../policy/rules.js';
-import { canonicalDeclaration, compactJson, parseJson } from '../schema/canonical-json.js';
-import { list, object, pair, TEXT } from '../schema/saved-form.js';
+import type { RunApprovals, SpendingLedger } from '../policy/rules.js';
+import { compactJson, parseJson } from '../schema/canonical-json.js';
+import type { MethodState } from './call-failure.js';
 import type { CallCredentials } from './credentials.js';
-import type { DirectiveAttempt } from './directive-attempt.js';
 import type { OperationsOn, ResultPages } from './result-pages.js';
 
 /** Where a call is executed: whose run, which tools, under which policies and limits. */
@@ -51,8 +50,8 @@ export interface ExecutionScope {
   readonly agentName?: string;
   /** Attempts reads, and writes with a key of their own, again when that may help. @default false */
   readonly retry?: boolean;
-  /** Set where a directive is performed: then its effect happens, and is not asked for again. */
-  readonly performing?: DirectiveAttempt;
+  /** Set where an effect that was asked for before happens. */
+  readonly performing?: EffectAttempt;
   /** Performs tools whose call is a run; absent outside of a run, and where runs are nested as deep as they may be. */
   readonly subRuns?: SubRuns;
   readonly signal: AbortSignal;
@@ -74,43 +73,120 @@ export interface CallRequest {
   /** Set where a process that is gone may have begun the call. @default false */
   readonly mayHaveRun?: boolean;
   /** Set where the call is a sub-run that has begun, and waited. */
-  readonly begun?: BegunSubRun;
+  readonly checkpoint?: SubRunCheckpoint;
 }
 
-/** What the pipeline has found out about a call so far; the record is made from it, however far the call came. */
-export interface CallProgress {
+/** Arguments that passed every check. */
+export interface ReadArguments {
+  /** Canonical JSON, optional nulls left out and defaults filled in: it is hashed, approved and stored. */
+  readonly canonical: string;
+  readonly args: JsonObject;
+  /** The input of the tool's method, built from the canonical JSON. */
+  readonly built: unknown;
+}
+
+/**
+ * One call on its way through the pipeline, with everything that is known of it. A stage takes the type that the stage before returned and adds to the call
+ * with {@link advance} alone, so that a call that fails is recorded as far as it came.
+ */
+export interface Call {
   readonly request: CallRequest;
   readonly scope: ExecutionScope;
   readonly startedAt: Date;
-  /** The tool's own are in it once the call is known to be permitted: until then it must read like one of no tool. */
-  options: ExecutionOptions;
-  /** Set on a call over a surface: the tool it means, and how it was called. `request` holds what it means already. */
-  readonly routed?: { readonly tool: Tool; readonly surface: ToolSurface; readonly calledAs: string };
-  tool?: Tool;
-  args?: JsonObject;
-  decision?: Decision;
-  /** What the call counts for in budgets of policy, once it is let in. */
-  charge?: RunSpending['calls'][number];
-  /** Uses up the approval of a call that becomes a directive; rejects where that cannot be. It is kept with the directive, or not at all. */
-  takeApproval?: () => Promise<void>;
-  /** Of a call that becomes a directive: the one that has its key already. */
-  standing?: DirectiveRecord;
-  /** Of a call whose tool declares one, once it is known. */
-  idempotencyKey?: string;
-  /** Set where its method was called and a store has failed since. */
-  isInFlight?: true;
-  /** Under which the key was taken, once it was asked for. */
-  claimId?: string;
-  /** Set where somebody who is gone had begun the call, so that it may have taken place already. */
-  hasTakenOver?: true;
-  /** Set once the tool was handed a credential. */
-  credentials?: CallCredentials;
+  /** The tool's own are in it once the call is known to be permitted: until then it must read like a call of no tool. */
+  readonly options: ExecutionOptions;
+  /** Credentials handed to the tool, which nothing that leaves the call may tell. Absent until the first. */
+  readonly credentials?: CallCredentials;
+  /** Set on a call over a surface, with its name as the model wrote it. `request` holds the call of the entity's own tool already. */
+  readonly routed?: { readonly surface: ToolSurface; readonly calledAs: string };
+  readonly tool?: Tool;
+  readonly decision?: Decision;
+  readonly limits?: CallLimits;
+  readonly input?: ReadArguments;
+  /** The same arguments before an approver changed them. */
+  readonly sent?: ReadArguments;
+  /** The call's part in budgets of policy, once it is let in. */
+  readonly charge?: RunSpending['calls'][number];
+  /** Set where the effect happens later. */
+  readonly deferred?: DeferredEffect;
+  /** Uses up the approval of a deferred call; rejects where that cannot be. It is kept with the request, or not at all. */
+  readonly takeApproval?: () => Promise<void>;
+  /** The key that the tool declares for this input. */
+  readonly idempotencyKey?: string;
+  /** The lease of its key in the journal, once it is this call's. */
+  readonly lease?: Lease;
+  /** Set where a process that is gone had begun the call, so that it may have taken place already. */
+  readonly hasTakenOver?: true;
+  /** Set where the method was called and a store has failed since. */
+  readonly isInFlight?: true;
   /** From 1. @default 1 */
-  attempt?: number;
-  /** Of a call that is a run, as far as it came. */
-  subRun?: SubRunRecord;
-  /** What the result is worth, where that is not the same for every call of the tool. */
-  labels?: MessageLabels;
+  readonly attempt?: number;
+  /** The record of a call that is a run, as far as it came. */
+  readonly subRun?: SubRunRecord;
+  /** Labels of the result, where they are not the same for every call of the tool. */
+  readonly labels?: MessageLabels;
+}
+
+/** The limits of one call: the run's, and below them those of its policy. */
+export type CallLimits = Pick<Limits, 'argumentBytes' | 'resultBytes' | 'toolCallMs'>;
+
+/** A call whose tool is known and may be called. */
+export type ResolvedCall = Call & Required<Pick<Call, 'tool' | 'limits'>>;
+
+/** A call whose arguments passed every check. */
+export type ReadCall = ResolvedCall & Required<Pick<Call, 'input'>>;
+
+/** A call on which policy has decided, arguments included. */
+export type DecidedCall = ReadCall & Required<Pick<Call, 'decision'>>;
+
+/** A call that may be made. */
+export type AuthorisedCall = ReadCall & Required<Pick<Call, 'sent'>>;
+
+/** Adds what a stage has found out, and returns the call as the next stage takes it. */
+export const advance = <From extends Call, Found extends Partial<Call>>(call: From, found: Found): From & Found =>
+  Object.assign(call, found);
+
+/** The return value of a method. */
+export interface MethodAnswer {
+  readonly live: unknown;
+  readonly attachments: readonly Attachment[];
+}
+
+/** A result, before and after the interceptors. */
+export interface InvokedResult extends MethodAnswer {
+  /** The value after the interceptors. */
+  readonly result: unknown;
+  /** `not_called` where an interceptor answered in the method's place. */
+  readonly method: MethodState;
+}
+
+/** The port by which effects happen later than their calls. */
+export abstract class Effects {
+  /**
+   * The effect of a call that only asks for it.
+   *
+   * @throws {CallFailure} `invalid_args` where the arguments do not say what the effect is for.
+   */
+  abstract defer(call: ReadCall): Promise<DeferredEffect>;
+}
+
+/** An effect that is asked for now and happens later. */
+export interface DeferredEffect {
+  /** Set where it was asked for before: asking again needs no approval. */
+  readonly isKnown: boolean;
+  /** Keeps the request, with the use of its approval, and answers with it. */
+  request(call: AuthorisedCall): Promise<ToolOutcome>;
+}
+
+/** One attempt at an effect that was asked for before. */
+export interface EffectAttempt {
+  readonly idempotencyKey: string;
+  /** Rejects where another process has the effect by now, so that nothing happens. */
+  begin(): Promise<void>;
+  /** Whether the tool may be called again although an earlier attempt may have had the effect. */
+  mayRepeat(tool: Tool): boolean;
+  /** The failure to keep for what was thrown, by how far the method had come. */
+  read(error: unknown, tool: Tool, signal: AbortSignal): ToolFailure;
 }
 
 /** What became of a call. */
@@ -132,27 +208,27 @@ export interface ToolOutcome {
   /** Set where it was not made, or nobody knows whether, since a store does not answer. The run ends or is handed over, and nothing is told to the model. */
   readonly unavailable?: StorageUnavailableError;
   /** Set where it is a run that waits. */
-  readonly begun?: BegunSubRun;
+  readonly checkpoint?: SubRunCheckpoint;
   /** In the place of the tool's own. */
   readonly labels?: MessageLabels;
 }
 
 /** What of a sub-run that waits is no JSON: whoever performs it knows what it is. It lives as long as the process does. */
-export abstract class SubRunRemains {
+export abstract class SubRunProcessState {
   /** Of results that its model can read on in. */
   abstract readonly keptBytes: number;
   abstract forgetPages(): void;
 }
 
 /** A sub-run that waits for a decision. */
-export interface BegunSubRun {
+export interface SubRunCheckpoint {
   /** Enough to go on. */
   readonly saved: JsonObject;
   /** With which it was begun. */
   readonly args: JsonObject;
   /** What it did until now. */
   readonly record: SubRunRecord;
-  readonly remains?: SubRunRemains;
+  readonly processState?: SubRunProcessState;
 }
 
 /** A call that is a run. */
@@ -173,45 +249,12 @@ export type SubRunEnding = { readonly record: SubRunRecord } & (
   | { readonly status: 'succeeded'; readonly result: JsonObject; readonly labels: MessageLabels }
   | { readonly status: 'failed'; readonly failure: ToolFailure; readonly labels: MessageLabels }
   /** `unavailable` where it waits for a store that does not answer for now, not for a person. */
-  | { readonly status: 'waiting'; readonly begun: BegunSubRun; readonly unavailable?: StorageUnavailableError }
+  | { readonly status: 'waiting'; readonly checkpoint: SubRunCheckpoint; readonly unavailable?: StorageUnavailableError }
 );
 
 /** Performs the calls that are runs, within one run. Whatever happens, a sub-run that has begun ends, and says how. */
 export interface SubRuns {
   run(call: SubRunCall): Promise<SubRunEnding>;
-}
-
-type CallLimits = Pick<Limits, 'argumentBytes' | 'resultBytes' | 'toolCallMs'>;
-
-/** A sub-run whose time is up ends by itself and says so; until then its call is not cut off. */
-const GRACE_MS = 1_000;
-
-/** The limits of one call: the run's, and below them what its policy says. Known once the tool is. */
-export function limitsOf(progress: CallProgress): CallLimits {
-  const limits = limitsBelow(progress);
-  return progress.tool?.subRun ? { ...limits, toolCallMs: limits.toolCallMs + GRACE_MS } : limits;
-}
-
-/** How long the run of a call may take. */
-export function subRunMs(progress: CallProgress): number {
-  return limitsBelow(progress).toolCallMs;
-}
-
-function limitsBelow({ scope, decision, tool }: CallProgress): CallLimits {
-  const { argumentBytes, resultBytes } = scope.limits;
-  const toolCallMs = timeOf(tool, scope.limits);
-  const budget = decision?.callBudget;
-  if (!budget) return { argumentBytes, resultBytes, toolCallMs };
-  return {
-    argumentBytes: Math.min(argumentBytes, budget.maxArgsBytes ?? Infinity),
-    resultBytes: Math.min(resultBytes, budget.maxResultBytes ?? Infinity),
-    toolCallMs: Math.min(toolCallMs, budget.maxRuntimeMs ?? Infinity),
-  };
-}
-
-function timeOf(tool: Tool | undefined, limits: Limits): number {
-  if (!tool?.subRun) return tool?.timeoutMs ?? limits.toolCallMs;
-  return Math.min(tool.timeoutMs ?? Infinity, tool.subRun.limits?.runMs ?? Infinity, limits.runMs);
 }
 
 /** Thrown to say that a call was not made yet: a signal, no failure. It passes every filter and every retry, and only the runner takes it. */
@@ -222,7 +265,7 @@ export class CallPending extends Error {
   constructor(
     readonly approvalId?: string,
     /** Set where the call is a run that has begun, and waits for one of its own. */
-    readonly begun?: BegunSubRun,
+    readonly checkpoint?: SubRunCheckpoint,
     /** Set where it waits for a store that does not answer for now, not for a person. */
     readonly unavailable?: StorageUnavailableError,
   ) {
@@ -244,91 +287,15 @@ export interface RoutedCall {
  * What a call over a surface means; undefined for a call of any other tool, and for one that means nothing that is there. Everything behind this sees
  * the very call of the entity's own tool, so that policy, approvals, records and events cannot tell one surface from another.
  */
-export function meantCall(call: ToolCall, toolset: Toolset, mostArgumentBytes: number): RoutedCall | undefined {
+export function resolveSurfaceCall(call: ToolCall, toolset: Toolset, mostArgumentBytes: number): RoutedCall | undefined {
   const surface = toolset.find(call.name)?.surface;
   if (!surface || Buffer.byteLength(call.arguments) > mostArgumentBytes + MOST_ADDED_BYTES) return undefined;
   const sent = parseJson(call.arguments);
   const meant = sent === undefined ? undefined : surface.meant(sent);
   const tool = meant && toolset.member(meant.declaredId, meant.instanceId);
-  return meant && tool && { call: routed(call, tool, meant), tool };
+  return meant && tool && { call: rewritten(call, tool, meant), tool };
 }
 
-function routed(call: ToolCall, { spec }: Tool, { args }: MeantCall): ToolCall {
+function rewritten(call: ToolCall, { spec }: Tool, { args }: MeantCall): ToolCall {
   return { ...call, name: spec.id, arguments: compactJson(args) };
 }
-
-/** Between the versions of several policies that all ask. */
-const JOINED = ' + ';
-
-/** What a run does with a call that needs a person's yes. */
-export type ApprovalMode = 'suspend' | 'wait' | 'deny';
-
-/** The approvals of one run: which call asked for which, and the decisions that hold for more than one call. */
-export class RunApprovals {
-  private readonly asked: Map<string, string>;
-  private readonly repeated: Map<string, string>;
-  private readonly remembered: Map<string, string>;
-
-  constructor(
-    readonly mode: ApprovalMode,
-    saved: SavedApprovals = { asked: [], repeated: [], remembered: [] },
-    /** What a person said yes to before, where a directive is performed. */
-    private readonly given?: DirectiveApproval,
-  ) {
-    this.asked = new Map(saved.asked);
-    this.repeated = new Map(saved.repeated);
-    this.remembered = new Map(saved.remembered);
-  }
-
-  approvalOf(toolCallId: string): string | undefined {
-    return this.asked.get(toolCallId);
-  }
-
-  ask(toolCallId: string, approvalId: string): void {
-    this.asked.set(toolCallId, approvalId);
-  }
-
-  /** The approval by which a call of which nobody knows may be made again. */
-  repeatOf(toolCallId: string): string | undefined {
-    return this.repeated.get(toolCallId);
-  }
-
-  askRepeat(toolCallId: string, approvalId: string): void {
-    this.repeated.set(toolCallId, approvalId);
-  }
-
-  /** The approval whose answer holds for every call of this tool that this rule asks about. */
-  standingFor(declaredId: string, rule: string): string | undefined {
-    return this.remembered.get(JSON.stringify([declaredId, rule]));
-  }
-
-  remember(declaredId: string, rule: string, approvalId: string): void {
-    this.remembered.set(JSON.stringify([declaredId, rule]), approvalId);
-  }
-
-  /** Whether the yes that a directive was given answers all that policy asks for now. */
-  covers({ approval = [], policyVersion }: Decision): boolean {
-    if (!this.given) return false;
-    const { terms, policyVersion: approvedUnder } = this.given;
-    const met = new Set(terms.map(canonicalDeclaration));
-    const versions = new Set(approvedUnder.split(JOINED));
-    return approval.every((one) => met.has(canonicalDeclaration(one))) && policyVersion.split(JOINED).every((one) => versions.has(one));
-  }
-
-  save(): SavedApprovals {
-    return { asked: [...this.asked], repeated: [...this.repeated], remembered: [...this.remembered] };
-  }
-}
-
-/** JSON. */
-export interface SavedApprovals {
-  readonly asked: readonly (readonly [string, string])[];
-  readonly repeated: readonly (readonly [string, string])[];
-  readonly remembered: readonly (readonly [string, string])[];
-}
-
-export const SAVED_APPROVALS = object<SavedApprovals>({
-  asked: list(pair(TEXT)),
-  repeated: list(pair(TEXT)),
-  remembered: list(pair(TEXT)),
-});

@@ -73,15 +73,15 @@ export function discreet(thrown: unknown, { credentials }: { readonly credential
 }
 
 /** A logger whose lines tell no credential that the call was handed. */
-export function discreetLogger(logger: LoggerService, credentials: () => CallCredentials | undefined): LoggerService {
-  const clean = (details: readonly unknown[]): unknown[] => details.map((detail) => credentials()?.logged(detail) ?? detail);
+export function discreetLogger(logger: LoggerService, call: { readonly credentials?: CallCredentials }): LoggerService {
+  const shown = (detail: unknown): unknown => call.credentials?.logged(detail) ?? detail;
   return {
-    log: (message, ...more: unknown[]) => void logger.log(credentials()?.logged(message) ?? message, ...clean(more)),
-    error: (message, ...more: unknown[]) => void logger.error(credentials()?.logged(message) ?? message, ...clean(more)),
-    warn: (message, ...more: unknown[]) => void logger.warn(credentials()?.logged(message) ?? message, ...clean(more)),
-    debug: (message, ...more: unknown[]) => void logger.debug?.(credentials()?.logged(message) ?? message, ...clean(more)),
-    verbose: (message, ...more: unknown[]) => void logger.verbose?.(credentials()?.logged(message) ?? message, ...clean(more)),
-    fatal: (message, ...more: unknown[]) => void logger.fatal?.(credentials()?.logged(message) ?? message, ...clean(more)),
+    log: (message, ...more: unknown[]) => void logger.log(shown(message), ...more.map(shown)),
+    error: (message, ...more: unknown[]) => void logger.error(shown(message), ...more.map(shown)),
+    warn: (message, ...more: unknown[]) => void logger.warn(shown(message), ...more.map(shown)),
+    debug: (message, ...more: unknown[]) => void logger.debug?.(shown(message), ...more.map(shown)),
+    verbose: (message, ...more: unknown[]) => void logger.verbose?.(shown(message), ...more.map(shown)),
+    fatal: (message, ...more: unknown[]) => void logger.fatal?.(shown(message), ...more.map(shown)),
   };
 }
 

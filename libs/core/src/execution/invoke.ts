@@ -1,10 +1,9 @@
-import { Injectable } from '@nestjs/common';
 import type { ToolFailure } from '@toolloop/protocol';
 import { isObservable, type Observable } from 'rxjs';
-import { AttachedResult, type Attachment, type ToolCallContext, withoutAttachments } from '../contracts/tool-call.js';
+import { AttachedResult, type Attachment, type ToolCallContext } from '../contracts/tool-call.js';
 import { type Tool, ToolInterceptor, type ToolInvocation, type ToolLayers } from '../contracts/tool.js';
-import { ToolExplorer } from '../discovery/tool-explorer.js';
-import { CallContextFactory, ToolCallStorage } from './call-context.js';
+import type { ToolExplorer } from '../discovery/tool-explorer.js';
+import type { CallContextFactory } from './call-context.js';
 import {
   answerLost,
   CallFailure,
@@ -15,38 +14,28 @@ import {
   interruptionFailure,
   type MethodState,
   notCalled,
-  refuseWhenAborted,
+  notBegun,
   untilAborted,
 } from './call-failure.js';
-import { CallPending, type CallProgress } from './call.js';
+import { type AuthorisedCall, CallPending, type InvokedResult, type MethodAnswer } from './call.js';
 import { discreet } from './credentials.js';
 import { SubRunMethod } from './sub-run-call.js';
 
-/** A result, before and after the interceptors. */
-export interface InvokedResult extends MethodAnswer {
-  /** What the interceptors made of it. */
-  readonly result: unknown;
-  /** `not_called` where an interceptor answered in the method's place. */
-  readonly method: MethodState;
-}
-
-/** A call that goes on. */
+/** A call under way. */
 interface RunningCall {
   readonly method: ToolMethod;
   /** Set where it is a run. */
   readonly inner: SubRunMethod | undefined;
-  readonly progress: CallProgress;
+  readonly call: AuthorisedCall;
 }
 
 /** Stages 6 and 7: a concurrency slot, interceptors, time budget and cancellation round the tool's method, which runs inside AsyncLocalStorage. */
-@Injectable()
 export class ToolInvoker {
   private readonly slots = new ConcurrencySlots();
-  private found: readonly ToolInterceptor[] | undefined;
+  private interceptors: readonly ToolInterceptor[] | undefined;
 
   constructor(
     private readonly explorer: ToolExplorer,
-    private readonly storage: ToolCallStorage,
     private readonly contexts: CallContextFactory,
   ) {}
 
@@ -56,49 +45,59 @@ export class ToolInvoker {
    * @throws what a tool that reads threw, or `timeout` or `aborted` where it was interrupted. Of a tool that changes things a `CallFailure` that says how far its
    * method had come: `unknown_outcome` where it was in flight, `invalid_output` where it had answered.
    */
-  async invoke(tool: Tool, built: unknown, progress: CallProgress): Promise<InvokedResult> {
-    refuseWhenAborted(progress.scope.signal);
-    const { context, report, close } = this.contexts.open(tool, progress);
+  async invoke(call: AuthorisedCall, built: unknown): Promise<InvokedResult> {
+    const { tool, scope } = call;
+    if (scope.signal.aborted) throw notBegun(scope.signal);
+    const { context, report, close } = this.contexts.open(call);
     let layers: ToolLayers | undefined;
     let freeSlot: FreeSlot | undefined;
     const onProgress = (value: unknown): void | Promise<void> => report.show(value, tool.output);
-    const inner = tool.subRun && new SubRunMethod(tool, tool.subRun, progress);
+    const inner = tool.subRun && new SubRunMethod(tool.subRun, call);
     const method = new ToolMethod(inner?.performed ?? tool, { input: built, context }, (result) =>
       drain(result, onProgress, context.signal),
     );
-    const call: RunningCall = { method, inner, progress };
+    const running: RunningCall = { method, inner, call };
     try {
       if (tool.concurrency !== undefined) freeSlot = await this.slots.take(tool.spec.declaredId, tool.concurrency, context.signal);
       // Within the time limit: of a request-scoped provider the layers are made with it.
-      layers = tool.layers && (await untilAborted(Promise.resolve(tool.layers(progress.scope.run)), context.signal));
-      const running = this.storage.run(context, () => drain(this.intercepted(method, layers), onProgress, context.signal));
-      const result: unknown = running instanceof Promise ? await untilAborted(running, context.signal) : running;
+      layers = await inTime(tool.layers?.(scope.run), context.signal);
+      const answer = this.contexts.run(context, () => drain(this.intercepted(method, layers), onProgress, context.signal));
+      const result: unknown = await inTime(answer, context.signal);
       method.close();
       inner?.assertEnded();
       assertSettled(method);
       return toInvoked(result, method);
     } catch (thrown) {
       method.close();
-      throw await toFailure(thrown, layers, call);
+      throw await toFailure(thrown, layers, running);
     } finally {
       close();
       freeSlot?.();
     }
   }
 
+  /** Finds the interceptors, which every provider of the application is asked for. */
+  prepare(): readonly ToolInterceptor[] {
+    return (this.interceptors = this.explorer.instancesOf(ToolInterceptor));
+  }
+
   /** `ToolInterceptor`s, then Nest's, then the method. */
   private intercepted(method: ToolMethod, layers: ToolLayers | undefined): unknown {
-    this.found ??= this.explorer.instancesOf(ToolInterceptor);
-    if (this.found.length === 0 && !layers) return method.call();
+    const interceptors = this.interceptors ?? this.prepare();
+    if (interceptors.length === 0 && !layers) return method.call();
     const { invocation } = method;
     const call = (): Promise<unknown> => Promise.resolve().then(() => method.call());
     const innermost = layers ? (): Promise<unknown> => layers.around(invocation.input, invocation.context, call) : call;
-    return this.found.reduceRight<() => Promise<unknown>>(
+    return interceptors.reduceRight<() => Promise<unknown>>(
       (next, interceptor) => () => interceptor.intercept(invocation, next),
       innermost,
     )();
   }
 }
+
+/** Only what takes its time is waited for under the signal. */
+const inTime = <Result>(work: Result | Promise<Result>, signal: AbortSignal): Result | Promise<Result> =>
+  work instanceof Promise ? untilAborted(work, signal) : work;
 
 /** An interceptor's answer cannot stand for an effect that is still under way, or that failed. */
 function assertSettled(method: ToolMethod): void {
@@ -109,19 +108,20 @@ function assertSettled(method: ToolMethod): void {
 
 /** What the method returned is the live result, so that no serializer hides an entity; attachments of an interceptor replace the method's. */
 function toInvoked(returned: unknown, { answer, state }: ToolMethod): InvokedResult {
-  const result = withoutAttachments(returned);
-  const attachments = returned instanceof AttachedResult ? returned.attachments : (answer?.attachments ?? []);
+  const replaced = returned instanceof AttachedResult ? returned : undefined;
+  const result: unknown = replaced ? replaced.value : returned;
+  const attachments = (replaced ?? answer)?.attachments ?? NONE;
   return { live: answer ? answer.live : result, result, attachments, method: state };
 }
 
 /** What is thrown for what a call threw. Of a tool that changes things it depends on the state of its method alone. */
-async function toFailure(thrown: unknown, layers: ToolLayers | undefined, { method, inner, progress }: RunningCall): Promise<unknown> {
+async function toFailure(thrown: unknown, layers: ToolLayers | undefined, { method, inner, call }: RunningCall): Promise<unknown> {
   const { input, context } = method.invocation;
   if (inner) return inner.thrown(thrown, method);
-  const error = discreet(thrown, progress);
+  const error = discreet(thrown, call);
   const interruption = context.signal.aborted ? Interruption.from(context.signal) : undefined;
   const worded = interruption ? undefined : await explained(layers, thrown, { input, context }); // filters know it by its class
-  if (method.changesThings && method.state !== 'not_called') return effectFailure(method, { error, interruption, worded }, progress);
+  if (method.changesThings && method.state !== 'not_called') return effectFailure(method, { error, interruption, worded }, call);
   const failure = interruption ? { ...interruptionFailure(interruption), retryable: interruption.kind === 'timeout' } : worded;
   const told = failure ? new CallFailure(failure, { cause: error }) : error;
   return method.changesThings ? notCalled(told) : told;
@@ -136,11 +136,11 @@ interface ThrownBehind {
 }
 
 /** Of an effect only the method itself has a word: what interceptors and filters throw can put a failure of the method into words, and no more. */
-function effectFailure(method: ToolMethod, { error, interruption, worded }: ThrownBehind, progress: CallProgress): CallFailure {
+function effectFailure(method: ToolMethod, { error, interruption, worded }: ThrownBehind, call: AuthorisedCall): CallFailure {
   const { tool, context } = method.invocation;
   if (method.state === 'threw') {
     const words = worded ?? (interruption ? undefined : wordsOf(error));
-    return failureInWords(discreet(method.thrown, progress), words);
+    return failureInWords(discreet(method.thrown, call), words);
   }
   const cause = causeOf(error);
   if (!interruption) context.logger.warn(`An interceptor failed after ${tool.declaredId} was called (${context.toolCallId}).`, cause);
@@ -163,12 +163,6 @@ function failureInWords(error: unknown, words: ToolFailure | undefined): CallFai
 function wordsOf(error: unknown): ToolFailure | undefined {
   const failure = failureOf(error);
   return failure.correlationId === undefined ? failure : undefined;
-}
-
-/** What a method returned. */
-export interface MethodAnswer {
-  readonly live: unknown;
-  readonly attachments: readonly Attachment[];
 }
 
 /**

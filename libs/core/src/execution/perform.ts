@@ -1,36 +1,37 @@
 import { setTimeout as wait } from 'node:timers/promises';
-import { Injectable, Logger } from '@nestjs/common';
-import { StorageUnavailableError, type ToolErrorCode, type ToolFailure } from '@toolloop/protocol';
+import { Logger } from '@nestjs/common';
+import {
+  type JsonObject,
+  type JsonValue,
+  StorageUnavailableError,
+  type ToolErrorCode,
+  type ToolFailure,
+  type ToolInvocationRecord,
+} from '@toolloop/protocol';
 import type { JournalOutcome } from '../contracts/stores.js';
-import type { Tool } from '../contracts/tool.js';
 import { fromCanonical } from '../schema/canonical-json.js';
-import { CallLog } from './call-audit.js';
+import { isRepeatable } from './call-context.js';
 import {
   answerLost,
   CallFailure,
   causeOf,
   failureOf,
   type MethodState,
+  notBegun,
   notCalled,
-  refuseWhenAborted,
   retryDelay,
   untilAborted,
 } from './call-failure.js';
-import { CallPending, type CallProgress, type ToolOutcome } from './call.js';
-import { EffectGuard, left } from './effect-guard.js';
-import { isRepeatable } from './idempotency-key.js';
-import { type InvokedResult, ToolInvoker } from './invoke.js';
-import { succeeded } from './outcome.js';
-import { RedactionError } from './progress.js';
-import { type ReadArguments, readInput } from './read-arguments.js';
-import { type DescribedResult, ResultDescriber } from './results.js';
+import { advance, type AuthorisedCall, type Call, CallPending, type InvokedResult, type ToolOutcome } from './call.js';
+import { type DescribedResult, RedactionError, type ResultDescriber, shownArguments, succeeded } from './describe.js';
+import { type EffectGuard, unknownOutcome } from './effect-guard.js';
+import type { ToolInvoker } from './invoke.js';
+import { readInput } from './read-arguments.js';
 import { hadEffect } from './sub-run-call.js';
 
-/** Stages 6 to 9: the method, its result, and the journal's last word. */
-@Injectable()
-export class ResultRunner {
-  private readonly logger = new Logger(ResultRunner.name);
-  private readonly attempts = new CallAttempts();
+/** Stages 6 to 8: the method, its result, and the outcome that the journal keeps. */
+export class Performance {
+  private readonly logger = new Logger(Performance.name);
 
   constructor(
     private readonly invoker: ToolInvoker,
@@ -38,53 +39,63 @@ export class ResultRunner {
     private readonly effects: EffectGuard,
   ) {}
 
-  run(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ToolOutcome> {
-    return this.concluded(tool, progress, () => this.invoke(tool, input, progress));
+  /** @throws What the call failed with. */
+  async perform(call: AuthorisedCall): Promise<ToolOutcome> {
+    const { tool, request, scope, input, options, decision } = call;
+    const { hidden } = tool.input;
+    const shown = options.logArguments && { arguments: cutArguments(shownArguments(input.args, hidden), options.truncateLogs) };
+    logCall('debug', 'Tool call started', call, { ...shown });
+    const { toolCallId } = request.call;
+    const { id, effect } = tool.spec;
+    if (decision) await scope.emit({ type: 'tool-start', step: request.step, toolCallId, tool: id, effect, decision });
+    return this.concluded(call, () => this.invoke(call));
   }
 
-  /** Of a call that was done and never said so: what its transaction returned stands for what its method would have. */
-  recall(tool: Tool, kept: unknown, progress: CallProgress): Promise<ToolOutcome> {
-    return this.concluded(tool, progress, () => Promise.resolve({ live: kept, result: kept, attachments: [], method: 'answered' }));
+  /** The outcome of a call that was done and did not say so: the return value of its transaction stands for that of its method. */
+  async recall(call: AuthorisedCall, kept: unknown): Promise<ToolOutcome> {
+    return this.concluded(call, () => Promise.resolve({ live: kept, result: kept, attachments: [], method: 'answered' }));
   }
 
-  private async concluded(tool: Tool, progress: CallProgress, invoke: () => Promise<InvokedResult>): Promise<ToolOutcome> {
+  private async concluded(call: AuthorisedCall, invoke: () => Promise<InvokedResult>): Promise<ToolOutcome> {
     try {
-      return await this.shown(tool, await invoke(), progress);
+      return await this.shown(call, await invoke());
     } catch (error) {
-      if (error instanceof CallPending || isLeftInFlight(error, progress)) throw error;
-      throw await this.failed(tool, progress.hasTakenOver ? stillUnknown(error) : error, progress);
+      if (error instanceof CallPending || isLeftInFlight(error, call)) throw error;
+      throw await this.failed(call, call.hasTakenOver ? stillUnknown(error) : error);
     }
   }
 
   /** Whatever fails from here on says nothing about the effect. */
-  private async shown(tool: Tool, invoked: InvokedResult, progress: CallProgress): Promise<ToolOutcome> {
+  private async shown(call: AuthorisedCall, invoked: InvokedResult): Promise<ToolOutcome> {
     try {
-      const result = this.describer.describe(tool, invoked, progress);
-      await this.effects.succeed(tool, toOutcome(result), progress);
-      return succeeded(progress, invoked.live, result);
+      const result = this.describer.describe(call, invoked);
+      if (call.lease) await this.effects.succeed(call, toOutcome(result));
+      return succeeded(call, invoked.live, result);
     } catch (error) {
-      const isOfStorage = progress.scope.performing === undefined && StorageUnavailableError.in(error) !== undefined;
+      const { tool, scope } = call;
+      const isOfStorage = scope.performing === undefined && StorageUnavailableError.in(error) !== undefined;
       if (tool.spec.effect === 'read_only' || isOfStorage) throw error;
       if (!(error instanceof CallFailure))
-        this.logger.error(`The result of ${tool.spec.declaredId} could not be shown (run ${progress.scope.run.runId}).`, error);
+        this.logger.error(`The result of ${tool.spec.declaredId} could not be shown (run ${scope.run.runId}).`, error);
       if (invoked.method === 'not_called') throw new CallFailure(UNSHOWN, { cause: causeOf(error), method: 'not_called' });
-      throw hadEffect(tool, progress) ? answerLost(error) : error;
+      throw hadEffect(call) ? answerLost(error) : error;
     }
   }
 
-  private async failed(tool: Tool, error: unknown, progress: CallProgress): Promise<CallFailure> {
-    const { scope } = progress;
+  private async failed(call: AuthorisedCall, error: unknown): Promise<CallFailure> {
+    const { tool, scope } = call;
     const failure = scope.performing?.read(error, tool, scope.signal) ?? failureOf(error);
     const cause = causeOf(error);
     const method = error instanceof CallFailure ? error.method : undefined;
-    if (cause instanceof RedactionError) await scope.emit(cause.warning(tool, progress));
-    await this.effects.fail(tool, { failure, method }, progress);
+    if (cause instanceof RedactionError) await scope.emit(cause.warning(call));
+    if (call.lease) await this.effects.fail(call, { failure, method });
     return error instanceof CallFailure && error.failure === failure ? error : new CallFailure(failure, { cause: cause ?? error, method });
   }
 
-  private invoke(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<InvokedResult> {
-    if (!this.attempts.apply(tool, progress)) return this.invoker.invoke(tool, input.built, progress);
-    return this.attempts.run(tool, input, progress, (built) => this.invoker.invoke(tool, built, progress));
+  private invoke(call: AuthorisedCall): Promise<InvokedResult> {
+    const { tool, scope, input } = call;
+    if (scope.retry !== true || !isRepeatable(tool)) return this.invoker.invoke(call, input.built);
+    return repeatedly(call, (built) => this.invoker.invoke(call, built));
   }
 }
 
@@ -97,13 +108,13 @@ const UNSHOWN: ToolFailure = {
 /** Of a call that was taken over, an attempt that did not call the method tells nothing about the attempt before it. */
 function stillUnknown(error: unknown): unknown {
   if (!(error instanceof CallFailure) || error.method !== 'not_called') return error;
-  return new CallFailure(left().failure, { cause: error.cause, method: 'not_called' });
+  return new CallFailure(unknownOutcome().failure, { cause: error.cause, method: 'not_called' });
 }
 
 /** A store failed under a call that a run makes: its run ends or is handed over, and nothing is said of the call. A directive says it itself. */
-function isLeftInFlight(error: unknown, progress: CallProgress): boolean {
-  if (progress.scope.performing || !StorageUnavailableError.in(error)) return false;
-  progress.isInFlight = true;
+function isLeftInFlight(error: unknown, call: AuthorisedCall): boolean {
+  if (call.scope.performing || !StorageUnavailableError.in(error)) return false;
+  advance(call, { isInFlight: true });
   return true;
 }
 
@@ -124,63 +135,56 @@ interface FailedAttempt {
 }
 
 /**
- * Stages 6 and 7, again and again where the run wants that: of reads, and of writes with a key by which whoever performs them knows them again. To guards,
- * approval and journal all attempts are one call. Each has the whole time of the tool; waiting in between ends with the run.
+ * Stages 6 and 7, repeated where the run wants that: for reads, and for writes with a key by which their receiver knows them again. To guards, approval and journal all
+ * attempts are one call. Each has the whole time of the tool; waiting in between ends with the run.
+ *
+ * @throws As the invocation does.
  */
-export class CallAttempts {
-  private readonly log = new CallLog();
-
-  /** Whether the call may be attempted more than once. */
-  apply(tool: Tool, { scope }: CallProgress): boolean {
-    return scope.retry === true && isRepeatable(tool);
-  }
-
-  /** Throws as the invocation does. */
-  async run(tool: Tool, input: ReadArguments, progress: CallProgress, invoke: Invocation): Promise<InvokedResult> {
-    let standing: FailedAttempt | undefined;
-    let delay: number | undefined;
-    for (let number = 1; ; number += 1) {
-      try {
-        const built = delay === undefined ? input.built : await rebuiltAfter(delay, tool, input, progress).catch(refuse);
-        const result = await invoke(built);
-        progress.attempt = number;
-        return result;
-      } catch (error) {
-        if (error instanceof CallPending) throw error;
-        const failed = { number, error, code: failureOf(error).code, delay: delayAfter(error, number, progress) };
-        this.log.attemptFailed(progress, failed);
-        standing = outcomeOf(tool, standing, failed);
-        progress.attempt = standing.number;
-        if (failed.delay === undefined) throw standing.error;
-        delay = failed.delay;
-      }
+async function repeatedly(call: AuthorisedCall, invoke: Invocation): Promise<InvokedResult> {
+  let standing: FailedAttempt | undefined;
+  let delay: number | undefined;
+  for (let number = 1; ; number += 1) {
+    try {
+      const built = delay === undefined ? call.input.built : await rebuiltAfter(delay, call).catch(refuse);
+      const result = await invoke(built);
+      advance(call, { attempt: number });
+      return result;
+    } catch (error) {
+      if (error instanceof CallPending) throw error;
+      const failed = { number, error, code: failureOf(error).code, delay: delayAfter(error, number, call) };
+      logAttempt(call, failed);
+      standing = outcomeOf(call, standing, failed);
+      advance(call, { attempt: standing.number });
+      if (failed.delay === undefined) throw standing.error;
+      delay = failed.delay;
     }
   }
 }
 
+function logAttempt(call: AuthorisedCall, { number, code, error }: FailedAttempt): void {
+  logCall('warn', 'Tool call attempt failed', call, { attempt: number, code }, error instanceof CallFailure ? error.cause : error);
+}
+
 /** A method that changes things is not called again while it runs, nor once it has answered. */
-function delayAfter(error: unknown, number: number, { scope }: CallProgress): number | undefined {
+function delayAfter(error: unknown, number: number, { scope }: AuthorisedCall): number | undefined {
   const method = methodOf(error);
   if (method === 'in_flight' || method === 'answered') return undefined;
   return number < scope.limits.attempts && !scope.signal.aborted ? retryDelay(error, number) : undefined;
 }
 
 /** What the first attempt did to its input is not the second's. */
-async function rebuiltAfter(
-  delay: number,
-  { input }: Tool,
-  { canonical }: ReadArguments,
-  { scope, options }: CallProgress,
-): Promise<unknown> {
-  await wait(delay, undefined, { signal: scope.signal }).catch(() => refuseWhenAborted(scope.signal));
-  const rebuilding = readInput(input, fromCanonical(canonical), { ...options, validation: false });
+async function rebuiltAfter(delay: number, { tool, input, scope, options }: AuthorisedCall): Promise<unknown> {
+  await wait(delay, undefined, { signal: scope.signal }).catch(() => {
+    throw notBegun(scope.signal);
+  });
+  const rebuilding = readInput(tool.input, fromCanonical(input.canonical), { ...options, validation: false });
   const reading = rebuilding instanceof Promise ? await untilAborted(rebuilding, scope.signal) : rebuilding;
   if ('value' in reading) return reading.value;
   throw CallFailure.of('invalid_args', 'The arguments are not valid any more.', reading.problems);
 }
 
-/** What the attempts of a call have come to. Of one that changes things, an attempt that did not call the method tells nothing about an earlier one that did. */
-function outcomeOf(tool: Tool, standing: FailedAttempt | undefined, latest: FailedAttempt): FailedAttempt {
+/** The attempt that decides. Of a call that changes things, an attempt that did not call the method tells nothing about an earlier one that did. */
+function outcomeOf({ tool }: AuthorisedCall, standing: FailedAttempt | undefined, latest: FailedAttempt): FailedAttempt {
   if (!standing || tool.spec.effect === 'read_only' || methodOf(latest.error) !== 'not_called') return latest;
   return methodOf(standing.error) === 'not_called' ? latest : standing;
 }
@@ -191,4 +195,48 @@ function refuse(error: unknown): never {
 
 function methodOf(error: unknown): MethodState | undefined {
   return error instanceof CallFailure ? error.method : undefined;
+}
+
+export function logEnd(call: Call, { status, durationMs, error, attempt }: ToolInvocationRecord): void {
+  const facts = { durationMs, status, ...(attempt > 1 && { attempt }), ...(error && { code: error.code }) };
+  logCall(status === 'succeeded' ? 'debug' : 'warn', 'Tool call ended', call, facts);
+}
+
+/** The characters of a name made up by a model that a log line shows. */
+const MOST_OF_A_NAME = 64;
+const logger = new Logger('ToolCall');
+
+/**
+ * Writes one line about a call, of a tool that logs: when it starts, when an attempt failed, and when it has ended. None holds a result or a text that the model reads;
+ * what an attempt threw is the last detail of its line.
+ */
+function logCall(
+  level: 'debug' | 'warn',
+  message: string,
+  { options, request, scope, tool }: Call,
+  facts: JsonObject,
+  ...details: readonly unknown[]
+): void {
+  if (!options.logging) return;
+  const name = tool?.spec.declaredId ?? request.call.name.slice(0, MOST_OF_A_NAME);
+  const { toolCallId } = request.call;
+  try {
+    logger[level](message, { runId: scope.run.runId, step: request.step, toolCallId, tool: name, ...facts }, ...details);
+  } catch {
+    // a logger that fails must not turn a call that took place into one that did not
+  }
+}
+
+function cutArguments(args: JsonObject, mostCharacters: number): JsonObject {
+  return Object.fromEntries(Object.entries(args).map(([name, value]) => [cut(name, MOST_OF_A_NAME), cutValue(value, mostCharacters)]));
+}
+
+/** Numbers, booleans and null are short as they are; lists and objects are logged as JSON. */
+function cutValue(value: JsonValue, mostCharacters: number): JsonValue {
+  if (typeof value === 'string') return cut(value, mostCharacters);
+  return typeof value === 'object' && value !== null ? cut(JSON.stringify(value), mostCharacters) : value;
+}
+
+function cut(text: string, mostCharacters: number): string {
+  return text.length > mostCharacters ? `${text.slice(0, mostCharacters)}…` : text;
 }

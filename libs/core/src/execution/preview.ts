@@ -1,4 +1,4 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Logger } from '@nestjs/common';
 import {
   isJsonList,
   isJsonObject,
@@ -8,38 +8,34 @@ import {
   ToolError,
   type ToolPreview,
 } from '@toolloop/protocol';
-import type { Tool } from '../contracts/tool.js';
 import { fromCanonical } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/reveal.js';
-import { CallContextFactory, ToolCallStorage } from './call-context.js';
+import type { CallContextFactory } from './call-context.js';
 import { CallFailure, failureOf, untilAborted } from './call-failure.js';
-import type { CallProgress } from './call.js';
-import { type ReadArguments, readInput } from './read-arguments.js';
+import type { ReadCall } from './call.js';
+import { readInput } from './read-arguments.js';
 
-/** What a call would do, in the tool's own words, for whoever approves it. */
-@Injectable()
+/** The tool's own words for what a call would do, for the person who approves it. */
 export class CallPreview {
   private readonly logger = new Logger(CallPreview.name);
 
-  constructor(
-    private readonly contexts: CallContextFactory,
-    private readonly storage: ToolCallStorage,
-  ) {}
+  constructor(private readonly contexts: CallContextFactory) {}
 
   /**
    * Within the tool's time limit. A preview that fails is left out: the approver still sees the arguments. Throws `execution_failed` where the tool's directive
    * requires it: then nobody is asked about what would be refused afterwards.
    */
-  async of(tool: Tool, input: ReadArguments, progress: CallProgress): Promise<ToolPreview | undefined> {
+  async of(call: ReadCall): Promise<ToolPreview | undefined> {
+    const { tool, input, scope } = call;
     const { preview } = tool;
     if (!preview) return undefined;
-    const { context, close } = this.contexts.open(tool, progress);
+    const { context, close } = this.contexts.open(call);
     try {
-      const making = this.storage.run(context, async () => preview(await copyOf(tool, input, progress), context));
+      const making = this.contexts.run(context, async () => preview(await copyOf(call), context));
       return shownPreview(await untilAborted(making, context.signal), input.args, tool.input.hidden);
     } catch (error) {
-      if (progress.scope.signal.aborted) throw error;
-      this.logger.warn(`The preview of ${tool.spec.declaredId} failed (run ${progress.scope.run.runId}).`, error);
+      if (scope.signal.aborted) throw error;
+      this.logger.warn(`The preview of ${tool.spec.declaredId} failed (run ${scope.run.runId}).`, error);
       if (tool.directive?.preview === 'required') throw unshown(error);
       return undefined;
     } finally {
@@ -56,8 +52,8 @@ function unshown(cause: unknown): CallFailure {
 }
 
 /** What is shown must not change what is approved: a preview is handed an input of its own. */
-async function copyOf({ input }: Tool, { canonical }: ReadArguments, { options }: CallProgress): Promise<unknown> {
-  const reading = await readInput(input, fromCanonical(canonical), { ...options, validation: false });
+async function copyOf({ tool, input, options }: ReadCall): Promise<unknown> {
+  const reading = await readInput(tool.input, fromCanonical(input.canonical), { ...options, validation: false });
   if ('value' in reading) return reading.value;
   throw new TypeError('The input could not be rebuilt for its preview.');
 }

@@ -1,42 +1,119 @@
-import { Injectable, Logger } from '@nestjs/common';
-import type { Decision, JsonObject } from '@toolloop/protocol';
-import { ToolCatalog } from '../catalog/tool-catalog.js';
+import { randomUUID } from 'node:crypto';
+import { HttpException, Logger } from '@nestjs/common';
+import { type Decision, type JsonObject, ToolError, type ToolFailure } from '@toolloop/protocol';
+import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import { wayBack } from '../catalog/tool-removals.js';
 import { closestTo, instanceKey, memberKey, methodIn, prefixIn } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
-import type { Tool } from '../contracts/tool.js';
+import type { RunContext } from '../contracts/tool-call.js';
+import type { Tool, ToolRehydration, ToolSurface } from '../contracts/tool.js';
+import { ForeignEntityError } from '../discovery/entity-registry.js';
 import { decide, isPermitted, subjectOf } from '../policy/policy-engine.js';
-import { CallFailure, Interruption, linkSignal, untilAborted } from './call-failure.js';
-import type { CallProgress, ExecutionScope } from './call.js';
+import { CallFailure, failureOf, Interruption, interruptionFailure, linkSignal, untilAborted } from './call-failure.js';
+import type { Limits } from '../contracts/limits.js';
+import { advance, type Call, type CallLimits, type ExecutionScope, type ResolvedCall, resolveSurfaceCall } from './call.js';
 
-/** Stage 1: the tool behind a name, from this run's toolset only. */
-@Injectable()
-export class CallLookup {
+/** Stage 1: the tool behind a name, from this run's toolset only, and the same decision that listed it, made again. */
+export class ToolResolution {
+  private readonly entities = new EntityRehydration();
+
   constructor(private readonly catalog: ToolCatalog) {}
 
-  /** Throws `tool_gone`, `policy_denied` or `unknown_tool`; the last two read alike, so that nobody learns what exists. */
-  resolve(progress: CallProgress): Tool | Promise<never> {
-    const tool = progress.routed?.tool ?? progress.scope.toolset.find(progress.request.call.name);
-    this.catalog.registry.count(tool !== undefined);
-    return tool ?? this.refuse(progress);
+  /**
+   * Finds the tool of a call and asks policy about it before the arguments are looked at: what is wrong with them would tell that the tool exists.
+   *
+   * @throws {CallFailure} `tool_gone`, `policy_denied` or `unknown_tool`, of which the last two read alike, so that no caller learns what exists; and as
+   * {@link EntityRehydration} does.
+   */
+  async resolve(call: Call): Promise<ResolvedCall> {
+    const { scope, request } = call;
+    const listed = scope.toolset.find(request.call.name);
+    const tool = listed?.surface ? (this.behind(listed.surface, call) ?? listed) : listed;
+    this.catalog.registry.lookups[tool ? 'hits' : 'misses'] += 1;
+    if (!tool) throw await this.refusalOf(call);
+    const found = advance(call, { tool, limits: limitsOf(tool, scope, undefined) });
+    // About a dispatcher there is nothing to decide, only about the tool that is called over it.
+    return tool.surface?.kind === 'dispatcher' ? found : this.permit(found);
   }
 
-  private async refuse(progress: CallProgress): Promise<never> {
-    const { request, scope } = progress;
+  /**
+   * Asks policy, and then the tool itself, whether it may be called. The tool of an entity is put on the instance as it is now; nothing is looked up for a call
+   * that policy denies.
+   *
+   * @throws {CallFailure} `policy_denied`, and as {@link EntityRehydration} does.
+   */
+  async permit<From extends ResolvedCall>(call: From): Promise<From> {
+    const { tool, scope } = call;
+    if (!tool.rehydration) return admitted(call, await permissionFor(tool, scope));
+    admitted(call, decide(scope.policies, subjectOf(tool, scope.actor)));
+    const fresh = await this.entities.fresh(call, tool.rehydration);
+    return admitted(advance(call, { tool: fresh }), await permissionFor(fresh, scope));
+  }
+
+  /**
+   * The failure of a call over a surface whose arguments are well formed and mean no instance of the run: `tool_gone` for an instance that made room for
+   * others, `invalid_args` with the closest ids for one that was never there; for a method that may not be called, or that does not exist, the answer of a
+   * tool that does not exist.
+   */
+  missingInstance(call: ResolvedCall, args: JsonObject): CallFailure {
+    const { tool, scope } = call;
+    const { surface } = tool;
+    const { toolset } = scope;
+    const meant = surface?.meant(args);
+    if (!surface || !meant) return CallFailure.of('invalid_args', 'The arguments mean no tool.');
+    const { declaredId, instanceId } = meant;
+    const denied = surface.offers.has(declaredId) ? this.denialOf(declaredId, call) : unknownMethod(declaredId, call);
+    if (denied) return denied;
+    const prefix = prefixIn(declaredId);
+    const cause = toolset.removalOf(memberKey(declaredId, instanceId));
+    if (cause) return CallFailure.of('tool_gone', `The tools of that ${prefix} are no longer available. ${wayBack(cause)}`);
+    // The instance is there, and this method of it may not be called.
+    if (toolset.toolsOfInstance(instanceKey(declaredId, instanceId)).length > 0) return unknownMethod(declaredId, call);
+    const message = `There is no ${prefix} ${JSON.stringify(shortened(instanceId))} in this run. ${hintFor(instanceId, toolset.instanceIds(declaredId))}`;
+    return CallFailure.of('invalid_args', message, [{ pointer: '/id', message }]);
+  }
+
+  /** The entity's tool that a call over a surface means; from here on it is the call of that tool. */
+  private behind(surface: ToolSurface, call: Call): Tool | undefined {
+    const { request, scope } = call;
+    const meant = resolveSurfaceCall(request.call, scope.toolset, scope.limits.argumentBytes);
+    if (!meant) return undefined;
+    advance(call, { request: { ...request, call: meant.call }, routed: { surface, calledAs: request.call.name } });
+    return meant.tool;
+  }
+
+  private async refusalOf(call: Call): Promise<CallFailure> {
+    const { request, scope } = call;
     const { name } = request.call;
     const cause = scope.toolset.removalOf(name);
-    if (cause) throw CallFailure.of('tool_gone', `The tool "${name}" is no longer available. ${wayBack(cause)}`);
+    if (cause) return CallFailure.of('tool_gone', `The tool "${name}" is no longer available. ${wayBack(cause)}`);
     const message = unknownToolMessage(name, scope);
     const listed = this.catalog.find(name);
     const decision = listed && (await permissionFor(listed, scope));
-    if (decision?.kind !== 'deny') throw CallFailure.of('unknown_tool', message);
-    progress.decision = decision;
-    throw CallFailure.of('policy_denied', message);
+    if (decision?.kind !== 'deny') return CallFailure.of('unknown_tool', message);
+    advance(call, { decision });
+    return CallFailure.of('policy_denied', message);
+  }
+
+  private denialOf(declaredId: string, call: Call): CallFailure | undefined {
+    const { scope } = call;
+    const subject = this.catalog.entityTool(declaredId);
+    if (!subject) return unknownMethod(declaredId, call);
+    const decision = decide(scope.policies, subjectOf(subject, scope.actor));
+    if (decision.kind !== 'deny') return undefined;
+    advance(call, { decision });
+    return CallFailure.of('policy_denied', unknownMethodMessage(declaredId, scope));
   }
 }
 
+function admitted<From extends ResolvedCall>(call: From, decision: Decision): From {
+  advance(call, { decision });
+  if (decision.kind === 'deny') throw CallFailure.of('policy_denied', deniedToolMessage(call));
+  return advance(call, { limits: limitsOf(call.tool, call.scope, decision) });
+}
+
 /** The text a model reads for a tool that it may not call, and for one that does not exist. */
-export function deniedToolMessage({ spec }: Tool, { routed, scope }: CallProgress): string {
+export function deniedToolMessage({ tool: { spec }, routed, scope }: ResolvedCall): string {
   if (!routed) return unknownToolMessage(spec.id, scope);
   return routed.surface.kind === 'dispatcher' ? unknownMethodMessage(spec.declaredId, scope) : unknownToolMessage(routed.calledAs, scope);
 }
@@ -44,16 +121,15 @@ export function deniedToolMessage({ spec }: Tool, { routed, scope }: CallProgres
 /** The text a model reads for a name that is none of its tools: the closest of those it may use. */
 function unknownToolMessage(name: string, scope: ExecutionScope): string {
   // The name itself may be one of them: listed, and denied at the call.
-  const closest = closestTo(
-    name,
-    permittedIds(scope).filter((id) => id !== name),
-  );
+  const permitted = new Map(permittedTools(scope).map((tool) => [tool.spec.id, tool]));
+  permitted.delete(name);
+  const closest = closestTo(name, permitted.keys(), { isRead: (id) => permitted.get(id)?.spec.effect === 'read_only' });
   const hint = closest.length > 0 ? `Did you mean ${quoted(closest)}?` : 'Use one of the tools you were given.';
   return `No tool is named ${JSON.stringify(name.slice(0, 64))}. ${hint}`;
 }
 
 /** The same for a method that is said to a dispatcher. */
-export function unknownMethodMessage(declaredId: string, scope: ExecutionScope): string {
+function unknownMethodMessage(declaredId: string, scope: ExecutionScope): string {
   const [prefix, method] = [prefixIn(declaredId), methodIn(declaredId)];
   const permitted = permittedMembers(scope).filter((id) => id !== declaredId && prefixIn(id) === prefix);
   const closest = closestTo(method, permitted.map(methodIn));
@@ -65,8 +141,8 @@ function quoted(names: readonly string[]): string {
   return names.map((name) => `"${name}"`).join(' or ');
 }
 
-function permittedIds(scope: ExecutionScope): string[] {
-  return scope.toolset.shown.filter((tool) => isPermitted(tool, scope)).map(({ spec }) => spec.id);
+function permittedTools(scope: ExecutionScope): Tool[] {
+  return scope.toolset.shown.filter((tool) => isPermitted(tool, scope));
 }
 
 /** Declared ids of the entities' tools that are there and may be called. */
@@ -79,43 +155,7 @@ function permittedMembers(scope: ExecutionScope): string[] {
 const MOST_IDS = 5;
 const MOST_CHARACTERS = 80;
 
-/** The end of a call over a surface whose arguments are well formed, and that means no instance of the run. */
-@Injectable()
-export class MissingInstance {
-  constructor(private readonly catalog: ToolCatalog) {}
-
-  /**
-   * `tool_gone` for an instance that made room for others, `invalid_args` with the closest ids for one that was never there; for a method that nobody may
-   * call, or that does not exist, what a tool that does not exist would answer.
-   */
-  failureOf({ surface }: Tool, args: JsonObject, progress: CallProgress): CallFailure {
-    const { toolset } = progress.scope;
-    const meant = surface?.meant(args);
-    if (!surface || !meant) return CallFailure.of('invalid_args', 'The arguments mean no tool.');
-    const { declaredId, instanceId } = meant;
-    const denied = surface.offers.has(declaredId) ? this.denialOf(declaredId, progress) : unknownMethod(declaredId, progress);
-    if (denied) return denied;
-    const prefix = prefixIn(declaredId);
-    const cause = toolset.removalOf(memberKey(declaredId, instanceId));
-    if (cause) return CallFailure.of('tool_gone', `The tools of that ${prefix} are no longer available. ${wayBack(cause)}`);
-    // The instance is there, and this method of it is not for whoever calls.
-    if (toolset.toolsOfInstance(instanceKey(declaredId, instanceId)).length > 0) return unknownMethod(declaredId, progress);
-    const message = `There is no ${prefix} ${JSON.stringify(shortened(instanceId))} in this run. ${hintFor(instanceId, toolset.instanceIds(declaredId))}`;
-    return CallFailure.of('invalid_args', message, [{ pointer: '/id', message }]);
-  }
-
-  private denialOf(declaredId: string, progress: CallProgress): CallFailure | undefined {
-    const { scope } = progress;
-    const subject = this.catalog.entityTool(declaredId);
-    if (!subject) return unknownMethod(declaredId, progress);
-    const decision = decide(scope.policies, subjectOf(subject, scope.actor));
-    if (decision.kind !== 'deny') return undefined;
-    progress.decision = decision;
-    return CallFailure.of('policy_denied', unknownMethodMessage(declaredId, scope));
-  }
-}
-
-function unknownMethod(declaredId: string, { scope }: CallProgress): CallFailure {
+function unknownMethod(declaredId: string, { scope }: Call): CallFailure {
   return CallFailure.of('unknown_tool', unknownMethodMessage(declaredId, scope));
 }
 
@@ -191,4 +231,101 @@ async function letsIn({ spec, canCall, timeoutMs }: Tool, { run, limits, signal 
   } finally {
     link.release();
   }
+}
+
+/** Finds the instance of an entity tool again, under the actor the run has now. An instance that is not found, or not clearly the one, is not called. */
+export class EntityRehydration {
+  /** Look-ups that are under way, by the run's state map, the one object all calls of a run share. */
+  private readonly underWay = new WeakMap<RunContext['state'], Map<string, Promise<object | undefined>>>();
+
+  /**
+   * Returns the tool on the instance as it is now.
+   *
+   * @throws {CallFailure} `tool_gone`, `forbidden`, `execution_failed`, `timeout` or `aborted`.
+   */
+  async fresh({ tool, scope, limits }: ResolvedCall, rehydration: ToolRehydration): Promise<Tool> {
+    const { spec, entity } = tool;
+    const { toolCallMs: ms } = limits;
+    const looking = this.shared(rehydration, scope);
+    const link = linkSignal(scope.signal, { ms, message: outOfTime(ms) });
+    try {
+      const instance = await untilAborted(looking, link.signal);
+      if (!instance) throw gone(tool);
+      return { ...rehydration.on(instance), spec, ...(entity && { entity }), rehydration };
+    } catch (error) {
+      throw error instanceof CallFailure ? error : new CallFailure(refusalOf(error, tool), { cause: error });
+    } finally {
+      link.release();
+    }
+  }
+
+  /** One look-up for all calls that wait for it. Once it is answered the next call asks anew: between the two a write may have been made. */
+  private shared({ key, lookUp }: ToolRehydration, { run, limits, signal }: ExecutionScope): Promise<object | undefined> {
+    const open = this.underWay.get(run.state) ?? new Map<string, Promise<object | undefined>>();
+    this.underWay.set(run.state, open);
+    const known = open.get(key);
+    if (known) return known;
+    const ms = limits.toolCallMs;
+    const link = linkSignal(signal, { ms, message: outOfTime(ms) });
+    const looking = Promise.resolve({ ...run, signal: link.signal }).then(lookUp);
+    const answer = untilAborted(looking, link.signal).finally(() => {
+      link.release();
+      open.delete(key);
+    });
+    open.set(key, answer);
+    return answer;
+  }
+}
+
+function outOfTime(ms: number): string {
+  return `What the tool belongs to was not found within ${ms} ms.`;
+}
+
+const GONE = new Set([404, 410]);
+const FORBIDDEN = new Set([401, 403]);
+
+/** What a resolver throws on purpose is told as such; anything else may pass, and the cause is in the log. */
+function refusalOf(error: unknown, tool: Tool): ToolFailure {
+  if (error instanceof Interruption) return { ...interruptionFailure(error), retryable: error.kind === 'timeout' };
+  if (error instanceof ForeignEntityError || error instanceof ToolError) return failureOf(error);
+  const status = error instanceof HttpException ? error.getStatus() : undefined;
+  if (status !== undefined && GONE.has(status)) return gone(tool).failure;
+  if (status !== undefined && FORBIDDEN.has(status)) return failureOf(error);
+  return {
+    code: 'execution_failed',
+    safeMessage: 'The object of the tool could not be looked up, so the call was not made. The same call may succeed later.',
+    retryable: true,
+    correlationId: randomUUID(),
+  };
+}
+
+/** Whether it is gone or kept from this actor is not told. Nor is its id, which may be anybody's words. */
+function gone({ spec, givenBy }: Tool): CallFailure {
+  const back = givenBy === undefined ? '' : ` Call ${givenBy} to see what there is now.`;
+  return CallFailure.of('tool_gone', `The tool "${spec.id}" is no longer available: what it belongs to was not found any more.${back}`);
+}
+
+/** A sub-run whose time is up ends by itself and says so; until then its call is not cut off. */
+const GRACE_MS = 1_000;
+
+/** The limits of a call under the decision that let it in. */
+export function limitsOf(tool: Tool, { limits }: ExecutionScope, decision: Decision | undefined): CallLimits {
+  const { argumentBytes, resultBytes } = limits;
+  const budget = decision?.callBudget;
+  const toolCallMs = Math.min(timeOf(tool, limits), budget?.maxRuntimeMs ?? Infinity);
+  return {
+    argumentBytes: Math.min(argumentBytes, budget?.maxArgsBytes ?? Infinity),
+    resultBytes: Math.min(resultBytes, budget?.maxResultBytes ?? Infinity),
+    toolCallMs: tool.subRun ? toolCallMs + GRACE_MS : toolCallMs,
+  };
+}
+
+/** Milliseconds for the run of a call. */
+export function subRunMs({ toolCallMs }: CallLimits): number {
+  return toolCallMs - GRACE_MS;
+}
+
+function timeOf(tool: Tool, limits: Limits): number {
+  if (!tool.subRun) return tool.timeoutMs ?? limits.toolCallMs;
+  return Math.min(tool.timeoutMs ?? Infinity, tool.subRun.limits?.runMs ?? Infinity, limits.runMs);
 }

@@ -2,10 +2,17 @@ import type { SubRunRecord, ToolFailure, ToolInvocationRecord } from '@toolloop/
 import type { SubRun } from '../contracts/loop-request.js';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
-import { answerLost, CallFailure, Interruption, interruptionFailure } from './call-failure.js';
-import { CallPending, type CallProgress, subRunMs } from './call.js';
+import { answerLost, CallFailure, Interruption, interruptionFailure, type MethodState } from './call-failure.js';
+import { advance, CallPending, type ReadCall } from './call.js';
 import { discreet } from './credentials.js';
-import type { ToolMethod } from './invoke.js';
+import { subRunMs } from './resolve-tool.js';
+
+/** The method of a tool, as far as it has come. */
+interface CalledMethod {
+  readonly invocation: { readonly context: ToolCallContext };
+  readonly state: MethodState;
+  readonly thrown: unknown;
+}
 
 /** A sub-run in the place of its tool's method. */
 export class SubRunMethod {
@@ -14,14 +21,13 @@ export class SubRunMethod {
   private running: Promise<unknown> = Promise.resolve();
 
   constructor(
-    private readonly tool: Tool,
     private readonly subRun: SubRun,
-    private readonly progress: CallProgress,
+    private readonly call: ReadCall,
   ) {}
 
   /** The tool, performed by the run. */
   get performed(): Tool {
-    return { ...this.tool, invoke: (input, context) => (this.running = this.perform(input, context)) };
+    return { ...this.call.tool, invoke: (input, context) => (this.running = this.perform(input, context)) };
   }
 
   /** Throws the signal of a sub-run that waits, whatever an interceptor has made of it. */
@@ -33,19 +39,19 @@ export class SubRunMethod {
    * What its call throws, once the sub-run has ended by itself and told all of it: it is interrupted with the call, and not left behind. Where it has changed things,
    * interceptors have no word on that.
    */
-  async thrown(thrown: unknown, method: ToolMethod): Promise<unknown> {
+  async thrown(thrown: unknown, method: CalledMethod): Promise<unknown> {
     await this.running.catch(() => undefined);
     const { signal } = method.invocation.context;
-    const error = discreet(thrown, this.progress);
+    const error = discreet(thrown, this.call);
     if (signal.aborted) return new CallFailure(this.interrupted(Interruption.from(signal)), { cause: error });
     if (this.pending) return this.pending;
-    if (!hasChangedThings(this.progress.subRun?.toolCalls ?? [])) return error;
-    return method.state === 'threw' ? discreet(method.thrown, this.progress) : answerLost(error);
+    if (!hasChangedThings(this.call.subRun?.toolCalls ?? [])) return error;
+    return method.state === 'threw' ? discreet(method.thrown, this.call) : answerLost(error);
   }
 
   /** Its records tell whether anything was changed. */
   private interrupted(interruption: Interruption): ToolFailure {
-    if (!hasChangedThings(this.progress.subRun?.toolCalls ?? [])) return interruptionFailure(interruption);
+    if (!hasChangedThings(this.call.subRun?.toolCalls ?? [])) return interruptionFailure(interruption);
     return {
       code: 'unknown_outcome',
       safeMessage: `${interruption.message} The sub-run had changed things by then. Do not repeat it; check first.`,
@@ -53,23 +59,23 @@ export class SubRunMethod {
   }
 
   private async perform(input: unknown, { signal }: ToolCallContext): Promise<unknown> {
-    const { request, scope, args = {} } = this.progress;
+    const { request, scope, tool, input: read, limits } = this.call;
     if (!scope.subRuns) throw CallFailure.of('budget_exceeded', 'No sub-run can be made here: they are nested as deep as they may be.');
     const prompt: unknown = this.subRun.prompt(input);
     if (typeof prompt !== 'string' || prompt.trim() === '')
       throw CallFailure.of('invalid_args', 'The prompt is empty: say what is to be done.');
-    const call = { subRun: this.subRun, tool: this.tool.spec, prompt, args, request, scope, ms: subRunMs(this.progress), signal };
+    const call = { subRun: this.subRun, tool: tool.spec, prompt, args: read.args, request, scope, ms: subRunMs(limits), signal };
     const ending = await scope.subRuns.run(call);
-    this.progress.subRun = ending.record;
-    if (ending.status === 'waiting') throw (this.pending = new CallPending(undefined, ending.begun, ending.unavailable));
-    this.progress.labels = ending.labels;
+    advance(this.call, { subRun: ending.record });
+    if (ending.status === 'waiting') throw (this.pending = new CallPending(undefined, ending.checkpoint, ending.unavailable));
+    advance(this.call, { labels: ending.labels });
     if (ending.status === 'failed') throw new CallFailure(ending.failure);
     return ending.result;
   }
 }
 
 /** Whether a call whose method answered had an effect: a sub-run has those of its calls. */
-export function hadEffect({ spec, subRun: isSubRun }: Tool, { subRun }: CallProgress): boolean {
+export function hadEffect({ tool: { spec, subRun: isSubRun }, subRun }: ReadCall): boolean {
   return isSubRun ? hasChangedThings(subRun?.toolCalls ?? []) : spec.effect !== 'read_only';
 }
 

@@ -1,50 +1,153 @@
-import { ConfigurationError, type Finding, isRecord } from '@toolloop/protocol';
+import { ConfigurationError, type Finding, isObject, isRecord, LanguageModel } from '@toolloop/protocol';
 import { closest, distance } from 'fastest-levenshtein';
 
-/** The values of every option there is, by its name: the compiler sees to it that none is missing. */
-export type OptionValues<Options> = Readonly<Record<Options extends unknown ? keyof Options : never, OptionValue>>;
-
-type KnownValues = Readonly<Record<string, OptionValue>>;
-
-/** Options that do not exist, values that one does not take, and those that are `needed` and missing; or that they are no options at all. */
-export function optionFindings(given: unknown, known: KnownValues, at: string, needed: readonly string[] = []): Finding[] {
-  if (!isRecord(given)) return [{ at, problem: `Its options are ${inWords(given)}.`, remedy: 'Give an object.' }];
-  const names = Object.fromEntries(Object.keys(known).map((name) => [name, true as const]));
-  const missing = needed.filter((name) => Reflect.get(given, name) === undefined);
-  return [
-    ...unknownOptions(given, names, at),
-    ...valueFindings(given, known, at),
-    ...missing.map((name) => ({ at, problem: `It has no "${name}".`, remedy: `Give ${known[name]?.wanted}.` })),
-  ];
+/** The values that one option takes, in words and as a test. A rule for more values than an option has serves it too; one for fewer does not compile. */
+export interface OptionRule<in Value> {
+  /** Behind "Give" in a remedy. */
+  readonly wanted: string;
+  /** Whether the option must be given. @default false */
+  readonly isNeeded?: boolean;
+  readonly accept: (value: unknown) => boolean;
+  /** The problem with a value that is not accepted; `option` names the option. @default `${option} is ${value}.` */
+  readonly problem?: (value: unknown, option: string) => string;
+  /** The remedy for such a value, where there is a better one than what is `wanted`. */
+  readonly remedy?: (value: unknown) => string | undefined;
+  /** The findings within a value that is accepted. */
+  readonly within?: (value: object, at: string, name: string) => Finding[];
+  /** Joins the values of two levels. @default the inner one wins */
+  readonly join?: (outer: object, inner: object) => object;
+  /** Never set: it tells the compiler which values are accepted. */
+  readonly takes?: (value: Value) => void;
 }
 
-/** Throws the same as a `ConfigurationError`, for what is made before an application starts. */
-export function assertOptions(given: unknown, known: KnownValues, at: string): void {
-  const findings = optionFindings(given, known, at);
-  if (findings.length > 0) throw new ConfigurationError(findings);
+/** A rule for a few words, each of which the type has. */
+export interface ChoiceRule<Word extends string> extends OptionRule<Word> {
+  readonly words: readonly Word[];
 }
 
-/** Values that an option does not take. What is undefined was left out; what is not in the table is checked elsewhere. */
-export function valueFindings(given: object, known: KnownValues, at: string): Finding[] {
-  return wrongIn(given, known).map(([name, { wanted }]) => ({
-    at,
-    problem: `The option "${name}" is ${inWords(Reflect.get(given, name))}.`,
-    remedy: `Give ${wanted}, or leave it out.`,
-  }));
+type NameOf<Options> = Options extends unknown ? Extract<keyof Options, string> : never;
+type ValueOf<Options, Name> = Options extends unknown ? (Name extends keyof Options ? Exclude<Options[Name], undefined> : never) : never;
+type RuleFor<Value> = [Value] extends [string] ? (string extends Value ? OptionRule<Value> : ChoiceRule<Value>) : OptionRule<Value>;
+
+/** A rule for every option of a type: one that is missing does not compile. */
+export type OptionRules<Options> = { readonly [Name in NameOf<Options>]-?: RuleFor<ValueOf<Options, Name>> };
+
+/** How findings speak of options; `*` stands for a name. */
+export interface OptionWording {
+  /** The problem with a name that no option has. */
+  readonly unknown: string;
+  /** The beginning of a problem with a value. */
+  readonly option: string;
+  /** Behind the place of a finding about a value, where that names the option. */
+  readonly place?: string;
 }
 
-/** Those without such values: what else is wrong with them can be told as well. */
-export function withoutWrong<Options extends object>(given: Options, known: KnownValues): Partial<Options> {
-  const sound: Partial<Options> = { ...given };
-  for (const [name] of wrongIn(given, known)) Reflect.deleteProperty(sound, name);
-  return sound;
+const OPTION: OptionWording = { unknown: 'There is no option "*".', option: 'The option "*"' };
+
+/** The wording for what one thing says of itself: "Its concurrency is 0." */
+export const ITS: OptionWording = { ...OPTION, option: 'Its *' };
+
+/** What a table says beside its rules. */
+export interface TableSettings<Options> {
+  readonly wording?: OptionWording;
+  /** Names that are no options here but somewhere else, with what to tell whoever gives them. */
+  readonly elsewhere?: Readonly<Record<string, Partial<Pick<Finding, 'problem' | 'remedy'>>>>;
+  /** The findings about options that do not fit together. In `options` those with a value that is wrong by itself are left out. */
+  readonly together?: (options: Partial<Options>, at: string, given: object) => Finding[];
 }
 
-function wrongIn(given: object, known: KnownValues): readonly (readonly [string, OptionValue])[] {
-  return Object.entries(known).filter(([name, { accept }]) => {
-    const value: unknown = Reflect.get(given, name);
-    return value !== undefined && !accept(value);
-  });
+/** Declares the options of one type: their names, checks, findings, how levels are merged and what is copied all follow from the rules. */
+export function defineOptions<Options extends object>(
+  rules: OptionRules<Options>,
+  settings: TableSettings<Options> = {},
+): OptionTable<Options> {
+  return new OptionTable(rules, settings);
+}
+
+type AnyRule = OptionRule<never>;
+
+/** The options of one type; see {@link defineOptions}. */
+export class OptionTable<Options extends object> {
+  private readonly entries: ReadonlyMap<string, AnyRule>;
+
+  constructor(
+    readonly rules: OptionRules<Options>,
+    readonly settings: TableSettings<Options>,
+  ) {
+    this.entries = new Map(Object.entries<AnyRule>({ ...rules }));
+  }
+
+  /** Everything that is wrong: names, values, what is missing and what does not fit together. An option that is `undefined` was left out. */
+  findings(given: unknown, at: string): Finding[] {
+    if (!isRecord(given)) return [{ at, problem: `Its options are ${inWords(given)}.`, remedy: 'Give an object.' }];
+    const values = [...this.entries].flatMap(([name, rule]) => this.valueFindings(name, rule, Reflect.get(given, name), at));
+    const together = this.settings.together?.(this.sound(given), at, given) ?? [];
+    return [...this.nameFindings(given, at), ...values, ...together];
+  }
+
+  /** @throws {ConfigurationError} with all findings */
+  assert(given: unknown, at: string, foundIn?: 'declarations' | 'request'): void {
+    const findings = this.findings(given, at);
+    if (findings.length > 0) throw new ConfigurationError(findings, foundIn);
+  }
+
+  /** The options whose values are accepted: what else is wrong with them can be told as well. */
+  sound(given: object): Partial<Options> {
+    return this.only(given, (rule, value) => rule.accept(value));
+  }
+
+  /** The options of this table that are given. */
+  copy<Given extends object>(given: Given): Pick<Given, keyof Given & NameOf<Options>> {
+    return this.only(given, () => true);
+  }
+
+  /** What is given on two levels: the inner one wins, option by option where a rule says so. */
+  merge<Outer extends object, Inner extends object>(outer: Outer, inner: Inner): Outer & Pick<Inner, keyof Inner & NameOf<Options>> {
+    const merged = { ...outer, ...this.copy(inner) };
+    for (const [name, { join }] of this.entries) {
+      const [wide, narrow]: unknown[] = [Reflect.get(outer, name), Reflect.get(inner, name)];
+      if (join && isRecord(wide) && isRecord(narrow)) Reflect.set(merged, name, join(wide, narrow));
+    }
+    return merged;
+  }
+
+  private only<Given extends object>(given: Given, isKept: (rule: AnyRule, value: unknown) => boolean): Given {
+    const kept = { ...given };
+    for (const name of Object.keys(kept)) {
+      const value: unknown = Reflect.get(kept, name);
+      const rule = this.entries.get(name);
+      if (value === undefined || !rule || !isKept(rule, value)) Reflect.deleteProperty(kept, name);
+    }
+    return kept;
+  }
+
+  private nameFindings(given: object, at: string): Finding[] {
+    const { wording = OPTION, elsewhere = {} } = this.settings;
+    const known = [...this.entries.keys()];
+    const unknown = Object.keys(given).filter((name) => !this.entries.has(name));
+    return unknown.map((name) => {
+      const { problem = named(wording.unknown, name), remedy = nearestName(name, known) } =
+        (Object.hasOwn(elsewhere, name) && elsewhere[name]) || {};
+      return { at, problem, remedy };
+    });
+  }
+
+  private valueFindings(name: string, rule: AnyRule, value: unknown, at: string): Finding[] {
+    const isAccepted = value === undefined ? !rule.isNeeded : rule.accept(value);
+    if (isAccepted) return rule.within && isObject(value) ? rule.within(value, at, name) : [];
+    const { option, place = '' } = this.settings.wording ?? OPTION;
+    const remedy = rule.remedy?.(value) ?? `Give ${rule.wanted}.`;
+    return [{ at: at + named(place, name), problem: problemWith(name, rule, value, named(option, name)), remedy }];
+  }
+}
+
+function problemWith(name: string, rule: AnyRule, value: unknown, option: string): string {
+  const standard = value === undefined ? `It has no "${name}".` : `${option} is ${inWords(value)}.`;
+  return rule.problem?.(value, option) ?? standard;
+}
+
+function named(text: string, name: string): string {
+  return text.replaceAll('*', () => name);
 }
 
 /** A value as a finding names it, which tells no more than it has to. */
@@ -57,71 +160,125 @@ export function inWords(value: unknown): string {
 
 const MOST_CHARACTERS = 64;
 
-/** The values an option takes, in words and as a test. */
-export interface OptionValue {
-  /** Behind "Give". */
-  readonly wanted: string;
-  accept(this: void, value: unknown): boolean;
-}
+type AnyFunction = (...args: never[]) => unknown;
+type AnyClass = abstract new (...args: never[]) => unknown;
 
-export const BOOLEAN: OptionValue = { wanted: 'true or false', accept: (value) => typeof value === 'boolean' };
-export const TEXT: OptionValue = { wanted: 'a text', accept: (value) => typeof value === 'string' };
-export const FUNCTION: OptionValue = { wanted: 'a function', accept: (value) => typeof value === 'function' };
-export const OBJECT: OptionValue = { wanted: 'an object', accept: isRecord };
-export const NUMBER: OptionValue = { wanted: 'a number', accept: Number.isFinite };
-export const NOT_NEGATIVE: OptionValue = {
+/** Any value: what uses the option checks it. */
+export const CHECKED_BY_USE: OptionRule<unknown> = { wanted: 'a value', accept: () => true };
+export const BOOLEAN: OptionRule<boolean> = { wanted: 'true or false', accept: (value) => typeof value === 'boolean' };
+export const TEXT: OptionRule<string> = { wanted: 'a text', accept: (value) => typeof value === 'string' };
+/** A class is one too. */
+export const FUNCTION: OptionRule<AnyFunction | AnyClass> = { wanted: 'a function', accept: (value) => typeof value === 'function' };
+export const OBJECT: OptionRule<object> = { wanted: 'an object', accept: isRecord };
+export const NUMBER: OptionRule<number> = { wanted: 'a number', accept: Number.isFinite };
+export const NOT_NEGATIVE: OptionRule<number> = {
   wanted: 'a number that is not negative',
   accept: (value) => typeof value === 'number' && value >= 0,
 };
-export const ABOVE_ZERO: OptionValue = { wanted: 'a number above 0', accept: (value) => typeof value === 'number' && value > 0 };
+export const ABOVE_ZERO: OptionRule<number> = { wanted: 'a number above 0', accept: (value) => typeof value === 'number' && value > 0 };
+export const WHOLE_ABOVE_ZERO: OptionRule<number> = { wanted: 'a whole number, 1 or more', accept: (value) => isWhole(value, 1) };
 
-function isWhole(value: unknown, least: number): boolean {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= least;
+/** Whole numbers between two bounds, both included. */
+export function wholeFrom(least: number, most: number): OptionRule<number> {
+  return { wanted: `a whole number from ${least} to ${most}`, accept: (value) => isWhole(value, least, most) };
 }
 
-export const WHOLE_ABOVE_ZERO: OptionValue = { wanted: 'a whole number, 1 or more', accept: (value) => isWhole(value, 1) };
+/** Whether a value is a whole number between two bounds, both included. */
+export function isWhole(value: unknown, least: number, most = Number.MAX_SAFE_INTEGER): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most;
+}
 
-/** Of a class that cannot be told from a function by its looks: what is called with `new` and has a prototype. */
-export const CLASS: OptionValue = {
+/** A class, which cannot be told from a function by its looks: it is called with `new` and has a prototype. */
+export const CLASS: OptionRule<AnyClass> = {
   wanted: 'a class',
   accept: (value) => typeof value === 'function' && typeof value.prototype === 'object' && value.prototype !== null,
 };
 
-/** Of an abstract class whose method it has, whether it inherits it or not. */
-export function whatCan(method: string, wanted: string): OptionValue {
+/** A model, whatever it wraps. */
+export const MODEL: OptionRule<LanguageModel> = { wanted: 'a LanguageModel', accept: (value) => value instanceof LanguageModel };
+
+/** An object of an abstract class whose method it has, whether it inherits it or not. */
+export function whatCan(method: string, wanted: string): OptionRule<object> {
   return { wanted, accept: (value) => isRecord(value) && typeof Reflect.get(value, method) === 'function' };
 }
 
-export function oneOf(...values: readonly string[]): OptionValue {
+/** One of a few words. */
+export function oneOf<const Word extends string>(...words: readonly Word[]): ChoiceRule<Word> {
   return {
-    wanted: values.map((value) => `'${value}'`).join(' or '),
-    accept: (value) => typeof value === 'string' && values.includes(value),
+    words,
+    wanted: words
+      .map((word) => `'${word}'`)
+      .join(', ')
+      .replace(/, (?=[^,]*$)/, ' or '),
+    accept: (value) => words.some((word) => word === value),
+    remedy: (value) => (typeof value === 'string' ? nearestIn(value, words) : undefined),
   };
 }
 
-export function listOf({ accept }: OptionValue, wanted: string): OptionValue {
+export function listOf<Value>({ accept }: OptionRule<Value>, wanted: string): OptionRule<readonly Value[]> {
   return { wanted, accept: (value) => Array.isArray(value) && value.every(accept) };
 }
 
-export function either(one: OptionValue, other: OptionValue): OptionValue {
-  return { wanted: `${one.wanted} or ${other.wanted}`, accept: (value) => one.accept(value) || other.accept(value) };
+export function either<One, Other>(one: OptionRule<One>, other: OptionRule<Other>): OptionRule<One | Other> {
+  return {
+    wanted: `${one.wanted} or ${other.wanted}`,
+    accept: (value) => one.accept(value) || other.accept(value),
+    remedy: (value) => one.remedy?.(value) ?? other.remedy?.(value),
+    within: (value, at, name) => (one.accept(value) ? one : other).within?.(value, at, name) ?? [],
+  };
+}
+
+/** The options of another table: `isMerged` if two levels of them are merged option by option, `isHere` if their wording says whose they are. */
+export function optionsOf<Options extends object>(
+  table: OptionTable<Options>,
+  { isMerged = false, isHere = false } = {},
+): OptionRule<Options> {
+  const within: OptionRule<Options>['within'] = (value, at, name) => table.findings(value, isHere ? at : `${at} ${name}`);
+  return { ...OBJECT, within, ...(isMerged && { join: (outer: object, inner: object) => table.merge(outer, inner) }) };
+}
+
+/** A list of them; `across` finds what is wrong with several of the list together. */
+export function listOfOptions<Options extends object>(
+  table: OptionTable<Options>,
+  wanted: string,
+  across: (list: readonly Partial<Options>[], at: string) => Finding[] = () => [],
+): OptionRule<readonly Options[]> {
+  return {
+    wanted,
+    accept: Array.isArray,
+    within: (value, at, name) => {
+      const list: readonly unknown[] = Object.values(value);
+      const findings = list.flatMap((one, index) => table.findings(one, `${at} ${name}[${index}]`));
+      const sound = list.map((one) => (isRecord(one) ? table.sound(one) : {}));
+      return [...findings, ...across(sound, `${at} ${name}`)];
+    },
+  };
+}
+
+/** Named ones; `of` says what a name stands for. */
+export function namedOptions<Options extends object>(
+  table: OptionTable<Options>,
+  of: string,
+): OptionRule<Readonly<Record<string, Options>>> {
+  return {
+    ...OBJECT,
+    within: (values, at) => Object.entries(values).flatMap(([name, value]) => table.findings(value, `${at} ${of} "${name}"`)),
+  };
+}
+
+/** An option that must be given. */
+export function needed<Rule extends OptionRule<never>>(rule: Rule): Rule {
+  return { ...rule, isNeeded: true };
 }
 
 /** What to write in the place of a wrong name: the nearest of those there are, or where none is near all of them. */
 export function nearestName(wrong: string, known: readonly string[]): string {
-  if (known.length === 0) return 'There are none.';
-  const nearest = closest(wrong, known);
-  const isNear = distance(wrong, nearest) <= Math.max(wrong.length, nearest.length) * 0.4;
-  return isNear ? `Did you mean "${nearest}"?` : `There are: ${known.join(', ')}.`;
+  return nearestIn(wrong, known) ?? (known.length === 0 ? 'There are none.' : `There are: ${known.join(', ')}.`);
 }
 
-/** Every option there is, by its name: the compiler sees to it that none is missing. */
-export type OptionNames<Options> = Readonly<Record<Options extends unknown ? keyof Options : never, true>>;
-
-/** Options that do not exist, which would be passed over in silence. `what` is said of them: "option", "label". */
-export function unknownOptions(given: unknown, known: Readonly<Record<string, true>>, at: string, what = 'option'): Finding[] {
-  if (typeof given !== 'object' || given === null) return [];
-  return Object.keys(given)
-    .filter((name) => !Object.hasOwn(known, name))
-    .map((name) => ({ at, problem: `There is no ${what} "${name}".`, remedy: nearestName(name, Object.keys(known)) }));
+function nearestIn(wrong: string, known: readonly string[]): string | undefined {
+  if (known.length === 0) return undefined;
+  const nearest = closest(wrong, known);
+  const isNear = distance(wrong, nearest) <= Math.max(wrong.length, nearest.length) * 0.4;
+  return isNear ? `Did you mean "${nearest}"?` : undefined;
 }

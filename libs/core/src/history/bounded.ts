@@ -1,8 +1,9 @@
-import { ConfigurationError, type Message, type TokenCounter } from '@toolloop/protocol';
-import { type HistoryContext, type HistoryCut, HistoryPolicy } from '../contracts/loop-request.js';
+import type { Finding, Message, TokenCounter } from '@toolloop/protocol';
+import { type HistoryContext, type HistoryCut, HistoryPolicy } from '../contracts/history.js';
+import { defineOptions, needed, type OptionRule, whatCan } from '../findings/options.js';
 import { cutPoints, type Extent } from '../loop/history-step.js';
 
-/** Leaves out the oldest steps once there is too much. */
+/** Leaves out the oldest steps of a transcript that is too long. */
 export class BoundedHistory extends HistoryPolicy {
   constructor(private readonly extent: Extent) {
     super();
@@ -13,43 +14,55 @@ export class BoundedHistory extends HistoryPolicy {
   }
 }
 
-/** How many messages a model is sent at most. */
+/** The extent of a history in messages. */
 export interface MessageExtent {
+  /** The most messages that a model receives. */
   readonly messages: number;
-  /** How many are left when there were more. @default half */
+  /** The number of messages that stay when there were more. @default half */
   readonly keep?: number;
 }
 
-/** How many tokens of messages a model is sent at most; instructions, tools and the answer come on top. An image counts as 1,000. */
+/** The extent of a history in tokens; instructions, tools and the answer come on top. An image counts as 1,000. */
 export interface TokenExtent {
+  /** The most tokens of messages that a model receives. */
   readonly tokens: number;
-  /** How many are left when there were more. @default half */
+  /** The number of tokens that stay when there were more. @default half */
   readonly keep?: number;
   readonly counter: TokenCounter;
 }
 
-/** Throws `ConfigurationError` for numbers that make no sense. */
+const ONE_OR_MORE: OptionRule<number> = { wanted: 'a number, 1 or more', accept: (value) => typeof value === 'number' && value >= 1 };
+
+/** What `slidingWindow()` takes. */
+export const MESSAGE_EXTENT = defineOptions<MessageExtent>(
+  { messages: needed(ONE_OR_MORE), keep: ONE_OR_MORE },
+  { together: ({ messages, keep }, at) => keepFindings(at, keep, messages) },
+);
+
+/** What `tokenBudget()` takes. */
+export const TOKEN_EXTENT = defineOptions<TokenExtent>(
+  { tokens: needed(ONE_OR_MORE), keep: ONE_OR_MORE, counter: needed(whatCan('count', 'a TokenCounter')) },
+  { together: ({ tokens, keep }, at) => keepFindings(at, keep, tokens) },
+);
+
+function keepFindings(at: string, keep = 1, most = Infinity): Finding[] {
+  if (keep <= most) return [];
+  return [{ at, problem: `The maximum is ${most}, and \`keep\` is ${keep}.`, remedy: 'Use a `keep` that does not exceed the maximum.' }];
+}
+
+/** Turns options that were checked into an extent. */
 export function toExtent(own: MessageExtent | TokenExtent): Extent {
   const most = 'tokens' in own ? own.tokens : own.messages;
   const { keep = Math.ceil(most / 2) } = own;
-  if (!(most >= 1 && keep >= 1 && keep <= most)) throw new ConfigurationError([wrongExtent(most, keep)]);
   return { most, keep, sizeOf: 'tokens' in own ? messageTokens(own.counter) : () => 1 };
 }
 
-function wrongExtent(most: number, keep: number) {
-  return {
-    at: 'history',
-    problem: `It sends at most ${most}, and cuts down to ${keep}.`,
-    remedy: 'Give numbers of 1 or more, and keep no more than may be sent.',
-  };
-}
-
-/** What a provider adds to each message for its role and its borders. */
+/** The tokens that a provider adds to each message for its role and its borders. */
 const TOKENS_PER_MESSAGE = 4;
-/** What an image of a common size costs; providers differ, from some hundreds to some thousands. Other files count the same. */
+/** The tokens of an image of a common size; providers differ, from some hundreds to some thousands. Other files count the same. */
 const TOKENS_PER_IMAGE = 1_000;
 
-/** Counts messages, each once: they are immutable and stay the same objects. */
+/** Returns a function that counts the tokens of a message, each message once, since they are immutable and stay the same objects. */
 export function messageTokens(counter: TokenCounter): (message: Message) => number {
   const known = new WeakMap<Message, number>();
   return (message) => {
@@ -68,7 +81,7 @@ function count(message: Message, counter: TokenCounter): number {
   return [...ofParts, ...texts.map((text) => counter.count(text))].reduce((sum, tokens) => sum + tokens, TOKENS_PER_MESSAGE);
 }
 
-/** Sends the whole transcript: what happens without a policy, for a run of an application that has one. */
+/** Sends the whole transcript, which is the default, for a run of an application that has another policy. */
 export function keepEverything(): HistoryPolicy {
   return new KeepEverything();
 }
@@ -80,14 +93,26 @@ class KeepEverything extends HistoryPolicy {
 }
 
 /**
- * Sends the newest messages: past `messages` it cuts down to `keep`, so that the prompt cache is lost once in a while instead of at every step. Calls
- * stay with their results, and a step with its user message; a step larger than that is sent whole.
+ * Sends the newest messages: beyond `messages` it cuts down to `keep`, so that the prompt cache is lost once in a while instead of at every step. Calls
+ * stay with their results, and a step with its user message; a larger step is sent whole.
+ *
+ * @throws ConfigurationError for a wrong extent
+ * @example
+ * history: slidingWindow({ messages: 40 })
  */
 export function slidingWindow(extent: MessageExtent): HistoryPolicy {
+  MESSAGE_EXTENT.assert(extent, 'slidingWindow');
   return new BoundedHistory(toExtent(extent));
 }
 
-/** Sends the newest messages, as `slidingWindow` does, measured in tokens. */
+/**
+ * Sends the newest messages like {@link slidingWindow}, measured in tokens.
+ *
+ * @throws ConfigurationError for a wrong extent
+ * @example
+ * history: tokenBudget({ tokens: 100_000, counter: new OpenAiTokenCounter() })
+ */
 export function tokenBudget(extent: TokenExtent): HistoryPolicy {
+  TOKEN_EXTENT.assert(extent, 'tokenBudget');
   return new BoundedHistory(toExtent(extent));
 }

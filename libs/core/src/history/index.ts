@@ -1,5 +1,5 @@
-export { HistoryPolicy } from '../contracts/loop-request.js';
-export type { HistoryContext, HistoryCut } from '../contracts/loop-request.js';
+export { HistoryPolicy } from '../contracts/history.js';
+export type { HistoryContext, HistoryCut } from '../contracts/history.js';
 export { keepEverything, slidingWindow, tokenBudget } from './bounded.js';
 export type { MessageExtent, TokenExtent } from './bounded.js';
 export { summarised } from './summarised.js';

@@ -12,7 +12,7 @@ import { isPermitted } from '../policy/policy-engine.js';
 import type { EntityOffer } from './entity-surfaces.js';
 import type { RunInstances } from './run-entities.js';
 
-/** What injected tools obey. */
+/** The rules for injected tools. */
 export interface InjectionRules {
   readonly run: RunContext;
   readonly actor: PolicyActor;
@@ -20,17 +20,17 @@ export interface InjectionRules {
   readonly exclude: readonly ToolSelector[];
   readonly limits: Limits;
   readonly entities: EntityOffer;
-  /** In which order the run used what it has; it changes with the toolset. */
+  /** The instances of the run in the order of their use; it changes with the toolset. */
   readonly instances: RunInstances;
-  /** Whether a tool's own `canCall` is asked before the tool is added. */
+  /** Calls a tool's own `canCall` before the tool is added. */
   readonly strictListing: boolean;
   readonly signal: AbortSignal;
 }
 
-/** What is asked without waiting. */
+/** The synchronous rules. */
 type PermissionRules = Omit<InjectionRules, 'strictListing' | 'signal'>;
 
-/** What an injection changed, as a new toolset and the events that tell of it. */
+/** The outcome of an injection: the new toolset and its events. */
 export interface AppliedInjection {
   readonly toolset: Toolset;
   readonly events: readonly LoopEventBody[];
@@ -39,12 +39,12 @@ export interface AppliedInjection {
 /** The step in which an injection is applied, and the strategy that proposed it. */
 export interface InjectionPlace {
   readonly step: number;
-  /** One that yields adds nothing that another keeps away. */
+  /** The strategy. One that yields adds no tool that another withholds. */
   readonly strategy: Pick<ToolInjectionStrategy, 'name' | 'yields'>;
 }
 
 /**
- * Applies what a strategy wants, under the run's policy, exclusions and caps. Strategies propose; only this changes a toolset. Rejects with the
+ * Applies the proposal of a strategy, under the run's policy, exclusions and caps. Strategies propose; only this function changes a toolset. Rejects with the
  * interruption of a run that ends meanwhile.
  */
 export async function applyInjection(
@@ -54,11 +54,11 @@ export async function applyInjection(
   place: InjectionPlace,
 ): Promise<AppliedInjection> {
   if (!rules.strictListing) return applyPermitted(toolset, injection, rules, place);
-  const permitted = permittedOf(injection.add ?? [], rules);
+  const permitted = selectPermitted(injection.add ?? [], rules);
   return applyPermitted(toolset, { ...injection, add: await callable(permitted, rules) }, rules, place);
 }
 
-/** Applies it without asking any `canCall`, for what is listed strictly as a whole afterwards. */
+/** Applies a proposal without calling any `canCall`, for a toolset that is listed strictly as a whole afterwards. */
 export function applyPermitted(
   toolset: Toolset,
   injection: ToolInjection,
@@ -69,7 +69,7 @@ export function applyPermitted(
   const { name, yields } = strategy;
   const removal = withRemoved(toolset, injection, name);
   const proposed = (injection.add ?? []).filter(({ spec }) => !yields || !removal.toolset.keepsAway(spec));
-  const groups = groupedTools(permittedOf(proposed, rules));
+  const groups = groupedTools(selectPermitted(proposed, rules));
   const change = changeOf(groups, removal.toolset, rules);
   for (const { tools } of change.taken) if (tools[0]?.entity) rules.instances.used(tools[0]);
   const events: LoopEventBody[] = [
@@ -93,7 +93,7 @@ function withRemoved(toolset: Toolset, injection: ToolInjection, strategy: strin
   return { toolset: kept.toolset, removed: [...without.removed, ...kept.removed] };
 }
 
-/** How many tools can still be injected: those that went again do not count, and neither do those that stand for others. */
+/** Counts the tools that can still be injected: removed ones do not count, and neither do surfaces. */
 export function roomIn(toolset: Toolset, { injectedTools }: Pick<Limits, 'injectedTools'>): InjectionRoom {
   const counted = toolset.injected.flatMap((spec) => {
     const tool = toolset.find(spec.id);
@@ -103,7 +103,7 @@ export function roomIn(toolset: Toolset, { injectedTools }: Pick<Limits, 'inject
   return { entities: injectedTools - counted.length, others: injectedTools - others };
 }
 
-/** What new tools came to. */
+/** The outcome of adding tools. */
 interface Change extends Pick<AppliedInjection, 'toolset'> {
   readonly taken: readonly ToolGroup[];
   readonly surfaces: readonly Tool[];
@@ -138,14 +138,14 @@ function changeOf(
   };
 }
 
-/** How many tools are new. */
+/** Counts the new tools. */
 function freshIn(groups: readonly (readonly Tool[])[], toolset: Toolset): number {
   const fresh = groups.flat().filter(({ spec }) => !toolset.held(spec.id));
   return new Set(fresh.map(({ spec }) => spec.id)).size;
 }
 
-/** Those that policy, exclusions and the tools themselves let in. Policy sees no instance, so it is asked once for all that differ in nothing else. */
-function permittedOf(tools: readonly Tool[], rules: PermissionRules): readonly Tool[] {
+/** Returns the tools that policy, exclusions and the tools themselves permit. Policy sees no instance, so it decides once for all tools that differ in it alone. */
+function selectPermitted(tools: readonly Tool[], rules: PermissionRules): readonly Tool[] {
   const { run, exclude } = rules;
   const decided = new Map<string, { readonly tool: Tool; readonly isDenied: boolean }>();
   const isDenied = (tool: Tool): boolean => {
@@ -167,7 +167,7 @@ function removedEvents(tools: readonly string[], step: number, reason: string): 
   return tools.length === 0 ? [] : [{ type: 'tools-removed', step, tools, reason }];
 }
 
-/** The surfaces first, which the model is shown; then every instance, whatever it is called over. */
+/** Makes the events: the surfaces first, which the model sees, then one per instance, even if it is called over a surface. */
 function injectedEvents({ surfaces, taken }: Change, step: number, strategy: string): LoopEventBody[] {
   const groups = [surfaces, ...taken.map(({ fresh }) => fresh)].filter((tools) => tools.length > 0);
   return groups.map((tools) => {
@@ -178,7 +178,7 @@ function injectedEvents({ surfaces, taken }: Change, step: number, strategy: str
   });
 }
 
-/** One for all that was left out: a long list must not flood the events. */
+/** Makes one warning for all tools that were left out, since a long list must not flood the events. */
 function capWarning([first, ...others]: readonly ToolGroup[], step: number, why: string): LoopEventBody[] {
   if (!first) return [];
   const [tool] = first.tools;
@@ -188,30 +188,30 @@ function capWarning([first, ...others]: readonly ToolGroup[], step: number, why:
   return [{ type: 'warning', step, code: 'injection_cap', message }];
 }
 
-/** Tools that come or stay away together: those of one entity, or one of any other kind. */
+/** Tools that are added or left out together: those of one entity, or a single other one. */
 export interface ToolGroup {
-  /** New tools, and newer instances of tools that are there. */
+  /** The new tools, and newer instances of tools that exist already. */
   readonly tools: readonly Tool[];
   /** The new ones, each once. */
   readonly fresh: readonly Tool[];
-  /** The entity instance they are of. */
+  /** The key of their entity instance. */
   readonly instance?: string;
 }
 
-/** What of the proposed tools goes into the toolset. */
+/** The choice of the proposed tools that go into the toolset. */
 export interface ChosenGroups {
   readonly taken: readonly ToolGroup[];
   readonly leftOut: readonly ToolGroup[];
 }
 
-/** How many more tools can be offered one by one. */
+/** The number of further tools that can be offered one by one. */
 export interface InjectionRoom {
   readonly entities: number;
-  /** Whatever entities there are: a list of them must not keep out what was searched for or unlocked. */
+  /** The room for other tools. It does not depend on entities: a list of them must not keep out tools that were found or unlocked. */
   readonly others: number;
 }
 
-/** The tools by what they belong to, in the order of their first. */
+/** Groups tools by their instance, in the order of the first of each. */
 export function groupedTools(tools: readonly Tool[]): readonly (readonly Tool[])[] {
   const groups = new Map<string, Tool[]>();
   let last: Tool[] = [];
@@ -228,7 +228,7 @@ export function groupedTools(tools: readonly Tool[]): readonly (readonly Tool[])
   return [...groups.values()];
 }
 
-/** Decides group by group, as if each were added before the next: so many are added in one change, as every change copies the toolset. */
+/** Chooses group by group, as if each were added before the next. All are added in one change, since every change copies the toolset. */
 export function chosenGroups(groups: readonly (readonly Tool[])[], toolset: Toolset, room: InjectionRoom): ChosenGroups {
   const [taken, leftOut]: [ToolGroup[], ToolGroup[]] = [[], []];
   const coming = new Map<string, Tool>();
@@ -260,22 +260,22 @@ function groupOf(tools: readonly Tool[], known: (id: string) => Tool | undefined
   return first?.entity ? { tools: free, fresh, instance: instanceKeyOf(first) } : { tools: free, fresh };
 }
 
-/** An id that stands for another declaration is never overwritten. */
+/** Tells whether an id belongs to another declaration, which is never overwritten. */
 function isTaken(tool: Tool, known: Tool): boolean {
   const isOfSameSource = known.origin.source === tool.origin.source && known.origin.trusted === tool.origin.trusted;
   return !isOfSameSource || known.spec.declaredId !== tool.spec.declaredId || known.entity?.instanceId !== tool.entity?.instanceId;
 }
 
-/** What of a result's instances a run can hold. */
+/** The instances of a result that a run can hold. */
 export interface InstanceRoom {
   readonly taken: readonly ToolGroup[];
-  /** Those beyond the limit: they do not push out the others of their own result. */
+  /** The instances beyond the limit, which do not displace others of their own result. */
   readonly leftOut: readonly ToolGroup[];
-  /** How many instances have to go for it. */
+  /** The number of instances that have to be removed for them. */
   readonly excess: number;
 }
 
-/** Divides what one result brings, whole instances only. */
+/** Divides the instances of one result, whole ones only. */
 export function instanceRoom(groups: readonly ToolGroup[], toolset: Toolset, mostInstances: number): InstanceRoom {
   const ofEntities = groups.filter(({ instance }) => instance !== undefined);
   const isThere = ({ instance = '' }: ToolGroup): boolean => toolset.toolsOfInstance(instance).length > 0;
@@ -286,7 +286,7 @@ export function instanceRoom(groups: readonly ToolGroup[], toolset: Toolset, mos
   return { taken: groups.filter((group) => !leftOut.has(group)), leftOut: [...leftOut], excess };
 }
 
-/** Takes away the tools of the instances that were not used for longest, but of none that is in the result itself. */
+/** Removes the tools of the least recently used instances, but of none that is in the result itself. */
 export function withoutOldest({ excess, taken }: InstanceRoom, toolset: Toolset, instances: RunInstances): ToolsetRemoval {
   if (excess <= 0) return { toolset, removed: [] };
   const staying = new Set(taken.map(({ instance }) => instance));

@@ -13,7 +13,7 @@ import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/reveal.js';
 import { compileSchemaInput } from '../schema/tool-input.js';
 
-/** Runs differ in what they may call; so many differences are remembered. */
+/** The most dispatchers that are cached, since runs differ in the methods they may call. */
 const MOST_DISPATCHERS = 100;
 
 /** A method of an entity class. */
@@ -21,18 +21,18 @@ interface EntityMethod extends EntityTool {
   readonly definition: EntityDefinition;
 }
 
-/** A method of an entity class, as a run may or may not call it. */
+/** A method of an entity class, as policies and selections decide about it. */
 export interface EntityMember extends Pick<Tool, 'spec' | 'origin' | 'when'> {
-  /** Whether it decides itself who calls it. */
+  /** `true` if the method has a `canCall` of its own. */
   readonly isSelective: boolean;
 }
 
-/** Entities are classes of the application. */
+/** The origin of entities, which are classes of the application. */
 const ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
 
 /**
- * The tools over which the tools of entities are called. They say nothing of any instance, so that their bytes are the same in every step and in every
- * run, and each is made once for the application.
+ * The tools over which the tools of entities are called. They mention no instance, so their bytes are the same in every step and in every run, and each is
+ * made once for the application.
  */
 export class EntitySurfaces {
   private readonly methods: ReadonlyMap<string, EntityMethod>;
@@ -44,7 +44,7 @@ export class EntitySurfaces {
     this.methods = new Map(methods.map((method) => [method.template.spec.declaredId, method]));
   }
 
-  /** What policies and selections are asked about before there is any instance, in the order of declaration. */
+  /** The methods about which policies and selections decide before there is any instance, in the order of declaration. */
   get members(): readonly EntityMember[] {
     return [...this.methods.values()].map(({ template: { spec, when, hooks } }) => {
       const member = { spec, origin: ORIGIN, isSelective: hooks.canCall !== undefined };
@@ -52,7 +52,7 @@ export class EntitySurfaces {
     });
   }
 
-  /** The tool of a method for all instances; undefined for a tool that no entity declares. */
+  /** Returns the tool of a method for all instances; undefined for a tool that no entity declares. */
   groupedFor(declaredId: string): Tool | undefined {
     const known = this.grouped.get(declaredId);
     const method = this.methods.get(declaredId);
@@ -62,12 +62,12 @@ export class EntitySurfaces {
     return made;
   }
 
-  /** Whether a run had the tool of a method, and it was taken away. */
+  /** Tells whether a run had the tool of a method, and it was removed. */
   hadGroup(toolset: Pick<Toolset, 'removalOf'>): boolean {
     return [...this.methods.keys()].some((declaredId) => toolset.removalOf(groupedId(declaredId)) !== undefined);
   }
 
-  /** The tool of all methods that a run may call; undefined where there are none. `described` are those of which the model is told beforehand. */
+  /** Returns the tool of all methods that a run may call; undefined without any. Its description names the methods in `described`. */
   dispatcherFor(offered: readonly string[], described: readonly string[] = offered): Tool | undefined {
     if (offered.length === 0) return undefined;
     const key = JSON.stringify([offered, described]);
@@ -82,7 +82,7 @@ export class EntitySurfaces {
   }
 }
 
-/** How the model calls a tool of an entity: by its id, or over the surface that it is shown, with the instance. */
+/** Returns the name by which the model calls an entity's tool: its id, or the surface with the instance. */
 export function operationName({ spec, entity }: Tool, toolset: Toolset): string {
   if (!entity || toolset.find(spec.id)) return spec.id;
   const { declaredId } = spec;
@@ -106,7 +106,7 @@ function groupedTool({ definition, template: { spec } }: EntityMethod): Tool {
   });
 }
 
-/** The method's own arguments stand under `args`, where no name of theirs can be taken for the id. */
+/** Makes the schema of a grouped tool. The method's own arguments are under `args`, where none of their names conflicts with the id. */
 function groupedSchema(definition: EntityDefinition, { $defs, ...args }: JSONSchema7): JSONSchema7 {
   const hasArguments = Object.keys(args.properties ?? {}).length > 0;
   const isNeeded = (args.required ?? []).length > 0;
@@ -168,7 +168,7 @@ function dispatchedCall(sent: JsonValue): MeantCall | undefined {
   });
 }
 
-/** Nothing is guessed: another shape is answered with what is wrong with it. */
+/** Reads the id of a call. Nothing is guessed: another shape is answered with its problem. */
 function withId(
   sent: JsonValue,
   known: readonly string[],
@@ -179,7 +179,7 @@ function withId(
   return typeof id === 'string' ? mean({ id, args }, sent) : undefined;
 }
 
-/** It is never invoked: what is called over it is. */
+/** Makes a surface, which is never invoked itself. */
 function surfaceTool(surface: ToolSurface, semantics: Omit<ToolSpec, 'schemaHash'>): Tool {
   const { description, inputSchema, outputSchema } = semantics;
   const schemaHash = sha256(canonicalDeclaration({ description, inputSchema, ...(outputSchema && { outputSchema }) }));
@@ -203,7 +203,7 @@ function widest(labels: readonly ToolLabels[]): ToolLabels {
   };
 }
 
-/** What decides on the tools of entities before there are any. */
+/** The rules for the tools of entities before there are any. */
 export interface OfferRules {
   readonly run: RunContext;
   readonly actor: PolicyActor;
@@ -212,7 +212,7 @@ export interface OfferRules {
   readonly strictListing: boolean;
 }
 
-/** A method that decides itself who calls it can be asked of an instance only: a strict listing tells nothing of it beforehand. */
+/** Makes the dispatcher of a run. A method with its own conditions can be checked for an instance only, so a strict listing does not describe it beforehand. */
 function dispatcherFor(surfaces: EntitySurfaces, rules: OfferRules): Tool | undefined {
   const { run, exclude, strictListing } = rules;
   const offered = surfaces.members.filter((member) => {
@@ -227,9 +227,9 @@ function idsOf(members: readonly EntityMember[]): string[] {
   return members.map(({ spec }) => spec.declaredId);
 }
 
-/** How one run is offered the tools of entities. */
+/** The way in which one run is offered the tools of entities. */
 export class EntityOffer {
-  /** There from the start, where the run has one. */
+  /** The dispatcher, if the run has one from the start. */
   readonly dispatcher: Tool | undefined;
 
   constructor(
@@ -241,29 +241,29 @@ export class EntityOffer {
   }
 
   /**
-   * Whether new tools of entities are called over a surface, `isFull` where they do not all fit one by one. `auto` goes over to it with the first result
-   * whose tools do not fit, and stays there: what was named before keeps its name, as its bytes stand before those of everything that came later.
+   * Tells whether new tools of entities are called over a surface. `isFull` tells whether they do not all fit one by one. `auto` changes to surfaces with the
+   * first result whose tools do not fit, for the rest of the run: earlier tools keep their names, since their bytes come before those of later ones.
    */
   isSurfaced(toolset: Toolset, isFull: () => boolean): boolean {
     if (this.surface !== 'auto') return this.surface !== 'named';
     return toolset.shown.some(({ surface }) => surface) || this.surfaces.hadGroup(toolset) || isFull();
   }
 
-  /** The surfaces that a toolset still needs for tools to be called over. */
+  /** Returns the surfaces that a toolset still needs for these tools. */
   surfacesFor(tools: readonly Tool[], toolset: Toolset): readonly Tool[] {
     const hidden = tools.filter(({ spec }) => !toolset.find(spec.id));
     const declaredIds = [...new Set(hidden.map(({ spec }) => spec.declaredId))];
     return this.all(declaredIds).filter(({ spec }) => !toolset.find(spec.id));
   }
 
-  /** The surfaces of these ids, where a run goes on in another process. */
+  /** Returns the surfaces with these ids, for a run that continues in another process. */
   surfacesNamed(ids: readonly string[]): readonly Tool[] {
     const named = new Set(ids);
     const grouped = this.surfaces.members.filter(({ spec }) => named.has(groupedId(spec.declaredId)));
     return grouped.flatMap(({ spec }) => this.surfaces.groupedFor(spec.declaredId) ?? []);
   }
 
-  /** The same for a run within the run, which may call less. */
+  /** Returns the offer of a sub-run, which may call less. */
   within(rules: OfferRules): EntityOffer {
     return new EntityOffer(this.surface, this.surfaces, this.dispatcher && rules);
   }
@@ -271,7 +271,7 @@ export class EntityOffer {
   private all(declaredIds: readonly string[]): readonly Tool[] {
     if (this.surface !== 'dispatcher') return declaredIds.flatMap((declaredId) => this.surfaces.groupedFor(declaredId) ?? []);
     if (declaredIds.length === 0) return [];
-    // A policy may have come to permit what it did not when the run began.
+    // A policy may permit a method by now that it did not when the run began.
     return [this.dispatcher ?? this.surfaces.dispatcherFor(declaredIds) ?? []].flat();
   }
 }

@@ -17,15 +17,15 @@ import { boundTool } from '../discovery/tool-template.js';
 import type { OperationsOn } from '../execution/result-pages.js';
 import { classOf, exposedPropertiesOf, isVisibleTo } from '../schema/exposed-properties.js';
 
-/** Where an instance was found. */
+/** The place where an instance was found. */
 export interface ExtractionContext {
   readonly handles: EntityHandles;
-  /** Of the tools that will be made; 1 for what a service tool returned. */
+  /** The depth of the tools that will be made; 1 for the result of a service tool. */
   readonly depth: number;
   readonly run: Pick<RunContext, 'tenant'>;
 }
 
-/** What a tool returned, with what its declaration lets the model see of it. */
+/** The result of a tool, with the part of its declaration that decides what the model sees. */
 export type ShownResult = Pick<InjectionResult, 'live' | 'entities' | 'returns' | 'tool' | 'calledAs'>;
 
 interface Warning {
@@ -46,7 +46,7 @@ export class ToolProviderExtractor {
     const { handles, depth, run } = context;
     for (const instance of this.objectsIn(result)) {
       const definition = this.catalog.entities.find(instance);
-      const instanceId = definition && idOf(definition, instance, run.tenant);
+      const instanceId = definition && readInstanceId(definition, instance, run.tenant);
       if (definition && instanceId !== undefined) {
         const held = new HeldInstance(definition, instanceId, instance);
         add.push(...bindTools(definition, held, { instanceId, depth, handles, givenBy: calledNameOf(result) }));
@@ -58,12 +58,12 @@ export class ToolProviderExtractor {
     return { add, warnings: plain ? [plain] : [...warnings.values()] };
   }
 
-  /** The entities of a result that a resolver would find again: what is left of it where the run goes on in another process. */
+  /** Returns the keys of a result's entities that a resolver can find again, for a run that continues in another process. */
   keysIn(result: ShownResult, { tenant }: Pick<RunContext, 'tenant'>): readonly EntityKey[] {
     const keys = new Map<string, EntityKey>();
     for (const instance of this.objectsIn(result)) {
       const definition = this.catalog.entities.find(instance);
-      const instanceId = definition?.rehydration && idOf(definition, instance, tenant);
+      const instanceId = definition?.rehydration && readInstanceId(definition, instance, tenant);
       if (!definition || instanceId === undefined) continue;
       const { prefix } = definition;
       keys.set(keyOf(prefix, instanceId), { prefix, instanceId });
@@ -71,7 +71,7 @@ export class ToolProviderExtractor {
     return [...keys.values()];
   }
 
-  /** The one place that says how a run names what can be done with an instance: by those of its tools that are the instance's own. */
+  /** Names the tools of each instance in a result, as the run's surface calls them. */
   namesFor(
     tools: readonly Tool[],
     { tenant }: Pick<RunContext, 'tenant'>,
@@ -88,7 +88,7 @@ export class ToolProviderExtractor {
     }
     return (instance) => {
       const definition = this.catalog.entities.find(instance);
-      const instanceId = definition && idOf(definition, instance, tenant);
+      const instanceId = definition && readInstanceId(definition, instance, tenant);
       return (definition && instanceId !== undefined && names.get(keyOf(definition.prefix, instanceId))) || [];
     };
   }
@@ -101,7 +101,7 @@ export class ToolProviderExtractor {
     });
   }
 
-  /** Rows of an ORM are shown well enough, and bring no tools: whoever declared an entity expects them. */
+  /** Warns of plain objects in place of entities, such as rows of an ORM: they are shown, but bring no tools. */
   private plainWarning({ live, returns }: ShownResult): Warning | undefined {
     const definition = returns && this.catalog.entities.definitions.find(({ type }) => type === returns);
     if (!definition || this.walk.listedIn(live).length === 0) return undefined;
@@ -112,7 +112,7 @@ export class ToolProviderExtractor {
     };
   }
 
-  /** Of what `reveal` picks fields from, only the objects themselves can be entities: a picked field is plain JSON. */
+  /** Returns the objects that can be entities. With a list in `reveal` these are only the objects themselves, since a picked field is plain JSON. */
   private objectsIn({ live, tool: { redaction }, returns }: ShownResult): Iterable<object> {
     if (redaction.kind !== 'reveal' || redaction.fields === 'all') return this.walk.objectsIn(live, returns);
     return redaction.fields.length === 0 ? [] : this.walk.listedIn(live);
@@ -143,8 +143,8 @@ function keyOf(prefix: string, instanceId: string): string {
   return JSON.stringify([prefix, instanceId]);
 }
 
-/** An instance whose id cannot be read has none, nor has one of another tenant; the others of the result are not to suffer for it. */
-function idOf(definition: EntityDefinition, instance: object, tenant: string): string | undefined {
+/** Reads the id of an instance; undefined if it cannot be read or the instance is of another tenant, so that the others of the result are not affected. */
+function readInstanceId(definition: EntityDefinition, instance: object, tenant: string): string | undefined {
   try {
     return isForeign(definition, instance, tenant) ? undefined : instanceIdOf(definition, instance);
   } catch {
@@ -152,14 +152,14 @@ function idOf(definition: EntityDefinition, instance: object, tenant: string): s
   }
 }
 
-/** How a run knows an instance. */
+/** The identity of an instance within a run. */
 export interface KnownInstance extends Pick<EntityReference, 'instanceId' | 'depth'> {
   readonly handles: EntityHandles;
   /** The tool that returned it, as the model called it. */
   readonly givenBy: string;
 }
 
-/** The tools of one instance. One compiled template per method serves every instance. */
+/** Makes the tools of one instance. One compiled template per method serves every instance. */
 export function bindTools(
   definition: EntityDefinition,
   held: HeldInstance,
@@ -196,43 +196,43 @@ function bindTool({ template }: EntityTool, { held, entity, id, isHandle, givenB
   return { ...(live ? on(live) : unfound(on(UNFOUND))), rehydration };
 }
 
-/** Stands for an instance that nobody has looked for yet; every call looks for it first. */
+/** The placeholder of an instance that was not resolved yet; every call resolves it first. */
 const UNFOUND = Object.freeze({});
 
-/** Its own word is asked at the call, on what was found: a thousand instances are not looked up to list their tools. */
+/** Removes the hooks of a tool whose instance was not resolved: they run at the call, on the resolved one, since a list must not resolve a thousand instances. */
 function unfound({ canCall: _canCall, preview: _preview, ...tool }: Tool): Tool {
   return tool;
 }
 
-/** As deep as a projection goes: a deeper result is never shown. */
+/** The deepest level that is visited, as in a projection: a deeper result is never shown. */
 const MOST_LEVELS = 64;
-/** So many objects are looked at in one result; the cap of injected tools is reached long before. */
+/** The most objects that are visited in one result; the cap of injected tools is reached long before. */
 const MOST_OBJECTS = 10_000;
 
-/** An object, with the class its field or tool declares. */
+/** An object, with the class that its field or tool declares. */
 interface Found {
   readonly value: object;
   readonly declared: Type | undefined;
 }
 
-/** How deep it was found. */
+/** An object with its level. */
 interface Placed extends Found {
   readonly level: number;
 }
 
-/** What a class shows the model. */
+/** The part of a class that the model sees. */
 interface ShownClass {
   readonly exposesAnything: boolean;
   readonly properties: readonly { readonly property: string; readonly declared: Type | undefined }[];
 }
 
-/** Walks through what a result shows the model. Fields that are not exposed are never looked into. */
+/** Visits the objects that a result shows the model. Fields that are not exposed are never visited. */
 export class ProviderWalk {
   private readonly classes = new WeakMap<Type, ShownClass>();
 
   /**
-   * Every object a result shows, in the order in which it shows them: the value itself, elements of lists, sets and maps, values of plain objects, and
-   * the exposed fields of class instances. Where a class is declared, it says what is exposed, of instances of subclasses and of plain objects too.
+   * Yields every object that a result shows, in the order of the result: the value itself, elements of lists, sets and maps, values of plain objects, and
+   * the exposed fields of class instances. A declared class decides what is exposed, also for instances of subclasses and for plain objects.
    */
   *objectsIn(result: unknown, returns?: Type): Generator<object> {
     const seen = new Set<object>();
@@ -247,25 +247,25 @@ export class ProviderWalk {
     }
   }
 
-  /** The objects that stand in a result, or in a list that is one, and nothing within them. */
+  /** Returns the result itself, or the objects of a list, and nothing within them. */
   listedIn(result: unknown): readonly object[] {
     const items: readonly unknown[] = Array.isArray(result) ? result.flat(MOST_LEVELS) : [result];
     return items.slice(0, MOST_OBJECTS).filter(isObject);
   }
 
-  /** Scalars lead nowhere and are left out. */
+  /** Returns the objects within a value, without scalars. */
   private childrenOf(value: object, declared: Type | undefined): Found[] {
     const shown = value instanceof Map ? undefined : this.shownAs(value, declared);
     const children: Found[] = [];
     const add = (child: unknown, type: Type | undefined): void => {
       if (isObject(child)) children.push({ value: child, declared: type });
     };
-    if (shown) for (const one of shown.properties) add(readOf(value, one.property), one.declared);
+    if (shown) for (const one of shown.properties) add(readProperty(value, one.property), one.declared);
     else for (const item of itemsOf(value)) add(item, isIterable(value) ? declared : undefined);
     return children;
   }
 
-  /** The class whose exposures say what is shown of an object; undefined for lists and for objects that no class speaks for. */
+  /** Finds the class whose exposures decide what is shown of an object; undefined for lists and for objects without such a class. */
   private shownAs(value: object, declared: Type | undefined): ShownClass | undefined {
     const type = classOf(value);
     const own = type && this.shownBy(type);
@@ -287,14 +287,14 @@ export class ProviderWalk {
   }
 }
 
-/** Of a list, set or map its elements; of a plain object its values. No more than are looked at, since an iterable may have no end. */
+/** Returns the elements of a list, set or map, or the values of a plain object, up to a limit, since an iterable may be endless. */
 function itemsOf(value: object): readonly unknown[] {
   if (value instanceof Map) return firstOf(value.values());
   if (isIterable(value)) return firstOf(value);
-  return isPlain(value) ? Object.keys(value).map((name) => readOf(value, name)) : [];
+  return isPlain(value) ? Object.keys(value).map((name) => readProperty(value, name)) : [];
 }
 
-/** What an iterable gives until it fails, or has given as much as is looked at. */
+/** Returns the items of an iterable until it fails or reaches the limit. */
 function firstOf(items: Iterable<unknown>): readonly unknown[] {
   const first: unknown[] = [];
   try {
@@ -303,13 +303,13 @@ function firstOf(items: Iterable<unknown>): readonly unknown[] {
       if (first.length >= MOST_OBJECTS) break;
     }
   } catch {
-    // what came before it failed was shown
+    // the items before the failure were shown
   }
   return first;
 }
 
-/** A getter that gave its value when the result was shown may throw when it is asked again. */
-function readOf(value: object, property: string): unknown {
+/** Reads a property. A getter that returned its value when the result was shown may throw when it is read again. */
+function readProperty(value: object, property: string): unknown {
   try {
     return Reflect.get(value, property);
   } catch {
@@ -326,7 +326,7 @@ function isIterable(value: object): value is Iterable<unknown> {
   return Symbol.iterator in value;
 }
 
-/** Adds the tools of every entity that a result shows. On by default. Too deep, it still refreshes the instances of those that are there. */
+/** Adds the tools of every entity that a result shows. On by default. Beyond the nesting depth it still refreshes the instances of existing tools. */
 @Injectable()
 export class ToolProviderStrategy extends ToolInjectionStrategy {
   override readonly name = 'entities';

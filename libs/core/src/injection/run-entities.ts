@@ -4,7 +4,7 @@ import type { Tool } from '../contracts/tool.js';
 import { type Form, list, pair, TEXT } from '../schema/saved-form.js';
 
 const SAFE_INSTANCE_ID = /^[A-Za-z0-9-]+$/;
-/** An id that looks like a handle gets a handle, so that no instance is ever taken for another. */
+/** The form of a handle. An id of this form gets a handle, so that no instance is mistaken for another. */
 const LOOKS_LIKE_HANDLE = /^h\d+$/i;
 
 /** Handles as JSON: the name of the class with the instance id, and the handle. */
@@ -12,11 +12,11 @@ export type SavedHandles = readonly (readonly [string, string])[];
 
 export const SAVED_HANDLES: Form<SavedHandles> = list(pair(TEXT));
 
-/** One run's names for entity instances. No character of an id is ever stripped: `c-123` and `c123` are two customers. */
+/** The names of a run for entity instances. No character of an id is ever stripped: `c-123` and `c123` are two customers. */
 export class RunEntityHandles implements EntityHandles {
   private readonly handles: Map<string, string>;
 
-  /** A handle that was given once stands for the same instance for as long as the run goes on, in whatever process. */
+  /** @param saved the handles given so far: each stays with its instance for the whole run, in any process */
   constructor(saved: SavedHandles = []) {
     this.handles = new Map(saved);
   }
@@ -40,12 +40,12 @@ export class RunEntityHandles implements EntityHandles {
   }
 }
 
-/** What each instance goes by, least recently used first; JSON. */
+/** The keys of the instances, least recently used first; JSON. */
 export type SavedInstances = readonly string[];
 
 export const SAVED_INSTANCES: Form<SavedInstances> = list(TEXT);
 
-/** One run's entity instances in the order of their last use: returned or called. Whether an instance is still there, the toolset knows. */
+/** The entity instances of a run in the order of their last use: returned or called. The toolset knows which of them still exist. */
 export class RunInstances {
   private readonly keys: Set<string>;
 
@@ -53,7 +53,7 @@ export class RunInstances {
     this.keys = new Set(saved);
   }
 
-  /** Notes that a result held the instance, or that a tool of it was called. */
+  /** Records that a result held the instance of a tool, or that the tool was called. */
   used(tool: Tool): void {
     const key = instanceKeyOf(tool);
     this.keys.delete(key);
@@ -64,7 +64,7 @@ export class RunInstances {
     for (const key of keys) this.keys.delete(key);
   }
 
-  /** Least recently used first. */
+  /** Returns the keys, least recently used first. */
   oldest(): Iterable<string> {
     return this.keys;
   }

@@ -26,7 +26,7 @@ import { type RunReserve, ToolReserve } from './tool-reserve.js';
 
 const logger = new Logger('ToolInjection');
 
-/** The tools that results may bring a run or take from it, and what keeps out which of them. */
+/** The strategies and rules by which results add or remove the tools of a run. */
 export interface RunInjection extends Pick<InjectionRules, 'exclude' | 'entities'> {
   readonly strategies: readonly ToolInjectionStrategy[];
   readonly reserve: RunReserve;
@@ -41,12 +41,12 @@ export type ToolNarrowing = Pick<LoopRequest, 'tools' | 'exclude' | 'injection'>
 /** The rules for a run's tools on every level, the same for every actor. */
 export interface ListingRules extends Pick<InjectionRules, 'strictListing'> {
   readonly levels: readonly ToolNarrowing[];
-  /** In the order in which they are asked. */
+  /** The strategies in the order in which they are evaluated. */
   readonly strategies: readonly ToolInjectionStrategy[];
   readonly surface: EntitySurface;
 }
 
-/** The tools with which a run begins, and what results may change in them. */
+/** The tools with which a run begins, and the rules by which results change them. */
 export interface ListedTools {
   readonly toolset: Toolset;
   readonly injection: RunInjection;
@@ -58,19 +58,19 @@ export interface ListedTools {
  *     catalog ▸ selection ▸ permission ▸ withheld ▸ injected ▸ surfaced
  *
  * - the catalog's tools that every level selects ({@link ToolCatalog.build}),
- * - that policies permit the actor and that make sense for the run,
- * - without those that strategies keep back ({@link ToolReserve.divide}),
- * - with those that strategies give at the start and after each result ({@link applyPermitted}, under permission and caps),
- * - tools of entities behind a surface where the run has one ({@link EntityOffer}).
+ * - that policies permit the actor and whose `when` holds for the run,
+ * - without those that strategies withhold ({@link ToolReserve.divide}),
+ * - with those that strategies add at the start and after each result ({@link applyPermitted}, under permission and caps),
+ * - with tools of entities behind a surface if the run has one ({@link EntityOffer}).
  *
- * The list is made anew for another authority; after a result, or when a run is resumed, the toolset there is is added to and removed from, so that earlier
- * tools keep their order and bytes. What was removed has a cause, by which it stays away or comes back.
+ * The list is made anew when the authority changes; after a result, or when a run is resumed, tools are added to and removed from the current toolset, so that
+ * earlier tools keep their order and bytes. A removal has a cause, which decides whether the tool can come back.
  */
 export class ToolListing {
   private readonly reserve: ToolReserve;
   private surfaces: EntitySurfaces | undefined;
 
-  /** `admit` leaves out of an injection what may not be applied at all. */
+  /** @param admit removes the parts of an injection that may not be applied */
   constructor(
     private readonly catalog: ToolCatalog,
     private readonly admit: (injection: ToolInjection) => ToolInjection,
@@ -79,7 +79,7 @@ export class ToolListing {
   }
 
   /**
-   * Where injection is off, what strategies keep back stays away: turning it off must not give more.
+   * Lists the tools of a run. Without injection, the tools that strategies withhold stay withheld: turning it off must not give more.
    *
    * @throws InvalidRequestError for a name that no tool has
    */
@@ -94,20 +94,20 @@ export class ToolListing {
     return { injection, toolset: this.begun(injection, scope, before) };
   }
 
-  /** Selected and permitted at every level, and sensible for this run. */
+  /** Returns the tools that every level selects, policies permit and whose `when` holds. */
   private permitted(levels: readonly ToolNarrowing[], scope: ListingScope): readonly Tool[] {
     const selected = this.catalog.build(...levels).filter(({ subRun }) => !subRun || scope.limits.subRunDepth > 0);
     return selected.filter((tool) => isPermitted(tool, scope) && (tool.when?.(scope.run) ?? true));
   }
 
-  /** The class of an entity stands for the tools of its instances, which know their declared ids only. */
+  /** Returns the exclusions. The class of an entity is replaced by the declared ids of its tools, since instances' tools know these only. */
   private excludedBy(levels: readonly ToolNarrowing[]): readonly ToolSelector[] {
     const exclude = levels.flatMap((level) => level.exclude ?? []);
     const ofClasses = this.catalog.entities.definitions.filter(({ type }) => exclude.some((selector) => selectsClass(selector, type)));
     return [...exclude, ...ofClasses.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId))];
   }
 
-  /** The tools that are not kept back, and behind them those that strategies give from the start, in their order. None of them counts as injected. */
+  /** Returns the tools that are not withheld, and after them those that strategies add at the start. None of them counts as injected. */
   private begun(
     { strategies, reserve, exclude, entities }: RunInjection,
     { limits, ...scope }: ListingScope,
@@ -131,17 +131,17 @@ export class ToolListing {
   }
 }
 
-/** The part of a run's tools that a run within it may have. */
+/** The part of a run's tools that its sub-run may have. */
 export interface Within {
-  /** Keeps tools out, injected ones too, as `exclude` does. */
+  /** Excludes tools, injected ones too, as `exclude` does. */
   readonly isKeptOut: (spec: ToolSpec) => boolean;
-  /** Selected and permitted there. */
+  /** Tells whether a tool is selected and permitted in the sub-run. */
   readonly isLeft: (tool: Tool) => boolean;
 }
 
 /**
- * The same list for a run within a run: its catalog is what the run around it has, and what of a large catalog that could search for. What a strategy keeps back
- * for another reason stays there, and so does what is bound to that run alone. Tools of entities are called over what they are called over there.
+ * Lists the tools of a sub-run from those of its outer run and those that the outer run could search for. Tools that a strategy withholds for another reason are
+ * left out, and so are those that are bound to the outer run. Tools of entities keep their surface.
  */
 export function listedWithin(outer: ListedTools, { isKeptOut, isLeft }: Within, scope: Omit<OfferRules, 'exclude'>): ListedTools {
   const { strategies, reserve } = outer.injection;
@@ -157,14 +157,14 @@ export function listedWithin(outer: ListedTools, { isKeptOut, isLeft }: Within, 
   };
 }
 
-/** To one run: another has its own. */
+/** Tells whether a tool is bound to one run: a sub-run has its own. */
 function isBound({ origin, surface }: Tool): boolean {
   return origin.source === 'toolloop' || surface?.kind === 'dispatcher';
 }
 
 /**
- * Tells strategies what a run within the run did, where the process that kept their notes of it is gone. What it has by now is known, so that nothing they
- * give is taken.
+ * Passes the records of a sub-run to the strategies, if the process that held their state is gone. The sub-run's tools are known, so tools that they propose are
+ * ignored.
  */
 export function remindStrategies(
   { strategies, reserve }: Pick<RunInjection, 'strategies' | 'reserve'>,
@@ -173,7 +173,7 @@ export function remindStrategies(
   for (const strategy of strategies) begin(strategy, { ...before, withheld: reserve.of(strategy) });
 }
 
-/** A strategy that fails gives nothing, and what it keeps back stays away. */
+/** Begins a strategy. One that fails adds nothing, and its tools stay withheld. */
 function begin(strategy: ToolInjectionStrategy, beginning: RunBeginning): ToolInjection | undefined {
   try {
     return strategy.begin?.(beginning);
@@ -183,23 +183,23 @@ function begin(strategy: ToolInjectionStrategy, beginning: RunBeginning): ToolIn
   }
 }
 
-/** An entity whose tools a run has: enough to have them again, with the same ids, where its class has a resolver. */
+/** An entity whose tools a run has, with all that is needed to restore them under the same ids if its class has a resolver. */
 export interface SavedEntity extends EntityKey, Pick<EntityReference, 'depth'> {
   readonly givenBy: string;
-  /** Rendered ids. */
+  /** The rendered ids of its tools. */
   readonly tools: readonly string[];
 }
 
 /** The tools of a waiting run as JSON. */
 export interface SavedTools {
-  /** Rendered ids of what the model was shown, in their order; tools of entities that are not among them are called over a surface. */
+  /** The rendered ids of the tools that the model saw, in their order; tools of entities that are not among them are called over a surface. */
   readonly order: readonly string[];
-  /** Rendered ids of whatever was ever injected. */
+  /** The rendered ids of all tools that were ever injected. */
   readonly injected: readonly string[];
   readonly entities: readonly SavedEntity[];
-  /** Tools that were removed, and the cause of each removal. */
+  /** The removed tools, and the cause of each removal. */
   readonly gone: SavedRemovals;
-  /** Names and globs of tools that stay away. @default none */
+  /** The names and globs of withheld tools. @default none */
   readonly keptAway?: readonly string[];
 }
 
@@ -213,43 +213,43 @@ export const SAVED_TOOLS = object<SavedTools>({
   keptAway: optional(list(TEXT)),
 });
 
-/** The tools of a run that are no JSON, and live as long as the process does. */
+/** The tools of a run that cannot be saved as JSON, and live as long as the process. */
 export interface ProcessTools {
-  /** The tools that were injected and are still there; those of entities are bound to live instances. */
+  /** The injected tools that still exist; those of entities are bound to live instances. */
   readonly injected: readonly Tool[];
-  /** The tools that went with roles and come back with them. */
+  /** The tools that were removed with roles and come back with them. */
   readonly suspended: readonly Tool[];
-  /** Everything that was ever injected. */
+  /** The specs of all tools that were ever injected. */
   readonly specs: readonly ToolSpec[];
 }
 
-/** Takes from a run's tools what {@link savedTools} cannot save. */
+/** Returns the part of a run's tools that {@link savedTools} cannot save. */
 export function processTools({ shown, behindSurfaces, injected, suspended }: Toolset): ProcessTools {
   const isInjected = new Set(injected);
   return { injected: [...shown.filter(({ spec }) => isInjected.has(spec)), ...behindSurfaces], suspended, specs: injected };
 }
 
-/** The tools of a run that stood still. */
+/** The tools of a suspended run. */
 export interface ToolsBefore {
   readonly saved: SavedTools;
-  /** Absent where the process that had them is gone. */
-  readonly remains?: ProcessTools | undefined;
+  /** The state of the process; absent if that process is gone. */
+  readonly processState?: ProcessTools | undefined;
 }
 
-/** Finds the entities of a run again, under the names they had in it. */
+/** Finds the entities of a run again, under their names in it. */
 export interface EntitiesBefore {
   readonly registry: EntityRegistry;
   readonly handles: EntityHandles;
 }
 
-/** The tools that strategies keep back and had given a run: where only an artifact told them to, no record tells them again. */
+/** Returns the withheld tools that strategies had added: a decision that depended on an artifact cannot be repeated from the records. */
 function givenBefore({ injected, order }: SavedTools, { strategies, reserve }: RunInjection): readonly Tool[] {
   const shown = new Set(order);
   const given = new Set(injected.filter((id) => shown.has(id)));
   return strategies.flatMap((strategy) => reserve.of(strategy).all).filter(({ spec }) => given.has(spec.id));
 }
 
-/** What of a run's tools is JSON. */
+/** Saves the part of a run's tools that is JSON. */
 export function savedTools(toolset: Toolset): SavedTools {
   const entities = new Map<string, SavedEntity & { readonly tools: string[] }>();
   for (const { entity, givenBy = '', spec } of toolset.tools) {
@@ -271,14 +271,20 @@ export function savedTools(toolset: Toolset): SavedTools {
 }
 
 /**
- * The tools that a run had, in the same order: tools of entities that a resolver finds again are looked for when they are called, others are those the process
- * still has, and of the rest the model is told how to get them back. What strategies gave is there, and what they took away is not, but for what went with a role.
+ * Restores the tools of a run in the same order: entities with a resolver are resolved when their tools are called, others are those that the process still has,
+ * and for the rest the cause of the removal says how to get them back. Tools that strategies added are there, and those they removed are not, except for removals
+ * with a role.
  */
-export function resumedTools(begun: Toolset, { saved, remains }: ToolsBefore, injection: RunInjection, before: EntitiesBefore): Toolset {
+export function resumedTools(
+  begun: Toolset,
+  { saved, processState }: ToolsBefore,
+  injection: RunInjection,
+  before: EntitiesBefore,
+): Toolset {
   const isKept = (tool: Tool): boolean => !injection.exclude.some((selector) => selects(selector, { tool }));
-  const found = saved.entities.flatMap((entity) => toolsOf(entity, before));
+  const found = saved.entities.flatMap((entity) => restoreTools(entity, before));
   const foundIds = new Set(found.map(({ spec }) => spec.id));
-  const held = (remains?.injected ?? []).filter(({ spec }) => !foundIds.has(spec.id));
+  const held = (processState?.injected ?? []).filter(({ spec }) => !foundIds.has(spec.id));
   const had = [...givenBefore(saved, injection), ...held, ...found];
   const tools = had.filter(isKept);
   const wasShown = new Set(saved.order);
@@ -288,12 +294,12 @@ export function resumedTools(begun: Toolset, { saved, remains }: ToolsBefore, in
   const { toolset } = withoutGone(begun, saved).add(shown, tools.filter(isBehind));
   const excluded = new Set(had.filter((tool) => !isKept(tool)).map(({ spec }) => spec.id));
   const gone = [...saved.gone, ...saved.entities.flatMap(lostWith)].filter(([id]) => !excluded.has(id));
-  const resumed = toolset.resumed(saved.order, gone, remains?.suspended);
-  const known = new Map(remains?.specs.map((spec) => [spec.id, spec]));
+  const resumed = toolset.resumed(saved.order, gone, processState?.suspended);
+  const known = new Map(processState?.specs.map((spec) => [spec.id, spec]));
   return resumed.withInjected(saved.injected.flatMap((id) => resumed.find(id)?.spec ?? known.get(id) ?? []));
 }
 
-/** A run within a run begins with what that has, tools that are called over a surface included. */
+/** Removes the tools that were gone from the starting toolset. A sub-run starts with those of its outer run, including tools behind a surface. */
 function withoutGone(begun: Toolset, { gone, order, entities, keptAway = [] }: SavedTools): Toolset {
   const taken = new Map(gone.filter(([, { kind }]) => kind !== 'role'));
   const known = new Set([...order, ...entities.flatMap((entity) => entity.tools), ...taken.keys()]);
@@ -302,14 +308,14 @@ function withoutGone(begun: Toolset, { gone, order, entities, keptAway = [] }: S
   return toolset.remove(tools, ({ spec }) => taken.get(spec.id) ?? { kind: 'surface' }).toolset;
 }
 
-/** The removals of an entity's tools with the process that held it: by their ids, and by the instance's own where they were called over a surface. */
+/** Makes the removals of an entity's tools that were lost with a process: by their ids, and by member keys where they were called over a surface. */
 function lostWith({ instanceId, tools, givenBy }: SavedEntity): SavedRemovals {
   const cause: RemovalCause = { kind: 'process_ended', givenBy };
   return tools.flatMap((id) => [id, memberKey(declaredIdIn(id), instanceId)].map((key): [string, RemovalCause] => [key, cause]));
 }
 
-/** Nothing where its class has no resolver, or is none of ours any more. */
-function toolsOf({ prefix, instanceId, depth, givenBy, tools }: SavedEntity, { registry, handles }: EntitiesBefore): Tool[] {
+/** Restores the tools of an entity; none if its class has no resolver, or no longer exists. */
+function restoreTools({ prefix, instanceId, depth, givenBy, tools }: SavedEntity, { registry, handles }: EntitiesBefore): Tool[] {
   const definition = registry.withPrefix(prefix);
   if (!definition?.rehydration) return [];
   const held = new HeldInstance(definition, instanceId);

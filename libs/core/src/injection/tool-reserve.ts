@@ -7,14 +7,18 @@ import type { ToolInjectionStrategy, WithheldTools } from '../contracts/injectio
 import type { ToolSelector } from '../contracts/loop-request.js';
 import type { Tool } from '../contracts/tool.js';
 
-/** Keeps back from runs what strategies give later. What it remembers is of the catalog, which never changes, and so is shared by all runs. */
+/** Withholds the tools from runs that strategies add later. Its caches depend on the catalog alone, which never changes, so all runs share them. */
 export class ToolReserve {
   private index: ToolIndex | undefined;
   private readonly selections = new WeakMap<readonly ToolSelector[], ReadonlySet<Tool>>();
 
   constructor(private readonly catalog: ToolCatalog) {}
 
-  /** `permitted` is all that the run may have. Throws `InvalidRequestError` where a strategy names what does not exist. */
+  /**
+   * Divides the tools that a run may have into those it starts with and those that strategies withhold.
+   *
+   * @throws InvalidRequestError if a strategy names a tool that does not exist
+   */
   divide(permitted: readonly Tool[], strategies: readonly ToolInjectionStrategy[]): RunReserve {
     const [problem] = strategies.flatMap(({ awaited = [] }) => this.catalog.problemsWith({ tools: awaited }));
     if (problem) throw unknownTool(problem);
@@ -31,7 +35,7 @@ export class ToolReserve {
     return new RunReserve(kept, new Map(pools), this);
   }
 
-  /** Looked through once per list of selectors: a strategy hands over the same one in every run. */
+  /** Returns the tools of a list of selectors, cached by list, since a strategy passes the same one in every run. */
   selected(selectors: readonly ToolSelector[]): ReadonlySet<Tool> {
     const known = this.selections.get(selectors);
     if (known) return known;
@@ -40,7 +44,7 @@ export class ToolReserve {
     return tools;
   }
 
-  /** The first search makes the index. */
+  /** Searches the catalog. The first search builds the index. */
   search(text: string, most: number, isWanted: (tool: Tool) => boolean): readonly Tool[] {
     this.index ??= new ToolIndex(this.catalog.build());
     return this.index.search(text, most, isWanted);
@@ -49,7 +53,7 @@ export class ToolReserve {
 
 const NOTHING: WithheldTools = { all: [], named: () => [], search: () => [] };
 
-/** The tools that one run may have, divided: what it starts with, and what each strategy keeps back. */
+/** The tools of one run, divided into those it starts with and those that each strategy withholds. */
 export class RunReserve {
   private readonly withheld: ReadonlyMap<ToolInjectionStrategy, WithheldTools>;
   private toolset: Pick<Toolset, 'keepsAway'> | undefined;
@@ -62,13 +66,13 @@ export class RunReserve {
     this.withheld = new Map([...pools].map(([strategy, tools]) => [strategy, this.withheldOf(tools)]));
   }
 
-  /** What of it a run within the run may have. */
+  /** Returns the part that a sub-run may have. */
   within(isLeft: (tool: Tool) => boolean): RunReserve {
     const pools = [...this.withheld].map(([strategy, { all }]) => [strategy, all.filter(isLeft)] as const);
     return new RunReserve(this.kept.filter(isLeft), new Map(pools), this.catalog);
   }
 
-  /** No search finds what the run keeps away by now. */
+  /** Follows the toolset of the run, so that no search finds tools that it withholds by now. */
   follow(toolset: Pick<Toolset, 'keepsAway'>): void {
     this.toolset = toolset;
   }
@@ -77,7 +81,7 @@ export class RunReserve {
     return this.withheld.get(strategy) ?? NOTHING;
   }
 
-  /** The only tools of which a strategy learns. */
+  /** Makes the view of a strategy on the tools that it withholds. */
   private withheldOf(all: readonly Tool[]): WithheldTools {
     const members = new Set(all);
     return {
@@ -88,18 +92,18 @@ export class RunReserve {
   }
 }
 
-/** Okapi BM25: how soon a repeated word counts no more, and how much longer texts are held back. */
+/** The parameters of Okapi BM25: the saturation of repeated words, and the penalty of longer texts. */
 const SATURATION = 1.2;
 const LENGTH_NORM = 0.75;
-/** A word of the id says more of what a tool is for than one of its texts. */
+/** The weight of a word in the id, which describes a tool better than one in its texts. */
 const ID_WEIGHT = 3;
-/** Of one text; descriptions from outside have any length. */
+/** The most characters of one text; descriptions from outside have any length. */
 const MOST_CHARACTERS = 4_000;
 const MOST_LEVELS = 6;
-/** Of one query. */
+/** The most words of one query. */
 const MOST_WORDS = 32;
 
-/** What one word adds to the tools that have it. */
+/** The scores that one word adds to the tools that have it. */
 interface Postings {
   readonly tools: Uint32Array;
   readonly scores: Float32Array;
@@ -110,7 +114,7 @@ interface Ranked {
   readonly score: number;
 }
 
-/** Finds tools by the words of their ids, descriptions and parameters. Everything that a query adds up is worked out beforehand; nothing changes afterwards. */
+/** An index of tools by the words of their ids, descriptions and parameters. Scores are computed beforehand, and the index never changes. */
 export class ToolIndex {
   private readonly postings: ReadonlyMap<string, Postings>;
 
@@ -118,7 +122,7 @@ export class ToolIndex {
     this.postings = postingsOf(tools.map(({ spec }) => weightsOf(spec)));
   }
 
-  /** Best first, and among equals in the order of the tools; those without any word of the text are left out. */
+  /** Finds tools, best first, and equal ones in the order of the tools; those without any word of the text are left out. */
   search(text: string, most: number, isWanted: (tool: Tool) => boolean = () => true): readonly Tool[] {
     const scores = this.scoresFor(text);
     const best: Ranked[] = [];
@@ -150,7 +154,7 @@ function insert(best: Ranked[], ranked: Ranked, most: number): void {
   if (best.length > most) best.pop();
 }
 
-/** How much of each word a tool has. */
+/** Computes the weight of each word of a tool. */
 function weightsOf({ declaredId, description, inputSchema }: ToolSpec): ReadonlyMap<string, number> {
   const weights = new Map<string, number>();
   const count = (text: string, weight: number): void => {
@@ -162,7 +166,7 @@ function weightsOf({ declaredId, description, inputSchema }: ToolSpec): Readonly
   return weights;
 }
 
-/** Names and descriptions of parameters, of nested ones too. */
+/** Yields the names and descriptions of parameters, also nested ones. */
 function* textsOf(schema: JSONSchema7Definition | undefined, level: number): Generator<string> {
   if (typeof schema !== 'object' || level > MOST_LEVELS) return;
   if (level > 0 && schema.description !== undefined) yield schema.description;
@@ -201,24 +205,24 @@ function sum(numbers: readonly number[]): number {
 }
 
 const MARKS = /\p{M}/gu;
-/** `recentOrders` and `HTTPServer`: between a small letter or a digit and a capital, and before the last capital of a row. */
+/** The borders of words in `recentOrders` and `HTTPServer`: between a small letter or a digit and a capital, and before the last capital of a row. */
 const CASE_CHANGE = /(?<=[\p{Ll}\p{N}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/gu;
 const WORD = /[\p{L}\p{N}]+/gu;
-/** They say nothing of what a tool does, and few tools are too few to see it by how often they stand. */
+/** The words without meaning for a search, since a small catalog does not show it by their frequency. */
 const EMPTY_WORDS = new Set(
   'a an and any are as at be by can do does for from has have how i in is it its me my of on or our that the their there these this to was what when which who with you your'.split(
     ' ',
   ),
 );
 
-/** The words of an id or a text, as they are compared: `getRecentOrders`, `recent_orders` and `Recent orders` share two. */
+/** Splits an id or a text into comparable words: `getRecentOrders`, `recent_orders` and `Recent orders` share two. */
 export function searchWords(text: string): string[] {
   const plain = text.normalize('NFKD').replaceAll(MARKS, '').replaceAll(CASE_CHANGE, ' ');
   const words = plain.toLowerCase().match(WORD) ?? [];
   return words.filter((word) => !EMPTY_WORDS.has(word)).map(singular);
 }
 
-/** English plurals, roughly: both sides are treated alike, so what it makes need not be a word. */
+/** Removes English plurals, roughly: both sides are treated alike, so the outcome need not be a word. */
 function singular(word: string): string {
   if (word.length < 4 || !word.endsWith('s') || /(?:ss|us|is)$/.test(word)) return word;
   if (word.endsWith('ies')) return `${word.slice(0, -3)}y`;

@@ -1,4 +1,5 @@
 import type { Finding } from '@toolloop/protocol';
+import { BOOLEAN, defineOptions, ITS, type OptionRule, type OptionTable, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';
 
 /** How an application looks after its directives. */
 export interface DirectiveOptions {
@@ -31,54 +32,38 @@ export const DEFAULT_DIRECTIVES = {
 } satisfies DirectiveOptions;
 
 /** The longest that a timer of Node's takes; more is one millisecond. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const INTERVAL = wholeFrom(1, 2 ** 31 - 1);
+const DELAY: OptionRule<number> = {
+  wanted: 'milliseconds, 0 or more',
+  accept: (value) => typeof value === 'number' && value >= 0 && value < Infinity,
+};
+const ROLES: OptionRule<readonly string[]> = {
+  wanted: "a list of roles, such as ['manager'], or leave it out",
+  accept: (value) => Array.isArray(value) && value.length > 0 && value.every((role) => typeof role === 'string' && role.trim() !== ''),
+  problem: (value) => `Its operators is ${JSON.stringify(value)}.`,
+};
 
-interface OptionRule {
-  readonly holds: (value: unknown) => boolean;
-  readonly remedy: string;
+/** The options, with the defaults of those that are left out. */
+export function directiveOptionsOf(options: DirectiveOptions = {}): DirectiveOptions & typeof DEFAULT_DIRECTIVES {
+  return DIRECTIVES.merge(DEFAULT_DIRECTIVES, options);
 }
 
-const AMOUNT: OptionRule = {
-  holds: (value) => typeof value === 'number' && Number.isSafeInteger(value) && value >= 1,
-  remedy: 'Give a whole number, 1 or more.',
-};
-const DELAY: OptionRule = {
-  holds: (value) => typeof value === 'number' && value >= 0 && value < Infinity,
-  remedy: 'Give milliseconds, 0 or more.',
-};
-const INTERVAL: OptionRule = {
-  holds: (value) => AMOUNT.holds(value) && Number(value) <= LONGEST_TIMER_MS,
-  remedy: `Give whole milliseconds, 1 to ${LONGEST_TIMER_MS}.`,
-};
-
-const RULES: Readonly<Record<keyof DirectiveOptions, OptionRule>> = {
-  operators: {
-    holds: (value) => Array.isArray(value) && value.length > 0 && value.every((role) => typeof role === 'string' && role.trim() !== ''),
-    remedy: "Give a list of roles, such as ['manager'], or leave it out.",
+/** How directives are looked after may come from a file that no compiler has seen. */
+export const DIRECTIVES: OptionTable<DirectiveOptions> = defineOptions<DirectiveOptions>(
+  {
+    operators: ROLES,
+    perform: BOOLEAN,
+    concurrency: WHOLE_ABOVE_ZERO,
+    firstDelayMs: DELAY,
+    longestDelayMs: DELAY,
+    heartbeatMs: INTERVAL,
+    takeoverMs: INTERVAL,
   },
-  perform: { holds: (value) => typeof value === 'boolean', remedy: 'Give true or false, or leave it out.' },
-  concurrency: AMOUNT,
-  firstDelayMs: DELAY,
-  longestDelayMs: DELAY,
-  heartbeatMs: INTERVAL,
-  takeoverMs: INTERVAL,
-};
+  { wording: ITS, together: timeFindings },
+);
 
-/** What is wrong with the options, which may come from a file that no compiler has seen. */
-export function directiveOptionFindings(options: unknown, at: string): Finding[] {
-  if (typeof options !== 'object' || options === null || Array.isArray(options))
-    return [{ at, problem: `They are ${shown(options)}.`, remedy: `Give an object: ${Object.keys(RULES).join(', ')}.` }];
-  const rules = new Map(Object.entries(RULES));
-  const findings = Object.entries(options).flatMap(([name, value]: [string, unknown]): Finding[] => {
-    const rule = rules.get(name);
-    if (!rule) return [{ at, problem: `There is no option "${name}".`, remedy: `There are: ${[...rules.keys()].join(', ')}.` }];
-    return rule.holds(value) ? [] : [{ at, problem: `Its ${name} is ${shown(value)}.`, remedy: rule.remedy }];
-  });
-  return findings.length > 0 ? findings : timeFindings({ ...DEFAULT_DIRECTIVES, ...options }, at);
-}
-
-/** What does not fit together. */
-function timeFindings({ firstDelayMs, longestDelayMs, heartbeatMs, takeoverMs }: typeof DEFAULT_DIRECTIVES, at: string): Finding[] {
+function timeFindings(options: DirectiveOptions, at: string): Finding[] {
+  const { firstDelayMs, longestDelayMs, heartbeatMs, takeoverMs } = directiveOptionsOf(options);
   const findings: Finding[] = [];
   if (longestDelayMs < firstDelayMs)
     findings.push({
@@ -93,11 +78,4 @@ function timeFindings({ firstDelayMs, longestDelayMs, heartbeatMs, takeoverMs }:
       remedy: 'Give more, or a directive is taken from a process that is still performing it.',
     });
   return findings;
-}
-
-/** As a developer wrote it. */
-function shown(value: unknown): string {
-  const text =
-    typeof value === 'object' && value !== null ? JSON.stringify(value) : typeof value === 'string' ? `"${value}"` : String(value);
-  return text.slice(0, 80);
 }

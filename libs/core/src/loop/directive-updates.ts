@@ -71,8 +71,8 @@ export class HeldLease {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    /** False once the lease is somebody else's. */
-    private readonly extend: () => Promise<boolean>,
+    /** `false` once the lease is another holder's. */
+    private readonly renew: () => Promise<boolean>,
     private readonly terms: LeaseTerms,
   ) {
     this.sleep();
@@ -91,7 +91,7 @@ export class HeldLease {
   private async beat(): Promise<void> {
     if (Date.now() - this.since >= this.terms.mostMs) return;
     const { timer } = this;
-    const isHeld = await this.extend().catch(() => true);
+    const isHeld = await this.renew().catch(() => true);
     if (isHeld && this.timer === timer) this.sleep();
   }
 }

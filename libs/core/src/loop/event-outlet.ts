@@ -37,7 +37,7 @@ export class EventOutlet {
     private readonly onFailure: (error: unknown, sink: LoopEventSink) => void,
     /** The sequence of the last event of the part of the run before. */
     after = 0,
-    /** Asked once a critical sink has answered: what happens in a run that goes on elsewhere is told there. */
+    /** Asked once a critical sink has answered: the events of a run that continues elsewhere are told there. */
     private readonly isShown: () => boolean = () => true,
   ) {
     this.sequence = after;
@@ -199,7 +199,7 @@ export class PullQueue implements EventReader {
   }
 }
 
-/** Of a run that goes on elsewhere. */
+/** The inputs of a run that continues elsewhere. */
 export interface SavedInputs {
   /** How many are in the transcript. */
   readonly taken: number;
@@ -214,7 +214,7 @@ type UserText = Extract<Message, { role: 'user' }> & { readonly content: string 
 /** Keeps an input, by its number in the run: from 1. */
 export type InputKeeper = (number: number, content: string) => void;
 
-/** What the user adds while a run goes on. It is closed in the very moment in which the run is decided, so that nothing said is lost. */
+/** The messages that the user adds during a run. It is closed in the very moment in which the run is decided, so that nothing said is lost. */
 export class RunInputs {
   private waiting: UserText[];
   private closed = false;

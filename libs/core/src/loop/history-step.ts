@@ -1,6 +1,6 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Logger } from '@nestjs/common';
 import { addUsage, AnswerFold, type LanguageModel, type Message, ModelError, type ModelRequest, type Usage } from '@toolloop/protocol';
-import type { HistoryCut } from '../contracts/loop-request.js';
+import type { HistoryCut } from '../contracts/history.js';
 import { Interruption, linkSignal, untilAborted } from '../execution/call-failure.js';
 import type { LiveRun } from './live-run.js';
 import { LoopSettings } from './loop-settings.js';
@@ -8,7 +8,6 @@ import { type AppliedCut, finishFor, type LoopState } from './loop-state.js';
 import { readModel } from './model-step.js';
 
 /** Asks the run's history policy how much of the transcript to send, before every model call, and keeps what it says valid. */
-@Injectable()
 export class HistoryStep {
   private readonly logger = new Logger(HistoryStep.name);
 

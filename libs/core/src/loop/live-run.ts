@@ -4,7 +4,7 @@ import { selects } from '../catalog/tool-selection.js';
 import { type Toolset, ToolsetNarrowing } from '../catalog/toolset.js';
 import type { LoopHooks } from '../contracts/loop-request.js';
 import { untilAborted } from '../execution/call-failure.js';
-import { type ExecutionScope, RunApprovals } from '../execution/call.js';
+import type { ExecutionScope } from '../execution/call.js';
 import { ResultPages } from '../execution/result-pages.js';
 import { RESULT_READER, resultReader } from '../execution/result-reader.js';
 import type { InjectionRules } from '../injection/apply-injection.js';
@@ -12,7 +12,7 @@ import { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
 import { MessageFlow } from '../policy/flow.js';
 import { isPermitted } from '../policy/policy-engine.js';
-import { SpendingLedger } from '../policy/rules.js';
+import { RunApprovals, SpendingLedger } from '../policy/rules.js';
 import type { RunInputs } from './event-outlet.js';
 import { assistantMessage, type LoopState } from './loop-state.js';
 import { RunUse, type UsedBefore } from './quota-guard.js';
@@ -75,7 +75,7 @@ export class LiveRun implements EnclosingRun {
     this.recorder = into && new RunRecorder(into, this, place, from);
   }
 
-  /** Whether another process goes on with the run. */
+  /** Set once another process continues the run. */
   get isElsewhere(): boolean {
     return this.recorder?.isElsewhere ?? this.plan.within?.live.isElsewhere ?? false;
   }
@@ -112,7 +112,7 @@ export class LiveRun implements EnclosingRun {
     return toolset.inject([resultReader(this.pages)]).toolset;
   }
 
-  /** What the user adds while the run goes on. */
+  /** The messages that the user adds during the run. */
   get inputs(): RunInputs {
     return this.start.inputs;
   }
@@ -187,7 +187,7 @@ function ledgerOf(saved: SavedRun | undefined): SpendingLedger {
 export function pagesFor({ injection, execution }: RunPlan, history: readonly Message[], resumed?: ResumedRun): ResultPages | undefined {
   const isKeptOut = injection.exclude.some((selector) => selects(selector, { tool: RESULT_READER }));
   if (isKeptOut || injection.strategies.length === 0) return undefined;
-  if (resumed?.remains?.pages) return resumed.remains.pages;
+  if (resumed?.processState?.pages) return resumed.processState.pages;
   const results = history.filter(({ role }) => role === 'tool').length;
   const records = resumed ? recordsOf(resumed.saved) : { ended: [], waiting: [] };
   const hasHandles = [...records.ended, ...records.waiting].some(({ truncated }) => truncated);

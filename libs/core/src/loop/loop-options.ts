@@ -1,45 +1,32 @@
 import type { Type } from '@nestjs/common';
-import { type Finding, isRecord, LanguageModel, type ModelOptions } from '@toolloop/protocol';
-import type { AuditOptions } from '../audit/audit-options.js';
-import { closestTo } from '../catalog/tool-selection.js';
+import { isRecord, LanguageModel } from '@toolloop/protocol';
+import { AUDIT, type AuditOptions } from '../audit/audit-options.js';
 import type { EntitySurface, ToolInjectionStrategy } from '../contracts/injection.js';
-import type { Limits, Quota } from '../contracts/limits.js';
-import type {
-  HistoryPolicy,
-  LoopHooks,
-  LoopProfile,
-  LoopRequest,
-  PrepareStep,
-  StepChange,
-  StopCondition,
-  SubRun,
-} from '../contracts/loop-request.js';
+import { type Limits, type Quota, QUOTAS } from '../contracts/limits.js';
+import type { HistoryPolicy } from '../contracts/history.js';
+import { type LoopProfile, OF_ALL_RUNS, type PrepareStep, type StopCondition, STRATEGIES, SURFACE } from '../contracts/loop-request.js';
 import type { Policy } from '../contracts/policy.js';
 import type { ExecutionOptions, RegisteredActor, RunContext } from '../contracts/tool-call.js';
 import type { RawTool } from '../decorators/raw-tool.js';
-import type { DirectiveOptions } from './directive-options.js';
 import type { ToolFeatureOptions } from '../discovery/tool-feature.js';
 import {
   BOOLEAN,
+  CHECKED_BY_USE,
   CLASS,
+  defineOptions,
   either,
   FUNCTION,
   listOf,
-  NUMBER,
+  MODEL,
+  needed,
   OBJECT,
-  oneOf,
-  optionFindings,
-  type OptionNames,
-  type OptionValue,
-  type OptionValues,
+  type OptionRule,
+  optionsOf,
   TEXT,
-  valueFindings,
-  whatCan,
-  WHOLE_ABOVE_ZERO,
 } from '../findings/options.js';
-import { type ModelPrices, PricedModel, priceOf } from '../models/priced.js';
+import { type ModelPrices, PricedModel, priceOf, PRICES } from '../models/priced.js';
 import { policyList } from '../policy/policy-engine.js';
-import { SELECTORS } from '../strategies/triggers.js';
+import { type DirectiveOptions, DIRECTIVES } from './directive-options.js';
 
 /** Argument names that no model may send and no tool may declare. */
 export const DEFAULT_RESERVED_ARGUMENTS: readonly string[] = ['tenant', 'tenantId', 'actor', 'actorId'];
@@ -97,199 +84,41 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
 /** Injects the options given to `ToolLoopModule.forRoot`. */
 export const TOOL_LOOP_OPTIONS = Symbol('toolloop:options');
 
-/** What a request takes; a profile takes no others. */
-export const REQUEST_OPTIONS: OptionNames<LoopRequest> = {
-  prompt: true,
-  messages: true,
-  labels: true,
-  instructions: true,
-  model: true,
-  tools: true,
-  exclude: true,
-  actor: true,
-  tenant: true,
-  context: true,
-  policy: true,
-  limits: true,
-  execution: true,
-  injection: true,
-  surface: true,
-  output: true,
-  onToolError: true,
-  onForbidden: true,
-  history: true,
-  prepareStep: true,
-  durable: true,
-  approvals: true,
-  hooks: true,
-  requestId: true,
-  conversationId: true,
-  signal: true,
-  stopWhen: true,
-  toolChoice: true,
-  keepToolChoice: true,
-  modelOptions: true,
+const ITS_MODEL: OptionRule<LanguageModel> = {
+  ...MODEL,
+  wanted: 'one: ToolLoopModule.forRoot({ model }). A factory that returns none has the same effect',
+  problem: () => 'There is no model, or it is not a LanguageModel.',
 };
 
-/** What `subRunTool()` takes beside what every tool takes. */
-export const SUB_RUN_OPTIONS: OptionNames<SubRun> = {
-  prompt: true,
-  effect: true,
-  tools: true,
-  exclude: true,
-  model: true,
-  instructions: true,
-  policy: true,
-  limits: true,
-  history: true,
-  prepareStep: true,
-  stopWhen: true,
-  toolChoice: true,
-  keepToolChoice: true,
-  modelOptions: true,
-  output: true,
-  summaryBytes: true,
-};
-
-/** What `forRoot` takes, with what it takes for the module. */
-export const APPLICATION_OPTIONS: OptionNames<ToolLoopOptions> & { readonly providers: true; readonly imports: true } = {
-  model: true,
-  models: true,
-  instructions: true,
-  policy: true,
-  strictListing: true,
-  surface: true,
-  limits: true,
-  quotas: true,
-  execution: true,
-  history: true,
-  prepareStep: true,
-  stopWhen: true,
-  agentName: true,
-  tools: true,
-  injection: true,
-  reservedArguments: true,
-  actorClass: true,
-  actorId: true,
-  actorRoles: true,
-  audit: true,
-  directives: true,
-  prices: true,
-  providers: true,
-  imports: true,
-};
-
-/** What `forFeature` takes. */
-export const FEATURE_OPTIONS: OptionNames<ToolFeatureOptions> = { entities: true, imports: true, tools: true, loops: true };
-
-/** What `prepareStep` may return. */
-export const STEP_CHANGES: OptionNames<StepChange> = {
-  model: true,
-  instructions: true,
-  tools: true,
-  toolChoice: true,
-  messages: true,
-  modelOptions: true,
-};
-
-type KnownValues = Readonly<Record<string, OptionValue>>;
-
-const MODEL: OptionValue = either({ wanted: 'a LanguageModel', accept: (value) => value instanceof LanguageModel }, TEXT);
-const HISTORY: OptionValue = whatCan('cut', 'a HistoryPolicy, such as slidingWindow(…)');
-const STRATEGIES: OptionValue = listOf(whatCan('evaluate', ''), 'a list of strategies, such as unlock(…)');
-const OFF: OptionValue = { wanted: 'false', accept: (value) => value === false };
-const SHARED = {
-  instructions: either(TEXT, FUNCTION),
-  limits: OBJECT,
-  execution: OBJECT,
-  history: HISTORY,
-  prepareStep: FUNCTION,
-} as const satisfies KnownValues;
-
-/** What a named loop, a sub-run and a request have in common. What is not here is checked where it is used. */
-export const PROFILE_VALUES: KnownValues = {
-  ...SHARED,
-  tools: SELECTORS,
-  exclude: SELECTORS,
-  injection: either(STRATEGIES, OFF),
-  output: CLASS,
-  hooks: OBJECT,
-  labels: OBJECT,
-  durable: BOOLEAN,
-  keepToolChoice: BOOLEAN,
-  modelOptions: OBJECT,
-};
-
-export const REQUEST_VALUES: KnownValues = { ...PROFILE_VALUES, model: MODEL };
-
-export const APPLICATION_VALUES: KnownValues = {
-  ...SHARED,
-  injection: STRATEGIES,
-  models: OBJECT,
-  prices: OBJECT,
+/** What `forRoot` takes, with what it takes for the module. Raw tools and policies are checked with all that they are about. */
+export const APPLICATION = defineOptions<ToolLoopOptions & { readonly providers?: unknown; readonly imports?: unknown }>({
+  ...OF_ALL_RUNS,
+  model: needed(ITS_MODEL),
+  models: { ...OBJECT, wanted: 'models by their names', accept: (value) => isRecord(value) && Object.values(value).every(MODEL.accept) },
+  prices: PRICES,
   strictListing: BOOLEAN,
+  surface: SURFACE,
+  quotas: either(FUNCTION, QUOTAS),
   agentName: TEXT,
+  tools: CHECKED_BY_USE,
+  injection: STRATEGIES,
+  reservedArguments: listOf(TEXT, 'a list of names'),
+  actorClass: CLASS,
   actorId: FUNCTION,
   actorRoles: FUNCTION,
-  actorClass: CLASS,
-};
+  audit: optionsOf(AUDIT),
+  directives: optionsOf(DIRECTIVES),
+  providers: CHECKED_BY_USE,
+  imports: CHECKED_BY_USE,
+});
 
-/** What a sub-run says beside what a loop does. */
-export const SUB_RUN_VALUES: KnownValues = { summaryBytes: WHOLE_ABOVE_ZERO, prompt: FUNCTION, output: CLASS };
-
-/** What `prepareStep` may return. */
-export const STEP_VALUES: KnownValues = { model: MODEL, instructions: TEXT, tools: SELECTORS, modelOptions: OBJECT };
-
-const HOOKS: OptionValues<LoopHooks> = { onToolStart: FUNCTION, onToolEnd: FUNCTION, onIteration: FUNCTION };
-const LABELS: OptionValues<NonNullable<LoopRequest['labels']>> = { reads: oneOf('public', 'private') };
-const MODEL_OPTIONS: OptionValues<ModelOptions> = {
-  temperature: NUMBER,
-  topP: NUMBER,
-  maxOutputTokens: WHOLE_ABOVE_ZERO,
-  seed: NUMBER,
-  stopSequences: listOf(TEXT, 'a list of texts'),
-  provider: OBJECT,
-};
-
-/** Values that options do not take, those within `modelOptions`, `hooks` and `labels` as well. */
-export function shapeFindings(given: object, known: KnownValues, at: string): Finding[] {
-  return [
-    ...valueFindings(given, known, at),
-    ...withinFindings(given, 'modelOptions', MODEL_OPTIONS, at),
-    ...withinFindings(given, 'hooks', HOOKS, at),
-    ...withinFindings(given, 'labels', LABELS, at),
-  ];
-}
-
-function withinFindings(given: object, name: string, known: KnownValues, at: string): Finding[] {
-  const options: unknown = Reflect.get(given, name);
-  return isRecord(options) ? optionFindings(options, known, `${at} ${name}`) : [];
-}
-
-/** The options of a request that are one of a few words. */
-const CHOICES = {
-  approvals: ['suspend', 'wait', 'deny'],
-  onToolError: ['continue', 'halt', 'retry'],
-  onForbidden: ['continue', 'halt'],
-  surface: ['auto', 'named', 'grouped', 'dispatcher'],
-  toolChoice: ['auto', 'none', 'required'],
-} as const satisfies { readonly [Option in keyof LoopRequest]?: readonly LoopRequest[Option][] };
-
-/** A word that is none of an option's would be taken for one of them. */
-export function choiceFindings(options: Readonly<Record<string, unknown>>, at: string): Finding[] {
-  return Object.entries(CHOICES).flatMap(([name, known]: [string, readonly string[]]) => {
-    const value = options[name];
-    if (name === 'toolChoice' && isForced(value)) return [];
-    if (value === undefined || known.some((one) => one === value)) return [];
-    const closest = typeof value === 'string' ? closestTo(value, known, 1) : [];
-    const remedy = `Did you mean "${closest.join('') || known.join('", "')}"?`;
-    return [{ at, problem: `The option "${name}" is ${JSON.stringify(value)}.`, remedy }];
-  });
-}
-
-function isForced(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && 'tool' in value && typeof value.tool === 'string';
-}
+/** What `forFeature` takes. */
+export const FEATURE = defineOptions<ToolFeatureOptions>({
+  entities: CHECKED_BY_USE,
+  imports: CHECKED_BY_USE,
+  tools: CHECKED_BY_USE,
+  loops: OBJECT,
+});
 
 /** Who may be asked, and under which budgets and limits. */
 export interface CostSurroundings {

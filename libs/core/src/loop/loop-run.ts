@@ -22,9 +22,9 @@ import { FinishedRun } from './loop-result.js';
 import { finishFor, firstState, isUnavailable, labelledMessages, type LoopState, type PendingStep } from './loop-state.js';
 import { processStateOf, type ResumedRun, resumedState, type SavedPlace, savedRun } from './saved-run.js';
 import type { RunPlan, SubRunsWithin } from './run-plan.js';
-import type { SuspendedRuns } from './suspended-runs.js';
+import type { HeldSuspension, SuspendedRuns } from './suspended-runs.js';
 import type { ToolLoop } from './tool-loop.js';
-import { withClosedStep } from './tool-step.js';
+import { abandonStep } from './tool-step.js';
 
 /** The services that one run uses. A sub-run is told and kept by the run around it. */
 export interface RunParts {
@@ -32,7 +32,7 @@ export interface RunParts {
   readonly conversations: ConversationStore;
   readonly sinks: readonly LoopEventSink[];
   readonly subRuns: SubRunsWithin;
-  readonly suspended: Pick<SuspendedRuns, 'keep' | 'claim' | 'remember' | 'withdrawApprovals'>;
+  readonly suspended: Pick<SuspendedRuns, 'suspend' | 'claim' | 'end' | 'remember' | 'withdrawApprovals'>;
   readonly open: { add(run: Pick<RunHandle, 'cancel'>, end: Promise<unknown>): void };
 }
 
@@ -43,7 +43,7 @@ interface SuspendedAt {
 
 type Instructing = () => Promise<string | undefined>;
 
-/** One run, from its first reader to its `run-end`; or a part of it, where it waits for decisions and goes on later. */
+/** One run, from its first reader to its `run-end`; or a part of it, where it waits for decisions and is resumed later. */
 export class LoopRun<Output> implements RunHandle<Output> {
   readonly runId: string;
   readonly events$: Observable<LoopEvent>;
@@ -52,6 +52,8 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private readonly inputs: RunInputs;
   private readonly interruption = new AbortController();
   private running: Promise<LoopResult<Output>> | undefined;
+  /** Set where the run was suspended, and this process has taken it out of the log. */
+  private held: HeldSuspension | undefined;
   private hasEnded = false;
   private hasReader = false;
   /** Whether somebody may still be asked for a yes to one of its calls. */
@@ -73,7 +75,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
       this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
     };
     const sinks = [...services.sinks, ...(journal ? [journal.sink] : [])];
-    this.outlet = new EventOutlet(this.runId, sinks, onFailure, lastSequence, () => journal?.isOurs ?? true);
+    this.outlet = new EventOutlet(this.runId, sinks, onFailure, lastSequence, () => !this.isElsewhere);
     this.events$ = new Observable((subscriber) => {
       this.read({ next: (event) => subscriber.next(event), end: () => subscriber.complete(), refuse: (error) => subscriber.error(error) });
       return () => this.abandon();
@@ -121,7 +123,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private abandon(): void {
     if (this.hasEnded) return;
     this.outlet.detach();
-    if (!this.journal) this.interrupt(new Interruption('aborted', 'Nobody reads the run any more.'));
+    if (!this.journal) this.interrupt(new Interruption('aborted', 'The reader of the run has left.'));
   }
 
   private interrupt(interruption: Interruption): void {
@@ -131,9 +133,9 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private start(): Promise<LoopResult<Output>> {
     if (!this.running) {
       this.running = asRun(this.interruption.signal, () => this.execute());
-      // Whoever reads events only learns of a failure from `run-end`; the rejection must not end the process.
+      // A reader of events alone learns of a failure from `run-end`; the rejection must not end the process.
       this.running.catch(() => undefined);
-      if (!this.journal) this.services.open.add(this, this.running); // another process goes on with one that is kept
+      if (!this.journal) this.services.open.add(this, this.running); // another process continues a durable one
     }
     return this.running;
   }
@@ -163,20 +165,20 @@ export class LoopRun<Output> implements RunHandle<Output> {
     await live.recorder?.start(this.inputs, this.resumed ? undefined : begun);
     const last = await this.services.loop.drive(begun, live);
     if (isUnavailable(last)) this.journal?.handOver();
-    return live.isElsewhere ? last : this.concluded({ ...last, read: live.flow.readIn(last.messages) }, { past, live });
+    return this.isElsewhere || live.isElsewhere ? last : this.concluded({ ...last, read: live.flow.readIn(last.messages) }, { past, live });
   }
 
   private readonly instructed: Instructing = async () => untilAborted(Promise.resolve(this.plan.instructions()), this.interruption.signal);
 
-  /** Whether the run waited in a store, where somebody else may take it as well. */
+  /** Whether the run was suspended in the log, where another caller may claim it as well. */
   private get isTaken(): boolean {
     return this.resumed !== undefined && !this.journal && !this.plan.within;
   }
 
-  /** Takes the run out of its store; before that nothing is told of it. What fails in its instructions comes before, and loses no decision. */
+  /** Claims the run; before that no event of it is shown. What fails in its instructions comes before, and loses no decision. */
   private async taken(first: LoopState): Promise<Instructing> {
     const instructions = await this.instructed().catch((error: unknown) => this.reject(this.failed(first, error)));
-    if (this.resumed) await this.services.suspended.claim(this.resumed);
+    if (this.resumed) this.held = await this.services.suspended.claim(this.resumed, this);
     return () => Promise.resolve(instructions);
   }
 
@@ -207,7 +209,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private concluded(last: LoopState, { past, live }: SuspendedAt): LoopState | Promise<LoopState> {
     const { conversation } = this.plan;
     if (last.pending && (last.finish?.reason === 'waiting' || isUnavailable(last))) return this.suspend(last, last.pending, { past, live });
-    const state = last.pending ? withClosedStep(last, last.pending, this.inputs.take()) : last;
+    const state = last.pending ? abandonStep(last, last.pending, this.inputs.take()) : last;
     this.mayHaveAsked ||= last.pending !== undefined;
     const hasAnswer = state.messages.slice(past).some(({ role }) => role === 'assistant');
     return conversation && hasAnswer
@@ -223,18 +225,20 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   /** A run that cannot be kept until somebody decides is an error: it would wait for ever. */
   private async suspend(state: LoopState, pending: PendingStep, { past, live }: SuspendedAt): Promise<LoopState> {
-    const { run, actorId } = this.plan.execution;
-    const owner = { runId: run.runId, tenant: run.tenant, ...(actorId !== undefined && { actorId }) };
+    const { execution, loop } = this.plan;
+    const { run, actorId } = execution;
+    const named = { ...(actorId !== undefined && { actorId }), ...(loop !== undefined && { loop }) };
+    const suspended = { runId: run.runId, tenant: run.tenant, ...named };
     const { sequence, ...about } = this.placeAfter(past);
     // The run-end follows, and is the last event of this part of the run.
     const saved = savedRun(state, pending, live, { ...about, sequence: sequence + 1 });
     try {
-      const remains = processStateOf(state, pending, live);
-      if (this.journal) this.services.suspended.remember(run.runId, remains);
-      else await this.services.suspended.keep(owner, saved, remains);
-      return isUnavailable(state) ? withClosedStep(state, pending, this.inputs.take()) : state;
+      const processState = processStateOf(state, pending, live);
+      if (this.journal) this.services.suspended.remember(run.runId, processState);
+      else await this.services.suspended.suspend(suspended, saved, processState, this.held);
+      return isUnavailable(state) ? abandonStep(state, pending, this.inputs.take()) : state;
     } catch (error) {
-      const closed = withClosedStep(state, pending, this.inputs.take());
+      const closed = abandonStep(state, pending, this.inputs.take());
       return this.failed(
         closed,
         error instanceof Interruption ? error : new Error('The waiting run could not be stored.', { cause: error }),
@@ -254,10 +258,11 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   private async end(state: LoopState, outer: LinkedSignal): Promise<LoopResult<Output>> {
-    outer.release();
     this.inputs.close();
-    if (this.isElsewhere) return this.leave();
     const result = new FinishedRun<Output>(this.runId, state, this.outputOf(state));
+    if (this.held) await this.services.suspended.end(this.held, result.finishReason);
+    outer.release();
+    if (this.isElsewhere) return this.leave();
     const { finishReason, text, steps, usage, error, finishDetail } = result;
     const shown = { ...(state.output && { output: state.output.json }), ...(error && { error }), ...(finishDetail && { finishDetail }) };
     await this.emit({ type: 'run-end', finishReason, text, steps, usage, ...shown });
@@ -279,7 +284,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   private get isElsewhere(): boolean {
-    return this.journal?.isOurs === false;
+    return this.journal?.isOurs === false || this.held?.isOurs === false;
   }
 
   private outputOf({ output }: LoopState): Output | undefined {
@@ -288,7 +293,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     return answer && instance instanceof answer.type ? instance : undefined;
   }
 
-  /** The run goes on elsewhere: its end is told there. */
+  /** The run continues elsewhere: its end is told there. */
   private leave(): never {
     this.hasEnded = true;
     this.outlet.end();
@@ -310,7 +315,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     return this.outlet.emit(event);
   }
 
-  /** The tools it starts or goes on with. A run that ends before their hooks have answered has none. */
+  /** The tools it starts or continues with. A run that ends before their hooks have answered has none. */
   private listed(): Toolset | Promise<Toolset> {
     const { toolset, strictListing, execution } = this.plan;
     if (!strictListing) return toolset;

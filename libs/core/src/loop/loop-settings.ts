@@ -1,36 +1,23 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { ConfigurationError, type Finding, InvalidRequestError, isRecord, LanguageModel } from '@toolloop/protocol';
-import { auditFindings } from '../audit/audit-options.js';
+import { ConfigurationError, type Finding, InvalidRequestError, isRecord, type LanguageModel } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
-import { closestTo } from '../catalog/tool-selection.js';
 import type { ToolInjection } from '../contracts/injection.js';
-import { DEFAULT_LIMITS, type Limits, type Quota, type QuotaQuantity } from '../contracts/limits.js';
-import { type LoopProfile, type LoopRequest, SAID_BY_THE_RUN } from '../contracts/loop-request.js';
+import { DEFAULT_LIMITS, type Limits, LIMITS, type Quota, QUOTAS } from '../contracts/limits.js';
+import { type LoopProfile, type LoopRequest, PROFILE } from '../contracts/loop-request.js';
 import { type Policy, PolicyEngine } from '../contracts/policy.js';
 import type { ExecutionOptions, RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 import { contributedFindings, type ContributionRules } from '../discovery/contributed-tools.js';
-import { executionFindings } from '../discovery/declaration-findings.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import type { ExecutionScope } from '../execution/call.js';
-import { inWords, unknownOptions, withoutWrong } from '../findings/options.js';
-import { priced, priceFindings } from '../models/priced.js';
+import { defineOptions, inWords } from '../findings/options.js';
+import { priced } from '../models/priced.js';
 import { CompiledPolicy, DataPolicyEngine, policyList } from '../policy/policy-engine.js';
 import { policyFindings } from '../policy/policy-findings.js';
 import { VouchedTools } from '../policy/vouched-tools.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { searchFindings, strategyFindings } from '../strategies/tool-search.js';
-import {
-  APPLICATION_OPTIONS,
-  APPLICATION_VALUES,
-  choiceFindings,
-  DEFAULT_RESERVED_ARGUMENTS,
-  PROFILE_VALUES,
-  REQUEST_OPTIONS,
-  shapeFindings,
-  TOOL_LOOP_OPTIONS,
-  type ToolLoopOptions,
-} from './loop-options.js';
+import { APPLICATION, DEFAULT_RESERVED_ARGUMENTS, TOOL_LOOP_OPTIONS, type ToolLoopOptions } from './loop-options.js';
 import { QuotaGuard } from './quota-guard.js';
 import { stopFindings } from './stop-condition.js';
 import { outputFindings } from './structured-answer.js';
@@ -66,49 +53,35 @@ export class LoopSettings {
 
   /** What is wrong with the options; asked once the catalog is filled. */
   findings(): Finding[] {
-    const { model, policy, audit, quotas = [], stopWhen } = this.options;
-    const { prices = {}, limits = {}, execution, injection = [] } = withoutWrong(this.options, APPLICATION_VALUES);
+    const { policy, stopWhen } = this.options;
+    const { injection = [] } = APPLICATION.sound(this.options);
     return [
-      ...shapeFindings(this.options, APPLICATION_VALUES, 'ToolLoopModule'),
+      ...APPLICATION.findings(this.options, 'ToolLoopModule'),
       ...stopFindings(stopWhen, 'ToolLoopModule', this.catalog, this.catalog.announced),
-      ...unknownOptions(this.options, APPLICATION_OPTIONS, 'ToolLoopModule.forRoot'),
-      ...(model instanceof LanguageModel ? [] : [WITHOUT_MODEL]),
-      ...priceFindings(prices, 'ToolLoopModule prices'),
       ...this.applicationPolicyFindings(policyList(policy)),
-      ...(audit ? auditFindings(audit, 'ToolLoopModule audit') : []),
-      ...limitFindings(limits, 'ToolLoopModule limits'),
-      ...(typeof quotas === 'function' ? [] : quotaFindings(quotas, 'ToolLoopModule quotas')),
-      ...choiceFindings({ ...this.options }, 'ToolLoopModule'),
-      ...executionFindings('ToolLoopModule execution', execution),
       ...strategyFindings(injection, 'ToolLoopModule injection', this.catalog),
       ...searchFindings(injection, 'ToolLoopModule injection', policyList(policy)),
     ];
   }
 
-  /** What is wrong with a named loop or a sub-run; asked once the catalog is filled. */
+  /** What is wrong with a named loop; asked once the catalog is filled. */
   profileFindings(at: string, profile: LoopProfile): Finding[] {
     if (!isRecord(profile)) return [{ at, problem: `It is ${inWords(profile)}.`, remedy: 'Give its options as an object.' }];
-    const { model, policy, stopWhen } = profile;
-    const sound = withoutWrong(profile, PROFILE_VALUES);
-    const { limits = {}, execution, injection, output } = sound;
+    return [...PROFILE.findings(profile, at), ...this.surroundingFindings(at, PROFILE.sound(profile))];
+  }
+
+  /** What a named loop or a sub-run names and the application does not have; asked once the catalog is filled. */
+  surroundingFindings(at: string, { model, policy, stopWhen, injection, output, tools, exclude }: Partial<LoopProfile>): Finding[] {
     return [
-      ...shapeFindings(profile, PROFILE_VALUES, at),
       ...stopFindings(stopWhen, at, this.catalog, this.catalog.announced),
-      ...unknownOptions(profile, REQUEST_OPTIONS, at),
-      ...SAID_BY_THE_RUN.filter((option) => option in profile).map((option) => ({
-        at,
-        problem: `It sets "${option}", which only a run can set.`,
-        remedy: 'Give it in the request.',
-      })),
-      ...(model === undefined ? [] : this.modelFindings(model, at)),
+      ...(typeof model === 'string' ? this.modelFindings(model, at) : []),
       ...(policy ? this.policyFindings(policy, `${at} policy`) : []),
       ...outputFindings(output, at),
-      ...choiceFindings({ ...profile }, at),
-      ...limitFindings(limits, `${at} limits`),
-      ...executionFindings(`${at} execution`, execution),
       ...strategyFindings(injection || [], `${at} injection`, this.catalog),
       ...this.searchFindingsOf({ ...(injection !== undefined && { injection }), ...(policy && { policy }) }, `${at} injection`),
-      ...this.catalog.problemsWith(sound).map(({ problem, remedy }) => ({ at, problem, remedy })),
+      ...this.catalog
+        .problemsWith({ ...(tools && { tools }), ...(exclude && { exclude }) })
+        .map(({ problem, remedy }) => ({ at, problem, remedy })),
     ];
   }
 
@@ -121,11 +94,9 @@ export class LoopSettings {
     return [...narrower.flatMap((policy) => (policy ? [this.compile(policy)] : [])), this.engine];
   }
 
-  /** Throws `ConfigurationError` for a limit that is no number, or that does not exist. */
+  /** The limits of a run: its own, then the application's, then the defaults. */
   limitsFor(own: Partial<Limits> = {}): Limits {
-    const findings = limitFindings(own, 'limits');
-    if (findings.length > 0) throw new ConfigurationError(findings, 'request');
-    const limits = { ...DEFAULT_LIMITS, ...this.options.limits, ...own };
+    const limits = LIMITS.merge(LIMITS.merge(DEFAULT_LIMITS, this.options.limits ?? {}), own);
     const { runMs, modelIdleMs, toolCallMs } = limits;
     return { ...limits, runMs: timerMs(runMs), modelIdleMs: timerMs(modelIdleMs), toolCallMs: timerMs(toolCallMs) };
   }
@@ -142,15 +113,12 @@ export class LoopSettings {
   quotasFor(run: Pick<RunContext, 'runId' | 'tenant'>): QuotaGuard | undefined {
     const { quotas = [] } = this.options;
     const own = typeof quotas === 'function' ? quotas(run.tenant) : quotas;
-    const findings = quotaFindings(own, 'ToolLoopModule quotas');
-    if (findings.length > 0) throw new ConfigurationError(findings);
+    QUOTA_OPTIONS.assert({ quotas: own }, 'ToolLoopModule');
     return own.length > 0 ? new QuotaGuard(this.stores.quotas, run, own) : undefined;
   }
 
-  /** What a run says of its calls and of who makes them. Throws `ConfigurationError` for an option that does not exist or a value it does not take. */
+  /** What a run says of its calls and of who makes them. */
   executionFor(own: Partial<ExecutionOptions> | undefined, { modelId }: LanguageModel): Pick<ExecutionScope, 'options' | 'agentName'> {
-    const findings = executionFindings('execution', own);
-    if (findings.length > 0) throw new ConfigurationError(findings, 'request');
     const agentName = this.options.agentName ?? modelId;
     return { ...(own && { options: own }), ...(agentName && { agentName }) };
   }
@@ -179,14 +147,10 @@ export class LoopSettings {
     return `Known: ${Object.keys(this.options.models ?? {}).join(', ') || 'none'}.`;
   }
 
-  private modelFindings(model: LanguageModel | string, at: string): Finding[] {
-    if (typeof model !== 'string')
-      return model instanceof LanguageModel
-        ? []
-        : [{ at, problem: 'Its model is not a LanguageModel.', remedy: 'Pass one, or the name of one.' }];
-    if (this.modelNamed(model)) return [];
+  private modelFindings(name: string, at: string): Finding[] {
+    if (this.modelNamed(name)) return [];
     const remedy = `Name one of ToolLoopModule.forRoot({ models }). ${this.knownModels()}`;
-    return [{ at, problem: `No model is named "${model}".`, remedy }];
+    return [{ at, problem: `No model is named "${name}".`, remedy }];
   }
 
   /** Application and loop must both allow a search that either of them brings. */
@@ -234,48 +198,8 @@ function timerMs(ms: number): number {
   return Math.min(ms, 2 ** 31 - 1);
 }
 
-const WITHOUT_MODEL: Finding = {
-  at: 'ToolLoopModule model',
-  problem: 'There is no model, or it is not a LanguageModel.',
-  remedy: 'Pass one: ToolLoopModule.forRoot({ model }). A factory that returns none has the same effect.',
-};
-
-function limitFindings(limits: Partial<Limits>, at: string): Finding[] {
-  const known = Object.keys(DEFAULT_LIMITS);
-  return Object.entries(limits).flatMap(([name, value]: [string, unknown]) => {
-    if (!known.includes(name))
-      return [
-        { at, problem: `There is no limit "${name}".`, remedy: `Did you mean ${closestTo(name, known, 1).join('') || known.join(', ')}?` },
-      ];
-    if (typeof value === 'number' && value >= 0) return [];
-    return [{ at, problem: `The limit "${name}" is ${String(value)}.`, remedy: 'Give a number that is not negative.' }];
-  });
-}
-
-const QUANTITIES = ['calls', 'tokens', 'usd'] as const satisfies readonly QuotaQuantity[];
-
-/** What is wrong with the quotas of a tenant. */
-export function quotaFindings(quotas: readonly Quota[], at: string): Finding[] {
-  const given: unknown = quotas;
-  if (!Array.isArray(given)) return [{ at, problem: 'They are not a list.', remedy: 'Give a list; an empty one for no quotas.' }];
-  return quotas.flatMap((quota, index) => {
-    const found = problemWith(quota, quotas.slice(0, index));
-    return found ? [{ at: `${at}[${index}]`, ...found }] : [];
-  });
-}
-
-function problemWith({ quantity, most, windowMs }: Quota, before: readonly Quota[]): Pick<Finding, 'problem' | 'remedy'> | undefined {
-  if (!QUANTITIES.includes(quantity))
-    return { problem: `There is no quantity "${quantity}".`, remedy: `Name one of ${QUANTITIES.join(', ')}.` };
-  if (!(typeof most === 'number' && most >= 0))
-    return { problem: `Its "most" is ${String(most)}.`, remedy: 'Give a number that is not negative.' };
-  if (!(Number.isSafeInteger(windowMs) && windowMs > 0))
-    return { problem: `Its "windowMs" is ${String(windowMs)}.`, remedy: 'Give whole milliseconds, more than 0.' };
-  const isRepeated = before.some((other) => other.quantity === quantity && other.windowMs === windowMs);
-  return isRepeated
-    ? { problem: `An earlier one counts ${quantity} in the same window already.`, remedy: 'Keep the smaller of the two.' }
-    : undefined;
-}
+/** What a function that gives a tenant's quotas answers. */
+const QUOTA_OPTIONS = defineOptions<{ readonly quotas: readonly Quota[] }>({ quotas: QUOTAS });
 
 /**
  * What of an injection may be applied at all. A tool that no catalog holds joins under what holds for every tool of a source: it is declared as they are, and it

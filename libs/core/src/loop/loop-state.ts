@@ -16,9 +16,10 @@ import {
   type Usage,
 } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
-import type { HistoryCut, LoopRequest } from '../contracts/loop-request.js';
+import type { HistoryCut } from '../contracts/history.js';
+import type { LoopRequest } from '../contracts/loop-request.js';
 import { Interruption } from '../execution/call-failure.js';
-import type { BegunSubRun, ToolOutcome } from '../execution/call.js';
+import type { SubRunCheckpoint, ToolOutcome } from '../execution/call.js';
 import type { StructuredOutput } from './structured-answer.js';
 
 /** Why a run is over. */
@@ -98,18 +99,18 @@ export interface PendingStep {
   /** Of each call that was begun, in their order; those that wait are pending. */
   readonly outcomes: readonly ToolOutcome[];
   /** Sub-runs of its calls that a process which is gone had begun, as far as they came. */
-  readonly begun?: readonly (BegunSubRun & { readonly toolCallId: string })[];
+  readonly checkpoints?: readonly (SubRunCheckpoint & { readonly toolCallId: string })[];
   /** The limit that a call of the step reached. */
   readonly limit?: Pick<Finish, 'reason' | 'detail'>;
 }
 
 /** The sub-run that a call of the step has begun: broken off with its process, or waiting. */
-export function begunIn(
-  { begun = [], outcomes }: Pick<PendingStep, 'begun' | 'outcomes'>,
+export function checkpointIn(
+  { checkpoints = [], outcomes }: Pick<PendingStep, 'checkpoints' | 'outcomes'>,
   toolCallId: string,
   index: number,
-): BegunSubRun | undefined {
-  return begun.find((one) => one.toolCallId === toolCallId) ?? outcomes.find(({ record }) => record.index === index)?.begun;
+): SubRunCheckpoint | undefined {
+  return checkpoints.find((one) => one.toolCallId === toolCallId) ?? outcomes.find(({ record }) => record.index === index)?.checkpoint;
 }
 
 /** An answer as it stands in the transcript. */

@@ -133,7 +133,7 @@ const UNCOUNTED: CallGrant['beyond'] = {
   refusal: { code: 'execution_failed', safeMessage: 'The number of calls left could not be read, so this one was not made.' },
 };
 
-/** What a run has used already where it goes on after it waited. */
+/** The use of a run until it waited. */
 export interface UsedBefore {
   readonly usage: Usage;
   readonly steps: number;

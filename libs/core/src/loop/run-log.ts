@@ -14,7 +14,7 @@ import { type SavedOutcome, savedOutcome, savedParts, type SavableRun, type Save
 /** What of a saved run an entry holds: parts that did not change are left out, lists have what was added, and counts what was counted. */
 type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state' | 'counts'>;
 
-/** What a run and its sub-runs have in common: whoever wrote the handles last, wrote all of them; each wrote what of the calls nobody had written. */
+/** The parts that a run and its sub-runs share. The latest handles are all of them; of the calls each entry has those that no earlier one has. */
 type SharedParts = Pick<SavedRun, 'spent'> & Partial<Pick<SavedRun, 'handles' | 'hasUnknownCost'>>;
 
 /** What became of a call, with what it counts for. */
@@ -22,7 +22,7 @@ type SavedCall = SavedOutcome & Partial<Pick<SavedRun, 'spent'>>;
 
 type PendingRun = NonNullable<SavedRun['pending']>;
 
-type BegunRun = NonNullable<PendingRun['begun']>[number];
+type RunCheckpoint = NonNullable<PendingRun['checkpoints']>[number];
 
 /** A sub-run of the step that is not over. */
 interface InnerRun {
@@ -35,13 +35,26 @@ interface InnerRun {
 }
 
 /**
- * Puts a durable run together from what was written down, in the order in which it was. Undefined where it had not begun. Throws `InvalidRequestError`
- * (`unreadable_run`) for entries of another version, and for those that are not what we write.
+ * Puts a run together from its entries, in the order in which they were written. Undefined where it had not begun.
+ *
+ * @throws {InvalidRequestError} `unreadable_run` for entries of another version, and for those that are not what we write.
  */
 export function fromRunEntries(runId: string, entries: readonly RunEntry[]): SavedRun | undefined {
+  const [first] = entries;
+  if (first?.type === 'wait') return fromSuspended(runId, first);
   const reading = new RunReading(runId);
   for (const entry of entries) reading.take(entry);
   return reading.saved();
+}
+
+/** The entry of a run that is suspended and not durable: all of it at once, since nothing was written before. */
+export function suspendedEntry(saved: SavedRun): RunEntry {
+  return { type: 'wait', key: 'wait', value: { version: SAVED_RUN_VERSION, ...toJsonObject(saved) } };
+}
+
+function fromSuspended(runId: string, { value: { version, ...saved } }: RunStateEntry): SavedRun {
+  assertVersion(version, runId);
+  return fromSavedJson(saved, runId);
 }
 
 class RunReading {
@@ -131,7 +144,7 @@ function sharedOn(before: SharedParts, entry: RunEntry): SharedParts {
   return { ...before, ...(handles && { handles }), ...(hasUnknownCost && { hasUnknownCost }), spent: [...before.spent, ...spent] };
 }
 
-/** What a sub-run used, the run around it has used; one that did not end goes on where it was. */
+/** What a sub-run used, the run around it has used; one that did not end continues where it was. */
 function withInner(run: SavedRun, { runId, toolCallId, args, entries, counted }: InnerRun): SavedRun {
   const { pending, state, counts } = run;
   const now = fromRunEntries(runId, entries);
@@ -140,19 +153,19 @@ function withInner(run: SavedRun, { runId, toolCallId, args, entries, counted }:
   const done = pending.outcomes.find(({ record, isPending }) => record.toolCallId === toolCallId && !isPending);
   const usedBefore = usedBy(before);
   const used = usedBy(now, done?.record.subRun?.runId === runId ? done.record.subRun : undefined);
-  const begun = { toolCallId, args, saved: toJsonObject({ runId, saved: now }), record: recordOf(runId, now) };
+  const checkpoint = { toolCallId, args, saved: toJsonObject({ runId, saved: now }), record: recordOf(runId, now) };
   return {
     ...run,
     state: { ...state, usage: addUsage(state.usage, usageSince(usedBefore.usage, used.usage)) },
     innerSteps: (run.innerSteps ?? 0) + used.steps - usedBefore.steps,
     counts: { ...counts, perTool: withCalls(counts.perTool, now.counts.perTool, before?.counts.perTool) },
-    pending: done ? pending : withBegun(pending, begun),
+    pending: done ? pending : withCheckpoint(pending, checkpoint),
   };
 }
 
-function withBegun(pending: PendingRun, latest: BegunRun): PendingRun {
-  const others = pending.begun?.filter(({ toolCallId }) => toolCallId !== latest.toolCallId) ?? []; // of an attempt before
-  return { ...pending, begun: [...others, latest] };
+function withCheckpoint(pending: PendingRun, latest: RunCheckpoint): PendingRun {
+  const others = pending.checkpoints?.filter(({ toolCallId }) => toolCallId !== latest.toolCallId) ?? []; // of an attempt before
+  return { ...pending, checkpoints: [...others, latest] };
 }
 
 /** What a sub-run used, and what was in it. The last answer of one that has ended is known by its result alone. */
@@ -196,7 +209,7 @@ export class RunRecorder {
     this.records = from.records.length;
   }
 
-  /** Whether another process goes on with the run. */
+  /** Set once another process continues the run. */
   get isElsewhere(): boolean {
     return !this.journal.isOurs;
   }
@@ -287,7 +300,7 @@ export class RunRecorder {
 /** What a run is written down in. */
 export type EntryJournal = Omit<RunJournal, 'sink' | 'handOver'>;
 
-/** Writes a sub-run down among the entries of the run around it, so that a process which takes over that run goes on within the sub-run. */
+/** Writes a sub-run down among the entries of the run around it, so that a process which takes over that run continues within the sub-run. */
 export class SubRunJournal implements EntryJournal {
   constructor(
     private readonly outer: EntryJournal,

@@ -1,4 +1,4 @@
-import { type BeforeApplicationShutdown, Injectable, Logger } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Injectable, Logger, type OnModuleDestroy, ServiceUnavailableException } from '@nestjs/common';
 import {
   type FinishReason,
   InvalidRequestError,
@@ -15,13 +15,13 @@ import {
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Toolset } from '../catalog/toolset.js';
 import type { LoopProfile, LoopRequest, ResumeRequest, RunHandle } from '../contracts/loop-request.js';
-import { type ConversationStore, DurableRuns, type NamedProfile, type RunEntry, type RunJournal } from '../contracts/stores.js';
+import { DurableRuns, type NamedProfile, type RunEntry, type RunJournal, type RunRecord } from '../contracts/stores.js';
 import { ActorDirectory } from '../contracts/tool-call.js';
 import { ToolExplorer } from '../discovery/tool-explorer.js';
 import { ToolFeature } from '../discovery/tool-feature.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { unexplained, withinTime } from '../execution/call-failure.js';
-import { type BegunSubRun, type SubRunCall, type SubRunEnding, SubRunRemains, type SubRuns } from '../execution/call.js';
+import { type SubRunCheckpoint, type SubRunCall, type SubRunEnding, SubRunProcessState, type SubRuns } from '../execution/call.js';
 import { cut } from '../execution/result-pages.js';
 import { hasChangedThings } from '../execution/sub-run-call.js';
 import { toJsonObject } from '../schema/canonical-json.js';
@@ -30,26 +30,26 @@ import { LoopRun, type RunParts } from './loop-run.js';
 import { fromRunEntries } from './run-log.js';
 import type { EnclosingRun, SubRunsWithin } from './run-plan.js';
 import { type ListingRequest, RunPreparation } from './run-preparation.js';
-import { fromSuspendedRun, SAVED_RUN_VERSION } from './saved-run-reader.js';
+import { fromSavedJson } from './saved-run-reader.js';
 import { forgetPagesOf, keptBytesOf, type ProcessState, type ResumedRun } from './saved-run.js';
 import { depthOf, SubRunPreparation } from './sub-run-preparation.js';
-import { type RunOwner, SuspendedRuns } from './suspended-runs.js';
+import { SuspendedRuns } from './suspended-runs.js';
 import { ToolLoop } from './tool-loop.js';
 
 const SUMMARY_BYTES = 4_096;
 
-/** What of a waiting sub-run lives as long as the process does. */
-class KeptSubRun extends SubRunRemains {
-  constructor(readonly remains: ProcessState) {
+/** The process state of a sub-run that waits. */
+class WaitingSubRun extends SubRunProcessState {
+  constructor(readonly state: ProcessState) {
     super();
   }
 
   override get keptBytes(): number {
-    return keptBytesOf(this.remains);
+    return keptBytesOf(this.state);
   }
 
   override forgetPages(): void {
-    forgetPagesOf(this.remains);
+    forgetPagesOf(this.state);
   }
 }
 
@@ -75,18 +75,20 @@ export class SubRunOpener implements SubRunsWithin {
   }
 
   private async run(call: SubRunCall, live: EnclosingRun, toolset: Toolset): Promise<SubRunEnding> {
-    const resumed = call.request.begun && resumedFrom(call.request.begun);
+    const resumed = call.request.checkpoint && resumedFrom(call.request.checkpoint);
     const plan = this.preparation.prepare(call, { live, toolset }, resumed);
     const { path = [] } = plan.execution.run;
-    let kept: Pick<BegunSubRun, 'saved' | 'remains'> | undefined;
+    let kept: Pick<SubRunCheckpoint, 'saved' | 'processState'> | undefined;
     const suspended: RunParts['suspended'] = {
-      keep: ({ runId }, saved, remains) => {
-        kept = { saved: toJsonObject({ runId, saved }), remains: new KeptSubRun(remains) };
+      suspend: ({ runId }, saved, state) => {
+        kept = { saved: toJsonObject({ runId, saved }), processState: new WaitingSubRun(state) };
         return Promise.resolve();
       },
+      // The root run does the rest for all of them.
       remember: () => undefined,
-      claim: () => Promise.resolve(), // the root run was
-      withdrawApprovals: () => Promise.resolve(), // so does the root run, once it has ended
+      claim: () => Promise.reject(new TypeError('A sub-run is claimed with its root run.')),
+      end: () => Promise.resolve(),
+      withdrawApprovals: () => Promise.resolve(),
     };
     const open = { add: () => undefined }; // it ends with the run around it
     const run = new LoopRun(plan, { ...this.services, sinks: [], suspended, subRuns: this, open }, resumed);
@@ -95,7 +97,7 @@ export class SubRunOpener implements SubRunsWithin {
     const result = await resultOf(run);
     const record = recordOf(result);
     const unavailable = result.error?.code === 'storage_unavailable' ? new StorageUnavailableError(result.error.message) : undefined;
-    if (kept) return { status: 'waiting', record, begun: { ...kept, args: call.args, record }, ...(unavailable && { unavailable }) };
+    if (kept) return { status: 'waiting', record, checkpoint: { ...kept, args: call.args, record }, ...(unavailable && { unavailable }) };
     if (unavailable) throw unavailable;
     return { record, labels: result.read, ...this.toldOf(result, call) };
   }
@@ -129,7 +131,7 @@ function endingOf(result: FinishedRun<unknown>, { subRun }: SubRunCall): Ended {
   return { status: 'succeeded', result: summaryOf(result, subRun.summaryBytes ?? SUMMARY_BYTES) };
 }
 
-/** What it came to first: a reader that is cut off has read that. */
+/** The summary stands first: a reader that is cut off has read that. */
 function summaryOf({ text, outputJson, finishReason, steps, toolCalls }: FinishedRun<unknown>, mostBytes: number): JsonObject {
   const summary = text.trim() === '' ? `It ended (${finishReason}) before it said anything.` : cut(text, mostBytes);
   return { summary, ...(outputJson !== undefined && { output: outputJson }), finishReason, steps, toolCalls: toolCalls.length };
@@ -156,7 +158,7 @@ function recordOf({ runId, finishReason, steps, usage, toolCalls }: LoopResult):
   return { runId, finishReason, steps, usage, toolCalls };
 }
 
-/** What a run came to, whether it resolved or rejected. */
+/** The result of a run, whether it resolved or rejected. */
 async function resultOf(run: LoopRun<unknown>): Promise<FinishedRun<unknown>> {
   const result = await run.result.catch((error: unknown) => (error instanceof RunError ? error.result : Promise.reject(error)));
   if (result instanceof FinishedRun) return result;
@@ -169,18 +171,18 @@ function rootOf(live: EnclosingRun): EnclosingRun {
   return root;
 }
 
-function resumedFrom({ saved, remains }: BegunSubRun): ResumedRun {
+function resumedFrom({ saved, processState }: SubRunCheckpoint): ResumedRun {
   const { runId, saved: content } = saved;
   if (typeof runId !== 'string' || !isJsonObject(content)) throw new TypeError('This is not a waiting sub-run.');
   return {
     runId,
-    saved: fromSuspendedRun({ version: SAVED_RUN_VERSION, runId, content }),
-    remains: remains instanceof KeptSubRun ? remains.remains : undefined,
+    saved: fromSavedJson(content, runId),
+    ...(processState instanceof WaitingSubRun && { processState: processState.state }),
   };
 }
 
 /** A run that is kept, and how far it came. */
-export interface KeptRun {
+export interface DurableRun {
   readonly runId: string;
   /** The name of its loop; absent for `ToolLoopService` itself. */
   readonly loop: string | undefined;
@@ -192,8 +194,7 @@ export interface KeptRun {
 }
 
 /** The runs that end with their process. When it shuts down they are told to, while those who read them can still be told of it. */
-@Injectable()
-export class OpenRuns implements BeforeApplicationShutdown {
+export class OpenRuns {
   private readonly logger = new Logger(OpenRuns.name);
   private readonly open = new Map<Cancelled, Promise<void>>();
   private isClosing = false;
@@ -205,8 +206,19 @@ export class OpenRuns implements BeforeApplicationShutdown {
     if (this.isClosing) run.cancel(REASON);
   }
 
-  async beforeApplicationShutdown(): Promise<void> {
+  /** @throws {ServiceUnavailableException} Once the application is told to stop: its stores close behind the runs that it has. */
+  assertOpen(): void {
+    if (this.isClosing) throw new ServiceUnavailableException({ code: 'shutting_down', message: `${REASON} Send the request again.` });
+  }
+
+  /** Refuses further runs. */
+  refuse(): void {
     this.isClosing = true;
+  }
+
+  /** Aborts the runs, and waits until they have ended. */
+  async close(): Promise<void> {
+    this.refuse();
     if (this.open.size === 0) return;
     for (const run of this.open.keys()) run.cancel(REASON);
     try {
@@ -220,56 +232,55 @@ export class OpenRuns implements BeforeApplicationShutdown {
   }
 }
 
-/** What every run works with. */
-@Injectable()
-export class RunServices {
-  private found: readonly LoopEventSink[] | undefined;
-
-  constructor(
-    readonly suspended: SuspendedRuns,
-    readonly subRuns: SubRunOpener,
-    readonly open: OpenRuns,
-    private readonly explorer: ToolExplorer,
-  ) {}
-
-  get loop(): RunParts['loop'] {
-    return this.subRuns.services.loop;
-  }
-
-  get conversations(): ConversationStore {
-    return this.subRuns.services.conversations;
-  }
-
-  /** Of the whole application; known once it has started. */
-  get sinks(): readonly LoopEventSink[] {
-    this.found ??= this.explorer.instancesOf(LoopEventSink);
-    return this.found;
-  }
-}
-
 /** Opens the runs of every loop, named or not. */
 @Injectable()
-export class RunOpener {
+export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
+  private readonly openRuns = new OpenRuns();
+  private sinks: readonly LoopEventSink[] | undefined;
+
   constructor(
     private readonly preparation: RunPreparation,
-    private readonly services: RunServices,
     private readonly explorer: ToolExplorer,
+    private readonly suspended: SuspendedRuns,
+    private readonly subRuns: SubRunOpener,
   ) {}
 
-  /** Throws what makes the request one that cannot be run. */
-  open<Output, Actor>(request: LoopRequest<Output, Actor>, loop: NamedProfile): RunHandle<Output> {
-    if (request.durable ?? loop.profile.durable) return this.durableRuns().open(request, loop);
-    return new LoopRun<Output>(this.preparation.prepare(request, loop.profile), this.services);
+  onModuleDestroy(): void {
+    this.openRuns.refuse();
   }
 
-  /** A run that is written down as it goes on; for whoever keeps runs. Throws as `open` does. */
-  openKept<Output, Actor>(
+  /** Ends the runs that end with their process, while their readers can still be told of it. */
+  beforeApplicationShutdown(): Promise<void> {
+    return this.openRuns.close();
+  }
+
+  /** The services of a run. The sinks are those of the whole application, known once it has started. */
+  private get services(): RunParts {
+    this.sinks ??= this.explorer.instancesOf(LoopEventSink);
+    return { ...this.subRuns.services, suspended: this.suspended, subRuns: this.subRuns, open: this.openRuns, sinks: this.sinks };
+  }
+
+  /**
+   * Opens a run.
+   *
+   * @throws {InvalidRequestError} For a request that cannot be run.
+   * @throws {ServiceUnavailableException} Once the application shuts down.
+   */
+  open<Output, Actor>(request: LoopRequest<Output, Actor>, loop: NamedProfile): RunHandle<Output> {
+    this.openRuns.assertOpen();
+    if (request.durable ?? loop.profile.durable) return this.durable.open(request, loop);
+    const plan = this.preparation.prepare(request, loop.profile);
+    return new LoopRun<Output>({ ...plan, loop: loop.name }, this.services);
+  }
+
+  /** Opens a run that is written to a journal as it proceeds. Throws as `open` does. */
+  openDurable<Output, Actor>(
     request: LoopRequest<Output, Actor>,
-    { runId, loop, journal, entries = [], lastSequence = 0 }: KeptRun,
+    { runId, loop, journal, entries = [], lastSequence = 0 }: DurableRun,
   ): RunHandle<Output> {
     const saved = fromRunEntries(runId, entries);
-    const remains = this.services.suspended.recall(runId);
-    const resumed = saved && { runId, saved, ...(remains && { remains }) };
+    const processState = this.suspended.recall(runId);
+    const resumed = saved && { runId, saved, ...(processState && { processState }) };
     const plan = this.preparation.prepare(request, this.profileOf(loop), resumed ?? { runId });
     return new LoopRun<Output>(plan, this.services, resumed, journal, lastSequence);
   }
@@ -284,11 +295,11 @@ export class RunOpener {
     );
   }
 
-  /** Who acts for a run that goes on without a request, as they are now. Throws `InvalidRequestError` (`unknown_actor`) where nobody knows them. */
+  /** Loads the actor of a run that continues without a request. @throws {InvalidRequestError} `unknown_actor` where the directory does not know them. */
   async actorOf(actorId: string, tenant: string): Promise<unknown> {
     const actor = await this.directory.find(actorId, tenant);
     if (actor !== undefined) return actor;
-    throw new InvalidRequestError('unknown_actor', 'The ActorDirectory does not know the actor of the run, so nobody could continue it.');
+    throw new InvalidRequestError('unknown_actor', 'The ActorDirectory does not know the actor of the run, so no process can continue it.');
   }
 
   /** The loops all of whose runs are durable, unless a request says otherwise. */
@@ -312,20 +323,40 @@ export class RunOpener {
   }
 
   /** Withdraws what a run asked for that ended without being opened. */
-  withdrawApprovals(run: Pick<RunOwner, 'runId' | 'tenant'>): Promise<void> {
-    return this.services.suspended.withdrawApprovals(run);
+  withdrawApprovals(run: Pick<RunRecord, 'runId' | 'tenant'>): Promise<void> {
+    return this.suspended.withdrawApprovals(run);
   }
 
-  private durableRuns(): DurableRuns {
+  /**
+   * The storage of durable runs, for a new one.
+   *
+   * @throws {InvalidRequestError} Without such storage.
+   * @throws {ServiceUnavailableException} Once the application shuts down.
+   */
+  get durable(): DurableRuns {
+    this.openRuns.assertOpen();
     const [durable] = this.explorer.instancesOf(DurableRuns);
     if (durable) return durable;
     throw new InvalidRequestError('invalid_request', 'A durable run needs storage: import DurableModule of @toolloop/durable.');
   }
 
-  /** Throws `InvalidRequestError` (`unknown_run`) for a run that does not wait, or not for this actor. */
-  async resume<Output, Actor>(runId: string, request: ResumeRequest<Output, Actor>, profile: LoopProfile): Promise<RunHandle<Output>> {
-    const resumed = await this.services.suspended.find(runId, request);
-    return new LoopRun<Output>(this.preparation.prepare(request, profile, resumed), this.services, resumed);
+  /**
+   * Resumes a run that is not durable, with the options of its own loop unless others are given.
+   *
+   * @throws {InvalidRequestError} `unknown_run` for a run that does not wait, or not for this actor.
+   * @throws {ServiceUnavailableException} Once the application shuts down.
+   */
+  async resume<Output, Actor>(runId: string, request: ResumeRequest<Output, Actor>, given?: LoopProfile): Promise<RunHandle<Output>> {
+    this.openRuns.assertOpen();
+    const resumed = await this.suspended.find(runId, request);
+    const { loop } = resumed;
+    const plan = this.preparation.prepare(request, given ?? this.profileOf(loop), resumed);
+    return new LoopRun<Output>({ ...plan, loop }, this.services, resumed);
+  }
+
+  /** Ends a run that is not durable, where it waits. */
+  cancelSuspended(run: RunRecord): Promise<void> {
+    return this.suspended.cancel(run);
   }
 
   /** The tools such a run would start with. */

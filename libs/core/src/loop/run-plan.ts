@@ -1,7 +1,8 @@
 import type { Type } from '@nestjs/common';
 import type { JsonObject, LanguageModel, LoopEventBody, Message, ToolInvocationRecord } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
-import type { HistoryPolicy, LoopRequest, PrepareStep, StopCondition, UpcomingStep } from '../contracts/loop-request.js';
+import type { HistoryPolicy } from '../contracts/history.js';
+import type { LoopRequest, PrepareStep, StopCondition, UpcomingStep } from '../contracts/loop-request.js';
 import type { InformationFlow, Policy } from '../contracts/policy.js';
 import type { ConversationKey } from '../contracts/stores.js';
 import type { ExecutionScope, SubRuns } from '../execution/call.js';
@@ -35,9 +36,9 @@ export interface EnclosingRun {
 export interface RunStart {
   readonly instructions: string | undefined;
   readonly history: readonly Message[];
-  /** Filled by `RunHandle.addInput` while the run goes on. */
+  /** Filled by `RunHandle.addInput` during the run. */
   readonly inputs: RunInputs;
-  /** Set where the run goes on after it stood still. */
+  /** Set where the run continues after it stood still. */
   readonly resumed?: ResumedRun;
   readonly subRuns: SubRunsWithin;
 }
@@ -67,6 +68,8 @@ export interface RunPlan<Output = unknown> {
   readonly model: LanguageModel;
   /** Asked once, when the run starts. */
   readonly instructions: () => string | undefined | Promise<string | undefined>;
+  /** The name of its loop; absent for `ToolLoopService` itself. */
+  readonly loop?: string | undefined;
   /** Set in a sub-run: the run around it. */
   readonly within?: RunPlace;
   /** What the request adds to the conversation, or all of it where there is no conversation. */

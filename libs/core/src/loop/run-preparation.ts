@@ -5,11 +5,10 @@ import { ToolCatalog } from '../catalog/tool-catalog.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { RunBeginning, ToolInjectionStrategy } from '../contracts/injection.js';
 import type { Limits } from '../contracts/limits.js';
-import type { LoopProfile, LoopRequest } from '../contracts/loop-request.js';
+import { type LoopProfile, type LoopRequest, REQUEST } from '../contracts/loop-request.js';
 import type { ConversationKey } from '../contracts/stores.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import { strictlyListed } from '../execution/resolve-tool.js';
-import { unknownOptions } from '../findings/options.js';
 import { ToolProviderStrategy } from '../injection/entity-tools.js';
 import { RunEntityHandles } from '../injection/run-entities.js';
 import { type ListingRules, resumedTools, type RunInjection, ToolListing, type ToolNarrowing } from '../injection/starting-toolset.js';
@@ -17,7 +16,6 @@ import { takesMedia } from '../models/request-fitting.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
 import type { RunPlan } from './run-plan.js';
-import { choiceFindings, REQUEST_OPTIONS, REQUEST_VALUES, shapeFindings } from './loop-options.js';
 import { LoopSettings } from './loop-settings.js';
 import { asSaid } from './loop-state.js';
 import { checkMessages } from './message-check.js';
@@ -57,7 +55,8 @@ export class RunPreparation {
     assertIdentified(own);
     assertIds(own);
     assertRequest(own, profile, this.catalog);
-    const request = withProfile(profile, own);
+    // What narrows (`policy`, `tools`, `exclude`) and what adds up (`injection`) is combined level by level.
+    const request = REQUEST.merge(profile, own);
     const resumed = known?.saved && { ...known, saved: known.saved };
     const levels = [...narrowingsBefore(resumed, [own, profile]), own, profile];
     const run = runOf(request, known);
@@ -90,15 +89,15 @@ export class RunPreparation {
   }
 
   /** The tools that a run had before it waited. */
-  private resumed(begun: Toolset, injection: RunInjection, { saved, remains }: ResumedRun): Toolset {
+  private resumed(begun: Toolset, injection: RunInjection, { saved, processState }: ResumedRun): Toolset {
     const handles = new RunEntityHandles(saved.handles);
-    return resumedTools(begun, { saved: saved.tools, remains }, injection, { registry: this.catalog.entities, handles });
+    return resumedTools(begun, { saved: saved.tools, processState }, injection, { registry: this.catalog.entities, handles });
   }
 
   /** The tools such a run would start with. */
   async listed<Actor>(request: ListingRequest<Actor>, profile: LoopProfile): Promise<Toolset> {
     assertIdentified(request);
-    assertListing(request);
+    REQUEST.assert(request, AT, AT);
     const levels = [request, profile];
     const scope = this.scopeOf(levels, { ...request, assumed: startingRoles(this.strategiesOf(levels)) }, runOf(request));
     const rules = this.listingRulesOf(levels, request.surface ?? profile.surface);
@@ -170,7 +169,7 @@ function assertIdentified<Actor>({ tenant, actor }: Pick<LoopRequest<unknown, Ac
     throw invalid('A run needs an actor: pass whom it acts for; an application without users passes a constant.');
 }
 
-/** The policies under which a run waited and which nobody says any more: resuming it another way widens nothing. */
+/** The policies under which a run waited and which are not given any more: resuming it another way widens nothing. */
 function narrowingsBefore(resumed: ResumedRun | undefined, levels: readonly Narrowing[]): readonly Narrowing[] {
   const said = new Set(levels.map(({ policy }) => policy && canonicalDeclaration(policy)));
   return (resumed?.saved.policies ?? []).flatMap((policy) => (said.has(canonicalDeclaration(policy)) ? [] : { policy }));
@@ -181,7 +180,7 @@ function runOf<Actor>(
   known?: KnownRun,
 ): RunContext<Actor> {
   // A map of its own for each part of a run: by it the request-scoped providers are known, and those of before were made for the actor of before.
-  const state = new Map<string, unknown>(known?.remains?.state);
+  const state = new Map<string, unknown>(known?.processState?.state);
   return { runId: known?.runId ?? randomUUID(), actor, tenant, context, state };
 }
 
@@ -222,47 +221,22 @@ function invalid(message: string): InvalidRequestError {
 
 const AT = 'request';
 
-/** Throws `ConfigurationError` for an option that does not exist, for a value that one does not take, and for a stop condition that could never hold. */
-export function assertRequest<Actor>(request: LoopRequest<unknown, Actor>, profile: LoopProfile, catalog: ToolCatalog): void {
-  const shapes = [
-    ...unknownOptions(request, REQUEST_OPTIONS, AT),
-    ...choiceFindings({ ...request }, AT),
-    ...shapeFindings(request, REQUEST_VALUES, AT),
-  ];
-  if (shapes.length > 0) throw new ConfigurationError([...shapes, ...stopFindings(request.stopWhen, AT, catalog)], AT);
+/**
+ * Checks all that the application says in a request.
+ *
+ * @throws ConfigurationError with every finding
+ */
+function assertRequest<Actor>(request: LoopRequest<unknown, Actor>, profile: LoopProfile, catalog: ToolCatalog): void {
   const announced = [request, profile].flatMap(({ injection }) => injection || []).flatMap((strategy) => strategy.announced ?? []);
-  const findings = stopFindings(request.stopWhen, AT, catalog, announced);
+  const findings = [...REQUEST.findings(request, AT), ...stopFindings(request.stopWhen, AT, catalog, announced)];
   if (findings.length > 0) throw new ConfigurationError(findings, AT);
 }
 
 /** Throws `InvalidRequestError` for ids that name nothing. They are the client's words more often than the application's. */
-export function assertIds(request: Pick<LoopRequest, 'requestId' | 'conversationId'>): void {
+function assertIds(request: Pick<LoopRequest, 'requestId' | 'conversationId'>): void {
   for (const name of ['requestId', 'conversationId'] as const) {
     const id: unknown = request[name];
     if (id !== undefined && (typeof id !== 'string' || id === ''))
       throw new InvalidRequestError('invalid_request', `The \`${name}\` is empty or not a string. Give a string, or leave it out.`);
   }
-}
-
-/** The same for what decides on a list of tools. */
-export function assertListing(request: object): void {
-  const findings = shapeFindings(request, REQUEST_VALUES, AT);
-  if (findings.length > 0) throw new ConfigurationError(findings, AT);
-}
-
-/** A request with its loop's defaults in it. What narrows (`policy`, `tools`, `exclude`) and what adds up (`injection`) is for others to combine. */
-export function withProfile<Output, Actor>(profile: LoopProfile, request: LoopRequest<Output, Actor>): LoopRequest<Output, Actor> {
-  return {
-    ...profile,
-    ...givenOnly(request),
-    ...(profile.limits && { limits: { ...profile.limits, ...request.limits } }),
-    ...(profile.execution && { execution: { ...profile.execution, ...givenOnly(request.execution ?? {}) } }),
-  };
-}
-
-/** What is said: an option that is `undefined` leaves it to the loop. */
-function givenOnly<Options extends object>(options: Options): Options {
-  const said = { ...options };
-  for (const [name, value] of Object.entries(said)) if (value === undefined) Reflect.deleteProperty(said, name);
-  return said;
 }

@@ -8,7 +8,7 @@ import {
   type Usage,
 } from '@toolloop/protocol';
 import type { EntityKey } from '../contracts/injection.js';
-import type { RunEntry, SuspendedRun } from '../contracts/stores.js';
+import type { RunEntry } from '../contracts/stores.js';
 import { SAVED_TOOLS } from '../injection/starting-toolset.js';
 import { SAVED_CALLS } from '../policy/rules.js';
 import {
@@ -32,14 +32,8 @@ import type { AppliedCut, StepAnswer } from './loop-state.js';
 import { SAVED_COUNTS } from './run-accounts.js';
 import { OPTIONAL_PARTS, PARTS, type RunPart, type SavedOutcome, type SavedRun, type SavedState, type SavedStep } from './saved-run.js';
 
-/** The version of the form in which runs are stored: those that wait, and the entries of durable ones. Raise it with every change of either. */
-export const SAVED_RUN_VERSION: SuspendedRun['version'] = 2;
-
-/** Reads what we wrote. Throws `InvalidRequestError` (`unreadable_run`) for a run of another version, and for what is no run. */
-export function fromSuspendedRun({ version, runId, content }: Pick<SuspendedRun, 'version' | 'runId' | 'content'>): SavedRun {
-  assertVersion(version, runId);
-  return fromSavedJson(content, runId);
-}
+/** The version of the form in which runs are stored. Raise it with every change of that. */
+export const SAVED_RUN_VERSION = 2;
 
 /** Throws `InvalidRequestError` (`unreadable_run`) for any version but ours. */
 export function assertVersion(version: unknown, runId: string): void {
@@ -113,7 +107,7 @@ const OUTCOME = object<SavedOutcome>({
   entities: optional(list(object<EntityKey>({ prefix: TEXT, instanceId: TEXT }))),
   noticed: optional(list(pair(list(TEXT)))),
   labels: optional(partly()),
-  begun: optional(object({ saved: SUB_RUN, args: partly<JsonObject>() })),
+  checkpoint: optional(object({ saved: SUB_RUN, args: partly<JsonObject>() })),
 });
 
 const STATE = object<SavedState>({
@@ -133,9 +127,9 @@ const STEP = object<SavedStep>({
   isPlanned: FLAG,
   offered: optional(list(TEXT)),
   limit: optional(partly({ reason: TEXT })),
-  begun: optional(
+  checkpoints: optional(
     list(
-      partly<NonNullable<SavedStep['begun']>[number]>({
+      partly<NonNullable<SavedStep['checkpoints']>[number]>({
         toolCallId: TEXT,
         saved: SUB_RUN,
         args: partly<JsonObject>(),

@@ -1,11 +1,11 @@
 import type { Toolset } from '../catalog/toolset.js';
 import type { Policy, RunSpending } from '../contracts/policy.js';
 import type { RunContext } from '../contracts/tool-call.js';
-import { type BegunSubRun, type RunApprovals, SAVED_APPROVALS, type SubRunRemains, type ToolOutcome } from '../execution/call.js';
+import type { SubRunCheckpoint, SubRunProcessState, ToolOutcome } from '../execution/call.js';
 import type { ResultPages } from '../execution/result-pages.js';
 import { type RunEntityHandles, type RunInstances, SAVED_HANDLES, SAVED_INSTANCES } from '../injection/run-entities.js';
 import { type ProcessTools, processTools, savedTools, type SavedTools } from '../injection/starting-toolset.js';
-import type { SpendingLedger } from '../policy/rules.js';
+import { type RunApprovals, SAVED_APPROVALS, type SpendingLedger } from '../policy/rules.js';
 import { FLAG, type Form, list, NUMBER, partly, TEXT } from '../schema/saved-form.js';
 import type { RunInputs, SavedInputs } from './event-outlet.js';
 import { firstState, type LoopState, type PendingStep } from './loop-state.js';
@@ -104,14 +104,16 @@ export function processStateOf({ toolset }: LoopState, { outcomes }: PendingStep
     ...(run.pages && { pages: run.pages }),
     state: run.plan.execution.run.state,
     results: new Map(outcomes.map(({ record, live: result }) => [record.toolCallId, result])),
-    subRuns: new Map(outcomes.flatMap(({ record, begun }) => (begun?.remains ? [[record.toolCallId, begun.remains]] : []))),
+    subRuns: new Map(
+      outcomes.flatMap(({ record, checkpoint }) => (checkpoint?.processState ? [[record.toolCallId, checkpoint.processState]] : [])),
+    ),
   };
 }
 
 /** The state in which a run stood still, with the tools as they are now, injected ones included. */
-export function resumedState({ saved, remains }: ResumedRun, toolset: Toolset): LoopState {
+export function resumedState({ saved, processState }: ResumedRun, toolset: Toolset): LoopState {
   const { pending } = saved;
-  const done = pending?.outcomes.map((outcome) => withLive(outcome, toolset, remains)) ?? [];
+  const done = pending?.outcomes.map((outcome) => withLive(outcome, toolset, processState)) ?? [];
   return {
     ...firstState(toolset),
     ...saved.state,
@@ -132,27 +134,27 @@ function offeredIn({ offered }: SavedStep, toolset: Toolset): Toolset {
 }
 
 /** What of an outcome is JSON. */
-export function savedOutcome({ record, content, isPending, entities, noticed, labels, begun }: ToolOutcome): SavedOutcome {
-  const inner = begun && { begun: { saved: begun.saved, args: begun.args } };
+export function savedOutcome({ record, content, isPending, entities, noticed, labels, checkpoint }: ToolOutcome): SavedOutcome {
+  const inner = checkpoint && { checkpoint: { saved: checkpoint.saved, args: checkpoint.args } };
   const seen = { ...(entities && { entities }), ...(noticed && { noticed }) };
   return { record, content, ...(isPending && { isPending }), ...seen, ...(labels && { labels }), ...inner };
 }
 
-function withLive(outcome: SavedOutcome, toolset: Toolset, remains: ProcessState | undefined): ToolOutcome {
-  const { begun, ...rest } = outcome;
+function withLive(outcome: SavedOutcome, toolset: Toolset, processState: ProcessState | undefined): ToolOutcome {
+  const { checkpoint, ...rest } = outcome;
   const { toolCallId, id } = outcome.record;
   const tool = toolset.held(id);
-  const again = begun && begunAgain(outcome, begun, remains);
-  return { ...rest, live: remains?.results.get(toolCallId), ...(tool && { tool }), ...(again && { begun: again }) };
+  const again = checkpoint && checkpointAgain(outcome, checkpoint, processState);
+  return { ...rest, live: processState?.results.get(toolCallId), ...(tool && { tool }), ...(again && { checkpoint: again }) };
 }
 
-function begunAgain(
+function checkpointAgain(
   { record }: SavedOutcome,
-  begun: NonNullable<SavedOutcome['begun']>,
-  remains: ProcessState | undefined,
-): BegunSubRun | undefined {
-  const kept = remains?.subRuns.get(record.toolCallId);
-  return record.subRun && { ...begun, record: record.subRun, ...(kept && { remains: kept }) };
+  checkpoint: NonNullable<SavedOutcome['checkpoint']>,
+  processState: ProcessState | undefined,
+): SubRunCheckpoint | undefined {
+  const kept = processState?.subRuns.get(record.toolCallId);
+  return record.subRun && { ...checkpoint, record: record.subRun, ...(kept && { processState: kept }) };
 }
 
 /** What of a run's state is JSON. The tools are not: they are made anew, or kept beside it. */
@@ -161,11 +163,11 @@ export type SavedState = Pick<LoopState, 'step' | 'messages' | 'cut' | 'usage' |
 /** What became of a call, without the tool and what it returned. */
 export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' | 'entities' | 'noticed' | 'labels'> & {
   /** Of a sub-run that waits. */
-  readonly begun?: Pick<BegunSubRun, 'saved' | 'args'>;
+  readonly checkpoint?: Pick<SubRunCheckpoint, 'saved' | 'args'>;
 };
 
 /** A step that is not over. */
-export interface SavedStep extends Pick<PendingStep, 'answer' | 'limit' | 'isPlanned' | 'begun'> {
+export interface SavedStep extends Pick<PendingStep, 'answer' | 'limit' | 'isPlanned' | 'checkpoints'> {
   readonly outcomes: readonly SavedOutcome[];
   /** Rendered ids of what could be called in it. @default all of the run's tools */
   readonly offered?: readonly string[];
@@ -197,15 +199,21 @@ export interface ProcessState extends ProcessTools {
   /** What the calls that are done returned, by call id. */
   readonly results: ReadonlyMap<string, unknown>;
   /** Of the sub-runs that wait, by call id. */
-  readonly subRuns: ReadonlyMap<string, SubRunRemains>;
+  readonly subRuns: ReadonlyMap<string, SubRunProcessState>;
 }
 
-/** A run that waited, about to go on. */
+/** A run that stood still, about to continue. */
 export interface ResumedRun {
   readonly runId: string;
   readonly saved: SavedRun;
   /** Absent in another process: then tools of entities are gone until a tool returns them again. */
-  readonly remains?: ProcessState;
+  readonly processState?: ProcessState;
+  /** Of a suspended run, as it was read: it is claimed only where it is still that. */
+  readonly epoch?: number;
+  /** Set for a suspended run that another process had resumed: it may have made some of the calls. */
+  readonly isTakenOver?: boolean;
+  /** The name of the loop that opened it; absent for `ToolLoopService` itself. */
+  readonly loop?: string;
 }
 
 /** The bytes that the results of the run keep, and of the sub-runs that wait in it. */

@@ -1,28 +1,24 @@
-import { Injectable } from '@nestjs/common';
 import { InvalidRequestError, type Message, type ModelRequest, type ToolChoice, type ToolSpec } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { isToolPredicate, selects } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { RemovalCause } from '../contracts/injection.js';
-import type { StepChange, ToolSelector } from '../contracts/loop-request.js';
+import { STEP_CHANGE, type StepChange, type ToolSelector } from '../contracts/loop-request.js';
 import type { Tool } from '../contracts/tool.js';
 import { isClassOrBelow } from '../discovery/provider-instances.js';
 import { untilAborted } from '../execution/call-failure.js';
 import { callable } from '../execution/resolve-tool.js';
-import { unknownOptions } from '../findings/options.js';
 import { applyInjection } from '../injection/apply-injection.js';
 import { fitted } from '../models/request-fitting.js';
 import { isPermitted } from '../policy/policy-engine.js';
 import { sentMessages } from './history-step.js';
 import type { LiveRun } from './live-run.js';
-import { choiceFindings, shapeFindings, STEP_CHANGES, STEP_VALUES } from './loop-options.js';
 import { LoopSettings } from './loop-settings.js';
 import { type LoopState, type PreparedStep, RunFault } from './loop-state.js';
 import { checkMessages } from './message-check.js';
 import type { Authority } from './run-accounts.js';
 
 /** Makes the request of a step from the run's state and from what `prepareStep` changes in it. */
-@Injectable()
 export class StepPreparation {
   constructor(
     private readonly settings: LoopSettings,
@@ -105,24 +101,8 @@ async function changeOf(state: LoopState, messages: readonly Message[], live: Li
 function changeProblems(change: unknown): readonly string[] {
   if (typeof change !== 'object' || change === null || Array.isArray(change))
     return ['prepareStep returned no object. Return what is different in the step, or nothing.'];
-  const lists = ['tools', 'messages'].filter((name) => {
-    const value: unknown = Reflect.get(change, name);
-    return value !== undefined && !Array.isArray(value);
-  });
-  const findings = [
-    ...unknownOptions(change, STEP_CHANGES, AT),
-    ...choiceFindings({ ...change }, AT),
-    ...shapeFindings(withoutLists(change, lists), STEP_VALUES, AT),
-  ];
-  return [
-    ...findings.map(({ problem, remedy }) => `What prepareStep returned changes nothing or cannot be. ${problem} ${remedy}`),
-    ...lists.map((name) => `What prepareStep returned as "${name}" is not a list.`),
-  ];
-}
-
-/** What is no list is said already. */
-function withoutLists(change: object, wrong: readonly string[]): object {
-  return Object.fromEntries(Object.entries(change).filter(([name]) => !wrong.includes(name)));
+  const findings = STEP_CHANGE.findings(change, AT);
+  return findings.map(({ problem, remedy }) => `What prepareStep returned changes nothing or cannot be. ${problem} ${remedy}`);
 }
 
 const AT = 'prepareStep';

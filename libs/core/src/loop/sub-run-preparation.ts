@@ -5,20 +5,18 @@ import { ToolCatalog } from '../catalog/tool-catalog.js';
 import { isGlob, isToolPredicate, matchesGlob, selectsClass } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { Limits } from '../contracts/limits.js';
-import type { SubRun, ToolSelector } from '../contracts/loop-request.js';
+import { SUB_RUN, type SubRun, type ToolSelector } from '../contracts/loop-request.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 import type { SubRunCall } from '../execution/call.js';
 import { RESULT_READER } from '../execution/result-reader.js';
-import { unknownOptions, withoutWrong } from '../findings/options.js';
 import { listedWithin, type ListedTools, remindStrategies, resumedTools } from '../injection/starting-toolset.js';
 import { isPermitted } from '../policy/policy-engine.js';
 import type { EnclosingRun, RunPlace, RunPlan } from './run-plan.js';
-import { shapeFindings, SUB_RUN_OPTIONS, SUB_RUN_VALUES } from './loop-options.js';
 import { LoopSettings } from './loop-settings.js';
 import type { ResumedRun } from './saved-run.js';
 import { stopConditionsOf } from './stop-condition.js';
-import { outputFindings, StructuredAnswers } from './structured-answer.js';
+import { StructuredAnswers } from './structured-answer.js';
 
 /** The run around a sub-run, and the tools it has when it makes the call. */
 export interface OuterRun {
@@ -31,7 +29,6 @@ interface Selected {
 }
 
 /** Which tools a sub-run may use, whoever brings them: in a sub-run the list holds for injected tools too. */
-@Injectable()
 export class SubRunTools {
   private readonly named = new WeakMap<Selection, ReadonlySet<string>>();
   private known: ReadonlySet<string> | undefined;
@@ -93,12 +90,15 @@ export class SubRunTools {
 /** Makes the plan of a sub-run out of that of the run around it. Nothing in it is wider. */
 @Injectable()
 export class SubRunPreparation {
+  private readonly tools: SubRunTools;
+
   constructor(
     private readonly settings: LoopSettings,
-    private readonly tools: SubRunTools,
     private readonly answers: StructuredAnswers,
     private readonly catalog: ToolCatalog,
-  ) {}
+  ) {
+    this.tools = new SubRunTools(catalog);
+  }
 
   /** The tool with the strongest effect of those that it may use. */
   withEffect(tool: Tool): Tool {
@@ -109,15 +109,7 @@ export class SubRunPreparation {
   findings({ spec, subRun }: Tool): Finding[] {
     if (!subRun) return [];
     const at = `sub-run ${spec.id}`;
-    const { prompt: _prompt, effect: _effect, summaryBytes: _bytes, output: _output, ...profile } = subRun;
-    const { output } = withoutWrong(subRun, SUB_RUN_VALUES);
-    return [
-      ...unknownOptions(subRun, SUB_RUN_OPTIONS, at),
-      ...shapeFindings(subRun, SUB_RUN_VALUES, at),
-      ...(Reflect.get(subRun, 'tools') !== undefined ? [] : [{ at, ...WITHOUT_TOOLS }]),
-      ...this.settings.profileFindings(at, profile),
-      ...outputFindings(output, at),
-    ];
+    return [...SUB_RUN.findings(subRun, at), ...this.settings.surroundingFindings(at, SUB_RUN.sound(subRun))];
   }
 
   /** Throws `ConfigurationError` for a policy that is wrong, which is found when the application starts. */
@@ -155,12 +147,12 @@ export class SubRunPreparation {
     { toolset, injection }: ListedTools,
     { handles }: EnclosingRun,
     { run, limits }: RunPlan['execution'],
-    { saved, remains }: ResumedRun,
+    { saved, processState }: ResumedRun,
   ): Toolset {
     const { records } = saved.state;
-    if (!remains)
+    if (!processState)
       remindStrategies(injection, { run, toolset: toolset.specs, room: limits.injectedTools, records, shown: saved.tools.order });
-    return resumedTools(toolset, { saved: saved.tools, remains }, injection, { registry: this.catalog.entities, handles });
+    return resumedTools(toolset, { saved: saved.tools, processState }, injection, { registry: this.catalog.entities, handles });
   }
 
   /** For whom and under what its calls are made: the same, or less. */
@@ -186,11 +178,6 @@ export class SubRunPreparation {
   }
 }
 
-const WITHOUT_TOOLS = {
-  problem: 'It has no "tools".',
-  remedy: "List the tools of the outer run that it may use: ['crm__*']; an empty list for none.",
-} as const;
-
 /** How many runs are around a run. */
 export function depthOf({ path }: Pick<RunContext, 'path'>): number {
   return path ? path.length - 1 : 0;
@@ -209,7 +196,7 @@ function isLeft(tool: Tool, scope: RunPlan['execution'] & Selected): boolean {
 
 function runWithin(outer: RunContext, resumed: ResumedRun | undefined): RunContext {
   const runId = resumed?.runId ?? randomUUID();
-  return { ...outer, runId, path: [...(outer.path ?? [outer.runId]), runId], state: resumed?.remains?.state ?? new Map(outer.state) };
+  return { ...outer, runId, path: [...(outer.path ?? [outer.runId]), runId], state: resumed?.processState?.state ?? new Map(outer.state) };
 }
 
 /** No limit is above that of the run around it. */

@@ -1,95 +1,212 @@
-import { Injectable, Logger } from '@nestjs/common';
-import { InvalidRequestError } from '@toolloop/protocol';
-import type { ApprovalStore } from '../contracts/approval.js';
-import type { SuspendedRun, SuspendedRunStore } from '../contracts/stores.js';
+import { randomUUID } from 'node:crypto';
+import { Inject, Injectable, Logger } from '@nestjs/common';
+import { type FinishReason, InvalidRequestError } from '@toolloop/protocol';
+import type { RunHandle } from '../contracts/loop-request.js';
+import { type NewRun, type RunHold, type RunLog, RunLostError, type RunRecord, type RunWrite } from '../contracts/stores.js';
 import type { RunContext } from '../contracts/tool-call.js';
+import { BoundedStores } from '../execution/bounded-stores.js';
 import { withinTime } from '../execution/call-failure.js';
 import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
 import { withdrawApprovals } from '../pending/approval.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
-import { toJsonObject } from '../schema/canonical-json.js';
-import { fromSuspendedRun, SAVED_RUN_VERSION } from './saved-run-reader.js';
+import { fromRunEntries, suspendedEntry } from './run-log.js';
 import { forgetPagesOf, keptBytesOf, type ProcessState, type ResumedRun, type SavedRun } from './saved-run.js';
 
-/** Whose a run is. */
-export type RunOwner = Pick<SuspendedRun, 'runId' | 'tenant' | 'actorId'>;
+/** A run that is suspended for the first time, or once more. An actor without an id cannot be known again, so such a run is never resumed. */
+export type SuspendedRun = Pick<NewRun, 'runId' | 'tenant' | 'loop'> & Partial<Pick<NewRun, 'actorId'>>;
 
+/** A run that this process has taken out of the log, for as long as it continues here. */
+export interface ContinuedRun {
+  readonly hold: RunHold;
+  /** Set while its end is being written: only that tells then if the run was still this process's. */
+  readonly isEnding: boolean;
+  cancel(reason: string): void;
+  /** Another process has taken the run. */
+  lose(): void;
+}
+
+const HEARTBEAT_MS = 3_000;
+/** A process that has not renewed the lease of a run for so long is gone. */
+const LEASE_MS = 15_000;
 const LONGEST_WITHDRAWAL_MS = 10_000;
-const MOST_REMAINS = 1_000;
-/** Of the results that all waiting runs keep. */
+const MOST_PROCESS_STATES = 1_000;
+/** The bytes of the results that all waiting runs keep. */
 const MOST_KEPT_BYTES = 64 * 1024 * 1024;
 
-/** The runs that wait for decisions. */
+/** The runs that are suspended in the log, and those that were and continue in this process. */
 @Injectable()
 export class SuspendedRuns {
   private readonly logger = new Logger(SuspendedRuns.name);
-  private readonly remains = new Map<string, ProcessState>();
+  private readonly processStates = new Map<string, ProcessState>();
+  private readonly continued = new Set<HeldSuspension>();
+  private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    private readonly store: SuspendedRunStore,
+    @Inject(BoundedStores) private readonly stores: Pick<BoundedStores, 'runs' | 'approvals'>,
     private readonly identity: ActorIdentity,
-    private readonly approvals: ApprovalStore,
   ) {}
 
-  async keep(owner: RunOwner, saved: SavedRun, remains: ProcessState): Promise<void> {
-    await this.store.save({ ...owner, version: SAVED_RUN_VERSION, content: toJsonObject(saved) });
-    this.remember(owner.runId, remains);
+  /** Writes a run to the log until its actor resumes it; `held` where it was resumed before. */
+  async suspend({ actorId, ...run }: SuspendedRun, saved: SavedRun, state: ProcessState, held?: HeldSuspension): Promise<void> {
+    if (actorId === undefined) return;
+    const entries = [suspendedEntry(saved)];
+    if (held) await this.append(held, { entries, events: [], ending: { status: 'waiting', finishReason: 'waiting' } });
+    else await untilRunCloses('A waiting run', this.stores.runs.add({ ...run, actorId, entries }, 'waiting'));
+    this.remember(run.runId, state);
   }
 
-  /** Keeps what a waiting run needs and no store can hold, for as long as the process lives. */
-  remember(runId: string, remains: ProcessState): void {
-    this.remains.set(runId, remains);
-    const [oldest] = this.remains.keys();
-    if (this.remains.size > MOST_REMAINS && oldest !== undefined) this.remains.delete(oldest);
+  /** Keeps what a waiting run needs and no log can hold, for as long as the process lives. */
+  remember(runId: string, state: ProcessState): void {
+    this.processStates.set(runId, state);
+    const [oldest] = this.processStates.keys();
+    if (this.processStates.size > MOST_PROCESS_STATES && oldest !== undefined) this.processStates.delete(oldest);
     this.forgetPages();
   }
 
   /** Takes what was remembered. */
   recall(runId: string): ProcessState | undefined {
-    const remains = this.remains.get(runId);
-    this.remains.delete(runId);
-    return remains;
+    const state = this.processStates.get(runId);
+    this.processStates.delete(runId);
+    return state;
   }
 
-  /** Throws `InvalidRequestError` (`unknown_run`) for a run that does not wait, or is somebody else's; which of the two is not told. One that cannot be read is `unreadable_run`. */
+  /**
+   * The run as it was suspended.
+   *
+   * @throws {InvalidRequestError} `unknown_run` for a run that does not wait, or is another actor's; which of the two is not told. `unreadable_run` for one that cannot
+   * be read.
+   */
   async find(runId: string, { actor, tenant }: Pick<RunContext, 'actor' | 'tenant'>): Promise<ResumedRun> {
     const actorId = this.identity.idOf(actor);
-    const run = await this.store.find(runId);
-    if (!run || actorId === undefined || run.actorId !== actorId || run.tenant !== tenant) throw unknownRun(runId);
-    return this.resumed(run);
+    const isTheirs = (run: RunRecord | undefined): run is RunRecord =>
+      run !== undefined && run.request === undefined && run.tenant === tenant && run.actorId === actorId;
+    const run = await this.stores.runs.find(runId);
+    if (!isTheirs(run) || run.status === 'ended') throw unknownRun(runId);
+    const saved = fromRunEntries(runId, await this.stores.runs.read(runId));
+    if (!saved) throw unknownRun(runId);
+    const state = this.processStates.get(runId);
+    const place = { epoch: run.epoch, isTakenOver: run.status === 'running' };
+    return { runId, saved, ...place, ...(run.loop !== undefined && { loop: run.loop }), ...(state && { processState: state }) };
   }
 
-  /** Takes a run that was found, to go on with it. Throws `InvalidRequestError` (`unknown_run`) when somebody else has, or has been on with it since. */
-  async claim({ runId, saved }: ResumedRun): Promise<void> {
-    const run = await this.store.take(runId);
-    if (!run) throw new InvalidRequestError('unknown_run', `The run ${runId} has already been resumed by somebody else.`);
-    if (fromSuspendedRun(run).sequence === saved.sequence) return void this.remains.delete(runId);
-    await this.store.save(run);
-    throw new InvalidRequestError('unknown_run', `The run ${runId} has continued, and waits for another decision. Resume it again.`);
+  /**
+   * Takes a run that was found, to continue it here.
+   *
+   * @throws {InvalidRequestError} `unknown_run` where another caller has resumed it since.
+   */
+  async claim({ runId, epoch = 0 }: ResumedRun, run: Pick<RunHandle, 'cancel'>): Promise<HeldSuspension> {
+    const acquired = await this.stores.runs.acquire(runId, { owner: randomUUID(), forMs: LEASE_MS }, epoch);
+    if (!acquired) throw new InvalidRequestError('unknown_run', `The run ${runId} has already been resumed by somebody else.`);
+    this.processStates.delete(runId);
+    const held = new HeldSuspension({ runId, ...acquired.lease }, run);
+    this.continued.add(held);
+    this.timer ??= setInterval(() => void this.beat(), HEARTBEAT_MS).unref();
+    if (acquired.cancelled !== undefined) run.cancel(acquired.cancelled);
+    return held;
+  }
+
+  /** Writes how a run ended that was resumed. Where that is impossible it can be resumed once more, and none of its calls is made a second time. */
+  async end(held: HeldSuspension, finishReason: FinishReason): Promise<void> {
+    if (held.isEnding || !held.isOurs) return;
+    try {
+      await this.append(held, { entries: [], events: [], ending: { status: 'ended', finishReason } });
+    } catch (error) {
+      if (held.isOurs) this.logger.warn(`The end of run ${held.hold.runId} could not be written.`, error);
+    }
+  }
+
+  /** Ends a run that waits. One that continues is ended by its process, which hears of it when it renews its lease. */
+  async cancel({ runId, tenant, epoch }: Pick<RunRecord, 'runId' | 'tenant' | 'epoch'>): Promise<void> {
+    const acquired = await this.stores.runs.acquire(runId, { owner: randomUUID(), forMs: LEASE_MS }, epoch);
+    if (!acquired) return;
+    this.processStates.delete(runId);
+    await this.stores.runs.append(
+      { runId, ...acquired.lease },
+      { entries: [], events: [], ending: { status: 'ended', finishReason: 'aborted' } },
+    );
+    await this.withdrawApprovals({ runId, tenant });
   }
 
   /** Withdraws what a run that has ended asked for. What stays open for a failure of the store expires, and keeps no run from ending. */
-  async withdrawApprovals(run: Pick<RunOwner, 'runId' | 'tenant'>): Promise<void> {
+  async withdrawApprovals(run: Pick<RunRecord, 'runId' | 'tenant'>): Promise<void> {
     try {
-      const withdrawing = outsideOfRuns(() => withdrawApprovals(this.approvals, run));
+      const withdrawing = outsideOfRuns(() => withdrawApprovals(this.stores.approvals, run));
       await untilRunCloses('The withdrawal of approvals', withinTime(withdrawing, LONGEST_WITHDRAWAL_MS));
     } catch (error) {
       this.logger.warn(`The approvals that run ${run.runId} asked for could not be withdrawn.`, error);
     }
   }
 
-  /** Of the longest waiting first: nobody knows whether they ever go on. */
-  private forgetPages(): void {
-    let bytes = 0;
-    for (const remains of [...this.remains.values()].toReversed()) {
-      bytes += keptBytesOf(remains);
-      if (bytes > MOST_KEPT_BYTES) forgetPagesOf(remains);
+  private async append(held: HeldSuspension, write: RunWrite): Promise<void> {
+    held.isEnding = true;
+    try {
+      await untilRunCloses('The end of a resumed run', this.stores.runs.append(held.hold, write));
+    } catch (error) {
+      if (error instanceof RunLostError) held.lose();
+      throw error;
+    } finally {
+      this.continued.delete(held);
+      if (this.continued.size === 0) this.stopBeating();
     }
   }
 
-  private resumed(run: SuspendedRun): ResumedRun {
-    const remains = this.remains.get(run.runId);
-    return { runId: run.runId, saved: fromSuspendedRun(run), ...(remains && { remains }) };
+  private stopBeating(): void {
+    clearInterval(this.timer);
+    this.timer = undefined;
+  }
+
+  private async beat(): Promise<void> {
+    try {
+      await renewContinued(this.stores.runs, [...this.continued], LEASE_MS);
+    } catch (error) {
+      this.logger.warn('The heartbeat of the resumed runs of this process failed.', error);
+    }
+  }
+
+  /** Those of the longest waiting go first, which may never be resumed. */
+  private forgetPages(): void {
+    let bytes = 0;
+    for (const state of [...this.processStates.values()].toReversed()) {
+      bytes += keptBytesOf(state);
+      if (bytes > MOST_KEPT_BYTES) forgetPagesOf(state);
+    }
+  }
+}
+
+/** A run that was suspended and is held by this process. */
+export class HeldSuspension implements ContinuedRun {
+  isEnding = false;
+  isOurs = true;
+
+  constructor(
+    readonly hold: RunHold,
+    private readonly run: Pick<RunHandle, 'cancel'>,
+  ) {}
+
+  cancel(reason: string): void {
+    this.run.cancel(reason);
+  }
+
+  lose(): void {
+    this.isOurs = false;
+    this.run.cancel('Another process has taken over the run.');
+  }
+}
+
+/** Renews the leases of runs that continue here; cancels those that are to end, and gives up those that another process has taken. */
+export async function renewContinued(log: RunLog, runs: readonly ContinuedRun[], forMs: number): Promise<void> {
+  const held = new Map(
+    (
+      await log.renew(
+        runs.map(({ hold }) => hold),
+        forMs,
+      )
+    ).map((run) => [run.runId, run]),
+  );
+  for (const run of runs) {
+    const record = held.get(run.hold.runId);
+    if (record?.cancelled !== undefined) run.cancel(record.cancelled);
+    else if (!record && !run.isEnding) run.lose();
   }
 }
 

@@ -28,13 +28,13 @@ export class ToolLoopService<Actor = RegisteredActor> {
     return this.open(request).result;
   }
 
-  /** The events of a run, which starts with its one subscription. Unsubscribing aborts the run; a durable run goes on. */
+  /** The events of a run, which starts with its one subscription. Unsubscribing aborts the run; a durable run continues. */
   stream(request: LoopRequest<unknown, Actor>): Observable<LoopEvent> {
     return this.open(request).events$;
   }
 
   /**
-   * Continues a run that ended as `waiting`, for the same actor: approved calls are made, denials are told to the model, and for calls that nobody has answered it
+   * Continues a run that ended as `waiting`, for the same actor: approved calls are made, denials are told to the model, and for unanswered calls it
    * waits again. Rejects with an `InvalidRequestError` (`unknown_run`) if the run is not this actor's to resume. If two callers resume it at once, one continues; for
    * the other `result` rejects and `events$` errors in the same way.
    */

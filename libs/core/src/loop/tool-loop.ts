@@ -21,7 +21,12 @@ import { detailOf } from './quota-guard.js';
 import { HistoryStep } from './history-step.js';
 import { StepPreparation, withRolesOfNow } from './step-preparation.js';
 import { correctionFor, StructuredAnswers } from './structured-answer.js';
-import { ToolStep } from './tool-step.js';
+import { ResultInjection, ToolStep } from './tool-step.js';
+import { LoopSettings } from './loop-settings.js';
+import { DirectiveUpdates } from './directive-updates.js';
+import { ToolProviderExtractor } from '../injection/entity-tools.js';
+import { ToolRunner } from '../execution/tool-runner.js';
+import { ToolCatalog } from '../catalog/tool-catalog.js';
 
 /** A model's answer, and the tools it was given for it. */
 interface AnsweredStep {
@@ -31,7 +36,7 @@ interface AnsweredStep {
 
 interface UnbegunStep {
   readonly unavailable: StorageUnavailableError;
-  readonly pending: Pick<PendingStep, 'outcomes' | 'isPlanned' | 'begun' | 'limit'>;
+  readonly pending: Pick<PendingStep, 'outcomes' | 'isPlanned' | 'checkpoints' | 'limit'>;
 }
 
 /** The loop: ask the model, run its calls, again, until a finish reason holds. There is no other. */
@@ -39,14 +44,24 @@ interface UnbegunStep {
 export class ToolLoop {
   private readonly logger = new Logger(ToolLoop.name);
 
-  constructor(
-    private readonly history: HistoryStep,
-    private readonly preparation: StepPreparation,
-    private readonly tools: ToolStep,
-    private readonly structured: StructuredAnswers,
-  ) {}
+  private readonly history: HistoryStep;
+  private readonly preparation: StepPreparation;
+  private readonly tools: ToolStep;
 
-  /** The last state; it has a `finish`, unless the run goes on elsewhere. Never rejects. */
+  constructor(
+    settings: LoopSettings,
+    catalog: ToolCatalog,
+    runner: ToolRunner,
+    entities: ToolProviderExtractor,
+    updates: DirectiveUpdates,
+    private readonly structured: StructuredAnswers,
+  ) {
+    this.history = new HistoryStep(settings);
+    this.preparation = new StepPreparation(settings, catalog);
+    this.tools = new ToolStep(runner, entities, updates, new ResultInjection(settings));
+  }
+
+  /** The last state; it has a `finish`, unless the run continues elsewhere. Never rejects. */
   async drive(first: LoopState, live: LiveRun): Promise<LoopState> {
     const ended = await lastValueFrom(
       of(first.pending ? first : withLimit(first, live)).pipe(

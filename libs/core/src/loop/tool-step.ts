@@ -1,4 +1,4 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Logger } from '@nestjs/common';
 import type { FinishReason, Message, MessageLabels, ToolCall, ToolErrorCode, ToolInvocationRecord, ToolMessage } from '@toolloop/protocol';
 import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
@@ -6,7 +6,7 @@ import type { InjectionResult, ToolInjectionStrategy } from '../contracts/inject
 import type { Tool } from '../contracts/tool.js';
 import { DirectiveUpdates } from './directive-updates.js';
 import { withinTime } from '../execution/call-failure.js';
-import { type CallRequest, meantCall, type ToolOutcome } from '../execution/call.js';
+import { type CallRequest, resolveSurfaceCall, type ToolOutcome } from '../execution/call.js';
 import { closedRecord } from '../execution/sub-run-call.js';
 import { ToolRunner } from '../execution/tool-runner.js';
 import { type AppliedInjection, applyInjection, roomIn } from '../injection/apply-injection.js';
@@ -16,7 +16,7 @@ import { isPermitted } from '../policy/policy-engine.js';
 import { noticedBy, noticedIn } from '../strategies/triggers.js';
 import type { LiveRun } from './live-run.js';
 import { LoopSettings } from './loop-settings.js';
-import { assistantMessage, begunIn, type Finish, type LoopState, type PendingStep } from './loop-state.js';
+import { assistantMessage, checkpointIn, type Finish, type LoopState, type PendingStep } from './loop-state.js';
 
 /** Where the calls of a step stand. */
 export interface ToolStepContext {
@@ -29,7 +29,7 @@ export interface ToolStepContext {
   readonly history: readonly Message[];
   readonly live: LiveRun;
   /** Set where the step was begun before: what became of its calls until then. */
-  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned' | 'begun'>;
+  readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned' | 'checkpoints'>;
 }
 
 /** What the calls of a step came to, in the order of the calls. */
@@ -50,7 +50,6 @@ interface PlannedCall extends CallRequest {
 }
 
 /** Lets strategies look at the results of a step, and applies what they want. */
-@Injectable()
 export class ResultInjection {
   private readonly logger = new Logger(ResultInjection.name);
 
@@ -108,7 +107,6 @@ export class ResultInjection {
  * Runs the calls of one answer in the model's order: neighbouring reads together, a write by itself. A call that waits for a person holds back the next write and
  * everything behind it. Once every call has its result, strategies look at all of them for tools to inject.
  */
-@Injectable()
 export class ToolStep {
   constructor(
     private readonly runner: ToolRunner,
@@ -224,7 +222,7 @@ async function planOf(calls: readonly ToolCall[], done: readonly ToolOutcome[], 
 
 function plannedCall(call: ToolCall, index: number, context: ToolStepContext): PlannedCall {
   const { step, offered, live, pending } = context;
-  const meant = meantCall(call, offered, live.plan.execution.limits.argumentBytes) ?? { call, tool: offered.find(call.name) };
+  const meant = resolveSurfaceCall(call, offered, live.plan.execution.limits.argumentBytes) ?? { call, tool: offered.find(call.name) };
   const place = { call, step, index, meant, ...beginningOf(call, index, context) };
   if (pending?.isPlanned) return place; // counted when it was first made
   const limit = live.counter.admit(meant.call, meant.tool?.spec.declaredId ?? call.name);
@@ -236,10 +234,11 @@ function beginningOf(
   { toolCallId }: ToolCall,
   index: number,
   { live, pending }: ToolStepContext,
-): Pick<CallRequest, 'mayHaveRun' | 'begun'> {
-  const mayHaveRun = (pending && live.recorder) || live.plan.within?.mayHaveRun;
-  const begun = pending && begunIn(pending, toolCallId, index);
-  return { ...(mayHaveRun && { mayHaveRun: true }), ...(begun && { begun }) };
+): Pick<CallRequest, 'mayHaveRun' | 'checkpoint'> {
+  const isTakenOver = live.recorder !== undefined || live.start.resumed?.isTakenOver === true;
+  const mayHaveRun = (pending && isTakenOver) || live.plan.within?.mayHaveRun;
+  const checkpoint = pending && checkpointIn(pending, toolCallId, index);
+  return { ...(mayHaveRun && { mayHaveRun: true }), ...(checkpoint && { checkpoint }) };
 }
 
 /** Refuses the calls beyond the tenant's quotas, the last ones first. What is done or refused already, or names no tool, takes nothing of them. */
@@ -345,7 +344,7 @@ export function callOf({ toolCallId }: ToolInvocationRecord, calls: readonly Too
 }
 
 /** A run that waited and ended otherwise: what its last step did stays in the transcript, before what the user added meanwhile; what waited was not done. */
-export function withClosedStep(state: LoopState, { answer, outcomes }: PendingStep, inputs: readonly Message[]): LoopState {
+export function abandonStep(state: LoopState, { answer, outcomes }: PendingStep, inputs: readonly Message[]): LoopState {
   if (outcomes.length === 0) return { ...state, messages: [...state.messages, ...inputs], pending: undefined }; // none of its calls was made, so the answer that asked for them goes with them
   const results = outcomes.map((outcome) => {
     if (!outcome.isPending) return outcome;

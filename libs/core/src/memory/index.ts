@@ -2,13 +2,14 @@ export { ApprovalStore } from '../contracts/approval.js';
 export type { ApprovalAmendment, ApprovalAnswer, ApprovalBinding, ApprovalQuery, ApprovalRecord } from '../contracts/approval.js';
 export { AuditStore } from '../contracts/audit.js';
 export type { AuditEntry, AuditHead } from '../contracts/audit.js';
-export { DirectiveStore } from '../contracts/directive.js';
+export { acquirableAt, DirectiveStore, versionOf } from '../contracts/directive.js';
 export type {
   AddedDirective,
   DirectiveApproval,
   DirectiveAuthority,
   DirectiveCall,
   DirectiveChange,
+  DirectiveHold,
   DirectiveIntent,
   DirectiveQuery,
   DirectiveRecord,
@@ -16,16 +17,20 @@ export type {
   DirectiveState,
   DirectiveTask,
   DirectiveVersion,
+  LeasedDirective,
   StopWork,
 } from '../contracts/directive.js';
+export { isHeldBy, leftMs, nextLease } from '../contracts/lease.js';
+export type { Lease, LeaseHold, LeaseRequest } from '../contracts/lease.js';
 export { QuotaStore } from '../contracts/limits.js';
 export type { Quota, QuotaQuantity, QuotaUse } from '../contracts/limits.js';
-export { CallJournal, CallTransactions, ConversationStore, SuspendedRunStore, ToolLoopStores } from '../contracts/stores.js';
+export { CallJournal, CallTransactions, ConversationStore, RunLog, RunLostError, ToolLoopStores } from '../contracts/stores.js';
 export type {
   ConversationKey,
   ConversationListing,
   ConversationOwner,
   ConversationSummary,
+  EventPage,
   JournalCall,
   JournalClaim,
   JournalEntry,
@@ -33,10 +38,16 @@ export type {
   JournalKey,
   JournalOutcome,
   JournalStart,
+  LeasedRun,
   MessagePage,
-  SuspendedRun,
+  NewRun,
+  RunHold,
+  RunQuery,
+  RunRecord,
+  RunStatus,
+  RunWrite,
 } from '../contracts/stores.js';
-export { MemoryApprovalStore } from './memory-approval.store.js';
-export { MemoryCallJournal } from './memory-call.journal.js';
-export { MemoryDirectiveStore } from './memory-directive.store.js';
-export { MemoryAuditStore, MemoryConversationStore, MemoryQuotaStore, MemorySuspendedRunStore } from './memory-stores.js';
+export { MemoryCallJournal } from './memory-call-journal.js';
+export { MemoryDirectiveStore } from './memory-directive-store.js';
+export { MemoryApprovalStore, MemoryAuditStore, MemoryConversationStore, MemoryQuotaStore } from './memory-stores.js';
+export { MemoryRunLog } from './memory-run-log.js';

@@ -1,5 +1,6 @@
-import { Injectable } from '@nestjs/common';
 import type { Message } from '@toolloop/protocol';
+import { filter, firstValueFrom, fromEvent, map, merge, Subject, take } from 'rxjs';
+import { type ApprovalAnswer, type ApprovalQuery, type ApprovalRecord, ApprovalStore } from '../contracts/approval.js';
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 import { QuotaStore, type QuotaUse } from '../contracts/limits.js';
 import {
@@ -9,20 +10,81 @@ import {
   ConversationStore,
   type ConversationSummary,
   type MessagePage,
-  type SuspendedRun,
-  SuspendedRunStore,
 } from '../contracts/stores.js';
+
+const MOST_APPROVALS = 10_000;
+
+/** Keeps approvals for as long as the process lives. Past 10,000 of a tenant its oldest goes, which is as if it had expired. */
+export class MemoryApprovalStore extends ApprovalStore {
+  private readonly records = new Map<string, ApprovalRecord>();
+  /** So that a tenant that floods takes nothing from another. */
+  private readonly ofTenants = new Map<string, Set<string>>();
+  private readonly answers$ = new Subject<ApprovalRecord>();
+
+  override add(record: ApprovalRecord): Promise<void> {
+    const { tenant } = record.binding;
+    if (this.records.has(record.request.approvalId)) return Promise.resolve();
+    const ids = this.ofTenants.get(tenant) ?? new Set();
+    this.ofTenants.set(tenant, ids.add(record.request.approvalId));
+    this.records.set(record.request.approvalId, record);
+    const [oldest] = ids;
+    if (ids.size > MOST_APPROVALS && oldest !== undefined) {
+      ids.delete(oldest);
+      this.records.delete(oldest);
+    }
+    return Promise.resolve();
+  }
+
+  override find(approvalId: string): Promise<ApprovalRecord | undefined> {
+    return Promise.resolve(this.records.get(approvalId));
+  }
+
+  override list({ tenant, runId, pending = false, limit = 100, after }: ApprovalQuery): Promise<readonly ApprovalRecord[]> {
+    const found = [...this.records.values()]
+      .filter(({ binding }) => binding.tenant === tenant && (runId === undefined || binding.runId === runId))
+      .filter(({ answer }) => !pending || !answer);
+    const start = after === undefined ? 0 : found.findIndex(({ request }) => request.approvalId === after) + 1;
+    return Promise.resolve(found.slice(start, start + limit));
+  }
+
+  override answer(approvalId: string, answer: ApprovalAnswer): Promise<ApprovalRecord | undefined> {
+    const record = this.records.get(approvalId);
+    if (!record || record.answer) return Promise.resolve(undefined);
+    const answered = { ...record, answer };
+    this.records.set(approvalId, answered);
+    this.answers$.next(answered);
+    return Promise.resolve(answered);
+  }
+
+  override use(approvalId: string): Promise<boolean> {
+    const record = this.records.get(approvalId);
+    if (record?.answer?.decision !== 'approve' || record.isUsed) return Promise.resolve(false);
+    this.records.set(approvalId, { ...record, isUsed: true });
+    return Promise.resolve(true);
+  }
+
+  override async answered(approvalId: string, signal: AbortSignal): Promise<ApprovalRecord> {
+    signal.throwIfAborted();
+    const known = this.records.get(approvalId);
+    if (known?.answer) return known;
+    const aborted$ = fromEvent(signal, 'abort').pipe(
+      map((): never => {
+        throw signal.reason;
+      }),
+    );
+    const answered$ = this.answers$.pipe(filter(({ request }) => request.approvalId === approvalId));
+    return firstValueFrom(merge(answered$, aborted$).pipe(take(1)));
+  }
+}
 
 const MOST_CONVERSATIONS = 1_000;
 const MOST_MESSAGES = 200;
 
 /**
- * Keeps conversations for as long as the process lives: of each the last 200 messages. The least recently used one goes when there are more than
- * 1,000.
+ * Keeps conversations in memory, with the last 200 messages of each. Beyond 1,000 the least recently used one is dropped.
  */
-@Injectable()
 export class MemoryConversationStore extends ConversationStore {
-  /** The last used is the last. */
+  /** The conversations in the order of their last use. */
   private readonly conversations = new Map<string, KeptConversation>();
 
   override load(key: ConversationKey): Promise<readonly Message[]> {
@@ -71,7 +133,7 @@ interface KeptConversation {
   readonly updatedAt: string;
 }
 
-/** What one run added. */
+/** The messages that one run added. */
 interface Part {
   readonly runId: string | undefined;
   readonly messages: readonly Message[];
@@ -86,7 +148,7 @@ function withPart(parts: readonly Part[], part: Part): readonly Part[] {
   return known === -1 ? [...parts, part] : parts.with(known, part);
 }
 
-/** The last parts, and of a part that is too long the last messages, from a user's on: no call stands without its result. */
+/** Returns the last parts, and of a part that is too long the last messages from a user's on, so that every call keeps its result. */
 function newest(parts: readonly Part[]): readonly Part[] {
   let room = MOST_MESSAGES;
   const kept: Part[] = [];
@@ -115,8 +177,7 @@ interface Counter {
   readonly total: number;
 }
 
-/** Counts for as long as the process lives, and for this process only. The least recently used counter goes when there are more than 100,000. */
-@Injectable()
+/** Counts quotas in memory, for this process only. Beyond 100,000 the least recently used counter is dropped. */
 export class MemoryQuotaStore extends QuotaStore {
   private readonly counters = new Map<string, Counter>();
 
@@ -133,36 +194,11 @@ export class MemoryQuotaStore extends QuotaStore {
   }
 }
 
-const MOST_RUNS = 1_000;
-
-/** Keeps waiting runs for as long as the process lives. Past 1,000 the oldest goes. */
-@Injectable()
-export class MemorySuspendedRunStore extends SuspendedRunStore {
-  private readonly runs = new Map<string, SuspendedRun>();
-
-  override save(run: SuspendedRun): Promise<void> {
-    this.runs.set(run.runId, run);
-    const [oldest] = this.runs.keys();
-    if (this.runs.size > MOST_RUNS && oldest !== undefined) this.runs.delete(oldest);
-    return Promise.resolve();
-  }
-
-  override find(runId: string): Promise<SuspendedRun | undefined> {
-    return Promise.resolve(this.runs.get(runId));
-  }
-
-  override take(runId: string): Promise<SuspendedRun | undefined> {
-    const run = this.runs.get(runId);
-    this.runs.delete(runId);
-    return Promise.resolve(run);
-  }
-}
-
 const MOST_ENTRIES = 100_000;
 
 /**
- * Keeps the audit for as long as the process lives: for tests and first steps. An audit never forgets in silence, so a tenant's chain that is full, by
- * default with 100,000 entries, takes no more and its calls are refused; other tenants go on.
+ * Keeps the audit in memory, for tests and first steps. An audit never drops entries silently, so a tenant's chain that is full, by default with 100,000
+ * entries, accepts no more and the tenant's calls are refused; other tenants are not affected.
  */
 export class MemoryAuditStore extends AuditStore {
   private readonly chains = new Map<string, AuditEntry[]>();
@@ -186,11 +222,11 @@ export class MemoryAuditStore extends AuditStore {
     return Promise.resolve((this.chains.get(tenant) ?? []).slice(start, start + limit));
   }
 
-  /** Nothing comes between reading the head and appending to it: that is what makes it atomic. */
+  /** Appends an entry, atomically, since reading the head and appending are synchronous. */
   private push(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): void {
     const chain = this.chains.get(tenant) ?? [];
     if (chain.length >= this.mostEntries)
-      throw new Error(`The audit in memory holds ${chain.length} entries of one tenant and takes no more. Bind a durable AuditStore.`);
+      throw new Error(`The audit in memory holds ${chain.length} entries of one tenant and accepts no more. Bind a durable AuditStore.`);
     chain.push(build(chain.at(-1)));
     this.chains.set(tenant, chain);
   }

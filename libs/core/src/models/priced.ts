@@ -1,22 +1,17 @@
-import {
-  ConfigurationError,
-  type Finding,
-  LanguageModel,
-  type ModelCapabilities,
-  type ModelEvent,
-  type ModelRequest,
-  type Usage,
-} from '@toolloop/protocol';
+import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest, type Usage } from '@toolloop/protocol';
+import { defineOptions, namedOptions, needed, type OptionRule } from '../findings/options.js';
 import { assertWrapper } from './wrappers.js';
 
 /**
- * Reckons what each answer of a model cost, in `usage.costUsd`, where the provider does not say so itself. A module does this for all its models:
- * `ToolLoopModule.forRoot({ prices })`, whose prices fill what a model's own leave open. Throws a `ConfigurationError` for prices that are none.
+ * Adds the cost of each answer of a model to `usage.costUsd`, unless the provider reports it. `ToolLoopModule.forRoot({ prices })` does this for all models of an
+ * application; its prices apply to models that have none of their own.
+ *
+ * @throws ConfigurationError for wrong prices
+ * @example
+ * priced(openai('gpt-5-mini'), { 'gpt-5-mini': { inputPerMillion: 0.25, outputPerMillion: 2 } });
  */
 export function priced(model: LanguageModel, prices: ModelPrices): LanguageModel {
-  assertWrapper('priced', [model], {}, {});
-  const findings = priceFindings(prices, 'priced()');
-  if (findings.length > 0) throw new ConfigurationError(findings);
+  assertWrapper('priced', [model], { prices }, OPTIONS);
   return new PricedModel(model, prices);
 }
 
@@ -53,14 +48,14 @@ function withCost(usage: Usage, price: ModelPrice | undefined): Usage {
   return { ...usage, costUsd: micro / 1_000_000 };
 }
 
-/** What a model costs, in USD per million tokens. */
+/** The price of a model, in USD per million tokens. */
 export interface ModelPrice {
   readonly inputPerMillion: number;
-  /** Reasoning is output. */
+  /** The price of output, reasoning included. */
   readonly outputPerMillion: number;
-  /** Of input that was read from the provider's prompt cache. @default inputPerMillion */
+  /** The price of input that was read from the provider's prompt cache. @default inputPerMillion */
   readonly cachedInputPerMillion?: number;
-  /** Of input that was written to it. @default inputPerMillion */
+  /** The price of input that was written to the cache. @default inputPerMillion */
   readonly cacheWriteInputPerMillion?: number;
 }
 
@@ -75,26 +70,22 @@ export function priceOf(
   return name === undefined ? undefined : prices[name];
 }
 
-/** What is wrong with prices. */
-export function priceFindings(prices: ModelPrices, at: string): readonly Finding[] {
-  return Object.entries(prices).flatMap(([model, price]: [string, ModelPrice | null]) => {
-    if (typeof price !== 'object' || price === null)
-      return [{ at, problem: `The price of ${model} is ${String(price)}.`, remedy: `It has ${FIELDS.join(', ')}.` }];
-    const { inputPerMillion, outputPerMillion, ...others } = price;
-    const given: Readonly<Record<string, unknown>> = { inputPerMillion, outputPerMillion, ...others };
-    return Object.entries(given).flatMap(([name, value]) => {
-      if (!FIELDS.includes(name))
-        return [{ at, problem: `The price of ${model} has no "${name}".`, remedy: `It has ${FIELDS.join(', ')}.` }];
-      if (typeof value === 'number' && value >= 0 && Number.isFinite(value)) return [];
-      return [
-        {
-          at,
-          problem: `"${name}" of ${model} is ${String(value)}.`,
-          remedy: 'Give USD per million tokens, a number that is not negative.',
-        },
-      ];
-    });
-  });
-}
+const PER_MILLION: OptionRule<number> = {
+  wanted: 'USD per million tokens, a number that is not negative',
+  accept: (value) => typeof value === 'number' && value >= 0 && Number.isFinite(value),
+};
 
-const FIELDS = ['inputPerMillion', 'outputPerMillion', 'cachedInputPerMillion', 'cacheWriteInputPerMillion'];
+const PRICE = defineOptions<ModelPrice>(
+  {
+    inputPerMillion: needed(PER_MILLION),
+    outputPerMillion: needed(PER_MILLION),
+    cachedInputPerMillion: PER_MILLION,
+    cacheWriteInputPerMillion: PER_MILLION,
+  },
+  { wording: { unknown: 'There is no price "*".', option: 'The price "*"' } },
+);
+
+/** Prices by the name of a model. */
+export const PRICES: OptionRule<ModelPrices> = namedOptions(PRICE, 'prices');
+
+const OPTIONS = defineOptions<{ readonly prices: ModelPrices }>({ prices: needed(PRICES) });

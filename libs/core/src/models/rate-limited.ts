@@ -1,13 +1,15 @@
 import { LanguageModel, type ModelCapabilities, ModelError, type ModelEvent, type ModelRequest, type Usage } from '@toolloop/protocol';
-import { ABOVE_ZERO, type OptionValues } from '../findings/options.js';
+import { ABOVE_ZERO, defineOptions } from '../findings/options.js';
 import { assertWrapper } from './wrappers.js';
 
 /**
- * Keeps what is asked of a model below the rates its provider allows, for all runs of this process together: `rateLimited(openai('gpt-5'), {
- * requestsPerMinute: 500, concurrent: 20 })`. Requests wait in the order in which they came; an aborted one leaves the queue. Where the queue is full, a
- * request fails at once with a retryable `ModelError`. A wait counts as silence of the model (`limits.modelIdleMs`).
+ * Keeps the requests to a model below the rate limits of its provider, for all runs of this process together. Requests wait in their order; an aborted one
+ * leaves the queue. If the queue is full, a request fails at once with a retryable `ModelError`. A wait counts towards the model's idle timeout
+ * (`limits.modelIdleMs`).
  *
- * Throws a `ConfigurationError` for a limit that does not exist or is no positive number.
+ * @throws ConfigurationError for a limit that does not exist or is not a positive number
+ * @example
+ * rateLimited(openai('gpt-5'), { requestsPerMinute: 500, concurrent: 20 });
  */
 export function rateLimited(model: LanguageModel, limits: RateLimits): LanguageModel {
   assertWrapper('rateLimited', [model], limits, LIMITS);
@@ -41,27 +43,27 @@ class RateLimitedModel extends LanguageModel {
   }
 }
 
-const LIMITS: OptionValues<RateLimits> = {
+const LIMITS = defineOptions<RateLimits>({
   requestsPerMinute: ABOVE_ZERO,
   tokensPerMinute: ABOVE_ZERO,
   concurrent: ABOVE_ZERO,
   queue: ABOVE_ZERO,
-};
+});
 
 export interface RateLimits {
-  /** @default no limit */
+  /** The most requests per minute. @default no limit */
   readonly requestsPerMinute?: number;
-  /** Input and output tokens. A request is let through as long as those of the last minute, and what is expected of the ones under way, are fewer. @default no limit */
+  /** The most input and output tokens per minute. A request starts while the tokens of the last minute, plus the expected ones of open requests, are fewer. @default no limit */
   readonly tokensPerMinute?: number;
-  /** Requests at the same time. @default no limit */
+  /** The most requests at the same time. @default no limit */
   readonly concurrent?: number;
-  /** How many requests may wait. @default 100 */
+  /** The most requests that may wait. @default 100 */
   readonly queue?: number;
 }
 
-/** A request's leave to go. */
+/** The permission of a request to start. */
 export interface Turn {
-  /** What it used; a later count replaces an earlier one. */
+  /** Counts the tokens of the request; a later count replaces an earlier one. */
   count(usage: Usage): void;
   end(): void;
 }
@@ -78,10 +80,10 @@ interface Waiting {
 
 const MINUTE_MS = 60_000;
 
-/** Lets requests go one after the other, no faster than its limits allow over any minute. */
+/** Starts requests in their order, no faster than the limits allow over any minute. */
 export class RateLimiter {
   private readonly waiting = new Set<Waiting>();
-  /** The last minute's, oldest first, and what is under way. */
+  /** The requests of the last minute, oldest first, and the open ones. */
   private entries: Entry[] = [];
   private timer: NodeJS.Timeout | undefined;
 
@@ -90,7 +92,7 @@ export class RateLimiter {
     private readonly name: string,
   ) {}
 
-  /** Undefined where the signal is aborted first. Throws a `ModelError` when too many wait already. */
+  /** Waits for the permission to start; undefined if the signal is aborted first. Rejects with a `ModelError` if too many requests wait already. */
   turn(signal: AbortSignal): Promise<Turn | undefined> {
     if (signal.aborted) return Promise.resolve(undefined);
     const { queue = 100 } = this.limits;
@@ -121,7 +123,7 @@ export class RateLimiter {
     });
   }
 
-  /** Lets go whoever may, in order, and comes back when the next one may. */
+  /** Starts the requests that may start, in order, and runs again when the next one may. */
   private admit(): void {
     clearTimeout(this.timer);
     for (const waiting of this.waiting) {
@@ -149,7 +151,7 @@ export class RateLimiter {
     };
   }
 
-  /** How long until one more may go, in milliseconds; `Infinity` where another has to end first. */
+  /** Computes the milliseconds until one more may start; `Infinity` if another has to end first. */
   private wait(now: number): number {
     const { requestsPerMinute = Infinity, tokensPerMinute = Infinity, concurrent = Infinity } = this.limits;
     this.entries = this.entries.filter(({ startedAt, isUnderWay }) => isUnderWay || now - startedAt < MINUTE_MS);
@@ -161,7 +163,7 @@ export class RateLimiter {
     );
   }
 
-  /** The tokens of a request: its own, or where they are not known yet, as many as the others had on average. */
+  /** Returns a function that estimates the tokens of a request: its own count or, while that is unknown, the average of the others. */
   private expected(): (entry: Entry) => number {
     const known = this.entries.flatMap(({ tokens }) => tokens ?? []);
     const mean = known.reduce((sum, tokens) => sum + tokens, 0) / Math.max(1, known.length);
@@ -169,7 +171,7 @@ export class RateLimiter {
   }
 }
 
-/** When so many of the oldest are a minute old that the rest weighs less than the limit. */
+/** Computes the time until so many of the oldest requests are a minute old that the others weigh less than the limit. */
 function untilFewer(entries: readonly Entry[], now: number, weigh: (entry: Entry) => number, most: number): number {
   let left = entries.reduce((sum, entry) => sum + weigh(entry), 0);
   let wait = 0;

@@ -4,17 +4,17 @@ const NOUNS = { image: 'An image', file: 'A file' };
 
 type MediaTaken = Pick<ModelCapabilities, 'images' | 'files'>;
 
-/** Messages are immutable and stay the same objects from step to step: what a model is shown of one stays the same object, too. */
+/** The fitted messages by their originals. Messages are immutable and stay the same objects from step to step, and so do their fitted forms. */
 const shown = new WeakMap<Message, { readonly taken: string; readonly message: Message }>();
 
-/** Whether a model takes all that stands in these messages. */
+/** Tells whether a model accepts all images and files in these messages. */
 export function takesMedia(messages: readonly Message[], capabilities: MediaTaken): boolean {
   return takesEverything(capabilities) || messages.every((message) => partsOf(message).every((part) => takes(part, capabilities)));
 }
 
 /**
- * The request as a model can take it: images and files it knows nothing of are named and left out, and the form of the answer is told in words where
- * the model takes no schema. The same object where the model takes it as it is.
+ * Fits a request to a model's capabilities: images and files that it does not accept are replaced by their names, and without support for schemas the instructions
+ * describe the form of the answer. Returns the same object if the model accepts it as it is.
  */
 export function fitted(request: ModelRequest, { capabilities }: LanguageModel): ModelRequest {
   const { answerFormat, instructions } = request;

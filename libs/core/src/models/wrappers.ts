@@ -10,24 +10,26 @@ import {
   NO_USAGE,
   type Usage,
 } from '@toolloop/protocol';
-import { FUNCTION, inWords, optionFindings, type OptionValue, type OptionValues, WHOLE_ABOVE_ZERO } from '../findings/options.js';
+import { defineOptions, FUNCTION, inWords, type OptionRule, type OptionTable, WHOLE_ABOVE_ZERO } from '../findings/options.js';
 import { fitted, takesMedia } from './request-fitting.js';
 
 export interface RetryOptions {
-  /** How often the model is asked in all. @default 3 */
+  /** The number of attempts, including the first. @default 3 */
   readonly attempts?: number;
-  /** The wait before the second attempt, in milliseconds; it doubles with every further one, and a random half of it is left off. @default 500 */
+  /** The wait before the second attempt, in milliseconds; it doubles with every further one, and is shortened at random by up to half. @default 500 */
   readonly firstWaitMs?: number;
-  /** The longest wait, in milliseconds. A provider that asks for a longer one is not asked again. @default 20_000 */
+  /** The longest wait, in milliseconds. If a provider asks for a longer one, there is no further attempt. @default 20_000 */
   readonly longestWaitMs?: number;
 }
 
 /**
- * Asks a model again where its answer failed before anything of it was shown, and the failure may pass. The SDKs do the same until an answer begins;
- * this covers what they do not see: an overload told of inside the stream, a connection that breaks before the first word, and models of your own. Waits
- * as long as the provider asks for (`Retry-After`), else with a growing back-off.
+ * Retries a model if its answer failed temporarily before any of it was shown. The SDKs do the same until an answer begins; this covers failures that they do
+ * not see: an overload reported inside the stream, a connection that breaks before the first word, and models of your own. Waits as long as the provider asks
+ * for (`Retry-After`), else with an exponential back-off.
  *
- * Throws a `ConfigurationError` for an option that does not exist or cannot be.
+ * @throws ConfigurationError for wrong options
+ * @example
+ * retried(openai('gpt-5-mini'), { attempts: 5 });
  */
 export function retried(model: LanguageModel, options: RetryOptions = {}): LanguageModel {
   assertWrapper('retried', [model], options, RETRY_OPTIONS);
@@ -67,7 +69,7 @@ class RetriedModel extends LanguageModel {
     }
   }
 
-  /** Undefined for what does not pass, or not soon. */
+  /** Computes the wait before the next attempt; undefined for a failure that is not temporary, or not short enough. */
   private waitFor(error: unknown, count: number): number | undefined {
     if (!(error instanceof ModelError) || !error.isRetryable) return undefined;
     const { firstWaitMs = 500, longestWaitMs = 20_000 } = this.options;
@@ -77,32 +79,32 @@ class RetriedModel extends LanguageModel {
   }
 }
 
-/** Node's timers know no longer wait. */
-const WAIT_MS: OptionValue = {
+/** The form of a wait: Node's timers do not support a longer one. */
+const WAIT_MS: OptionRule<number> = {
   wanted: `milliseconds, from 0 to ${2 ** 31 - 1}`,
   accept: (value) => typeof value === 'number' && value >= 0 && value < 2 ** 31,
 };
 
-const RETRY_OPTIONS: OptionValues<RetryOptions> = { attempts: WHOLE_ABOVE_ZERO, firstWaitMs: WAIT_MS, longestWaitMs: WAIT_MS };
+const RETRY_OPTIONS = defineOptions<RetryOptions>({ attempts: WHOLE_ABOVE_ZERO, firstWaitMs: WAIT_MS, longestWaitMs: WAIT_MS });
 
-/** Events that show nobody anything: behind them a model can still be asked again. A call runs when its answer has ended, and is shown by its deltas. */
+/** The events that show the user nothing, after which another attempt is possible. A call runs when its answer has ended, and is shown by its deltas. */
 const SILENT: ReadonlySet<ModelEvent['type']> = new Set<ModelEvent['type']>(['usage', 'model', 'tool-call']);
 
 /**
- * One attempt to get an answer. It hands nothing out before there is something to show, so that whoever reads it knows whether another attempt can
- * take its place: once content has reached the caller, it cannot.
+ * One attempt to get an answer. It holds events back until there is content to show, so that the caller knows whether another attempt can replace it: once
+ * content was handed out, it cannot.
  */
 export class Attempt {
   private shown = false;
   private reported = NO_USAGE;
 
-  /** `before`: what attempts in the same place had used, which is used all the same. */
+  /** @param before the usage of earlier attempts, which counts as well */
   constructor(
     private readonly model: LanguageModel,
     private readonly before: Usage = NO_USAGE,
   ) {}
 
-  /** What this attempt and those before it have reported. */
+  /** The usage of this attempt and of those before it. */
   get spent(): Usage {
     const { before, reported } = this;
     if (before === NO_USAGE) return reported;
@@ -114,7 +116,11 @@ export class Attempt {
     return this.shown;
   }
 
-  /** Throws what the model throws, and a retryable `ModelError` for an answer that broke off before it began. */
+  /**
+   * Reads the answer.
+   *
+   * @throws the model's error, or a retryable `ModelError` for an answer that ended before it began
+   */
   async *read(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const held: ModelEvent[] = [];
     for await (const said of this.model.stream(request, signal)) {
@@ -141,13 +147,13 @@ export class Attempt {
   }
 }
 
-/** Where neither has a cost the sum has none, and `prices` can still say what both cost. */
+/** Tells whether a sum lacks a cost that one part has. If neither has one, `prices` can still compute both. */
 function hidesCost(one: Usage, other: Usage): boolean {
   const isOneKnown = (one.costUsd === undefined) !== (other.costUsd === undefined);
   return isOneKnown || one.hasUnknownCost === true || other.hasUnknownCost === true;
 }
 
-/** The last failure of all is told with what all of them have used. */
+/** Yields the usage of all attempts before the last failure is thrown. */
 export function* usageOf({ hasShown, spent }: Attempt): Generator<ModelEvent, void, undefined> {
   if (!hasShown && spent !== NO_USAGE) yield { type: 'usage', usage: spent };
 }
@@ -156,7 +162,7 @@ function brokenOff({ provider, modelId }: LanguageModel): ModelError {
   return new ModelError(`The answer of ${provider}/${modelId} broke off before it began.`, { retryable: true });
 }
 
-/** Waits so long, in milliseconds, or until the signal is aborted, whichever comes first. */
+/** Waits a number of milliseconds, or until the signal is aborted. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) {
@@ -175,21 +181,23 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
 
 export interface FallbackOptions {
   /**
-   * Whether the next model may answer what this one did not.
-   * @default for every failure but a request that was refused for what it says (400, 413, 422)
+   * Decides whether the next model is tried after a failure.
+   * @default after every failure except a request that was refused for its content (400, 413, 422)
    */
   readonly when?: (error: ModelError) => boolean;
 }
 
-/** What is wrong with the request is wrong for the next model too. */
+/** The statuses of requests that the next model would refuse too. */
 const REFUSED = new Set([400, 413, 422]);
 
 /**
- * Asks one model after the other, until one answers: `fallback([openai('gpt-5'), anthropic('claude-sonnet-5-5')])`. The next is asked only while nothing of an
- * answer has reached the caller; behind that a failure is a failure. Images and files go to models that take them alone. An event `model` says who
- * answers. A silent model holds the others up: give each a `timeoutMs` below `limits.modelIdleMs`.
+ * Tries one model after the other until one answers. The next is tried only while no content of an answer has reached the caller; after that a failure is final.
+ * Images and files go only to models that accept them. An event `model` names the model that answers. A model that does not answer delays the others: give each a
+ * `timeoutMs` below `limits.modelIdleMs`. If none answers, the failure of the last one is thrown.
  *
- * Throws a `ConfigurationError` for an empty list, for what is no model and for options that cannot be, and the last model's failure where none has answered.
+ * @throws ConfigurationError for an empty list, for a value that is not a model, and for wrong options
+ * @example
+ * fallback([openai('gpt-5'), anthropic('claude-sonnet-5-5')]);
  */
 export function fallback(models: readonly LanguageModel[], options: FallbackOptions = {}): LanguageModel {
   const given: unknown = models;
@@ -202,7 +210,7 @@ export function fallback(models: readonly LanguageModel[], options: FallbackOpti
   return new FallbackModel(first, models, options.when ?? isNoFaultOfTheRequest);
 }
 
-const FALLBACK_OPTIONS: OptionValues<FallbackOptions> = { when: FUNCTION };
+const FALLBACK_OPTIONS = defineOptions<FallbackOptions>({ when: FUNCTION });
 
 class FallbackModel extends LanguageModel {
   readonly provider: string;
@@ -223,7 +231,7 @@ class FallbackModel extends LanguageModel {
 
   async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const able = this.models.filter(({ capabilities }) => takesMedia(request.messages, capabilities));
-    // Where no model takes all of it, each is shown what it takes.
+    // If no model accepts all of it, each gets the part that it accepts.
     const candidates = able.length > 0 ? able : this.models;
     let spent = NO_USAGE;
     for (const [index, model] of candidates.entries()) {
@@ -243,7 +251,7 @@ class FallbackModel extends LanguageModel {
   }
 }
 
-/** A model that stands for others introduces itself. */
+/** Yields the event that names the model that answers, before its answer. */
 async function* introduced(
   { provider, modelId }: LanguageModel,
   events: AsyncIterable<ModelEvent>,
@@ -260,14 +268,18 @@ function isNoFaultOfTheRequest({ isRetryable, status }: ModelError): boolean {
   return isRetryable || status === undefined || !REFUSED.has(status);
 }
 
-/** Throws a `ConfigurationError` for models that are none, and for options that do not exist or cannot be. */
-export function assertWrapper(
+/**
+ * Checks the models and the options of a wrapper.
+ *
+ * @throws ConfigurationError for a value that is not a model, and for wrong options
+ */
+export function assertWrapper<Options extends object>(
   at: string,
   models: readonly unknown[],
   options: unknown,
-  known: Readonly<Record<string, OptionValue>>,
+  table: OptionTable<Options>,
 ): void {
-  const findings = [...modelFindings(models, at), ...optionFindings(options, known, at)];
+  const findings = [...modelFindings(models, at), ...table.findings(options, at)];
   if (findings.length > 0) throw new ConfigurationError(findings);
 }
 

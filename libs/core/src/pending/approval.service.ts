@@ -12,8 +12,9 @@ import {
 } from '../contracts/approval.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
+import { KeyedMutex } from './keyed-mutex.js';
 
-/** Who looks at approvals, or answers them: whom the application identified, never what a client says. */
+/** The person who lists or answers approvals, as the application identified them; never taken from a client's body. */
 export interface Approver<Actor = RegisteredActor> {
   readonly actor: Actor;
   readonly tenant: string;
@@ -21,19 +22,27 @@ export interface Approver<Actor = RegisteredActor> {
 
 const PAGE = 100;
 
-/** What an approver may do beside listing what waits. */
+/** The filter of a list of approvals. The tenant is always the approver's. */
 export type ApprovalFilter = Omit<ApprovalQuery, 'tenant'>;
 
-/** Where people see which calls wait for them, and say yes or no. Another tenant's approvals do not exist. */
+/** Lists the calls that wait for a person, and takes the decisions. Approvals of another tenant are never found. */
 @Injectable()
 export class ApprovalService<Actor = RegisteredActor> {
+  private readonly decisions = new KeyedMutex();
+
   constructor(
     private readonly store: ApprovalStore,
     private readonly identity: ActorIdentity<Actor>,
     private readonly witness: ApprovalWitness,
   ) {}
 
-  /** Those that this person may see, the oldest first; those that have expired are left out. */
+  /**
+   * Lists the approvals that an approver may see, the oldest first, without expired ones. By default at most 100 that are still open.
+   *
+   * @throws ApprovalError (`not_permitted`) if the actor has no id
+   * @example
+   * const waiting = await approvals.list({ actor: user, tenant: user.tenantId });
+   */
   async list(approver: Approver<Actor>, filter: ApprovalFilter = {}): Promise<readonly ApprovalRequest[]> {
     const { limit = PAGE, after, ...which } = filter;
     const identified = this.identified(approver);
@@ -53,9 +62,15 @@ export class ApprovalService<Actor = RegisteredActor> {
     return visible.slice(0, limit);
   }
 
-  /** Throws `ApprovalError` (`not_found`), also for what this person may not see. */
+  /**
+   * Finds an approval by its id.
+   *
+   * @throws ApprovalError (`not_found`) if there is none that the approver may see
+   * @example
+   * const { request, isUsed } = await approvals.get(approvalId, { actor: user, tenant: user.tenantId });
+   */
   async get(approvalId: string, approver: Approver<Actor>): Promise<ApprovalView> {
-    return viewOf(await this.find(approvalId, approver));
+    return toView(await this.find(approvalId, approver));
   }
 
   private async find(approvalId: string, approver: Approver<Actor>): Promise<ApprovalRecord> {
@@ -64,10 +79,26 @@ export class ApprovalService<Actor = RegisteredActor> {
     throw new ApprovalError('not_found', 'There is no such approval.');
   }
 
-  /** Takes a decision, once. The run goes on by `ToolLoopService.resume`, or at once where it waits. Throws `ApprovalError`. */
+  /**
+   * Takes a decision, once. The run continues by `ToolLoopService.resume`, or at once if it is still waiting in memory.
+   *
+   * @throws ApprovalError if the approver may not decide, the approval was decided, has expired or was withdrawn, or the decision is invalid
+   * @example
+   * await approvals.decide({ approvalId, decision: 'approve' }, { actor: user, tenant: user.tenantId });
+   */
   async decide(decision: ApprovalDecision, approver: Approver<Actor>, amendment: ApprovalAmendment = {}): Promise<ApprovalView> {
-    const said = verdictOf(decision);
-    const record = await this.find(decision.approvalId, approver);
+    const said = readDecision(decision);
+    // One at a time: the audit keeps a decision before it is taken, and those that come too late are none.
+    return this.decisions.run(decision.approvalId, () => this.decideNow(decision.approvalId, said, approver, amendment));
+  }
+
+  private async decideNow(
+    approvalId: string,
+    said: Pick<ApprovalAnswer, 'decision' | 'reason'>,
+    approver: Approver<Actor>,
+    amendment: ApprovalAmendment,
+  ): Promise<ApprovalView> {
+    const record = await this.find(approvalId, approver);
     const { id: decidedBy } = this.identified(approver);
     try {
       this.assertOpen(record);
@@ -79,10 +110,12 @@ export class ApprovalService<Actor = RegisteredActor> {
     const { args, remember } = amendment;
     const amended = { ...(args && { args }), ...(remember && { remember }) };
     const answer = { ...said, ...amended, decidedBy, decidedAt: new Date().toISOString() };
-    await this.witness.decided(record, answer); // before it is taken: a decision that nobody can look up later is none
-    const answered = await this.store.answer(decision.approvalId, answer);
-    if (!answered) throw decidedAlready((await this.store.find(decision.approvalId))?.answer);
-    return viewOf(answered);
+    await this.witness.decided(record, answer); // before it is taken: a decision without a record must not count
+    const answered = await this.store.answer(approvalId, answer);
+    if (answered) return toView(answered);
+    const late = decidedAlready((await this.store.find(approvalId))?.answer); // in another process
+    await this.witness.refused(record, { decidedBy, decision: said.decision, code: late.code });
+    throw late;
   }
 
   private assertOpen(record: ApprovalRecord): void {
@@ -90,20 +123,20 @@ export class ApprovalService<Actor = RegisteredActor> {
     if (isExpired(record)) throw new ApprovalError('expired', 'The approval has expired, and its call was not made. Ask for it again.');
   }
 
-  /** Throws `ApprovalError` when somebody may not answer, or may not say what they said. */
+  /** Throws an `ApprovalError` if the approver may not answer, or may not answer in this way. */
   private assertPermitted(record: ApprovalRecord, approver: Approver<Actor>, { args, remember }: ApprovalAmendment): void {
     const refusal = refusalFor(record, this.identified(approver));
     if (refusal !== undefined) throw new ApprovalError('not_permitted', refusal);
     if (args && !record.request.mayEdit) throw new ApprovalError('invalid_decision', 'The arguments of this call may not be changed.');
     if (remember && !record.request.mayRemember)
-      throw new ApprovalError('invalid_decision', 'A decision about this call holds for this call only.');
+      throw new ApprovalError('invalid_decision', 'A decision about this call cannot be remembered for further calls.');
   }
 
-  /** Throws `ApprovalError` (`not_permitted`) for somebody whom nothing identifies. */
+  /** Throws an `ApprovalError` (`not_permitted`) for an actor without an id. */
   private identified({ actor }: Approver<Actor>): IdentifiedApprover {
     const id = this.identity.idOf(actor);
     if (id !== undefined) return { id, roles: this.identity.rolesOf(actor) };
-    throw new ApprovalError('not_permitted', 'An approver needs an id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).');
+    throw new ApprovalError('not_permitted', 'An approver needs an id. Set ToolLoopModule.forRoot({ actorId: (actor) => … }).');
   }
 }
 
@@ -112,12 +145,12 @@ interface IdentifiedApprover {
   readonly roles: readonly string[];
 }
 
-/** Without the binding: a hash of arguments that can be guessed tells them. */
-function viewOf({ request, createdAt, answer, isUsed }: ApprovalRecord): ApprovalView {
+/** Copies an approval for a client, without the binding: its hash would reveal arguments that can be guessed. */
+function toView({ request, createdAt, answer, isUsed }: ApprovalRecord): ApprovalView {
   return { request, createdAt, isUsed, ...(answer && { answer }) };
 }
 
-/** The model reads it. */
+/** The longest reason of a decision, which the model reads. */
 const MOST_REASON_CHARACTERS = 1_000;
 
 function decidedAlready(answer: ApprovalAnswer | undefined): ApprovalError {
@@ -125,14 +158,14 @@ function decidedAlready(answer: ApprovalAnswer | undefined): ApprovalError {
   return new ApprovalError('withdrawn', 'The run that asked for it has ended, so there is nothing to decide any more.');
 }
 
-/** What a client may say. Throws `ApprovalError` for what is no decision. */
-function verdictOf({ decision, reason }: ApprovalDecision): Pick<ApprovalAnswer, 'decision' | 'reason'> {
+/** Reads a client's decision. Throws an `ApprovalError` for anything else. */
+function readDecision({ decision, reason }: ApprovalDecision): Pick<ApprovalAnswer, 'decision' | 'reason'> {
   if (decision !== 'approve' && decision !== 'deny')
     throw new ApprovalError('invalid_decision', 'The decision is neither "approve" nor "deny".');
   return typeof reason === 'string' && reason !== '' ? { decision, reason: reason.slice(0, MOST_REASON_CHARACTERS) } : { decision };
 }
 
-/** Whether it is too late, to decide as well as to use what was decided. */
+/** Tells whether an approval has expired, for a decision as well as for the use of one. */
 export function isExpired({ request }: ApprovalRecord): boolean {
   return Date.parse(request.expiresAt) <= Date.now();
 }
@@ -141,24 +174,28 @@ function maySee(record: ApprovalRecord, approver: IdentifiedApprover): boolean {
   return approver.id === record.binding.requesterId || refusalFor(record, approver) === undefined;
 }
 
-/** Why somebody may not answer. Where the policy names nobody it is the one for whom the run acts. */
+/** Finds the reason why an approver may not answer. Where the policy names no approver, only the actor of the run may. */
 function refusalFor({ binding, terms }: ApprovalRecord, approver: IdentifiedApprover): string | undefined {
   const asked = terms.length > 0 ? terms : [{}];
-  return asked.map((one) => refusalOf(one, approver, binding.requesterId)).find((refusal) => refusal !== undefined);
+  return asked.map((one) => refusalUnder(one, approver, binding.requesterId)).find((refusal) => refusal !== undefined);
 }
 
-function refusalOf(
+function refusalUnder(
   { roles, notRequester }: ApprovalTerms,
   { id, roles: held }: IdentifiedApprover,
   requesterId: string | undefined,
 ): string | undefined {
-  if (notRequester && id === requesterId) return 'Whoever the run acts for may not approve this call.';
-  if (roles && !roles.some((role) => held.includes(role))) return `This call is approved by somebody with the role ${roles.join(' or ')}.`;
-  if (!roles && !notRequester && id !== requesterId) return 'This call is approved by the one for whom the run acts.';
+  if (notRequester && id === requesterId) return 'The actor of the run may not approve this call.';
+  if (roles && !roles.some((role) => held.includes(role)))
+    return `Only a person with the role ${roles.join(' or ')} may approve this call.`;
+  if (!roles && !notRequester && id !== requesterId) return 'Only the actor of the run may approve this call.';
   return undefined;
 }
 
-/** Why a decision about an approval was not taken: whoever decided must act. Over HTTP `not_found` is a 404, the others are a 403, 409 or 400. `withdrawn`: the run that asked has ended, so nothing would follow. */
+/**
+ * Thrown for a decision about an approval that is not accepted: the approver has to act. Over HTTP `not_found` is a 404, the others are a 403, 409 or 400.
+ * `withdrawn`: the run has ended, so a decision would have no effect.
+ */
 export class ApprovalError extends Error {
   override readonly name = 'ApprovalError';
 
@@ -170,17 +207,17 @@ export class ApprovalError extends Error {
   }
 }
 
-/** The answer to what nobody has to decide any more. */
+/** Makes the answer that withdraws an approval. */
 export function withdrawal(): ApprovalAnswer {
   return { decision: 'deny', reason: 'The run has ended.', decidedBy: 'the run', decidedAt: new Date().toISOString(), isWithdrawn: true };
 }
 
-/** Takes back what nobody has to answer any more; nothing, where somebody has. A yes that nothing follows would be a lie to whoever gave it. */
+/** Withdraws an approval that was not answered, so that no person approves a call that will not be made. */
 export async function withdrawApproval(store: ApprovalStore, approvalId: string): Promise<void> {
   await store.answer(approvalId, withdrawal());
 }
 
-/** The same for all that a run and its sub-runs asked for, and nobody has answered. */
+/** Withdraws all open approvals of a run and its sub-runs. */
 export async function withdrawApprovals(store: ApprovalStore, { tenant, runId }: Pick<ApprovalBinding, 'tenant' | 'runId'>): Promise<void> {
   for (;;) {
     const open = await store.list({ tenant, runId, pending: true, limit: PAGE });

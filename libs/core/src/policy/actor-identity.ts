@@ -1,14 +1,14 @@
-/** How the application tells who an actor is. */
+/** Options that identify an actor. */
 export interface ActorIdentityOptions<Actor> {
   readonly actorId?: (actor: Actor) => string;
   readonly actorRoles?: (actor: Actor) => readonly string[];
 }
 
-/** What of an actor policies, approvals and the audit go by: an id and roles. */
+/** Reads the id and the roles of an actor, for policies, approvals and the audit. */
 export class ActorIdentity<Actor = unknown> {
   constructor(private readonly options: ActorIdentityOptions<Actor>) {}
 
-  /** Undefined where nothing identifies the actor. */
+  /** Returns the id of an actor; undefined where the actor has none. */
   idOf(actor: Actor): string | undefined {
     const { actorId } = this.options;
     const id: unknown = actorId ? actorId(actor) : propertyOf(actor, 'id');

@@ -3,15 +3,15 @@ import type { JSONSchema7 } from 'json-schema';
 import type { FlowLevel, InformationFlow, PolicyCall, PolicySubject } from '../contracts/policy.js';
 import type { Ruling } from './rules.js';
 
-/** Whether what the run has read so far lets this call happen without a person's yes. Undefined where the flow of information says nothing. */
+/** Decides by the content that the run has read whether a call needs an approval. Undefined if the information flow does not require one. */
 export function flowRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCall): Ruling | undefined {
   switch (level) {
     case 'off':
       return undefined;
     case 'effect':
       return subject.effect === 'read_only' ? undefined : ask(level, `A tool with the effect ${subject.effect} needs a person's approval.`);
-    case 'legs':
-      return closesThirdLeg(subject, call) ? ask(level, LEGS) : undefined;
+    case 'trifecta':
+      return completesTrifecta(subject, call) ? ask(level, LEGS) : undefined;
     case 'taint':
       return taintRuling(level, subject, call);
     case 'provenance':
@@ -21,8 +21,8 @@ export function flowRuling(level: FlowLevel, subject: PolicySubject, call: Polic
 
 const LEGS = 'The run has read private data and untrusted content, and this tool can carry data out.';
 
-/** The lethal trifecta: private data, untrusted content, and a way out. A read of an address that the user wrote carries nothing out but that address. */
-function closesThirdLeg(subject: PolicySubject, call: PolicyCall): boolean {
+/** Tells whether a call completes the lethal trifecta: private data, untrusted content, and a way out. A read of an address that the user wrote carries out only that address. */
+function completesTrifecta(subject: PolicySubject, call: PolicyCall): boolean {
   const { integrity, confidentiality } = call.flow;
   const { egress, accepts } = subject.labels;
   if (!egress || accepts?.private || integrity === 'trusted' || confidentiality === 'public') return false;
@@ -31,15 +31,15 @@ function closesThirdLeg(subject: PolicySubject, call: PolicyCall): boolean {
 
 function taintRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCall): Ruling | undefined {
   const { effect, labels } = subject;
-  if (closesThirdLeg(subject, call)) return ask(level, LEGS);
+  if (completesTrifecta(subject, call)) return ask(level, LEGS);
   if (effect === 'read_only' || labels.accepts?.untrusted || call.flow.integrity === 'trusted') return undefined;
   return ask(level, 'The run has read untrusted content, and this tool changes things.');
 }
 
-/** What decides may stem from the user and the rest from anywhere, as long as no private data can leave in the rest. */
+/** Decides by origin: decisive arguments must come from the user, and the others may come from anywhere, as long as no private data can leave in them. */
 function provenanceRuling(level: FlowLevel, subject: PolicySubject, call: PolicyCall): Ruling | undefined {
   if (!isTraced(subject, call)) return taintRuling(level, subject, call);
-  return closesThirdLeg(subject, call) && !isWhollyTraced(subject, call) ? ask(level, LEGS) : undefined;
+  return completesTrifecta(subject, call) && !isWhollyTraced(subject, call) ? ask(level, LEGS) : undefined;
 }
 
 function ask(level: FlowLevel, reason: string): Ruling {
@@ -47,19 +47,19 @@ function ask(level: FlowLevel, reason: string): Ruling {
 }
 
 /**
- * Whether everything that decides what a call is about stems from the user's own words or from trusted results. What cannot tell an origin, such as a
- * switch or a value the schema lists, proves nothing: a call with nothing else in it is not traced.
+ * Tells whether every decisive argument of a call comes from the user's own words or from trusted results. A value without an origin, such as a switch or one
+ * that the schema lists, proves nothing: a call without any other value is not traced.
  */
 export function isTraced(subject: PolicySubject, call: PolicyCall): boolean {
   return isEachTraced(subject.labels.decisive ?? Object.keys(call.args), subject, call);
 }
 
-/** The same for every argument, those that decide nothing included. */
+/** Tells whether every argument of a call is traced, including those that are not decisive. */
 export function isWhollyTraced(subject: PolicySubject, call: PolicyCall): boolean {
   return isEachTraced(Object.keys(call.args), subject, call);
 }
 
-/** Whether all that a call carries out are addresses that stand whole in the user's own words: they tell their hosts no more than the user did. */
+/** Tells whether a call carries out only addresses that the user wrote in full: their hosts learn no more than the user wrote. */
 export function isOfSaidAddresses(subject: PolicySubject, call: PolicyCall): boolean {
   const values = valuesOf(Object.keys(call.args), subject, call);
   return values.length > 0 && values.every((value) => isAddress(value) && call.flow.isSaid(value));
@@ -88,7 +88,7 @@ function propertyOf({ properties = {} }: JSONSchema7, name: string): JSONSchema7
   return typeof property === 'object' ? property : {};
 }
 
-/** Texts and numbers at any depth, keys of objects included, without those the schema itself gives. */
+/** Returns texts and numbers at any depth, including keys of objects, without those that the schema itself lists. */
 function tellingValues(value: JsonValue | undefined, schema: JSONSchema7): (string | number)[] {
   if (value === undefined || value === null || isGiven(value, schema)) return [];
   if (isJsonList(value)) return value.flatMap((item) => tellingValues(item, itemsOf(schema)));
@@ -110,7 +110,7 @@ function itemsOf({ items }: JSONSchema7): JSONSchema7 {
   return typeof items === 'object' && !Array.isArray(items) ? items : {};
 }
 
-/** What a model has read, joined over its messages: one untrusted result taints all that follows, one private message makes all of it private. */
+/** The labels of all that a model has read: one untrusted result taints everything after it, and one private message makes everything private. */
 export class MessageFlow implements InformationFlow {
   private trusted: TrustedText | undefined;
   private said: TrustedText | undefined;
@@ -119,7 +119,7 @@ export class MessageFlow implements InformationFlow {
     private readonly messages: readonly Message[],
     readonly integrity: InformationFlow['integrity'],
     readonly confidentiality: InformationFlow['confidentiality'],
-    /** Of the run around a sub-run, when it made the call. */
+    /** The flow of the outer run of a sub-run, at the time of its call. */
     private readonly outer?: InformationFlow,
   ) {}
 
@@ -127,17 +127,17 @@ export class MessageFlow implements InformationFlow {
     return new MessageFlow([], 'trusted', 'public').at(messages);
   }
 
-  /** The flow of a run whose instructions are worth this: a model reads them before everything else. */
+  /** Creates the flow of a run with instructions of this privacy, which a model reads before everything else. */
   static instructed(reads: MessageLabels['reads']): MessageFlow {
     return new MessageFlow([], 'trusted', reads);
   }
 
-  /** The flow of a sub-run: whoever began it had read what it had read, and the user's words there are the user's words here. */
+  /** Creates the flow of a sub-run: it begins with everything that the outer run had read, and shares the user's words with it. */
   static within(outer: InformationFlow): MessageFlow {
     return new MessageFlow([], outer.integrity, outer.confidentiality, outer);
   }
 
-  /** The flow of a transcript that goes on from this one's. Costs what is new in it, not what went before. */
+  /** Returns the flow of a transcript that extends this one's. The cost grows with the new messages only. */
   at(messages: readonly Message[]): MessageFlow {
     if (messages === this.messages) return this; // the calls of one step share what was found out
     const read = messages.slice(this.messages.length);
@@ -146,14 +146,14 @@ export class MessageFlow implements InformationFlow {
     return new MessageFlow(messages, isTainted ? 'untrusted' : 'trusted', isPrivate ? 'private' : 'public', this.outer);
   }
 
-  /** The flow of a model that was shown these as well, which are not in the transcript. */
+  /** Returns the flow of a model that has also read these messages, which are not in the transcript. */
   beside(shown: readonly Message[]): MessageFlow {
     const other = MessageFlow.of(shown);
     const integrity = other.integrity === 'untrusted' ? 'untrusted' : this.integrity;
     return new MessageFlow(this.messages, integrity, other.confidentiality === 'private' ? 'private' : this.confidentiality, this.outer);
   }
 
-  /** The flow of a model that was shown a stranger's text which is no message. */
+  /** Returns the flow of a model that has also read untrusted text outside of the messages. */
   tainted(): MessageFlow {
     if (this.integrity === 'untrusted') return this;
     return new MessageFlow(this.messages, 'untrusted', this.confidentiality, this.outer);
@@ -170,28 +170,28 @@ export class MessageFlow implements InformationFlow {
   }
 }
 
-/** A result without labels is of unknown origin. */
+/** Tells whether a message is untrusted; a result without labels is. */
 function isUntrusted(message: Message): boolean {
   if (message.role === 'tool') return message.labels?.returns !== 'trusted';
   if (message.role === 'assistant') return message.labels?.returns === 'untrusted';
   return message.role === 'user' && typeof message.content !== 'string' && message.content.some(({ type }) => type !== 'text');
 }
 
-/** What a user says is nobody else's business unless the request said otherwise. */
+/** Tells whether a message is private. A user's message is, unless the request says otherwise. */
 function isPrivateContent(message: Message): boolean {
   if (message.role === 'assistant') return message.labels?.reads === 'private';
   return message.role === 'system' || message.labels?.reads !== 'public';
 }
 
-/** Whether a message is in the user's own words. */
+/** Tells whether a message is in the user's own words. */
 function isOfUser(message: Message): boolean {
   return message.role === 'user' && message.labels?.returns !== 'untrusted';
 }
 
 /**
- * The user's words, and trusted results of calls that the model chose before it had read anything untrusted: which of the later ones it asked for, a
- * stranger may have told it. A model's own words carry no authority either, they may repeat what it read; nor do errors, which may repeat
- * the model's.
+ * Returns the messages with authority: the user's words, and trusted results of calls that the model made before it had read anything untrusted, since untrusted
+ * text may have chosen the later ones. A model's own words have no authority, since they may repeat such text, and neither have errors, which may repeat the
+ * model's words.
  */
 function authorityIn(messages: readonly Message[], wasTainted: boolean): Message[] {
   let isTainted = wasTainted;
@@ -209,14 +209,14 @@ function textsOf({ content }: Message): string[] {
   return typeof content === 'string' ? [content] : content.flatMap((part) => (part.type === 'text' ? [part.text] : []));
 }
 
-/** Letters and digits of any script: what a word consists of. */
+/** The characters of a word: letters and digits of any script. */
 const WORD = /[\p{L}\p{N}]/u;
-/** What binds two words into one name: `a.b`, `a-b`, `a@b`, `a/b`. */
+/** The characters that join two words into one name: `a.b`, `a-b`, `a@b`, `a/b`. */
 const JOINT = /[.\-_@/\\:+~=&%#']/;
 const DIGIT = /\p{N}/u;
 const NUMBER = /-?\d+(?:[.,]\d+)*/g;
 
-/** The words that carry authority in a run, and whether a value stands in them. */
+/** The words with authority in a run, in which values are looked up. */
 export class TrustedText {
   private readonly texts: readonly string[];
   private lowered: readonly string[] | undefined;
@@ -227,8 +227,8 @@ export class TrustedText {
   }
 
   /**
-   * A text stands there as whole words, in any spacing, and in any case where it has no digits: `KX-7` and `kx-7` may be two things. A number stands there in
-   * any of the usual ways of writing it.
+   * Tells whether the words contain a value. A text must occur as whole words, in any spacing, and in any case if it has no digits: `KX-7` and `kx-7` may be two
+   * things. A number may be written in any of the usual ways.
    */
   has(value: string | number): boolean {
     return typeof value === 'number' ? this.hasNumber(value) : this.hasWords(plain(value));
@@ -252,7 +252,7 @@ function plain(text: string): string {
   return text.normalize('NFC').replace(/\s+/g, ' ').trim();
 }
 
-/** Not within a longer word or name: `5` is not in `50`, `ann@a.org` not in `joann@a.org`, and `tea.co` not in `tea.co.uk`. */
+/** Tells whether a text contains words, but not within a longer word or name: `5` is not in `50`, `ann@a.org` not in `joann@a.org`, and `tea.co` not in `tea.co.uk`. */
 function standsIn(words: string, text: string): boolean {
   for (let at = text.indexOf(words); at >= 0; at = text.indexOf(words, at + words.length)) {
     const end = at + words.length;
@@ -262,13 +262,13 @@ function standsIn(words: string, text: string): boolean {
   return false;
 }
 
-/** Whether a word goes on beyond its edge: at once, or behind a joint. */
+/** Tells whether a word continues beyond its edge, directly or behind a joint. */
 function continues(edge: string, next: string, afterNext: string): boolean {
   if (!WORD.test(edge)) return JOINT.test(edge) && WORD.test(next);
   return WORD.test(next) || (JOINT.test(next) && WORD.test(afterNext));
 }
 
-/** `1,234.50`, `1.234,50` and `3,5` are written where different people live. What may be meant counts as said: `1.234` is a little or a lot. */
+/** Reads a number in the notations of different countries: `1,234.50`, `1.234,50` and `3,5`. Every possible meaning counts: `1.234` has two. */
 function readingsOf(written: string): number[] {
   return [asNumber(written, ',', '.'), asNumber(written, '.', ',')].filter((value) => !Number.isNaN(value));
 }

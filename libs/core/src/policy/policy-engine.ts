@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import { type ApprovalTerms, ConfigurationError, type Decision, type Finding } from '@toolloop/protocol';
+import { ConfigurationError, type Decision, type Finding } from '@toolloop/protocol';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import { type Policy, type PolicyActor, type PolicyCall, PolicyEngine, type PolicySubject, type VouchedTool } from '../contracts/policy.js';
 import type { Tool } from '../contracts/tool.js';
@@ -7,15 +7,29 @@ import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { flowRuling } from './flow.js';
 import { policyFindings } from './policy-findings.js';
-import { approvalRuling, budgetRuling, callBudgetFor, connectionRuling, grantFor, type Ruling, strictestBudget } from './rules.js';
+import {
+  approvalRuling,
+  budgetRuling,
+  callBudgetFor,
+  connectionRuling,
+  grantFor,
+  type Ruling,
+  strictestBudget,
+  together,
+} from './rules.js';
 import { vouchedBy } from './vouched-tools.js';
 
-/** The application's policies, decided by the data in them. They can be replaced while the application runs: the next decision is by the new ones. */
+/**
+ * Decides by the application's policies, which are data. They can be replaced while the application runs, from the next decision on.
+ *
+ * @example
+ * engine.replace({ version: '2', allow: ['crm__*'], deny: ['crm__deleteCustomer'] });
+ */
 export class DataPolicyEngine extends PolicyEngine {
   private current: readonly CompiledPolicy[] | undefined;
 
   constructor(
-    /** Those of the start. They are compiled when first asked: what is wrong with them is found before. */
+    /** The policies at the start. They are compiled with the first decision, after bootstrap has checked them. */
     private readonly initial: readonly Policy[],
     private readonly catalog: ToolCatalog,
     private readonly validators: SchemaValidators,
@@ -31,12 +45,16 @@ export class DataPolicyEngine extends PolicyEngine {
     return decide(this.compiled(), subject);
   }
 
-  /** Of several policies that vouch for the tool, the strictest counts. Also asked before it is known what is wrong with them. */
+  /** Returns what the strictest of the policies vouches for. Called before the policies are checked, too. */
   override vouchedFor(declaredId: string): VouchedTool | undefined {
     return vouchedBy(this.current?.map(({ policy }) => policy) ?? this.initial, declaredId);
   }
 
-  /** Throws `ConfigurationError` with every finding, and keeps what holds, when one of them is wrong. */
+  /**
+   * Replaces the policies.
+   *
+   * @throws ConfigurationError with every finding if one of them is wrong; the current ones stay
+   */
   replace(replacement: Policy | readonly Policy[]): void {
     const next = policyList(replacement);
     const known = { tools: this.catalog.subjects(), announced: this.catalog.announced, validators: this.validators, mayVouch: true };
@@ -45,14 +63,14 @@ export class DataPolicyEngine extends PolicyEngine {
     this.current = next.map((policy) => new CompiledPolicy(policy, this.validators));
   }
 
-  /** Tools are taken in when the application starts, as far as it vouches for them then. */
+  /** Finds tools for which the new policies vouch differently: tools from outside are admitted when the application starts, by the policies of then. */
   private vouchedAnew(next: readonly Policy[]): Finding[] {
     const ids = [...this.policies, ...next].flatMap(({ vouched = {} }) => Object.keys(vouched));
     const changed = [...new Set(ids)].filter((id) => !isSameVouched(vouchedBy(this.policies, id), vouchedBy(next, id)));
     return changed.map((id) => ({
       at: 'policy/vouched',
-      problem: `What it vouches for of "${id}" is not what it was when the application started.`,
-      remedy: 'Start the application with it; to keep the tool out until then, deny it.',
+      problem: `The policy vouches for "${id}" differently than at the start of the application.`,
+      remedy: 'Restart the application with the new policy. To keep the tool out until then, deny it.',
     }));
   }
 
@@ -66,7 +84,7 @@ function isSameVouched(one: VouchedTool | undefined, other: VouchedTool | undefi
   return canonicalDeclaration(one ?? {}) === canonicalDeclaration(other ?? {});
 }
 
-/** One policy or several. */
+/** Returns one policy or several as a list. */
 export function policyList(given: Policy | readonly Policy[] | undefined): readonly Policy[] {
   if (given === undefined) return [];
   return isList(given) ? given : [given];
@@ -76,7 +94,7 @@ function isList(given: Policy | readonly Policy[]): given is readonly Policy[] {
   return Array.isArray(given);
 }
 
-/** A policy ready to decide. Compiled once; what no argument changes is looked up. */
+/** A compiled policy. The part of a decision that does not depend on arguments is cached. */
 export class CompiledPolicy extends PolicyEngine {
   readonly version: string;
   readonly policy: Policy;
@@ -103,12 +121,13 @@ export class CompiledPolicy extends PolicyEngine {
     return call && this.rulingOnCall(subject, call);
   }
 
-  /** What is used up denies; then whatever wants a person's yes. */
+  /** Decides about a call: an exhausted budget denies it; otherwise any rule may require an approval. */
   private rulingOnCall(subject: PolicySubject, call: PolicyCall): Ruling | undefined {
-    const { runBudgets = [], requireApproval = [], flow = 'legs' } = this.policy;
+    const { runBudgets = [], requireApproval = [], flow = 'trifecta' } = this.policy;
+    const closing = flowRuling(flow, subject, call);
     const budget = budgetRuling(runBudgets, subject, call);
     if (budget?.kind === 'deny') return budget;
-    return together([approvalRuling(requireApproval, subject, call, this.validators), budget, flowRuling(flow, subject, call)]);
+    return together([approvalRuling(requireApproval, subject, call, this.validators), budget, closing]);
   }
 
   private grantOf(subject: PolicySubject): Decision {
@@ -121,7 +140,7 @@ export class CompiledPolicy extends PolicyEngine {
     return decision;
   }
 
-  /** Of a tenant or a role that the policy does not name nothing is kept: there may be any number of them. */
+  /** Makes the cache key of a decision, without tenants and roles that the policy does not name, of which there may be any number. */
   private keyOf({ origin, effect, declaredId, actor }: PolicySubject): string {
     const { tenants, roles } = this.policy;
     const tenant = tenants && Object.hasOwn(tenants, actor.tenant) ? actor.tenant : null;
@@ -132,30 +151,22 @@ export class CompiledPolicy extends PolicyEngine {
   }
 }
 
-/** Whatever asks beside a rule asks about this call only: no yes is remembered for it. */
-function together(rulings: readonly (Ruling | undefined)[]): Ruling | undefined {
-  const asking = rulings.filter((ruling) => ruling !== undefined);
-  const [first, ...others] = asking;
-  if (!first || others.length === 0) return first;
-  const approval = (first.approval ?? []).map(forThisCallOnly);
-  return { ...first, rule: asking.map(({ rule }) => rule).join(' + '), ...(approval.length > 0 && { approval }) };
-}
-
-function forThisCallOnly(terms: ApprovalTerms): ApprovalTerms {
-  return { ...terms, mayRemember: false };
-}
-
-/** Policies to begin with. Each is plain data: spread one to change it. */
+/**
+ * Ready-made policies. Each is plain data: spread one to change it.
+ *
+ * @example
+ * ToolLoopModule.forRoot({ model, policy: { ...policies.approveWrites, version: '1', deny: ['crm__deleteCustomer'] } });
+ */
 export const policies = {
-  /** Every trusted tool that only reads. */
+  /** Allows every trusted tool that only reads. */
   readOnly: { version: 'preset:read-only', allow: ['*'], effects: ['read_only'] },
-  /** Every trusted tool; what changes anything needs a person's approval. */
+  /** Allows every trusted tool; those that change anything require an approval. */
   approveWrites: {
     version: 'preset:approve-writes',
     allow: ['*'],
     requireApproval: [{ effects: ['state_change', 'external_side_effect'] }],
   },
-  /** Every trusted tool, at once, wherever the information comes from. For prototypes. */
+  /** Allows every trusted tool without approvals, wherever the information comes from. For prototypes. */
   allowAll: { version: 'preset:allow-all', allow: ['*'], flow: 'off' },
 } as const satisfies Record<string, Policy>;
 
@@ -165,14 +176,14 @@ const BROKEN: Decision = { kind: 'deny', rule: 'engine', reason: 'The policy eng
 const logger = new Logger('ToolPolicy');
 
 /**
- * The one answer that listing and execution both ask for: the strictest of all policies, so that a run's own narrows the application's and never widens
- * it. Where several want an approval, the approver must meet the terms of each. Policies in shadow are told in the decision and decide nothing; no
- * policy denies.
+ * Decides for listing and execution alike by the strictest of all policies, so that a run's own policy narrows the application's and never widens it. Where
+ * several require an approval, the approver must meet the terms of each. Policies in shadow are recorded in the decision without effect; without any policy the
+ * decision is to deny.
  */
 export function decide(engines: readonly PolicyEngine[], subject: PolicySubject): Decision {
   const { assumed, ...actor } = subject.actor;
   if (!assumed) return decideAs(engines, subject);
-  // With all roles as well: one that was laid down may be one that denies.
+  // With all roles as well: a role that the actor suspended may be one that denies.
   const withAll = decideAs(engines, { ...subject, actor });
   const held = decideAs(engines, { ...subject, actor: { ...actor, roles: actor.roles.filter((role) => assumed.includes(role)) } });
   const isSame = withAll.kind === held.kind && withAll.rule === held.rule && withAll.policyVersion === held.policyVersion;
@@ -183,7 +194,7 @@ function decideAs(engines: readonly PolicyEngine[], subject: PolicySubject): Dec
   let strictest: Decision | undefined;
   let shadow: Decision[] | undefined;
   for (const policy of engines) {
-    const decision = answerOf(policy, subject);
+    const decision = decideSafely(policy, subject);
     if (policy instanceof CompiledPolicy && policy.policy.shadow) (shadow ??= []).push(decision);
     else strictest = strictest ? stricter(strictest, decision) : decision;
   }
@@ -192,7 +203,7 @@ function decideAs(engines: readonly PolicyEngine[], subject: PolicySubject): Dec
   return { ...decided, shadow: shadow.map(({ kind, rule, policyVersion }) => ({ kind, rule, policyVersion })) };
 }
 
-/** The stricter of two, under the terms and the budgets of both. */
+/** Returns the stricter of two decisions, with the terms and the budgets of both. */
 function stricter(first: Decision, second: Decision): Decision {
   const decision = SEVERITY[second.kind] > SEVERITY[first.kind] ? second : bothAsk(first, second);
   const shadow = [first, second].flatMap((one) => one.shadow ?? []);
@@ -207,13 +218,13 @@ function stricter(first: Decision, second: Decision): Decision {
   };
 }
 
-/** A yes is to both of them, and holds for as long as both stay what they are. */
+/** Joins two decisions that require an approval, which then covers both for as long as both stay the same. */
 function bothAsk(first: Decision, second: Decision): Decision {
   if (first.kind !== 'require_approval' || second.kind !== 'require_approval') return first;
   return { ...first, rule: `${first.rule} + ${second.rule}`, policyVersion: `${first.policyVersion} + ${second.policyVersion}` };
 }
 
-function answerOf(policy: PolicyEngine, subject: PolicySubject): Decision {
+function decideSafely(policy: PolicyEngine, subject: PolicySubject): Decision {
   try {
     return policy.decide(subject);
   } catch (error) {
@@ -222,7 +233,7 @@ function answerOf(policy: PolicyEngine, subject: PolicySubject): Decision {
   }
 }
 
-/** Whether policy lets a tool be listed for an actor. A call of it is decided once more, with its arguments. */
+/** Tells whether policy lets a tool be listed for an actor. A call of it is decided once more, with its arguments. */
 export function isPermitted(
   tool: Pick<Tool, 'spec' | 'origin'>,
   { policies: engines, actor }: { readonly policies: readonly PolicyEngine[]; readonly actor: PolicyActor },
@@ -230,7 +241,7 @@ export function isPermitted(
   return decide(engines, subjectOf(tool, actor)).kind !== 'deny';
 }
 
-/** What policy is asked about a tool, on behalf of somebody. */
+/** Makes the subject of a decision about a tool for an actor. */
 export function subjectOf({ spec, origin }: Pick<Tool, 'spec' | 'origin'>, actor: PolicyActor): PolicySubject {
   const { declaredId, effect, labels, inputSchema } = spec;
   return { declaredId, effect, labels, inputSchema, origin, actor };

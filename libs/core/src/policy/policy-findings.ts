@@ -1,27 +1,27 @@
 import { type Finding, TOOL_EFFECTS } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import { closestTo, isGlob, matchesGlob } from '../catalog/tool-selection.js';
+import { closestTo, closestTools, isGlob, matchesGlob } from '../catalog/tool-selection.js';
 import type { ApprovalRule, Policy, PolicyTool } from '../contracts/policy.js';
-import type { SchemaValidators } from '../schema/validators.js';
+import { SchemaValidators } from '../schema/validators.js';
 import { covers } from './rules.js';
 
-/** What a policy is checked against. */
+/** The surroundings that a policy is checked against. */
 export interface PolicySurroundings {
   readonly tools: readonly PolicyTool[];
-  /** Ids of tools that may join runs, of which nothing else is known. */
+  /** The ids of tools that may join runs, about which nothing else is known. */
   readonly announced: readonly string[];
   readonly validators: SchemaValidators;
-  /** Whether it is the application's own, which alone can vouch for a tool. @default false */
+  /** `true` for the application's policy, which alone can vouch for a tool. @default false */
   readonly mayVouch?: boolean;
 }
 
-/** What is wrong with a policy: its shape, ids that name no tool, and arguments that no tool has. `at` says where the policy stands. */
+/** Finds the problems of a policy: its shape, ids without a tool, and arguments that no tool has. `at` is the place of the policy. */
 export function policyFindings(
   policy: Policy,
   at: string,
   { tools, announced, validators, mayVouch = false }: PolicySurroundings,
 ): Finding[] {
-  const problems = validators.validate(POLICY_SCHEMA, policy);
+  const problems = form.validate(POLICY_SCHEMA, policy);
   if (problems.length > 0)
     return problems.map(({ pointer, message }) => ({
       at: `${at}${pointer}`,
@@ -54,7 +54,7 @@ function patternsOf({ allow, deny = [], tenants = {}, roles = {}, ...rules }: Po
   return [...allow, ...deny, ...grants.flatMap((grant) => (grant.allow ?? []).concat(grant.deny ?? [])), ...named];
 }
 
-/** Every pattern that lets tools in, for whomever. */
+/** Returns every pattern that allows tools, for any tenant and role. */
 export function allowedBy({ allow, tenants = {}, roles = {} }: Policy): string[] {
   return [...allow, ...[...Object.values(tenants), ...Object.values(roles)].flatMap((grant) => grant.allow ?? [])];
 }
@@ -66,12 +66,12 @@ function patternFindings(pattern: string, at: string, tools: readonly PolicyTool
     {
       at,
       problem: `The policy names "${pattern}", and no tool has such an id.`,
-      remedy: didYouMean(pattern, ids) ?? 'Name a tool of the catalog, or remove it.',
+      remedy: didYouMean(closestTools(pattern, ids)) ?? 'Name a tool of the catalog, or remove it.',
     },
   ];
 }
 
-/** A glob that would have to let untrusted tools in lets nothing in, which nobody means. */
+/** Finds globs that match untrusted tools only: they allow nothing, which must be a mistake. */
 function untrustedFindings(pattern: string, at: string, tools: readonly PolicyTool[]): Finding[] {
   if (pattern === '*' || !isGlob(pattern)) return [];
   const matching = tools.filter(({ declaredId }) => matchesGlob(pattern, declaredId));
@@ -86,11 +86,11 @@ function untrustedFindings(pattern: string, at: string, tools: readonly PolicyTo
 }
 
 const ONLY_THE_APPLICATION = {
-  problem: 'It vouches for tools, which only the policy of the application can.',
+  problem: 'The policy vouches for tools, which only the policy of the application can do.',
   remedy: 'Move it into ToolLoopModule.forRoot({ policy: { vouched } }).',
 } as const;
 
-/** A word for a tool that has none, or that needs none, would hold for nothing. */
+/** Finds ids in `vouched` without a tool, or of a trusted tool: they would have no effect. */
 function vouchedFindings(id: string, at: string, tools: readonly PolicyTool[]): Finding[] {
   const tool = tools.find(({ declaredId }) => declaredId === id);
   if (tool && !tool.origin.trusted) return [];
@@ -103,7 +103,7 @@ function vouchedFindings(id: string, at: string, tools: readonly PolicyTool[]): 
       },
     ];
   const ids = tools.filter(({ origin }) => !origin.trusted).map(({ declaredId }) => declaredId);
-  const remedy = didYouMean(id, ids) ?? 'Name a tool of an untrusted source exactly, or remove it.';
+  const remedy = didYouMean(closestTools(id, ids)) ?? 'Name a tool of an untrusted source exactly, or remove it.';
   return [{ at, problem: `The policy vouches for "${id}", and no tool has this id.`, remedy }];
 }
 
@@ -122,7 +122,7 @@ function predicateFindings(
   return argumentFindings([...new Set(names)], patterns, `${at}/arguments`, known.tools);
 }
 
-/** A rule about an argument that no tool has would never hold, and nobody would notice. */
+/** Finds rules about arguments that no tool has: they would silently never apply. */
 function argumentFindings(
   names: readonly string[],
   patterns: readonly string[] | undefined,
@@ -134,20 +134,20 @@ function argumentFindings(
     .filter((name) => !known.has(name))
     .map((name) => ({
       at,
-      problem: `None of the tools this is about has an argument "${name}".`,
-      remedy: didYouMean(name, [...known]) ?? 'Name an argument of the tools, or remove the rule.',
+      problem: `None of the tools of this rule has an argument "${name}".`,
+      remedy: didYouMean(closestTo(name, known)) ?? 'Name an argument of the tools, or remove the rule.',
     }));
 }
 
-/** A budget that limits nothing reads as protection. */
+/** Finds budgets without a limit, which look like protection. */
 function emptyBudgets(budgets: readonly object[], at: string): Finding[] {
   return budgets.flatMap((budget, index) => {
     if (Object.keys(budget).some((name) => name !== 'tools' && name !== 'beyond')) return [];
-    return [{ at: `${at}/${index}`, problem: 'The budget limits nothing.', remedy: 'Say what it limits, or remove it.' }];
+    return [{ at: `${at}/${index}`, problem: 'The budget limits nothing.', remedy: 'Give it a limit, or remove it.' }];
   });
 }
 
-/** A sum over what is no number would stay at nothing. */
+/** Finds sums over arguments that are not numbers: they would stay at 0. */
 function sumFindings(argument: string, patterns: readonly string[] | undefined, at: string, tools: readonly PolicyTool[]): Finding[] {
   const name = topOf(argument);
   const missing = argumentFindings([name], patterns, at, tools);
@@ -157,7 +157,7 @@ function sumFindings(argument: string, patterns: readonly string[] | undefined, 
   return [{ at, problem: `The argument "${name}" is not a number, so it cannot be summed.`, remedy: 'Name an argument that is a number.' }];
 }
 
-/** Undefined where the schema does not say, or the tool has no such argument. */
+/** Reads the types of an argument; undefined if the schema has no type, or the tool no such argument. */
 function propertyType({ properties = {} }: JSONSchema7, name: string): readonly string[] | undefined {
   const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
   return typeof property === 'object' && property.type !== undefined ? [property.type].flat() : undefined;
@@ -171,8 +171,7 @@ function topOf(pointer: string): string {
   return (pointer.split('/')[1] ?? '').replaceAll('~1', '/').replaceAll('~0', '~');
 }
 
-function didYouMean(wrong: string, names: readonly string[]): string | undefined {
-  const closest = closestTo(wrong, names);
+function didYouMean(closest: readonly string[]): string | undefined {
   return closest.length > 0 ? `Did you mean ${closest.map((name) => `"${name}"`).join(' or ')}?` : undefined;
 }
 
@@ -219,8 +218,9 @@ const vouchedTool = record({
 });
 
 const callBudget = record({ tools: patterns, maxRuntimeMs: amount, maxResultBytes: amount, maxArgsBytes: amount });
+const form = new SchemaValidators(); // the same for every application of a process: to compile it is most of what a small one takes to start
 
-/** The shape of a policy, which may well come from a file or a database. */
+/** The schema of a policy, which may come from a file or a database. */
 export const POLICY_SCHEMA: JSONSchema7 = record(
   {
     version: text,
@@ -234,7 +234,7 @@ export const POLICY_SCHEMA: JSONSchema7 = record(
     callBudgets: { type: 'array', items: callBudget },
     connections: { type: 'array', items: record({ tools: patterns, connections: patterns }, ['tools', 'connections']) },
     vouched: { type: 'object', additionalProperties: vouchedTool },
-    flow: { type: 'string', enum: ['off', 'legs', 'effect', 'taint', 'provenance'] },
+    flow: { type: 'string', enum: ['off', 'trifecta', 'effect', 'taint', 'provenance'] },
     shadow: flag,
   },
   ['allow'],

@@ -1,5 +1,6 @@
 import type { ApprovalTerms, CallBudget, Decision, JsonObject } from '@toolloop/protocol';
 import { isGlob, matchesGlob } from '../catalog/tool-selection.js';
+import type { DirectiveApproval } from '../contracts/directive.js';
 import type {
   ApprovalRule,
   ConnectionRule,
@@ -10,15 +11,16 @@ import type {
   RunBudget,
   RunSpending,
 } from '../contracts/policy.js';
-import { FLAG, type Form, list, object, partly, TEXT } from '../schema/saved-form.js';
+import { canonicalDeclaration } from '../schema/canonical-json.js';
+import { FLAG, type Form, list, object, pair, partly, TEXT } from '../schema/saved-form.js';
 import type { SchemaValidators } from '../schema/validators.js';
 
-/** What a rule says, before the policy puts its version to it. */
+/** A decision of a rule, before the policy adds its version. */
 export type Ruling = Omit<Decision, 'policyVersion' | 'shadow'>;
 
 const NOTHING_ALLOWS: Ruling = { kind: 'deny', rule: 'default', reason: 'No rule of the policy allows this tool.' };
 
-/** Who may call what: a denial anywhere wins, what nothing allows is denied. The part of a decision that no argument changes. */
+/** Decides whether an actor may call a tool: a denial anywhere wins, and a tool that no rule allows is denied. This part does not depend on arguments. */
 export function grantFor({ allow, deny = [], effects, ...policy }: Policy, subject: PolicySubject): Ruling {
   const grants = [{ name: '', allow, deny }, ...grantsOf(policy, subject)];
   const denied = firstMatch(grants, 'deny', subject);
@@ -30,13 +32,13 @@ export function grantFor({ allow, deny = [], effects, ...policy }: Policy, subje
   return { kind: 'allow', rule: allowed, reason: 'The policy allows this tool.' };
 }
 
-/** The strictest of what the policy says a call of the tool may use. */
+/** Returns the strictest call budget of a tool. */
 export function callBudgetFor(budgets: readonly CallBudget[], subject: PolicySubject): Decision['callBudget'] {
   const matching = budgets.filter(({ tools }) => covers(tools, subject));
   return matching.length === 0 ? undefined : matching.reduce<CallBudget>(strictestBudget, {});
 }
 
-/** Of each limit the smaller one. */
+/** Joins two budgets: the smaller one of each limit. */
 export function strictestBudget(one: CallBudget, other: CallBudget): CallBudget {
   const strictest: Record<string, number> = {};
   for (const name of BUDGETS) {
@@ -48,7 +50,7 @@ export function strictestBudget(one: CallBudget, other: CallBudget): CallBudget 
 
 const BUDGETS = ['maxRuntimeMs', 'maxResultBytes', 'maxArgsBytes'] as const satisfies readonly (keyof CallBudget)[];
 
-/** A connection that no rule names, once there is a rule. */
+/** Denies a connection that no rule names, if there are rules. */
 export function connectionRuling(
   rules: readonly ConnectionRule[] | undefined,
   subject: PolicySubject,
@@ -61,15 +63,15 @@ export function connectionRuling(
   return { kind: 'deny', rule: 'connections', reason: `No rule of the policy lets this tool use the connection "${connection}".` };
 }
 
-/** Whether one of the patterns names the tool; every tool where there are none. */
+/** Tells whether one of the patterns matches a tool; without patterns every tool matches. */
 export function covers(patterns: readonly string[] | undefined, subject: Pick<PolicySubject, 'declaredId' | 'origin'>): boolean {
   return patterns?.some((pattern) => matches(pattern, subject, 'deny')) ?? true;
 }
 
-/** The declared id of an entity tool, `customer_*_getSpend`, which names that tool and no other. */
+/** The form of an entity tool's declared id, `customer_*_getSpend`, which matches that tool alone and is not a glob. */
 const ENTITY_TOOL = /^[a-zA-Z][a-zA-Z0-9]*_\*_[^*]+$/;
 
-/** A glob never lets an untrusted source's tool in, even one that is called like the glob; to keep one out it works as for any other. */
+/** Matches a tool with a pattern. A glob never allows a tool of an untrusted source, even one with the glob as its id; to deny one it works as for any other. */
 export function matches(
   pattern: string,
   { declaredId, origin }: Pick<PolicySubject, 'declaredId' | 'origin'>,
@@ -81,7 +83,7 @@ export function matches(
 }
 
 interface NamedGrants extends PolicyGrants {
-  /** `tenants.acme.`, as rules are told. */
+  /** The prefix of its rules, such as `tenants.acme.`. */
   readonly name: string;
 }
 
@@ -104,7 +106,7 @@ function firstMatch(grants: readonly NamedGrants[], purpose: 'allow' | 'deny', s
   return undefined;
 }
 
-/** What the rules that want a person's yes for this call ask of whoever gives it. */
+/** Decides whether a call requires an approval, with the terms for the approver. */
 export function approvalRuling(
   rules: readonly ApprovalRule[],
   subject: PolicySubject,
@@ -119,7 +121,7 @@ export function approvalRuling(
     kind: 'require_approval',
     rule: `requireApproval[${wanted.map((rule) => rules.indexOf(rule)).join(',')}]`,
     reason,
-    approval: wanted.map(termsOf),
+    approval: wanted.map(toTerms),
   };
 }
 
@@ -133,11 +135,11 @@ function wantsApproval(rule: ApprovalRule, subject: PolicySubject, { args, flow 
 
 const TERMS = ['roles', 'notRequester', 'mayEdit', 'mayRemember', 'expiresAfterMs'] as const satisfies readonly (keyof ApprovalTerms)[];
 
-function termsOf(rule: ApprovalRule): ApprovalTerms {
+function toTerms(rule: ApprovalRule): ApprovalTerms {
   return Object.fromEntries(TERMS.filter((name) => rule[name] !== undefined).map((name) => [name, rule[name]]));
 }
 
-/** The first budget that this call would go beyond. */
+/** Finds the first budget that this call would exceed. */
 export function budgetRuling(budgets: readonly RunBudget[], subject: PolicySubject, call: PolicyCall): Ruling | undefined {
   let asking: Ruling | undefined;
   for (const [index, budget] of budgets.entries()) {
@@ -150,26 +152,26 @@ export function budgetRuling(budgets: readonly RunBudget[], subject: PolicySubje
   return asking;
 }
 
-/** Written so that a total which is no number goes beyond as well. */
+/** Describes how a call exceeds a budget. The comparisons are written so that a total that is not a number exceeds it, too. */
 function exceededBy({ tools, calls, sum, tokens, usd }: RunBudget, { args, spent }: PolicyCall): string | undefined {
   const earlier = spent.calls.filter((one) => covers(tools, { declaredId: one.declaredId, origin: { source: '', trusted: one.trusted } }));
-  if (calls !== undefined && !(earlier.length < calls)) return `A run may make ${calls} such calls, and they are used up.`;
+  if (calls !== undefined && !(earlier.length < calls)) return `The run has used up its limit of ${calls} such calls.`;
   if (sum) {
     const amount = numberAt(args, sum.argument);
     const total = earlier.reduce((before, one) => before + numberAt(one.args, sum.argument), amount);
-    // The total is not told: the argument may be one that nobody may see.
-    if (!(total <= sum.most)) return `The sum over ${sum.argument} would go beyond ${sum.most}, which a run may reach.`;
+    // The total is left out, since the argument may be hidden.
+    if (!(total <= sum.most)) return `The sum over ${sum.argument} would exceed ${sum.most}, the limit of a run.`;
   }
-  if (tokens !== undefined && !(spent.tokens <= tokens)) return `The run has used ${spent.tokens} tokens, and may use ${tokens}.`;
+  if (tokens !== undefined && !(spent.tokens <= tokens)) return `The run has used ${spent.tokens} tokens, and its limit is ${tokens}.`;
   return usd === undefined ? undefined : costBeyond(usd, spent);
 }
 
 function costBeyond(most: number, { usd, hasUnknownCost }: RunSpending): string | undefined {
-  if (hasUnknownCost) return `What the run has cost is not known, and it may cost ${most} USD.`;
-  return usd <= most ? undefined : `The run has cost ${usd} USD, and may cost ${most}.`;
+  if (hasUnknownCost) return `The cost of the run is unknown, and its limit is ${most} USD.`;
+  return usd <= most ? undefined : `The run has cost ${usd} USD, and its limit is ${most}.`;
 }
 
-/** Absolute: a negative amount would make room for more. What is no number counts as nothing. */
+/** Reads the absolute value of an argument, since a negative amount would make room for more. A value that is not a number counts as 0. */
 function numberAt(args: JsonObject, pointer: string): number {
   let value: unknown = args;
   for (const part of pointer.split('/').slice(1)) value = memberOf(value, part.replaceAll('~1', '/').replaceAll('~0', '~'));
@@ -182,7 +184,7 @@ function memberOf(value: unknown, key: string): unknown {
 
 export const SAVED_CALLS: Form<RunSpending['calls']> = list(object({ declaredId: TEXT, trusted: FLAG, args: partly<JsonObject>() }));
 
-/** What one run has used up. Filled as calls are let in, so that parallel ones count as well. */
+/** The spending of one run. A call is added when it is admitted, so that parallel ones count as well. */
 export class SpendingLedger implements RunSpending {
   readonly calls: RunSpending['calls'][number][];
   tokens = 0;
@@ -195,16 +197,98 @@ export class SpendingLedger implements RunSpending {
     this.taken = calls.length;
   }
 
-  /** The calls that were let in since they were taken last, by whoever shares the ledger: each of them is written down once. */
+  /** Returns the calls that were admitted since the last time, by any run that shares the ledger, so that each of them is saved once. */
   takeNew(): RunSpending['calls'] {
     const added = this.calls.slice(this.taken);
     this.taken = this.calls.length;
     return added;
   }
 
-  /** What was written down already stays: it counts too much rather than too little. */
+  /** Removes a call, unless it was saved already: the ledger rather counts too much than too little. */
   takeBack(call: RunSpending['calls'][number]): void {
     const index = this.calls.indexOf(call, this.taken);
     if (index !== -1) this.calls.splice(index, 1);
   }
 }
+
+/** Joins the rulings on a call. If several require an approval, it covers this call only, and is not remembered. */
+export function together(rulings: readonly (Ruling | undefined)[]): Ruling | undefined {
+  const asking = rulings.filter((ruling) => ruling !== undefined);
+  const [first, ...others] = asking;
+  if (!first || others.length === 0) return first;
+  const approval = (first.approval ?? []).map(forThisCallOnly);
+  return { ...first, rule: asking.map(({ rule }) => rule).join(' + '), ...(approval.length > 0 && { approval }) };
+}
+
+function forThisCallOnly(terms: ApprovalTerms): ApprovalTerms {
+  return { ...terms, mayRemember: false };
+}
+
+/** The separator between the versions of several policies that require an approval. */
+const JOINED = ' + ';
+
+/** The way a run handles a call that requires an approval. */
+export type ApprovalMode = 'suspend' | 'wait' | 'deny';
+
+/** The approvals of one run, by the calls that requested them, and the decisions that cover more than one call. */
+export class RunApprovals {
+  /** The approval that each call requested, by the id of the call. */
+  readonly asked: Map<string, string>;
+  private readonly repeated: Map<string, string>;
+  private readonly remembered: Map<string, string>;
+
+  constructor(
+    readonly mode: ApprovalMode,
+    saved: SavedApprovals = { asked: [], repeated: [], remembered: [] },
+    /** The approval of the directive that is being performed. */
+    private readonly given?: DirectiveApproval,
+  ) {
+    this.asked = new Map(saved.asked);
+    this.repeated = new Map(saved.repeated);
+    this.remembered = new Map(saved.remembered);
+  }
+
+  /** Finds the approval by which a call of unknown outcome may be made again. */
+  repeatOf(toolCallId: string): string | undefined {
+    return this.repeated.get(toolCallId);
+  }
+
+  askRepeat(toolCallId: string, approvalId: string): void {
+    this.repeated.set(toolCallId, approvalId);
+  }
+
+  /** Finds the approval whose answer covers every call of a tool under a rule. */
+  standingFor(declaredId: string, rule: string): string | undefined {
+    return this.remembered.get(JSON.stringify([declaredId, rule]));
+  }
+
+  remember(declaredId: string, rule: string, approvalId: string): void {
+    this.remembered.set(JSON.stringify([declaredId, rule]), approvalId);
+  }
+
+  /** Tells whether the approval of the directive covers everything that policy requires now. */
+  covers({ approval = [], policyVersion }: Decision): boolean {
+    if (!this.given) return false;
+    const { terms, policyVersion: approvedUnder } = this.given;
+    const met = new Set(terms.map(canonicalDeclaration));
+    const versions = new Set(approvedUnder.split(JOINED));
+    return approval.every((one) => met.has(canonicalDeclaration(one))) && policyVersion.split(JOINED).every((one) => versions.has(one));
+  }
+
+  save(): SavedApprovals {
+    return { asked: [...this.asked], repeated: [...this.repeated], remembered: [...this.remembered] };
+  }
+}
+
+/** The approvals of a run as JSON. */
+export interface SavedApprovals {
+  readonly asked: readonly (readonly [string, string])[];
+  readonly repeated: readonly (readonly [string, string])[];
+  readonly remembered: readonly (readonly [string, string])[];
+}
+
+export const SAVED_APPROVALS = object<SavedApprovals>({
+  asked: list(pair(TEXT)),
+  repeated: list(pair(TEXT)),
+  remembered: list(pair(TEXT)),
+});

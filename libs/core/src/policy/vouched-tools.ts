@@ -5,8 +5,8 @@ import { type Tool } from '../contracts/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 
 /**
- * Takes in the tools of sources that are not trusted. Such a tool cannot vouch for itself: it is taken for an effect outside that can carry data out, reads what
- * is private and returns what is untrusted, except as far as the application's policy vouches for it by its id.
+ * Admits the tools of untrusted sources. Such a tool cannot vouch for itself: it counts as an external effect that can carry data out, reads private data and
+ * returns untrusted content, except as far as the application's policy vouches for it by its id.
  */
 export class VouchedTools {
   private readonly logger = new Logger('ToolPolicy');
@@ -16,7 +16,7 @@ export class VouchedTools {
 
   constructor(private readonly engine: Pick<PolicyEngine, 'vouchedFor'>) {}
 
-  /** Returns the same tool for the same tool, and trusted ones as they are. */
+  /** Admits a tool. Returns the same object for the same tool, and trusted tools as they are. */
   take(tool: Tool): Tool {
     if (tool.origin.trusted) return tool;
     const known = this.taken.get(tool);
@@ -35,9 +35,9 @@ export class VouchedTools {
     return semantics;
   }
 
-  /** What a sub-run is told goes beyond its description, so no hash pins it. */
+  /** Labels a tool by the policy. A sub-run reads more than its description, so no hash pins it. */
   private compile({ spec, origin: { source }, subRun }: Tool): Pick<Tool, 'spec' | 'origin'> {
-    const schemaHash = hashOf(spec);
+    const schemaHash = hashSpec(spec);
     const { effect = 'external_side_effect', reads = 'private', egress = true, schemaHash: pin } = this.wordFor(spec, schemaHash);
     const origin: ToolOrigin = { source, trusted: false, ...(pin !== undefined && !subRun && { pinned: true }) };
     return { spec: Object.freeze<ToolSpec>({ ...spec, effect, labels: { returns: 'untrusted', reads, egress }, schemaHash }), origin };
@@ -55,27 +55,27 @@ export class VouchedTools {
   }
 }
 
-/** Whether a tool's description is a text that nobody in the application answers for. */
+/** Tells whether a tool's description comes from outside and is not pinned by the application. */
 export function isUnpinned({ origin }: Pick<Tool, 'origin'>): boolean {
   return !origin.trusted && origin.pinned !== true;
 }
 
-/** The strictest of what these policies vouch for; policies in shadow vouch for nothing. */
+/** Returns the strictest of the policies' vouchers for a tool; policies in shadow vouch for nothing. */
 export function vouchedBy(policies: readonly Policy[], declaredId: string): VouchedTool | undefined {
-  const words = policies.flatMap((policy) => wordIn(policy, declaredId) ?? []);
-  const [first, ...others] = words;
+  const vouchers = policies.flatMap((policy) => readVoucher(policy, declaredId) ?? []);
+  const [first, ...others] = vouchers;
   return first && others.reduce(stricter, first);
 }
 
-/** A policy may still be wrong: its findings are told once the tools are known. */
-function wordIn(policy: Policy, declaredId: string): VouchedTool | undefined {
+/** Reads a policy's voucher for a tool. The policy may still be wrong: it is checked once the tools are known. */
+function readVoucher(policy: Policy, declaredId: string): VouchedTool | undefined {
   const given: unknown = policy;
   const isHeard = isRecord(given) && policy.shadow !== true && isRecord(given['vouched']);
   const { vouched = {} } = isHeard ? policy : {};
   return Object.hasOwn(vouched, declaredId) && isRecord(vouched[declaredId]) ? vouched[declaredId] : undefined;
 }
 
-/** Of two pins that differ none can be met: a hash is never empty. */
+/** Joins two vouchers. Two different pins become an empty one, which no hash matches. */
 function stricter(one: VouchedTool, other: VouchedTool): VouchedTool {
   const pins = [one.schemaHash, other.schemaHash].filter((pin) => pin !== undefined);
   const [pin, second = pin] = pins;
@@ -91,7 +91,7 @@ function strongest(...effects: readonly (ToolEffect | undefined)[]): ToolEffect 
   return TOOL_EFFECTS.findLast((effect) => effects.some((one = 'external_side_effect') => one === effect)) ?? 'external_side_effect';
 }
 
-/** As the application's own tools are hashed; what a source says of it is not asked. */
-function hashOf({ description, inputSchema, outputSchema }: ToolSpec): string {
+/** Hashes a tool like those of the application; a hash from its source is ignored. */
+function hashSpec({ description, inputSchema, outputSchema }: ToolSpec): string {
   return sha256(canonicalDeclaration({ description, inputSchema, ...(outputSchema && { outputSchema }) }));
 }

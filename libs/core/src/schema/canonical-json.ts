@@ -4,7 +4,11 @@ import { configure } from 'safe-stable-stringify';
 
 const stringify = configure({ deterministic: true, circularValue: Error, strict: true });
 
-/** One text per value, whatever the order of its keys: what is hashed, approved and compared. Throws for what JSON cannot carry. */
+/**
+ * Writes the canonical text of a value, the same for any order of its keys, to be hashed, approved or compared.
+ *
+ * @throws Error for a value that JSON cannot carry
+ */
 export function canonicalJson(value: JsonValue): string {
   return stringify(value) ?? 'null';
 }
@@ -12,29 +16,29 @@ export function canonicalJson(value: JsonValue): string {
 const stringifyDeclared = configure({ deterministic: true, circularValue: Error });
 
 /**
- * The canonical text of what code declares: `undefined`s are left out, dates become text, and so on, as `JSON.stringify` has it. It is `canonicalJson` of a
- * JSON copy, without the copy, which takes longer than the text.
+ * Writes the canonical text of a declaration in code: `undefined`s are left out, dates become text, and so on, as in `JSON.stringify`. It equals `canonicalJson`
+ * of a JSON copy, without the copy, which takes longer than the text.
  */
 export function canonicalDeclaration(value: object): string {
   return stringifyDeclared(value) ?? 'null';
 }
 
-/** SHA-256 of the UTF-8 text, in lower-case hex. */
+/** Returns the SHA-256 of the UTF-8 text, in lower-case hex. */
 export function sha256(text: string): string {
   return hash('sha256', text);
 }
 
-/** A value that is JSON but for `undefined`s, dates and frozen parts, as JSON. */
+/** Copies a value that is JSON except for `undefined`s, dates and frozen parts. */
 export function toJson(value: object): JsonValue {
   return JSON.parse(JSON.stringify(value)) as JsonValue;
 }
 
-/** The same for what is no list. */
+/** Copies an object like {@link toJson}. */
 export function toJsonObject(value: object): JsonObject {
   return JSON.parse(JSON.stringify(value)) as JsonObject;
 }
 
-/** The JSON a text holds; undefined when it holds none. An empty text is an empty object: some models send that for no arguments. */
+/** Parses JSON; undefined when the text is malformed. An empty text is an empty object, since some models send it for no arguments. */
 export function parseJson(text: string): JsonValue | undefined {
   if (text.trim() === '') return {};
   try {
@@ -44,15 +48,15 @@ export function parseJson(text: string): JsonValue | undefined {
   }
 }
 
-/** The object that canonical JSON stands for. */
+/** Parses canonical JSON. */
 export function fromCanonical(canonical: string): JsonObject {
   return JSON.parse(canonical) as JsonObject;
 }
 
-/** Stands for a number that is too large while its JSON is written; no argument reads so by chance. */
+/** The placeholder for a number that is too large while its JSON is written; no argument has this value by chance. */
 const HUGE = 'toolloop:1e999:f2b6c0';
 
-/** The JSON of what {@link parseJson} read. `1e999` is JSON, and `JSON.stringify` would write the infinity that it was read as, as null. */
+/** Writes a value of {@link parseJson} as JSON. `1e999` is valid JSON, but is read as infinity, which `JSON.stringify` would write as null. */
 export function compactJson(value: JsonValue): string {
   let isHuge = false;
   const text = JSON.stringify(value, (_key, one: JsonValue) => {

@@ -2,16 +2,16 @@ import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-sch
 import { enumValues, numberNames, type ValidationRule } from './property-metadata.js';
 import { needsUnicode } from './validators.js';
 
-/** What one class-validator decorator says, in JSON Schema. */
+/** The meaning of one class-validator decorator in JSON Schema. */
 export interface ConstraintSchema {
-  /** The JSON types that can satisfy it; absent: any. */
+  /** The JSON types that can satisfy it. Absent: any. */
   readonly types?: readonly JSONSchema7TypeName[];
   readonly keywords: JSONSchema7;
-  /** What the keywords cannot say, for the model. */
+  /** A hint for the model about the part that the keywords cannot express. */
   readonly hint?: string;
-  /** Whether the keywords say all; otherwise class-validator has the last word. */
+  /** `true` if the keywords express all of it; otherwise class-validator checks the value as well. */
   readonly exact: boolean;
-  /** Whether it is about a `Date`, which is text in JSON. */
+  /** `true` if it applies to a `Date`, which is text in JSON. */
   readonly date?: boolean;
 }
 
@@ -19,7 +19,7 @@ type Arguments = readonly unknown[];
 
 type Scalar = string | number | boolean | null;
 
-/** What a decorator means, by class-validator's name of it. One that is not here is left to class-validator. */
+/** Returns the meaning of a decorator by class-validator's name of it. An unknown one is left to class-validator. */
 export function constraintSchema(name: string, values: Arguments): ConstraintSchema {
   if (Object.hasOwn(EXPRESSED, name)) return EXPRESSED[name]?.(values) ?? UNKNOWN;
   const hint = TEXT_HINTS.get(name);
@@ -28,7 +28,7 @@ export function constraintSchema(name: string, values: Arguments): ConstraintSch
 
 const UNKNOWN: ConstraintSchema = { keywords: {}, exact: false };
 
-/** class-validator compares by `===`, so that nothing but a scalar ever matches. */
+/** Makes the schema of a list of values. class-validator compares by `===`, so only scalars can match. */
 function oneOf(values: unknown): ConstraintSchema {
   const scalars = Array.isArray(values) ? values.filter(isScalar) : [];
   const types = [...new Set(scalars.map(typeOf))];
@@ -40,7 +40,7 @@ function memberOf(members: object): ConstraintSchema {
   return { ...oneOf(enumValues(members)), ...(hint !== undefined && { hint }) };
 }
 
-function listOf(values: unknown): string {
+function joinValues(values: unknown): string {
   return [values]
     .flat()
     .map((value) => (typeof value === 'string' ? value : JSON.stringify(value)))
@@ -55,7 +55,7 @@ function limitsDecimals(options: unknown): boolean {
   return typeof options === 'object' && options !== null && 'maxDecimalPlaces' in options && options.maxDecimalPlaces !== undefined;
 }
 
-/** A bound that is no number of the right kind never holds in class-validator, and is not put into the schema. */
+/** Makes the schema of a bound. One that is not a number of the right kind never holds in class-validator, and is left out of the schema. */
 function bounded(
   type: 'number' | 'string' | 'array',
   keyword: 'minimum' | 'maximum' | 'minLength' | 'maxLength' | 'minItems' | 'maxItems',
@@ -80,7 +80,7 @@ function lengthBetween(min: unknown, max: unknown): ConstraintSchema {
   return { ...lower, keywords: { ...(min !== 0 && lower.keywords), ...upper.keywords }, exact: lower.exact && upper.exact };
 }
 
-/** Flags have no place in a schema, so that a pattern with one that matters goes to class-validator. */
+/** Makes the schema of a pattern. A schema has no flags, so a pattern with a significant one is left to class-validator. */
 function matching(pattern: unknown, modifiers: unknown): ConstraintSchema {
   const flags = typeof modifiers === 'string' ? modifiers : '';
   const expression = pattern instanceof RegExp ? pattern : new RegExp(String(pattern), flags);
@@ -102,7 +102,7 @@ function isEnglish(locale: unknown): boolean {
 }
 
 function uuid(version: unknown): ConstraintSchema {
-  const known = version === undefined || version === null || version === 'all' ? '[1-8]' : listOf(version);
+  const known = version === undefined || version === null || version === 'all' ? '[1-8]' : joinValues(version);
   if (!/^(?:[1-8]|\[1-8\])$/.test(known)) return text({}, 'A UUID.');
   const one = `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-${known}[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}`;
   const extremes = '|0{8}-0{4}-0{4}-0{4}-0{12}|[fF]{8}-[fF]{4}-[fF]{4}-[fF]{4}-[fF]{12}';
@@ -115,8 +115,8 @@ const EXPRESSED: Readonly<Record<string, (values: Arguments) => ConstraintSchema
   equals: ([value]) => oneOf([value]),
   isIn: ([values]) => oneOf(values),
   isEnum: ([members]) => (typeof members === 'object' && members !== null ? memberOf(members) : UNKNOWN),
-  isNotIn: ([values]) => ({ ...UNKNOWN, hint: `None of: ${listOf(values)}.` }),
-  notEquals: ([value]) => ({ ...UNKNOWN, hint: `Not ${listOf([value])}.` }),
+  isNotIn: ([values]) => ({ ...UNKNOWN, hint: `None of: ${joinValues(values)}.` }),
+  notEquals: ([value]) => ({ ...UNKNOWN, hint: `Not ${joinValues([value])}.` }),
 
   isBoolean: () => exactly('boolean'),
   isString: () => exactly('string'),
@@ -142,15 +142,15 @@ const EXPRESSED: Readonly<Record<string, (values: Arguments) => ConstraintSchema
   arrayMaxSize: ([size]) => bounded('array', 'maxItems', size),
   arrayNotEmpty: () => exactly('array', { minItems: 1 }),
   arrayUnique: () => ({ ...exactly('array', { uniqueItems: true }), exact: false }), // by an identifier, perhaps, of which nothing is recorded
-  arrayContains: ([values]) => ({ ...exactly('array'), exact: false, hint: `Contains: ${listOf(values)}.` }),
-  arrayNotContains: ([values]) => ({ ...exactly('array'), exact: false, hint: `Contains none of: ${listOf(values)}.` }),
+  arrayContains: ([values]) => ({ ...exactly('array'), exact: false, hint: `Contains: ${joinValues(values)}.` }),
+  arrayNotContains: ([values]) => ({ ...exactly('array'), exact: false, hint: `Contains none of: ${joinValues(values)}.` }),
 
   minLength: ([length]) => bounded('string', 'minLength', length),
   maxLength: ([length]) => bounded('string', 'maxLength', length),
   isLength: ([min, max]) => lengthBetween(min ?? 0, max),
   matches: ([pattern, flags]) => matching(pattern, flags),
   contains: ([part]) => (typeof part === 'string' && part !== '' ? text({ pattern: escaped(part) }) : text({}, 'Contains a given text.')),
-  notContains: ([part]) => text({}, `Does not contain: ${listOf([part])}.`),
+  notContains: ([part]) => text({}, `Does not contain: ${joinValues([part])}.`),
   isAlpha: ([locale]) => (isEnglish(locale) ? text({ pattern: '^[A-Za-z]+$' }) : text({}, 'Letters only.')),
   isAlphanumeric: ([locale]) => (isEnglish(locale) ? text({ pattern: '^[0-9A-Za-z]+$' }) : text({}, 'Letters and digits only.')),
   isAscii: () => text({ pattern: String.raw`^[\x00-\x7F]+$` }),
@@ -165,7 +165,7 @@ const EXPRESSED: Readonly<Record<string, (values: Arguments) => ConstraintSchema
   isUuid: ([version]) => uuid(version),
 };
 
-/** Text that only class-validator can check: what the model is told instead. */
+/** The hints for the model about text that only class-validator can check. */
 const TEXT_HINTS = new Map(
   Object.entries({
     isBase32: 'Base32.',
@@ -237,9 +237,9 @@ function isScalar(value: unknown): value is Scalar {
   return value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value);
 }
 
-/** All that the decorators of one value say together. */
+/** The combined meaning of the decorators of one value. */
 export interface CombinedConstraints {
-  /** Undefined where nothing tells the type. Empty where no value satisfies all. */
+  /** The types that satisfy all of them. Undefined if the type is unknown; empty if no value satisfies all. */
   readonly types: readonly JSONSchema7TypeName[] | undefined;
   readonly keywords: JSONSchema7;
   readonly hints: readonly string[];
@@ -253,21 +253,21 @@ type Types = readonly JSONSchema7TypeName[] | undefined;
 
 /** Joins the constraints of one value into one schema. */
 export function combineConstraints(rules: readonly ValidationRule[]): CombinedConstraints {
-  return rules.reduce((combined, rule) => join(combined, rule.holds === 'sometimes' ? typeOnly(rule) : meaningOf(rule)), NO_CONSTRAINTS);
+  return rules.reduce((combined, rule) => join(combined, rule.holds === 'sometimes' ? typeOnly(rule) : toSchema(rule)), NO_CONSTRAINTS);
 }
 
-/** Joins constraints that hold at times only: they give the type and no bounds, for those would turn away what class-validator takes. */
+/** Joins conditional constraints: they give the type and no bounds, which would refuse values that class-validator accepts. */
 export function combineTypes(rules: readonly ValidationRule[]): CombinedConstraints {
   return rules.reduce((combined, rule) => join(combined, typeOnly(rule)), NO_CONSTRAINTS);
 }
 
-function meaningOf({ name, arguments: values, holds }: ValidationRule): ConstraintSchema {
+function toSchema({ name, arguments: values, holds }: ValidationRule): ConstraintSchema {
   const meaning = constraintSchema(name, values);
   return holds === 'always' ? meaning : { ...meaning, exact: false };
 }
 
 function typeOnly(rule: ValidationRule): ConstraintSchema {
-  const { types, date, keywords, hint } = meaningOf(rule);
+  const { types, date, keywords, hint } = toSchema(rule);
   const words = keywords.enum ? `One of: ${keywords.enum.map(String).join(', ')}.` : hint;
   return {
     keywords: {},
@@ -289,7 +289,7 @@ function join(combined: CombinedConstraints, next: ConstraintSchema): CombinedCo
   };
 }
 
-/** The types two decorators agree on; an integer is a number. */
+/** Returns the types that two decorators have in common; an integer is a number. */
 export function commonTypes(one: Types, other: Types): Types {
   if (!one || !other) return one ?? other;
   const narrowed = one.map((type) => (type === 'number' && other.includes('integer') ? 'integer' : type));
@@ -308,7 +308,7 @@ const TIGHTEST: Readonly<Record<string, (one: number, other: number) => number>>
   maxItems: Math.min,
 };
 
-/** A keyword can be said once: two bounds become the tighter one, two lists what they share, and of two patterns the second is told in words. */
+/** Joins keywords, of which a schema has each once: of two bounds the tighter one stays, of two lists the common values, and a second pattern becomes a hint. */
 function joinKeywords(one: JSONSchema7, other: JSONSchema7): { readonly keywords: JSONSchema7; readonly clash: readonly string[] } {
   if (Object.keys(other).length === 0) return { keywords: one, clash: [] }; // as most: they say a type and no more
   const keywords = new Map<string, unknown>(Object.entries(one));
@@ -336,7 +336,7 @@ const KEYWORDS_OF: Readonly<Record<string, readonly string[]>> = {
   object: ['minProperties'],
 };
 
-/** A schema of these types with the keywords that mean something for them. An `enum` of other types is left out of the list. */
+/** Makes a schema of these types with the keywords that apply to them. Values of an `enum` that have other types are left out. */
 export function typedSchema(types: readonly JSONSchema7TypeName[], keywords: JSONSchema7): JSONSchema7 {
   const isMeaningful = (keyword: string): boolean => keyword === 'enum' || types.some((type) => KEYWORDS_OF[type]?.includes(keyword));
   const kept: JSONSchema7 = Object.fromEntries(Object.entries(keywords).filter(([keyword]) => isMeaningful(keyword)));

@@ -8,14 +8,14 @@ import { inputPropertiesOf, type ValidationRule, validationRulesOf } from './pro
 import { type DtoProperty, propertyDefaultsOf, type PropertyProblem, type PropertySchema, propertySchema } from './property-schema.js';
 import { type Conversion, dateToJson, scalarOfInstance, scalarToJson } from './reveal.js';
 
-/** What a DTO class says about its JSON. */
+/** The JSON form of a DTO class. */
 export interface DtoSchema {
   readonly schema: JSONSchema7;
-  /** Whether class-validator has constraints that the schema cannot express. */
+  /** `true` if class-validator has constraints that the schema cannot express. */
   readonly needsClassValidator: boolean;
-  /** Names of top-level properties that class-transformer keeps out of the ui or the audit, or that hold such a one. */
+  /** The names of top-level properties that class-transformer hides from the ui or the audit, or that hold such a property. */
   readonly hidden: readonly string[];
-  /** `path` is `Class.property`, or `Class` for the whole. With findings the schema is not to be used. */
+  /** The problems of the class; with any, the schema must not be used. `path` is `Class.property`, or `Class` for the whole. */
   readonly findings: readonly DtoFinding[];
 }
 
@@ -24,7 +24,7 @@ export interface DtoFinding extends PropertyProblem {
 }
 
 /**
- * The JSON Schema of a DTO class, from class-validator's and class-transformer's metadata. A nested class stands where it is used, unless it is used twice or within
+ * Makes the JSON Schema of a DTO class from class-validator's and class-transformer's metadata. A nested class is inlined, unless it is used twice or within
  * itself: then it is in `$defs`. The same class always gives the same schema.
  */
 export function dtoSchema(type: Type, classes = new DtoClasses()): DtoSchema {
@@ -59,7 +59,7 @@ class DtoCompilation {
     };
   }
 
-  /** Counts in how many places a class stands; the root stands in one from the start. */
+  /** Counts the uses of a class; the root has one from the start. */
   private visit(type: Type): void {
     const uses = this.uses.get(type) ?? 0;
     this.uses.set(type, uses + 1);
@@ -101,7 +101,7 @@ class DtoCompilation {
     return { $ref: `#/$defs/${name}` };
   }
 
-  /** Two classes may have one name. */
+  /** Finds a free name, since two classes may have the same one. */
   private freeName(className: string): string {
     const base = className.replaceAll(/\W/g, '_') || 'Input';
     let name = base;
@@ -121,14 +121,14 @@ class DtoCompilation {
   }
 }
 
-/** What the decorators of a class say, as far as arguments go. */
+/** The metadata of a class that matters for arguments. */
 export interface DtoClass {
   readonly type: Type;
   readonly properties: readonly DtoProperty[];
   readonly problems: readonly PropertyProblem[];
 }
 
-/** The classes of one DTO. Each is read once, whoever asks: reading the decorators is most of what a tool costs to build. */
+/** The classes of one DTO. Each is read once: reading the decorators is most of the cost of building a tool. */
 export class DtoClasses {
   private readonly classes = new Map<Type, DtoClass>();
 
@@ -139,7 +139,7 @@ export class DtoClasses {
   }
 }
 
-/** A property is one that class-validator or `@ToolField()` names; the order is that of declaration, base classes first. */
+/** Reads a class. Its properties are those that class-validator or `@ToolField()` names, in the order of declaration, base classes first. */
 function describeClass(type: Type): DtoClass {
   const defaults = propertyDefaultsOf(type);
   const inputOf = inputPropertiesOf(type);
@@ -180,13 +180,13 @@ function classProblems(properties: number, constructible: boolean): PropertyProb
 }
 
 /**
- * The schema of what the model sees of a declared class, so that MCP clients and code know a result's form. Every projection for the model validates
+ * Makes the schema of the model's projection of a declared class, so that MCP clients and code know a result's form. Every projection for the model validates
  * against it.
  *
- * It promises no more than every compiler's metadata carries: any property may be absent or null, and one whose type the compilers disagree on is `{}`.
- * `@Type(() => X)` says the same in all of them, one X or a list. Nested classes are definitions, so that they may refer to each other.
+ * It promises no more than every compiler's metadata holds: any property may be absent or null, and one whose type the compilers disagree on is `{}`.
+ * `@Type(() => X)` means the same in all of them, one X or a list. Nested classes are definitions, so that they may refer to each other.
  */
-export function outputSchemaOf({ type, list, nullable }: ResolvedOutput): JSONSchema7 {
+export function outputSchema({ type, list, nullable }: ResolvedOutput): JSONSchema7 {
   const definitions = new Definitions();
   const object = definitions.schemaOf(type);
   const root: JSONSchema7 = list
@@ -196,7 +196,7 @@ export function outputSchemaOf({ type, list, nullable }: ResolvedOutput): JSONSc
   return Object.keys($defs).length === 0 ? root : { ...root, $defs };
 }
 
-/** The classes below a result, each under a name of its own. */
+/** The schemas of the classes below a result, each under a name of its own. */
 class Definitions {
   private readonly names = new Map<Type, string>();
   private readonly schemas = new Map<string, JSONSchema7>();
@@ -240,7 +240,7 @@ function scalarSchema(scalar: ScalarKind): JSONSchema7 {
   return scalar === 'date' ? { type: ['string', 'null'], format: 'date-time' } : { type: [scalar, 'null'] };
 }
 
-/** A Map of scalars is an object. */
+/** Makes the schema of a scalar or of many; a Map of scalars is an object. */
 function scalarOrList(scalar: ScalarKind): JSONSchema7 {
   const one = scalarSchema(scalar);
   return { ...one, type: [scalar === 'date' ? 'string' : scalar, 'object', 'array', 'null'], items: one };
@@ -248,7 +248,7 @@ function scalarOrList(scalar: ScalarKind): JSONSchema7 {
 
 type Scalar = string | number | boolean;
 
-/** Fifteen digits survive in a number. */
+/** Converts a value to a number, if it has at most the fifteen digits that a number keeps. */
 function toNumber(value: Scalar): number | undefined {
   if (typeof value === 'number') return value;
   if (typeof value !== 'string' || !/^-?\d+(\.\d+)?$/.test(value)) return undefined;
@@ -259,14 +259,14 @@ function toFlag(value: string | number): boolean | undefined {
   return value === 0 || value === 1 ? value === 1 : undefined;
 }
 
-/** A text without a zone could be anywhere, so it is no point in time. */
+/** Converts a value to a point in time, which a text without a zone is not. */
 function toTime(value: string | number): string | null | undefined {
   if (typeof value === 'number') return dateToJson(new Date(value));
   if (!/^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/.test(value)) return undefined;
   return dateToJson(new Date(value));
 }
 
-/** Undefined where a value cannot be had as this type without a loss. */
+/** The conversions of a value to a declared type; undefined where it would lose something. */
 const SCALARS: Readonly<Record<ScalarKind, (value: Scalar) => JsonValue | undefined>> = {
   string: String,
   number: toNumber,
@@ -275,8 +275,8 @@ const SCALARS: Readonly<Record<ScalarKind, (value: Scalar) => JsonValue | undefi
 };
 
 /**
- * Makes a property's value fit its declared type where a driver hands over another form of it: `'12.50'` for a number, 1 for true, an ISO string
- * for a Date. What would lose something is refused, as the schema would refuse it.
+ * Converts a property's value to its declared type where a driver returns another form of it: `'12.50'` for a number, 1 for true, an ISO string
+ * for a Date. A conversion with a loss is refused, as the schema would refuse it.
  */
 export function toDeclaredScalar(scalar: ScalarKind): Conversion {
   const convert = SCALARS[scalar];

@@ -7,15 +7,15 @@ import { transformMetadata as storage } from './transform-metadata.js';
 
 export const AUDIENCES: readonly Audience[] = ['model', 'ui', 'audit'];
 
-/** A JavaScript type with a JSON form of its own, as far as a declaration tells. */
+/** A JavaScript type with a JSON form of its own, as far as a declaration shows it. */
 export type ScalarKind = 'string' | 'number' | 'boolean' | 'date';
 
 /**
- * What an exposed property may hold; schema and projection both go by it, so that what leaves always fits the schema.
+ * The possible content of an exposed property. Schema and projection both follow it, so a projected value always fits the schema.
  *
  * - `list`: one, or a list, a Set or a Map of them: `@Type()` does not say which, and `design:type` says it differently in every compiler.
  * - `loose`: objects are projected by `type`, and scalars pass: a `@Transform()` may have turned one into the other.
- * - `broken`: nothing could leave, or everything would; a finding.
+ * - `broken`: either no value could leave or every value would; a finding.
  */
 export type PropertyShape =
   | { readonly kind: 'any' }
@@ -23,7 +23,7 @@ export type PropertyShape =
   | { readonly kind: 'scalar'; readonly scalar: ScalarKind; readonly list: boolean }
   | { readonly kind: 'class'; readonly type: Type; readonly list: boolean; readonly loose: boolean };
 
-/** A `@Transform()` towards plain objects. */
+/** A `@Transform()` in the direction of plain objects. */
 export interface PropertyTransform {
   readonly groups: readonly string[] | undefined;
   apply(value: unknown, source: object, audience: Audience): unknown;
@@ -32,17 +32,17 @@ export interface PropertyTransform {
 /** A property that may leave, as class-transformer's decorators describe it. */
 export interface ExposedProperty {
   readonly property: string;
-  /** What it is called outside. */
+  /** The name of the property in JSON. */
   readonly name: string;
-  /** Undefined: every audience sees it. */
+  /** The audiences that see it; undefined for all. */
   readonly groups: readonly string[] | undefined;
-  /** A method is never called and never leaves; exposing one is a finding. */
+  /** `true` for a method, which is never called and never leaves; exposing one is a finding. */
   readonly method: boolean;
-  /** What the compiler recorded; see {@link PropertyShape} for how far it is trusted. */
+  /** The type that the compiler recorded; {@link PropertyShape} says how far it is trusted. */
   readonly designType: unknown;
-  /** In the order in which they apply. */
+  /** The transforms, in the order in which they apply. */
   readonly transforms: readonly PropertyTransform[];
-  /** The class its objects are projected by: `@Type(() => X)`, else its TypeScript type, where that class exposes something. Asked late, as classes name each other. */
+  /** The class that projects its objects: `@Type(() => X)`, else its TypeScript type, if that class exposes anything. Resolved late, since classes refer to each other. */
   nested(): Type | undefined;
   shape(): PropertyShape;
 }
@@ -55,15 +55,15 @@ const SCALAR_TYPES = new Map<unknown, ScalarKind>([
   [Date, 'date'],
 ]);
 
-/** Types that say nothing of what is in them. */
+/** The types that do not tell their content. */
 const OPEN_TYPES = new Set<unknown>([Object, Array, Map, Set, Function, Symbol]);
 
 /**
- * The properties of a class that may leave, inherited ones first. It is an allow-list: only `@Expose()` on a property or getter counts.
+ * Returns the properties of a class that may leave, inherited ones first. It is an allow-list: only `@Expose()` on a property or getter counts.
  *
- * `@Expose()` on the class itself exposes nothing, since undecorated fields are unknown until an instance is there; `@Exclude()` on the class changes
- * nothing. `@Exclude()` on a property wins, even an ancestor's. Exposures `toClassOnly` are about input and do not count. Where a class declares an
- * inherited property again, its own `@Expose()` decides. Symbols never leave.
+ * `@Expose()` on the class itself has no effect, since undecorated fields are unknown until an instance exists; neither has `@Exclude()` on the class.
+ * `@Exclude()` on a property wins, even an ancestor's. Exposures `toClassOnly` are about input and do not count. Where a class redeclares an
+ * inherited property, its own `@Expose()` decides. Symbols never leave.
  */
 export function exposedPropertiesOf(type: Type): readonly ExposedProperty[] {
   if (!isObject(type.prototype)) return [];
@@ -75,8 +75,8 @@ export function exposedPropertiesOf(type: Type): readonly ExposedProperty[] {
 }
 
 /**
- * The properties that a class keeps from an audience, whatever a class above it says: those with `@Exclude()`, and those whose nearest `@Expose()` is
- * about input or for other audiences.
+ * Returns the properties that a class hides from an audience, whatever a class above it exposes: those with `@Exclude()`, and those whose nearest `@Expose()`
+ * is about input or for other audiences.
  */
 export function hiddenPropertiesOf(type: Type, audience: Audience): ReadonlySet<string> {
   const hidden = new Set(excludedFrom(type));
@@ -86,19 +86,19 @@ export function hiddenPropertiesOf(type: Type, audience: Audience): ReadonlySet<
   return hidden;
 }
 
-/** Who sees a property. A name that is no audience shows it to nobody. */
+/** Tells whether an audience sees a property. A group that is not an audience shows it to none. */
 export function isVisibleTo({ groups }: { readonly groups: readonly string[] | undefined }, audience: Audience): boolean {
   return groups === undefined || groups.includes(audience);
 }
 
-/** What a property may hold once the audience's transforms have run. */
+/** Returns the possible content of a property once the audience's transforms have run. */
 export function shapeFor(property: ExposedProperty, audience: Audience): PropertyShape {
   const shape = property.shape();
   if (!property.transforms.some((transform) => isVisibleTo(transform, audience))) return shape;
   return shape.kind === 'class' ? { ...shape, list: true, loose: true } : { kind: 'any' };
 }
 
-/** Whether a class exposes anything, to whomever. */
+/** Tells whether a class exposes anything to any audience. */
 export function exposesAnything(type: Type): boolean {
   return exposedPropertiesOf(type).length > 0;
 }
@@ -107,14 +107,14 @@ export function prototypeOf(type: Type): object {
   return isObject(type.prototype) ? type.prototype : type;
 }
 
-/** The class of an instance, told by its prototype: an instance may have a property named `constructor`. */
+/** Finds the class of an instance by its prototype, since an instance may have a property named `constructor`. */
 export function classOf(instance: object): Type | undefined {
   const prototype: unknown = Reflect.getPrototypeOf(instance);
   const constructor: unknown = isObject(prototype) ? Reflect.get(prototype, 'constructor') : undefined;
   return typeof constructor === 'function' && isObject(constructor.prototype) ? (constructor as Type) : undefined;
 }
 
-/** Everything wrong with what a class exposes, and the classes its properties lead to, so that bootstrap can say it all at once. */
+/** Finds every problem of the exposures of a class and of the classes its properties lead to, so that bootstrap can report all at once. */
 export function exposureFindings(type: Type): ExposureFinding[] {
   const findings: ExposureFinding[] = [];
   const reached = new Set([type]);
@@ -175,7 +175,7 @@ function groupFindings(at: string, groups: readonly string[] | undefined): Expos
   });
 }
 
-/** Two properties may share a name where no audience sees both. */
+/** Finds names that two properties share. They may, where no audience sees both. */
 function nameFindings(type: Type, properties: readonly ExposedProperty[]): ExposureFinding[] {
   const findings = AUDIENCES.flatMap((audience) => {
     const names = properties.filter((property) => isVisibleTo(property, audience)).map(({ name }) => name);
@@ -199,7 +199,7 @@ interface ExposureOptions {
   readonly toPlainOnly?: boolean;
 }
 
-/** The nearest `@Expose()` of every property, in the order of the classes from the most distant ancestor down. */
+/** Finds the nearest `@Expose()` of every property, in the order of the classes from the most distant ancestor down. */
 function exposuresOf(type: Type): ReadonlyMap<string, Exposure> {
   const exposures = new Map<string, Exposure>();
   const lineage = lineageOf(type);
@@ -238,7 +238,7 @@ function exposedProperty(type: Type, property: string, target: unknown, options:
   };
 }
 
-/** `@Type()` says what the elements are, and nothing of whether there is one or a list: the same in every compiler. */
+/** Reads the content of a property from `@Type()`, which names the class of the elements, but not whether there is one or a list; the same in every compiler. */
 function explicitShape(typeFunction: () => unknown): PropertyShape {
   const type = outcomeOf(typeFunction);
   if (typeof type !== 'function') {
@@ -249,10 +249,11 @@ function explicitShape(typeFunction: () => unknown): PropertyShape {
 }
 
 /**
- * Trusts `design:type` only where tsc and SWC agree: scalars, enums (String or Number in tsc, the enum object in SWC) and other classes.
+ * Reads the content of a property from `design:type`, as far as tsc and SWC agree: scalars, enums (String or Number in tsc, the enum object in SWC) and other
+ * classes.
  *
- * A readonly array is Array in tsc and Object in SWC, a property of its own class is that class or Object: both are taken for unknown. An alias of a
- * literal union stays String in tsc and Object in SWC, which nobody can tell apart from `string`; `@Type(() => String)` settles it.
+ * A readonly array is Array in tsc and Object in SWC, a property of its own class is that class or Object: both count as unknown. An alias of a
+ * literal union is String in tsc, which looks like `string`, and Object in SWC; `@Type(() => String)` makes them agree.
  */
 function designShape(designType: unknown, target: unknown): PropertyShape {
   const scalar = SCALAR_TYPES.get(designType) ?? enumKindOf(designType);
@@ -262,7 +263,7 @@ function designShape(designType: unknown, target: unknown): PropertyShape {
   return classShape(designType as Type, { list: self, loose: self });
 }
 
-/** A class that exposes nothing is fine where its instances have a scalar as JSON, as a Decimal has, or are lists. */
+/** Reads the content of a property from its class. One that exposes nothing is fine if its instances have a scalar as JSON, as a Decimal has, or are lists. */
 function classShape(type: Type, how: { readonly list: boolean; readonly loose: boolean }): PropertyShape {
   if (OPEN_TYPES.has(type)) return { kind: 'any' };
   if (exposesAnything(type)) return { kind: 'class', type, ...how };
@@ -275,7 +276,7 @@ function classShape(type: Type, how: { readonly list: boolean; readonly loose: b
   return { kind: 'broken', problem: `is of the class ${type.name}, which exposes nothing`, remedy };
 }
 
-/** A numeric enum maps its numbers back to its names; those entries are not members. */
+/** Finds the type of an enum's members. A numeric enum also maps its numbers back to its names; those entries are not members. */
 function enumKindOf(designType: unknown): ScalarKind | undefined {
   if (typeof designType !== 'object' || designType === null) return undefined;
   const members = Object.entries(designType).filter(([name]) => Number.isNaN(Number(name)));
@@ -285,7 +286,7 @@ function enumKindOf(designType: unknown): ScalarKind | undefined {
   return kinds.has('number') ? 'number' : undefined;
 }
 
-/** Towards plain objects, inherited ones first. */
+/** Returns the transforms of a property in the direction of plain objects, inherited ones first. */
 export function transformsOf(type: Type, property: string): readonly PropertyTransform[] {
   return storage.findTransformMetadatas(type, property, TransformationType.CLASS_TO_PLAIN).map(({ transformFn, options }) => ({
     groups: options?.groups,
@@ -302,7 +303,7 @@ function isMethod(prototype: object, property: string): boolean {
   return false;
 }
 
-/** From the most distant ancestor to the class itself. */
+/** Returns the classes from the most distant ancestor to the class itself. */
 function lineageOf(type: Type): unknown[] {
   const lineage: unknown[] = [];
   for (let level: unknown = type; typeof level === 'function'; level = Reflect.getPrototypeOf(level)) lineage.unshift(level);

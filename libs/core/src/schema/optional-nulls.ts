@@ -2,24 +2,24 @@ import { isJsonList, type JsonObject, type JsonValue } from '@toolloop/protocol'
 import type { JSONSchema7, JSONSchema7Definition } from 'json-schema';
 import { definitionNamed } from './subset.js';
 
-/** Deeper arguments are refused later on; until then they must not exhaust the stack. */
+/** The deepest arguments that are visited. Deeper ones are refused later; until then they must not exhaust the stack. */
 const MAX_DEPTH = 100;
 
 /**
- * Leaves out the nulls that mean "not given", which models send for arguments they do not want to give: null on an optional property, at any depth, is the same as
- * leaving it out, unless its schema takes null. What is handed in is never changed; where a schema has no such property, it is handed back.
+ * Returns a function that removes the nulls that mean "not given", which models send for arguments they want to leave out: null on an optional property, at any
+ * depth, is the same as leaving it out, unless its schema accepts null. The function never changes its argument; where a schema has no such property, it returns it.
  */
 export function optionalNullRemoval(schema: JSONSchema7): (args: JsonObject) => JsonObject {
   const plan = new PlanCompilation(schema.$defs ?? {}).planFor(schema);
   return plan ? (args) => objectWithout(args, plan, 0) : (args) => args;
 }
 
-/** What there is to do at one place of the arguments. Where a schema holds itself, so does its plan. */
+/** The work at one place of the arguments. The plan of a schema that contains itself contains itself. */
 interface Plan {
-  /** Properties whose null means "not given". */
+  /** The properties whose null means "not given". */
   readonly optional: ReadonlySet<string>;
   readonly properties: Map<string, Plan | undefined>;
-  /** For the properties the schema does not name. */
+  /** The plan for properties that the schema does not name. */
   others: Plan | undefined;
   items: Plan | undefined;
 }
@@ -40,13 +40,13 @@ function partAt({ properties, others }: Plan, name: string): Plan | undefined {
 
 type Definition = JSONSchema7Definition | undefined;
 
-/** Reads one schema. */
+/** Compiles the plan of one schema. */
 class PlanCompilation {
   private readonly plans = new Map<JSONSchema7, Plan>();
 
   constructor(private readonly definitions: Readonly<Record<string, JSONSchema7Definition>>) {}
 
-  /** Undefined where there is nothing to leave out. */
+  /** Compiles a plan; undefined if there is no null to remove. */
   planFor(schema: JSONSchema7): Plan | undefined {
     const root = this.planOf(schema);
     for (const plan of this.plans.values()) dropIdleParts(plan);
@@ -79,7 +79,7 @@ class PlanCompilation {
     return (type === undefined || [type].flat().includes('null')) && (values?.includes(null) ?? true) && (only ?? null) === null;
   }
 
-  /** The schema behind a reference, or behind several. */
+  /** Resolves a reference, or a chain of them. */
   private resolve(definition: Definition): JSONSchema7 | undefined {
     if (typeof definition !== 'object') return undefined;
     if (definition.$ref === undefined) return definition;
@@ -93,12 +93,12 @@ class PlanCompilation {
   }
 }
 
-/** Nothing is within it, and most schemas are such. */
+/** Tells whether a schema has no subschemas, as most have none. */
 function isScalar({ properties, additionalProperties, items }: JSONSchema7): boolean {
   return properties === undefined && additionalProperties === undefined && items === undefined;
 }
 
-/** So that nothing is copied where there is nothing to leave out. */
+/** Drops the parts of a plan without work, so that no object is copied needlessly. */
 function dropIdleParts(plan: Plan): void {
   for (const [name, part] of plan.properties) plan.properties.set(name, unlessIdle(part));
   plan.others = unlessIdle(plan.others);
@@ -117,13 +117,13 @@ function isBusy(plan: Plan | undefined, seen: Set<Plan>): boolean {
 
 const FIELD = /\{([^{}]*)\}/g;
 
-/** The arguments that a template names, each once: `{orderId}`. */
+/** Returns the arguments that a template names, such as `{orderId}`, each once. */
 export function fieldsIn(template: string): readonly string[] {
   return [...new Set([...template.matchAll(FIELD)].map(([, name = '']) => name))];
 }
 
-/** The template with the arguments in it. */
-export function rendered(template: string, args: JsonObject): string {
+/** Renders a template with the arguments. */
+export function renderTemplate(template: string, args: JsonObject): string {
   return template.replaceAll(FIELD, (_, name: string) => textOf(args[name]));
 }
 
@@ -131,7 +131,7 @@ function textOf(value: JsonValue | undefined): string {
   return typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value);
 }
 
-/** What keeps an argument from standing in a template; undefined where it may. */
+/** Finds the reason why a template may not name an argument; undefined if it may. */
 export function problemWithField(name: string, schema: JSONSchema7, hidden: readonly string[]): string | undefined {
   const property = Object.hasOwn(schema.properties ?? {}, name) ? schema.properties?.[name] : undefined;
   if (typeof property !== 'object') return 'the tool has no such argument';

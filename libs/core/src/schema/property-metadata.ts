@@ -13,20 +13,20 @@ import { transformMetadata as storage } from './transform-metadata.js';
 export interface ValidationRule {
   readonly property: string;
   readonly kind: 'constraint' | 'optional' | 'conditional' | 'nested' | 'promise' | 'allowed';
-  /** class-validator's name of the constraint, e.g. `isEmail`; empty for a validator class of the application's own. */
+  /** class-validator's name of the constraint, e.g. `isEmail`; empty for a validator class of the application. */
   readonly name: string;
   readonly arguments: readonly unknown[];
-  /** Whether it holds for the items of an array rather than for the array. */
+  /** `true` if it holds for the items of an array rather than for the array. */
   readonly each: boolean;
-  /** `sometimes`: by a `validateIf` of its own. `in groups`: always too, as long as nobody validates by groups. */
+  /** The condition under which it holds. `sometimes`: by a `validateIf` of its own. `in groups`: always, unless the application validates by groups. */
   readonly holds: 'always' | 'sometimes' | 'in groups';
-  /** Whether it is a validator class that class-validator does not know, and passes over in silence. */
+  /** `true` for a validator class that class-validator does not know, and ignores silently. */
   readonly inert: boolean;
 }
 
 /**
- * The decorators that `validate()` would obey, on the class and on those it extends; base classes first, each in order of declaration, so that the order
- * in which modules were loaded makes no difference.
+ * Returns the decorators that `validate()` would obey, of the class and of those it extends; base classes first, each in order of declaration, so that the
+ * load order of modules makes no difference.
  */
 export function validationRulesOf(type: Type): ValidationRule[] {
   const metadata = lineageStorage(type).getTargetValidationMetadatas(type, '', false, false);
@@ -36,8 +36,8 @@ export function validationRulesOf(type: Type): ValidationRule[] {
 }
 
 /**
- * A storage with a class and those it extends: `getTargetValidationMetadatas` goes through every class it knows, so that asking for each of a thousand
- * DTOs would take a million steps. Where class-validator keeps its metadata elsewhere, its own storage has to do.
+ * Makes a storage with a class and those it extends: `getTargetValidationMetadatas` visits every class it knows, so reading each of a thousand DTOs would take
+ * a million steps. Where class-validator keeps its metadata elsewhere, its own storage is used.
  */
 function lineageStorage(type: Type): MetadataStorage {
   const whole = getMetadataStorage();
@@ -50,7 +50,7 @@ function lineageStorage(type: Type): MetadataStorage {
   return lineage;
 }
 
-/** How many classes lie between a class and the one that declares a rule. */
+/** Counts the classes between a class and the one that declares a rule. */
 function depthOf(type: Type, { target }: ValidationMetadata): number {
   let depth = 0;
   for (let level: unknown = type; typeof level === 'function' && level !== target; level = Reflect.getPrototypeOf(level)) depth += 1;
@@ -90,10 +90,10 @@ function kindOf({ type, name, constraints }: ValidationMetadata): ValidationRule
   }
 }
 
-/** `plainToInstance` is told all of these, so that groups hide a property from somebody but never from the tool. */
+/** The groups for `plainToInstance`: all of them, so that a group hides a property from an audience but never from the tool. */
 export const INPUT_GROUPS: readonly Audience[] = ['model', 'ui', 'audit'];
 
-/** What `@Type()` makes of a value, or of the items of an array. */
+/** The conversion that `@Type()` declares for a value, or for the items of an array. */
 export type ValueType =
   | { readonly kind: 'unknown' }
   | { readonly kind: 'scalar'; readonly scalar: 'string' | 'number' | 'boolean' }
@@ -103,22 +103,22 @@ export type ValueType =
 
 export type DesignType = 'string' | 'number' | 'boolean' | 'array';
 
-/** What class-transformer and the compiler know about one property of a DTO. */
+/** The metadata of class-transformer and the compiler about one property of a DTO. */
 export interface InputProperty {
   readonly valueType: ValueType;
-  /** What the compiler recorded, where every compiler records the same. */
+  /** The type that the compiler recorded, if every compiler records the same. */
   readonly designType: DesignType | undefined;
-  /** Whether `plainToInstance` hands the value over at all. */
+  /** `true` if `plainToInstance` passes the value to the instance. */
   readonly settable: boolean;
-  /** Another name outside, by `@Expose({ name })`. */
+  /** Its name in JSON by `@Expose({ name })`, if that is another. */
   readonly renamed: string | undefined;
-  /** Whether the ui or the audit may not see it. */
+  /** `true` if the ui or the audit may not see it. */
   readonly hidden: boolean;
-  /** Whether a `@Transform()`, or a `@Type()` that looks at the object, decides what becomes of the value. */
+  /** `true` if a `@Transform()`, or a `@Type()` that reads the object, converts the value. */
   readonly transformed: boolean;
 }
 
-/** How a property gets from JSON into an instance, and who may see it afterwards. What is said of a class as a whole is read once, for all its properties. */
+/** Returns a reader of the metadata of a class's properties. The metadata of the class as a whole is read once for all of them. */
 export function inputPropertiesOf(type: Type): (property: string) => InputProperty {
   const arrives = passageOf(type, TransformationType.PLAIN_TO_CLASS);
   const leaves = passageOf(type, TransformationType.CLASS_TO_PLAIN);
@@ -150,7 +150,7 @@ function isTransformed(type: Type, property: string): boolean {
   return storage.findTransformMetadatas(type, property, TransformationType.PLAIN_TO_CLASS).length > 0;
 }
 
-/** Whether `@Exclude()` and `@Expose()`, on the property and on the class, let a value pass in one direction. */
+/** Tells whether `@Exclude()` and `@Expose()`, on the property and on the class, let a value pass in one direction. */
 function passageOf(type: Type, direction: TransformationType): (property: string) => boolean {
   const excluded = storage.getExcludedProperties(type, direction);
   if (storage.getStrategy(type) !== 'excludeAll') return (property) => !excluded.includes(property);
@@ -173,11 +173,11 @@ function valueTypeOf(property: string, design: unknown, metadata: TypeMetadata |
 
 const NO_SECRET: ValueType = {
   kind: 'unsupported',
-  problem: 'is a Secret, but what a model sends is not secret: it is in the transcript',
+  problem: 'is a Secret, but arguments of a model are not secret: they are in the transcript',
   remedy: 'Pass it in the `context` of the request and read it from ToolCallContext.context, or use a connection.',
 };
 
-/** Undefined where two modules import each other and the class is not there yet. */
+/** Resolves the class of a `@Type()`; undefined where two modules import each other and the class is not defined yet. */
 function typeNamedBy({ typeFunction }: TypeMetadata, property: string): unknown {
   try {
     return typeFunction?.({ newObject: {}, object: {}, property });
@@ -206,7 +206,7 @@ const DESIGN_TYPES = new Map<unknown, DesignType>([
   [Array, 'array'],
 ]);
 
-/** What `design:type` says that is the same for every compiler: an imported enum is String or Number to tsc, and the enum itself to SWC. */
+/** Reads the part of `design:type` that is the same for every compiler: an imported enum is String or Number in tsc, and the enum itself in SWC. */
 export function designTypeOf(design: unknown): DesignType | undefined {
   if (typeof design !== 'object' || design === null) return DESIGN_TYPES.get(design);
   const kinds = new Set(enumValues(design).map((value) => typeof value));
@@ -214,7 +214,7 @@ export function designTypeOf(design: unknown): DesignType | undefined {
   return kinds.size === 1 && (kind === 'string' || kind === 'number') ? kind : undefined;
 }
 
-/** The values of a TypeScript enum or of an object like it, without the names that a numeric enum maps back from its numbers. */
+/** Returns the values of a TypeScript enum or of an object like it, without the names that a numeric enum maps back from its numbers. */
 export function enumValues(members: object): unknown[] {
   const entries: [string, unknown][] = Object.entries(members);
   const values = new Map(entries);
@@ -223,7 +223,7 @@ export function enumValues(members: object): unknown[] {
   return [...new Set(entries.filter((entry) => !isReverse(entry)).map(([, value]) => value))];
 }
 
-/** Says what the numbers of an enum stand for, since a schema gives the numbers only; undefined where there are none. */
+/** Describes the numbers of an enum by their names, since a schema holds the numbers only; undefined where there are none. */
 export function numberNames(members: object): string | undefined {
   const named = Object.entries(members).filter(([key, value]) => typeof value === 'number' && !/^-?\d/.test(key));
   return named.length === 0 ? undefined : `${named.map(([key, value]) => `${String(value)} = ${key}`).join(', ')}.`;

@@ -1,11 +1,11 @@
 import type { Type } from '@nestjs/common';
 import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
-import type { ToolFieldOptions } from '../decorators/tool-parameters.decorator.js';
+import { TOOL_FIELD, type ToolFieldOptions } from '../decorators/tool-parameters.decorator.js';
 import { canonicalJson } from './canonical-json.js';
 import { combineConstraints, type CombinedConstraints, combineTypes, commonTypes, NO_CONSTRAINTS, typedSchema } from './constraints.js';
 import type { DesignType, InputProperty, ValidationRule } from './property-metadata.js';
 
-/** Everything known about one property of a DTO. */
+/** The metadata of one property of a DTO. */
 export interface DtoProperty {
   readonly name: string;
   readonly rules: readonly ValidationRule[];
@@ -14,7 +14,7 @@ export interface DtoProperty {
   readonly default: PropertyDefault | undefined;
 }
 
-/** What is wrong with one property, and how to mend it. */
+/** A problem of one property, and how to fix it. */
 export interface PropertyProblem {
   readonly problem: string;
   readonly remedy: string;
@@ -23,20 +23,20 @@ export interface PropertyProblem {
 export interface PropertySchema {
   readonly schema: JSONSchema7;
   readonly required: boolean;
-  /** Whether the schema says all that class-validator checks. */
+  /** `true` if the schema expresses all that class-validator checks. */
   readonly exact: boolean;
   readonly problems: readonly PropertyProblem[];
 }
 
-/** Gives the schema of a nested class, or a reference to it. */
+/** Returns the schema of a nested class, or a reference to it. */
 export type NestedSchema = (type: Type, nullable: boolean) => JSONSchema7;
 
-/** A value on its way to a schema: the property itself, or an item of it. */
+/** A value that is converted to a schema: the property itself, or an item of it. */
 interface Leaf {
   readonly constraints: CombinedConstraints;
   readonly property: DtoProperty;
   readonly nullable: boolean;
-  /** What the compiler says, where nothing else does. */
+  /** The type that the compiler recorded, for a value without other metadata. */
   readonly designType: JSONSchema7TypeName | undefined;
   readonly item: boolean;
 }
@@ -44,8 +44,8 @@ interface Leaf {
 type Outcome = Pick<PropertySchema, 'schema' | 'exact' | 'problems'>;
 
 /**
- * The schema of one property. Where a decorator cannot be put into a schema, the schema is wider than it, or narrower in a way no caller would miss, and
- * `exact` is false.
+ * Makes the schema of one property. Where a schema cannot express a decorator, it is wider, or narrower in a way that no caller would miss, and `exact` is
+ * false.
  */
 export function propertySchema(property: DtoProperty, nested: NestedSchema): PropertySchema {
   const { rules, input, field } = property;
@@ -62,7 +62,7 @@ export function propertySchema(property: DtoProperty, nested: NestedSchema): Pro
   };
 }
 
-/** An initial `null` where null is no value is a property that waits to be given. */
+/** Drops an initial `null` of a property that does not accept null: it is merely not set yet. */
 function unlessNull(given: PropertyDefault | undefined): PropertyDefault | undefined {
   return given?.json === null ? undefined : given;
 }
@@ -148,7 +148,7 @@ function untypedSchema(leaf: Leaf): Outcome {
   return failed({ problem, remedy });
 }
 
-/** Also a free-form object, whose properties nobody declared. */
+/** Makes the schema of a scalar, or of a free-form object without declared properties. */
 function scalarSchema({ constraints, nullable }: Leaf, types: readonly JSONSchema7TypeName[] = []): Outcome {
   if (types.length === 0) return failed(contradiction(constraints.types));
   const schema = typedSchema(types, constraints.keywords);
@@ -172,9 +172,12 @@ function acceptsNull({ type, $ref }: JSONSchema7): boolean {
   return $ref === undefined && [type].flat().includes('null');
 }
 
-/** What keeps any property from being an argument, whatever its type. */
-function generalProblems({ name, rules, input }: DtoProperty): PropertyProblem[] {
-  const problems: PropertyProblem[] = [];
+/** Finds the problems that keep a property of any type from being an argument. */
+function generalProblems({ name, rules, input, field }: DtoProperty): PropertyProblem[] {
+  const problems: PropertyProblem[] = TOOL_FIELD.findings(field, name).map(({ problem, remedy }) => ({
+    problem: problem.replace(/\.$/, ''),
+    remedy,
+  }));
   if (name in Object.prototype) problems.push({ problem: 'has a name that every object has', remedy: 'Rename it.' });
   if (!input.settable) {
     const remedy = 'To hide it from the ui and the audit, use @Exclude({ toPlainOnly: true }) or @Expose({ groups: ["model"] }).';
@@ -193,7 +196,7 @@ function generalProblems({ name, rules, input }: DtoProperty): PropertyProblem[]
   return problems;
 }
 
-/** Not every compiler records that a property is an array, so a decorator has to say it. */
+/** Tells whether a property is an array without a decorator that says so, which not every compiler records. */
 function isUnsaidList(rules: readonly ValidationRule[], { designType, valueType }: InputProperty): boolean {
   const said = rules.some(({ each, name }) => each || name === 'isArray' || name.startsWith('array'));
   return !said && designType === 'array' && valueType.kind === 'class';
@@ -221,14 +224,14 @@ function describe(schema: JSONSchema7, { description, example }: ToolFieldOption
   return { ...(words !== '' && { description: words }), ...(example !== undefined && { examples: [example] }) };
 }
 
-/** What a property holds in a new instance. `json` is absent where JSON cannot say it, or where it differs from instance to instance. */
+/** The value of a property in a new instance. `json` is absent if JSON cannot express it, or if it differs from instance to instance. */
 export interface PropertyDefault {
   readonly json?: JSONSchema7Type;
 }
 
 const MAX_DEPTH = 16;
 
-/** What the property initialisers of a class give, by property; undefined when the class cannot be made without arguments. */
+/** Returns the values of the property initialisers of a class; undefined when the class cannot be created without arguments. */
 export function propertyDefaultsOf(type: Type): ReadonlyMap<string, PropertyDefault> | undefined {
   const first = instanceOf(type);
   const second = instanceOf(type);
@@ -238,7 +241,7 @@ export function propertyDefaultsOf(type: Type): ReadonlyMap<string, PropertyDefa
   return new Map(given.map(([property, value]) => [property, toDefault(value, others.get(property))]));
 }
 
-/** A value that is another in the next instance, such as an id or the time, is no part of a schema. */
+/** Makes the default of a property. A value that differs in another instance, such as an id or the time, is left out. */
 function toDefault(value: unknown, other: unknown): PropertyDefault {
   if (!isJson(value) || !isJson(other) || canonicalJson(value) !== canonicalJson(other)) return {};
   return { json: value };
@@ -253,7 +256,7 @@ function instanceOf(type: Type): object | undefined {
   }
 }
 
-/** Whether a value is JSON as it stands: plain objects, arrays and scalars. */
+/** Tells whether a value is JSON as it is: plain objects, arrays and scalars. */
 export function isJson(value: unknown, depth = 0): value is JSONSchema7Type {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return true;
   if (typeof value === 'number') return Number.isFinite(value);

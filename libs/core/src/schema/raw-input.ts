@@ -1,10 +1,10 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec';
-import { type ArgumentProblem, type Finding, isObject, isRecord, type JsonObject } from '@toolloop/protocol';
+import { type ArgumentProblem, isObject, isRecord, type JsonObject } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { InputReading, ToolInputCodec } from '../contracts/tool.js';
 import type { RawInput, StandardInput } from '../decorators/raw-tool.js';
 import { toJson } from './canonical-json.js';
-import { NAMED_SCHEMAS, ONE_SCHEMA, subsetProblems } from './subset.js';
+import { NAMED_SCHEMAS, ONE_SCHEMA, schemaFindings } from './subset.js';
 import {
   type CompiledInput,
   compileDtoInput,
@@ -16,12 +16,9 @@ import {
 } from './tool-input.js';
 import { pointerSegment, type SchemaValidators } from './validators.js';
 
-const SUBSET_REMEDY =
-  'Use types, enums, bounds, patterns, formats, nested objects and arrays only. For a nullable argument take an optional one, of which null means "not given"; for a union, one object with an enum, or one tool per kind.';
-
 type RawDeclaration = Declaration & { readonly input: RawInput | undefined };
 
-/** The input of a tool that is no method: a DTO class, a Standard Schema, a JSON Schema, or no arguments. Of `reserved`, leave out what the tool was allowed. */
+/** Compiles the input of a tool that is not a method: a DTO class, a Standard Schema, a JSON Schema, or no arguments. `reserved` must not hold the names that the tool is allowed. */
 export function compileRawInput({ at, reserved, input }: RawDeclaration, validators: SchemaValidators): CompiledInput {
   const declaration = { at, reserved };
   const given: unknown = input;
@@ -36,7 +33,7 @@ export function compileRawInput({ at, reserved, input }: RawDeclaration, validat
 
 function compileStandardInput(declaration: Declaration, schema: StandardSchemaV1, validators: SchemaValidators): CompiledInput {
   const read = standardReader(schema);
-  if (saysJsonSchema(schema))
+  if (hasJsonSchema(schema))
     return compileForeignSchema(
       declaration,
       { convert: () => schema['~standard'].jsonSchema.input({ target: 'draft-07' }), read },
@@ -48,17 +45,17 @@ function compileStandardInput(declaration: Declaration, schema: StandardSchemaV1
   return unusableInput(declaration, { problem, remedy });
 }
 
-/** A schema from outside, which may be anything. */
+/** A schema from outside, unchecked. */
 interface ForeignSchema {
   readonly convert: () => object;
-  /** Where the schema's own library makes what the tool receives. */
+  /** The reader of the schema's own library, if it has one. */
   readonly read?: ToolInputCodec['read'];
 }
 
 function compileForeignSchema(declaration: Declaration, { convert, read }: ForeignSchema, validators: SchemaValidators): CompiledInput {
   try {
     const schema = closedSchema(convert());
-    const findings = schemaFindings(schema, validators);
+    const findings = schemaFindings(declaration.at, schema, validators);
     return findings.length > 0
       ? unusableInput(declaration, ...findings)
       : compileSchemaInput({ ...declaration, schema, ...(read && { read }) });
@@ -72,19 +69,11 @@ function compileForeignSchema(declaration: Declaration, { convert, read }: Forei
   }
 }
 
-function schemaFindings(schema: JSONSchema7, validators: SchemaValidators): Omit<Finding, 'at'>[] {
-  const outside = subsetProblems(schema).map(({ pointer, problem }) => ({
-    problem: `The input schema leaves the supported subset at "${pointer}": ${problem}.`,
-    remedy: SUBSET_REMEDY,
-  }));
-  if (outside.length > 0) return outside;
-  const broken = validators.problemWith(schema);
-  return broken === undefined ? [] : [{ problem: `The input schema cannot be used: ${broken}.`, remedy: 'Correct the schema.' }];
-}
-
 /**
- * A JSON Schema from outside as one of ours: a copy without `$schema`, with `$defs` for the older `definitions`, and closed. An object that declares properties takes no others
- * unless it says `additionalProperties` itself; one that declares none stays free-form, but for the whole. Throws for what JSON cannot carry.
+ * Normalises a JSON Schema from outside: a copy without `$schema`, with `$defs` for the older `definitions`, and closed. An object that declares properties accepts
+ * no others unless it sets `additionalProperties` itself; a nested one that declares none stays free-form.
+ *
+ * @throws TypeError if the schema is not a JSON object
  */
 export function closedSchema(source: object): JSONSchema7 {
   const json: unknown = toJson(source);
@@ -102,7 +91,7 @@ function closed(definition: unknown): unknown {
   return open ? { ...schema, additionalProperties: false } : schema;
 }
 
-/** Values such as `default` and `enum` are data, and stay as they are. */
+/** Closes the subschemas of a keyword. Values such as `default` and `enum` are data, and stay as they are. */
 function closedWithin(keyword: string, value: unknown): unknown {
   if (ONE_SCHEMA.includes(keyword)) return closed(value);
   if (keyword === '$ref' && typeof value === 'string') return value.replace(/^#\/definitions\//, '#/$defs/');
@@ -112,19 +101,19 @@ function closedWithin(keyword: string, value: unknown): unknown {
 
 const MAX_PROBLEMS = 10;
 
-/** Whether a value follows Standard Schema; such a value may be a function. It may yet be unable to say itself as JSON Schema. */
+/** Tells whether a value follows Standard Schema; it may be a function, and may lack a JSON Schema. */
 export function isStandardSchema(value: unknown): value is StandardSchemaV1 {
   const standard = standardOf(value);
   return isObject(standard) && 'validate' in standard && typeof standard.validate === 'function';
 }
 
-/** Whether a Standard Schema can say itself as JSON Schema. */
-export function saysJsonSchema(schema: StandardSchemaV1): schema is StandardInput {
+/** Tells whether a Standard Schema can be converted to JSON Schema. */
+export function hasJsonSchema(schema: StandardSchemaV1): schema is StandardInput {
   const standard: object = schema['~standard'];
   return 'jsonSchema' in standard && isObject(standard.jsonSchema);
 }
 
-/** Validates by the schema's own library. What it makes of the arguments, transforms and all, is what the tool receives. */
+/** Makes a reader that validates by the schema's own library. The tool receives that library's output, with its transforms. */
 export function standardReader(schema: StandardSchemaV1): (args: JsonObject) => InputReading | Promise<InputReading> {
   return (args) => {
     const result = schema['~standard'].validate(args);

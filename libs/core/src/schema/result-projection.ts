@@ -4,7 +4,7 @@ import { type Audience, type Finding, isObject, type JsonValue } from '@toolloop
 import type { JSONSchema7 } from 'json-schema';
 import type { ResultProjector } from '../contracts/tool.js';
 import type { ResolvedOutput } from '../decorators/tool-metadata.js';
-import { outputSchemaOf, toDeclaredScalar } from './dto-schema.js';
+import { outputSchema, toDeclaredScalar } from './dto-schema.js';
 import {
   classOf,
   exposedPropertiesOf,
@@ -34,9 +34,9 @@ import {
   scalarToJson,
 } from './reveal.js';
 
-/** A projector for one declared output, and what is wrong with its class and the classes below it. */
+/** A projector for one declared output, and the problems of its class and of the classes below it. */
 export interface CompiledProjection extends ResultProjector {
-  /** What the model is shown fits it. One object per declared output, since a validator is known by its schema's identity. */
+  /** The schema of the model's projection. One object per declared output, since a validator is cached by its schema's identity. */
   readonly schema: JSONSchema7;
   readonly findings: readonly Omit<Finding, 'at'>[];
 }
@@ -50,13 +50,13 @@ interface Field {
 
 type Fields = Readonly<Record<Audience, readonly Field[]>>;
 
-/** What leaves of one class. */
+/** The projection of one class. */
 interface ClassPlan {
   readonly type: Type;
   readonly prototype: object;
   readonly exposesAnything: boolean;
   readonly fields: Fields;
-  /** What is left of it of instances of other classes, by their own class. */
+  /** The fields that instances of other classes show, by their own class. */
   readonly narrowed: WeakMap<Type, Fields>;
 }
 
@@ -66,11 +66,11 @@ interface ClassPlan {
  *
  * - An instance of a subclass shows what the declared class exposes, read from the instance; so does a plain object, and an instance of a class that
  *   exposes nothing itself, such as a document of an ORM. An instance of an unrelated class with exposures of its own is a mistake.
- * - What the instance's own class hides or masks, by `@Exclude()`, groups or `@Transform()`, stays hidden or masked under every declared class.
+ * - A property that the instance's own class hides or masks, by `@Exclude()`, groups or `@Transform()`, stays hidden or masked under every declared class.
  * - A property without a known class holds JSON, or instances that are projected by the exposures of their own class.
- * - Methods are never called. Code that does run is getters, `@Transform()` functions, iterators, and `toJSON()` of classes that expose nothing,
- *   which must give a scalar.
- * - What no rule covers is a `ProjectionError`: nothing leaves.
+ * - Methods are never called. The only code that runs are getters, `@Transform()` functions, iterators, and `toJSON()` of classes that expose nothing,
+ *   which must return a scalar.
+ * - A value that no rule covers is a `ProjectionError`: nothing leaves.
  *
  * Create one per application: every class, and every declared output, is compiled once.
  */
@@ -92,7 +92,7 @@ export class ProjectionCompiler {
     const plan = this.planOf(output.type);
     return {
       declared: output.type,
-      schema: outputSchemaOf(output),
+      schema: outputSchema(output),
       findings: exposureFindings(output.type),
       project: (value, audience, shown) => {
         const walk = new ProjectionWalk(output.type.name, audience, shown);
@@ -128,7 +128,7 @@ export class ProjectionCompiler {
     throw walk.refuse(undefined, 'is not a list', `Return a list, or declare \`output: ${plan.type.name}\`.`);
   }
 
-  /** One object of a known class; undefined for what JSON leaves out. */
+  /** Projects an object of a known class; undefined for a value that JSON leaves out. */
   private object(value: unknown, key: ProjectionKey, walk: ProjectionWalk, plan: ClassPlan): JsonValue | undefined {
     if (isObject(value)) {
       this.checkClass(value, key, walk, plan);
@@ -160,7 +160,7 @@ export class ProjectionCompiler {
     return projected;
   }
 
-  /** An instance where no class is declared. */
+  /** Projects an instance where no class is declared. */
   private instance(instance: object, key: ProjectionKey, walk: ProjectionWalk): JsonValue {
     const plan = this.ownPlanOf(instance);
     if (plan && isObject(instance)) return this.fields(instance, key, walk, plan);
@@ -187,7 +187,7 @@ export class ProjectionCompiler {
     }
   }
 
-  /** The plan of an instance's own class, where that class exposes something. */
+  /** Returns the plan of an instance's own class, if that class exposes anything. */
   private ownPlanOf(instance: object): ClassPlan | undefined {
     const type = classOf(instance);
     const plan = type && this.planOf(type);
@@ -225,7 +225,7 @@ export class ProjectionCompiler {
     };
   }
 
-  /** Asks for the nested class's plan when the first value is there, since classes name each other. */
+  /** Makes the conversion to a nested class, whose plan is compiled with the first value, since classes refer to each other. */
   private classConversion(type: Type, { list, loose }: { readonly list: boolean; readonly loose: boolean }): Conversion {
     let plan: ClassPlan | undefined;
     const nested = () => (plan ??= this.planOf(type));
@@ -240,7 +240,7 @@ export class ProjectionCompiler {
     return many;
   }
 
-  /** A list, a Set, an ORM's collection or a Map, where the value is not the one thing itself. */
+  /** Makes a conversion of a single value, or of many in a list, a Set, an ORM's collection or a Map. */
   private oneOrMany(one: Conversion, plan: () => ClassPlan | undefined): Conversion {
     const many: Conversion = (value, key, walk) => {
       if (typeof value !== 'object' || value === null) return one(value, key, walk);
@@ -254,7 +254,7 @@ export class ProjectionCompiler {
   }
 }
 
-/** What leaves of an instance. Compiled once for every pair of a declared class and an instance's own; an instance of the declared class pays nothing. */
+/** Returns the fields that an instance shows, compiled once for every pair of a declared class and an instance's own; an instance of the declared class costs nothing. */
 function fieldsOf(instance: object, plan: ClassPlan): Fields {
   if (Reflect.getPrototypeOf(instance) === plan.prototype) return plan.fields;
   const own = classOf(instance);

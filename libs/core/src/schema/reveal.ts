@@ -3,17 +3,17 @@ import { type Audience, isObject, type JsonObject, type JsonValue } from '@tooll
 import type { ProjectionObserver, ResultProjector } from '../contracts/tool.js';
 import { classOf, hiddenPropertiesOf } from './exposed-properties.js';
 
-/** What becomes of an instance of a class in the midst of JSON. */
+/** Converts an instance of a class within JSON. */
 export type InstanceRule = (instance: object, key: ProjectionKey, walk: ProjectionWalk) => JsonValue;
 
 /** Turns one value into JSON; undefined means that it has none and is left out. */
 export type Conversion = (value: unknown, key: ProjectionKey, walk: ProjectionWalk) => JsonValue | undefined;
 
 /**
- * Copies values that are JSON already, or nearly, by the rules every result obeys:
+ * Copies values that are JSON already, or nearly, by the rules for every result:
  *
  * - a Date becomes its ISO string; a bigint its decimal digits; a Map an object; a Set an array
- * - NaN, the infinities and dates that are none or outside the years 0 to 9999 become null
+ * - NaN, the infinities and dates that are invalid or outside the years 0 to 9999 become null
  * - undefined, functions and symbols are left out, and null in lists, as `JSON.stringify` has it; the key `__proto__` is left out
  * - instances of classes are the caller's to decide
  */
@@ -45,7 +45,7 @@ export class JsonCopy {
   }
 }
 
-/** Undefined for what JSON does not know: undefined, functions, symbols, and objects, which are not this function's. */
+/** Converts a scalar; undefined for undefined, functions, symbols and objects. */
 export function scalarToJson(value: unknown): string | number | boolean | null | undefined {
   if (typeof value === 'string' || typeof value === 'boolean') return value;
   if (typeof value === 'number') return Number.isFinite(value) ? value : null;
@@ -53,7 +53,7 @@ export function scalarToJson(value: unknown): string | number | boolean | null |
   return value === null ? null : undefined;
 }
 
-/** RFC 3339 has four digits for the year, and so has the schema's `date-time`. */
+/** Writes a date; null if its year does not have the four digits of RFC 3339 and the schema's `date-time`. */
 export function dateToJson(date: Date): string | null {
   const time = Date.prototype.getTime.call(date);
   if (Number.isNaN(time)) return null;
@@ -61,7 +61,7 @@ export function dateToJson(date: Date): string | null {
   return text.length === '2026-11-21T00:00:00.000Z'.length ? text : null;
 }
 
-/** The scalar that a class such as Decimal, ObjectId or URL has as its JSON; undefined for every other object. */
+/** Returns the scalar that a class such as Decimal, ObjectId or URL has as its JSON; undefined for every other object. */
 export function scalarOfInstance(instance: object, key: ProjectionKey, walk: ProjectionWalk): string | number | boolean | null | undefined {
   if (types.isDate(instance)) return dateToJson(instance);
   if (isPlain(instance)) return undefined;
@@ -83,7 +83,7 @@ export function convertItems(items: readonly unknown[], key: ProjectionKey, walk
   return copy;
 }
 
-/** As an array would be; an endless one ends in an error. */
+/** Converts an iterable like an array; an endless one ends in an error. */
 export function convertIterable(iterable: Iterable<unknown>, key: ProjectionKey, walk: ProjectionWalk, convert: Conversion): JsonValue[] {
   walk.enter(iterable, key);
   const items = walk.attempt(undefined, 'while it was iterated', () => {
@@ -99,7 +99,7 @@ export function convertIterable(iterable: Iterable<unknown>, key: ProjectionKey,
   return copy;
 }
 
-/** A Map's keys are data as a rule, so errors do not name them. */
+/** Converts a Map. Its keys are usually data, so errors do not name them. */
 export function convertEntries(
   map: ReadonlyMap<unknown, unknown>,
   key: ProjectionKey,
@@ -120,14 +120,14 @@ export function convertEntries(
   return copy;
 }
 
-/** An object without a class, from this realm or another. */
+/** Tells whether an object has no class, in this realm or another. */
 export function isPlain(value: object): value is Readonly<Record<string, unknown>> {
   const prototype = Reflect.getPrototypeOf(value);
   if (prototype === null || prototype === Object.prototype) return true;
   return Reflect.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, 'isPrototypeOf');
 }
 
-/** Why an object can never be a result, nor be in one, until it is awaited, read or encoded; undefined when it can. */
+/** Finds the reason why an object cannot be in a result until it is awaited, read or encoded; undefined if it can. */
 export function findUnready(value: object): { readonly problem: string; readonly remedy: string } | undefined {
   if (types.isPromise(value) || hasMethod(value, 'then')) {
     return { problem: 'is a Promise', remedy: 'Await it first, a list of them with Promise.all().' };
@@ -163,10 +163,10 @@ const everything = new JsonCopy((instance, key, walk) => {
 });
 
 /**
- * What leaves a tool that returns scalars and plain objects, where no class says it: `'all'`, the named properties, or with `[]` nothing.
+ * Compiles the projection of a tool that returns scalars and plain objects: `'all'`, the named properties, or with `[]` nothing.
  *
- * Names pick from a plain object, from a class instance (own properties, and getters) and from each object of a list. What a picked property holds
- * is copied as by `'all'`. Every audience sees the same, but for what the class of an instance hides by `@Exclude()` or groups.
+ * Names pick from a plain object, from a class instance (own properties, and getters) and from each object of a list. The value of a picked property
+ * is copied as by `'all'`. Every audience sees the same, except for properties that the class of an instance hides by `@Exclude()` or groups.
  */
 export function compileReveal(fields: 'all' | readonly string[]): ResultProjector {
   if (fields !== 'all' && fields.length === 0) return { project: () => null };
@@ -188,7 +188,11 @@ export function compileReveal(fields: 'all' | readonly string[]): ResultProjecto
 
 const ALL = compileReveal('all');
 
-/** What becomes of a value on its way to a model where its tool says `reveal: 'all'`. Throws `ProjectionError` for what is no plain object, however deep. */
+/**
+ * Converts a value for a model as `reveal: 'all'` does.
+ *
+ * @throws ProjectionError for a value that is neither a scalar nor a plain object, at any depth
+ */
 export function toResultJson(value: unknown): JsonValue {
   return ALL.project(value, 'model');
 }
@@ -223,7 +227,7 @@ function pickFields(
 
 const hiddenByClass = new WeakMap<object, Readonly<Record<Audience, ReadonlySet<string>>>>();
 
-/** What the class of an instance hides from an audience; asked once per class. */
+/** Returns the properties that the class of an instance hides from an audience, computed once per class. */
 function hiddenIn(value: object, audience: Audience): ReadonlySet<string> | undefined {
   const type = isPlain(value) ? undefined : classOf(value);
   if (!type) return undefined;
@@ -239,7 +243,7 @@ function isBuiltIn(value: object): boolean {
   return types.isDate(value) || types.isMap(value) || types.isSet(value);
 }
 
-/** An own enumerable property, or a getter of the class. */
+/** Tells whether a name is an own enumerable property, or a getter of the class. */
 function isField(source: object, name: string): boolean {
   const own = Reflect.getOwnPropertyDescriptor(source, name);
   if (own) return own.enumerable === true;
@@ -254,19 +258,20 @@ const MAX_DEPTH = 64;
 const MAX_VALUES = 100_000;
 
 /**
- * Thrown when a tool returned what its declaration does not cover: nothing of the result leaves, and the developer reads where it is and what to do.
+ * Thrown when a tool returned a value that its declaration does not cover: nothing of the result leaves, and the message tells the developer where it is and
+ * what to do.
  *
- * The message is for logs. It names classes and properties, never a value; what a getter threw is in `cause` only.
+ * The message is for logs. It names classes and properties, never a value; an error of a getter is in `cause` only.
  */
 export class ProjectionError extends Error {
   override readonly name = 'ProjectionError';
-  /** The path with `*` for the keys of plain objects, which may be data: it can be shown where the result cannot. */
+  /** The path with `*` for the keys of plain objects, which may be data, so it may be shown where the result may not. */
   readonly declaredPath: string;
 
   constructor(
     /** The declared class, or `the result`. */
     readonly subject: string,
-    /** From the result to the value, e.g. `orders.0.customer`; empty for the result itself, `*` for a Map's entry. */
+    /** The path from the result to the value, e.g. `orders.0.customer`; empty for the result itself, `*` for a Map's entry. */
     readonly path: string,
     problem: string,
     remedy: string,
@@ -277,17 +282,17 @@ export class ProjectionError extends Error {
   }
 }
 
-/** A value's name in what holds it; undefined for the result itself. */
+/** The key of a value in its holder; undefined for the result itself. */
 export type ProjectionKey = string | number | undefined;
 
 /**
- * The way from a result's root to the value being projected, so that every refusal can say where, and so that cycles, bottomless nesting and endless
+ * The path from a result's root to the value being projected, so that every refusal can name the place, and so that cycles, endless nesting and endless
  * iterables end in a `ProjectionError` instead of a full stack or heap. One per projection.
  */
 export class ProjectionWalk {
   private readonly within: object[] = [];
   private readonly keys: ProjectionKey[] = [];
-  /** Those of what was entered whose keys are data. */
+  /** The entered objects whose keys are data. */
   private readonly open = new WeakSet<object>();
   private values = 0;
 
@@ -297,7 +302,7 @@ export class ProjectionWalk {
     private readonly observer?: ProjectionObserver,
   ) {}
 
-  /** Tells of an object of a class that what is shown of it is complete. */
+  /** Reports that the projection of an instance is complete. */
   show(source: object, json: Record<string, JsonValue>): void {
     this.observer?.(source, json);
   }
@@ -314,7 +319,7 @@ export class ProjectionWalk {
     this.keys.push(key);
   }
 
-  /** Enters an object of which nobody declared the properties. */
+  /** Enters an object without declared properties. */
   enterOpen(value: object, key: ProjectionKey): void {
     this.enter(value, key);
     this.open.add(value);
@@ -331,7 +336,7 @@ export class ProjectionWalk {
     if (this.values > MAX_VALUES) throw this.refuse(key, `is past the ${MAX_VALUES} values a result may hold`, 'Return a page of them.');
   }
 
-  /** Reads one property of what was entered last; a getter may throw. */
+  /** Reads a property of the object entered last; a getter may throw. */
   read(source: Readonly<Record<string, unknown>>, property: string): unknown {
     try {
       return source[property];
@@ -340,7 +345,7 @@ export class ProjectionWalk {
     }
   }
 
-  /** Runs code that is not ours. */
+  /** Runs code of the application. */
   attempt<Value>(key: ProjectionKey, what: string, act: () => Value): Value {
     try {
       return act();
@@ -357,13 +362,13 @@ export class ProjectionWalk {
     return new ProjectionError(this.subject, pathOf(parts), problem, remedy, { declaredPath, ...(cause !== undefined && { cause }) });
   }
 
-  /** Whether the key at this depth is one of an object whose keys are data. */
+  /** Tells whether the key at this depth belongs to an object whose keys are data. */
   private isData(depth: number): boolean {
     const holder = this.within[depth - 1];
     return holder !== undefined && this.open.has(holder);
   }
 
-  /** What to throw for whatever was caught at the root. */
+  /** Makes the error to throw for one that was caught at the root. */
   failure(cause: unknown): ProjectionError {
     if (cause instanceof ProjectionError) return cause;
     return new ProjectionError(this.subject, '', 'threw while it was read', 'See the cause.', { cause });

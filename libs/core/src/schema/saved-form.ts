@@ -1,11 +1,11 @@
 /**
- * The form that JSON has once it is stored. It is written once, beside what is saved: the compiler holds it against the type, and `check` holds what was
- * stored against it. Unlike a tool's schema it looks only at what its reader relies on.
+ * The form of stored JSON. It is written once, beside the class that is saved: the compiler checks it against the type, and `check` checks the stored value
+ * against it. Unlike a tool's schema it covers only the members that its reader relies on.
  */
 export interface Form<Value> {
-  /** The path of the first value that is not what it must be, such as `run.state.messages[0].role`; undefined where all of it is. */
+  /** Finds the path of the first wrong value, such as `run.state.messages[0].role`; undefined if there is none. */
   check(value: unknown, at: string): string | undefined;
-  /** Never set: it tells the compiler what is read. */
+  /** Never set: it only gives the compiler the type. */
   readonly reads?: Value;
 }
 
@@ -14,7 +14,7 @@ export interface OptionalForm<Value> {
   readonly optional: Form<Value>;
 }
 
-/** A form for each member of a type, and for no other; optional ones for those that may be absent. */
+/** The forms of the members of a type: one for each member, and an optional one for each that may be absent. */
 export type FormsOf<Value> = {
   readonly [Name in keyof Value]-?: object extends Pick<Value, Name> ? OptionalForm<Exclude<Value[Name], undefined>> : Form<Value[Name]>;
 };
@@ -26,32 +26,32 @@ export const NUMBER: Form<number> = { check: (value, at) => (typeof value === 'n
 export const YES: Form<true> = { check: (value, at) => (value === true ? undefined : at) };
 export const FLAG: Form<boolean> = { check: (value, at) => (typeof value === 'boolean' ? undefined : at) };
 
-/** A point in time as text. */
+/** The form of a point in time as text. */
 export const INSTANT: Form<string> = {
   check: (value, at) => (typeof value === 'string' && !Number.isNaN(Date.parse(value)) ? undefined : at),
 };
 
-/** A member that may be absent. */
+/** Makes the form of a member that may be absent. */
 export function optional<Value>(form: Form<Value>): OptionalForm<Value> {
   return { optional: form };
 }
 
-/** Any JSON but nothing: its reader looks at it itself. */
+/** Makes the form of any JSON value that is present: its reader checks it itself. */
 export function present<Value>(): Form<Value> {
   return { check: (value, at) => (value === undefined ? at : undefined) };
 }
 
-/** An object of which only these members are relied on. */
+/** Makes the form of an object of which only these members are relied on. */
 export function partly<Value>(forms: AnyForms = {}): Form<Value> {
   return { check: (value, at) => wrongMember(forms, value, at) };
 }
 
-/** An object with no other members: a name that we do not know is one that we do not heed, and what it says would be passed over. */
+/** Makes the form of an object without other members: an unknown member would be ignored, though it has a meaning for the release that wrote it. */
 export function only<Value>(forms: AnyForms): Form<Value> {
   return { check: (value, at) => wrongMember(forms, value, at) ?? unknownMember(forms, value, at) };
 }
 
-/** An object; each member of its type has a form. */
+/** Makes the form of an object; each member of its type has a form. */
 export function object<Value extends object>(forms: FormsOf<Value>): Form<Value> {
   return { check: (value, at) => wrongMember({ ...forms }, value, at) };
 }
@@ -62,14 +62,14 @@ export function list<Value>(of: Form<Value>): Form<readonly Value[]> {
   };
 }
 
-/** A name and what it stands for, as a `Map` is saved. */
+/** Makes the form of a key with its value, as a `Map` is saved. */
 export function pair<Value>(second: Form<Value>): Form<readonly [string, Value]> {
   return {
     check: (value, at) => (Array.isArray(value) && value.length === 2 ? (TEXT.check(value[0], at) ?? second.check(value[1], at)) : at),
   };
 }
 
-/** One word, or another form. */
+/** Makes the form of one literal, or another form. */
 export function wordOr<Word extends string, Value>(word: Word, form: Form<Value>): Form<Word | Value> {
   return { check: (value, at) => (value === word ? undefined : form.check(value, at)) };
 }

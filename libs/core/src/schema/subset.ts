@@ -1,21 +1,21 @@
-import { isRecord, type JsonValue } from '@toolloop/protocol';
+import { type Finding, isRecord } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
-import { pointerSegment } from './validators.js';
+import { pointerSegment, type SchemaValidators } from './validators.js';
 
-/** Something in a schema that not every provider understands. */
+/** A part of a schema that not every provider understands. */
 export interface SubsetProblem {
-  /** JSON pointer into the schema; empty for the whole. */
+  /** The JSON pointer into the schema; empty for the whole. */
   readonly pointer: string;
   readonly problem: string;
 }
 
-/** A subschema and where it lies. */
+/** A subschema and its place. */
 interface Place {
   readonly schema: Readonly<Record<string, unknown>>;
   readonly pointer: string;
 }
 
-/** What stands where a subschema may stand: it may be no object at all. */
+/** A value at the place of a subschema, unchecked. */
 interface Candidate {
   readonly schema: unknown;
   readonly pointer: string;
@@ -28,60 +28,85 @@ const FORBIDDEN = new Set([
   ...'contains additionalItems prefixItems unevaluatedItems $anchor $dynamicRef $dynamicAnchor $recursiveRef $recursiveAnchor'.split(' '),
 ]);
 
-/** Keywords whose value is one schema, and keywords whose value is schemas by name. Values such as `default` and `enum` are data, never looked into. */
+/** The keywords whose value is one schema. Values such as `default` and `enum` are data, and are never visited. */
 export const ONE_SCHEMA = ['items', 'additionalProperties', 'propertyNames'];
+/** The keywords whose value is schemas by name. */
 export const NAMED_SCHEMAS = ['properties', '$defs', 'definitions'];
 
-/** What a schema may not say, since providers disagree about it: everything outside plain objects, arrays, enums, bounds and local `$defs`. */
+/** Finds the parts of a schema that providers disagree about: everything outside plain objects, arrays, enums, bounds and local `$defs`. */
 export function subsetProblems(schema: JSONSchema7): readonly SubsetProblem[] {
   const definitions = isRecord(schema.$defs) ? schema.$defs : {};
   const problems = placesOf(schema).flatMap((place) => problemsAt(place, definitions));
   return schema.type === 'object' ? problems : [{ pointer: '/type', problem: 'the type of the whole must be "object"' }, ...problems];
 }
 
-/** Every name an argument can have by this schema, at any depth; each once, in order of appearance. */
+/** Finds why the schema of an input cannot be used: it leaves the subset, or does not compile. */
+export function schemaFindings(at: string, schema: JSONSchema7, validators: SchemaValidators, isOwn = false): Finding[] {
+  const outside = subsetProblems(schema).map(({ pointer, problem }) => ({
+    at,
+    problem: `The input schema leaves the supported subset at "${pointer}": ${problem}.`,
+    remedy: SUBSET_REMEDY,
+  }));
+  const broken = outside.length > 0 ? undefined : validators.problemWith(schema, { isOwn });
+  return broken === undefined ? outside : [{ at, problem: `The input schema cannot be used: ${broken}.`, remedy: 'Correct the schema.' }];
+}
+
+const SUBSET_REMEDY =
+  'Use types, enums, bounds, patterns, formats, nested objects and arrays only. For a nullable argument take an optional one, of which null means "not given"; for a union, one object with an enum, or one tool per kind.';
+
+/**
+ * Finds what contradicts itself in a schema: bounds between which there is no value, and values of an enum, defaults and examples that the rest of the schema
+ * refuses. A default of null stands for none. The schema must be within the subset, and compile.
+ */
+export function contradictionsIn(schema: JSONSchema7, validators: Pick<SchemaValidators, 'validate'>): readonly SubsetProblem[] {
+  const definitions = isRecord(schema.$defs) && { $defs: schema.$defs };
+  const refusalOf: Refusal = (data, by) => {
+    const [problem] = validators.validate({ ...by, ...definitions }, structuredClone(data));
+    return problem && `${problem.pointer && `at "${problem.pointer}" `}${problem.message}`;
+  };
+  return placesOf(schema).flatMap(({ schema: place, pointer }) =>
+    [...boundProblems(place), ...dataProblems(place, refusalOf)].map((problem) => ({ pointer, problem })),
+  );
+}
+
+/** Says what a schema requires of data that it refuses. */
+type Refusal = (data: unknown, by: object) => string | undefined;
+
+function dataProblems({ default: given, examples, enum: values, ...rest }: Place['schema'], refusalOf: Refusal): string[] {
+  const all = { ...rest, ...(values !== undefined && { enum: values }) };
+  const refused = (name: string, data: unknown, by: object): string[] => {
+    const refusal = refusalOf(data, by);
+    return refusal === undefined ? [] : [`its ${name} ${JSON.stringify(data)}, which ${refusal}`];
+  };
+  return [
+    ...listed(values)
+      .flatMap((value) => refused('enum has', value, rest))
+      .slice(0, 1),
+    ...(given === undefined || given === null ? [] : refused('default is', given, all)),
+    ...listed(examples).flatMap((example) => refused('example is', example, all)),
+  ];
+}
+
+function listed(values: unknown): readonly unknown[] {
+  return Array.isArray(values) ? values : [];
+}
+
+const BOUNDS = ['imum', 'Length', 'Items', 'Properties'].map((of) => [`min${of}`, `max${of}`] as const);
+
+function boundProblems(schema: Place['schema']): string[] {
+  return BOUNDS.flatMap(([least, most]) => {
+    const [low, high] = [schema[least], schema[most]];
+    return typeof low === 'number' && typeof high === 'number' && low > high ? [`its ${least} ${low} is above its ${most} ${high}`] : [];
+  });
+}
+
+/** Returns every name that an argument can have by this schema, at any depth; each once, in order of appearance. */
 export function propertyNamesOf(schema: JSONSchema7): readonly string[] {
   const names = placesOf(schema).flatMap(({ schema: { properties } }) => (isRecord(properties) ? Object.keys(properties) : []));
   return [...new Set(names)];
 }
 
-/** The JSON pointer of the first key, at any depth, that no model may send; undefined when there is none. Case, `_` and `-` make no difference. */
-export function reservedNamesIn(value: JsonValue, reserved: readonly string[]): string | undefined {
-  const names = comparableSet(reserved);
-  const pending: { readonly value: unknown; readonly pointer: string }[] = [{ value, pointer: '' }];
-  for (let place = pending.pop(); place; place = pending.pop()) {
-    const entries = childrenOf(place.value);
-    const keyed = !Array.isArray(place.value);
-    const found = keyed ? entries.find(([key]) => names.has(comparable(key))) : undefined;
-    if (found) return place.pointer + pointerSegment(found[0]);
-    for (const [key, child] of entries.toReversed()) {
-      if (typeof child === 'object' && child !== null) pending.push({ value: child, pointer: place.pointer + pointerSegment(key) });
-    }
-  }
-  return undefined;
-}
-
-/** Whether an argument's name is one that no model may send. */
-export function isReserved(name: string, reserved: readonly string[]): boolean {
-  return comparableSet(reserved).has(comparable(name));
-}
-
-const comparableSets = new WeakMap<readonly string[], ReadonlySet<string>>();
-
-/** Asked for every argument of every tool and for every call, and always about the same few lists. */
-function comparableSet(names: readonly string[]): ReadonlySet<string> {
-  const known = comparableSets.get(names) ?? new Set(names.map(comparable));
-  comparableSets.set(names, known);
-  return known;
-}
-
-const SEPARATORS = /[_-]/g;
-
-function comparable(name: string): string {
-  return name.toLowerCase().replaceAll(SEPARATORS, '');
-}
-
-/** Iterative: a schema or a value from outside may be nested deeper than the stack. */
+/** Returns all subschemas. It is iterative, since a schema or a value from outside may be nested deeper than the stack. */
 function placesOf(root: JSONSchema7): Place[] {
   const places: Place[] = [];
   const pending: Candidate[] = [{ schema: root, pointer: '' }];
@@ -126,7 +151,7 @@ function referenceProblem(reference: unknown, definitions: object): string | und
   return Object.hasOwn(definitions, name) ? undefined : `"${reference}" names nothing in $defs`;
 }
 
-/** The name in `$defs` that a `$ref` stands for; undefined for any other reference. */
+/** Reads the name in `$defs` from a `$ref`; undefined for any other reference. */
 export function definitionNamed(reference: string): string | undefined {
   return /^#\/\$defs\/([^/]+)$/.exec(reference)?.[1]?.replaceAll('~1', '/').replaceAll('~0', '~');
 }

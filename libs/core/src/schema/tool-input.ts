@@ -1,26 +1,26 @@
 import type { Type } from '@nestjs/common';
-import type { ArgumentProblem, Finding } from '@toolloop/protocol';
+import type { ArgumentProblem, Finding, JsonValue } from '@toolloop/protocol';
 import { type ClassTransformOptions, plainToInstance } from 'class-transformer';
 import { validate, type ValidationError } from 'class-validator';
 import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import type { ToolInputCodec } from '../contracts/tool.js';
 import type { ToolMethod } from '../decorators/tool-metadata.js';
-import type { ToolParameter, ToolParamOptions } from '../decorators/tool-parameters.decorator.js';
+import { BOUNDS, TOOL_PARAM, type ToolParameter, type ToolParamOptions } from '../decorators/tool-parameters.decorator.js';
 import { DtoClasses, dtoSchema } from './dto-schema.js';
 import { optionalNullRemoval } from './optional-nulls.js';
 import { designTypeOf, enumValues, INPUT_GROUPS, numberNames, type ValueType } from './property-metadata.js';
 import { isJson, type PropertyProblem } from './property-schema.js';
-import { isReserved, propertyNamesOf } from './subset.js';
+import { propertyNamesOf } from './subset.js';
 import { pointerSegment } from './validators.js';
 
-/** A codec, and what is wrong with the declaration it was made from. With findings the application does not start. */
+/** A codec, and the problems of its declaration. With any, the application does not start. */
 export interface CompiledInput {
   readonly input: ToolInputCodec;
   readonly findings: readonly Finding[];
 }
 
-/** Where a declaration stands, and which argument names no model may send. */
+/** The place of a declaration, and the argument names that no model may send. */
 export interface Declaration {
   readonly at: string;
   readonly reserved: readonly string[];
@@ -30,7 +30,7 @@ type InputParameter = Extract<ToolParameter, { readonly kind: 'input' }>;
 
 export const NO_ARGUMENTS: JSONSchema7 = { type: 'object', properties: {}, additionalProperties: false };
 
-/** The input of a decorated method: its DTO, or its named parameters, or nothing. Names the tool was allowed by `allowReserved` are not reserved. */
+/** Compiles the input of a decorated method: its DTO, or its named parameters, or nothing. Names that `allowReserved` allows are not reserved. */
 export function compileToolInput(declaration: Declaration & { readonly method: ToolMethod }): CompiledInput {
   const { at, method } = declaration;
   const reserved = withoutAllowed(declaration.reserved, method.options?.allowReserved?.arguments);
@@ -42,12 +42,12 @@ export function compileToolInput(declaration: Declaration & { readonly method: T
   return { input: compiled.input, findings: [...misuse, ...compiled.findings] };
 }
 
-/** The reserved names less those a tool may use. Most may use none, and share the list, which is prepared for comparison once. */
+/** Returns the reserved names without those a tool may use. Most tools may use none, and share the list, which is prepared for comparison once. */
 export function withoutAllowed(reserved: readonly string[], allowed: readonly string[] = []): readonly string[] {
   return allowed.length === 0 ? reserved : reserved.filter((name) => !isReserved(name, allowed));
 }
 
-/** The input of a tool that takes a DTO class; it receives an instance. */
+/** Compiles the input of a tool that takes a DTO class; it receives an instance. */
 export function compileDtoInput({ at, reserved, type }: Declaration & { readonly type: Type }): CompiledInput {
   const classes = new DtoClasses();
   const { schema, hidden, needsClassValidator, findings } = dtoSchema(type, classes);
@@ -61,7 +61,7 @@ export function compileDtoInput({ at, reserved, type }: Declaration & { readonly
   };
 }
 
-/** Answers at once unless class-validator has to be asked, which takes longer than the rest of the pipeline. */
+/** Makes a reader of DTOs. It is synchronous unless class-validator is needed, which takes longer than the rest of the pipeline. */
 function dtoReader(
   build: (args: unknown) => unknown,
   { needsClassValidator }: { readonly needsClassValidator: boolean },
@@ -79,7 +79,7 @@ interface SchemaDeclaration extends Declaration {
   readonly read?: ToolInputCodec['read'];
 }
 
-/** The input of a tool that brings its own schema. Unless it says how to read them, it receives the plain arguments. */
+/** Compiles the input of a tool with its own schema. Without a `read` of its own it receives the plain arguments. */
 export function compileSchemaInput({ at, reserved, schema, read = (args) => ({ value: args }) }: SchemaDeclaration): CompiledInput {
   return {
     input: { schema, hidden: [], reserved, normalize: optionalNullRemoval(schema), read },
@@ -87,13 +87,13 @@ export function compileSchemaInput({ at, reserved, schema, read = (args) => ({ v
   };
 }
 
-/** What stands in for an input that cannot be used; its findings keep the application from starting. */
+/** Makes a placeholder for an input that cannot be used; its findings keep the application from starting. */
 export function unusableInput({ at, reserved }: Declaration, ...findings: readonly Omit<Finding, 'at'>[]): CompiledInput {
   const { input } = compileSchemaInput({ at, reserved, schema: NO_ARGUMENTS });
   return { input, findings: findings.map(({ problem, remedy }) => ({ at, problem, remedy })) };
 }
 
-/** The positional arguments for the method: the instance, the named values, the context. Gaps, and arguments the model left out, are undefined. */
+/** Returns the positional arguments for the method: the instance, the named values, the context. Gaps, and arguments that the model left out, are undefined. */
 export function argumentsOf(method: ToolMethod, built: unknown, context: ToolCallContext): unknown[] {
   const list: unknown[] = [];
   for (const parameter of method.parameters) {
@@ -101,6 +101,13 @@ export function argumentsOf(method: ToolMethod, built: unknown, context: ToolCal
     list[parameter.index] = valueFor(parameter, built, context);
   }
   return list;
+}
+
+/** Calls a method that is looked up when it is called, so that decorators which replace the function are honoured. */
+export function callMethod(target: object, property: string, args: readonly unknown[]): unknown {
+  const found: unknown = Reflect.get(target, property);
+  if (typeof found !== 'function') throw new TypeError(`${target.constructor.name}.${property} is not a method.`);
+  return Reflect.apply(found, target, [...args]);
 }
 
 function valueFor(parameter: ToolParameter, built: unknown, context: ToolCallContext): unknown {
@@ -119,17 +126,22 @@ function compileInputParameter(declaration: Declaration, type: unknown): Compile
 
 const NO_DTO = new Set<unknown>([String, Number, Boolean, Symbol, BigInt, Array, Object, Function, Promise, Map, Set, Date]);
 
-/** An arrow function has no prototype. */
+/** Tells whether a value can be a DTO class; an arrow function has no prototype. */
 export function isDtoClass(type: unknown): type is Type {
   return typeof type === 'function' && type.prototype !== undefined && !NO_DTO.has(type);
 }
 
 function compileParameters({ at, reserved }: Declaration, method: ToolMethod): CompiledInput {
-  const parameters = method.parameters.filter((parameter): parameter is NamedParameter => parameter.kind === 'param');
-  const { schema, findings } = parameterSchema(parameters, method.designTypes);
+  const declared = method.parameters.filter((parameter): parameter is NamedParameter => parameter.kind === 'param');
+  const wrong = declared.flatMap(({ name, options }) => TOOL_PARAM.findings(options, `${at}(${name})`));
+  const { schema, findings } = parameterSchema(declared.map(soundParameter), method.designTypes);
   const compiled = compileSchemaInput({ at, reserved, schema });
   const told = findings.map(({ path, problem, remedy }) => ({ at, problem: `"${path}" ${problem}.`, remedy }));
-  return { input: compiled.input, findings: [...told, ...compiled.findings] };
+  return { input: compiled.input, findings: [...wrong, ...told, ...compiled.findings] };
+}
+
+function soundParameter({ kind, index, name, options }: NamedParameter): NamedParameter {
+  return { kind, index, name, options: { description: '', ...TOOL_PARAM.sound(options) } };
 }
 
 function roleFindings(at: string, { parameters }: ToolMethod): Finding[] {
@@ -165,18 +177,16 @@ function reservedFindings(at: string, schema: JSONSchema7, reserved: readonly st
 /** A parameter decorated with `@ToolParam()`. */
 export type NamedParameter = Extract<ToolParameter, { readonly kind: 'param' }>;
 
-/** What a method's named parameters say about the JSON of its arguments. */
+/** The JSON form of a method's named parameters. */
 export interface ParameterSchema {
   readonly schema: JSONSchema7;
   readonly findings: readonly (PropertyProblem & { readonly path: string })[];
 }
 
-/** What can be said of a value, and of the items of an array. */
-type Bounds = Omit<ToolParamOptions, 'description' | 'required' | 'default' | 'items'>;
+/** The options that apply to a value, and to the items of an array. */
+type ValueOptions = Omit<ToolParamOptions, 'description' | 'required' | 'default' | 'items'>;
 
-const BOUNDS = ['minimum', 'maximum', 'minLength', 'maxLength', 'minItems', 'maxItems', 'pattern', 'format'] as const;
-
-/** One object with a property per parameter. What the options say wins over `designTypes`, which differ between compilers. */
+/** Makes the schema of an object with a property per parameter. The options win over `designTypes`, which differ between compilers. */
 export function parameterSchema(parameters: readonly NamedParameter[], designTypes: readonly unknown[]): ParameterSchema {
   const entries = parameters.map(({ name, index, options }) => [name, valueSchema(options, designTypes[index])] as const);
   const required = parameters.filter(({ options }) => options.required ?? options.default === undefined).map(({ name }) => name);
@@ -225,31 +235,31 @@ function describe({ description, enum: values }: ToolParamOptions): string {
   return names === undefined ? description : `${description} ${names}`;
 }
 
-function itemSchema(options: Bounds): JSONSchema7 {
+function itemSchema(options: ValueOptions): JSONSchema7 {
   return scalarSchema(options.type ? [options.type] : (typesOfValues(options) ?? ['string']), options);
 }
 
-function scalarSchema(types: readonly JSONSchema7TypeName[], options: Bounds): JSONSchema7 {
+function scalarSchema(types: readonly JSONSchema7TypeName[], options: ValueOptions): JSONSchema7 {
   const all: readonly JSONSchema7TypeName[] = options.nullable === true ? [...types, 'null'] : types;
   const values = enumOf(options);
   return {
     type: all.length === 1 ? all[0] : [...all],
     ...(values && { enum: options.nullable === true ? [...values, null] : [...values] }),
-    ...Object.fromEntries(BOUNDS.filter((keyword) => options[keyword] !== undefined).map((keyword) => [keyword, options[keyword]])),
+    ...BOUNDS.copy(options),
   };
 }
 
-function enumOf({ enum: values }: Bounds): readonly JSONSchema7Type[] | undefined {
+function enumOf({ enum: values }: ValueOptions): readonly JSONSchema7Type[] | undefined {
   if (values === undefined) return undefined;
   return (Array.isArray(values) ? values : enumValues(values)).filter(isJson);
 }
 
-function typesOfValues(options: Bounds): readonly JSONSchema7TypeName[] | undefined {
+function typesOfValues(options: ValueOptions): readonly JSONSchema7TypeName[] | undefined {
   const types = new Set(enumOf(options)?.map((value) => (typeof value === 'number' ? 'number' : 'string')));
   return types.size > 0 ? [...types] : undefined;
 }
 
-/** Of an array nobody knows the items, unless the options say so. */
+/** Returns the JSON types of a compiler's type. The items of an array are unknown unless the options name them. */
 function typesOfDesign(designType: unknown): readonly JSONSchema7TypeName[] | undefined {
   const known = designTypeOf(designType);
   return known === undefined || known === 'array' ? undefined : [known];
@@ -257,10 +267,10 @@ function typesOfDesign(designType: unknown): readonly JSONSchema7TypeName[] | un
 
 type Convert = (value: unknown) => unknown;
 
-/** By class, then by property. */
+/** The converters by class, then by property. */
 type Converters = Map<Type, ReadonlyMap<string, Convert>>;
 
-/** `exposeDefaultValues`, or an absent `@Expose()` property would lose its initial value. */
+/** The options of class-transformer. Without `exposeDefaultValues` an absent `@Expose()` property would lose its initial value. */
 const OPTIONS: ClassTransformOptions = {
   groups: [...INPUT_GROUPS],
   enableImplicitConversion: false,
@@ -269,8 +279,8 @@ const OPTIONS: ClassTransformOptions = {
 };
 
 /**
- * Makes instances of a DTO as `plainToInstance` would, from metadata that is read once: `plainToInstance` reads it for every call, which costs more than the
- * whole pipeline may. A DTO with a `@Transform()` is left to it all the same. Properties nobody declared are not taken over.
+ * Returns a function that makes instances of a DTO as `plainToInstance` would, from metadata that is read once: `plainToInstance` reads it for every call, which
+ * costs more than the whole pipeline may. A DTO with a `@Transform()` is left to it all the same. Undeclared properties are dropped.
  */
 export function instanceBuilder(type: Type, classes = new DtoClasses()): Convert {
   const converters: Converters = new Map();
@@ -281,7 +291,7 @@ export function instanceBuilder(type: Type, classes = new DtoClasses()): Convert
   };
 }
 
-/** Makes the converters of a class and of all it holds; false when only class-transformer can make it. */
+/** Makes the converters of a class and of those it holds; false when only class-transformer can convert it. */
 function collect(type: Type, classes: DtoClasses, converters: Converters): boolean {
   const own = new Map<string, Convert>();
   converters.set(type, own);
@@ -308,7 +318,7 @@ function converterFor(valueType: ValueType, converters: Converters): Convert {
 
 const SCALARS = { string: String, number: Number, boolean: Boolean } as const;
 
-/** `@Type()` speaks of the items of an array, at any depth; null stays null. */
+/** Applies a conversion to the items of an array, at any depth, which is what `@Type()` refers to; null stays null. */
 function eachOf(convert: Convert): Convert {
   return function each(value): unknown {
     if (Array.isArray(value)) return value.map(each);
@@ -328,7 +338,7 @@ function instanceOf(type: Type, converters: Converters, value: unknown): unknown
   return instance;
 }
 
-/** As class-transformer copies: without names that every object has, of which it would take `constructor` for a class, and call it. */
+/** Copies a value as class-transformer does, without names that every object has: it would take `constructor` for a class, and call it. */
 function plainCopy(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plainCopy);
   if (typeof value !== 'object' || value === null) return value;
@@ -340,8 +350,8 @@ function plainCopy(value: unknown): unknown {
 const MAX_PROBLEMS = 10;
 
 /**
- * Asks class-validator about an instance, for what a schema cannot express; at most ten problems. Nothing is stripped: the schema has turned unknown arguments away already, and
- * a DTO may hold fields of its own.
+ * Validates an instance by class-validator, for rules that a schema cannot express; returns at most ten problems. Nothing is stripped: the schema has refused unknown
+ * arguments already, and a DTO may hold fields of its own.
  */
 export async function instanceProblems(instance: unknown): Promise<readonly ArgumentProblem[]> {
   if (typeof instance !== 'object' || instance === null) return [{ pointer: '', message: 'must be an object' }];
@@ -354,3 +364,37 @@ function problemsOf({ property, constraints, children }: ValidationError, parent
   const own = Object.values(constraints ?? {}).map((message) => ({ pointer, message }));
   return [...own, ...(children ?? []).flatMap((child) => problemsOf(child, pointer))];
 }
+
+/** Finds the JSON pointer of the first key, at any depth, that no model may send; undefined when there is none. Case, `_` and `-` make no difference. */
+export function reservedNamesIn(value: JsonValue, reserved: readonly string[]): string | undefined {
+  const names = comparableSet(reserved);
+  const pending: { readonly value: unknown; readonly pointer: string }[] = [{ value, pointer: '' }];
+  for (let place = pending.pop(); place; place = pending.pop()) {
+    const entries = entriesOf(place.value);
+    const keyed = !Array.isArray(place.value);
+    const found = keyed ? entries.find(([key]) => names.has(comparable(key))) : undefined;
+    if (found) return place.pointer + pointerSegment(found[0]);
+    for (const [key, child] of entries.toReversed()) {
+      if (typeof child === 'object' && child !== null) pending.push({ value: child, pointer: place.pointer + pointerSegment(key) });
+    }
+  }
+  return undefined;
+}
+
+const entriesOf = (value: unknown): [string, unknown][] => (typeof value === 'object' && value !== null ? Object.entries(value) : []);
+
+/** Tells whether an argument has a name that no model may send. */
+export function isReserved(name: string, reserved: readonly string[]): boolean {
+  return comparableSet(reserved).has(comparable(name));
+}
+
+const comparableSets = new WeakMap<readonly string[], ReadonlySet<string>>();
+
+/** Returns names in comparable form, cached by list: it is called for every argument of every tool and for every call, always with the same few lists. */
+function comparableSet(names: readonly string[]): ReadonlySet<string> {
+  const known = comparableSets.get(names) ?? new Set(names.map(comparable));
+  comparableSets.set(names, known);
+  return known;
+}
+
+const comparable = (name: string): string => name.toLowerCase().replaceAll(/[_-]/g, '');

@@ -2,5 +2,5 @@
 import { defaultMetadataStorage } from 'class-transformer/cjs/storage.js';
 import type { MetadataStorage } from 'class-transformer/types/MetadataStorage.js';
 
-/** Everything class-transformer's decorators recorded. */
+/** The metadata of class-transformer's decorators. */
 export const transformMetadata = defaultMetadataStorage as MetadataStorage;

@@ -6,7 +6,7 @@ import type { RegExpEngine } from 'ajv/dist/types/index.js';
 import { closest, distance } from 'fastest-levenshtein';
 import type { JSONSchema7 } from 'json-schema';
 
-/** Far deeper than any arguments, far shallower than the stack of whoever walks them afterwards. */
+/** The deepest arguments that are accepted: far deeper than any real ones, and far shallower than the stack of the code that visits them. */
 const MAX_DEPTH = 100;
 const TOO_DEEP: readonly ArgumentProblem[] = [
   { pointer: '', message: `is nested deeper than ${MAX_DEPTH} levels; send flatter arguments` },
@@ -14,7 +14,7 @@ const TOO_DEEP: readonly ArgumentProblem[] = [
 
 /**
  * Checks arguments against JSON Schema 7 in the application's only Ajv: an Ajv costs milliseconds and a compiled schema a hundred kilobytes, so
- * both are made once, when first needed, and a schema is known by its identity.
+ * both are made once, when first needed, and a schema is cached by its identity.
  */
 @Injectable()
 export class SchemaValidators {
@@ -22,8 +22,9 @@ export class SchemaValidators {
   private readonly compiled = new WeakMap<JSONSchema7, ValidateFunction>();
 
   /**
-   * Fills defaults into `data`, in place, and says what a model must mend: at most ten problems, empty when all is well. Nothing is coerced and nothing
-   * removed. Throws for a schema that does not compile.
+   * Fills defaults into `data`, in place, and returns at most ten problems for the model to correct. Nothing is coerced and nothing removed.
+   *
+   * @throws Error for a schema that does not compile
    */
   validate(schema: JSONSchema7, data: unknown): readonly ArgumentProblem[] {
     const validator = this.compiled.get(schema) ?? this.compile(schema);
@@ -31,10 +32,11 @@ export class SchemaValidators {
     return validator(data) ? [] : argumentProblems(validator.errors ?? []);
   }
 
-  /** Why a schema from outside cannot be used, for a finding at bootstrap; undefined when it can. */
-  problemWith(schema: JSONSchema7): string | undefined {
+  /** Finds the reason why a schema from outside cannot be used, for a finding at bootstrap; undefined when it can. */
+  problemWith(schema: JSONSchema7, { isOwn = false } = {}): string | undefined {
+    if (this.compiled.has(schema)) return undefined;
     try {
-      void this.engine().validateSchema(schema, true);
+      if (!isOwn) void this.engine().validateSchema(schema, true);
       this.compile(schema);
       return undefined;
     } catch (error) {
@@ -51,15 +53,14 @@ export class SchemaValidators {
   }
 
   private engine(): Ajv {
-    this.ajv ??= createAjv();
-    return this.ajv;
+    return (this.ajv ??= createAjv());
   }
 }
 
 /**
- * `ownProperties`: a key such as `constructor` is an argument like any other, never the prototype's. `strictSchema: false`: a schema from an MCP server may
- * hold keywords and formats we do not know. `addUsedSchema: false`: two schemas may have the same `$id`. `validateSchema: false`: to compile the schema
- * of schemas takes longer than all else an application starts with; only a schema from outside is held against it.
+ * Creates the Ajv. `ownProperties`: a key such as `constructor` is an argument like any other, never the prototype's. `strictSchema: false`: a schema from an MCP
+ * server may hold unknown keywords and formats. `addUsedSchema: false`: two schemas may have the same `$id`. `validateSchema: false`: compiling the schema
+ * of schemas takes longer than the rest of an application's start; only a schema from outside is checked against it.
  */
 function createAjv(): Ajv {
   const ajv = new Ajv({
@@ -78,7 +79,7 @@ function createAjv(): Ajv {
   return adaptToClassValidator(ajv);
 }
 
-/** Level by level, since the stack is what is in danger. */
+/** Tells whether data is nested too deep. It visits level by level, to protect the stack. */
 function isTooDeep(data: unknown): boolean {
   let level = [data].filter(isObject);
   for (let depth = 0; level.length > 0; depth += 1) {
@@ -100,35 +101,35 @@ export function adaptToClassValidator(ajv: Ajv): Ajv {
       keyword: 'minLength',
       type: 'string',
       schemaType: 'number',
-      compile: (limit: number) => (text: string) => text.length >= limit && lengthOf(text) >= limit,
+      compile: (limit: number) => (text: string) => text.length >= limit && countCharacters(text) >= limit,
     })
     .addKeyword({
       keyword: 'maxLength',
       type: 'string',
       schemaType: 'number',
-      compile: (limit: number) => (text: string) => text.length <= limit || lengthOf(text) <= limit,
+      compile: (limit: number) => (text: string) => text.length <= limit || countCharacters(text) <= limit,
     })
     .addFormat('date-time', isDateTime);
 }
 
-/** Whether a pattern means something else, or nothing, without the flag `u`. */
+/** Tells whether a pattern has another meaning, or none, without the flag `u`. */
 export function needsUnicode(pattern: string): boolean {
   return /\\[pP]\{|\\u\{/.test(pattern);
 }
 
-/** Ajv always sets the flag `u`; a pattern written without it may not even compile with it. So only patterns that need it get it. */
+/** The engine for patterns. Ajv always sets the flag `u`, with which a pattern written without it may not even compile, so only patterns that need it get it. */
 export const patternEngine: RegExpEngine = Object.assign((pattern: string) => new RegExp(pattern, needsUnicode(pattern) ? 'u' : ''), {
   code: 'new RegExp',
 });
 
-/** Code points, less the variation selectors that follow one: what `isLength` of the validator library counts. */
-function lengthOf(text: string): number {
+/** Counts code points without the variation selectors that follow one, as `isLength` of the validator library does. */
+function countCharacters(text: string): number {
   const selectors = text.match(/[^\uFE0F\uFE0E][\uFE0F\uFE0E]/g)?.length ?? 0;
   const pairs = text.match(/[\uD800-\uDBFF][\uDC00-\uDFFF]/g)?.length ?? 0;
   return text.length - selectors - pairs;
 }
 
-/** RFC 3339, less what `new Date()` cannot read: leap seconds. */
+/** Tells whether a text is a time by RFC 3339, without leap seconds, which `new Date()` cannot read. */
 function isDateTime(text: string): boolean {
   const [, year, month, day] =
     /^(\d{4})-(\d\d)-(\d\d)[Tt ](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/.exec(text) ?? [];
@@ -136,11 +137,11 @@ function isDateTime(text: string): boolean {
   return date.getUTCDate() === Number(day) && !Number.isNaN(Date.parse(text));
 }
 
-/** Enough for a model to mend its call, few enough to fit the conversation. */
+/** The most problems that are reported: enough for a model to correct its call, few enough to fit the conversation. */
 const MAX_PROBLEMS = 10;
 const MAX_LISTED = 20;
 
-/** Ajv's errors in words a model can act on; at most ten. */
+/** Describes Ajv's errors so that a model can act on them; at most ten. */
 export function argumentProblems(errors: readonly ErrorObject[]): ArgumentProblem[] {
   const decided = new Set(errors.filter(({ keyword }) => DECISIVE.has(keyword)).map(({ instancePath }) => instancePath));
   const problems = new Map<string, ArgumentProblem>();
@@ -153,11 +154,11 @@ export function argumentProblems(errors: readonly ErrorObject[]): ArgumentProble
   return [...problems.values()];
 }
 
-/** Beside one of these, a complaint about the type or the pattern of the same value says nothing more. */
+/** The keywords beside which an error about the type or the pattern of the same value is redundant. */
 const DECISIVE = new Set(['enum', 'const', 'format']);
 const REDUNDANT = new Set(['type', 'pattern']);
 
-/** The part of a pointer that names one key. */
+/** Writes the part of a JSON pointer that names one key. */
 export function pointerSegment(key: string | number): string {
   return `/${String(key).replaceAll('~', '~0').replaceAll('/', '~1')}`;
 }
@@ -173,12 +174,12 @@ function messageOf(error: ErrorObject): string {
   return say?.(error.schema, error) ?? error.message ?? 'is not valid';
 }
 
-function nounOf(type: unknown): string {
+function toNoun(type: unknown): string {
   if (type === 'null') return 'null';
   return `${type === 'integer' || type === 'object' || type === 'array' ? 'an' : 'a'} ${textOf(type)}`;
 }
 
-/** A wrong name is most often a right one misspelt. */
+/** Describes an unknown argument with the closest known names, since it is most often misspelt. */
 function unknownArgument({ params, parentSchema }: ErrorObject): string {
   const name = textOf(params['additionalProperty']).slice(0, 64);
   const properties: unknown = parentSchema?.['properties'];
@@ -186,10 +187,10 @@ function unknownArgument({ params, parentSchema }: ErrorObject): string {
   if (known.length === 0) return `unknown argument "${name}"; there are none here`;
   const candidate = closest(name, known);
   const near = distance(name.toLowerCase(), candidate.toLowerCase()) <= Math.max(2, candidate.length / 3);
-  return near ? `unknown argument "${name}"; did you mean "${candidate}"?` : `unknown argument "${name}"; known: ${listOf(known)}`;
+  return near ? `unknown argument "${name}"; did you mean "${candidate}"?` : `unknown argument "${name}"; known: ${joinValues(known)}`;
 }
 
-function listOf(values: unknown): string {
+function joinValues(values: unknown): string {
   const all = Array.isArray(values) ? values : [];
   return all.length > MAX_LISTED ? `${all.slice(0, MAX_LISTED).map(textOf).join(', ')}, …` : all.map(textOf).join(', ');
 }
@@ -215,10 +216,10 @@ const FORMATS: Readonly<Record<string, string>> = {
 };
 
 const MESSAGES: Readonly<Record<string, (limit: unknown, error: ErrorObject) => string>> = {
-  type: (types) => `must be ${[types].flat().map(nounOf).join(' or ')}`,
+  type: (types) => `must be ${[types].flat().map(toNoun).join(' or ')}`,
   required: () => 'is required',
   additionalProperties: (_, error) => unknownArgument(error),
-  enum: (values) => `must be one of: ${listOf(values)}`,
+  enum: (values) => `must be one of: ${joinValues(values)}`,
   const: (value) => `must be ${textOf(value)}`,
   minimum: (limit) => `must be at least ${textOf(limit)}`,
   maximum: (limit) => `must be at most ${textOf(limit)}`,

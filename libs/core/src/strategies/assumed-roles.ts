@@ -1,29 +1,29 @@
-import { ConfigurationError, type Finding } from '@toolloop/protocol';
+import { ConfigurationError } from '@toolloop/protocol';
 import { type InjectionResult, type ToolInjection, type ToolInjectionContext, ToolInjectionStrategy } from '../contracts/injection.js';
-import { either, FUNCTION, listOf, oneOf, optionFindings, type OptionValue, type OptionValues, TEXT } from '../findings/options.js';
+import { defineOptions, either, FUNCTION, listOf, listOfOptions, needed, oneOf, TEXT } from '../findings/options.js';
 import { isTrigger, isTriggered, listed, NAMES, type ResultTrigger, triggersFound } from './triggers.js';
 
-/** After which result a run holds which roles. Everything that is given must hold of one result. */
+/** A change of a run's roles. All given conditions must hold for one result. */
 export interface RoleChange extends Omit<ResultTrigger, 'after'> {
-  /** Tools, one of which succeeded: declared ids, short names or globs. */
+  /** The tools of which one must have succeeded: declared ids, short names or globs. */
   readonly after?: string | readonly string[];
-  /** Of the roles that the actor has; `all` for every one. */
+  /** The roles that the run then has, from those of the actor; `all` for every one. */
   readonly roles: readonly string[] | 'all';
 }
 
-/** The roles that a run begins with, and how it comes to others. */
+/** Options of {@link assumeRoles}. */
 export interface AssumedRolesOptions {
-  /** Of the roles that the actor has. */
+  /** The roles that a run starts with, from those of the actor. */
   readonly start: readonly string[];
-  /** The first that holds is taken. @default none: it keeps those of the start */
+  /** The changes, of which the first that holds applies. @default none: the run keeps the roles of the start */
   readonly to?: readonly RoleChange[];
-  /** Shown in findings. @default 'roles' */
+  /** The name of the strategy in findings. @default 'roles' */
   readonly name?: string;
 }
 
 /**
- * Lets a run hold fewer roles than its actor has, until a result, such as that of a step-up login, shows that it may hold more of them. Roles that the actor does
- * not have are none that a run can hold.
+ * Restricts a run to some of its actor's roles, until a result, such as that of a step-up login, allows more of them. A run never has a role that its actor does
+ * not have.
  */
 export class AssumedRolesStrategy extends ToolInjectionStrategy {
   override readonly name: string;
@@ -33,8 +33,7 @@ export class AssumedRolesStrategy extends ToolInjectionStrategy {
 
   constructor(options: AssumedRolesOptions) {
     super();
-    const findings = shapeFindings(options);
-    if (findings.length > 0) throw new ConfigurationError(findings);
+    OPTIONS.assert(options, 'assumeRoles');
     const { start, to = [], name = 'roles' } = options;
     this.name = name;
     this.startsAs = start;
@@ -45,7 +44,7 @@ export class AssumedRolesStrategy extends ToolInjectionStrategy {
       .map(() => ({
         at: `assumeRoles "${name}"`,
         problem: 'A change of roles has no trigger.',
-        remedy: 'Give `after`, `when` or `found`.',
+        remedy: 'Set `after`, `when` or `found`.',
       }));
     if (aimless.length > 0) throw new ConfigurationError(aimless);
   }
@@ -61,19 +60,17 @@ export class AssumedRolesStrategy extends ToolInjectionStrategy {
 }
 
 const ROLES = listOf(TEXT, 'a list of roles');
-const CHANGES: OptionValue = { wanted: 'a list of changes', accept: Array.isArray };
-const OPTIONS: OptionValues<AssumedRolesOptions> = { start: ROLES, to: CHANGES, name: TEXT };
-const CHANGE: OptionValues<RoleChange> = { after: NAMES, when: FUNCTION, found: FUNCTION, roles: either(ROLES, oneOf('all')) };
+/** The form of a change. Its roles are required, since a missing list would give a run unintended roles. */
+const CHANGE = defineOptions<RoleChange>({ after: NAMES, when: FUNCTION, found: FUNCTION, roles: needed(either(ROLES, oneOf('all'))) });
+const OPTIONS = defineOptions<AssumedRolesOptions>({ start: needed(ROLES), to: listOfOptions(CHANGE, 'a list of changes'), name: TEXT });
 
-/** Of the options and of each change. What is left out, and must not be, would give a run roles that nobody meant. */
-function shapeFindings(options: AssumedRolesOptions): Finding[] {
-  const own = optionFindings(options, OPTIONS, 'assumeRoles', ['start']);
-  if (own.length > 0) return own;
-  const { to = [], name = 'roles' } = options;
-  return to.flatMap((change) => optionFindings(change, CHANGE, `assumeRoles "${name}"`, ['roles']));
-}
-
-/** A run begins with some of its actor's roles and comes to others by results. Throws `ConfigurationError` for a change that waits for nothing. */
+/**
+ * Creates a strategy that starts runs with some of their actor's roles and changes them by results.
+ *
+ * @throws ConfigurationError for wrong options, and for a change without a trigger
+ * @example
+ * injection: [assumeRoles({ start: ['support'], to: [{ after: 'auth__stepUp', roles: 'all' }] })]
+ */
 export function assumeRoles(options: AssumedRolesOptions): AssumedRolesStrategy {
   return new AssumedRolesStrategy(options);
 }

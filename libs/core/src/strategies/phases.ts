@@ -8,47 +8,47 @@ import {
   type ToolInjectionContext,
   ToolInjectionStrategy,
 } from '../contracts/injection.js';
-import type { ToolSelector } from '../contracts/loop-request.js';
+import { SELECTORS, type ToolSelector } from '../contracts/loop-request.js';
 import type { RunContext } from '../contracts/tool-call.js';
-import { FUNCTION, OBJECT, optionFindings, type OptionValue, type OptionValues, TEXT } from '../findings/options.js';
-import { isTrigger, isTriggered, listed, NAMES, type ResultTrigger, SELECTORS, triggersFound } from './triggers.js';
+import { defineOptions, FUNCTION, listOfOptions, namedOptions, needed, TEXT } from '../findings/options.js';
+import { isTrigger, isTriggered, listed, NAMES, type ResultTrigger, triggersFound } from './triggers.js';
 
-/** The way into another phase. Everything that is given must hold of one result. */
+/** A transition into another phase. All given conditions must hold for one result. */
 export interface PhaseChange<Phase extends string = string> extends Omit<ResultTrigger, 'after'> {
-  /** Tools, one of which succeeded: declared ids, short names or globs. */
+  /** The tools of which one must have succeeded: declared ids, short names or globs. */
   readonly on?: string | readonly string[];
   readonly phase: Phase;
 }
 
 /** A phase of a run. */
 export interface PhaseState<Phase extends string = string> {
-  /** Tools of the catalog that are there in it; several phases may share some. */
+  /** The tools of the catalog that the phase has; phases may share tools. */
   readonly tools: readonly ToolSelector[];
-  /** The first that holds is taken. @default none: the run stays in the phase */
+  /** The transitions, of which the first that holds applies. @default none: the run stays in the phase */
   readonly to?: readonly PhaseChange<Phase>[];
 }
 
-/** A state machine over sets of tools. Tools that no phase names are there in all of them. */
+/** Options of {@link phases}: a state machine over sets of tools. Tools that no phase names are in all of them. */
 export interface PhasesOptions<Phase extends string = string> {
   readonly start: NoInfer<Phase>;
   readonly states: Readonly<Record<Phase, PhaseState<NoInfer<Phase>>>>;
-  /** Shown in events. @default 'phases' */
+  /** The name of the strategy in events. @default 'phases' */
   readonly name?: string;
 }
 
 interface Change extends PhaseChange {
   readonly trigger: ResultTrigger;
-  /** By which it is told from all others, those of other phases included. */
+  /** The name of the transition, unique among those of all phases. */
   readonly name: string;
 }
 
-/** A phase as it is used. */
+/** A compiled phase. */
 interface KnownPhase {
   readonly tools: readonly ToolSelector[];
   readonly to: readonly Change[];
 }
 
-/** Gives a run the tools of the phase it is in and takes away those of the one it left. The phase of a run is kept in the run's state. */
+/** Adds the tools of the phase that a run enters, and removes those of the phase that it leaves. The phase is in the run's state. */
 export class PhasesStrategy extends ToolInjectionStrategy {
   override readonly name: string;
   override readonly withheld: readonly ToolSelector[];
@@ -56,12 +56,12 @@ export class PhasesStrategy extends ToolInjectionStrategy {
   private readonly phases: ReadonlyMap<string, KnownPhase>;
   private readonly start: string;
   private readonly key: string;
-  /** Of which run the phase was noted. */
+  /** The key of the run whose phase is in the state. */
   private readonly runKey: string;
 
   constructor(options: PhasesOptions) {
     super();
-    assertShapes(options);
+    OPTIONS.assert(options, 'phases');
     const { start, states, name = 'phases' } = options;
     this.name = name;
     this.key = `toolloop:${name}:${randomUUID()}`;
@@ -81,8 +81,8 @@ export class PhasesStrategy extends ToolInjectionStrategy {
   }
 
   /**
-   * Where the run waited and its state is lost, its records tell the phase again; or the tools it had, where an artifact had told. A run within a run begins
-   * in the phase that the run around it has noted.
+   * Begins a run in its phase. If the run waited and its state is lost, the phase follows from its records, or from the tools it had if an artifact decided it. A
+   * sub-run begins in the phase of its outer run.
    */
   override begin(beginning: RunBeginning): ToolInjection {
     const { run, withheld, records } = beginning;
@@ -94,7 +94,7 @@ export class PhasesStrategy extends ToolInjectionStrategy {
     return { add: withheld.named(this.toolsOf(phase)) };
   }
 
-  /** In whatever phase the run is: another result of the step may lead on before this one is looked at. */
+  /** Checks the transitions of every phase, since another result of the step may change the phase before this one is evaluated. */
   override notice(result: Pick<InjectionResult, 'record' | 'live'>): readonly string[] | undefined {
     const triggers = [...this.phases.values()].flatMap(({ to }) => to.map(({ name, trigger }) => [name, trigger] as const));
     return triggersFound(new Map(triggers), result);
@@ -121,7 +121,7 @@ export class PhasesStrategy extends ToolInjectionStrategy {
     state.set(this.key, phase).set(this.runKey, runId);
   }
 
-  /** Phases with the same tools are told apart by the records alone. */
+  /** Finds the phase from the tools that a run had. Phases with the same tools are distinguished by the records. */
   private phaseShown(recorded: string, { withheld, shown }: RunBeginning): string {
     const isByArtifact = [...this.phases.values()].some(({ to }) => to.some(({ found }) => found));
     if (!shown || !isByArtifact) return recorded;
@@ -142,7 +142,7 @@ export class PhasesStrategy extends ToolInjectionStrategy {
     return this.phases.get(phase)?.tools ?? [];
   }
 
-  /** Names only tools that the run has or may come to have. */
+  /** Makes the cause of a removal, which names only tools that the run has or may get. */
   private causeOf(phase: string, reachable: readonly ToolSpec[]): NonNullable<ToolInjection['cause']> {
     const names = [...this.phases.values()].flatMap(({ to }) =>
       to.filter((change) => change.phase === phase).flatMap(({ on }) => listed(on)),
@@ -154,28 +154,28 @@ export class PhasesStrategy extends ToolInjectionStrategy {
 
 const MOST_NAMES = 5;
 
-/** A run goes through phases, each with its tools. Throws `ConfigurationError` for phases that do not exist or cannot be reached. */
+/**
+ * Creates a strategy that leads a run through phases, each with its own tools.
+ *
+ * @throws ConfigurationError for wrong options, and for phases that do not exist or cannot be reached
+ * @example
+ * injection: [
+ *   phases({
+ *     start: 'browse',
+ *     states: {
+ *       browse: { tools: ['catalog__*'], to: [{ on: 'cart__open', phase: 'checkout' }] },
+ *       checkout: { tools: ['cart__*'] },
+ *     },
+ *   }),
+ * ]
+ */
 export function phases<Phase extends string>(options: PhasesOptions<Phase>): PhasesStrategy {
   return new PhasesStrategy(options);
 }
 
-const OPTIONS: OptionValues<PhasesOptions> = { start: TEXT, states: OBJECT, name: TEXT };
-const LIST: OptionValue = { wanted: 'a list of changes', accept: Array.isArray };
-const STATE: OptionValues<PhaseState> = { tools: SELECTORS, to: LIST };
-const CHANGE: OptionValues<PhaseChange> = { on: NAMES, when: FUNCTION, found: FUNCTION, phase: TEXT };
-
-/** Of the options, of each phase and of each change. */
-function assertShapes(options: PhasesOptions): void {
-  const own = optionFindings(options, OPTIONS, 'phases', ['start', 'states']);
-  if (own.length > 0) throw new ConfigurationError(own);
-  const findings = Object.entries(options.states).flatMap(([phase, state]) => {
-    const at = `phases "${options.name ?? 'phases'}", phase "${phase}"`;
-    const ofState = optionFindings(state, STATE, at, ['tools']);
-    if (ofState.length > 0) return ofState;
-    return (state.to ?? []).flatMap((change) => optionFindings(change, CHANGE, at, ['phase']));
-  });
-  if (findings.length > 0) throw new ConfigurationError(findings);
-}
+const CHANGE = defineOptions<PhaseChange>({ on: NAMES, when: FUNCTION, found: FUNCTION, phase: needed(TEXT) });
+const STATE = defineOptions<PhaseState>({ tools: needed(SELECTORS), to: listOfOptions(CHANGE, 'a list of changes') });
+const OPTIONS = defineOptions<PhasesOptions>({ start: needed(TEXT), states: needed(namedOptions(STATE, 'phase')), name: TEXT });
 
 function withTrigger(change: PhaseChange, name: string): Change {
   const { on, when, found } = change;
@@ -186,7 +186,7 @@ function phaseFindings(at: string, start: string, all: ReadonlyMap<string, Known
   const names = [...all.keys()];
   const unknown = (phase: string): Finding[] => {
     if (all.has(phase)) return [];
-    const remedy = `Did you mean ${closestTo(phase, names, 1).join('') || names.join(', ') || 'to declare it'}?`;
+    const remedy = `Did you mean ${closestTo(phase, names, { most: 1 }).join('') || names.join(', ') || 'to declare it'}?`;
     return [{ at, problem: `There is no phase "${phase}".`, remedy }];
   };
   const changes = [...all].flatMap(([from, { to }]) => to.map((change) => ({ from, ...change })));
@@ -198,7 +198,7 @@ function phaseFindings(at: string, start: string, all: ReadonlyMap<string, Known
     ...aimless.map(({ from, phase }) => ({
       at,
       problem: `The transition from "${from}" to "${phase}" has no trigger.`,
-      remedy: 'Give `on`, `when` or `found`.',
+      remedy: 'Set `on`, `when` or `found`.',
     })),
     ...(all.has(start) ? names.filter((name) => !reached.has(name)) : []).map((name) => ({
       at,
@@ -208,7 +208,7 @@ function phaseFindings(at: string, start: string, all: ReadonlyMap<string, Known
   ];
 }
 
-/** The phases that some way leads to. A set is walked while it grows. */
+/** Finds the phases that can be reached. The set grows while it is iterated. */
 function reachedFrom(start: string, all: ReadonlyMap<string, KnownPhase>): ReadonlySet<string> {
   const reached = new Set([start]);
   for (const phase of reached) for (const change of all.get(phase)?.to ?? []) reached.add(change.phase);

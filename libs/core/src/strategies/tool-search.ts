@@ -8,24 +8,23 @@ import {
   ToolInjectionStrategy,
   type WithheldTools,
 } from '../contracts/injection.js';
-import type { ToolSelector } from '../contracts/loop-request.js';
+import { SELECTORS, type ToolSelector } from '../contracts/loop-request.js';
 import type { Policy } from '../contracts/policy.js';
 import type { Tool } from '../contracts/tool.js';
-import { assertOptions, type OptionValues, WHOLE_ABOVE_ZERO } from '../findings/options.js';
+import { defineOptions, WHOLE_ABOVE_ZERO } from '../findings/options.js';
 import { allowedBy } from '../policy/policy-findings.js';
 import { matches } from '../policy/rules.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/reveal.js';
 import { compileSchemaInput } from '../schema/tool-input.js';
-import { SELECTORS } from './triggers.js';
 
-/** What can be found, and what need not be. */
+/** Options of {@link toolSearch}. */
 export interface ToolSearchOptions {
-  /** What runs start without, and can find. Tools that another strategy keeps back are that strategy's. @default every tool of the catalog */
+  /** The tools that runs start without, and can find. Tools that another strategy withholds stay with that one. @default every tool of the catalog */
   readonly tools?: readonly ToolSelector[];
-  /** Of a search. @default 8 */
+  /** The most results of a search. @default 8 */
   readonly most?: number;
-  /** Tools that are there from the start all the same. @default none */
+  /** The tools that runs start with all the same. @default none */
   readonly always?: readonly ToolSelector[];
 }
 
@@ -39,7 +38,7 @@ export class ToolSearchStrategy extends ToolInjectionStrategy {
 
   constructor(options: ToolSearchOptions = {}) {
     super();
-    assertOptions(options, OPTIONS, 'toolSearch');
+    OPTIONS.assert(options, 'toolSearch');
     const { tools = ['*'], most = 8, always = [] } = options;
     this.withheld = [...tools, ...always];
     this.always = always;
@@ -52,7 +51,7 @@ export class ToolSearchStrategy extends ToolInjectionStrategy {
     return { add: [...withheld.named(this.always), searchTool(withheld, this.most), ...byId(withheld, newest)] };
   }
 
-  /** Past the cap the oldest results go; what was just found stays. */
+  /** Injects the results of a search. Beyond the cap the oldest results are removed; new ones stay. */
   override evaluate({ last, withheld, toolset, room }: ToolInjectionContext): ToolInjection {
     if (last.record.declaredId !== SEARCH_ID) return {};
     const add = byId(withheld, idsFoundIn(last.live));
@@ -66,9 +65,15 @@ export class ToolSearchStrategy extends ToolInjectionStrategy {
   }
 }
 
-const OPTIONS: OptionValues<ToolSearchOptions> = { tools: SELECTORS, most: WHOLE_ABOVE_ZERO, always: SELECTORS };
+const OPTIONS = defineOptions<ToolSearchOptions>({ tools: SELECTORS, most: WHOLE_ABOVE_ZERO, always: SELECTORS });
 
-/** Offers the model a search instead of all tools. Throws `ConfigurationError` for options that do not exist or cannot be. */
+/**
+ * Creates a strategy that offers the model a search instead of all tools.
+ *
+ * @throws ConfigurationError for wrong options
+ * @example
+ * injection: [toolSearch({ always: ['crm__searchCustomers'] })]
+ */
 export function toolSearch(options: ToolSearchOptions = {}): ToolSearchStrategy {
   return new ToolSearchStrategy(options);
 }
@@ -80,7 +85,7 @@ function byId({ all }: { readonly all: readonly Tool[] }, ids: readonly string[]
 }
 
 export const SEARCH_ID = 'tools__search';
-/** Of a description in a result: the whole of it comes with the tool. */
+/** The longest description in a result; the tool itself has the whole of it. */
 const MOST_CHARACTERS = 160;
 
 const INPUT: JSONSchema7 = {
@@ -112,10 +117,10 @@ function specOf(returns: 'trusted' | 'untrusted'): ToolSpec {
 }
 
 const TRUSTED = specOf('trusted');
-/** Of a run that may find tools of strangers, who wrote their descriptions. */
+/** The spec for a run that may find tools of untrusted sources, whose descriptions are in the results. */
 const UNTRUSTED = specOf('untrusted');
 
-/** The tool as it is bound to what one run may find. */
+/** Makes the search tool of one run. */
 export function searchTool(withheld: WithheldTools, most: number): Tool {
   const isTrusted = withheld.all.every(({ origin }) => origin.trusted);
   return {
@@ -127,10 +132,10 @@ export function searchTool(withheld: WithheldTools, most: number): Tool {
   };
 }
 
-/** The tool without anything to search: what a policy names and a catalog reserves. */
+/** The search tool without anything to find, for policies and for the catalog, which reserves its id. */
 export const SEARCH_TOOL: Tool = searchTool({ all: [], named: () => [], search: () => [] }, 0);
 
-/** The ids in a result of the tool; none where it is something else. */
+/** Reads the ids in a result of the search tool; none if it has another form. */
 export function idsFoundIn(result: unknown): readonly string[] {
   const tools: unknown = isObject(result) ? result['tools'] : undefined;
   if (!Array.isArray(tools)) return [];
@@ -145,14 +150,14 @@ function queryOf(input: unknown): string {
   return isObject(input) && typeof input['query'] === 'string' ? input['query'] : '';
 }
 
-/** Names of tools that strategies wait for or keep back, and that no tool has. */
+/** Finds names in strategies' triggers and withheld tools that no tool has. */
 export function strategyFindings(strategies: readonly ToolInjectionStrategy[], at: string, catalog: ToolCatalog): Finding[] {
   return strategies.flatMap(({ name, withheld = [], awaited = [] }) =>
     catalog.problemsWith({ tools: [...withheld, ...awaited] }).map(({ problem, remedy }) => ({ at: `${at} "${name}"`, problem, remedy })),
   );
 }
 
-/** A search that no policy allows: what can be found through it is kept back, and nobody can search. Policies in shadow decide nothing. */
+/** Finds policies that do not allow the search: its tools would be withheld without a way to find them. Policies in shadow do not count. */
 export function searchFindings(strategies: readonly ToolInjectionStrategy[], at: string, policies: readonly Policy[]): Finding[] {
   if (!strategies.some((strategy) => strategy instanceof ToolSearchStrategy)) return [];
   const denying = policies.filter(

@@ -2,33 +2,33 @@ import { Logger } from '@nestjs/common';
 import type { ToolInvocationRecord } from '@toolloop/protocol';
 import { isNamed } from '../catalog/tool-selection.js';
 import type { InjectionResult, NoticedResult, ToolInjectionStrategy } from '../contracts/injection.js';
-import { either, FUNCTION, listOf, type OptionValue, TEXT } from '../findings/options.js';
+import { either, listOf, TEXT } from '../findings/options.js';
 
-/** What has to happen. Everything that is given must hold of one result. */
+/** The conditions of a trigger. All given ones must hold for one result. */
 export interface ResultTrigger {
-  /** Tools, one of which succeeded: declared ids, short names or globs. */
+  /** The tools of which one must have succeeded: declared ids, short names or globs. */
   readonly after?: readonly string[];
-  /** Looks at the record of a result: what the ui may see of it. Asked of failed and refused calls too, unless a tool is named. */
+  /** Checks the record of a result, in the ui projection. Called for failed and denied calls too, unless `after` is set. */
   readonly when?: (record: ToolInvocationRecord) => boolean;
-  /** Looks at what a tool really returned, an artifact such as an open cart. Asked once, as soon as there is one: the answer outlives it. */
+  /** Checks the live value that a tool returned, such as an open cart. Called once, as soon as there is one: the answer outlives the value. */
   readonly found?: (live: unknown) => boolean;
 }
 
-/** A result, as a trigger looks at it. */
-type LookedAt = Pick<InjectionResult, 'record' | 'live' | 'noticed'>;
+/** The part of a result that a trigger checks. */
+type TriggerResult = Pick<InjectionResult, 'record' | 'live' | 'noticed'>;
 
-/** The triggers of a strategy, by names of its own. */
+/** The triggers of a strategy by name. */
 export type NamedTriggers = ReadonlyMap<string, ResultTrigger>;
 
-/** Those that look at what a tool really returned, and hold of it; undefined where there are none. */
+/** Returns the names of the triggers with `found` that hold for a result; undefined if no trigger has one. */
 export function triggersFound(triggers: NamedTriggers, result: Pick<InjectionResult, 'record' | 'live'>): readonly string[] | undefined {
   const looking = [...triggers].filter(([, { found }]) => found);
   if (looking.length === 0) return undefined;
   return looking.filter(([, trigger]) => isTriggered(trigger, result)).map(([name]) => name);
 }
 
-/** Whether a result is what was waited for. `name` is that by which the strategy noticed it. */
-export function isTriggered({ after, when, found }: ResultTrigger, result: LookedAt, name = ''): boolean {
+/** Tells whether a result matches a trigger. `name` is the one under which the strategy matched its live value. */
+export function isTriggered({ after, when, found }: ResultTrigger, result: TriggerResult, name = ''): boolean {
   const { record } = result;
   const hasSucceeded = record.status === 'succeeded';
   if (after && !(hasSucceeded && after.some((pattern) => isNamed(record, pattern)))) return false;
@@ -36,30 +36,28 @@ export function isTriggered({ after, when, found }: ResultTrigger, result: Looke
   return !found || (hasSucceeded && isFound(found, result, name));
 }
 
-function isFound(found: NonNullable<ResultTrigger['found']>, { live, noticed }: LookedAt, name: string): boolean {
+function isFound(found: NonNullable<ResultTrigger['found']>, { live, noticed }: TriggerResult, name: string): boolean {
   return noticed?.includes(name) ?? (live !== undefined && found(live));
 }
 
-/** Whether there is anything to wait for. */
+/** Tells whether a trigger has any condition. */
 export function isTrigger({ after, when, found }: ResultTrigger): boolean {
   return (after?.length ?? 0) > 0 || when !== undefined || found !== undefined;
 }
 
-/** One or several, as a list. */
+/** Returns one or several names as a list. */
 export function listed(names: string | readonly string[] | undefined): readonly string[] {
   if (names === undefined) return [];
   return typeof names === 'string' ? [names] : names;
 }
 
-/** Names of tools, or globs: one or several. */
-export const NAMES: OptionValue = either(TEXT, listOf(TEXT, 'a list of texts'));
-export const NAME_LIST: OptionValue = listOf(TEXT, 'a list of texts');
-/** Names, globs, classes and predicates. */
-export const SELECTORS: OptionValue = listOf(either(TEXT, FUNCTION), 'a list of names, classes and predicates');
+/** The form of one or several names of tools, or globs. */
+export const NAMES = either(TEXT, listOf(TEXT, 'a list of texts'));
+export const NAME_LIST = listOf(TEXT, 'a list of texts');
 
 const logger = new Logger('ToolInjection');
 
-/** Of a strategy that fails nothing is noticed: it is handed the result itself, as long as that is there. */
+/** Matches the live value of a result for each strategy. For one that fails nothing is recorded: it gets the result itself while that exists. */
 export function noticedIn(strategies: readonly ToolInjectionStrategy[], result: Pick<InjectionResult, 'record' | 'live'>): NoticedResult {
   return strategies.flatMap((strategy) => {
     try {
@@ -72,7 +70,7 @@ export function noticedIn(strategies: readonly ToolInjectionStrategy[], result: 
   });
 }
 
-/** Undefined where the strategy was not asked. */
+/** Returns the triggers that a strategy matched; undefined if it was not called. */
 export function noticedBy(
   strategy: ToolInjectionStrategy,
   strategies: readonly ToolInjectionStrategy[],
@@ -83,7 +81,7 @@ export function noticedBy(
   return noticed.find(([one]) => one === key)?.[1];
 }
 
-/** Several may have the same name. */
+/** Makes the key of a strategy, since several may have the same name. */
 function keyOf(strategy: ToolInjectionStrategy, strategies: readonly ToolInjectionStrategy[]): string {
   const { name } = strategy;
   return `${name}:${strategies.filter((other) => other.name === name).indexOf(strategy)}`;

@@ -6,26 +6,26 @@ import {
   type ToolInjectionContext,
   ToolInjectionStrategy,
 } from '../contracts/injection.js';
-import type { ToolSelector } from '../contracts/loop-request.js';
-import { assertOptions, FUNCTION, type OptionValues, TEXT } from '../findings/options.js';
-import { isTrigger, isTriggered, listed, NAME_LIST, NAMES, type ResultTrigger, SELECTORS, triggersFound } from './triggers.js';
+import { SELECTORS, type ToolSelector } from '../contracts/loop-request.js';
+import { defineOptions, FUNCTION, TEXT } from '../findings/options.js';
+import { isTrigger, isTriggered, listed, NAME_LIST, NAMES, type ResultTrigger, triggersFound } from './triggers.js';
 
-/** The name of its trigger. */
+/** The name of the only trigger. */
 const THE_ONE = 'found';
 
-/** What unlocks which tools. At least one trigger, and `tools` or `remove`. */
+/** Options of {@link unlock}: at least one condition, and `tools` or `remove`. */
 export interface UnlockOptions extends Omit<ResultTrigger, 'after'> {
-  /** Tools, one of which succeeded: declared ids, short names or globs. */
+  /** The tools of which one must have succeeded: declared ids, short names or globs. */
   readonly after?: string | readonly string[];
-  /** Tools of the catalog that appear then. Runs start without them. */
+  /** The tools of the catalog that are added then. Runs start without them. */
   readonly tools?: readonly ToolSelector[];
-  /** Tools that go then, and stay away: declared ids, short names or globs, those of entities too. No search and no result brings them back. */
+  /** The tools that are removed then, for good: declared ids, short names or globs, also of entities. No search and no result adds them again. */
   readonly remove?: readonly string[];
-  /** Shown in events. @default 'unlock' */
+  /** The name of the strategy in events. @default 'unlock' */
   readonly name?: string;
 }
 
-/** Lets tools appear once a result shows that they make sense, and go once they do not. Policy decides on them all the same. */
+/** Adds tools once a result shows that they are useful, or removes them once they are not. Policy decides about them all the same. */
 export class UnlockStrategy extends ToolInjectionStrategy {
   override readonly name: string;
   override readonly withheld: readonly ToolSelector[];
@@ -35,7 +35,7 @@ export class UnlockStrategy extends ToolInjectionStrategy {
 
   constructor(options: UnlockOptions) {
     super();
-    assertOptions(options, OPTIONS, 'unlock');
+    OPTIONS.assert(options, 'unlock');
     const { after, when, found, tools = [], remove = [], name = 'unlock' } = options;
     this.name = name;
     this.withheld = tools;
@@ -69,25 +69,31 @@ export class UnlockStrategy extends ToolInjectionStrategy {
   private check(): void {
     const at = `unlock "${this.name}"`;
     const findings = [
-      ...(isTrigger(this.trigger) ? [] : [{ at, problem: 'It has no trigger.', remedy: 'Give `after`, `when` or `found`.' }]),
+      ...(isTrigger(this.trigger) ? [] : [{ at, problem: 'It has no trigger.', remedy: 'Set `after`, `when` or `found`.' }]),
       ...(this.withheld.length + this.removed.length > 0
         ? []
-        : [{ at, problem: 'It changes nothing.', remedy: 'Give `tools` or `remove`.' }]),
+        : [{ at, problem: 'It changes nothing.', remedy: 'Set `tools` or `remove`.' }]),
     ];
     if (findings.length > 0) throw new ConfigurationError(findings);
   }
 }
 
-const OPTIONS: OptionValues<UnlockOptions> = {
+const OPTIONS = defineOptions<UnlockOptions>({
   after: NAMES,
   when: FUNCTION,
   found: FUNCTION,
   tools: SELECTORS,
   remove: NAME_LIST,
   name: TEXT,
-};
+});
 
-/** Tools that appear, or go, after a result. Throws `ConfigurationError` where it waits for nothing, changes nothing or says what does not exist. */
+/**
+ * Creates a strategy that adds or removes tools after a result.
+ *
+ * @throws ConfigurationError for wrong options, and without a trigger or a change
+ * @example
+ * injection: [unlock({ after: 'cart__open', tools: ['cart__checkout'] })]
+ */
 export function unlock(options: UnlockOptions): UnlockStrategy {
   return new UnlockStrategy(options);
 }

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { ApprovalError, ApprovalService } from '@toolloop/core';
 import type { ApprovalTerms } from '@toolloop/core/policy';
-import { type ApprovalRecord, MemoryApprovalStore } from '@toolloop/core/stores';
-import { ApprovalAudit } from '../../src/audit/audit-trail.js';
+import { type ApprovalRecord, MemoryApprovalStore, MemoryAuditStore } from '@toolloop/core/stores';
+import { ApprovalAudit, AuditTrail } from '../../src/audit/audit-trail.js';
 import { ActorIdentity } from '../../src/policy/actor-identity.js';
 
 interface Person {
@@ -62,6 +62,28 @@ async function desk(...records: ApprovalRecord[]) {
   return { store, service, as, approve };
 }
 
+/** One approval, two processes that share its store, and their audit. */
+async function auditedDesk() {
+  const store = new MemoryApprovalStore();
+  await store.add(recordOf('a1', [{ notRequester: true }]));
+  const entries = new MemoryAuditStore();
+  const process = () => {
+    const witness = new ApprovalAudit(new AuditTrail(entries, { key: 'k'.repeat(32) }));
+    const service = new ApprovalService<Person>(store, new ActorIdentity<Person>({}), witness);
+    return (actor: Person) => service.decide(sent('a1'), { actor, tenant: 'acme' }).catch((error: unknown) => error);
+  };
+  return {
+    store,
+    decide: process(),
+    decideElsewhere: process(),
+    kinds: async (what: 'code' | 'by' = 'code') =>
+      (await entries.read('acme', { from: 1, limit: 10 })).map((entry) => {
+        const { kind, code, decidedBy } = { code: undefined, decidedBy: undefined, ...entry };
+        return [kind, what === 'by' ? decidedBy : code].filter((part) => part !== undefined).join(' ');
+      }),
+  };
+}
+
 describe('invariant 12: an approval', () => {
   it.each<[string, readonly ApprovalTerms[], Person, string]>([
     ['of the requester, where the policy names nobody', [], ann, 'approved'],
@@ -83,10 +105,24 @@ describe('invariant 12: an approval', () => {
     expect(await service.list(as(ann, 'globex'))).toEqual([]);
   });
 
-  it('invariant 12: is decided once, by whoever comes first', async () => {
+  it('invariant 12: is decided once, by the first decision', async () => {
     const { approve } = await desk(recordOf('a1', [{ notRequester: true }]));
     const outcomes = await Promise.all([approve('a1', bob), approve('a1', mia), approve('a1', bob)]);
     expect(outcomes.toSorted()).toEqual(['already_decided', 'already_decided', 'approved']);
+  });
+
+  it('invariant 12: has one decision in the audit, and a refusal of each that came too late', async () => {
+    const { decide, kinds } = await auditedDesk();
+    await Promise.all([decide(bob), decide(mia), decide(bob)]);
+    expect(await kinds()).toEqual(['approval-decision', 'approval-refusal already_decided', 'approval-refusal already_decided']);
+  });
+
+  it('invariant 12: has a refusal of the decision that lost to another process', async () => {
+    const { store, decide, decideElsewhere, kinds } = await auditedDesk();
+    await Promise.all([decide(bob), decideElsewhere(mia)]);
+    const taken = (await store.find('a1'))?.answer?.decidedBy;
+    const refused = (await kinds('by')).filter((entry) => entry.startsWith('approval-refusal'));
+    expect(refused).toEqual([`approval-refusal ${taken === 'bob' ? 'mia' : 'bob'}`]);
   });
 
   it('invariant 12: is used once', async () => {
@@ -96,7 +132,7 @@ describe('invariant 12: an approval', () => {
     expect(await Promise.all([store.use('a1'), store.use('a1')])).toEqual([true, false]);
   });
 
-  it('invariant 12: that was denied is never used', async () => {
+  it('invariant 12: is never used when it was denied', async () => {
     const { store, service, as } = await desk(recordOf('a1'));
     await service.decide({ approvalId: 'a1', decision: 'deny', reason: 'No.' }, as(ann));
     expect(await store.use('a1')).toBe(false);

@@ -6,6 +6,7 @@ import { ConfigurationError } from '@toolloop/core';
 import { AuditError, type AuditKeys, type AuditOptions, AuditTrail } from '@toolloop/core/audit';
 import { type AuditEntry, type AuditHead, AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
 import * as fc from 'fast-check';
+import { cases } from '../../../../test/cases.js';
 import { KEY, chain, check, copies, draft, grown, type Chain } from './chains.js';
 
 /** What the last entry says. */
@@ -94,7 +95,7 @@ describe('an entry', () => {
     expect((await last(made))?.calledId).toBe('x'.repeat(64));
   });
 
-  it('that is larger than any needs to be is refused', async () => {
+  it('is refused when it is larger than any entry needs to be', async () => {
     const made = chain();
     const huge = draft('acme', { kind: 'opt-out', names: [], reason: 'x'.repeat(300_000) });
     await expect(made.trail.record(huge)).rejects.toThrow(AuditError);
@@ -132,7 +133,7 @@ describe('the arguments of a call', () => {
     );
   });
 
-  it('that nobody has read are hashed only', async () => {
+  it('are only hashed when they were not read', async () => {
     const entry = await withArguments({ arguments: 'redacted' }, '{"tenant": s3cret', undefined);
     expect(entry).toHaveProperty('argsHash');
     expect(JSON.stringify(entry)).not.toContain('s3cret');
@@ -157,7 +158,7 @@ describe('recording', () => {
         expect(await check(await copies(made, 'acme'), { tenant: 'acme' })).toMatchObject({ valid: true });
         expect(await check(await copies(made, 'globex'), { tenant: 'globex' })).toMatchObject({ valid: true });
       }),
-      { numRuns: 15 },
+      { numRuns: cases(15) },
     );
     expect(store.overlaps).toBe(0);
   });
@@ -170,7 +171,7 @@ describe('recording', () => {
     expect(await copies(made, 'acme')).toMatchObject(numbers.map((durationMs) => ({ durationMs })));
   });
 
-  it('is refused where the store refuses, without a word of the arguments, and goes on after', async () => {
+  it('is refused when the store refuses, without a word of the arguments, and continues afterwards', async () => {
     const store = new OddStore();
     const made = chain({}, store);
     store.answer = () => Promise.reject(new Error('disk full'));
@@ -217,7 +218,7 @@ describe('recording', () => {
 });
 
 describe('a head', () => {
-  it('of a tenant of whom nothing is recorded is signed as well', async () => {
+  it('is signed for a tenant without entries as well', async () => {
     const made = chain();
     const head = await made.trail.exportHead('acme');
     expect(head).toMatchObject({ tenant: 'acme', sequence: 0 });
@@ -248,7 +249,7 @@ describe('the key', () => {
       0,
     ],
   ] satisfies [string, AuditKeys, number][])(
-    'that goes on with %s key says so once where nobody could check the chain',
+    'warns once, with %s key, if the chain could not be verified as a whole',
     async (_which, key, times) => {
       const { store } = await grown('acme', 2);
       const warned = jest.spyOn(Logger.prototype, 'warn').mockReturnValue();
@@ -277,7 +278,7 @@ describe('the key', () => {
     expect(await check(entries, { keys: [newer] })).toMatchObject({ valid: false, sequence: 1, reason: 'unknown_key' });
   });
 
-  it('under a known id that is another verifies nothing', async () => {
+  it('verifies nothing when another one has a known id', async () => {
     const entries = await copies(await grown('acme', 2), 'acme');
     expect(await check(entries, { keys: 'x'.repeat(32) })).toMatchObject({ valid: false, sequence: 1, reason: 'changed' });
   });

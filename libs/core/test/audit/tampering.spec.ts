@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { JsonObject, JsonValue } from '@toolloop/core';
 import type { AuditEntry } from '@toolloop/core/stores';
 import * as fc from 'fast-check';
+import { cases } from '../../../../test/cases.js';
 import { canonicalJson } from '../../src/schema/canonical-json.js';
 import { KEY, chain, check, copies, draft, event, grown, text } from './chains.js';
 
@@ -71,7 +72,7 @@ describe('invariant 14: of a chain of entries', () => {
           expect(found).toMatchObject({ valid: false, sequence: index + 1 });
         },
       ),
-      { numRuns: 400 },
+      { numRuns: cases(400) },
     );
   });
 
@@ -173,7 +174,7 @@ describe('invariant 14: of a chain of entries', () => {
     expect(await check(mixed)).toMatchObject({ valid: false, sequence: 2, reason: 'forked' });
   });
 
-  it('what is no entry at all is found and throws nothing', async () => {
+  it('a value that is not an entry is found and throws nothing', async () => {
     const [entry] = await copies(await grown('acme', 1), 'acme');
     let deep: unknown = 1;
     for (let depth = 0; depth < 100_000; depth += 1) deep = [deep];

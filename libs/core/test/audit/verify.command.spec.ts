@@ -1,8 +1,10 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { spawnSync } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
+import { cases } from '../../../../test/cases.js';
 import { readAuditLines } from '../../src/audit/audit-entry.js';
 import { verifyCommand, type CommandOutcome } from '../../src/audit/verify-audit.js';
 import { verifyAudit } from '@toolloop/core/audit';
@@ -51,7 +53,7 @@ describe('an export', () => {
     expect(await verifyBytes(Buffer.from(lines.join('')), 64 * 1024)).toMatchObject({ valid: true, entries: 1_201 });
   });
 
-  it('with any one byte changed does not verify', async () => {
+  it('does not verify with any one byte changed', async () => {
     const bytes = Buffer.from((await linesOf(await grown('acme', 3))).join(''));
     await fc.assert(
       fc.asyncProperty(fc.nat({ max: bytes.length - 1 }), fc.integer({ min: 0, max: 255 }), async (at, byte) => {
@@ -60,7 +62,7 @@ describe('an export', () => {
         changed[at] = byte;
         expect(await verifyBytes(changed)).toMatchObject({ valid: false });
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
   });
 
@@ -72,14 +74,14 @@ describe('an export', () => {
     ['half of it', (line) => `${line.slice(0, line.length / 2)}\n`],
     ['a list nested without end', () => `${'['.repeat(500_000)}${']'.repeat(500_000)}\n`],
     ['an object nested without end', (line) => line.replace('{', `{"a":${'['.repeat(200_000)}${']'.repeat(200_000)},`)],
-  ])('with %s in a line does not verify', async (_, change) => {
+  ])('does not verify with %s in a line', async (_, change) => {
     const [first = '', second = '', third = ''] = await linesOf(await grown('acme', 3));
     expect(change(second)).not.toBe(second);
     const found = await verifyBytes(Buffer.from([first, change(second), third].join('')), 64 * 1024);
     expect(found).toMatchObject({ valid: false, sequence: 2, reason: 'malformed' });
   });
 
-  it('of one endless line is given up soon', async () => {
+  it('is given up soon when it is one endless line', async () => {
     let read = 0;
     async function* endless(): AsyncGenerator<Buffer> {
       for (;;) {
@@ -109,12 +111,20 @@ describe('the command', () => {
   });
   afterAll(() => rm(folder, { recursive: true }));
 
+  it('says how it is used, and exits with 2, where it is started without a file', async () => {
+    const program = 'libs/core/src/audit/verify-audit.ts';
+    const args = ['--conditions=@toolloop/source', '--import', '@swc-node/register/esm-register', program];
+    const { status, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+    expect([status, stderr]).toEqual([2, expect.stringContaining('One file and a key are needed.\nUsage: audit:verify -- <file.jsonl>')]);
+    expect(await readFile(program, 'utf8')).toMatch(/^#!\/usr\/bin\/env node\n/); // it is a `bin` of its package
+  });
+
   it('says 0 and what was not checked, of a chain that holds', async () => {
     const file = await write('whole.jsonl', (await linesOf(await grown('acme', 3))).join(''));
     expect(await run(file, '--key-env', 'AUDIT_KEY')).toEqual({
       exitCode: 0,
       message:
-        'The audit of tenant "acme" holds: 3 entries, unchanged and in order. No head was given, so entries cut from the end would not show.',
+        'The audit of tenant "acme" is valid: 3 entries, unchanged and in order. No head was given, so entries cut from the end would not show.',
     });
   });
 
@@ -124,17 +134,17 @@ describe('the command', () => {
     const head = await write('head.json', JSON.stringify(await made.trail.exportHead('acme')));
     const [whole, cut] = [await write('whole.jsonl', lines.join('')), await write('cut.jsonl', lines.slice(0, 2).join(''))];
     const confirmed = await run(whole, '--key-env', 'AUDIT_KEY', '--head', head);
-    expect(confirmed).toEqual({ exitCode: 0, message: expect.stringMatching(/None of the 3 that there were on .* was cut\.$/) });
+    expect(confirmed).toEqual({ exitCode: 0, message: expect.stringMatching(/None of the 3 entries of .* was cut\.$/) });
     expect(await run(cut, '--key-env', 'AUDIT_KEY', '--head', head)).toEqual({
       exitCode: 1,
-      message: 'The audit does not hold. Entry 3 and all after it were cut from the end: the head knows of them.',
+      message: 'The audit is not valid. Entry 3 and all after it were cut from the end: the head counts them.',
     });
   });
 
   it('says 1 and where, of a chain that was tampered with', async () => {
     const lines = await linesOf(await grown('acme', 3));
     const file = await write('removed.jsonl', lines.toSpliced(1, 1).join(''));
-    expect(await run(file, '--key-env', 'AUDIT_KEY')).toEqual({ exitCode: 1, message: 'The audit does not hold. Entry 2 is missing.' });
+    expect(await run(file, '--key-env', 'AUDIT_KEY')).toEqual({ exitCode: 1, message: 'The audit is not valid. Entry 2 is missing.' });
   });
 
   it("says 1 of another tenant's chain", async () => {
@@ -167,7 +177,7 @@ describe('the command', () => {
       [[file, '--key-env', 'SHORT'], 'The key "1" has fewer than 32 bytes.'],
       [[file, ...key, ...key], 'Two keys have the id "1".'],
       [[join(folder, 'nowhere'), ...key], 'ENOENT'],
-      [[file, ...key, '--head', noHead], 'holds no head of an audit.'],
+      [[file, ...key, '--head', noHead], 'is not an exported head of an audit.'],
       [[empty, ...key], 'There is nothing to check: the file has no entries and no head was given.'],
     ];
     for (const [args, why] of attempts) expect(await run(...args)).toEqual({ exitCode: 2, message: expect.stringContaining(why) });

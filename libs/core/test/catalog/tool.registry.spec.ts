@@ -69,7 +69,7 @@ class OnBootstrap implements OnApplicationBootstrap {
 }
 
 describe('tools that providers register', () => {
-  it('in constructors, factories and onModuleInit are in the catalog, whatever module registers them', async () => {
+  it('are in the catalog when constructors, factories and onModuleInit add them, in any module', async () => {
     @Module({ providers: [OnInit, fromFactory] })
     class Deep {}
     @Module({ imports: [Deep] })
@@ -156,7 +156,7 @@ describe('names', () => {
     expect(() => registry.resolve('web__fetsh')).toThrow('No tool is named "web__fetsh". Did you mean "web__fetch"');
   });
 
-  it('that are whole select one tool, though it is short for another', async () => {
+  it('name one tool when they are whole, though one is short for another', async () => {
     const catalog = (await start({ providers: [CrmTools], options: { tools: [raw('cancel')] } })).get(ToolCatalog);
     const ids = (selection: object): string[] => catalog.build(selection).map(({ spec }) => spec.id);
     expect(ids({ tools: ['cancel'] })).toEqual(['cancel']);

@@ -72,11 +72,11 @@ describe('Toolset', () => {
 describe('the cause of a removal', () => {
   it.each<[RemovalCause, string]>([
     [{ kind: 'role' }, 'The actor of the run may not use it at present. Once they may, it can come back.'],
-    [{ kind: 'evicted' }, 'Newer ones took the place. To have it back, get it again from the tool that returned it.'],
-    [{ kind: 'kept_away', after: 'pay' }, 'It was taken away after pay: go on without it.'],
+    [{ kind: 'evicted' }, 'Newer ones took its place. To get it back, call the tool that returned it again.'],
+    [{ kind: 'kept_away', after: 'pay' }, 'It was taken away after pay. Continue without it.'],
     [{ kind: 'phase', phase: 'cart', leadingBack: [] }, 'It belongs to the phase "cart", which is over.'],
     [{ kind: 'phase', phase: 'cart', leadingBack: ['a', 'b'] }, 'It belongs to the phase "cart", which is over. a or b leads back to it.'],
-    [{ kind: 'removed', strategy: 's' }, 'It was removed by s; call the tool that gave it again.'],
+    [{ kind: 'removed', strategy: 's' }, 'It was removed by s. To get it back, call the tool that gave it again.'],
   ])('is worded for the model and read back from what is stored: %j', (cause, words) => {
     expect(wayBack(cause)).toBe(words);
     expect(isRemovalCause(JSON.parse(JSON.stringify(cause)))).toBe(true);

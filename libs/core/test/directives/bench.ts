@@ -31,8 +31,8 @@ import {
   MemoryApprovalStore,
   MemoryCallJournal,
   MemoryDirectiveStore,
-  MemorySuspendedRunStore,
-  SuspendedRunStore,
+  MemoryRunLog,
+  RunLog,
 } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { RecordingLogger } from '../discovery/application.js';
@@ -124,7 +124,7 @@ export function world() {
     directives: new MemoryDirectiveStore() as DirectiveStore,
     journal: new MemoryCallJournal() as CallJournal,
     approvals: new MemoryApprovalStore(),
-    runs: new MemorySuspendedRunStore(),
+    runs: new MemoryRunLog(),
   };
 }
 
@@ -160,7 +160,7 @@ export async function desk(
           { provide: DirectiveStore, useValue: shared.directives },
           { provide: CallJournal, useValue: shared.journal },
           { provide: ApprovalStore, useValue: shared.approvals },
-          { provide: SuspendedRunStore, useValue: shared.runs },
+          { provide: RunLog, useValue: shared.runs },
           ...providers,
         ],
       }),
@@ -196,7 +196,7 @@ export async function desk(
 
 /** The one directive of somebody, once it has the status. */
 export async function until(service: DirectiveService, status: DirectiveStatus, who = alice): Promise<DirectiveView> {
-  const deadline = Date.now() + 5_000;
+  const deadline = Date.now() + 25_000;
   for (;;) {
     const [one] = await service.list(who);
     if (one?.status === status) return one;

@@ -44,12 +44,12 @@ async function taken(maybeRan: 'ask' | 'repeat', providers: readonly Provider[] 
   if (!record) throw new Error('It was asked for.');
   const { key, call: asked } = record.intent;
   const { runId, declaredId, args } = asked;
-  await shared.journal.begin({ tenant: 'acme', idempotencyKey: key, claimId: 'gone', runId, declaredId, args, mostMs: 60_000 });
+  await shared.journal.acquire({ tenant: 'acme', idempotencyKey: key, owner: 'gone', runId, declaredId, args, forMs: 60_000 });
   return desk(once, { shared, directive: { maybeRan }, providers });
 }
 
 describe('a key that was taken by somebody who is gone', () => {
-  it('leaves nobody knowing: the effect may have taken place', async () => {
+  it('has an unknown outcome: the effect may have taken place', async () => {
     const { until, bank } = await taken('ask');
     await until('unknown_outcome');
     expect(bank.effects).toEqual([]);
@@ -97,8 +97,8 @@ async function doubtful(firstDelayMs: number) {
   return { ...opened, directiveId: one?.directiveId ?? '' };
 }
 
-describe('an effect of which nobody knows', () => {
-  it('is not called off by whoever cancels what is left of it', async () => {
+describe('an effect of unknown outcome', () => {
+  it('is not cancelled with the rest of its run', async () => {
     const { service, directiveId } = await doubtful(60_000);
     expect(await service.cancel(directiveId, alice)).toMatchObject({ status: 'unknown_outcome' });
   });
@@ -115,7 +115,7 @@ describe('an effect of which nobody knows', () => {
     await asking.run();
     const [record] = await shared.directives.list({ tenant: 'acme' });
     if (!record) throw new Error('It was asked for.');
-    for (let attempts = 0; attempts < 5; attempts += 1) await shared.directives.claim(record.intent, 0);
+    for (const owner of ['1', '2', '3', '4', '5']) await shared.directives.acquire(record.intent, { owner, forMs: 0 });
     const { until, bank } = await desk(once, { shared, directive: { maybeRan: 'repeat' } });
     expect((await until('unknown_outcome')).attempts).toBe(6);
     expect(bank.effects).toEqual([]);

@@ -3,6 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { Expose } from 'class-transformer';
 import { ActorDirectory, LlmTool, tool, ToolField, ToolInput, ToolLoopModule, ToolParam, ToolProvider } from '@toolloop/core';
 import { IsArray, IsOptional, IsString } from 'class-validator';
+import { DEFAULT_DIRECTIVES, directiveOptionsOf } from '../../src/loop/directive-options.js';
 import { findingsOf } from '../discovery/application.js';
 import { People } from './bench.js';
 
@@ -35,7 +36,7 @@ async function told(directive: object, more: object = {}, ports: readonly object
   return findings.map(({ problem, remedy }) => `${problem} ${remedy}`);
 }
 
-describe('a directive that is declared wrongly stops the start', () => {
+describe('a wrong declaration of a directive', () => {
   it.each([
     ['without a type', { subject: '{orderId}' }, 'no type'],
     ['of a type that is no word', { type: 'Order Refund', subject: '{orderId}' }, 'none that can be used: "Order Refund"'],
@@ -53,9 +54,9 @@ describe('a directive that is declared wrongly stops the start', () => {
     [
       'with a word that is none of an option',
       { ...good, maybeRan: 'again' },
-      "The maybeRan of its directive is \"again\". Say 'ask' or 'repeat'.",
+      "The maybeRan of its directive is \"again\". Give 'ask' or 'repeat'.",
     ],
-    ['attempted never', { ...good, attempts: 0 }, 'says 0 attempts'],
+    ['attempted never', { ...good, attempts: 0 }, 'The attempts of its directive is 0. Give a whole number from 1 to 50.'],
     ['with an option there is none of', { ...good, subjekt: 'x' }, 'no option "subjekt". Did you mean "subject"?'],
     [
       'undone by a method there is none of',
@@ -73,11 +74,11 @@ describe('a directive that is declared wrongly stops the start', () => {
     expect(await told(good, more)).toEqual([expect.stringContaining(message)]);
   });
 
-  it('that nobody could be loaded for', async () => {
+  it('stops the start without a way to load its actor', async () => {
     expect(await told(good, {}, [])).toEqual([expect.stringContaining('nothing loads the actor')]);
   });
 
-  it('of a type that two tools share', async () => {
+  it('stops the start with a type that two tools share', async () => {
     const tools = ['a__x', 'b__x'].map((id) =>
       tool(Object.assign({ id, directive: { type: 'x', subject: 'all' }, execute: () => 1 }, does)),
     );
@@ -85,7 +86,7 @@ describe('a directive that is declared wrongly stops the start', () => {
     expect(findings.map(({ problem }) => problem)).toEqual(Array(2).fill('Another tool also has directives of the type "x".'));
   });
 
-  it('of an entity, which is gone when it is performed', async () => {
+  it('stops the start at an entity, which is gone when it is performed', async () => {
     @ToolProvider({ prefix: 'order' })
     class Order {
       @Expose() readonly id = 'o-1';
@@ -99,17 +100,18 @@ describe('a directive that is declared wrongly stops the start', () => {
     expect(findings.map(({ problem }) => problem)).toEqual([expect.stringContaining('outlives the instance')]);
   });
 
-  it('about an argument that is hidden', async () => {
+  it('stops the start when it is about a hidden argument', async () => {
     expect(await told({ ...good, subject: '{card}' })).toEqual([expect.stringContaining('hidden from the ui')]);
   });
 
-  it('looked after by nobody, or never', async () => {
+  it('stops the start without an operator, or an expiry', async () => {
     const directives = { operators: [], concurrency: 0, longestDelayMs: 1, perfrom: true } as never;
     const findings = await findingsOf({ options: { directives } });
     expect(findings.map(({ problem }) => problem)).toEqual([
+      'There is no option "perfrom".',
       'Its operators is [].',
       'Its concurrency is 0.',
-      'There is no option "perfrom".',
+      'It waits from 1000 to 1 ms.',
     ]);
   });
 
@@ -119,7 +121,6 @@ describe('a directive that is declared wrongly stops the start', () => {
     ['Its operators is ["manager",""].', { operators: ['manager', ''] }],
     ['Its operators is null.', { operators: null }],
     ['Its perform is "no".', { perform: 'no' }],
-    ['Its perform is undefined.', { perform: undefined }],
     ['Its concurrency is "4".', { concurrency: '4' }],
     ['Its concurrency is 1.5.', { concurrency: 1.5 }],
     ['Its firstDelayMs is "5".', { firstDelayMs: '5' }],
@@ -128,16 +129,24 @@ describe('a directive that is declared wrongly stops the start', () => {
     ['Its takeoverMs is 0.', { takeoverMs: 0 }],
     ['It waits from 1000 to 1 ms.', { longestDelayMs: 1 }],
     ['Its takeoverMs of 4000 is less than two heartbeats of 3000.', { takeoverMs: 4_000 }],
-  ])('with options of which it says: %s', async (problem, directives) => {
+  ])('stops the start with options of which it says: %s', async (problem, directives) => {
     expect(await findingsOf({ options: { directives } })).toMatchObject([{ problem }]);
   });
 
   it.each<[string, unknown]>([
     ['null', null],
     ['"yes"', 'yes'],
-    ['["manager"]', ['manager']],
-  ])('with %s for options', async (shown, directives) => {
-    expect(await findingsOf({ options: { directives: directives as never } })).toMatchObject([{ problem: `They are ${shown}.` }]);
+    ['a list', ['manager']],
+  ])('stops the start with %s for options', async (shown, directives) => {
+    expect(await findingsOf({ options: { directives: directives as never } })).toMatchObject([
+      { problem: `The option "directives" is ${shown}.` },
+    ]);
+  });
+
+  it('leaves a default in place of what is undefined', async () => {
+    const directives = { perform: undefined, takeoverMs: undefined, firstDelayMs: undefined };
+    await expect(findingsOf({ options: { directives } })).rejects.toThrow('The application started.');
+    expect(directiveOptionsOf(directives)).toEqual(DEFAULT_DIRECTIVES);
   });
 });
 

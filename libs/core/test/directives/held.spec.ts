@@ -1,6 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { firstValueFrom, Subject } from 'rxjs';
-import { type JournalClaim, type JournalHold, type JournalStart, MemoryCallJournal } from '@toolloop/core/stores';
+import {
+  type CallJournal,
+  type JournalClaim,
+  type JournalHold,
+  type JournalStart,
+  type Lease,
+  MemoryCallJournal,
+  versionOf,
+} from '@toolloop/core/stores';
 import { alice, desk, once, world } from './bench.js';
 
 const quiet = (ms = 30) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -10,13 +18,13 @@ class SlowJournal extends MemoryCallJournal {
   readonly taken: string[] = [];
   readonly gates = [new Subject<string>(), new Subject<string>()];
 
-  override async begin(start: JournalStart): Promise<JournalClaim> {
+  override async acquire(start: JournalStart): Promise<JournalClaim> {
     const gate = this.gates[this.taken.length];
-    this.taken.push(start.claimId);
+    this.taken.push(start.owner);
     const isFirst = this.taken.length === 1;
-    const claim = isFirst ? await super.begin(start) : undefined;
+    const claim = isFirst ? await super.acquire(start) : undefined;
     if (gate) await firstValueFrom(gate);
-    return claim ?? super.begin(start);
+    return claim ?? super.acquire(start);
   }
 }
 
@@ -28,12 +36,12 @@ async function eventually(holds: () => boolean): Promise<void> {
 async function between(firstLeaseMs: number) {
   const shared = world();
   const journal = new SlowJournal();
-  const claim = shared.directives.claim.bind(shared.directives);
-  let leaseMs = firstLeaseMs;
-  shared.directives.claim = async (reference) => {
-    const claimed = await claim(reference, leaseMs);
-    if (claimed) leaseMs = 60_000;
-    return claimed;
+  const acquire = shared.directives.acquire.bind(shared.directives);
+  let forMs = firstLeaseMs;
+  shared.directives.acquire = async (reference, { owner }) => {
+    const acquired = await acquire(reference, { owner, forMs });
+    if (acquired) forMs = 60_000;
+    return acquired;
   };
   const slow = await desk(once, { shared: { ...shared, journal } });
   await slow.run();
@@ -42,7 +50,7 @@ async function between(firstLeaseMs: number) {
   return { ...slow, shared, journal, reference: { tenant: 'acme', directiveId } };
 }
 
-describe('whoever has the key of a directive, and the directive no more', () => {
+describe("the holder of a directive's key without the directive", () => {
   it('leaves its effect to who claimed it meanwhile, though that one has not begun', async () => {
     const { journal, shared, until, bank } = await between(40);
     const other = await desk(once, { shared: { ...shared, journal } });
@@ -58,8 +66,8 @@ describe('whoever has the key of a directive, and the directive no more', () => 
 
   it('has no effect where it was taken out of their hands', async () => {
     const { journal, shared, bank, reference } = await between(60_000);
-    const from = { ...reference, status: 'performing', epoch: 1 } as const;
-    await shared.directives.change(from, { event: 'cancelled', status: 'cancelled' });
+    const held = await shared.directives.find(reference);
+    if (held) await shared.directives.change(versionOf(held), { event: 'cancelled', status: 'cancelled' });
     journal.gates[0]?.next('go on');
     await quiet();
     expect(bank.effects).toEqual([]);
@@ -76,13 +84,13 @@ it('a tool that takes directives of another type by now is not handed the ones o
   expect(bank.effects).toEqual([]);
 });
 
-it('a key is given back while the directive is in the hands of who decided, so that nobody takes it in between', async () => {
+it('a key is released while the decider holds the directive, so that no other process takes it in between', async () => {
   const shared = world();
   const seen: unknown[] = [];
   class WatchedJournal extends MemoryCallJournal {
-    override async takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
+    override async steal(...args: Parameters<CallJournal['steal']>): Promise<Lease | undefined> {
       await this.look();
-      return super.takeOver(hold, mostMs);
+      return super.steal(...args);
     }
 
     override async release(hold: JournalHold): Promise<void> {
@@ -92,7 +100,7 @@ it('a key is given back while the directive is in the hands of who decided, so t
 
     private async look(): Promise<void> {
       const [one] = await shared.directives.list({ tenant: 'acme' });
-      seen.push(one?.status, one && (await shared.directives.claim(one.intent, 1)));
+      seen.push(one?.status, one && (await shared.directives.acquire(one.intent, { owner: 'another', forMs: 1 })));
     }
   }
   shared.bank.before = () => {

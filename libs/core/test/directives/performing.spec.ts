@@ -1,5 +1,5 @@
 import { HttpException } from '@nestjs/common';
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { firstValueFrom, Subject } from 'rxjs';
 import { type Policy, ToolError } from '@toolloop/core';
 import { AuditStore, type JournalClaim, type JournalStart, MemoryAuditStore, MemoryCallJournal } from '@toolloop/core/stores';
@@ -25,14 +25,14 @@ describe('when a directive is performed', () => {
   it.each([
     ['the actor is gone', (shared: World) => void shared.people.known.delete('acme/alice')],
     ['somebody else has the id', (shared: World) => void shared.people.known.set('acme/alice', mia.actor)],
-  ])('and %s, it is dead and says why', async (_, between) => {
+  ])('when %s, it is dead and says why', async (_, between) => {
     const { until: status, bank, entries } = await later(between);
     expect((await status('dead')).failure).toMatchObject({ code: 'forbidden' });
     expect(bank.effects).toEqual([]);
     expect((await entries()).map(({ kind }) => kind)).toEqual(['directive-started', 'directive-dead']);
   });
 
-  it('and policy denies it by now, it is dead, and both are in the audit', async () => {
+  it('when policy denies it by now, it is dead, and both are in the audit', async () => {
     const shared = world();
     const asking = await desk(once, { ...waiting, shared });
     await asking.run();
@@ -42,7 +42,7 @@ describe('when a directive is performed', () => {
     expect((await entries()).map(({ kind }) => kind)).toContain('directive-dead');
   });
 
-  it('and the roles of the actor have changed, those of now decide', async () => {
+  it('when the roles of the actor have changed, the current ones decide', async () => {
     const policy: Policy = { ...OPEN, allow: [], roles: { clerk: { allow: ['bank__refund', 'directives__status'] } } };
     const { until: status, bank } = await later((shared) => void shared.people.known.set('acme/alice', { id: 'alice', roles: [] }), {
       policy,
@@ -51,7 +51,7 @@ describe('when a directive is performed', () => {
     expect(bank.effects).toEqual([]);
   });
 
-  it('and the policy of the run that asked would deny it, it is not widened', async () => {
+  it('when the policy of the run that requested it would deny it, it is not widened', async () => {
     const shared = world();
     const asking = await desk(once, { ...waiting, shared });
     await asking.run({ policy: { ...OPEN, version: 'run', runBudgets: [{ tools: ['bank__refund'], calls: 5 }] } });
@@ -92,7 +92,7 @@ describe('an approval of a directive', () => {
     expect(bank.effects).toEqual([]);
   });
 
-  it('that was never given is not made up by performing', async () => {
+  it('is not made up by performing when it was never given', async () => {
     const asked = world();
     await (await desk(once, { ...waiting, shared: asked })).run();
     const { until: status, bank } = await desk(once, { policy: FOUR_EYES, shared: asked });
@@ -100,7 +100,7 @@ describe('an approval of a directive', () => {
     expect(bank.effects).toEqual([]);
   });
 
-  it('denied, asks for nothing', async () => {
+  it('requests nothing when it is denied', async () => {
     const asking = await desk(once, { policy: FOUR_EYES });
     const { runId } = await asking.run();
     await asking.decide('deny');
@@ -109,7 +109,7 @@ describe('an approval of a directive', () => {
     expect(await asking.service.list(alice)).toEqual([]);
   });
 
-  it('with other arguments performs those', async () => {
+  it('performs other arguments when it has some', async () => {
     const policy = { ...FOUR_EYES, requireApproval: [{ tools: ['bank__refund'], roles: ['manager'], mayEdit: true }] };
     const asking = await desk(once, { policy });
     const { runId } = await asking.run();
@@ -119,7 +119,7 @@ describe('an approval of a directive', () => {
     expect(asking.bank.effects.map(({ amount }) => amount)).toEqual([3]);
   });
 
-  it('of a call that a stranger may have caused is asked for as if it had been performed at once', async () => {
+  it('is required for a call that untrusted content may have caused, as for one that is performed at once', async () => {
     const policy: Policy = { ...OPEN, version: 'p', flow: 'provenance' };
     const { run, until: status, bank } = await desk([refund('o-1', 10), text('Done.')], { policy });
     await run({ prompt: 'Refund 10 of o-1.' });
@@ -144,14 +144,14 @@ describe('an attempt', () => {
     ['a retryable ToolError', () => new ToolError('Busy.', { retryable: true })],
     ['a 429', () => new HttpException('slow down', 429)],
     ['a 503', () => new HttpException('closed', 503)],
-  ])('with %s is tried again, and refunds once', async (_, thrown) => {
+  ])('is repeated after %s, and refunds once', async (_, thrown) => {
     const { run, until: status, bank } = await failing(thrown, 2);
     await run();
     expect((await status('succeeded')).attempts).toBe(3);
     expect(bank.effects).toHaveLength(1);
   });
 
-  it('for good is dead at once, with the reason, and redriven performs it once', async () => {
+  it('is dead at once, with the reason, when it fails for good, and redriven performs it once', async () => {
     const { run, until: status, bank, service } = await failing(() => new ToolError('The order is closed.'));
     await run();
     const dead = await status('dead');
@@ -171,7 +171,7 @@ describe('an attempt', () => {
   it.each([
     ['an exception', () => new Error('connection reset')],
     ['a 500', () => new HttpException('inside', 500)],
-  ])('with %s leaves nobody knowing, and waits for a person', async (_, thrown) => {
+  ])('has, with %s, an unknown outcome, and waits for a person', async (_, thrown) => {
     const { run, until: status, bank, service } = await failing(thrown);
     await run();
     const unknown = await status('unknown_outcome');
@@ -183,7 +183,7 @@ describe('an attempt', () => {
     expect(bank.effects).toHaveLength(1);
   });
 
-  it('after the effect is settled by who looked, and nothing happens twice', async () => {
+  it('is settled by a person after the effect, and nothing happens twice', async () => {
     const shared = world();
     shared.bank.after = () => {
       throw new Error('the answer was lost');
@@ -205,7 +205,7 @@ describe('an attempt', () => {
     expect([(await service.get(directiveId, alice)).status, bank.effects]).toEqual(['unknown_outcome', []]);
   });
 
-  it('that is dead is not performed again where a person says that its effect took place', async () => {
+  it('is not repeated when it is dead and a person says that its effect took place', async () => {
     const { run, until: status, bank, service } = await failing(() => new ToolError('The order is closed.'));
     await run();
     const { directiveId } = await status('dead');
@@ -213,7 +213,7 @@ describe('an attempt', () => {
     expect(bank.effects).toEqual([]);
   });
 
-  it('that is dead is not tried again with what is no answer', async () => {
+  it('is not repeated when it is dead and the decision is invalid', async () => {
     const { run, until: status, service } = await failing(() => new ToolError('The order is closed.'));
     await run();
     const { directiveId } = await status('dead');
@@ -221,21 +221,21 @@ describe('an attempt', () => {
     expect((await service.get(directiveId, alice)).status).toBe('dead');
   });
 
-  it('with an exception is tried again with the same key where the tool may repeat it', async () => {
+  it('is repeated with the same key after an exception when the tool may repeat it', async () => {
     const { run, until: status, bank } = await failing(() => new Error('connection reset'), 2, { directive: { maybeRan: 'repeat' } });
     await run({ requestId: 'r' });
     expect((await status('succeeded')).attempts).toBe(3);
     expect(bank.effects.map(({ key }) => key)).toEqual(['order.refund:acme:o-1:r']);
   });
 
-  it('again and again with an exception ends with nobody knowing, though it may be repeated', async () => {
+  it('ends with an unknown outcome after repeated exceptions, though it may be repeated', async () => {
     const directive = { maybeRan: 'repeat', attempts: 2 } as const;
     const { run, until: status } = await failing(() => new Error('connection reset'), 99, { directive });
     await run();
     expect((await status('unknown_outcome')).attempts).toBe(2);
   });
 
-  it('that is in hand when the application stops is waited for', async () => {
+  it('is waited for when the application stops', async () => {
     const shared = world();
     const answer = new Subject<string>();
     shared.bank.after = () => firstValueFrom(answer);
@@ -250,25 +250,25 @@ describe('an attempt', () => {
   });
 });
 
-describe('whoever has lost a directive', () => {
+describe('a process that has lost a directive', () => {
   /** A journal whose first answer comes when the spec says so. */
   class SlowJournal extends MemoryCallJournal {
     readonly gate = new Subject<string>();
     private isFirst = true;
 
-    override async begin(start: JournalStart): Promise<JournalClaim> {
-      if (!this.isFirst) return super.begin(start);
+    override async acquire(start: JournalStart): Promise<JournalClaim> {
+      if (!this.isFirst) return super.acquire(start);
       this.isFirst = false;
       await firstValueFrom(this.gate);
-      return super.begin(start);
+      return super.acquire(start);
     }
   }
 
   it('leaves it alone, though it could still take the key: what was cancelled meanwhile does not happen', async () => {
     const shared = world();
     const journal = new SlowJournal();
-    const claim = shared.directives.claim.bind(shared.directives);
-    shared.directives.claim = (reference) => claim(reference, 30);
+    const acquire = shared.directives.acquire.bind(shared.directives);
+    shared.directives.acquire = (reference, { owner }) => acquire(reference, { owner, forMs: 30 });
     shared.bank.before = () => {
       throw new ToolError('Closed.');
     };
@@ -292,6 +292,12 @@ const never = <Result>() => new Promise<Result>(() => undefined);
 
 describe('a process that performs', () => {
   const lively = { firstDelayMs: 5, longestDelayMs: 40, heartbeatMs: 10, takeoverMs: 60 };
+  beforeEach(() => {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask', 'setImmediate'] });
+  });
+  afterEach(() => {
+    jest.useRealTimers();
+  });
 
   it('keeps a directive for as long as it is at it, however long that is', async () => {
     const shared = world();
@@ -299,21 +305,22 @@ describe('a process that performs', () => {
     const first = await desk(once, { shared, directives: lively });
     await first.run();
     await desk(once, { shared, directives: lively });
+    await jest.advanceTimersByTimeAsync(400);
     expect((await first.until('succeeded')).attempts).toBe(1);
     expect(shared.bank.effects).toHaveLength(1);
   });
 
-  it('and is gone loses it after a short silence', async () => {
+  it('loses it soon when it is gone', async () => {
     const shared = world();
-    const dead = Object.assign(Object.create(shared.directives) as typeof shared.directives, { extend: () => never<boolean>() });
+    const dead = Object.assign(Object.create(shared.directives) as typeof shared.directives, { renew: () => never<boolean>() });
     shared.bank.before = () => never();
     const first = await desk(once, { shared: { ...shared, directives: dead }, directives: lively });
     await first.run();
+    await jest.advanceTimersByTimeAsync(20);
     await first.until('performing');
-    const since = Date.now();
     const other = await desk(once, { shared, directives: lively });
+    await jest.advanceTimersByTimeAsync(1_000);
     expect(await other.until('unknown_outcome')).toMatchObject({ attempts: 2 });
-    expect(Date.now() - since).toBeLessThan(3_000);
   });
 });
 
@@ -375,7 +382,7 @@ describe('a person', () => {
     await expect(service.cancel(directiveId, alice)).rejects.toMatchObject({ code: 'not_possible' });
   });
 
-  it('without a role sees and takes back only their own; an operator sees the tenant and decides', async () => {
+  it('sees and takes back only their own without a role; an operator sees the tenant and decides', async () => {
     const shared = world();
     shared.bank.before = () => {
       shared.bank.before = () => undefined;
@@ -396,7 +403,7 @@ describe('a person', () => {
     await status('compensated');
   });
 
-  it('and another who decide at once do not both', async () => {
+  it('decides alone when another decides at the same time', async () => {
     const shared = world();
     shared.bank.before = () => {
       shared.bank.before = () => undefined;

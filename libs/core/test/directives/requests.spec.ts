@@ -50,7 +50,7 @@ describe('a call of a tool with a directive', () => {
     expect(done).toMatchObject({ result: { refund: 'r-1' }, attempts: 1, requestedBy: 'alice', correlationId: 'req-1' });
   });
 
-  it('is told to the run that asked, as long as it goes on', async () => {
+  it('is reported to the run that requested it, while that run is active', async () => {
     const { loop, until } = await desk([refund(), calls(call('bank__refund', { orderId: 'o-2', amount: 1 })), text('Done.')]);
     const handle = loop.open({
       prompt: 'Refund it.',
@@ -114,14 +114,14 @@ describe('the same request again', () => {
     expect([bank.effects.length, (await service.list(alice)).length]).toEqual([1, 1]);
   });
 
-  it('with other arguments is a conflict, said clearly, and nothing is asked for', async () => {
+  it('is a conflict with other arguments, said clearly, and requests nothing', async () => {
     const { run, service } = await desk([refund('o-1', 10), refund('o-1', 20), text('Done.')], waiting);
     const { toolCalls } = await run();
     expect(toolCalls[1]).toMatchObject({ status: 'failed', error: { safeMessage: expect.stringContaining('with other arguments') } });
     expect((await service.list(alice)).map(({ args }) => args)).toEqual([{ orderId: 'o-1', amount: 10 }]);
   });
 
-  it('of another request is another directive, unless the tool has a key of its own', async () => {
+  it('is another directive for another request, unless the tool has a key of its own', async () => {
     const script = [refund(), text('1'), refund(), text('2')];
     const free = await desk(script, waiting);
     for (const requestId of ['req-1', 'req-2']) await free.run({ requestId });
@@ -131,7 +131,7 @@ describe('the same request again', () => {
     expect(await whole.service.list(alice)).toHaveLength(1);
   });
 
-  it('by a colleague under the same request id is a conflict, and under a key of the tool the same directive', async () => {
+  it('is a conflict under the same request id by a colleague, and the same directive under a key of the tool', async () => {
     const script = [refund(), text('1'), refund(), text('2')];
     const free = await desk(script, { ...waiting, directives: { perform: false, operators: ['manager'] } });
     await free.run({ requestId: 'r' });
@@ -143,7 +143,7 @@ describe('the same request again', () => {
     expect(new Set(ids).size).toBe(1);
   });
 
-  it('in another tenant is another directive, which the first cannot see', async () => {
+  it('is another directive in another tenant, which the first cannot see', async () => {
     const { run, service, bank, until } = await desk([refund(), text('1'), refund(), text('2')], { directive: { key: 'whole' } });
     await run();
     await run(bob);

@@ -37,7 +37,7 @@ async function askedAgain({ run, approvals }: Opened) {
 }
 
 describe('what was asked for before, asked for again', () => {
-  it('and still to be performed asks nobody for another yes', async () => {
+  it('needs no further approval while it is still to be performed', async () => {
     const opened = await approvedOnce({ directives: { perform: false, operators: ['manager'] } });
     const { finishReason, waiting, result } = await askedAgain(opened);
     expect([finishReason, waiting]).toEqual(['stop', []]);
@@ -45,7 +45,7 @@ describe('what was asked for before, asked for again', () => {
     expect(await opened.service.list(mia)).toHaveLength(1);
   });
 
-  it('and dead asks nobody in vain, and says who can have it tried again', async () => {
+  it('requires no approval when it is dead, and says who can redrive it', async () => {
     const opened = await approvedOnce({}, closed());
     await opened.until('dead');
     const { finishReason, waiting, call } = await askedAgain(opened);
@@ -61,7 +61,7 @@ describe('what was asked for before, asked for again', () => {
     });
   });
 
-  it('and taken back says so, and an operator can have it performed all the same', async () => {
+  it('says so when it was taken back, and an operator can have it performed all the same', async () => {
     const opened = await approvedOnce({ directives: { perform: false, operators: ['manager'] } });
     const [one] = await opened.service.list(mia);
     const directiveId = one?.directiveId ?? '';
@@ -73,7 +73,7 @@ describe('what was asked for before, asked for again', () => {
     expect(await opened.service.redrive(directiveId, mia)).toMatchObject({ status: 'pending', task: 'perform' });
   });
 
-  it('and undone says that it is not performed again', async () => {
+  it('says, once it was undone, that it is not performed again', async () => {
     const opened = await approvedOnce();
     const { directiveId } = await opened.until('succeeded');
     await opened.service.cancel(directiveId, mia);
@@ -84,7 +84,7 @@ describe('what was asked for before, asked for again', () => {
     expect(opened.bank.effects.map(({ did }) => did)).toEqual(['refund', 'undo']);
   });
 
-  it('of which nobody knows is not to be asked for again', async () => {
+  it('is not requested again while its outcome is unknown', async () => {
     const shared = world();
     shared.bank.after = () => {
       throw new Error('the answer was lost');
@@ -95,7 +95,7 @@ describe('what was asked for before, asked for again', () => {
     expect([waiting, call?.error?.code]).toEqual([[], 'unknown_outcome']);
   });
 
-  it('with other arguments is told to be a conflict before anybody is asked', async () => {
+  it('is a conflict with other arguments before any approval is requested', async () => {
     const large = { properties: { amount: { minimum: 15 } } };
     const policy: Policy = { ...OPEN, requireApproval: [{ tools: ['bank__refund'], arguments: large, roles: ['manager'] }] };
     const { run, approvals } = await desk([refund('o-1', 10), refund('o-1', 20), text('Done.')], {
@@ -113,7 +113,7 @@ describe('what was asked for before, asked for again', () => {
     expect([finishReason, waiting.length]).toEqual(['waiting', 1]);
   });
 
-  it('after a no is still not performed', async () => {
+  it('is still not performed after a denial', async () => {
     const opened = await desk(TWICE, { policy: FOUR_EYES, directive: { key: 'whole' } });
     const { runId } = await opened.run();
     await opened.decide('deny');

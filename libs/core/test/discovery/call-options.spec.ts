@@ -29,11 +29,11 @@ const mistakes: [object, string][] = [
     { concurrency },
     `Its concurrency is ${concurrency}.`,
   ]),
-  [{ concurrency: '2' }, 'Its concurrency is 2.'],
-  [{ idempotencyKey: 'orderId' }, 'Its idempotencyKey is not a function.'],
-  [{ idempotencyKey: () => 'k', idempotencyScope: 'all' }, 'Its idempotencyScope does not exist.'],
+  [{ concurrency: '2' }, 'Its concurrency is "2".'],
+  [{ idempotencyKey: 'orderId' }, 'Its idempotencyKey is "orderId".'],
+  [{ idempotencyKey: () => 'k', idempotencyScope: 'all' }, 'Its idempotencyScope is "all".'],
   [{ idempotencyScope: 'tenant' }, 'It has an idempotencyScope, but no idempotencyKey.'],
-  [{ idempotent: 'yes' }, 'Its idempotent is neither true nor false.'],
+  [{ idempotent: 'yes' }, 'Its idempotent is "yes".'],
 ];
 
 describe('the options of all calls of a tool together', () => {

@@ -19,8 +19,8 @@ function entity(name: string, options: ToolProviderOptions = {}, tool = 'getIt')
   return Entity;
 }
 
-describe('invariant 4: an entity class does not start the application', () => {
-  it('invariant 4: with the prefix of another', async () => {
+describe('invariant 4: an entity class at bootstrap', () => {
+  it('invariant 4: is refused with the prefix of another', async () => {
     const entities = [entity('Customer', { prefix: 'c' }), entity('Cart', { prefix: 'c' })];
     expect(await findingsOf({ imports: [ToolLoopModule.forFeature({ entities })] })).toEqual([
       {
@@ -31,7 +31,7 @@ describe('invariant 4: an entity class does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: with a prefix that is a namespace', async () => {
+  it('invariant 4: is refused with a prefix that is a namespace', async () => {
     @ToolProvider({ namespace: 'customer' })
     class CustomerTools {
       @LlmTool(fine) search(): void {}
@@ -46,7 +46,7 @@ describe('invariant 4: an entity class does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: with a prefix that a namespace begins with, since a policy for one would match the other', async () => {
+  it('invariant 4: is refused with a prefix that a namespace begins with, since a policy for one would match the other', async () => {
     @ToolProvider({ namespace: 'order_desk' })
     class OrderDesk {
       @LlmTool(fine) cancel(): void {}
@@ -62,14 +62,14 @@ describe('invariant 4: an entity class does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: that is undefined, as where files import each other in a circle', async () => {
+  it('invariant 4: is refused when it is undefined, as where files import each other in a circle', async () => {
     const entities: Type[] = [entity('Customer')];
     Reflect.set(entities, 1, undefined);
     const findings = await findingsOf({ imports: [ToolLoopModule.forFeature({ entities })] });
     expect(findings).toEqual([expect.objectContaining({ problem: expect.stringContaining('is undefined') })]);
   });
 
-  it.each(['my_customer', 'my-customer', '1customer', ''])('invariant 4: with the prefix %j', async (prefix) => {
+  it.each(['my_customer', 'my-customer', '1customer', ''])('invariant 4: is refused with the prefix %j', async (prefix) => {
     const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', { prefix })] })];
     expect(await findingsOf({ imports })).toEqual([
       {
@@ -80,7 +80,7 @@ describe('invariant 4: an entity class does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: that is in forFeature and not marked', async () => {
+  it('invariant 4: is refused when it is in forFeature and not marked', async () => {
     class Plain {
       id = '1';
     }
@@ -93,7 +93,7 @@ describe('invariant 4: an entity class does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: that is marked and has no tools', async () => {
+  it('invariant 4: is refused when it is marked and has no tools', async () => {
     @ToolProvider()
     class Empty {
       @Expose() id = '1';
@@ -103,12 +103,12 @@ describe('invariant 4: an entity class does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: with a namespace', async () => {
+  it('invariant 4: is refused with a namespace', async () => {
     const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', { namespace: 'crm' })] })];
     expect(await findingsOf({ imports })).toMatchObject([{ at: 'Customer', problem: 'It is an entity and has a namespace.' }]);
   });
 
-  it('invariant 4: whose ids cannot fit 64 characters', async () => {
+  it('invariant 4: is refused when its ids cannot fit 64 characters', async () => {
     const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', {}, 'n'.repeat(49))] })];
     expect(await findingsOf({ imports })).toEqual([
       {
@@ -119,24 +119,24 @@ describe('invariant 4: an entity class does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: but one with room for a handle does', async () => {
+  it('invariant 4: is accepted with room for a handle', async () => {
     const module = await start({ imports: [ToolLoopModule.forFeature({ entities: [entity('Customer', {}, 'n'.repeat(48))] })] });
     expect(module).toBeDefined();
   });
 
-  it.each([[[]], [['a', 'a']], [['']], ['']])('invariant 4: that %j identifies', async (instanceIdProperty) => {
+  it.each([[[]], [['a', 'a']], [['']], ['']])('invariant 4: is refused when %j identifies it', async (instanceIdProperty) => {
     const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', { instanceIdProperty })] })];
     expect(await findingsOf({ imports })).toMatchObject([
       { at: 'Customer', problem: `Its instanceIdProperty is ${JSON.stringify(instanceIdProperty)}.` },
     ]);
   });
 
-  it('invariant 4: with a tool of an unsafe name', async () => {
+  it('invariant 4: is refused with a tool of an unsafe name', async () => {
     const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', {}, 'a b')] })];
     expect(await findingsOf({ imports })).toMatchObject([{ at: 'Customer.getIt', problem: '"a b" is not a safe name for a tool.' }]);
   });
 
-  it('invariant 4: with two tools of one name', async () => {
+  it('invariant 4: is refused with two tools of one name', async () => {
     @ToolProvider()
     class Customer {
       @Expose() id = '1';

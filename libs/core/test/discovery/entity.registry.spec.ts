@@ -40,7 +40,7 @@ describe('EntityRegistry', () => {
     expect(entities.isUnknownProvider(value)).toBe(false);
   });
 
-  it('tells a marked class that nobody named from one that is known', async () => {
+  it('tells a marked class that is not registered from one that is known', async () => {
     const entities = await registry();
     expect(entities.isUnknownProvider(new Stranger())).toBe(true);
     expect(entities.isUnknownProvider(new VipCustomer())).toBe(false);

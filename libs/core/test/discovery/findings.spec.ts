@@ -25,8 +25,8 @@ class Named {
   @IsString() name!: string;
 }
 
-describe('invariant 4: a tool does not start the application', () => {
-  it('invariant 4: without an effect', async () => {
+describe('invariant 4: a tool at bootstrap', () => {
+  it('invariant 4: is refused without an effect', async () => {
     @ToolProvider()
     class NoEffectTools {
       // @ts-expect-error an effect is required
@@ -41,7 +41,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: with an effect that does not exist', async () => {
+  it('invariant 4: is refused with an effect that does not exist', async () => {
     @ToolProvider()
     class OddTools {
       // @ts-expect-error no such effect
@@ -52,7 +52,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: without saying what may leave it', async () => {
+  it('invariant 4: is refused without a declaration of what may leave it', async () => {
     @ToolProvider()
     class OpenTools {
       // @ts-expect-error output or reveal is required
@@ -67,7 +67,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: with two answers to what may leave it', async () => {
+  it('invariant 4: is refused with two declarations of what may leave it', async () => {
     @ToolProvider()
     class TwiceTools {
       // @ts-expect-error output or reveal, not both
@@ -78,7 +78,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: with a `reveal` that is neither all nor a list of names', async () => {
+  it('invariant 4: is refused with a `reveal` that is neither all nor a list of names', async () => {
     @ToolProvider()
     class VagueTools {
       // @ts-expect-error a list is needed
@@ -89,7 +89,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: without a description', async () => {
+  it('invariant 4: is refused without a description', async () => {
     @ToolProvider()
     class MuteTools {
       @LlmTool({ ...fine, description: ' ' }) run(): void {}
@@ -97,7 +97,7 @@ describe('invariant 4: a tool does not start the application', () => {
     expect(await findingsOf({ providers: [MuteTools] })).toMatchObject([{ at: 'MuteTools.run', problem: 'The tool has no description.' }]);
   });
 
-  it('invariant 4: with the id of another tool', async () => {
+  it('invariant 4: is refused with the id of another tool', async () => {
     @ToolProvider({ namespace: 'crm' })
     class OneTools {
       @LlmTool(fine) search(): void {}
@@ -115,7 +115,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: whose class two modules provide', async () => {
+  it('invariant 4: is refused when two modules provide its class', async () => {
     @ToolProvider()
     class SharedTools {
       @LlmTool(fine) run(): void {}
@@ -132,7 +132,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ['a namespace with a space', { namespace: 'my crm' }, undefined, 'my crm__run'],
     ['a name with a dot', {}, 'a.b', 'unsafe__a.b'],
     ['65 characters', { namespace: 'n'.repeat(60) }, undefined, `${'n'.repeat(60)}__run`],
-  ])('invariant 4: with an id no provider accepts: %s', async (_, options, name, id) => {
+  ])('invariant 4: is refused with an id no provider accepts: %s', async (_, options, name, id) => {
     @ToolProvider(options)
     class UnsafeTools {
       @LlmTool({ ...fine, ...(name !== undefined && { name }) }) run(): void {}
@@ -147,7 +147,7 @@ describe('invariant 4: a tool does not start the application', () => {
   });
 
   it.each(['tenant', 'tenantId', 'tenant_id', 'TenantID', 'tenant-id', 'actor', 'actorId', 'actor_id'])(
-    'invariant 4: with a parameter named %s',
+    'invariant 4: is refused with a parameter named %s',
     async (name) => {
       @ToolProvider()
       class ReservedTools {
@@ -165,7 +165,7 @@ describe('invariant 4: a tool does not start the application', () => {
     },
   );
 
-  it('invariant 4: with a reserved name deep within a DTO', async () => {
+  it('invariant 4: is refused with a reserved name deep within a DTO', async () => {
     @ToolProvider()
     class DeepTools {
       @LlmTool(fine) run(@ToolInput() input: Nested): number {
@@ -177,7 +177,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: with a name the application reserves instead', async () => {
+  it('invariant 4: is refused with a name the application reserves instead', async () => {
     @ToolProvider()
     class OwnTools {
       @LlmTool(fine) run(@ToolParam('shop', { description: 'x', type: 'string' }) shop: string): string {
@@ -189,7 +189,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: with an exception from the reserved names and no reason', async () => {
+  it('invariant 4: is refused with an exception from the reserved names and no reason', async () => {
     @ToolProvider()
     class ExceptTools {
       @LlmTool({ ...fine, allowReserved: { arguments: ['tenant'], reason: '  ' } })
@@ -202,7 +202,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: but a reserved name with a reason does', async () => {
+  it('invariant 4: is accepted with a reserved name and a reason', async () => {
     @ToolProvider()
     class AllowedTools {
       @LlmTool({ ...fine, allowReserved: { arguments: ['tenantId'], reason: 'Operators move customers between tenants.' } })
@@ -213,7 +213,7 @@ describe('invariant 4: a tool does not start the application', () => {
     await expect(start({ providers: [AllowedTools] })).resolves.toBeDefined();
   });
 
-  it('invariant 4: with a parameter of the type of the actor, or of a class below it', async () => {
+  it('invariant 4: is refused with a parameter of the type of the actor, or of a class below it', async () => {
     @ToolProvider()
     class ActorTools {
       @LlmTool(fine) one(@ToolInput() user: User): string {
@@ -240,7 +240,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: with a parameter that nothing decorates', async () => {
+  it('invariant 4: is refused with a parameter without a decorator', async () => {
     @ToolProvider()
     class GapTools {
       @LlmTool(fine) run(@ToolParam('name', { description: 'x' }) name: string, limit: number): string {
@@ -252,7 +252,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: with decorated parameters and no @LlmTool()', async () => {
+  it('invariant 4: is refused with decorated parameters and no @LlmTool()', async () => {
     @ToolProvider()
     class HalfTools {
       @LlmTool(fine) run(): void {}
@@ -270,7 +270,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: whose class is not marked', async () => {
+  it('invariant 4: is refused when its class is not marked', async () => {
     @Injectable()
     class PlainService {
       @LlmTool(fine) run(): void {}
@@ -284,7 +284,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: nor does a class that is marked and has none', async () => {
+  it('invariant 4: is missing in a class that is marked, which is refused too', async () => {
     @ToolProvider()
     class EmptyTools {}
     expect(await findingsOf({ providers: [EmptyTools] })).toEqual([
@@ -296,7 +296,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: whose Nest provider has a prefix', async () => {
+  it('invariant 4: is refused when its Nest provider has a prefix', async () => {
     @ToolProvider({ prefix: 'crm' })
     class PrefixedTools {
       @LlmTool(fine) run(): void {}
@@ -306,7 +306,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: whose result class exposes a method', async () => {
+  it('invariant 4: is refused when its result class exposes a method', async () => {
     class Leaky {
       @Expose() id = 'x';
       @Expose() secret(): string {
@@ -324,7 +324,7 @@ describe('invariant 4: a tool does not start the application', () => {
     ]);
   });
 
-  it('invariant 4: with a time limit that is none', async () => {
+  it('invariant 4: is refused with an invalid time limit', async () => {
     @ToolProvider()
     class HastyTools {
       @LlmTool({ ...fine, timeoutMs: -1 }) negative(): void {}
@@ -363,5 +363,5 @@ describe('invariant 4: one ConfigurationError', () => {
 
 @ToolProvider()
 class Broken {
-  readonly nothing = 'exposed';
+  readonly id = 'not exposed';
 }

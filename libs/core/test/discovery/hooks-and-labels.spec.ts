@@ -67,8 +67,8 @@ describe('a hook that is named', () => {
 
   it('is named by a text', async () => {
     expect(await findingsOf({ providers: [providerOf({ preview: () => 'x', canCall: 1 })] })).toMatchObject([
-      { problem: 'Its canCall is not the name of a method.' },
-      { problem: 'Its preview is not the name of a method.' },
+      { problem: 'Its canCall is 1.', remedy: 'Give the name of a method of the class or a function.' },
+      { problem: 'Its preview is a function.', remedy: 'Give the name of a method of the class.' },
     ]);
   });
 
@@ -96,11 +96,11 @@ describe('a hook that is named', () => {
 
 describe('a hook of a tool without a class', () => {
   it.each(['canCall', 'preview'])('is a function: %s', async (option) => {
-    const problem = `Its ${option} is not a function.`;
+    const remedy = 'Give a function.';
     const options = { tools: [rawOf({ [option]: 'previewSend' })] };
     expect(await findingsOf({ options, providers: [sourceOf(() => ({ [option]: true }))] })).toMatchObject([
-      { at: 'tool raw_send', problem },
-      { at: 'remote: remote_send', problem },
+      { at: 'tool raw_send', problem: `Its ${option} is "previewSend".`, remedy },
+      { at: 'remote: remote_send', problem: `Its ${option} is true.`, remedy },
     ]);
   });
 });
@@ -108,12 +108,12 @@ describe('a hook of a tool without a class', () => {
 const mistakes: [object, string, string][] = [
   [{ decisive: ['too'] }, 'Its label "decisive" names "too", and the tool has no such argument.', 'Did you mean "to"?'],
   [{ decisive: ['recipient'] }, 'Its label "decisive" names "recipient", and the tool has no such argument.', 'There are: to, text.'],
-  [{ decisive: 'to' }, 'Its label "decisive" is not a list.', 'List the names of arguments.'],
+  [{ decisive: 'to' }, 'Its label "decisive" is "to".', 'Give a list of the names of arguments.'],
   [{ accepts: { untrustd: true } }, 'There is no label accepts "untrustd".', 'Did you mean "untrusted"?'],
   [{ accepts: { private: 'yes' } }, 'Its label "accepts.private" is "yes".', 'Give true or false.'],
-  [{ accepts: true }, 'Its label "accepts" is not an object.', 'Give { untrusted: true }, { private: true } or both.'],
-  [{ returns: 'public' }, 'Its label "returns" is "public".', 'Give "trusted" or "untrusted".'],
-  [{ reads: 'privat' }, 'Its label "reads" is "privat".', 'Give "public" or "private".'],
+  [{ accepts: true }, 'Its label "accepts" is true.', 'Give { untrusted: true }, { private: true } or both.'],
+  [{ returns: 'public' }, 'Its label "returns" is "public".', "Give 'trusted' or 'untrusted'."],
+  [{ reads: 'privat' }, 'Its label "reads" is "privat".', 'Did you mean "private"?'],
   [{ egress: 'no' }, 'Its label "egress" is "no".', 'Give true or false.'],
   [{ return: 'trusted' }, 'There is no label "return".', 'Did you mean "returns"?'],
 ];

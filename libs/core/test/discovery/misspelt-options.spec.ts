@@ -66,7 +66,7 @@ const inner = subRunTool(wrong({ id: 'inner', description: 'Runs.', tools: ['des
 
 describe('an option that does not exist', () => {
   it.each<[string, Declared, string, string]>([
-    ['forRoot', { root: { instuctions: 'x' } }, 'ToolLoopModule.forRoot: There is no option "instuctions"', '"instructions"'],
+    ['forRoot', { root: { instuctions: 'x' } }, 'ToolLoopModule: There is no option "instuctions"', '"instructions"'],
     ['forFeature', { feature: { entites: [] } }, 'ToolLoopModule.forFeature: There is no option "entites"', '"entities"'],
     ['a loop', { feature: { loops: { a: { instruction: 'x' } } } }, 'loop "a": There is no option "instruction"', '"instructions"'],
     ['a provider', { providers: [Misnamed] }, 'Misnamed: There is no option "namespce"', '"namespace"'],
@@ -74,13 +74,13 @@ describe('an option that does not exist', () => {
     ['an entity', { feature: { entities: [Thing] } }, 'Thing: There is no option "instanceId"', 'instanceIdProperty'],
     ['a raw tool', { root: { tools: [raw] } }, 'tool raw: There is no option "timeout"', '"timeoutMs"'],
     ['a sub-run', { root: { tools: [inner] } }, 'sub-run inner: There is no option "instruction"', '"instructions"'],
-  ])('of %s keeps the application from starting, with the closest one', async (_, declared, problem, remedy) => {
+  ])('keeps, in %s, the application from starting, with the closest one', async (_, declared, problem, remedy) => {
     const error: unknown = await start(declared).catch((thrown: unknown) => thrown);
     expect(String(error)).toContain(problem);
     expect(String(error)).toContain(remedy);
   });
 
-  it('of a request keeps the run from starting', async () => {
+  it('keeps the run from starting when it is in a request', async () => {
     const loop = await start({});
     const request = wrong({ prompt: 'Go.', actor: { id: 'a' }, tenant: 't', limit: { steps: 1 } });
     expect(() => loop.open(request)).toThrow('Did you mean "limits"?');
@@ -94,7 +94,7 @@ describe('an option that does not exist', () => {
   });
 });
 
-describe('a tool search that nobody may use', () => {
+describe('a tool search that no policy allows', () => {
   const search = [toolSearch()];
   const narrow = { allow: ['desk__*'] };
   const problem = 'Its policy does not allow "tools__search"';

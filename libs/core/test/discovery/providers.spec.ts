@@ -92,7 +92,7 @@ describe('discovery', () => {
     expect(await idsOf({ providers: [CrmTools, { provide: 'ALIAS', useExisting: CrmTools }] })).toEqual(['crm__greet', 'crm__whoAmI']);
   });
 
-  it('finds the tools of a module that nobody exports from', async () => {
+  it('finds the tools of a module that no other module imports', async () => {
     @Module({ providers: [CrmTools] })
     class InnerModule {}
     @Module({ imports: [InnerModule] })

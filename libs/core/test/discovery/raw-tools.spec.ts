@@ -58,11 +58,11 @@ async function findingsOf(tools: readonly RawTool[]): Promise<unknown> {
 }
 
 describe('a raw tool', () => {
-  it('made of a function receives its DTO and the context', async () => {
+  it('receives its DTO and the context when it is made of a function', async () => {
     expect(await answerOf([greet], 'voice__greet', { name: 'Ada', times: 2 })).toBe('acme: hello hello Ada (true)');
   });
 
-  it('made of a class that has only `call` receives its options once and its arguments each time', async () => {
+  it('receives its options once and its arguments each time when it is made of a class that has only `call`', async () => {
     expect(await answerOf([shout], 'voice__shout', { word: 'fire' })).toBe('FIRE?!');
   });
 
@@ -84,7 +84,7 @@ describe('a raw tool', () => {
     expect(ids('voice__*')).toEqual(['voice__shout', 'voice__greet']);
   });
 
-  it('that says too little does not start the application', async () => {
+  it('stops the application when its declaration is incomplete', async () => {
     const findings = await findingsOf([
       rawTool(Shout),
       rawTool(Shout, { as: 'not an id', description: 'x', effect: 'read_only', reveal: 'all' }),

@@ -35,8 +35,8 @@ function resolverOf<Entity extends object>(entity: Type<Entity>, name = 'ShelfRe
 
 const withEntity = (entity: Type) => ({ imports: [ToolLoopModule.forFeature({ entities: [entity] })] });
 
-describe('a resolver keeps the application from starting', () => {
-  it('beside another of the same class', async () => {
+describe('a resolver that keeps the application from starting', () => {
+  it('stands beside another of the same class', async () => {
     const entity = shelf();
     const providers = [resolverOf(entity, 'One'), resolverOf(entity, 'Two')];
     expect(await findingsOf({ ...withEntity(entity), providers })).toEqual([
@@ -44,7 +44,7 @@ describe('a resolver keeps the application from starting', () => {
     ]);
   });
 
-  it('as a provider of two modules', async () => {
+  it('belongs to two modules as a provider', async () => {
     const entity = shelf();
     const resolver = resolverOf(entity);
     @Module({ providers: [resolver] })
@@ -55,7 +55,7 @@ describe('a resolver keeps the application from starting', () => {
     ]);
   });
 
-  it('of a class that is not a provider of tools', async () => {
+  it('resolves a class that is not a provider of tools', async () => {
     class Row {
       id = '1';
     }
@@ -68,20 +68,20 @@ describe('a resolver keeps the application from starting', () => {
     ]);
   });
 
-  it('of undefined, as files that import each other in a circle make it', async () => {
+  it('resolves undefined, as files that import each other in a circle make it', async () => {
     expect(await findingsOf({ providers: [resolverOf(undefined as unknown as Type)] })).toMatchObject([
       { at: 'ShelfResolver', problem: expect.stringContaining('circle') },
     ]);
   });
 
-  it('of a service', async () => {
+  it('resolves a service', async () => {
     const entity = shelf();
     expect(await findingsOf({ providers: [entity, resolverOf(entity)] })).toMatchObject([
       { at: 'ShelfResolver', problem: expect.stringContaining('which is a service') },
     ]);
   });
 
-  it('without a method that resolves', async () => {
+  it('has no method that resolves', async () => {
     const entity = shelf();
     class Mute {
       readonly id = '1';
@@ -92,16 +92,16 @@ describe('a resolver keeps the application from starting', () => {
     ]);
   });
 
-  it.each(['always', 'on-resume'] as const)('that is missing, where an entity is to be found anew %s', async (rehydrate) => {
+  it.each(['always', 'on-resume'] as const)('is missing, where an entity is to be found anew %s', async (rehydrate) => {
     expect(await findingsOf(withEntity(shelf({ rehydrate })))).toMatchObject([
       { at: 'Shelf', problem: expect.stringContaining(rehydrate), remedy: expect.stringContaining('@ToolEntityResolver(Shelf)') },
     ]);
   });
 
-  it('where the entity says when in another word', async () => {
+  it('is missing, where the entity says when in another word', async () => {
     const entity = shelf({ rehydrate: 'sometimes' as never });
     expect(await findingsOf({ ...withEntity(entity), providers: [resolverOf(entity)] })).toEqual([
-      { at: 'Shelf', problem: 'Its rehydrate is "sometimes".', remedy: 'Give one of never, on-resume, always.' },
+      { at: 'Shelf', problem: 'Its rehydrate is "sometimes".', remedy: "Give 'never', 'on-resume' or 'always'." },
     ]);
   });
 });

@@ -26,8 +26,8 @@ class CrmTools {
   @LlmTool({ description: 'x', effect: 'read_only', reveal: 'all' }) search(): void {}
 }
 
-describe('invariant 4: a tool that a source contributes does not start the application', () => {
-  it('invariant 4: with an id that another tool has', async () => {
+describe('invariant 4: a tool that a source contributes', () => {
+  it('invariant 4: is refused with an id that another tool has', async () => {
     expect(await findingsOf({ providers: [CrmTools, sourceOf(toolOf({ id: 'crm__search' }))] })).toEqual([
       {
         at: 'remote: crm__search',
@@ -37,7 +37,7 @@ describe('invariant 4: a tool that a source contributes does not start the appli
     ]);
   });
 
-  it('invariant 4: with an unsafe id', async () => {
+  it('invariant 4: is refused with an unsafe id', async () => {
     expect(await findingsOf({ providers: [sourceOf(toolOf({ id: 'run it' }))] })).toMatchObject([
       { at: 'remote: run it', problem: 'Its id is not accepted by every model provider.' },
     ]);
@@ -46,7 +46,7 @@ describe('invariant 4: a tool that a source contributes does not start the appli
   it.each([
     ['a glob, which a policy could name by accident', '*'],
     ['the id of another tool', 'crm__search'],
-  ])('invariant 4: with a declared id of its own: %s', async (_, declaredId) => {
+  ])('invariant 4: is refused with a declared id of its own: %s', async (_, declaredId) => {
     const tool = toolOf({ id: 'remote__run' });
     const posing = { ...tool, spec: { ...tool.spec, declaredId } };
     expect(await findingsOf({ providers: [sourceOf(posing)] })).toEqual([
@@ -58,7 +58,7 @@ describe('invariant 4: a tool that a source contributes does not start the appli
     ]);
   });
 
-  it('invariant 4: without an effect, a description, or a redaction', async () => {
+  it('invariant 4: is refused without an effect, a description, or a redaction', async () => {
     const { spec, ...tool } = toolOf({ id: 'remote__run' });
     const { effect: _effect, redaction: _redaction, ...rest } = spec;
     const bare = { ...tool, spec: { ...rest, description: '' } } as Tool;
@@ -70,20 +70,24 @@ describe('invariant 4: a tool that a source contributes does not start the appli
   });
 
   it.each<[string, JSONSchema7, string]>([
-    ['oneOf', { type: 'object', properties: { a: { oneOf: [] } } }, '/properties/a/oneOf: "oneOf" is not supported'],
+    ['oneOf', { type: 'object', properties: { a: { oneOf: [] } } }, '"/properties/a/oneOf": "oneOf" is not supported'],
     [
       'a remote reference',
       { type: 'object', properties: { a: { $ref: 'https://x.test' } } },
-      '/properties/a/$ref: "https://x.test" is not',
+      '"/properties/a/$ref": "https://x.test" is not',
     ],
-    ['a whole that is no object', { type: 'string' }, '/type: the type of the whole must be "object"'],
-  ])('invariant 4: with a schema outside the subset: %s', async (_, schema, problem) => {
+    ['a whole that is no object', { type: 'string' }, '"/type": the type of the whole must be "object"'],
+  ])('invariant 4: is refused with a schema outside the subset: %s', async (_, schema, problem) => {
     expect(await findingsOf({ providers: [withSchema(schema)] })).toEqual([
-      { at: 'remote: remote__run', problem: expect.stringContaining(problem), remedy: 'Use the supported subset of JSON Schema 7.' },
+      {
+        at: 'remote: remote__run',
+        problem: expect.stringContaining(problem),
+        remedy: expect.stringContaining('nested objects and arrays only'),
+      },
     ]);
   });
 
-  it('invariant 4: with a schema that does not compile', async () => {
+  it('invariant 4: is refused with a schema that does not compile', async () => {
     const schema: JSONSchema7 = { type: 'object', properties: { a: { type: 'string', pattern: '(' } } };
     expect(await findingsOf({ providers: [withSchema(schema)] })).toMatchObject([
       { at: 'remote: remote__run', problem: expect.stringContaining('Invalid regular expression') },
@@ -93,13 +97,13 @@ describe('invariant 4: a tool that a source contributes does not start the appli
   it.each<JSONSchema7>([
     { type: 'object', properties: { tenant_id: { type: 'string' } } },
     { type: 'object', properties: { filter: { type: 'object', properties: { actor: { type: 'string' } } } } },
-  ])('invariant 4: with a reserved argument: %j', async (schema) => {
+  ])('invariant 4: is refused with a reserved argument: %j', async (schema) => {
     expect(await findingsOf({ providers: [withSchema(schema)] })).toMatchObject([
       { at: 'remote: remote__run', problem: expect.stringMatching(/^The argument "(tenant_id|actor)" has a reserved name\.$/) },
     ]);
   });
 
-  it('invariant 4: but one that declares all of it does', async () => {
+  it('invariant 4: is accepted when it declares all of it', async () => {
     const module = await start({ providers: [sourceOf(toolOf({ id: 'remote__run' }))] });
     expect(module.get(ToolCatalog).describe('remote__run')).toMatchObject({ source: 'remote', trusted: false, perInstance: false });
   });

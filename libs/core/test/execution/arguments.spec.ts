@@ -82,7 +82,7 @@ function run(limits: { argumentBytes?: number } = {}): RunOfCalls {
 
 describe('arguments as text', () => {
   it.each(['{"name":', '{"name":"x"} trailing', '{"name":"x"}{}', "{'name':'x'}", '{"limit":NaN}', '{name:"x"}', 'undefined', '{"a":1,}'])(
-    'that is no JSON is not repaired: %s',
+    'are not repaired when they are not JSON: %s',
     async (text) => {
       const calls = run();
       const outcome = await calls.exec('crm__search', text);
@@ -97,7 +97,7 @@ describe('arguments as text', () => {
     },
   );
 
-  it.each(['', '   \n', 'null', '{}'])('that says nothing is an empty object: %j', async (text) => {
+  it.each(['', '   \n', 'null', '{}'])('are an empty object when they are empty: %j', async (text) => {
     const outcome = await run().exec('crm__nothing', text);
     expect([outcome.content, outcome.record.args]).toEqual(['ran', {}]);
   });
@@ -165,13 +165,13 @@ describe('arguments and their schema', () => {
   it.each([
     ['a known tool', 'crm__search'],
     ['a tool that takes anything', 'anything'],
-  ])('nested a hundred thousand levels deep are refused, not walked through: %s', async (_, name) => {
+  ])('are refused, not visited, when they are nested a hundred thousand levels deep: %s', async (_, name) => {
     const deep = `${'{"filter":'.repeat(100_000)}1${'}'.repeat(100_000)}`;
     const outcome = await run({ argumentBytes: 10_000_000 }).exec(name, deep);
     expect(errorOf(outcome)).toMatchObject({ code: 'invalid_args', detail: 'The arguments are nested too deeply; send flatter ones.' });
   });
 
-  it('nested as deep as anybody needs are taken', async () => {
+  it('are taken when they are nested as deep as any real ones', async () => {
     const deep = `${'{"a":'.repeat(60)}1${'}'.repeat(60)}`;
     expect((await run().exec('anything', deep)).record.status).toBe('succeeded');
   });
@@ -217,7 +217,7 @@ describe('what the method receives', () => {
     expect(input).toMatchObject({ name: 'Ada', limit: 10, note: 'x' });
   });
 
-  it('passed what only class-validator can check', async () => {
+  it('has passed the rules that only class-validator can check', async () => {
     const outcome = await run().exec('crm__search', { name: 'Ada', day: 'sunday' });
     expect(errorOf(outcome)).toMatchObject({ code: 'invalid_args', detail: 'must be a working day', source: { pointer: '/day' } });
     expect(received).toEqual([]);

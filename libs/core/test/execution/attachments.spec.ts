@@ -26,7 +26,16 @@ const imagePart = { type: 'image', url: 'data:image/png;base64,AQIDBA==', mediaT
 const pdfPart = { type: 'file', url: 'data:application/pdf;base64,cGRm', mediaType: 'application/pdf', name: 'a.pdf' };
 const sized = (bytes: number): Attachment => ({ ...image, data: new Uint8Array(bytes) });
 const findAda = () => attach([new Customer('c-1', 'Ada')], image);
-const startOf = (key: string) => ({ tenant: 't', idempotencyKey: key, claimId: 'c', runId: 'r', declaredId: 'd', args: '{}', mostMs: 0 });
+const startOf = (key: string) => ({
+  tenant: 't',
+  idempotencyKey: key,
+  owner: 'c',
+  epoch: 1,
+  runId: 'r',
+  declaredId: 'd',
+  args: '{}',
+  forMs: 0,
+});
 const sha256 = (content: Uint8Array | string): string => createHash('sha256').update(content).digest('hex');
 
 @Injectable()
@@ -78,7 +87,7 @@ describe('a result with attachments', () => {
     expect(content).toEqual([{ type: 'text', text: envelope }, imagePart, pdfPart]);
   });
 
-  it('of none is a plain result', async () => {
+  it('is a plain result when it has none', async () => {
     const { content, record } = await attaching().exec('tool');
     expect(content).toBe('done');
     expect(record).not.toHaveProperty('attachments');
@@ -138,7 +147,7 @@ describe('interceptors and attachments', () => {
     return Bench.start({ providers: [ChartTools], ports: [Changing] });
   };
 
-  it('that change the value see it plain, and lose none', async () => {
+  it('see the value plain when they change it, and lose no attachment', async () => {
     bench = await startWith((result) => `${String(result)}!`);
     const outcome = await runOf(() => attach('done', image)).exec('tool');
     expect(seen).toEqual(['done']);
@@ -149,7 +158,7 @@ describe('interceptors and attachments', () => {
   it.each<[string, Attachment[], unknown]>([
     ['others', [pdf], [{ type: 'text', text: 'done' }, pdfPart]],
     ['none', [], 'done'],
-  ])('that attach %s replace them', async (_, attachments, content) => {
+  ])('have, when they attach %s, the last word', async (_, attachments, content) => {
     bench = await startWith((result) => attach(result, ...attachments));
     expect((await runOf(() => attach('done', image)).exec('tool')).content).toEqual(content);
   });
@@ -211,7 +220,7 @@ describe('an attachment', () => {
     ['bytes', { ...image, data: new Uint8Array(4 * 1024 * 1024 + 1) }],
     ['base64', { type: 'image', url: `data:image/png;base64,${'A'.repeat(8 * 1024 * 1024)}` }],
     ['percents', { type: 'image', url: `data:image/png,${'%41'.repeat(5 * 1024 * 1024)}` }],
-  ])('of more than 4 MB is not taken as %s', async (_, attachment) => {
+  ])('is not taken as %s when it has more than 4 MB', async (_, attachment) => {
     const { content } = await attaching(attachment, pdf).exec('tool');
     expect(content[0]).toMatchObject({ text: expect.stringContaining('1 of 2 attachments left out: it is larger than the 4194304') });
   });
@@ -242,7 +251,7 @@ describe('the journal and attachments', () => {
     expect(other.content).not.toEqual(one.content);
   });
 
-  it('in memory keeps the newest, and never forgets for them that a call was made', async () => {
+  it('keeps the newest in memory, and never drops a call for them', async () => {
     const memory = new MemoryCallJournal();
     const url = 'x'.repeat(24 * 1024 * 1024);
     const outcome: JournalOutcome = {
@@ -252,13 +261,13 @@ describe('the journal and attachments', () => {
       attachments: [{ type: 'image', url, bytes: 1, sha256: '' }],
     };
     for (const key of ['1', '2', '3']) {
-      await memory.begin(startOf(key));
+      await memory.acquire(startOf(key));
       await memory.finish(startOf(key), outcome);
     }
-    expect(await memory.begin(startOf('1'))).toEqual({
+    expect(await memory.acquire(startOf('1'))).toEqual({
       status: 'finished',
       outcome: { status: 'succeeded', content: 'ok\n[The attachments of this result are not kept any more.]', ui: null },
     });
-    expect(await memory.begin(startOf('3'))).toEqual({ status: 'finished', outcome });
+    expect(await memory.acquire(startOf('3'))).toEqual({ status: 'finished', outcome });
   });
 });

@@ -12,10 +12,10 @@ import {
 import { ToolRunner } from '@toolloop/core/internal';
 import type { LoopEventBody } from '@toolloop/protocol';
 import { Toolset } from '../../src/catalog/toolset.js';
-import { type CallRequest, type ExecutionScope, type ToolOutcome, RunApprovals } from '../../src/execution/call.js';
+import type { CallRequest, ExecutionScope, ToolOutcome } from '../../src/execution/call.js';
 import { CompiledPolicy } from '../../src/policy/policy-engine.js';
+import { RunApprovals, SpendingLedger } from '../../src/policy/rules.js';
 import { TRUSTED_FLOW } from '../policy/subjects.js';
-import { SpendingLedger } from '../../src/policy/rules.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
 import { RecordingLogger, start } from '../discovery/application.js';
 
@@ -43,6 +43,8 @@ export interface RunOptions {
   readonly signal?: AbortSignal;
   readonly emit?: ExecutionScope['emit'];
   readonly context?: Readonly<Record<string, unknown>>;
+  /** No person can be asked, unless it says otherwise. */
+  readonly approvals?: RunApprovals;
 }
 
 /** What the model reads is text, unless the tool attaches something. */
@@ -90,18 +92,18 @@ export class Bench {
 
   private scopeOf(options: RunOptions, emit: ExecutionScope['emit']): ExecutionScope {
     const { runId = 'run_1', requestId = runId, tenant = 'acme', context = {}, policies = [{ allow: ['*'] }], limits } = options;
-    const { execution, agentName, retry } = options;
+    const { execution, agentName, retry, approvals = new RunApprovals('deny') } = options;
     const { tools = this.catalog.build({}), toolset = Toolset.of(tools), signal = new AbortController().signal } = options;
     return {
       run: { runId, actor: { id: 'ada' }, tenant, context, state: new Map() },
       requestId,
-      actorId: 'actorId' in options ? options.actorId : 'ada',
+      actorId: actorIdOf(options),
       toolset,
       actor: { tenant, roles: [] },
       policies: policies.map((policy) => new CompiledPolicy(policy, validators)),
       flow: TRUSTED_FLOW,
       spending: new SpendingLedger(),
-      approvals: new RunApprovals('deny'),
+      approvals,
       limits: { ...DEFAULT_LIMITS, ...limits },
       options: execution,
       agentName,
@@ -110,6 +112,11 @@ export class Bench {
       emit,
     };
   }
+}
+
+/** An actor without an id is given as `undefined`. */
+function actorIdOf(options: RunOptions): string | undefined {
+  return 'actorId' in options ? options.actorId : 'ada';
 }
 
 /** The JSON:API errors a model reads. */

@@ -84,14 +84,14 @@ describe('a connection', () => {
     expect([outcome.content, JSON.stringify(run.events)]).toEqual(['{"ok":true}', expect.not.stringContaining('token-1')]);
   });
 
-  it('that is not theirs fails the call, and says nothing of why', async () => {
+  it('fails the call when it belongs to another, and gives no reason', async () => {
     const bench = await Bench.start({ providers: [ContextTools], ports: [{ provide: ConnectionBroker, useClass: Broker }] });
     const outcome = await bench.run({ tenant: 'globex' }).exec('ctx__connect');
     expect(outcome.record.error?.code).toBe('execution_failed');
     expect(outcome.content).not.toContain('not yours');
   });
 
-  it('without a ConnectionBroker tells the developer what to provide', async () => {
+  it('tells the developer to provide a ConnectionBroker when there is none', async () => {
     const bench = await Bench.start({ providers: [ContextTools] });
     const outcome = await bench.run().exec('ctx__connect');
     expect(errorOf(outcome).code).toBe('execution_failed');

@@ -151,7 +151,7 @@ describe('a tool with a concurrency', () => {
 
 describe('a call that waits for its place', () => {
   it.each<ToolEffect>(['read_only', 'state_change', 'external_side_effect'])(
-    'until its time is up has not begun, and may be made again: %s',
+    'has not begun before its time is up, and may be made again: %s',
     async (effect) => {
       let invoked = 0;
       const controller = new AbortController();
@@ -196,7 +196,7 @@ describe('a call that waits for its place', () => {
     expect((await soon(third)).content).toBe('third');
   });
 
-  it('with a key of its own keeps nothing, so that the call can still be made', async () => {
+  it('keeps nothing of a key of its own, so that the call can still be made', async () => {
     const controller = new AbortController();
     const holding = keyed('holds', { runId: 'holds', signal: controller.signal });
     const late = await keyed('k', { runId: 'late', limits: { toolCallMs: 10 } });

@@ -81,13 +81,13 @@ describe('a connection', () => {
     ['globex', 'globex-mail', 'succeeded'],
     ['globex', 'acme-mail', 'failed'],
     ['acme', '__proto__', 'failed'],
-  ])('invariant 9: of %s is not to be had by naming it: %s %s', async (tenant, id, status) => {
+  ])('invariant 9: is not available to %s by its name: %s %s', async (tenant, id, status) => {
     const outcome = await bench.run({ tenant }).exec('mail__read', { id });
     expect(outcome.record.status).toBe(status);
     expect(outcome.content).not.toContain('is not of');
   });
 
-  it('that no rule of the policy lets the tool use is forbidden, and the broker is not asked', async () => {
+  it('is forbidden when no rule of the policy lets the tool use it, and the broker is not asked', async () => {
     const policies = [{ allow: ['*'], connections: [{ tools: ['mail__send'], connections: ['acme-*'] }] }];
     const refused = await bench.run({ policies }).exec('mail__read', { id: 'acme-mail' });
     expect(errorOf(refused)).toMatchObject({ code: 'forbidden', status: '403' });
@@ -98,7 +98,7 @@ describe('a connection', () => {
     );
   });
 
-  it('is refused into the tool, which may go on without it', async () => {
+  it('is refused to the tool, which may continue without it', async () => {
     const policies = [{ allow: ['*'], connections: [{ tools: ['mail__read'], connections: ['acme-mail'] }] }];
     act = async (_, context) => context.connection('other').catch((error: Error) => `caught: ${error.name}`);
     expect((await bench.run({ policies }).exec('mail__read', { id: 'acme-mail' })).content).toBe('caught: CallFailure');
@@ -109,7 +109,7 @@ describe('a connection', () => {
     await expect(kept?.connection('acme-mail')).rejects.toThrow('The call call_1 is over.');
   });
 
-  it('that comes when the call is over is not handed out', async () => {
+  it('is not handed out when it comes after the end of the call', async () => {
     const answers = new Subject<Credential>();
     class SlowBroker extends ConnectionBroker {
       override resolve(): Promise<Credential> {
@@ -128,7 +128,7 @@ describe('a connection', () => {
 });
 
 describe('invariant 10: a credential', () => {
-  it('invariant 10: works while the call goes on, and not afterwards', async () => {
+  it('invariant 10: works during the call, and not afterwards', async () => {
     let credential: Credential | undefined;
     let worked = false;
     act = (one) => {

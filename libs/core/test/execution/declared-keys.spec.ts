@@ -229,7 +229,7 @@ describe('the function that makes the key', () => {
     ['gives an empty text', () => ''],
     ['gives a text without end', () => 'x'.repeat(513)],
     ['is asynchronous', () => Promise.resolve('k')],
-  ])('that %s keeps the call from being made, and only the log says why', async (_, idempotencyKey) => {
+  ])('keeps the call from being made when it %s, and only the log says why', async (_, idempotencyKey) => {
     const outcome = await keyedBy(idempotencyKey).exec('write');
     expect(effects).toEqual([]);
     expect(errorOf(outcome).code).toBe('execution_failed');

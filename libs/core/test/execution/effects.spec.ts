@@ -192,7 +192,7 @@ describe('invariant 13: a write whose method has answered', () => {
     ['it is retried', (next) => next().then(() => Promise.reject(new Error('mapping'))), { key: () => 'k' }, { retry: true }],
   ];
 
-  it.each(failing)('invariant 13: took place where %s, and only its answer is missing', async (_, intercept, raw, options) => {
+  it.each(failing)('invariant 13: has taken place when %s, and only its answer is missing', async (_, intercept, raw, options) => {
     const { outcome, journal, effects, again } = await written(intercept, raw, options);
     expect(outcome.record).toMatchObject({ status: 'failed', attempt: 1, error: { code: 'invalid_output', safeMessage: TOOK_PLACE } });
     expect(journal.told).toMatchObject([{ status: 'succeeded', failure: { code: 'invalid_output' } }]);
@@ -206,7 +206,7 @@ describe('invariant 13: a write whose method has answered', () => {
 });
 
 describe('invariant 13: a write whose method threw', () => {
-  it('invariant 13: failed as it says, in the words of its interceptor', async () => {
+  it('invariant 13: has failed as it says, in the words of its interceptor', async () => {
     const { outcome, journal } = await written(forbidding, { invoke: () => Promise.reject(new ToolError('No money.')) });
     expect(outcome.record).toMatchObject({ status: 'failed', error: { code: 'execution_failed', safeMessage: 'Ask your manager.' } });
     expect(journal.told).toMatchObject([{ status: 'failed' }]);
@@ -215,7 +215,7 @@ describe('invariant 13: a write whose method threw', () => {
   it.each<[string, Intercept]>([
     ['calls it again', insisting],
     ['answers for it', (next) => next().catch(() => 'fine')],
-  ])('invariant 13: failed as it says, though an interceptor %s', async (_, intercept) => {
+  ])('invariant 13: has failed as it says, though an interceptor %s', async (_, intercept) => {
     const { outcome, effects } = await written(intercept, { invoke: () => Promise.reject(new ToolError('No money.')) });
     expect([errorOf(outcome).detail, effects()]).toEqual(['No money.', 1]);
   });

@@ -225,7 +225,8 @@ describe('an execution option that does not exist', () => {
   });
 
   it.each<[string, object, string, string]>([
-    ['a value', { metadata: 'inlined' }, 'The execution option "metadata" is "inlined".', "Give 'none' or 'inline'."],
+    ['a value', { metadata: 'inlined' }, 'The execution option "metadata" is "inlined".', 'Did you mean "inline"?'],
+    ['another value', { metadata: 'outside' }, 'The execution option "metadata" is "outside".', "Give 'none' or 'inline'."],
     ['a number', { truncateLogs: -1 }, 'The execution option "truncateLogs" is -1.', 'Give a number that is not negative.'],
     [
       'what only tools say',
@@ -243,7 +244,7 @@ describe('an execution option that does not exist', () => {
     expect(await findingsOf({ options: { execution } })).toEqual([{ at: 'ToolLoopModule execution', problem, remedy }]);
   });
 
-  it('of an entity or a source is a finding too', async () => {
+  it('is a finding for an entity or a source, too', async () => {
     @ToolProvider({ prefix: 'box', execution: odd })
     class Box {
       @Expose() id = 'b1';
@@ -269,7 +270,7 @@ describe('an execution option that does not exist', () => {
     ]);
   });
 
-  it.each<ToolExecutionOptions>([odd, { selfManaged: true }])('of a run is refused before it starts: %j', async (execution) => {
+  it.each<ToolExecutionOptions>([odd, { selfManaged: true }])('is refused in a run before it starts: %j', async (execution) => {
     const module = await start({ providers: [providerOf({})] });
     const open = () =>
       module.get(ToolLoopService).open({ prompt: 'Go.', actor: { id: 'ada' }, tenant: 'acme', execution: { ...execution } });

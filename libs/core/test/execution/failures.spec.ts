@@ -46,7 +46,7 @@ describe('what a tool throws', () => {
     ['an object', { message: 'hunter2' }],
     ['nothing', undefined],
     ['a symbol', Symbol('hunter2')],
-  ])('unless it was meant for the model is told by a fixed text and a reference: %s', async (_, thrown) => {
+  ])('is told by a fixed text and a reference unless it was meant for the model: %s', async (_, thrown) => {
     const run = runOf(thrown);
     const outcome = await run.exec('tool');
     const reference = outcome.record.error?.correlationId;
@@ -73,7 +73,7 @@ describe('what a tool throws', () => {
     ]);
   });
 
-  it('as a ToolError reaches the model as it stands, and nobody else is alarmed', async () => {
+  it('reaches the model as it stands when it is a ToolError, and is not logged as a failure', async () => {
     const outcome = await runOf(
       new ToolError('The order is shipped; ask for a return.', { retryable: true, cause: new Error('hunter2') }),
     ).exec('tool');
@@ -94,14 +94,14 @@ describe('what a tool throws', () => {
     [new HttpException('I am a teapot.', 418), 'execution_failed', '500', 'failed'],
     [new UnauthorizedException('Sign in.'), 'forbidden', '403', 'denied'],
     [new ForbiddenException('Not your order.'), 'forbidden', '403', 'denied'],
-  ])('as a 4xx of Nest is told to the model: %s', async (thrown, code, status, recorded) => {
+  ])('is told to the model when it is a 4xx of Nest: %s', async (thrown, code, status, recorded) => {
     const outcome = await runOf(thrown).exec('tool');
     expect(errorOf(outcome)).toMatchObject({ code, status, detail: thrown.message });
     expect(outcome.record.status).toBe(recorded);
   });
 
   it.each([new InternalServerErrorException('hunter2'), new HttpException('hunter2', 302), new HttpException('hunter2', 0)])(
-    'as any other exception of Nest is not: %s',
+    'stays hidden when it is any other exception of Nest: %s',
     async (thrown) => {
       const outcome = await runOf(thrown).exec('tool');
       expect(outcome.record.error?.correlationId).toBeDefined();
@@ -172,7 +172,7 @@ describe('ToolRunner.exec', () => {
   });
 
   it('never throws: the journal throws without a promise', async () => {
-    const journal: Partial<CallJournal> = { begin: () => JSON.parse('{') as never };
+    const journal: Partial<CallJournal> = { acquire: () => JSON.parse('{') as never };
     const broken = await Bench.start({ ports: [{ provide: CallJournal, useValue: journal }] });
     const tool = toolOf({ id: 'tool', effect: 'state_change' });
     expect((await broken.run({ tools: [tool], policies }).exec('tool')).record.status).toBe('failed');

@@ -97,7 +97,7 @@ describe('ToolInterceptor', () => {
         throw new Error('secret 10.0.0.7');
       },
     ],
-  ])('that %s fails the call and tells nothing', async (_, failing) => {
+  ])('fails the call when it %s, and reveals nothing', async (_, failing) => {
     const run = await runWith([passes, failing], { invoke: () => 'done' });
     const outcome = await run.exec('tool');
     expect(outcome.record.error?.code).toBe('execution_failed');

@@ -35,7 +35,7 @@ async function soon<Result>(pending: Promise<Result>): Promise<Result> {
 const writes: ToolEffect[] = ['state_change', 'external_side_effect'];
 
 describe('a call that takes too long', () => {
-  it('of a read is a timeout, and may be tried again', async () => {
+  it('is a timeout, and may be tried again, when it reads', async () => {
     const outcome = await runOf({ invoke: never }, { limits: { toolCallMs: 20 } }).exec('tool');
     expect(errorOf(outcome)).toEqual({
       status: '500',
@@ -46,7 +46,7 @@ describe('a call that takes too long', () => {
     expect(outcome.record).toMatchObject({ status: 'failed', error: { retryable: true } });
   });
 
-  it.each(writes)('of a %s has an unknown outcome', async (effect) => {
+  it.each(writes)('has, with the effect %s, an unknown outcome', async (effect) => {
     const outcome = await runOf({ effect, invoke: never }, { limits: { toolCallMs: 20 } }).exec('tool');
     expect(errorOf(outcome)).toMatchObject({
       code: 'unknown_outcome',
@@ -56,10 +56,8 @@ describe('a call that takes too long', () => {
   });
 
   it('may have a limit of its own', async () => {
-    const before = Date.now();
     const outcome = await runOf({ invoke: never, timeoutMs: 10 }).exec('tool');
-    expect(outcome.record.error?.code).toBe('timeout');
-    expect(Date.now() - before).toBeLessThan(1000);
+    expect(outcome.record.error).toMatchObject({ code: 'timeout', safeMessage: 'The tool did not answer within 10 ms.' });
   });
 
   it.each([Number.POSITIVE_INFINITY, 2 ** 31])('is never one under a limit of %p ms', async (toolCallMs) => {
@@ -70,14 +68,16 @@ describe('a call that takes too long', () => {
   it('sees its signal aborted, and its deadline coming', async () => {
     let seen: ToolCallContext | undefined;
     const before = Date.now();
+    let begun = before;
     const invoke = (_: unknown, context: ToolCallContext): Promise<never> => {
       seen = context;
+      begun = Date.now();
       return never();
     };
     await runOf({ invoke }, { limits: { toolCallMs: 30 } }).exec('tool');
     expect(seen?.signal.aborted).toBe(true);
     expect((seen?.deadline.getTime() ?? 0) - before).toBeGreaterThanOrEqual(30);
-    expect((seen?.deadline.getTime() ?? 0) - before).toBeLessThan(1000);
+    expect((seen?.deadline.getTime() ?? 0) - begun).toBeLessThanOrEqual(30);
   });
 
   it('keeps its first outcome when it answers after all', async () => {
@@ -147,7 +147,7 @@ describe('invariant 11: aborting', () => {
   });
 
   it.each<ToolEffect>(['read_only', 'state_change', 'external_side_effect'])(
-    'invariant 11: before the start does not begin a %s',
+    'invariant 11: begins no %s before the start',
     async (effect) => {
       let invoked = 0;
       const run = runOf({ effect, invoke: () => (invoked += 1) }, { signal: AbortSignal.abort('the client is gone') });
@@ -158,7 +158,7 @@ describe('invariant 11: aborting', () => {
     },
   );
 
-  it('invariant 11: while the start is announced does not begin it either', async () => {
+  it('invariant 11: begins nothing while the start is announced', async () => {
     let invoked = 0;
     const controller = new AbortController();
     const emit = ({ type }: { readonly type: string }): void => {

@@ -8,6 +8,7 @@ import {
   type JournalHold,
   type JournalOutcome,
   type JournalStart,
+  type Lease,
   MemoryCallJournal,
 } from '@toolloop/core/stores';
 import { toolOf } from '../discovery/tools.js';
@@ -115,7 +116,7 @@ describe('invariant 13: a call that changes things', () => {
     expect(effects).toHaveLength(3);
   });
 
-  it('invariant 13: that failed is answered with the same failure', async () => {
+  it('invariant 13: is answered with the same failure when it failed', async () => {
     const [one, other] = [
       await run({ requestId: 'key' }).exec('broken', {}, first),
       await run({ requestId: 'key' }).exec('broken', {}, first),
@@ -125,7 +126,7 @@ describe('invariant 13: a call that changes things', () => {
     expect(other.record.error).toEqual({ code: 'execution_failed', safeMessage: 'No money.', retryable: true });
   });
 
-  it('invariant 13: that is still under way elsewhere is waited for, and answers with what it comes to', async () => {
+  it('invariant 13: waits for another process that is making it, and answers with that outcome', async () => {
     const round = new EventEmitter();
     const held = toolOf({
       id: 'pay',
@@ -140,7 +141,7 @@ describe('invariant 13: a call that changes things', () => {
     expect(outcomes.map(({ record }) => record.result)).toEqual([2, 2]);
   });
 
-  it('invariant 13: that is under way elsewhere is not waited for once the run is aborted', async () => {
+  it('invariant 13: waits no longer for another process once the run is aborted', async () => {
     const controllers = [new AbortController(), new AbortController()];
     const [pending, waiting] = controllers.map(({ signal }) => run({ requestId: 'key', signal }).exec('slow', {}, first));
     await wait(5);
@@ -151,7 +152,7 @@ describe('invariant 13: a call that changes things', () => {
     expect(effects).toEqual(['slow']);
   });
 
-  it('invariant 13: that was begun and has not ended in its time has an unknown outcome', async () => {
+  it('invariant 13: has an unknown outcome when it was begun and has not ended in its time', async () => {
     const limits = { toolCallMs: 10 };
     await run({ requestId: 'key', limits }).exec('slow', {}, first);
     const outcome = await run({ requestId: 'key' }).exec('slow', {}, first);
@@ -162,13 +163,13 @@ describe('invariant 13: a call that changes things', () => {
     expect(effects).toEqual(['slow']);
   });
 
-  it('invariant 13: whose outcome is unknown stays so, and is never tried again', async () => {
+  it('invariant 13: stays of unknown outcome, and is never tried again', async () => {
     await run({ requestId: 'key', limits: { toolCallMs: 10 } }).exec('slow', {}, first);
     const outcome = await run({ requestId: 'key' }).exec('slow', {}, first);
     expect([effects, outcome.record.error?.code]).toEqual([['slow'], 'unknown_outcome']);
   });
 
-  it('invariant 13: asked for twice at the same time has its effect once', async () => {
+  it('invariant 13: has its effect once when it is requested twice at the same time', async () => {
     const outcomes = await Promise.all([1, 2, 3].map(() => run({ requestId: 'key' }).exec('pay', {}, first)));
     expect(effects).toHaveLength(1);
     expect(outcomes.map(({ record }) => record.result)).toEqual([{ receipt: 1 }, { receipt: 1 }, { receipt: 1 }]);
@@ -187,17 +188,17 @@ class SpyJournal extends CallJournal {
   onBegin: () => Promise<unknown> = () => Promise.resolve();
   onFinish: () => Promise<unknown> = () => Promise.resolve();
 
-  override async begin(start: JournalStart): Promise<JournalClaim> {
-    seen.push(`begin ${start.declaredId} ${start.args}`);
+  override async acquire(start: JournalStart): Promise<JournalClaim> {
+    seen.push(`acquire ${start.declaredId} ${start.args}`);
     await this.onBegin();
-    return this.memory.begin(start);
+    return this.memory.acquire(start);
   }
 
   override find: CallJournal['find'] = (call) => this.memory.find(call);
 
-  override takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
-    seen.push('take over');
-    return this.memory.takeOver(hold, mostMs);
+  override steal(...args: Parameters<CallJournal['steal']>): Promise<Lease | undefined> {
+    seen.push('steal');
+    return this.memory.steal(...args);
   }
 
   override async finish(hold: JournalHold, outcome: JournalOutcome): Promise<void> {
@@ -222,7 +223,7 @@ describe('the journal', () => {
   it('is told before the effect, with canonical arguments, and after it', async () => {
     const traced = { ...pay, invoke: () => seen.push('effect') };
     await run({ tools: [traced] }).exec('pay', '{"b":1,"a":2}');
-    expect(seen).toEqual(['begin pay {"a":2,"b":1}', 'effect', 'finish succeeded']);
+    expect(seen).toEqual(['acquire pay {"a":2,"b":1}', 'effect', 'finish succeeded']);
   });
 
   it('is not asked for reads, nor for calls that are refused', async () => {
@@ -235,12 +236,12 @@ describe('the journal', () => {
     expect([seen, effects]).toEqual([[], [{}]]);
   });
 
-  it('is told nothing of a call whose outcome is unknown, so that nobody takes it for finished', async () => {
+  it('keeps no outcome of a call whose outcome is unknown, so that it does not count as finished', async () => {
     await run({ limits: { toolCallMs: 10 } }).exec('slow');
-    expect(seen).toEqual(['begin slow {}']);
+    expect(seen).toEqual(['acquire slow {}']);
   });
 
-  it('that cannot take the key keeps the call from being made', async () => {
+  it('keeps the call from being made when it cannot take the key', async () => {
     journal.onBegin = () => Promise.reject(new Error('connection refused to 10.0.0.7'));
     const outcome = await run().exec('pay');
     expect(effects).toEqual([]);
@@ -248,7 +249,7 @@ describe('the journal', () => {
     expect(outcome.content).not.toContain('10.0.0.7');
   });
 
-  it('that cannot keep the outcome leaves the key taken, and the answer stands', async () => {
+  it('leaves the key taken when it cannot keep the outcome, and the answer stands', async () => {
     journal.onFinish = () => Promise.reject(new Error('disk full'));
     const outcome = await run({ requestId: 'lost', limits: { toolCallMs: 10 } }).exec('pay', {}, first);
     const again = await run({ requestId: 'lost' }).exec('pay', {}, first);
@@ -257,7 +258,7 @@ describe('the journal', () => {
     expect(bench.logger.errors().map(({ message }) => message)).toEqual(['The outcome of pay could not be stored (run run_1).']);
   });
 
-  it('that never answers for the outcome does not keep the run from ending', async () => {
+  it('never keeps the run from ending when it does not answer for the outcome', async () => {
     jest.useFakeTimers();
     try {
       journal.onFinish = () => new Promise(() => undefined);
@@ -269,7 +270,7 @@ describe('the journal', () => {
     }
   });
 
-  it('that hangs does not keep an aborted run waiting, and the call is not made when it comes round', async () => {
+  it('is left behind by an aborted run when it hangs, and the call is not made later', async () => {
     const round = new EventEmitter();
     journal.onBegin = () => once(round, 'come');
     const controller = new AbortController();
@@ -279,10 +280,10 @@ describe('the journal', () => {
     expect((await pending).record.error?.code).toBe('aborted');
     round.emit('come');
     await wait(5);
-    expect([effects, seen]).toEqual([[], ['begin pay {}', 'release']]);
+    expect([effects, seen]).toEqual([[], ['acquire pay {}', 'release']]);
   });
 
-  it('that is overtaken by an abort is given the key back', async () => {
+  it('has its key back when an abort overtakes it', async () => {
     const controller = new AbortController();
     journal.onBegin = () => {
       controller.abort();
@@ -290,37 +291,38 @@ describe('the journal', () => {
     };
     const outcome = await run({ signal: controller.signal }).exec('pay');
     await wait(5);
-    expect([outcome.record.error?.code, effects, seen]).toEqual(['aborted', [], ['begin pay {}', 'release']]);
+    expect([outcome.record.error?.code, effects, seen]).toEqual(['aborted', [], ['acquire pay {}', 'release']]);
   });
 });
 
-const start = (key: string): JournalStart => ({
+const start = (key: string): JournalStart & JournalHold => ({
   tenant: 't',
   idempotencyKey: key,
-  claimId: 'c',
+  owner: 'c',
+  epoch: 1,
   runId: 'r',
   declaredId: 'd',
   args: '{}',
-  mostMs: 60_000,
+  forMs: 60_000,
 });
 const done: JournalOutcome = { status: 'succeeded', content: 'ok', ui: null };
 
 describe('MemoryCallJournal', () => {
   it('forgets the oldest finished call beyond ten thousand, and never one that is open', async () => {
     const memory = new MemoryCallJournal();
-    await memory.begin(start('open'));
+    await memory.acquire(start('open'));
     for (let index = 0; index <= 10_000; index += 1) {
-      await memory.begin(start(`${index}`));
+      await memory.acquire(start(`${index}`));
       await memory.finish(start(`${index}`), done);
     }
-    expect(await memory.begin(start('0'))).toEqual({ status: 'started' });
-    expect(await memory.begin(start('1'))).toEqual({ status: 'finished', outcome: done });
-    expect(await memory.begin({ ...start('open'), claimId: 'another' })).toMatchObject({ status: 'in_progress' });
+    expect(await memory.acquire(start('0'))).toMatchObject({ status: 'acquired' });
+    expect(await memory.acquire(start('1'))).toEqual({ status: 'finished', outcome: done });
+    expect(await memory.acquire({ ...start('open'), owner: 'another' })).toMatchObject({ status: 'in_progress' });
   });
 
   it('ignores the end of a call it knows nothing of', async () => {
     const memory = new MemoryCallJournal();
     await memory.finish(start('never'), done);
-    expect(await memory.begin(start('never'))).toEqual({ status: 'started' });
+    expect(await memory.acquire(start('never'))).toMatchObject({ status: 'acquired' });
   });
 });

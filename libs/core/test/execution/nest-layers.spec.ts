@@ -190,12 +190,12 @@ afterEach(() => {
 });
 
 describe('a guard', () => {
-  it('on a method of a provider lets in whom it should, and nobody else', async () => {
+  it('admits, on a method of a provider, the right actors and no others', async () => {
     expect(last(await outcome([['bank__audit', {}]], 'manager'))).toBe('all well');
     expect(last(await outcome([['bank__audit', {}]], 'teller'))).toMatchObject({ code: 'forbidden' });
   });
 
-  it('on an entity class guards the tools of its instances, by the metadata of class and method', async () => {
+  it('guards, on an entity class, the tools of its instances, by the metadata of class and method', async () => {
     const find = ['bank__find', { name: 'x' }] as const;
     expect(last(await outcome([find, ['account_a1_getBalance', {}]], 'teller'))).toBe(7);
     expect(last(await outcome([find, ['account_a1_getBalance', {}]], 'guest'))).toMatchObject({ code: 'forbidden' });
@@ -203,7 +203,7 @@ describe('a guard', () => {
     expect(last(await outcome([find, ['account_a1_close', {}]], 'manager'))).toBe('closed');
   });
 
-  it('that is global guards every tool, entity tools included', async () => {
+  it('guards every tool, entity tools included, when it is global', async () => {
     const seen: string[] = [];
     const guard: CanActivate = {
       canActivate: (context) => {
@@ -222,7 +222,7 @@ describe('a guard', () => {
     expect(seen).toEqual(['tool BankTools.find', 'tool Account.getBalance']);
   });
 
-  it('that is global and made for HTTP keeps the call out, and its error stays in the log', async () => {
+  it('keeps the call out when it is global and made for HTTP, and its error stays in the log', async () => {
     const guard: CanActivate = {
       canActivate: (context) => context.switchToHttp().getRequest<{ headers: { a: string } }>().headers.a === 'b',
     };
@@ -231,7 +231,7 @@ describe('a guard', () => {
     expect(JSON.stringify(result)).not.toContain('headers');
   });
 
-  it('that is request-scoped is made once per run, with the run as its request', async () => {
+  it('is made once per run, with the run as its request, when it is request-scoped', async () => {
     let made = 0;
     @Injectable({ scope: Scope.REQUEST })
     class Counting implements CanActivate {
@@ -274,12 +274,12 @@ describe('a pipe', () => {
     expect(result.toolCalls[0]?.args).toEqual({ name: 'Ada' });
   });
 
-  it('that refuses says why to the model', async () => {
+  it('says why to the model when it refuses', async () => {
     const problems = [{ pointer: '', message: 'name is on the list of names we do not take' }];
     expect(last(await outcome([['bank__refuse', { name: 'x' }]], 'x'))).toMatchObject({ code: 'invalid_args', problems });
   });
 
-  it('that is global, such as the ValidationPipe, does no harm', async () => {
+  it('does no harm when it is global, such as the ValidationPipe', async () => {
     const pipe = { provide: APP_PIPE, useValue: new ValidationPipe({ transform: true, whitelist: true, forbidNonWhitelisted: true }) };
     expect(last(await outcome([['bank__find', { name: 'x' }]], 'x', [pipe]))).toEqual([{ id: 'a1' }]);
   });
@@ -290,7 +290,7 @@ describe('an interceptor', () => {
     expect(last(await outcome([['bank__twice', {}]], 'x'))).toBe('abab');
   });
 
-  it('that serializes every result cannot hide an entity, nor let anything out', async () => {
+  it('hides no entity and lets nothing out when it serializes every result', async () => {
     const serializer = { provide: APP_INTERCEPTOR, useClass: ClassSerializerInterceptor };
     const result = await outcome([['bank__find', { name: 'x' }]], 'x', [serializer]);
     expect(last(result)).toEqual([{ id: 'a1' }]);
@@ -312,7 +312,7 @@ describe('an exception filter', () => {
     expect(JSON.stringify(error)).not.toContain('secret of the database');
   });
 
-  it('that is global and made for HTTP changes nothing', async () => {
+  it('changes nothing when it is global and made for HTTP', async () => {
     @Catch()
     class HttpFilter implements ExceptionFilter {
       catch(_error: unknown, host: ArgumentsHost): void {
@@ -370,7 +370,7 @@ describe('a layer that never answers', () => {
 });
 
 describe('an entity with a guard that no feature names', () => {
-  it('stops the start, since nobody would make the guard', async () => {
+  it('stops the start, since its guard would not be created', async () => {
     const app = await Test.createTestingModule({
       imports: [ToolLoopModule.forRoot({ model: new ScriptedModel([]) }), PermissionsModule],
       providers: [BankTools],

@@ -57,7 +57,7 @@ async function callBank(name: string) {
 }
 
 describe('invariant 10: a result that cannot be redacted', () => {
-  it('invariant 10: for the ui alone is none for the model either, and a warning says where', async () => {
+  it('invariant 10: is hidden from the model, too, when it fails for the ui alone, and a warning says where', async () => {
     const { run, outcome, bench } = await callBank('account');
     expect(errorOf(outcome).code).toBe('invalid_output');
     expect(warningsIn(run.events)).toEqual([

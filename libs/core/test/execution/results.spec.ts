@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { type Limits, LlmTool, type ToolEffect, ToolProvider } from '@toolloop/core';
 import { Expose } from 'class-transformer';
 import * as fc from 'fast-check';
+import { cases } from '../../../../test/cases.js';
 import { toolOf } from '../discovery/tools.js';
 import { Bench, errorOf, type TextOutcome } from './bench.js';
 
@@ -80,7 +81,7 @@ describe('a result', () => {
     expect([outcome.record.status, outcome.content]).toEqual(['succeeded', content]);
   });
 
-  it('of which nothing is to be shown says that it went well', async () => {
+  it('says that it succeeded when it may show nothing', async () => {
     const outcome = await outcomeOf({ secret: 1 }, { reveal: [] });
     expect([outcome.content, outcome.record.result]).toEqual(['{"ok":true}', null]);
   });
@@ -119,7 +120,7 @@ describe('a result', () => {
         },
       },
     ],
-  ])('that cannot be shown is none, and tells nothing: %s', async (_, value) => {
+  ])('is none, and reveals nothing, when it cannot be shown: %s', async (_, value) => {
     const outcome = await outcomeOf(value);
     expect(errorOf(outcome)).toEqual({
       status: '500',
@@ -137,7 +138,7 @@ describe('a result', () => {
     ['one where a list is declared', 'all', new Customer('c-1')],
     ['text where an object is declared', 'one', 'c-1'],
     ['a wrong type in a field', 'one', new Customer({} as string)],
-  ])('that is not what the tool declares is none: %s', async (_, name, value) => {
+  ])('is none when it is not of the declared form: %s', async (_, name, value) => {
     expect((await crm(name, value)).record).toMatchObject({ status: 'failed', error: { code: 'invalid_output' } });
   });
 
@@ -150,12 +151,12 @@ describe('a result', () => {
     expect(bench.logger.errors()[0]?.message).toBe('The result of tool does not match its declaration: /total must be a number');
   });
 
-  it('of a tool that changes things says that the effect took place', async () => {
+  it('says that the effect took place when its tool changes things', async () => {
     const outcome = await crm('save', 'no customer');
     expect(errorOf(outcome).detail).toBe('The tool ran, but its result cannot be shown. Its effect took place: do not repeat the call.');
   });
 
-  it('that is not shown has its effect once all the same', async () => {
+  it('has its effect once though it is not shown', async () => {
     let effects = 0;
     const tool = toolOf({ id: 'tool', effect: 'state_change', invoke: () => ({ session: new Session(`${(effects += 1)}`) }) });
     const options = { tools: [tool], policies: [{ allow: ['tool'] }], requestId: 'key' };
@@ -196,7 +197,7 @@ describe('a result that is too large', () => {
         expect(Buffer.byteLength(content)).toBeLessThanOrEqual(resultBytes);
         expect(content).not.toContain('\uFFFD');
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 });

@@ -15,6 +15,7 @@ import {
 import { CallJournal, type JournalClaim, MemoryCallJournal } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import * as fc from 'fast-check';
+import { cases } from '../../../../test/cases.js';
 import { Interruption } from '../../src/execution/call-failure.js';
 import { start } from '../discovery/application.js';
 import { toolOf, type RawTool } from '../discovery/tools.js';
@@ -190,7 +191,7 @@ describe('a run that tries again', () => {
 });
 
 describe('invariant 13: a write with a key of its own', () => {
-  it('invariant 13: that is out of time is not attempted again, since its method may still be running', async () => {
+  it('invariant 13: is not attempted again when it is out of time, since its method may still be running', async () => {
     const run = runOf([never, () => 'done'], { ...keyed, timeoutMs: 15 });
     const outcome = await run.exec('tool');
     expect([outcome.record.error?.code, outcome.record.attempt, run.contexts.length]).toEqual(['unknown_outcome', 1, 1]);
@@ -205,9 +206,9 @@ describe('invariant 13: a write with a key of its own', () => {
   it('invariant 13: claims its key once for all attempts, and tells the journal once what became of it', async () => {
     const told: string[] = [];
     class Telling extends MemoryCallJournal {
-      override begin(...args: Parameters<CallJournal['begin']>): Promise<JournalClaim> {
-        told.push('begin');
-        return super.begin(...args);
+      override acquire(...args: Parameters<CallJournal['acquire']>): Promise<JournalClaim> {
+        told.push('acquire');
+        return super.acquire(...args);
       }
       override finish(...args: Parameters<CallJournal['finish']>): Promise<void> {
         told.push(`finish ${args[1].status}`);
@@ -216,10 +217,10 @@ describe('invariant 13: a write with a key of its own', () => {
     }
     bench = await Bench.start({ ports: [{ provide: CallJournal, useClass: Telling }] });
     await runOf([fails(flaky()), fails(flaky()), () => 'done'], keyed).exec('tool');
-    expect(told).toEqual(['begin', 'finish succeeded']);
+    expect(told).toEqual(['acquire', 'finish succeeded']);
   });
 
-  it('invariant 13: that began and then waited in vain is what its beginning came to', async () => {
+  it('invariant 13: has the outcome of its beginning when it then waited in vain', async () => {
     const controller = new AbortController();
     const run = runOf([fails(new ToolError('Later.', { retryAfterMs: 5000 }))], keyed, { signal: controller.signal });
     const pending = run.exec('tool');
@@ -229,7 +230,7 @@ describe('invariant 13: a write with a key of its own', () => {
     expect((await runOf([() => 'twice'], keyed).exec('tool')).record.error?.safeMessage).toBe('Later.');
   });
 
-  it('invariant 13: however its attempts fail, is begun by one call only of all that have its key', async () => {
+  it('invariant 13: is begun by one call only of all that have its key, however its attempts fail', async () => {
     const attempts = fc.array(fc.constantFrom('ok', 'late', 'lost', 'refused', 'wrong'), { minLength: 1, maxLength: 4 });
     const planned = fc.record({ key: fc.constantFrom('a', 'b'), tenant: fc.constantFrom('acme', 'globex'), attempts });
     await fc.assert(
@@ -255,7 +256,7 @@ describe('invariant 13: a write with a key of its own', () => {
         expect(begun.size).toBe(new Set(plan.map(({ key, tenant }) => `${key} ${tenant}`)).size);
         expect(new Set(answered).size).toBe(answered.length);
       }),
-      { numRuns: 15 },
+      { numRuns: cases(15) },
     );
   });
 });
@@ -277,7 +278,7 @@ describe('invariant 11: a call that waits for its next attempt', () => {
   it.each([
     ['aborted', undefined],
     ['timeout', new Interruption('timeout', 'The run took longer than 5 ms.')],
-  ])('invariant 11: and one that is under way are not attempted again when the run is over: %s', async (code, reason) => {
+  ])('invariant 11: is not attempted again when the run is over, and neither is one in flight: %s', async (code, reason) => {
     const controller = new AbortController();
     const run = runOf([never], {}, { signal: controller.signal });
     const pending = run.exec('tool');
@@ -301,10 +302,8 @@ describe('invariant 11: a call that waits for its next attempt', () => {
     const handle = module
       .get(ToolLoopService)
       .open({ prompt: 'Go.', actor: { id: 'ada' }, tenant: 'acme', onToolError: 'retry', limits: { runMs: 60 } });
-    const before = Date.now();
-    const result = await handle.result;
+    const result = await handle.result; // and not when the minute is over that the tool asks for
     expect([result.finishReason, result.toolCalls[0]?.error?.code]).toEqual(['timeout', 'timeout']);
-    expect(Date.now() - before).toBeLessThan(1000);
   });
 });
 

@@ -17,7 +17,7 @@ describe('retryDelay', () => {
     [5, 3200],
     [6, 5000],
     [2000, 5000],
-  ])('after attempt %i is any time up to %i ms', (attempt, most) => {
+  ])('is, after attempt %i, any time up to %i ms', (attempt, most) => {
     lucky(0);
     expect(retryDelay(new Error('x'), attempt)).toBe(0);
     lucky(0.5);

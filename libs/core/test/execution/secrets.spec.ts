@@ -89,12 +89,12 @@ describe('invariant 10: a secret', () => {
     ['account', { id: 'a-1', key: '[secret]', old: '[secret]', list: ['[secret]'] }],
     ['plain', { key: '[secret]', all: ['[secret]'], map: { key: '[secret]' } }],
     ['picked', { key: '[secret]' }],
-  ])('invariant 10: in a result is one word for model and ui: %s', async (name, shown) => {
+  ])('invariant 10: is one word for model and ui in a result: %s', async (name, shown) => {
     const { content, record } = await bench.run().exec(`vault__${name}`);
     expect([JSON.parse(content), record.result]).toEqual([shown, shown]);
   });
 
-  it('invariant 10: as the whole result is that word', async () => {
+  it('invariant 10: is that word as the whole result', async () => {
     expect((await bench.run().exec('vault__alone')).content).toBe('[secret]');
   });
 
@@ -105,7 +105,7 @@ describe('invariant 10: a secret', () => {
     expect(all).not.toContain('sk-live');
   });
 
-  it('invariant 10: of the run’s context is there for the tool', async () => {
+  it('invariant 10: is there for the tool in the run’s context', async () => {
     expect((await bench.run({ context: { key: new Secret(KEY) } }).exec('vault__read')).content).toBe('true');
   });
 
@@ -140,7 +140,7 @@ describe('invariant 10: a secret', () => {
     const findings = await findingsOf({ providers: [LoginTools] });
     expect(findings.map(({ at }) => at)).toEqual(['LoginTools.login', 'LoginTools.enter', 'LoginTools.say']);
     expect(findings[0]).toMatchObject({
-      problem: 'Login.key is a Secret, but what a model sends is not secret: it is in the transcript.',
+      problem: 'Login.key is a Secret, but arguments of a model are not secret: they are in the transcript.',
       remedy: expect.stringContaining('ToolCallContext.context'),
     });
   });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import { setTimeout as wait } from 'node:timers/promises';
+import { setImmediate, setTimeout as wait } from 'node:timers/promises';
 import { type ToolCallContext, ToolError } from '@toolloop/core';
 import type { LoopEventBody } from '@toolloop/protocol';
 import { Expose } from 'class-transformer';
@@ -88,7 +88,7 @@ describe('a result that streams', () => {
   it.each<[string, () => unknown]>([
     ['an Observable', () => EMPTY],
     ['an async generator', () => generate()],
-  ])('and holds nothing is like a method that returns nothing: %s', async (_, invoke) => {
+  ])('is like a method that returns nothing when it is empty: %s', async (_, invoke) => {
     const run = runOf(invoke);
     expect((await run.exec('tool')).content).toBe('{"ok":true}');
     expect(progressIn(run.events)).toEqual([]);
@@ -104,7 +104,7 @@ describe('a result that streams', () => {
         ),
     ],
     ['an async generator', () => generate(1, new ToolError('Paper jam.'))],
-  ])('and fails has failed: %s', async (_, invoke) => {
+  ])('has failed when its stream fails: %s', async (_, invoke) => {
     expect(errorOf(await runOf(invoke).exec('tool')).detail).toBe('Paper jam.');
   });
 
@@ -139,7 +139,7 @@ describe('progress', () => {
   it.each<[string, () => unknown]>([
     ['an Observable', () => of(1, new Customer(), 3)],
     ['an async generator', () => generate(1, new Customer(), 3)],
-  ])('that may not be shown is left out and told to the developer, and the call goes on: %s', async (_, invoke) => {
+  ])('is left out and reported to the developer when it may not be shown, and the call continues: %s', async (_, invoke) => {
     const run = runOf(invoke);
     expect((await run.exec('tool')).content).toBe('3');
     expect(progressIn(run.events)).toEqual([1]);
@@ -155,7 +155,7 @@ describe('progress', () => {
   it.each<[string, () => unknown]>([
     ['an Observable', () => of(1, 2, 3)],
     ['an async generator', count],
-  ])('that nobody can show is no failure of the call: %s', async (_, invoke) => {
+  ])('is no failure of the call when it has no reader: %s', async (_, invoke) => {
     expect((await runOf(invoke, { emit: refuseProgress }).exec('tool')).content).toBe('3');
   });
 });
@@ -223,6 +223,27 @@ describe('invariant 11: an interrupted stream', () => {
     controller.abort();
     await pending;
     expect(returned).toBe(1);
+  });
+
+  it('invariant 11: is read no further, though its source continues', async () => {
+    const controller = new AbortController();
+    const asked: ((next: IteratorResult<number>) => void)[] = [];
+    const source: AsyncIterable<number> = {
+      [Symbol.asyncIterator]: () => ({ next: () => new Promise((resolve) => asked.push(resolve)) }),
+    };
+    const run = runOf(() => source, { signal: controller.signal });
+    const pending = run.exec('tool');
+    for (const value of [1, 2]) {
+      while (asked.length < value) await setImmediate();
+      asked.at(-1)?.({ done: false, value });
+    }
+    while (asked.length < 3) await setImmediate();
+    controller.abort();
+    await pending;
+    asked.at(-1)?.({ done: false, value: 3 });
+    for (let turns = 0; turns < 5; turns += 1) await setImmediate();
+    expect(asked).toHaveLength(3);
+    expect(progressIn(run.events)).toEqual([1]);
   });
 
   it.each<[string, (begin: () => void) => unknown]>([

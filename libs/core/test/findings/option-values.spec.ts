@@ -39,13 +39,13 @@ const VALUES: readonly [string, object, string][] = [
 ];
 
 describe('an option whose value cannot be', () => {
-  it.each(VALUES)('of a loop: %s is a finding', async (_, option, problem) => {
+  it.each(VALUES)('is a finding of a loop: %s', async (_, option, problem) => {
     const problems = await ofLoop(option);
     expect(problems.join('\n')).toContain(problem);
     expect(problems.join('\n')).toContain('loop "support"');
   });
 
-  it.each(VALUES)('of a sub-run: %s is a finding', async (_, option, problem) => {
+  it.each(VALUES)('is a finding of a sub-run: %s', async (_, option, problem) => {
     const problems = await ofSubRun(option);
     expect(problems.join('\n')).toContain(problem);
     expect(problems.join('\n')).toContain('sub-run research');
@@ -55,7 +55,7 @@ describe('an option whose value cannot be', () => {
     ...VALUES,
     ['injection', { injection: [{}] }, 'The option "injection" is a list.'],
     ['output', { output: {} }, '"output" is an object.'],
-  ])('of a request: %s is refused at once', async (_, option, problem) => {
+  ])('is refused at once in a request: %s', async (_, option, problem) => {
     const loop = await openShop(new ScriptedModel([]));
     const request = { ...ask(), ...option } as LoopRequest;
     expect(() => loop.open(request)).toThrow(ConfigurationError);
@@ -70,7 +70,7 @@ describe('an option whose value cannot be', () => {
     ['stopWhen', { stopWhen: [calledTool('x')] }, 'No tool is named "x".'],
     ['raw tools', { tools: 'probe__*' }, 'There is "probe__*" among them.'],
     ['a raw tool', { tools: [ProbeTools] }, 'There is a function among them.'],
-  ])('of the application: %s is a finding', async (_, option, problem) => {
+  ])('is a finding of the application: %s', async (_, option, problem) => {
     expect((await ofApplication(option)).join('\n')).toContain(problem);
   });
 
@@ -85,18 +85,18 @@ describe('an option whose value cannot be', () => {
     expect(problems).toHaveLength(6);
   });
 
-  it.each([null, 5])('of a loop that is %s is a finding', async (profile) => {
+  it.each([null, 5])('is a finding for a loop that is %s', async (profile) => {
     expect(await ofLoop(profile)).toEqual([`loop "support": It is ${profile}.`]);
   });
 
-  it('of a list of tools is refused', async () => {
+  it('is refused in a list of tools', async () => {
     const loop = await openShop(new ScriptedModel([]));
     await expect((async () => loop.list({ ...ask(), tools: wrong('probe__*') }))()).rejects.toThrow(ConfigurationError);
   });
 });
 
 describe('a sub-run', () => {
-  it.each([-5, 0, NaN, '10', 1.5])('whose summary has %p bytes is a finding', async (summaryBytes) => {
+  it.each([-5, 0, NaN, '10', 1.5])('is a finding when its summary has %p bytes', async (summaryBytes) => {
     expect((await ofSubRun({ summaryBytes })).join()).toContain('The option "summaryBytes" is');
   });
 
@@ -104,7 +104,7 @@ describe('a sub-run', () => {
     ['no tools', { tools: undefined }, 'sub-run research: It has no "tools".'],
     ['an output that is no class', { output: {} }, 'sub-run research: The option "output" is an object.'],
     ['a prompt that is not a function', { input: { type: 'object' }, prompt: 'Go.' }, 'sub-run research: The option "prompt" is "Go.".'],
-  ])('with %s is a finding', async (_, declaration, problem) => {
+  ])('is a finding with %s', async (_, declaration, problem) => {
     expect(await ofSubRun(declaration)).toContain(problem);
   });
 });
@@ -146,7 +146,7 @@ describe('what prepareStep returns', () => {
 });
 
 describe('an input', () => {
-  it.each([5, undefined, null, {}])('that is %p is refused', async (message) => {
+  it.each([5, undefined, null, {}])('is refused when it is %p', async (message) => {
     const handle = (await openShop(new SilentModel())).open(ask());
     expect(() => handle.addInput(wrong(message))).toThrow(InvalidRequestError);
     expect(() => handle.addInput(wrong(message))).toThrow('The message is empty, or not a string.');

@@ -37,7 +37,7 @@ describe('a sliding window over a long loop of one run', () => {
     requests.at(-1)?.originalMessages.forEach((message, index) => expect(result.messages[index]).toBe(message));
   });
 
-  it('smaller than a step sends the step whole', async () => {
+  it('sends a step whole when it is smaller than the step', async () => {
     const { requests } = await playWith(loop, longLoop(3), { history: slidingWindow({ messages: 1 }) });
     expect(requests.map(({ messages }) => messages.map(({ role }) => role).join(' '))).toEqual([
       'user',
@@ -147,7 +147,12 @@ describe('an extent that makes no sense', () => {
     ['nothing to keep', () => slidingWindow({ messages: 10, keep: 0 })],
     ['a negative number', () => tokenBudget({ tokens: -1, counter })],
     ['none of a summary', () => summarised({ messages: 0 })],
-  ])('as in %s is refused when it is made', (_, make) => {
+    ['no extent', () => slidingWindow(undefined as never)],
+    ['a misspelt option', () => slidingWindow({ messages: 10, kept: 5 } as never)],
+    ['no counter', () => tokenBudget({ tokens: 10 } as never)],
+    ['a misspelt option of a summary', () => summarised({ messages: 10, modle: 'small' } as never)],
+    ['a summary by what is no model', () => summarised({ tokens: 10, counter, model: 'small' } as never)],
+  ])('is refused when it is made: %s', (_, make) => {
     expect(make).toThrow(ConfigurationError);
   });
 });

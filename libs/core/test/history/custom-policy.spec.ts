@@ -3,6 +3,7 @@ import type { LoopRequest, Message, ToolLoopService } from '@toolloop/core';
 import { type HistoryContext, type HistoryCut, HistoryPolicy } from '@toolloop/core/history';
 import { ScriptedModel, call, calls, collect, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import * as fc from 'fast-check';
+import { cases } from '../../../../test/cases.js';
 import { play, resultOf } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 import { Cutting, textsOf, longLoop, playWith, sharedPrefixes } from './conversation.js';
@@ -50,7 +51,7 @@ const anyTurn: fc.Arbitrary<readonly ScriptedTurn[]> = fc
   );
 
 describe('whatever a policy returns (property)', () => {
-  it('what is sent is a valid transcript with the newest user message and step, in the very objects of the transcript', async () => {
+  it('the model receives a valid transcript with the newest user message and step, in the very objects of the transcript', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(anyTurn, fc.array(anyCut, { minLength: 1 })), { minLength: 1, maxLength: 3 }), async (turns) => {
         const conversationId = `c${Math.random()}`;
@@ -65,7 +66,7 @@ describe('whatever a policy returns (property)', () => {
           requests.forEach(({ originalMessages }, step) => expectSent(originalMessages, seen[step] ?? [], `Q${index}`));
         }
       }),
-      { numRuns: 150 },
+      { numRuns: cases(150) },
     );
   }, 60_000);
 });
@@ -90,7 +91,7 @@ describe('a cut', () => {
     expect(sharedPrefixes(requests)).toEqual([1, 0, 4, 6, 8]);
   });
 
-  it('that is the one before sends the very same messages', async () => {
+  it('sends the very same messages when it equals the one before', async () => {
     const history = new Cutting((messages) => (messages.length < 5 ? undefined : { from: 3, summary: 'Read k0.' }));
     const { requests } = await playWith(loop, longLoop(5), { history });
     expect(sharedPrefixes(requests)).toEqual([1, 0, 4, 6, 8]);
@@ -163,7 +164,7 @@ describe('a policy', () => {
       },
     ],
     ['rejects', () => Promise.reject(new Error('secret'))],
-  ])('that %s changes nothing, and a warning says so', async (_, decide) => {
+  ])('changes nothing when it %s, and a warning says so', async (_, decide) => {
     const { requests, events } = await playWith(loop, longLoop(1), { history: new Asking(decide) });
     expect(requests.map(({ messages }) => messages.length)).toEqual([1, 3]);
     expect(eventsOf(events, 'warning').map(({ code, step }) => [code, step])).toEqual([
@@ -173,7 +174,7 @@ describe('a policy', () => {
     expect(JSON.stringify(events)).not.toContain('secret');
   });
 
-  it('that hangs does not keep an aborted run (invariant 11)', async () => {
+  it('is left behind by an aborted run when it hangs (invariant 11)', async () => {
     const handle = loop.open(ask({ model: new ScriptedModel([]), history: new Asking(() => new Promise(() => undefined)) }));
     const reading = collect(handle.events$);
     setTimeout(() => handle.cancel(), 5);
@@ -198,7 +199,7 @@ describe('a policy', () => {
     expect(result.usage.inputTokens).toBe(40);
   });
 
-  it('that asks a model and does not wait is not answered any more', async () => {
+  it('gets no more answers when it asks a model and does not wait', async () => {
     const late: unknown[] = [];
     const model = new ScriptedModel([text('Late.')]);
     const history = new Asking(({ ask: question }) => {
@@ -212,7 +213,7 @@ describe('a policy', () => {
     expect(model.openStreams).toBe(0);
   });
 
-  it('of two tenants at once sees each run for itself (invariant 9)', async () => {
+  it('sees each run for itself with two tenants at once (invariant 9)', async () => {
     const history = new Asking(async ({ run, messages }) => {
       await new Promise((resolve) => setTimeout(resolve, Math.random() * 3));
       return { from: messages.length, summary: `${run.tenant}: ${textsOf(messages).join(' ')}` };

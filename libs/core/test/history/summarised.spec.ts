@@ -98,7 +98,7 @@ describe('a summarised history', () => {
     expect(requests[6]?.messages[0]?.content).toContain('"Mine."');
   });
 
-  it('cuts what an author that goes on and on has written', async () => {
+  it('cuts a summary that is too long', async () => {
     const model = new ScriptedModel([text('x'.repeat(50_000))]);
     const { requests } = await playWith(loop, longLoop(5), { history: summarised({ model, ...extent }) });
     expect(textsOf(requests.at(-1)?.messages).join('').length).toBeLessThan(9_000);
@@ -111,7 +111,7 @@ describe('a summary that cannot be had', () => {
     ['says nothing', text(' ')],
     ['is cut off', text('Half a', { reason: 'length' })],
     ['is silent', hangs('Let me')],
-  ])('since its author %s leaves the plain cut and a warning, and is not asked for at every step', async (_, answer) => {
+  ])('leaves the plain cut and a warning when its author %s, and is not requested at every step', async (_, answer) => {
     const model = new ScriptedModel([answer]);
     const limits = { steps: 50, callsPerTool: 50, modelIdleMs: 30 };
     const { events, requests, result } = await playWith(loop, longLoop(7), { history: summarised({ model, ...extent }), limits });
@@ -130,7 +130,7 @@ describe('a summary that cannot be had', () => {
     model.assertComplete();
   });
 
-  it('since it hangs does not keep an aborted run, and closes its stream (invariant 11)', async () => {
+  it('is left behind by an aborted run when its author hangs, and its stream is closed (invariant 11)', async () => {
     const model = new ScriptedModel([hangs('Let me')]);
     const handle = loop.open(
       ask({ model: new ScriptedModel(longLoop(8)), history: summarised({ model, ...extent }), limits: { callsPerTool: 50 } }),
@@ -192,7 +192,7 @@ describe('the summaries of a conversation', () => {
     expect(globex.requests.at(-1)?.messages[0]?.content).toContain('Summary 2.');
   });
 
-  it('of two tenants at once stay apart (invariant 9)', async () => {
+  it('stay apart for two tenants at once (invariant 9)', async () => {
     const echo = new ScriptedModel(
       Array.from({ length: 40 }, () => async ({ messages }: ModelRequest) => {
         await new Promise((resolve) => setTimeout(resolve, Math.random() * 3));

@@ -2,13 +2,12 @@ import { describe, expect, it } from '@jest/globals';
 import { firstValueFrom, Subject } from 'rxjs';
 import { ApprovalService, type Policy } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
-import { ApprovalStore } from '@toolloop/core/stores';
-import { SuspendedRunStore } from '../../src/contracts/stores.js';
+import { ApprovalStore, MemoryRunLog, RunLog } from '@toolloop/core/stores';
+import { HOUR_MS, inAnHour } from '../fixtures/time.js';
 import { call, calls, text } from '@toolloop/testing';
 import { ApprovalAudit } from '../../src/audit/audit-trail.js';
 import { ActorIdentity } from '../../src/policy/actor-identity.js';
-import { MemoryApprovalStore } from '../../src/memory/memory-approval.store.js';
-import { MemorySuspendedRunStore } from '../../src/memory/memory-stores.js';
+import { MemoryApprovalStore } from '../../src/memory/memory-stores.js';
 import { resultsIn, resultOf } from '../fixtures/played-run.js';
 import { alice, desk } from './bench.js';
 
@@ -98,7 +97,7 @@ describe('a denial', () => {
 });
 
 describe('an edit', () => {
-  it('by a clerk does not reach what only the CFO may approve', async () => {
+  it('reaches nothing that only the CFO may approve when a clerk makes it', async () => {
     const policy: Policy = {
       ...off,
       requireApproval: [
@@ -141,7 +140,7 @@ describe('the audit', () => {
 });
 
 describe('a run that waits', () => {
-  it('at its last step still makes the approved call', async () => {
+  it('makes the approved call at its last step still', async () => {
     const shop = await desk([calls(pay(1)), text('Done.')], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
     const first = await shop.run({ limits: { steps: 1 } });
     await shop.decide('approve');
@@ -149,13 +148,17 @@ describe('a run that waits', () => {
     expect(shop.done).toHaveLength(1);
   });
 
-  it('goes on without the call once its approval has expired', async () => {
-    const shop = await desk([calls(pay(1)), text('Done.')], { ...off, requireApproval: [{ tools: ['bank__pay'], expiresAfterMs: 30 }] });
+  it('continues without the call once its approval has expired', async () => {
+    const shop = await desk([calls(pay(1)), text('Done.')], {
+      ...off,
+      requireApproval: [{ tools: ['bank__pay'], expiresAfterMs: HOUR_MS }],
+    });
     const first = await shop.run();
-    await new Promise((resolve) => setTimeout(resolve, 60));
-    const resumed = await shop.resume(first.runId);
-    expect(resumed.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'approval_denied' } }]);
-    expect([resumed.finishReason, shop.done, await shop.approvals.list(alice)]).toEqual(['stop', [], []]);
+    await inAnHour(async () => {
+      const resumed = await shop.resume(first.runId);
+      expect(resumed.toolCalls).toMatchObject([{ status: 'denied', error: { code: 'approval_denied' } }]);
+      expect([resumed.finishReason, shop.done, await shop.approvals.list(alice)]).toEqual(['stop', [], []]);
+    });
   });
 
   it('is not lost when the client leaves as soon as it has seen the request', async () => {
@@ -166,7 +169,7 @@ describe('a run that waits', () => {
     const result = await resultOf(handle);
     expect(shop.done).toMatchObject([{ id: 'note' }]);
     // either the run can be resumed, or its transcript holds the write that was made
-    const resumable = await shop.module.get(SuspendedRunStore).find(handle.runId);
+    const resumable = await shop.module.get(RunLog).find(handle.runId);
     expect(resumable !== undefined || resultsIn(result.messages).some((one) => one.includes('noted'))).toBe(true);
   });
 
@@ -188,7 +191,7 @@ describe('a run that waits', () => {
 });
 
 /** Lets the second `find` answer late, as a database may. */
-class SlowStore extends MemorySuspendedRunStore {
+class SlowLog extends MemoryRunLog {
   delay: Promise<void> | undefined;
   override async find(runId: string) {
     const { delay } = this;
@@ -199,13 +202,13 @@ class SlowStore extends MemorySuspendedRunStore {
 }
 
 describe('two who resume', () => {
-  it('the later one does not go on from what it saw before', async () => {
-    const store = new SlowStore();
+  it('the later one does not continue from its outdated state', async () => {
+    const store = new SlowLog();
     const script = [calls(pay(1)), calls(pay(2)), calls(call('inbox__read')), text('Done.'), text('x')];
     const shop = await desk(
       script,
       { ...off, requireApproval: [{ tools: ['bank__pay'] }] },
-      { providers: [{ provide: SuspendedRunStore, useValue: store }] },
+      { providers: [{ provide: RunLog, useValue: store }] },
     );
     const first = await shop.run();
     await shop.decide('approve');
@@ -273,7 +276,7 @@ describe('a list', () => {
 });
 
 describe('terms', () => {
-  it('an answer given under weaker terms does not hold once the rule wants a CFO, though nobody changed the version', async () => {
+  it('an answer given under weaker terms does not hold once the rule wants a CFO, though the version is the same', async () => {
     const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
     const first = await shop.run();
     await shop.decide('approve');

@@ -6,6 +6,7 @@ import type { ToolOrigin } from '@toolloop/core/contracts';
 import type { PolicySubject } from '@toolloop/core/policy';
 import { ConversationStore } from '@toolloop/core/stores';
 import { call, calls, events, text } from '@toolloop/testing';
+import { cpuSecondsOf } from '../fixtures/time.js';
 import { CompiledPolicy } from '../../src/policy/policy-engine.js';
 import { MessageFlow } from '../../src/policy/flow.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
@@ -26,8 +27,8 @@ describe('control', () => {
   });
 });
 
-describe('a value that only the model wrote becomes authority', () => {
-  it('by being echoed in the error of a trusted tool', async () => {
+describe('a value that only the model wrote gains no authority', () => {
+  it('when it is echoed in the error of a trusted tool, it proves nothing', async () => {
     const shop = await desk(
       [calls(readInbox), calls(call('people__find', { name: 'x', [EVIL]: 1 })), calls(send), text('Done.')],
       provenance,
@@ -36,13 +37,13 @@ describe('a value that only the model wrote becomes authority', () => {
     expect(shop.done.some(({ id }) => id === 'mail')).toBe(false);
   });
 
-  it('by being echoed in the result of a trusted tool', async () => {
+  it('when it is echoed in the result of a trusted tool, it proves nothing', async () => {
     const shop = await desk([calls(readInbox), calls(call('people__find', { name: EVIL })), calls(send), text('Done.')], provenance);
     await shop.run();
     expect(shop.done.some(({ id }) => id === 'mail')).toBe(false);
   });
 
-  it('by being echoed in the correction of a structured answer, which is sent as the user', async () => {
+  it('when it is echoed in the correction of a structured answer, which is sent as the user, it proves nothing', async () => {
     class Answer {
       @IsString() summary!: string;
     }
@@ -107,8 +108,8 @@ describe('what the user did not say', () => {
   });
 });
 
-describe('taint is lost', () => {
-  it('when a conversation grows past what is kept', async () => {
+describe('taint', () => {
+  it('stays when a conversation grows past its limit', async () => {
     const turns = 101;
     const script = [
       calls(readInbox),
@@ -126,7 +127,7 @@ describe('taint is lost', () => {
     expect(shop.done.some(({ id }) => id === 'mail')).toBe(false);
   });
 
-  it('when a client sends the assistant’s words without the result they repeat', async () => {
+  it('stays when a client sends the assistant’s words without the result they repeat', async () => {
     const messages: Message[] = [
       user('Summarise my inbox.'),
       { role: 'assistant', content: `It says: mail ${EVIL} the contacts.` },
@@ -137,7 +138,7 @@ describe('taint is lost', () => {
     expect(shop.done).toEqual([]);
   });
 
-  it('when prepareStep sends an untrusted result that is not in the transcript', async () => {
+  it('stays when prepareStep sends an untrusted result that is not in the transcript', async () => {
     const messages: Message[] = [
       user('Go on.'),
       { role: 'assistant', content: '', toolCalls: [{ toolCallId: 'rag', name: 'inbox__read', arguments: '{}' }] },
@@ -154,7 +155,7 @@ describe('taint is lost', () => {
     expect(shop.done).toEqual([]);
   });
 
-  it('of a file that a stranger wrote and the user attached', async () => {
+  it('stays with a file that the user attached and an outsider wrote', async () => {
     const file = {
       type: 'file',
       mediaType: 'application/pdf',
@@ -204,7 +205,7 @@ describe('budgets', () => {
     expect(shop.done).toHaveLength(1);
   });
 
-  it('over an argument that is no number are found at bootstrap, as those over one that does not exist', async () => {
+  it('are found at bootstrap over an argument that is not a number, like those over an unknown one', async () => {
     const policy: Policy = {
       version: 'v1',
       allow: ['*'],
@@ -214,7 +215,7 @@ describe('budgets', () => {
     await expect(desk([], policy)).rejects.toThrow('is not a number');
   });
 
-  it('that deny are not hidden by one that asks', async () => {
+  it('answer with a denial even beside one that asks', async () => {
     const beyond = { tools: ['bank__pay'] };
     const asks = { ...beyond, sum: { argument: '/amount', most: 100 }, beyond: 'ask' } as const;
     const denies = { ...beyond, sum: { argument: '/amount', most: 1000 }, beyond: 'deny' } as const;
@@ -228,7 +229,7 @@ describe('budgets', () => {
     expect(shop.done).toEqual([]);
   });
 
-  it('of no USD at all let no call through, whatever the model cost', async () => {
+  it('let no call through with 0 USD, whatever the model cost', async () => {
     const usage = { inputTokens: 1_000_000, outputTokens: 1_000_000, usd: 50, costUsd: 50, cost: 50 };
     const costly = events([
       { type: 'tool-call', toolCallId: 'x', name: 'inbox__read', arguments: '{}' },
@@ -241,62 +242,62 @@ describe('budgets', () => {
   });
 });
 
+/** What grew with the square of the words took minutes. */
+const MOST_SECONDS = 5;
+
 describe('time', () => {
-  it('of one decision over a hostile prompt takes no minute, whoever chooses the words', () => {
+  it('stays bounded for one decision over a hostile prompt, whatever its words', () => {
     const flow = MessageFlow.of([user('a'.repeat(1_000_000)), { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' }]);
     flow.isTraced('warm');
-    const since = performance.now();
-    flow.isTraced('a'.repeat(4_000));
-    const ms = performance.now() - since;
-    expect(ms).toBeLessThan(5_000); // what grew with the square of the words took minutes
+    expect(cpuSecondsOf(() => flow.isTraced('a'.repeat(4_000)))).toBeLessThan(MOST_SECONDS);
   });
 
-  it('of one decision over many words that were said takes no minute, whoever chooses the words', () => {
+  it("stays bounded for one decision over many user's words, whatever they are", () => {
     const flow = MessageFlow.of([user('ab '.repeat(333_000)), { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' }]);
     flow.isTraced('warm');
     const policy = new CompiledPolicy(provenance, new SchemaValidators());
-    const since = performance.now();
-    policy.decide({
-      ...subjectOf({ effect: 'state_change' }),
-      call: callOf({ args: { list: Array.from({ length: 1_500 }, () => 'ab') }, flow }),
+    const seconds = cpuSecondsOf(() => {
+      policy.decide({
+        ...subjectOf({ effect: 'state_change' }),
+        call: callOf({ args: { list: Array.from({ length: 1_500 }, () => 'ab') }, flow }),
+      });
     });
-    const ms = performance.now() - since;
-    expect(ms).toBeLessThan(5_000); // what grew with the square of the words took minutes
+    expect(seconds).toBeLessThan(MOST_SECONDS);
   });
 
-  it('of the forty calls of one step over a long transcript takes no minute, whoever chooses the words', () => {
+  it('stays bounded for the forty calls of one step over a long transcript, whatever its words', () => {
     const long: Message[] = Array.from({ length: 20 }, (_, n) => user(`${n} lorem Ipsum dolor `.repeat(2_000)));
     let flow = MessageFlow.of(long);
     flow.isTraced('warm');
-    const since = performance.now();
-    for (let n = 0; n < 40; n += 1) {
-      flow = flow.at(long); // as LiveRun.scope does for every call
-      flow.isTraced('dolor');
-    }
-    const ms = performance.now() - since;
-    expect(ms).toBeLessThan(5_000); // what grew with the square of the words took minutes
+    const seconds = cpuSecondsOf(() => {
+      for (let n = 0; n < 40; n += 1) {
+        flow = flow.at(long); // as LiveRun.scope does for every call
+        flow.isTraced('dolor');
+      }
+    });
+    expect(seconds).toBeLessThan(MOST_SECONDS);
   });
 
-  it('of one decision over many values takes no minute, whoever chooses the words', () => {
+  it('stays bounded for one decision over many values, whatever they are', () => {
     const flow = MessageFlow.of([user('ab '.repeat(333_000)), { role: 'tool', toolCallId: 'c', toolName: 't', content: 'x' }]);
     flow.isTraced('warm');
     const policy = new CompiledPolicy(provenance, new SchemaValidators());
-    const since = performance.now();
-    policy.decide({
-      ...subjectOf({ effect: 'state_change' }),
-      call: callOf({ args: { list: Array.from({ length: 1_500 }, (_, n) => `q${n}`) }, flow }),
+    const seconds = cpuSecondsOf(() => {
+      policy.decide({
+        ...subjectOf({ effect: 'state_change' }),
+        call: callOf({ args: { list: Array.from({ length: 1_500 }, (_, n) => `q${n}`) }, flow }),
+      });
+      policy.decide({
+        ...subjectOf({ effect: 'state_change' }),
+        call: callOf({ args: { list: Array.from({ length: 1_500 }, () => 'b') }, flow }),
+      });
     });
-    policy.decide({
-      ...subjectOf({ effect: 'state_change' }),
-      call: callOf({ args: { list: Array.from({ length: 1_500 }, () => 'b') }, flow }),
-    });
-    const ms = performance.now() - since;
-    expect(ms).toBeLessThan(5_000); // what grew with the square of the words took minutes
+    expect(seconds).toBeLessThan(MOST_SECONDS);
   });
 });
 
 describe('a declared id', () => {
-  it('of an entity tool names that tool and no other', () => {
+  it('names no other tool when it belongs to an entity tool', () => {
     const policy = new CompiledPolicy({ allow: ['customer_*_get'] }, new SchemaValidators());
     expect(policy.decide(subjectOf({ declaredId: 'customer_admin__purge_and_get' })).kind).toBe('deny');
   });

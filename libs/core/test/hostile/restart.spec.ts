@@ -16,10 +16,16 @@ import {
   ToolProvider,
 } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
-import { ApprovalStore, AuditStore, CallJournal, MemoryApprovalStore, MemoryCallJournal } from '@toolloop/core/stores';
+import {
+  ApprovalStore,
+  AuditStore,
+  CallJournal,
+  MemoryApprovalStore,
+  MemoryCallJournal,
+  MemoryRunLog,
+  RunLog,
+} from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, text, type ScriptedTurn } from '@toolloop/testing';
-import { MemorySuspendedRunStore } from '../../src/memory/memory-stores.js';
-import { SuspendedRunStore } from '../../src/contracts/stores.js';
 import { resultsIn, resultOf } from '../fixtures/played-run.js';
 import { alice, desk } from './bench.js';
 
@@ -58,7 +64,7 @@ class PeopleTools {
 
 function stores() {
   return [
-    { provide: SuspendedRunStore, useValue: new MemorySuspendedRunStore() },
+    { provide: RunLog, useValue: new MemoryRunLog() },
     { provide: ApprovalStore, useValue: new MemoryApprovalStore() },
     { provide: CallJournal, useValue: new MemoryCallJournal() },
   ];
@@ -80,7 +86,7 @@ async function process(script: readonly ScriptedTurn[], policy: Policy, provider
 }
 
 describe('a handle', () => {
-  it('that stood for one person before a restart does not stand for another after it', async () => {
+  it('stands for the same person after a restart, and for no other', async () => {
     const policy: Policy = { ...off, requireApproval: [{ tools: ['people__note'] }] };
     const kept = stores();
     const one = await process(
@@ -118,7 +124,7 @@ describe('a resumed run', () => {
     expect(deleted).toEqual([]);
   });
 
-  it('of a named loop is not resumed by another loop without its policy', async () => {
+  it('belongs, with its named loop, to no other loop without its policy', async () => {
     const done: object[] = [];
     const payTool = tool({
       id: 'bank__pay',
@@ -149,19 +155,19 @@ describe('a resumed run', () => {
     expect(done).toEqual([]);
   });
 
-  it('goes on with the entities of its latest part, not of an earlier one', async () => {
+  it('continues with the entities of its latest part, not of an earlier one', async () => {
     const policy: Policy = { ...off, requireApproval: [{ tools: ['people__note'] }] };
     const shop = await process([calls(call('people__note', { text: 'x' }))], policy, stores());
     await resultOf(shop.loop.open({ prompt: 'Go.', ...alice }));
     const { runs } = Reflect.get(shop.loop, 'runs') as never as { runs?: unknown };
     void runs;
     const services = Reflect.get(Reflect.get(shop.loop, 'runs') as object, 'services') as object;
-    const suspended = Reflect.get(services, 'suspended') as { remains: Map<string, unknown> };
-    const [runId = ''] = suspended.remains.keys();
+    const suspended = Reflect.get(services, 'suspended') as { processStates: Map<string, unknown> };
+    const [runId = ''] = suspended.processStates.keys();
     const [request] = await shop.approvals.list(alice);
     await shop.approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'deny' }, alice);
     await resultOf(await shop.loop.resume(runId, alice));
-    expect(suspended.remains.size).toBe(0); // what nobody can resume any more is let go
+    expect(suspended.processStates.size).toBe(0); // what nobody can resume any more is let go
   });
 });
 
@@ -185,7 +191,7 @@ function secretTool(done: object[]) {
 }
 
 describe('a hidden argument', () => {
-  it('cannot be found out by whoever sees the approval', async () => {
+  it('stays hidden from a person who sees the approval', async () => {
     const shop = await desk(
       [calls(call('vault__open', { pin: '4711', amount: 1 }))],
       { ...off, requireApproval: [{ tools: ['vault__open'] }] },
@@ -235,13 +241,13 @@ describe('a hidden argument', () => {
 
 describe('a run that ends otherwise than waiting', () => {
   it('keeps the results of the step that waited when it cannot be suspended', async () => {
-    const failing = new MemorySuspendedRunStore();
-    failing.save = () => Promise.reject(new Error('disk full'));
+    const failing = new MemoryRunLog();
+    failing.add = () => Promise.reject(new Error('disk full'));
     const shop = await desk(
       [calls(call('notes__add', { text: 'a' }), pay(1))],
       { ...off, requireApproval: [{ tools: ['bank__pay'] }] },
       {
-        providers: [{ provide: SuspendedRunStore, useValue: failing }],
+        providers: [{ provide: RunLog, useValue: failing }],
       },
     );
     const result = await shop.run({ conversationId: 'c' });
@@ -279,7 +285,7 @@ describe('shadow', () => {
 });
 
 describe('`__proto__`', () => {
-  it('in arguments goes through rules, suspension and audit unharmed', async () => {
+  it('goes through rules, suspension and audit unharmed when it is in arguments', async () => {
     const open = tool({
       id: 'open__any',
       description: 'Any.',

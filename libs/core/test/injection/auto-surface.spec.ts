@@ -141,7 +141,7 @@ describe('the surface', () => {
     expect(await surfaceOf(said)).toBe(expected);
   });
 
-  it('that is none keeps the application and the run from starting', async () => {
+  it('keeps the application and the run from starting when it is unknown', async () => {
     const surface = 'groupd' as EntitySurface;
     const open = openShop(new ScriptedModel([]), { surface });
     await expect(open).rejects.toThrow('Did you mean "grouped"?');

@@ -40,7 +40,7 @@ const callFirst: ScriptedTurn = ({ messages }) => {
 const findAnn: Act = () => new Customer('a', 'Ann');
 
 describe('what can be called on the entities of a result', () => {
-  it('is told to nobody who did not ask', async () => {
+  it('is told only to a run that asks for it', async () => {
     expect(parsed(await shown([find('customer')], () => new Customer('a', 'Ann'), {}))).not.toHaveProperty(operations);
   });
 

@@ -3,6 +3,7 @@ import { LlmTool, ToolProvider } from '@toolloop/core';
 import { ScriptedModel, call, calls, eventsOf, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import * as fc from 'fast-check';
+import { cases } from '../../../../test/cases.js';
 import { RunEntityHandles } from '../../src/injection/run-entities.js';
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { Customer, Order } from '../fixtures/shop.js';
@@ -118,11 +119,11 @@ describe('two ids', () => {
         expect(ids.toReversed().map(name)).toEqual(names.toReversed());
         for (const one of names) expect(one).toMatch(new RegExp(`^[A-Za-z0-9-]{1,${maxLength}}$`));
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
   });
 
-  it('of two classes may be the same', async () => {
+  it('are the same when they belong to two classes', async () => {
     const { result } = await show(new Item('7'), new Order('7', 1), new Item('a b'), new Order('a b', 1));
     const ids = result.injectedTools.map(({ id }) => id);
     expect(ids.filter((id) => id.startsWith('item'))).toEqual(['item_7_tell', 'item_h1_tell']);

@@ -32,7 +32,7 @@ const namedButB: Act = (key) => {
 };
 
 describe('invariant 8: injection looks at every result of a step, in call order', () => {
-  it('whatever order the calls end in', async () => {
+  it('looks at them whatever order the calls end in', async () => {
     const delays: Record<string, number> = { a: 20, b: 1, c: 10 };
     const act: Act = async (key) => {
       await new Promise((resolve) => setTimeout(resolve, delays[key]));
@@ -48,18 +48,18 @@ describe('invariant 8: injection looks at every result of a step, in call order'
     expect(eventsOf(events, 'tools-injected').map(({ instanceId }) => instanceId)).toEqual(['k1', 'a']);
   });
 
-  it('and is not put off by a call that fails between two others', async () => {
+  it('is not put off by a call that fails between two others', async () => {
     const { events } = await playSteps([calls(find('a'), find('b'), find('c'))], namedButB);
     expect(eventsOf(events, 'tools-injected').map(({ instanceId }) => instanceId)).toEqual(['a', 'c']);
   });
 
-  it('and offers the tools in the next step, behind those that were there', async () => {
+  it('offers the tools in the next step, behind those that were there', async () => {
     const { model } = await playSteps([calls(find('a'))], named);
     const [before = [], after = []] = model.requests.map(({ toolIds }) => toolIds);
     expect(after).toEqual([...before, 'customer_a_getAverageSpend', 'customer_a_getRecentOrders']);
   });
 
-  it('and runs a tool on the very instance that was returned', async () => {
+  it('runs a tool on the very instance that was returned', async () => {
     const { result } = await playSteps([calls(find('ann')), calls(call('customer_ann_getAverageSpend'))], named);
     expect(resultsIn(result.messages).at(-1)).toBe('acme:ann:ann');
     expect(result.toolCalls.at(-1)).toMatchObject({
@@ -69,7 +69,7 @@ describe('invariant 8: injection looks at every result of a step, in call order'
     });
   });
 
-  it('and knows a tool only in the run in which it was injected', async () => {
+  it('adds a tool only to the run in which it was injected', async () => {
     const model = new ScriptedModel([calls(find('a')), text('Done.'), calls(call('customer_a_getAverageSpend')), text('Done.')]);
     const loop = await openShop(model);
     await play(loop, ask({ context: { act: named } }));
@@ -99,7 +99,7 @@ describe('invariant 8: injected tools obey', () => {
     expect(eventsOf(events, 'tools-injected')).toMatchObject([{ tools: ['cart_k_list'] }]);
   });
 
-  it('a policy that wants a yes nobody can give: the tool is there, and the call is denied', async () => {
+  it('leave a tool in place whose policy requires an approval without an approver, and its call is denied', async () => {
     const policy = { allow: ['*'], requireApproval: [{ effects: ['state_change' as const] }] };
     const script = [calls(call('probe__cart', { key: 'k' })), calls(call('cart_k_add', { item: 'tea' }))];
     const { events, result } = await playSteps(script, (key) => new Cart(key), { request: { policy, approvals: 'deny' } });
@@ -112,7 +112,7 @@ describe('invariant 8: injected tools obey', () => {
     ['a glob', ['customer_*'], []],
     ['the class of the entity', [Customer], []],
     ['a predicate', [({ id }) => id === 'customer_a_getAverageSpend'], ['customer_a_getRecentOrders']],
-  ])('an exclusion by %s', async (_, exclude, expected) => {
+  ])('are left out by an exclusion by %s', async (_, exclude, expected) => {
     const { result } = await playSteps([calls(find('a'))], named, { request: { exclude } });
     expect(result.injectedTools.map(({ id }) => id)).toEqual(expected);
   });
@@ -173,7 +173,7 @@ describe('an entity tool', () => {
     expect(result.injectedTools.map(({ id }) => id)).toEqual(['door_door-a_look']);
   });
 
-  it("of a subclass runs the subclass's own method under the known name", async () => {
+  it("runs, for a subclass, the subclass's own method under the known name", async () => {
     const { result } = await playDoor(new DoorBell('a'), {}, calls(call('door_door-a_look')));
     expect(resultsIn(result.messages).at(-1)).toBe('heard a');
   });
@@ -204,7 +204,7 @@ describe('an entity that is found again', () => {
     expect(model.requests[4]?.tools).toBe(model.requests[1]?.tools);
   });
 
-  it('twice in one result counts once, and the last instance is called', async () => {
+  it('counts once when it is twice in one result, and the last instance is called', async () => {
     const script = [calls(call('probe__customers', { key: 'x' })), calls(call('customer_a_getAverageSpend'))];
     const { result } = await playSteps(script, twice, { request: { limits: { injectedTools: 2 } } });
     expect(result.injectedTools).toHaveLength(2);
@@ -217,7 +217,7 @@ describe('an entity that is found again', () => {
     expect(resultsIn(result.messages).slice(1)).toEqual(['1', '2', 'tea,milk']);
   });
 
-  it('through its own tool, and the orders it brings have their own tools', async () => {
+  it('comes through its own tool, and the orders it brings have their own tools', async () => {
     const script = [calls(find('a')), calls(call('customer_a_getRecentOrders')), calls(call('order_a-1_describe'))];
     const { result } = await playSteps(script, named);
     expect(resultsIn(result.messages).at(-1)).toBe('Order a-1 over 10');

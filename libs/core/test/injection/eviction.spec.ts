@@ -32,7 +32,7 @@ describe.each(SURFACES)('past the limit of instances, over the surface %s,', (su
     expect(eventsOf(played.events, 'tools-removed')).toMatchObject([
       { step: 3, tools: ['customer_ann_getAverageSpend', 'customer_ann_getRecentOrders'], reason: 'room for newer entities' },
     ]);
-    expect(resultsIn(played.result.messages)[3]).toContain('To have it back, get it again from probe__show.');
+    expect(resultsIn(played.result.messages)[3]).toContain('To get it back, call probe__show again.');
     expect(played.result.finishReason).toBe('stop');
     const [before, behind] = [played.model.requests[2]?.tools, played.model.requests[3]?.tools];
     expect(behind === before).toBe(surface !== 'named'); // what is called over a surface comes and goes without a byte
@@ -43,18 +43,18 @@ describe.each(SURFACES)('past the limit of instances, over the surface %s,', (su
     expect(codesOf(played).slice(-2)).toEqual([undefined, 'tool_gone']);
   });
 
-  it('and so does being returned again', async () => {
+  it('a return counts as a use as well', async () => {
     const played = await playOn(surface, [show('ann'), show('bob'), show('ann'), show('cid'), look('ann', 'bob')], two);
     expect(codesOf(played).slice(-2)).toEqual([undefined, 'tool_gone']);
   });
 
-  it('what is returned again is back under its own name', async () => {
+  it('an instance that is returned again is back under its own name', async () => {
     const played = await playOn(surface, [show('ann'), show('bob,cid'), look('ann'), show('ann'), look('ann')], two);
     expect(codesOf(played)).toEqual([undefined, undefined, 'tool_gone', undefined, undefined]);
     expect(played.result.toolCalls.at(-1)).toMatchObject({ id: 'customer_ann_getAverageSpend', status: 'succeeded' });
   });
 
-  it('instances of one result do not push each other out: the first stay, and a warning tells of the others', async () => {
+  it('the instances of one result do not push each other out: the first stay, and a warning reports the others', async () => {
     const played = await playOn(surface, [show('zoe'), show('ann,bob,cid'), look('ann', 'bob', 'cid', 'zoe')], two);
     expect(codesOf(played).slice(2, 4)).toEqual([undefined, undefined]);
     expect(played.result.toolCalls[4]?.status).toBe('failed');
@@ -78,7 +78,7 @@ describe.each(SURFACES)('past the limit of instances, over the surface %s,', (su
     expect(eventsOf(played.events, 'tools-injected').filter(({ instanceId }) => instanceId)).toEqual([]);
   });
 
-  it('what is remembered of the gone stays bounded', async () => {
+  it('the removals that a run remembers stay bounded', async () => {
     const waves = Array.from({ length: 3 }, (_, wave) => Array.from({ length: 1100 }, (__, index) => `w${wave}-${index}`).join(','));
     const limits = { injectedInstances: 1100, injectedTools: 5_000, steps: 30 };
     const played = await playOn(surface, [...waves.map(show), show('last'), look('w0-0', 'w2-1')], limits);

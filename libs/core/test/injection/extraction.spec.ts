@@ -105,7 +105,7 @@ describe('what a result shows brings its tools', () => {
     expect(owners(await shown(() => make(new Customer('ann', 'Ann'), new Order('o', 1))))).toEqual(['ann', 'o']);
   });
 
-  it('and what is read twice and fails the second time keeps nothing from the rest', async () => {
+  it('keeps the rest when a value is read twice and fails the second time', async () => {
     const result = await shown(() => [new Flaky(new Customer('bob', 'Bob')), new Customer('ann', 'Ann')]);
     expect(result.toolCalls[0]?.status).toBe('succeeded');
     expect(owners(result)).toEqual(['ann']);

@@ -82,7 +82,7 @@ describe('the cap of injected tools', () => {
     expect(result.injectedTools.map(({ id }) => id)).toEqual(['crm__openCart', 'probe__write']);
   });
 
-  it.each([0, 1])('of %i adds nothing to an entity with two tools', async (injectedTools) => {
+  it.each([0, 1])('adds, with %i, nothing to an entity with two tools', async (injectedTools) => {
     const { events, result } = await playSteps([calls(list('1'))], many, { injectedTools });
     expect(result.injectedTools).toEqual([]);
     expect(eventsOf(events, 'warning')).toMatchObject([{ code: 'injection_cap' }]);
@@ -100,7 +100,7 @@ const find = call('probe__customer', { key: 'a' });
 const one: Act = (key) => new Customer(key, key);
 
 describe('the depth of injection', () => {
-  it('of 1 gives tools to what a service returned and to nothing an entity returned, with a warning', async () => {
+  it('gives, with 1, tools to entities that a service returned and to none that an entity returned, with a warning', async () => {
     const { events, result } = await playSteps([calls(find), calls(orders('a'))], one, { injectionDepth: 1 });
     expect(result.injectedTools).toHaveLength(2);
     expect(eventsOf(events, 'warning')).toMatchObject([
@@ -108,7 +108,7 @@ describe('the depth of injection', () => {
     ]);
   });
 
-  it('of 0 injects nothing', async () => {
+  it('injects nothing with 0', async () => {
     const { events, result } = await playSteps([calls(find)], one, { injectionDepth: 0 });
     expect(result.injectedTools).toEqual([]);
     expect(eventsOf(events, 'warning')).toMatchObject([{ code: 'injection_depth' }]);
@@ -136,7 +136,7 @@ class Stranger {
   }
 }
 
-describe('an instance of a provider that nobody named', () => {
+describe('an instance of a provider that is not registered', () => {
   const show = calls(call('probe__show', { key: 'a' }));
 
   it('injects nothing, and one warning says what to do', async () => {

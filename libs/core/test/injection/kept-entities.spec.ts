@@ -28,13 +28,13 @@ async function process(bank: Bank, turns: readonly ScriptedTurn[], entries: RunE
   const runs: RunOpener = module.get(RunOpener);
   const request = { prompt: 'Go.', actor: { id: 'alice' }, tenant: 'acme', limits: { injectedInstances: 2 } };
   const kept = { runId: 'run-1', loop: undefined, journal: journalOf(entries), ...(before && { entries: before, lastSequence: 100 }) };
-  const result = await runs.openKept(request, kept).result;
+  const result = await runs.openDurable(request, kept).result;
   await module.close();
   return result;
 }
 
 describe('a run that is written down', () => {
-  it('has the tools of its entities wherever it goes on, behind any of its entries', async () => {
+  it('has the tools of its entities wherever it continues, behind any of its entries', async () => {
     const bank = new Bank({ id: 'x/1', tenant: 'acme', balance: 30 }, { id: 'a', tenant: 'acme', balance: 10 });
     const written: RunEntry[] = [];
     const whole = await process(bank, script, written);
@@ -48,7 +48,7 @@ describe('a run that is written down', () => {
     expect(resultsIn(whole.messages)).toContain('acme x/1: 30, visit 1');
   });
 
-  it('lets the same entities go wherever it goes on: what was used before its process ended was used', async () => {
+  it('removes the same entities wherever it continues: a use before its process ended still counts', async () => {
     const turns = [
       calls(call('bank__account', { id: 'a' }), call('bank__account', { id: 'b' })),
       calls(call('account_a_getBalance'), call('bank__note', { text: 'x' })),

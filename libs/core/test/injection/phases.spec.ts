@@ -3,6 +3,7 @@ import { ApprovalService, ConfigurationError, type LoopRequest, policies, ToolLo
 import { phases, type PhasesOptions } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import * as fc from 'fast-check';
+import { cases } from '../../../../test/cases.js';
 import { play, type PlayedRun } from '../fixtures/played-run.js';
 import { Cart } from '../fixtures/shop.js';
 import { ask, openModule, openShop } from '../fixtures/shop.module.js';
@@ -120,7 +121,7 @@ describe('phases', () => {
     expect(seen).toEqual([['probe__read', 'probe__write'], ['probe__read']]);
   });
 
-  it.each(['the same strategy', 'another one, of another process'])('are where they were when a run goes on with %s', async (which) => {
+  it.each(['the same strategy', 'another one, of another process'])('are where they were when a run continues with %s', async (which) => {
     const first = shopping();
     const model = new ScriptedModel([calls(write()), calls(send()), text('Done.')]);
     const policy = { ...policies.allowAll, flow: 'off', requireApproval: [{ tools: ['probe__send'] }] } as const;
@@ -179,7 +180,7 @@ describe('phases', () => {
         const allowed = new Set([BROWSE.toSorted().join(), 'probe__read,probe__send']);
         expect(seen.filter((ids) => !allowed.has(ids))).toEqual([]);
       }),
-      { numRuns: 40 },
+      { numRuns: cases(40) },
     );
   });
 });

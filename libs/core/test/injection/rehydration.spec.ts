@@ -100,7 +100,7 @@ describe('an entity with a resolver', () => {
 });
 
 describe('an entity that is found anew', () => {
-  it('and is gone: the call is answered, and the run goes on', async () => {
+  it('is answered when it is gone, and the run continues', async () => {
     const gone = when((bank) => bank.close('acme', 'a'), balance());
     const played = await playBank([find(), gone, balance('a')]);
     const { error } = last(played) ?? {};
@@ -112,13 +112,13 @@ describe('an entity that is found anew', () => {
     expect(JSON.stringify(played.result.messages)).not.toContain('visit');
   });
 
-  it('and is no longer for this actor reads as if it were gone', async () => {
+  it('reads as if it were gone when it is no longer for this actor', async () => {
     const gone = await playBank([find(), when((bank) => bank.close('acme', 'a'), balance())]);
     const withheld = await playBank([find(), when((bank) => bank.put(row('a', { holders: ['mia'] })), balance())]);
     expect(resultsIn(withheld.result.messages).at(-1)).toBe(resultsIn(gone.result.messages).at(-1));
   });
 
-  it('and is there again is called again', async () => {
+  it('is called again when it is there again', async () => {
     const gone = when((bank) => bank.close('acme', 'a'), balance());
     const back = when((bank) => bank.put(row('a', { balance: 7 })), balance());
     const { result } = await playBank([find(), gone, back]);
@@ -171,21 +171,21 @@ describe('an entity that is found anew', () => {
       () => new Account(row('a', { tenant: 'globex' })),
       { status: 'failed', error: { code: 'execution_failed', correlationId: expect.any(String) } },
     ],
-  ])('by a resolver that gives %s is not called', async (_what, answer, expected) => {
+  ])('is not called when its resolver gives %s', async (_what, answer, expected) => {
     const played = await playBank([find(), when((bank) => (bank.answer = answer), balance())]);
     expect(last(played)).toMatchObject(expected);
     expect(JSON.stringify([played.events, played.result])).not.toMatch(/visit|ECONNREFUSED|globex|secret/);
     expect(played.result.finishReason).toBe('stop');
   });
 
-  it('within the time of a call, after which the resolver is told to stop', async () => {
+  it('is resolved within the time of a call, after which the resolver is told to stop', async () => {
     const silent = when((bank) => (bank.answer = () => new Promise(() => undefined)), balance());
     const played = await playBank([find(), silent], {}, { limits: { toolCallMs: 20 } });
     expect(last(played)).toMatchObject({ status: 'failed', error: { code: 'timeout', retryable: true } });
     expect(played.bank.asked[0]?.context.signal.aborted).toBe(true);
   });
 
-  it('as long as the run lasts', async () => {
+  it('stays as long as the run lasts', async () => {
     const bank = new Bank(row('a'));
     const { loop } = await openBank(bank, new ScriptedModel([find(), balance()]));
     const handle = loop.open({ prompt: 'Go.', ...alice });
@@ -197,7 +197,7 @@ describe('an entity that is found anew', () => {
     expect(bank.asked[0]?.context.signal.aborted).toBe(true);
   });
 
-  it('once more after a person was waited for', async () => {
+  it('is resolved once more after a person was waited for', async () => {
     const bank = new Bank(row('a', { balance: 0 }));
     const policy = { allow: ['*'], flow: 'off', requireApproval: [{ tools: ['account_*_close'] }] } as const;
     const opened = await openBank(bank, new ScriptedModel([find(), close, text('Done.')]), { policy });

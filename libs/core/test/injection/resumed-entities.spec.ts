@@ -83,7 +83,7 @@ class ScopedResolver extends EntityResolver<Account> {
   }
 }
 
-describe.each([true, false])('a run that waited and goes on (same process: %s)', (sameProcess) => {
+describe.each([true, false])('a run that waited and continues (same process: %s)', (sameProcess) => {
   it.each(['account', 'deposit'])('has the tools of its %ss again, with the same bytes in the same order', async (kind) => {
     const begin = [find(kind, 'b'), find(kind, 'x/1'), find(kind, 'a'), calls(note)];
     const { before, after, first, result, bank } = await resumed(begin, [], { sameProcess });
@@ -127,7 +127,7 @@ describe.each([true, false])('a run that waited and goes on (same process: %s)',
     expect(JSON.stringify(told.result.messages)).not.toContain('visit');
   });
 
-  it('asks in the name of whom it goes on for, with what they are now', async () => {
+  it("asks under the actor that it continues for, with the actor's current roles", async () => {
     const request = { actor: { id: 'alice', roles: ['former'] }, tenant: 'acme' };
     const told = await resumed([find('account'), calls(note)], [calls(call('account_a_getBalance'))], { request, sameProcess });
     expect(told.bank.asked[0]?.context.actor).toEqual(request.actor);
@@ -157,7 +157,7 @@ describe.each([true, false])('a run that waited and goes on (same process: %s)',
     expect(told.bank.asked).toEqual([]);
   });
 
-  it('makes a request-scoped resolver anew, for the actor it goes on for', async () => {
+  it('makes a request-scoped resolver anew, for the actor it continues for', async () => {
     const request = { actor: { id: 'alice', roles: ['former'] }, tenant: 'acme' };
     scopedFor.length = 0;
     const visit = calls(call('account_a_getBalance'));
@@ -179,12 +179,12 @@ describe.each([true, false])('a run that waited and goes on (same process: %s)',
   });
 });
 
-describe('a run that goes on where its entities are not', () => {
+describe('a run that continues without its entities', () => {
   it('answers a call of one without a resolver with the way back, and takes it', async () => {
     const visit = calls(call('vault_a_getBalance'));
     const told = await resumed([find('vault'), calls(note)], [visit, find('vault'), visit]);
     expect(codes(told).slice(2)).toEqual(['tool_gone', 'succeeded', 'succeeded']);
-    expect(resultsIn(told.result.messages)[2]).toContain('Call bank__vault again, which gave it.');
+    expect(resultsIn(told.result.messages)[2]).toContain('To get it back, call bank__vault again.');
   });
 
   it('answers the very call that waited so', async () => {

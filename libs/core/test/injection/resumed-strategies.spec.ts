@@ -59,7 +59,7 @@ async function play({ request, resume, where, goesOn = [text('Done.')], injectio
 const lastOf = ({ requests }: ScriptedModel): readonly string[] => requests.at(-1)?.toolIds ?? [];
 
 describe('what an artifact has unlocked', () => {
-  it.each(['here', 'elsewhere'] as const)('is offered, in its place, where the run goes on %s', async (where) => {
+  it.each(['here', 'elsewhere'] as const)('is offered, in its place, where the run continues %s', async (where) => {
     const { result, before, after } = await play({ request: { injection: [unlocking()] }, goesOn: [write, text('Done.')], where });
     expect(before).toContain('probe__write');
     expect(after).toEqual(where === 'here' ? before : before.filter((id) => !id.startsWith('cart_'))); // the cart went with its process
@@ -71,12 +71,12 @@ describe('what an artifact has unlocked', () => {
     const request = ask({ injection: [unlocking()] });
     const journal = new KeptJournal();
     const first = await openModule(new ScriptedModel([openCart, send]), options);
-    await first.get<RunOpener>(RunOpener).openKept(request, { runId: 'run-1', loop: undefined, journal }).result;
+    await first.get<RunOpener>(RunOpener).openDurable(request, { runId: 'run-1', loop: undefined, journal }).result;
     await approve(first);
     const model = new ScriptedModel([text('Done.')]);
     const second = await openModule(model, options);
     const kept = { runId: 'run-1', loop: undefined, journal: new KeptJournal(), entries: journal.flush() };
-    await second.get<RunOpener>(RunOpener).openKept(request, kept).result;
+    await second.get<RunOpener>(RunOpener).openDurable(request, kept).result;
     expect(model.requests[0]?.toolIds).toContain('probe__write');
   });
 
@@ -91,14 +91,14 @@ describe('what an artifact has unlocked', () => {
     expect(after).toContain('probe__send');
   });
 
-  it('does not give what nobody unlocked, and another strategy keeps back by then', async () => {
+  it('leaves out a tool that was not unlocked, and that another strategy withholds by then', async () => {
     const resume = { injection: [unlock({ after: 'probe__read', tools: ['probe__write'] })] };
     const { before, after } = await play({ request: { injection: [] }, resume });
     expect(before).toContain('probe__write');
     expect(after).not.toContain('probe__write');
   });
 
-  it.each(['here', 'elsewhere'] as const)('and taken away is gone where the run goes on %s', async (where) => {
+  it.each(['here', 'elsewhere'] as const)('is gone, once removed, where the run continues %s', async (where) => {
     const injection = [unlocking({ tools: [], remove: ['probe__read'] })];
     const { result, after } = await play({ request: { injection }, goesOn: [read, text('Done.')], where });
     expect(after).not.toContain('probe__read');
@@ -111,7 +111,7 @@ describe('what an artifact has unlocked', () => {
 
 const isFirst = (live: unknown): boolean => live instanceof Cart && live.id === 'c';
 
-it('what was taken away stays away in another process, though neither a search nor an entity had brought it yet', async () => {
+it('a removed tool stays away in another process, though neither a search nor an entity had brought it yet', async () => {
   const options = {
     policy,
     providers: sharedStores(),
@@ -147,7 +147,7 @@ describe('an artifact found in a step that ends in another process changes what 
     openModule(model, { policy: clerks, providers, injection: finding(), actorRoles: () => ['clerk'] });
   const FOUND = ['probe__orders', 'probe__send', 'probe__show', 'probe__write'];
 
-  it('where the step waited for another call', async () => {
+  it('waits, with its step, for another call', async () => {
     const stores = sharedStores();
     const first = await begin(new ScriptedModel([openAnd(call('probe__send', { key: 's' }))]), stores);
     const { runId } = await loopOf(first).run(ask());
@@ -160,10 +160,10 @@ describe('an artifact found in a step that ends in another process changes what 
     expect(foundBy(model)).toEqual(FOUND);
   });
 
-  it('where its process ended behind the call', async () => {
+  it('ends with its process behind the call', async () => {
     const journal = new KeptJournal();
     const first = await begin(new ScriptedModel([openAnd(call('probe__read', { key: 'x' })), text('Done.')]));
-    await first.get<RunOpener>(RunOpener).openKept(ask(), { runId: 'run-1', loop: undefined, journal }).result;
+    await first.get<RunOpener>(RunOpener).openDurable(ask(), { runId: 'run-1', loop: undefined, journal }).result;
     const all = journal.flush();
     const entries = all.slice(
       0,
@@ -172,7 +172,7 @@ describe('an artifact found in a step that ends in another process changes what 
     const model = new ScriptedModel([text('Done.')]);
     const second = await begin(model);
     const kept = { runId: 'run-1', loop: undefined, journal: new KeptJournal(), entries };
-    await second.get<RunOpener>(RunOpener).openKept(ask(), kept).result;
+    await second.get<RunOpener>(RunOpener).openDurable(ask(), kept).result;
     expect(foundBy(model)).toEqual(FOUND);
   });
 });
@@ -181,7 +181,7 @@ const thousand = (key: string) => Array.from({ length: 1_000 }, (_, index) => ne
 const actWithMany = (key: string) => (key.startsWith('many') ? thousand(key) : key);
 const showMany = (key: string) => calls(call('probe__customers', { key }));
 
-it('what was taken away is gone in another process, however many entities made room for others since', async () => {
+it('a removed tool is gone in another process, however many entities made room for others since', async () => {
   const injection = [unlocking({ found: (live) => live === 'w', tools: [], remove: ['probe__read'] })];
   const options = { policy, injection, providers: sharedStores() };
   const first = await openModule(new ScriptedModel([write, showMany('many1'), showMany('many2'), showMany('many3'), send]), options);
@@ -205,7 +205,7 @@ const shopping = (): ToolInjectionStrategy =>
 const ours = (ids: readonly string[] = []) => ids.filter((id) => ['probe__customer', 'probe__write', 'probe__read'].includes(id));
 
 describe('a phase that an artifact has led to', () => {
-  it('is the phase in which the run goes on in another process, and from which it goes further', async () => {
+  it('is the phase in which the run continues in another process, and from which it moves on', async () => {
     const goesOn = [write, read, text('Done.')];
     const { result, before, after } = await play({ request: { injection: [shopping()] }, resume: { injection: [shopping()] }, goesOn });
     expect([ours(before), ours(after)]).toEqual([['probe__write'], ['probe__write']]);
@@ -253,7 +253,7 @@ describe('the phase of a sub-run that waits', () => {
   it.each([
     ['by a tool', { on: 'crm__openCart' }],
     ['by an artifact', { found: isCart }],
-  ])('that was come to %s is its phase in another process, and goes further there', async (_, leadsOn) => {
+  ])('is the phase, reached by %s, of the sub-run in another process, and moves on there', async (_, leadsOn) => {
     const providers = sharedStores();
     const process = async (outer: readonly ScriptedTurn[], inner: ScriptedModel) => {
       const tools = [subRunTool({ id: 'research', description: 'Finds out.', tools: ['probe__*', 'crm__openCart'], model: inner })];

@@ -63,7 +63,7 @@ describe('the tools of an entity whose role comes back', () => {
     const { result } = await run([find, become('guest'), become('other'), spend, text('Done.')]);
     expect(result.toolCalls.at(-1)).toMatchObject({ error: { code: 'tool_gone' } });
     expect(resultsIn(result.messages).at(-1)).toContain(
-      'The actor of the run may not use it at present. Once they may, it comes back; if it does not, call crm__searchCustomers again, which gave it.',
+      'The actor of the run may not use it at present. Once they may, it comes back; if it does not, call crm__searchCustomers again.',
     );
   });
 

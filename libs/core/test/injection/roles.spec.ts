@@ -149,7 +149,7 @@ describe('a change of the roles of whom a run acts for', () => {
     expect(offered(other.model)).toEqual([['read'], ['read'], ['read', 'write']]);
   });
 
-  it('that cannot be found out denies everything, and the run goes on', async () => {
+  it('denies everything when it cannot be found out, and the run continues', async () => {
     const { directory, loop, model } = await stage([calls(read('broken')), calls(read('r')), text('Done.')]);
     directory.roles.set('alice', ['staff']);
     const act = () => Object.assign(directory.roles, { get: isDown });
@@ -159,7 +159,7 @@ describe('a change of the roles of whom a run acts for', () => {
     expect(result.finishReason).toBe('stop');
   });
 
-  it('is that of one tenant and actor, though runs of others go on beside it', async () => {
+  it('belongs to one tenant and actor, though other runs continue beside it', async () => {
     const asked: string[] = [];
     const script = (request: { readonly messages: readonly unknown[] }): ReturnType<typeof text> => {
       asked.push(String(request.messages.length));
@@ -214,7 +214,7 @@ describe('assumeRoles', () => {
     expect((await loop.list(ask())).map(({ id }) => id)).not.toContain('probe__write');
   });
 
-  it('holds when a run goes on after it waited', async () => {
+  it('holds when a run continues after it waited', async () => {
     const asking: Policy = { ...policy, requireApproval: [{ tools: ['probe__read'] }] };
     const { directory, loop, approvals, model } = await stage([calls(read('r')), text('Done.')], { policy: asking });
     directory.roles.set('alice', ['staff', 'boss']);
@@ -234,7 +234,7 @@ describe('assumeRoles', () => {
   });
 
   it.each(['all' as const, ['staff', 'boss']])(
-    'holds in a sub-run, which takes up nothing by %j, whoever gives it tools',
+    'holds in a sub-run, which takes up nothing by %j, whatever gives it tools',
     async (roles) => {
       const inner = new ScriptedModel([calls(read('login')), text('So.')]);
       const tools = [subRunTool({ id: 'research', description: 'Finds out.', tools: ['probe__*'], model: inner })];

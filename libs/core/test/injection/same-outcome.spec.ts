@@ -12,6 +12,7 @@ import {
 import { ScriptedModel, calls, collect, text } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import * as fc from 'fast-check';
+import { cases } from '../../../../test/cases.js';
 import { resultOf, resultsIn } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 import { SURFACES, over, show, type KnownSurface, type SaidCall } from './surface-calls.js';
@@ -111,19 +112,19 @@ describe('the same arguments come to the same, over every surface', () => {
     expect(content).toContain(expected);
   });
 
-  it('too large ones', async () => {
+  it('holds for too large ones', async () => {
     const args = JSON.stringify({ id: 'x', note: 'n'.repeat(200) });
     const { content } = await expectSame(await open(), put(args), { limits: { argumentBytes: 100 } });
     expect(content).toContain(`have ${args.length} bytes; at most 100`);
   });
 
-  it('under a policy that looks at the arguments', async () => {
+  it('holds under a policy that reads the arguments', async () => {
     const strict = { allow: ['*'], requireApproval: [{ tools: ['box_*_put'] }] };
     const { content } = await expectSame(await open(), put('{"id":"x"}'), { policy: strict, approvals: 'deny' });
     expect(content).toContain('approval_denied');
   });
 
-  it('whatever they are (property)', async () => {
+  it('holds for any arguments (property)', async () => {
     const loop = await open();
     const value = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constantFrom<unknown>('x', 1, 3, null, 'fail'));
     const name = fc.oneof(
@@ -138,7 +139,7 @@ describe('the same arguments come to the same, over every surface', () => {
       fc.asyncProperty(args, async (one) => {
         await expectSame(loop, put(one));
       }),
-      { numRuns: 60 },
+      { numRuns: cases(60) },
     );
   });
 });
@@ -170,7 +171,7 @@ describe('what means no instance', () => {
     ['no id', '{}', 'invalid_args'],
     ['arguments beside the id', '{"id":"a","note":"x"}', 'invalid_args'],
     ['null', 'null', 'invalid_args'],
-  ])('and so is %s, which is not guessed at', async (_, args, code) => {
+  ])('is an error for %s, which is not guessed at', async (_, args, code) => {
     const model = new ScriptedModel([show('a'), calls({ name: 'box__put', arguments: args }), text('Done.')]);
     const { toolCalls } = await (await open()).open(ask({ model, surface: 'grouped', context: { act: boxes } })).result;
     expect(toolCalls[1]).toMatchObject({ id: 'box__put', declaredId: 'box_*_put', status: 'failed', error: { code } });
@@ -180,7 +181,7 @@ describe('what means no instance', () => {
     ['an entity that is none', '{"entity":"chest","id":"a","method":"look"}', 'invalid_args'],
     ['a method that is none', '{"entity":"box","id":"a","method":"lock"}', 'unknown_tool'],
     ['an entity that nothing has returned', '{"entity":"cart","id":"a","method":"list"}', 'invalid_args'],
-  ])('over a dispatcher %s', async (_, args, code) => {
+  ])('is an error over a dispatcher %s', async (_, args, code) => {
     const model = new ScriptedModel([show('a'), calls({ name: 'entity__call', arguments: args }), text('Done.')]);
     const { toolCalls } = await (await open()).open(ask({ model, surface: 'dispatcher', context: { act: boxes } })).result;
     expect(toolCalls[1]).toMatchObject({ id: 'entity__call', status: 'failed', error: { code } });

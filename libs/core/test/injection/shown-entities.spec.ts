@@ -156,7 +156,7 @@ describe('invariant 8: injection finds what a result shows', () => {
       () => Report.with({ best: { constructor: 'Ford', ann } }),
       ['Customer ann'],
     ],
-  ])('in %s', async (_, tool, result, expected) => {
+  ])('gives tools for a value in %s', async (_, tool, result, expected) => {
     expect(await entitiesIn(tool, result)).toEqual(expected);
   });
 
@@ -170,15 +170,15 @@ describe('invariant 8: injection finds what a result shows', () => {
     ['a field that is not picked', 'reports__names', () => ({ name: 'x', customer: ann })],
     ['null', 'probe__customer', () => null],
     ['an empty list', 'probe__customers', () => []],
-  ])('and not what it does not show: %s', async (_, tool, result) => {
+  ])('gives none for a value that it does not show: %s', async (_, tool, result) => {
     expect(await entitiesIn(tool, result)).toEqual([]);
   });
 
-  it('and not the customer that an order keeps to itself', async () => {
+  it('leaves out the customer that an order does not expose', async () => {
     expect(await entitiesIn('probe__orders', () => [new Order('o1', 1, ann)])).toEqual(['Order o1']);
   });
 
-  it('and does not loop where two objects name each other', async () => {
+  it('never loops where two objects refer to each other', async () => {
     const outer = Report.with({ best: { ann } });
     const shared = { ann, bob };
     outer.best = [shared, shared];

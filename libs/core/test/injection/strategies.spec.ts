@@ -1,9 +1,10 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
 import { type LoopRequest, type Tool, ToolCatalog, ToolLoopService } from '@toolloop/core';
 import { type ToolInjection, type ToolInjectionContext, ToolInjectionStrategy } from '@toolloop/core/strategies';
-import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
+import { ScriptedModel, call, calls, collect, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { compileSchemaInput } from '../../src/schema/tool-input.js';
-import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
+import { play, resultOf, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { Customer } from '../fixtures/shop.js';
 import { ask, openModule, openShop } from '../fixtures/shop.module.js';
 
@@ -194,6 +195,29 @@ describe('invariant 5: a strategy that', () => {
     const loop = await openShop(model);
     const { result } = await play(loop, ask({ injection: [new Told(() => new Promise(() => undefined))], limits: { runMs: 150 } }));
     expect(result).toMatchObject({ finishReason: 'timeout', toolCalls: [{ status: 'succeeded' }] });
+  });
+
+  it('was interrupted by the end of its run has not failed, and nothing says that it has', async () => {
+    const errors = jest.spyOn(Logger.prototype, 'error');
+    try {
+      const loop = await openShop(new ScriptedModel([read()]));
+      const handle = loop.open(
+        ask({
+          injection: [
+            new Told(() => {
+              handle.cancel();
+              return new Promise(() => undefined);
+            }),
+          ],
+        }),
+      );
+      const events = await collect(handle.events$);
+      expect(await resultOf(handle)).toMatchObject({ finishReason: 'aborted', toolCalls: [{ status: 'succeeded' }] });
+      expect(eventsOf(events, 'warning')).toEqual([]);
+      expect(errors).not.toHaveBeenCalled();
+    } finally {
+      errors.mockRestore();
+    }
   });
 
   it('never answers is waited for as long as a call may take, and no longer', async () => {

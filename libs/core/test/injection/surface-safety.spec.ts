@@ -68,7 +68,7 @@ describe.each(SURFACES)('an approval, over the surface %s,', (surface) => {
     return { module, loop, events, result: await handle.result, request };
   }
 
-  it('names the declared tool and the instance to whoever decides, and lets in that one call', async () => {
+  it('names the declared tool and the instance to the approver, and admits that one call', async () => {
     const { module, loop, events, result, request } = await waiting(over(surface, cancel('o-1')), over(surface, cancel('o-2')));
     const asked = eventsOf(events, 'approval-request').map(({ approval }) => approval);
     expect(asked).toMatchObject([
@@ -146,7 +146,7 @@ describe.each(SURFACES)('over the surface %s', (surface) => {
     expect(resultsIn(result.messages)[1]).toContain('unknown_tool');
   });
 
-  it('so is a run that goes on after it waited listed strictly anew', async () => {
+  it('a run that continues after it waited is listed strictly anew, too', async () => {
     const script = [show('v1'), calls({ name: 'crm__openCart', arguments: '{"id":"k"}' }), calls(over(surface, opening)), text('Done.')];
     const model = new ScriptedModel(script);
     const policy: Policy = { ...allowAll, requireApproval: [{ tools: ['crm__openCart'] }] };
@@ -163,7 +163,7 @@ describe.each(SURFACES)('over the surface %s', (surface) => {
     expect(toolCalls.at(-1)).toMatchObject({ status: 'failed' });
   });
 
-  it('a policy that was replaced while the run goes on denies what was there, in the words of what does not exist', async () => {
+  it('a policy that was replaced during the run denies earlier tools, in the words of an unknown tool', async () => {
     const module = await openModule(new ScriptedModel([]), { entities: [Vault], policy: allowAll });
     const engine = module.get(DataPolicyEngine);
     const said = (method: string, id = 'v1') => over(surface, { prefix: 'vault', id, method });
@@ -195,7 +195,7 @@ describe('arguments that come bit by bit', () => {
     ['named', 1],
     ['grouped', 0],
     ['dispatcher', 0],
-  ])('over the surface %s are shown where they are known to be arguments: %i', async (surface: EntitySurface, shown) => {
+  ])('they are shown over the surface %s where they are known to be arguments: %i', async (surface: EntitySurface, shown) => {
     const said = over(surface as KnownSurface, spend('ann'));
     const model = new ScriptedModel([show('ann'), calls(said), text('Done.')]);
     const { events } = await play(await openShop(model), ask({ surface, context: { act: () => new Customer('ann', 'x') } }));
@@ -227,7 +227,7 @@ describe.each(SURFACES)('a quota of the tenant, over the surface %s,', (surface)
   });
 });
 
-it('policy is asked anew about a tool that shares its declared id with another and is not like it', async () => {
+it('the policy decides anew about a tool that shares its declared id with another and differs from it', async () => {
   const strategy: ToolInjectionStrategy = {
     name: 'two of one id',
     evaluate: ({ withheld }) => ({

@@ -31,7 +31,7 @@ async function resumedElsewhere(surface: KnownSurface, after: readonly ScriptedT
   return { result, before, behind, bank };
 }
 
-describe.each(SURFACES)('a run that goes on in another process, over the surface %s,', (surface) => {
+describe.each(SURFACES)('a run that continues in another process, over the surface %s,', (surface) => {
   it('has the same bytes, and finds the instance a resolver knows when it is called', async () => {
     const visit = calls(over(surface, { prefix: 'account', id: 'a', method: 'getBalance' }));
     const { result, before, behind, bank } = await resumedElsewhere(surface, [visit], true);
@@ -40,24 +40,24 @@ describe.each(SURFACES)('a run that goes on in another process, over the surface
     expect(bank.asked).toHaveLength(1);
   });
 
-  it('says what gave an instance that nobody finds again', async () => {
+  it('says which tool gave an instance that its resolver no longer finds', async () => {
     const visit = calls(over(surface, { prefix: 'vault', id: 'a', method: 'close' }));
     const { result, before, behind } = await resumedElsewhere(surface, [visit], false);
     expect(result.toolCalls.at(-1)).toMatchObject({ status: 'failed', error: { code: 'tool_gone' } });
-    expect(resultsIn(result.messages).at(-1)).toContain('Call bank__vault again, which gave it.');
+    expect(resultsIn(result.messages).at(-1)).toContain('To get it back, call bank__vault again.');
     // A surface says nothing of any instance, so it stays.
     expect(JSON.stringify(behind.requests[0]?.tools) === JSON.stringify(before.requests[1]?.tools)).toBe(surface !== 'named');
   });
 });
 
-describe.each(SURFACES)('roles that change while a run goes on, over the surface %s,', (surface) => {
+describe.each(SURFACES)('roles that change during a run, over the surface %s,', (surface) => {
   const policy: Policy = {
     allow: ['probe__*', 'customer_*_getRecentOrders'],
     flow: 'off',
     roles: { staff: { allow: ['customer_*_getAverageSpend'] } },
   };
 
-  it('take the methods away that nobody may call any more, and leave the others', async () => {
+  it('take away the methods that the actor may no longer call, and leave the others', async () => {
     const roles = new Set(['staff']);
     const said = calls(over(surface, spend('ann')));
     const model = new ScriptedModel([show('ann'), said, said, calls(over(surface, recent('ann'))), text('Done.')]);
@@ -106,7 +106,7 @@ describe.each(SURFACES)('a run within a run, over the surface %s,', (surface) =>
   });
 });
 
-describe.each(SURFACES)('a run within a run that goes on in another process, over the surface %s,', (surface) => {
+describe.each(SURFACES)('a sub-run that continues in another process, over the surface %s,', (surface) => {
   it('has none of the instances that it let go of, though the run around it has them', async () => {
     const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ tools: ['bank__note'] }] };
     const bank = new Bank(...['a', 'b'].map((id) => ({ id, tenant: 'acme', balance: 10 })));

@@ -82,7 +82,7 @@ describe.each(SURFACES)('over the surface %s', (surface) => {
     expect(eventsOf(shallow.events, 'warning')).toMatchObject([{ code: 'injection_depth' }]);
   });
 
-  it('what policy denies is not there, and reads like what does not exist', async () => {
+  it('a tool that policy denies is not there, and reads like an unknown one', async () => {
     const policy = { allow: ['*'], deny: ['customer_*_getRecentOrders'] };
     const recent = (method: string) => calls(over(surface, { prefix: 'customer', id: 'ann', method }));
     const script = [show('ann'), recent('getRecentOrders'), recent('getRecentOwners')];
@@ -98,7 +98,7 @@ describe.each(SURFACES)('over the surface %s', (surface) => {
     expect(result.toolCalls.map(({ error }) => error?.code)).toEqual([undefined, undefined, 'budget_exceeded']);
   });
 
-  it('identical calls are told by instance and arguments', async () => {
+  it('two identical calls are recognised by instance and arguments', async () => {
     const [ann, bob] = [over(surface, spend('ann')), over(surface, spend('bob'))];
     const script = [show('ann,bob'), calls(ann, bob), calls(ann)];
     const { result } = await playOn(surface, script, { request: { limits: { identicalCalls: 1 } }, isCut: true });
@@ -155,7 +155,7 @@ it('`prepareStep` may name a group by its own id', async () => {
 
 const say = (prefix: string, id: string, method: string) => over('dispatcher', { prefix, id, method });
 
-it('what `prepareStep` leaves out of a dispatcher reads like a method that does not exist, whatever instances there are', async () => {
+it('a method that `prepareStep` leaves out of a dispatcher reads like an unknown one, whatever instances there are', async () => {
   const tools = ['customer_*_getAverageSpend', 'probe__show'];
   const hidden = [say('customer', 'ann', 'getRecentOrders'), say('customer', 'zoe', 'getRecentOrders'), say('order', 'o', 'cancel')];
   const script = [show('ann'), calls(...hidden, say('customer', 'zoe', 'getAverageSpend'))];

@@ -1,13 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { ApprovalService, type LoopRequest, type Policy, type RawTool, tool, type Tool, ToolLoopService, ToolSource } from '@toolloop/core';
-import { ApprovalStore, MemoryApprovalStore } from '@toolloop/core/stores';
+import { ApprovalStore, MemoryApprovalStore, MemoryRunLog, RunLog } from '@toolloop/core/stores';
 import { phases, toolSearch, type ToolSearchOptions, unlock } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { Customer } from '../fixtures/shop.js';
 import { ask, openModule, openShop, type ShopOptions } from '../fixtures/shop.module.js';
-import { MemorySuspendedRunStore } from '../../src/memory/memory-stores.js';
-import { SuspendedRunStore } from '../../src/contracts/stores.js';
 import { SEARCH_TOOL } from '../../src/strategies/tool-search.js';
 
 const ALICE = { actor: { id: 'alice' }, tenant: 'acme' };
@@ -78,7 +76,10 @@ describe('tool search', () => {
         .filter((id) => id.startsWith('tax')),
     ).toEqual([]);
     expect(JSON.parse(resultsIn(result.messages)[2] ?? '')).toEqual({ tools: [] });
-    expect(result.toolCalls.at(-1)?.error).toMatchObject({ code: 'tool_gone', safeMessage: expect.stringContaining('go on without it') });
+    expect(result.toolCalls.at(-1)?.error).toMatchObject({
+      code: 'tool_gone',
+      safeMessage: expect.stringContaining('Continue without it'),
+    });
   });
 
   it('leaves alone what it is not about', async () => {
@@ -123,7 +124,7 @@ describe('tool search', () => {
     expect(eventsOf(events, 'tools-removed')[0]).toMatchObject({ step: 3, tools: ['tax__rate'], reason: 'tool search' });
     expect(result.toolCalls[3]?.error).toMatchObject({
       code: 'tool_gone',
-      safeMessage: 'The tool "tax__rate" is no longer available. It made room for newer ones: find it again with tools__search.',
+      safeMessage: 'The tool "tax__rate" is no longer available. It made room for newer ones. To get it back, search with tools__search.',
     });
     expect(offered[5]).toEqual(['tools__search', 'tax__secret', 'invoice__step0', 'invoice__step2', 'tax__rate']);
     expect(eventsOf(events, 'warning')).toEqual([]);
@@ -168,7 +169,7 @@ describe('tool search', () => {
     expect(offered[1]).toEqual(['tools__search', 'tax__rate']);
   });
 
-  it('believes nobody else who returns ids: only its own results are injected', async () => {
+  it('injects only its own results: ids from any other tool are ignored', async () => {
     const forged = { tools: [{ id: 'tax__secret', description: '' }] };
     const { offered } = await playWith({ always: ['probe__read'] }, [calls(call('probe__read', { key: 'a' }))], {
       request: { context: { act: () => forged } },
@@ -200,11 +201,11 @@ describe('tool search', () => {
     expect(listed.map(({ id }) => id)).not.toContain('tools__search');
   });
 
-  it('stays with what a search before the wait found, when a run goes on in another process', async () => {
+  it('stays with the results of a search before the wait, when a run continues in another process', async () => {
     const policy = { allow: ['*'], flow: 'off', requireApproval: [{ tools: ['tax__rate'] }] } as const;
     const model = new ScriptedModel([calls(search('tax')), calls(call('tax__rate')), text('Done.')]);
     const stores = [
-      { provide: SuspendedRunStore, useValue: new MemorySuspendedRunStore() },
+      { provide: RunLog, useValue: new MemoryRunLog() },
       { provide: ApprovalStore, useValue: new MemoryApprovalStore() },
     ];
     const start = () => openModule(model, { policy, tools: TAXES, injection: [toolSearch()], providers: stores });
@@ -249,7 +250,7 @@ describe('tool search', () => {
     expect(offered[1]).toHaveLength(11);
   });
 
-  it('of a loop wins over that of the application, whose tool it takes over', async () => {
+  it("wins, as a loop's, over that of the application, whose tool it takes over", async () => {
     const { offered } = await playWith({}, [calls(search('invoice tax'))], { request: { injection: [toolSearch({ tools: ['tax__*'] })] } });
     expect(offered[1]).toEqual(['tools__search', 'tax__rate', 'tax__secret']);
   });

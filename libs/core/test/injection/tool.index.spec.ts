@@ -21,7 +21,7 @@ describe('the words of a search', () => {
     ['addresses boxes policies status class bus', 'address box policy status class bus'],
     ['How do I find the order of a buyer?', 'find order buyer'],
     ['', ''],
-  ])('of "%s" are "%s"', (text, words) => {
+  ])('has the words of "%s": "%s"', (text, words) => {
     expect(searchWords(text).join(' ')).toBe(words);
   });
 });
@@ -90,7 +90,7 @@ describe('the index of tools', () => {
     );
   });
 
-  it('ranks, for any catalog and query, a longer list as a shorter one goes on', () => {
+  it('ranks, for any catalog and query, the beginning of a longer list like a shorter one', () => {
     fc.assert(
       fc.property(catalog, words, fc.integer({ min: 1, max: 30 }), (tools, query, most) => {
         const index30 = new ToolIndex(tools);

@@ -95,7 +95,7 @@ describe('unlock', () => {
     expect(result.toolCalls.at(-1)).toMatchObject({
       error: {
         code: 'tool_gone',
-        safeMessage: 'The tool "probe__read" is no longer available. It was taken away after probe__write: go on without it.',
+        safeMessage: 'The tool "probe__read" is no longer available. It was taken away after probe__write. Continue without it.',
       },
     });
   });
@@ -105,7 +105,10 @@ describe('unlock', () => {
     const script = [open('c1'), calls(write()), open('c1'), open('c2'), calls(add('c1')), calls(add('c2'))];
     const { result } = await playWith({ after: 'probe__write', remove: ['cart_*_add'] }, script, { surface });
     expect(result.toolCalls.slice(-2).map(({ status }) => status)).toEqual(['failed', 'failed']);
-    expect(result.toolCalls.at(-2)?.error).toMatchObject({ code: 'tool_gone', safeMessage: expect.stringContaining('go on without it') });
+    expect(result.toolCalls.at(-2)?.error).toMatchObject({
+      code: 'tool_gone',
+      safeMessage: expect.stringContaining('Continue without it'),
+    });
   });
 
   it('takes tools away from a sub-run too, whatever is returned in it', async () => {
@@ -212,7 +215,7 @@ describe('an unlock and a run that waits for a yes', () => {
   const policy: Policy = { allow: ['*'], flow: 'off', requireApproval: [{ tools: ['probe__send'] }] };
   const script = [calls(read()), calls(call('probe__send', { key: 'a' })), calls(write()), text('Done.')];
 
-  it('are together again when it goes on: what was given is there, what was taken is not', async () => {
+  it('are together again when it continues: the given tools are there, the removed ones are not', async () => {
     const model = new ScriptedModel(script);
     const module = await openModule(model, { policy });
     const loop: ToolLoopService = module.get(ToolLoopService);

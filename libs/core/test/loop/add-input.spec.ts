@@ -10,7 +10,7 @@ const user = (content: string) => ({ role: 'user', content });
 const read = calls(call('probe__read', { key: 'a' }));
 
 describe('an input that is added', () => {
-  it('before the start is read with the prompt', async () => {
+  it('is read with the prompt when it comes before the start', async () => {
     const model = new ScriptedModel([text('Done.')]);
     const handle = (await openShop(model)).open(ask());
     handle.addInput('And hurry.');
@@ -18,14 +18,14 @@ describe('an input that is added', () => {
     expect(model.requests[0]?.messages).toEqual([user('Go on.'), user('And hurry.')]);
   });
 
-  it('while a tool runs is read in the next step, behind the result', async () => {
+  it('is read in the next step, behind the result, when it comes while a tool runs', async () => {
     const model = new ScriptedModel([read, text('Done.')]);
     const handle = (await openShop(model)).open(ask({ context: { act: () => handle.addInput('And hurry.') } }));
     expectSound({ events: await collect(handle.events$), result: await handle.result });
     expect(model.requests[1]?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'user']);
   });
 
-  it('while the final answer comes overtakes it, and both stay in the transcript', async () => {
+  it('overtakes the final answer when it comes meanwhile, and both stay in the transcript', async () => {
     const model = new ScriptedModel([text('The blue one.'), text('The red one.')]);
     const handle = (await openShop(model)).open(ask());
     const events: LoopEvent[] = [];
@@ -39,7 +39,7 @@ describe('an input that is added', () => {
     expect(result.messages.map(({ content }) => content)).toEqual(['Go on.', 'The blue one.', 'No, the red one!', 'The red one.']);
   });
 
-  it.each(['text-delta', 'usage', 'step-end'])('at the last %s is not lost', async (type) => {
+  it.each(['text-delta', 'usage', 'step-end'])('is kept at the last %s', async (type) => {
     const model = new ScriptedModel([text('A'), text('B')]);
     const handle = (await openShop(model)).open(ask());
     let isAdded = false;
@@ -51,7 +51,7 @@ describe('an input that is added', () => {
     model.assertComplete();
   });
 
-  it('in a hook behind the last step is not lost', async () => {
+  it('is kept in a hook behind the last step', async () => {
     const model = new ScriptedModel([text('A'), text('B')]);
     const handle = (await openShop(model)).open(
       ask({
@@ -65,7 +65,7 @@ describe('an input that is added', () => {
     expect(await handle.result).toMatchObject({ text: 'B', steps: 2 });
   });
 
-  it('while the answer of a class is checked takes its place', async () => {
+  it('takes the place of an answer of a class while it is checked', async () => {
     class Count {
       @IsInt() count!: number;
     }
@@ -77,7 +77,7 @@ describe('an input that is added', () => {
     expect(result.output).toEqual({ count: 2 });
   });
 
-  it('when the last step is used up is in the transcript, though nobody answered it', async () => {
+  it('stays in the transcript when the last step is used up, though no answer follows', async () => {
     const handle = (await openShop(new ScriptedModel([read]))).open(
       ask({ limits: { steps: 1 }, context: { act: () => handle.addInput('And hurry.') } }),
     );
@@ -103,18 +103,18 @@ describe('an input that is added', () => {
     expect(kept.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'user', 'assistant']);
   });
 
-  it.each(['', '  \n'])('and is %j is refused', async (message) => {
+  it.each(['', '  \n'])('is refused when it is %j', async (message) => {
     const handle = (await openShop(new ScriptedModel([]))).open(ask());
     expect(() => handle.addInput(message)).toThrow(InvalidRequestError);
   });
 
-  it('after the end is refused', async () => {
+  it('is refused after the end', async () => {
     const handle = (await openShop(new ScriptedModel([text('Done.')]))).open(ask());
     await handle.result;
     expect(() => handle.addInput('More?')).toThrow(`The run ${handle.runId} has ended; start another.`);
   });
 
-  it('at the `run-end` is refused, since nobody would answer it', async () => {
+  it('is refused at the `run-end`, since no answer would follow', async () => {
     const handle = (await openShop(new ScriptedModel([text('Done.')]))).open(ask());
     const refused = new Promise<unknown>((resolve) => {
       handle.events$.subscribe((event) => {
@@ -130,7 +130,7 @@ describe('an input that is added', () => {
     expect(await refused).toBeInstanceOf(InvalidRequestError);
   });
 
-  it('after a failure to load the conversation is refused', async () => {
+  it('is refused after a failure to load the conversation', async () => {
     const store = { load: () => Promise.reject(new Error('down')), append: () => Promise.resolve() };
     const loop = await openShop(new ScriptedModel([]), { providers: [{ provide: ConversationStore, useValue: store }] });
     const handle = loop.open(ask({ conversationId: 'c1' }));

@@ -46,14 +46,14 @@ describe('invariant 5: a call that cannot be made has one result all the same', 
     ['1 MB', JSON.stringify({ key: 'x'.repeat(1024 * 1024) }), 'invalid_args'],
     ['200,000 brackets', '['.repeat(100_000) + ']'.repeat(100_000), 'invalid_args'],
     ['4,000 levels', `{"key":${'['.repeat(2000)}${']'.repeat(2000)}}`, 'invalid_args'],
-  ])('for arguments that are %s', async (_, args, code) => {
+  ])('has it for arguments that are %s', async (_, args, code) => {
     const { record, content } = await callOnce('probe__read', args);
     expect(record).toMatchObject({ id: 'probe__read', error: { code } });
     expect(JSON.parse(content)).toMatchObject({ errors: [{ code }] });
   });
 
   it.each(['probe__raed', 'read', 'probe_read', '', ' ', 'probe__read ', '../etc/passwd', '\u0000', 'toString', '__proto__'])(
-    'for a tool named %j',
+    'has it for a tool named %j',
     async (name) => {
       const { record } = await callOnce(name, '{"key":"a"}');
       expect(record).toMatchObject({ id: name, status: 'failed', error: { code: 'unknown_tool' } });
@@ -61,7 +61,7 @@ describe('invariant 5: a call that cannot be made has one result all the same', 
     },
   );
 
-  it('for a tool with a name of 10,000 characters', async () => {
+  it('has it for a tool with a name of 10,000 characters', async () => {
     const { record, content } = await callOnce('x'.repeat(10_000), '{"key":"a"}');
     expect(record).toMatchObject({ status: 'failed', error: { code: 'unknown_tool' } });
     expect(content.length).toBeLessThan(500);
@@ -92,7 +92,7 @@ describe('invariant 5: a call whose tool misbehaves has one result all the same'
     ['is an Observable that never ends', () => NEVER, 'timeout'],
     ['returns itself within itself', () => circular, 'invalid_output'],
     ['returns an instance of a class that exposes nothing', () => new Map([[{}, new URLSearchParams()]]), 'invalid_output'],
-  ])('when it %s', async (_, act, code) => {
+  ])('has it when the tool %s', async (_, act, code) => {
     const { record, content } = await callOnce('probe__read', '{"key":"a"}', act);
     expect(record).toMatchObject({ status: 'failed', error: { code } });
     expect(content).not.toContain('secret');
@@ -110,19 +110,19 @@ describe('invariant 5: a call whose tool misbehaves has one result all the same'
     ['a date that is none', () => new Date(Number.NaN)],
     ['an object without a prototype', () => Object.assign(Object.create(null) as object, { a: 1 })],
     ['an object with a field named constructor', () => ({ constructor: 'Ford' })],
-  ])('when it returns %s', async (_, act) => {
+  ])('has it when the tool returns %s', async (_, act) => {
     const { record, content } = await callOnce('probe__read', '{"key":"a"}', act);
     expect(record).toMatchObject({ status: 'succeeded' });
     expect(content).not.toBe('');
   });
 
-  it('when its result is larger than a model may read', async () => {
+  it('has it when its result is larger than a model may read', async () => {
     const { record, content } = await callOnce('probe__read', '{"key":"a"}', () => 'ä'.repeat(1_000_000));
     expect(record).toMatchObject({ status: 'succeeded', resultBytes: 2_000_000, truncated: true });
     expect(Buffer.byteLength(content)).toBeLessThanOrEqual(32 * 1024);
   });
 
-  it('when it changes things, and hangs: nobody knows what it did', async () => {
+  it('has it when the tool changes things, and hangs: the outcome is unknown', async () => {
     const { record } = await callOnce('probe__write', '{"key":"a"}', () => new Promise(() => undefined));
     expect(record).toMatchObject({ status: 'failed', error: { code: 'unknown_outcome' } });
   });

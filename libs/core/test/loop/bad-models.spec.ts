@@ -59,7 +59,7 @@ describe('invariant 5: a model that repeats itself', () => {
 describe('invariant 5: a model that calls one tool 1,000 times', () => {
   const thousand = Array.from({ length: 1000 }, (_, index) => read(`k${index}`));
 
-  it('in one answer gets 40 results and 960 refusals, and the run ends with max_calls', async () => {
+  it('gets 40 results and 960 refusals in one answer, and the run ends with max_calls', async () => {
     let count = 0;
     const { result, events: seen } = await playScript([calls(...thousand)], { context: { act: () => (count += 1) } });
     expect(result.finishReason).toBe('max_calls');
@@ -69,7 +69,7 @@ describe('invariant 5: a model that calls one tool 1,000 times', () => {
     expect(resultsIn(result.messages)).toHaveLength(1000);
   });
 
-  it('step by step is stopped at the 41st call', async () => {
+  it('is stopped at the 41st call when it calls step by step', async () => {
     const script = thousand.slice(0, 41).map((one) => calls(one));
     const { result } = await playScript(script, { limits: { steps: 1000 } });
     expect(result).toMatchObject({ finishReason: 'max_calls', steps: 41 });
@@ -94,26 +94,26 @@ describe('invariant 5: a model that says nothing', () => {
     ]);
   });
 
-  it('twice ends the run with no_progress and leaves nothing empty in the transcript', async () => {
+  it('ends the run with no_progress after two empty answers and leaves nothing empty in the transcript', async () => {
     const { result } = await playScript([text(''), text('')]);
     expect(result).toMatchObject({ finishReason: 'no_progress', text: '' });
     expect(result.messages).toEqual([{ role: 'user', content: 'Go on.' }]);
   });
 
-  it('and says that it calls tools, and calls none, is asked once more too', async () => {
+  it('is asked once more, too, when it says that it calls tools, and calls none', async () => {
     const silent: ModelEvent[] = [{ type: 'finish', finishReason: 'tool_calls' }];
     const { result } = await playScript([events(silent), text('Done.')]);
     expect(result.finishReason).toBe('stop');
   });
 
-  it('and only thinks is asked once more too', async () => {
+  it('is asked once more, too, when it only thinks', async () => {
     const { result } = await playScript([text('', { reasoning: 'Hm.' }), text('Done.')]);
     expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.' });
   });
 });
 
 describe('invariant 5: a model that is cut off', () => {
-  it('in the middle of a text keeps what it said and ends with error', async () => {
+  it('keeps its text and ends with error when it is cut in the middle of a text', async () => {
     const { result } = await playScript([cut('Half a sen')]);
     expect(result).toMatchObject({ finishReason: 'error', text: 'Half a sen', error: { code: 'model_incomplete' } });
     expect(result.messages.at(-1)).toEqual({ role: 'assistant', content: 'Half a sen' });
@@ -136,7 +136,7 @@ describe('invariant 5: a model that is cut off', () => {
   });
 
   it.each<ModelFinishReason>(['length', 'content_filter'])(
-    'by %s runs no call of that answer and sends back none of its opaque parts',
+    'runs, cut by %s, no call of that answer and sends back none of its opaque parts',
     async (reason) => {
       const answer: ModelEvent[] = [
         { type: 'text-delta', text: 'I will read.' },
@@ -150,7 +150,7 @@ describe('invariant 5: a model that is cut off', () => {
     },
   );
 
-  it('by its stream throwing in the middle of a text keeps the text, and the cause is in the rejection only', async () => {
+  it('keeps its text when its stream throws in the middle of it, and the cause is in the rejection only', async () => {
     const { result, events: seen } = await playScript([fails(new ModelError('key sk-123 is wrong'), 'So far')]);
     expect(result).toMatchObject({
       finishReason: 'error',
@@ -160,7 +160,7 @@ describe('invariant 5: a model that is cut off', () => {
     expect(JSON.stringify([seen, result, result.messages])).not.toContain('sk-123');
   });
 
-  it('by its stream throwing after a call runs nothing', async () => {
+  it('runs nothing when its stream throws after a call', async () => {
     const script = [textAndCalls('Reading.', read()), fails(new ModelError('gone'), 'And')];
     const { result } = await playScript(script);
     expect(result.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'assistant']);
@@ -232,7 +232,7 @@ describe('invariant 5: a model that keeps no contract', () => {
         yield { type: 'finish', finishReason: 'tool_calls' };
       },
     ],
-  ])('and %s makes a run end with error', async (_, answer) => {
+  ])('ends the run with error when it %s', async (_, answer) => {
     const { result } = await playOdd(answer);
     expect(result.finishReason).toBe('error');
   });
@@ -250,7 +250,7 @@ describe('invariant 5: a model that keeps no contract', () => {
     ['has a return() that is not asynchronous', { return: () => ({ done: true, value: undefined }) }],
     ['has a return() that rejects', { return: () => Promise.reject(new Error('no')) }],
     ['has a return() that hangs', { return: () => new Promise(() => undefined) }],
-  ])('and whose iterator %s is heard out all the same', async (_, extra) => {
+  ])('is read to its end all the same when its iterator %s', async (_, extra) => {
     const { result } = await playOdd(() => answering(extra));
     expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.' });
   });

@@ -3,6 +3,7 @@ import type { LoopRequest, Message } from '@toolloop/core';
 import type { ModelEvent } from '@toolloop/protocol';
 import { ScriptedModel, call, calls, events, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import * as fc from 'fast-check';
+import { cases } from '../../../../test/cases.js';
 import { callIdsIn, play, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 
@@ -35,7 +36,7 @@ describe('invariant 6: the id of a call', () => {
     ]);
   });
 
-  it("that is fine is kept, and no provider's id stands beside it", async () => {
+  it("is kept when it is valid, and no provider's id stands beside it", async () => {
     const played = await playScript([calls(read('a:1/ä-b c'))]);
     expect(callsIn(played)).toEqual([expect.not.objectContaining({ providerCallId: expect.anything() })]);
     expect(played.result.toolCalls[0]?.toolCallId).toBe('a:1/ä-b c');
@@ -45,29 +46,29 @@ describe('invariant 6: the id of a call', () => {
     ['empty', ''],
     ['200 characters long', 'x'.repeat(200)],
     ['129 characters long', 'x'.repeat(129)],
-  ])("that is %s is replaced, and the provider's is kept", async (_, id) => {
+  ])("is replaced when it is %s, and the provider's is kept", async (_, id) => {
     const played = await playScript([calls(read('ok'), read(id))]);
     expect(callsIn(played)[1]).toMatchObject({ toolCallId: 'call_1_1', providerCallId: id });
     expect(eventsOf(played.events, 'tool-call-delta').map(({ toolCallId }) => toolCallId)).toContain('call_1_1');
   });
 
-  it('of 128 characters is kept', async () => {
+  it('is kept with 128 characters', async () => {
     const { result } = await playScript([calls(read('x'.repeat(128)))]);
     expect(result.toolCalls[0]?.toolCallId).toHaveLength(128);
   });
 
-  it('that comes twice in one answer is replaced the second time', async () => {
+  it('is replaced the second time when it comes twice in one answer', async () => {
     const played = await playScript([calls(read('same'), read('same'), read('same'))]);
     expect(callIdsIn(played.result.messages)).toEqual(['same', 'call_1_1', 'call_1_2']);
     expect(callsIn(played).map(({ providerCallId }) => providerCallId)).toEqual([undefined, 'same', 'same']);
   });
 
-  it('that comes again in a later step is replaced there', async () => {
+  it('is replaced in a later step when it comes again there', async () => {
     const { result } = await playScript([calls(read('call_0')), calls(read('call_0')), calls(read('call_0'))]);
     expect(callIdsIn(result.messages)).toEqual(['call_0', 'call_2_0', 'call_3_0']);
   });
 
-  it('that was used in the messages before is replaced', async () => {
+  it('is replaced when it was used in the messages before', async () => {
     const messages: Message[] = [
       { role: 'user', content: 'Hello' },
       { role: 'assistant', content: '', toolCalls: [{ toolCallId: 'call_1', name: 'probe__read', arguments: '{"key":"old"}' }] },
@@ -78,14 +79,14 @@ describe('invariant 6: the id of a call', () => {
     expect(callIdsIn(played.result.messages)).toEqual(['call_1', 'call_1_0']);
   });
 
-  it('that was used in an earlier run of the conversation is replaced', async () => {
+  it('is replaced when it was used in an earlier run of the conversation', async () => {
     const loop = await openShop(new ScriptedModel([calls(read('call_1')), text('A'), calls(read('call_1')), text('B')]));
     await play(loop, ask({ conversationId: 'c' }));
     const { result } = await play(loop, ask({ conversationId: 'c' }));
     expect(callIdsIn(result.messages)).toEqual(['call_1', 'call_1_0']);
   });
 
-  it('of the provider may be one of ours', async () => {
+  it('is unique even when the provider uses one of ours', async () => {
     const { result } = await playScript([calls(read(''), read('call_1_0'), read('call_1_1'), read('call_1_1_2'))]);
     const ids = callIdsIn(result.messages);
     expect(new Set(ids).size).toBe(4);
@@ -105,7 +106,7 @@ describe('invariant 6: the id of a call', () => {
         expect(new Set(ids).size).toBe(ids.length);
         for (const one of ids) expect(one.length >= 1 && one.length <= 128).toBe(true);
       }),
-      { numRuns: 100 },
+      { numRuns: cases(100) },
     );
   });
 });

@@ -12,12 +12,13 @@ import {
 import { type RunEntry, RunOpener } from '@toolloop/core/internal';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import * as fc from 'fast-check';
+import { cases } from '../../../../test/cases.js';
 import { expectSound, resultOf } from '../fixtures/played-run.js';
 import { LedgerTools, answeredRun, type AnsweredRun, type Ledger } from '../fixtures/random-answers.js';
 import { ask, openModule } from '../fixtures/shop.module.js';
 import { KeptJournal } from '../sub-runs/kept-journal.js';
 
-const RUNS = { numRuns: 100 };
+const RUNS = { numRuns: cases(100) };
 let module: TestingModule;
 let tenants = 0;
 
@@ -163,7 +164,7 @@ function opened(desk: Desk, journal: KeptJournal): RunHandle {
   const runs: RunOpener = module.get(RunOpener);
   const entries: readonly RunEntry[] = [...journal.entries];
   const { tenant } = desk.who;
-  return runs.openKept(desk.request('deny'), {
+  return runs.openDurable(desk.request('deny'), {
     runId: `run of ${tenant}`,
     loop: undefined,
     journal,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ApprovalService, type LoopEvent, LoopEventSink, type LoopRequest, ToolLoopService } from '@toolloop/core';
-import { SuspendedRunStore } from '@toolloop/core/stores';
+import { RunLog } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, text } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 
@@ -27,7 +27,7 @@ async function waiting() {
   events.length = 0;
   const { prompt: _prompt, ...request } = ask();
   const resume = (more: Partial<LoopRequest> = {}) => loop.resume(runId, { ...request, ...more });
-  return { runId, resume, told: events, store: module.get(SuspendedRunStore) };
+  return { runId, resume, told: events, log: module.get<RunLog>(RunLog) };
 }
 
 async function iterated(run: AsyncIterable<LoopEvent>): Promise<readonly LoopEvent[]> {
@@ -45,7 +45,7 @@ describe('a run that several resume at once', () => {
     [0, 1, 2],
     [1, 2, 0],
     [2, 0, 1],
-  ])('invariant 5: goes on once, and nothing is told of the others (%i, %i, %i)', async (...order) => {
+  ])('invariant 5: continues once, and reports nothing of the others (%i, %i, %i)', async (...order) => {
     const { resume, told } = await waiting();
     const [observed, pulled, asked] = [await resume(), await resume(), await resume()];
     const readers = [() => collect(observed.events$), () => iterated(pulled), () => asked.result];
@@ -83,12 +83,12 @@ describe('a run that cannot be taken up', () => {
   );
 
   it('waits on where the store fails', async () => {
-    const { resume, told, store } = await waiting();
-    const take = store.take.bind(store);
-    store.take = () => Promise.reject(new Error('disk full'));
+    const { resume, told, log } = await waiting();
+    const acquire = log.acquire.bind(log);
+    log.acquire = () => Promise.reject(new Error('disk full'));
     await expect((await resume()).result).rejects.toThrow('disk full');
     expect(told).toEqual([]);
-    store.take = take;
+    log.acquire = acquire;
     expect(await (await resume()).result).toMatchObject({ finishReason: 'stop' });
   });
 });

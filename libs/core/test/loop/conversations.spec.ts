@@ -31,7 +31,7 @@ const never = () => new Promise<never>(() => undefined);
 const key = (index: number) => ({ tenant: 'acme', actorId: 'alice', conversationId: `${index}` });
 
 describe('a conversation', () => {
-  it('goes on where the last run of it ended', async () => {
+  it('continues where its last run ended', async () => {
     const model = new ScriptedModel([read, text('A'), text('B')]);
     const loop = await openShop(model);
     await play(loop, ask({ conversationId: 'c' }));
@@ -108,7 +108,7 @@ describe('a conversation', () => {
     for (const unit of store.appended) expectTranscriptValid(unit);
   });
 
-  it('keeps what a run that was cut short came to', async () => {
+  it('keeps the outcome of a run that was cut short', async () => {
     const store = new NotedStore();
     const loop = await openShop(new ScriptedModel([read]), within(store));
     const { result } = await play(loop, ask({ conversationId: 'c', limits: { steps: 1 } }));
@@ -143,7 +143,7 @@ describe('a conversation', () => {
   });
 });
 
-describe('a conversation that cannot be', () => {
+describe('a failing conversation store', () => {
   it.each([
     ['loaded', { load: down }],
     ['loaded in time', { load: never }],
@@ -158,7 +158,7 @@ describe('a conversation that cannot be', () => {
     expect(JSON.stringify([events, result])).not.toContain('database');
   });
 
-  it('kept makes the run an error, which loses nothing of it', async () => {
+  it('makes the run an error, which loses nothing of it', async () => {
     const loop = await openShop(new ScriptedModel([read, text('Done.')]), within(new NotedStore({ append: down })));
     const { result } = await play(loop, ask({ conversationId: 'c' }));
     expect(result).toMatchObject({
@@ -170,7 +170,7 @@ describe('a conversation that cannot be', () => {
     expect(result.messages).toHaveLength(4);
   });
 
-  it('kept at all, since the store hangs, does not keep the run from ending', async () => {
+  it('never keeps the run from ending when it hangs', async () => {
     const loop = await openShop(new ScriptedModel([text('Done.')]), within(new NotedStore({ append: never })));
     jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
     const handle = loop.open(ask({ conversationId: 'c' }));
@@ -201,12 +201,12 @@ describe('an actor', () => {
     expect(await store.load({ tenant: 'acme', actorId: 'a@example.org', conversationId: 'c' })).toHaveLength(2);
   });
 
-  it('whom the application gives an empty id has none', async () => {
+  it('has no id when the application gives an empty one', async () => {
     const loop = await openShop(new ScriptedModel([]), { actorId: () => '' });
     expect(() => loop.open(ask({ conversationId: 'c' }))).toThrow(wrong);
   });
 
-  it('with a number for an id is told apart from others', async () => {
+  it('differs from others with a number for an id', async () => {
     const model = new ScriptedModel([text('A'), text('B')]);
     const loop = await openShop(model);
     await play(loop, ask({ conversationId: 'c', actor: { id: 7 } }));

@@ -36,7 +36,7 @@ describe('limits.usd', () => {
     expect(await resultOf(loop.open(ask()))).toMatchObject({ finishReason: 'budget' });
   });
 
-  it('ends the run where nobody knows what it has cost', async () => {
+  it('ends the run when its cost is unknown', async () => {
     const finishDetail = 'The run may cost 50 USD, and what it has cost is not known.';
     expect(await runOf([read('a')], 50, {})).toMatchObject({ finishReason: 'budget', finishDetail });
   });
@@ -76,7 +76,7 @@ describe('limits.usd of a run that is taken over', () => {
       const { module, request } = await stage({ outer: [research(), text('Told.')], inner, options });
       const journal = new KeptJournal([...entries]);
       const kept = { runId: 'run-1', loop: undefined, journal, entries };
-      const result = await module.get<RunOpener>(RunOpener).openKept(request({ limits: { usd } }), kept).result;
+      const result = await module.get<RunOpener>(RunOpener).openDurable(request({ limits: { usd } }), kept).result;
       return { result, journal };
     };
     const { result: whole, journal } = await play([], [read('a'), read('b')]);

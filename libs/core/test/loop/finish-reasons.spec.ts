@@ -30,7 +30,7 @@ const boom = () => {
   throw new Error('no');
 };
 
-describe('a run ends with', () => {
+describe('the end of a run', () => {
   const reasons: [FinishReason, readonly ScriptedTurn[], Partial<LoopRequest>][] = [
     ['stop', [text('Done.')], {}],
     ['length', [text('Half a', { reason: 'length' })], {}],
@@ -50,7 +50,7 @@ describe('a run ends with', () => {
     ['error', [fails(new ModelError('no'))], {}],
   ];
 
-  it.each(reasons)('%s, in its run-end and in its result alike', async (reason, script, request) => {
+  it.each(reasons)('has the reason %s, in its run-end and in its result alike', async (reason, script, request) => {
     const { events: seen, result } = await playScript(script, request);
     expect(result.finishReason).toBe(reason);
     expect(seen.at(-1)).toMatchObject({ type: 'run-end', finishReason: reason });
@@ -106,7 +106,7 @@ describe('timeout', () => {
     await running;
   });
 
-  it('of one tool is a result, and not the end', async () => {
+  it('is a result of the tool, and not the end, when one tool takes too long', async () => {
     const { result } = await playScript([calls(read()), text('Done.')], {
       limits: { toolCallMs: 10 },
       context: { act: () => new Promise(() => undefined) },
@@ -174,12 +174,12 @@ describe('three refusals in a row', () => {
     expect(result.finishReason).toBe('stop');
   });
 
-  it('of tools that do not exist end the run with no_progress', async () => {
+  it('end the run with no_progress when the tools do not exist', async () => {
     const { result } = await playScript([0, 1, 2].map((index) => calls(unknown(index))));
     expect(result).toMatchObject({ finishReason: 'no_progress', steps: 3 });
   });
 
-  it('by a tool that says 403 end the run with forbidden', async () => {
+  it('end the run with forbidden when a tool answers 403', async () => {
     const { result } = await playScript(
       ['secret a', 'secret b', 'secret c'].map((key) => calls(read(key))),
       { context: { act: guarded } },
@@ -227,7 +227,7 @@ describe('`onForbidden: halt`', () => {
   it.each([
     ['forbidden', 'secret'],
     ['tool_error', 'bad'],
-  ])('and `onToolError: halt` end the run as the first call that halted it says: %s', async (reason, key) => {
+  ])('`onForbidden: halt` and `onToolError: halt` end the run as the first call that halted it says: %s', async (reason, key) => {
     const script = [calls(read('a'), read(key), write('b'), read('secret'), write('bad'))];
     const { result } = await playScript(script, { onForbidden: 'halt', onToolError: 'halt', context: { act: boomOrGuarded } });
     expect(result.finishReason).toBe(reason);

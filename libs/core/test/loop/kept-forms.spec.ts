@@ -1,29 +1,42 @@
 import { describe, expect, it } from '@jest/globals';
 import { ApprovalService, type JsonObject, ToolLoopService } from '@toolloop/core';
-import { type SuspendedRun, SuspendedRunStore } from '@toolloop/core/stores';
+import { RunLog } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 
-/** A run that waits in its store in this form, for a call that has been approved by now. */
-async function keptAs(form: (run: SuspendedRun) => object) {
+/** A suspended run, as its log has it. */
+interface SuspendedRun {
+  readonly version: number;
+  readonly content: JsonObject;
+}
+
+/** A run that waits in the log in this form, for a call that has been approved by now. */
+async function keptAs(form: (run: SuspendedRun) => SuspendedRun) {
   const model = new ScriptedModel([calls(call('probe__write', { key: 'w' })), text('Done.')]);
   const policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] } as const;
   const module = await openModule(model, { policy });
-  const [loop, store] = [module.get(ToolLoopService), module.get(SuspendedRunStore)];
+  const [loop, log] = [module.get(ToolLoopService), module.get<RunLog>(RunLog)];
   const { runId } = await loop.run(ask());
   const [{ approvalId } = { approvalId: '' }] = await module.get(ApprovalService).list(alice);
   await module.get(ApprovalService).decide({ approvalId, decision: 'approve' }, alice);
-  const run = await store.take(runId);
-  if (!run) throw new Error('The run does not wait.');
-  await store.save(form(run) as SuspendedRun);
+  const held = await log.acquire(runId, { owner: 'spec', forMs: 60_000 });
+  const [entry] = await log.read(runId);
+  if (!held || entry?.type !== 'wait') throw new Error('The run does not wait.');
+  const { version: written, ...saved } = entry.value;
+  const { version, content } = form({ version: Number(written), content: saved });
+  const ending = { status: 'waiting', finishReason: 'waiting' } as const;
+  await log.append({ runId, ...held.lease }, { entries: [{ ...entry, value: { version, ...content } }], events: [], ending });
   const { prompt: _prompt, ...request } = ask();
-  return { resume: async () => (await loop.resume(runId, request)).result, isKept: async () => (await store.find(runId)) !== undefined };
+  return {
+    resume: async () => (await loop.resume(runId, request)).result,
+    isKept: async () => (await log.find(runId))?.status === 'waiting',
+  };
 }
 
 describe('a run that waits', () => {
-  it('goes on where it was kept by this version', async () => {
+  it('continues where this version left it', async () => {
     const { resume } = await keptAs((run) => run);
     expect(await resume()).toMatchObject({ finishReason: 'stop' });
   });
@@ -71,7 +84,7 @@ function changed(outcomes: unknown, name: string, value: string): JsonObject[] {
 }
 
 /** A run from which one tool was removed. */
-function withGone(cause: string | JsonObject): (run: SuspendedRun) => object {
+function withGone(cause: string | JsonObject): (run: SuspendedRun) => SuspendedRun {
   return ({ content, ...run }) => ({
     ...run,
     content: { ...content, tools: { ...(content['tools'] as JsonObject), gone: [['crm__find', cause]] } },

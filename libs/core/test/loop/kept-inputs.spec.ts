@@ -16,13 +16,13 @@ const turn: ScriptedTurn = ({ messages }) => {
 async function opened(journal: KeptJournal, request: Partial<LoopRequest> = {}): Promise<RunHandle> {
   const module = await openModule(new ScriptedModel(Array.from({ length: 9 }, () => turn)));
   const entries = [...journal.entries];
-  return module.get<RunOpener>(RunOpener).openKept(ask(request), { runId: 'run-1', loop: undefined, journal, entries });
+  return module.get<RunOpener>(RunOpener).openDurable(ask(request), { runId: 'run-1', loop: undefined, journal, entries });
 }
 
 const inputsIn = (messages: readonly Message[]): unknown[] => messages.filter(({ role }) => role === 'user').map(({ content }) => content);
 
 describe('what a user adds to a run that is written down', () => {
-  it('is kept when it is given, and is in the transcript once, whichever process goes on after whichever entry', async () => {
+  it('is kept when it is given, and is in the transcript once, whichever process continues after whichever entry', async () => {
     const whole = new KeptJournal();
     const given: Record<string, string> = { a: 'While a.', b: 'While b.' };
     const context = { act: (key: string) => (handle.addInput(given[key] ?? ''), `${key} done`) };
@@ -41,7 +41,7 @@ describe('what a user adds to a run that is written down', () => {
     }
   });
 
-  it('goes on to be counted in the next process', async () => {
+  it('stays counted in the next process', async () => {
     const journal = new KeptJournal();
     const context = { act: (key: string) => (handle.addInput('One.'), (journal.isOurs = false), `${key} done`) };
     const handle: RunHandle = await opened(journal, { context });

@@ -53,7 +53,7 @@ async function shop(turns: readonly ScriptedTurn[]) {
 }
 
 describe('a run that is written down', () => {
-  it('goes on after a crash at any of its writes, asks no model twice for what was answered, and does no effect twice', async () => {
+  it('continues after a crash at any of its writes, repeats no answered request to a model, and has no effect twice', async () => {
     for (let crashAt = 0; crashAt < 9; crashAt += 1) {
       const entries: RunEntry[] = [];
       const effects: string[] = [];
@@ -61,14 +61,14 @@ describe('a run that is written down', () => {
       const request: LoopRequest = ask({ context });
       const { runs, module } = await shop(script);
       const first = new MortalJournal(entries, crashAt);
-      await runs.openKept(request, { runId: 'run-1', loop: undefined, journal: first }).result.catch((error: unknown) => {
+      await runs.openDurable(request, { runId: 'run-1', loop: undefined, journal: first }).result.catch((error: unknown) => {
         if (!(error instanceof RunElsewhereError)) throw error;
       });
       if (first.isOurs) return;
       const answered = entries.filter(({ key }) => key.startsWith('model:')).length;
       const model = new ScriptedModel(script.slice(answered));
       const journal = new MortalJournal(entries);
-      const handle = runs.openKept(
+      const handle = runs.openDurable(
         { ...request, model },
         { runId: 'run-1', loop: undefined, journal, entries: [...entries], lastSequence: 100 },
       );
@@ -86,7 +86,7 @@ describe('a run that is written down', () => {
     }
   });
 
-  it('calls nothing that the step it goes on in was not offered', async () => {
+  it('calls nothing that the step it continues in was not offered', async () => {
     const entries: RunEntry[] = [];
     const effects: string[] = [];
     const act = (key: string) => void effects.push(key);
@@ -95,12 +95,16 @@ describe('a run that is written down', () => {
       calls(call('probe__read', { key: 'r' }), call('probe__write', { key: 'w1' })),
       calls(call('probe__write', { key: 'w2' })),
     ];
-    const first = (await shop(turns)).runs.openKept(request, { runId: 'run-1', loop: undefined, journal: new MortalJournal(entries, 2) });
+    const first = (await shop(turns)).runs.openDurable(request, {
+      runId: 'run-1',
+      loop: undefined,
+      journal: new MortalJournal(entries, 2),
+    });
     await expect(first.result).rejects.toThrow(RunElsewhereError);
     expect(entries.map(({ key }) => key)).toEqual(['begin', 'model:1']);
     const { runs } = await shop([...turns.slice(1), text('Done.')]);
     const journal = new MortalJournal([...entries]);
-    const result = await runs.openKept(request, { runId: 'run-1', loop: undefined, journal, entries }).result;
+    const result = await runs.openDurable(request, { runId: 'run-1', loop: undefined, journal, entries }).result;
     expect(result.toolCalls.map(({ id, error }) => [id, error?.code])).toEqual([
       ['probe__read', undefined],
       ['probe__write', 'unknown_tool'],

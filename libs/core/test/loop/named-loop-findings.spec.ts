@@ -16,7 +16,7 @@ async function problemsOf(...profiles: unknown[]): Promise<string[]> {
 }
 
 describe('a named loop that is wrong does not start', () => {
-  it('and says everything at once', async () => {
+  it('reports everything at once', async () => {
     const problems = await problemsOf({
       model: 'smal',
       policy: { allow: ['crm__serachCustomers'] },
@@ -26,11 +26,11 @@ describe('a named loop that is wrong does not start', () => {
       exclude: ['rea*', SilentModel],
     });
     expect(problems).toEqual([
+      'loop "support" limits: There is no limit "step". Did you mean "steps"?',
+      'loop "support" limits: The limit "runMs" is -1. Give milliseconds, more than 0.',
+      'loop "support" execution: There is no execution option "loging" here. Did you mean "logging"?',
       'loop "support": No model is named "smal". Name one of ToolLoopModule.forRoot({ models }). Known: small.',
       'loop "support" policy: The policy names "crm__serachCustomers", and no tool has such an id. Did you mean "crm__searchCustomers"?',
-      'loop "support" limits: There is no limit "step". Did you mean steps?',
-      'loop "support" limits: The limit "runMs" is -1. Give a number that is not negative.',
-      'loop "support" execution: There is no execution option "loging" here. Did you mean "logging"?',
       expect.stringMatching(/^loop "support": No tool is named "probe__reed". Did you mean "probe__read"/),
       expect.stringMatching(/^loop "support": No tool is named "rea\*"\. /),
       'loop "support": There is no tool of the class SilentModel. Mark it @ToolProvider(), and list it in the providers of a module.',
@@ -39,17 +39,17 @@ describe('a named loop that is wrong does not start', () => {
 
   it.each<[string, unknown, string]>([
     ['the name of no model', { model: 'constructor' }, 'loop "support": No model is named "constructor".'],
-    ['a model that is none', { model: {} }, 'loop "support": Its model is not a LanguageModel.'],
+    ['a model that is none', { model: {} }, 'loop "support": The option "model" is an object. Give a LanguageModel or the name of one.'],
     ['a policy of another shape', { policy: { allowed: [] } }, 'loop "support" policy'],
     ['the name of no tool', { tools: ['nothing'] }, 'loop "support": No tool is named "nothing".'],
     ['an output that is no class', { output: 'Answer' }, 'loop "support": The option "output" is "Answer". Give a class'],
     ['a tenant', { tenant: 'acme' }, 'loop "support": It sets "tenant", which only a run can set.'],
     ['an actor', { actor: { id: 'root' } }, 'loop "support": It sets "actor", which only a run can set.'],
-  ])('for %s', async (_, profile, problem) => {
+  ])('is refused for %s', async (_, profile, problem) => {
     expect((await problemsOf(profile))[0]).toContain(problem);
   });
 
-  it('where several features declare its name', async () => {
+  it('is refused when several features declare its name', async () => {
     expect(await problemsOf({}, {}, {})).toEqual([
       'loop "support": Several features declare a loop of this name. Give one of them another name, or declare it in one module only: it can be injected in all of them.',
     ]);

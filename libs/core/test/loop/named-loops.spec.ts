@@ -132,7 +132,7 @@ describe('a run of a named loop', () => {
     ['its own selection', { tools: ['searchCustomers'] }, ['crm__searchCustomers']],
     ['its own exclusions', { exclude: [({ effect }) => effect === 'external_side_effect'] }, ['crm__searchCustomers']],
     ['a narrower policy', { policy: policies.readOnly }, ['crm__searchCustomers']],
-  ])('that brings %s never widens what the loop lets in', async (_, request, ids) => {
+  ])("never widens the loop's tools when it brings %s", async (_, request, ids) => {
     const { support } = await openDesk({ support: { ...SUPPORT, tools: ['crm__*', 'probe__read'], exclude: ['crm__openCart'] } });
     expect(await idsOf(support, request)).toEqual(ids);
   });
@@ -153,7 +153,7 @@ describe('a run of a named loop', () => {
     expect(await idsOf(support, { policy: policies.allowAll })).toEqual([]);
   });
 
-  it('that calls a tool of the other loop is denied, in words that tell nothing', async () => {
+  it('is denied a tool of the other loop, in words that reveal nothing', async () => {
     const model = new ScriptedModel([calls(call('probe__write', { key: 'a' })), calls(call('probe__wrote', { key: 'a' })), text('Done.')]);
     let written = 0;
     const act = () => (written += 1);
@@ -211,7 +211,7 @@ describe('two tenants in two named loops at once', () => {
 });
 
 describe('a conversation', () => {
-  it('goes on in another loop, for the same tenant and actor only', async () => {
+  it('continues in another loop, for the same tenant and actor only', async () => {
     const [support, books] = [new ScriptedModel([text('I am support.')]), new ScriptedModel([text('A.'), text('B.'), text('C.')])];
     const desk = await openDesk({ support: { ...SUPPORT, model: support }, books: { ...BOOKS, model: books } });
     const request = { conversationId: 'c1', prompt: 'And now?' };
@@ -279,7 +279,7 @@ describe('the provider of a named loop', () => {
     expect(await idsOf(one.loop)).toEqual(CRM);
   });
 
-  it('that nobody declared is missed by an error that says where to', async () => {
+  it('is missed by an error that says where to declare it', async () => {
     @Injectable()
     class Lost {
       constructor(@InjectToolLoop('suport') readonly loop: ToolLoopService) {}

@@ -241,28 +241,28 @@ describe('a preparation that cannot be', () => {
       },
       'has no result',
     ],
-  ])('for %s ends the run, and the cause says so', async (_, change, message) => {
+  ])('ends the run for %s, and the cause says so', async (_, change, message) => {
     const cause = await causeOf({ prepareStep: () => change });
     expect(cause).toBeInstanceOf(InvalidRequestError);
     expect(String(cause)).toContain(message);
   });
 
-  it("for the request's forced tool, which the step has not, ends the run too", async () => {
+  it("ends the run, too, for the request's forced tool that is missing in the step", async () => {
     expect(String(await causeOf({ toolChoice: { tool: 'probe__read' }, tools: ['crm__*'] }))).toContain('toolChoice forces "probe__read"');
   });
 
   it.each([
     [{ tols: ['probe__read'] }, 'Did you mean "tools"?'],
     [{ toolChoice: 'requird' }, 'Did you mean "required"?'],
-    [{ tools: 'probe__read' }, '"tools" is not a list'],
+    [{ tools: 'probe__read' }, 'The option "tools" is "probe__read". Give a list'],
     [['probe__read'], 'returned no object'],
     ['small', 'returned no object'],
-  ])('for %j ends the run, and its error says what to write', async (change, message) => {
+  ])('ends the run for %j, and its error says what to write', async (change, message) => {
     const { result } = await play(await openShop(new ScriptedModel([])), ask({ prepareStep: () => change as StepChange }));
     expect(result).toMatchObject({ finishReason: 'error', error: { code: 'invalid_step', message: expect.stringContaining(message) } });
   });
 
-  it('tells whoever reads the run what is wrong, and the developer what there is', async () => {
+  it('says what is wrong to the reader of the run, and what there is to the developer', async () => {
     const loop = await openShop(new ScriptedModel([]));
     const { result } = await play(loop, ask({ prepareStep: () => ({ tools: ['probe__raed'] }) }));
     expect(result.error?.message).toBe('The step cannot be taken. No tool is named "probe__raed".');
@@ -276,7 +276,7 @@ describe('a preparation that cannot be', () => {
       },
     ],
     ['rejects', () => Promise.reject(new Error('secret'))],
-  ])('that %s ends the run, and nobody is told why', async (_, prepareStep) => {
+  ])('ends the run when it %s, and reveals no reason', async (_, prepareStep) => {
     const loop = await openShop(new ScriptedModel([]));
     const { events, result } = await play(loop, ask({ prepareStep }));
     expect(result).toMatchObject({ finishReason: 'error', error: { code: 'internal' } });
@@ -298,7 +298,7 @@ describe('a preparation that cannot be', () => {
     expect(result.messages).toHaveLength(3);
   });
 
-  it('that hangs does not keep an aborted run (invariant 11)', async () => {
+  it('is left behind by an aborted run when it hangs (invariant 11)', async () => {
     const controller = new AbortController();
     const signals: AbortSignal[] = [];
     const prepareStep: PrepareStep = ({ signal }) => {

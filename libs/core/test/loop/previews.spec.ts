@@ -167,7 +167,7 @@ describe('the preview of a call that needs a yes', () => {
     expect(shown).toEqual([{ sentence: 'Sends o1 by c1.' }]);
   });
 
-  it('is not made where nobody is asked, nor for arguments that are wrong', async () => {
+  it('is made neither without an approver nor for wrong arguments', async () => {
     let made = 0;
     const preview = () => `made ${(made += 1)}`;
     const allowed: ShopOptions = { ...SHOP, policy: { allow: ['*'], flow: 'off' } };
@@ -176,7 +176,7 @@ describe('the preview of a call that needs a yes', () => {
     expect(made).toBe(0);
   });
 
-  it('is not made again when the run goes on', async () => {
+  it('is not made again when the run continues', async () => {
     let made = 0;
     const { loop, runId, request, approvals } = await asked([price], { preview: () => `made ${(made += 1)}` });
     const { prompt: _, ...rest } = request;

@@ -78,7 +78,7 @@ describe('a citation', () => {
     expect(result.messages[1]).toMatchObject({ role: 'assistant', citations: [CITATION] });
   });
 
-  it('of a message from outside is not taken', async () => {
+  it('is not taken from a message from outside', async () => {
     const model = new ScriptedModel([text('Done.')]);
     const messages = [
       { role: 'user', content: 'Hi' },

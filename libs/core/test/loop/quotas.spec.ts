@@ -143,7 +143,7 @@ describe('a quota of calls', () => {
     expect(await used('calls', 'acme', DAY)).toBe(1);
   });
 
-  it('of 0 makes none, and a model that calls no tool answers all the same', async () => {
+  it('makes none with 0, and a model that calls no tool answers all the same', async () => {
     const { run } = await shop([callsAnHour(0)]);
     expect(await run([text('Hello.')])).toMatchObject({ finishReason: 'stop' });
     expect(codes(await run([calls(write())]))).toEqual(['budget_exceeded']);
@@ -170,7 +170,7 @@ describe('a quota of calls', () => {
     expect(store.uses.some(({ tenant }) => tenant === 'globex')).toBe(false);
   });
 
-  it('is taken once for a call that waits, and still ends the run that goes on', async () => {
+  it('is taken once for a call that waits, and still ends the run that continues', async () => {
     const store = new NotedStore();
     const model = new ScriptedModel([calls(write('w'), write('x'))]);
     const policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] } as const;
@@ -197,7 +197,7 @@ describe('a quota of tokens', () => {
     expect(await used('tokens')).toBe(24);
   });
 
-  it('that is used up keeps the next run from asking a model, and leaves another tenant alone', async () => {
+  it('keeps the next run from asking a model once it is used up, and leaves another tenant alone', async () => {
     const { run } = await shop([tokensAnHour(10)]);
     await run([text('Done.', { usage: { inputTokens: 9, outputTokens: 1 } })]);
     const spent = await run([]);
@@ -235,7 +235,7 @@ describe('a quota of tokens', () => {
     expect(await used('tokens')).toBe(70);
   });
 
-  it('keeps what the user added while the run went on', async () => {
+  it('keeps the inputs that the user added during the run', async () => {
     const { loop } = await shop([tokensAnHour(5)]);
     const handle = loop.open(ask({ model: new ScriptedModel([costing(12, 'a')]), context: { act: () => handle.addInput('One more.') } }));
     const { finishReason, messages } = await handle.result;
@@ -326,12 +326,12 @@ describe('quotas that are none', () => {
     [[{ quantity: 'steps', most: 1, windowMs: HOUR }], 'There is no quantity "steps".'],
     [[callsAnHour(-1)], 'Its "most" is -1.'],
     [[callsAnHour(Number.NaN)], 'Its "most" is NaN.'],
-    [[{ quantity: 'calls', max: 1, windowMs: HOUR }], 'Its "most" is undefined.'],
+    [[{ quantity: 'calls', max: 1, windowMs: HOUR }], 'It has no "most".'],
     [[{ ...callsAnHour(1), windowMs: 0 }], 'Its "windowMs" is 0.'],
     [[{ ...callsAnHour(1), windowMs: 0.5 }], 'Its "windowMs" is 0.5.'],
     [[{ ...callsAnHour(1), windowMs: Infinity }], 'Its "windowMs" is Infinity.'],
     [[callsAnHour(1), callsAnHour(2)], 'An earlier one counts calls in the same window already.'],
-    [{ calls: 3 }, 'They are not a list.'],
+    [{ calls: 3 }, 'The option "quotas" is an object.'],
   ];
 
   it.each(wrong)('%j stop the start', async (quotas, problem) => {

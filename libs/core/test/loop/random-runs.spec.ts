@@ -5,6 +5,7 @@ import { ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { ScriptedModel, eventsOf } from '@toolloop/testing';
 import * as fc from 'fast-check';
 import { lastValueFrom, takeWhile, tap } from 'rxjs';
+import { cases } from '../../../../test/cases.js';
 import { expectSound, resultOf } from '../fixtures/played-run.js';
 import { doAs, randomRun, type RandomRun, type Trouble } from '../fixtures/random-runs.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
@@ -159,11 +160,11 @@ describe('invariants 5, 6, 8 and 9 (property)', () => {
           expectAlone(one);
         }
       }),
-      { numRuns: 250 },
+      { numRuns: cases(250) },
     );
   }, 120_000);
 
-  it('hold for a run that goes on from where any other ended', async () => {
+  it('hold for a run that continues from where any other ended', async () => {
     await fc.assert(
       fc.asyncProperty(randomRun, randomRun, async (first, second) => {
         count += 1;
@@ -174,7 +175,7 @@ describe('invariants 5, 6, 8 and 9 (property)', () => {
         const result = await resultOf(handle);
         expectSound({ events: shown.get(handle.runId) ?? [], result });
       }),
-      { numRuns: 100 },
+      { numRuns: cases(100) },
     );
   }, 120_000);
 });

@@ -60,7 +60,7 @@ describe('a run that was opened', () => {
     expect((await result).finishReason).toBe('stop');
   });
 
-  it('gives its result to whoever reads the events first', async () => {
+  it('gives its result also to a caller that reads the events first', async () => {
     const handle = (await openShop(new ScriptedModel([text('Done.')]))).open(ask());
     await collect(handle.events$);
     expect(await handle.result).toMatchObject({ runId: handle.runId, text: 'Done.' });
@@ -68,7 +68,7 @@ describe('a run that was opened', () => {
 });
 
 describe('`run()`', () => {
-  it('resolves with what the run came to', async () => {
+  it('resolves with the result of the run', async () => {
     const result = await (await openShop(new ScriptedModel([text('Done.')]))).run(ask());
     expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.', steps: 1, usage: { inputTokens: 10, outputTokens: 5 } });
   });
@@ -127,7 +127,7 @@ describe('`events$`', () => {
     expect(events.at(-1)).toMatchObject({ finishReason: 'error', error: { code: 'model_error' } });
   });
 
-  it("that fails in nobody's hands ends no process", async () => {
+  it('ends no process when its result fails without a reader', async () => {
     const rejections: unknown[] = [];
     const note = (reason: unknown) => void rejections.push(reason);
     process.on('unhandledRejection', note);
@@ -231,6 +231,16 @@ describe('iterating a run', () => {
     const waiting = iterator.next();
     await iterator.return?.();
     expect(await waiting).toEqual({ done: true, value: undefined });
+    expect(await iterator.next()).toEqual({ done: true, value: undefined });
+  });
+
+  it('has nothing more to read once it is left, though events of calls made together waited to be read', async () => {
+    const together = calls(call('probe__read', { key: 'a' }), call('probe__read', { key: 'b' }));
+    const handle = (await openShop(new ScriptedModel([together]))).open(ask());
+    const iterator = handle[Symbol.asyncIterator]() as AsyncIterator<LoopEvent, undefined>;
+    for (let next = await iterator.next(); next.value?.type !== 'tool-start';) next = await iterator.next();
+    await settle();
+    await iterator.return?.();
     expect(await iterator.next()).toEqual({ done: true, value: undefined });
   });
 

@@ -12,6 +12,7 @@ import { AuditStore, CallJournal } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
 import { resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openModule } from '../fixtures/shop.module.js';
+import { HOUR_MS } from '../fixtures/time.js';
 
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const mia = { actor: { id: 'mia', roles: ['manager'] }, tenant: 'acme' };
@@ -33,13 +34,13 @@ async function shop(script: readonly ScriptedTurn[], policy = open, place = FIRS
   const begun = {
     tenant: 'acme',
     idempotencyKey,
-    claimId: 'gone',
+    owner: 'gone',
     runId: 'r0',
     declaredId: 'probe__write',
     args: '{"key":"w"}',
-    mostMs: 1,
+    forMs: 1,
   };
-  await module.get(CallJournal).begin(begun);
+  await module.get(CallJournal).acquire(begun);
   await new Promise((resolve) => setTimeout(resolve, 3));
   const done: string[] = [];
   const act = (key: string) => `${key} done ${done.push(key)}`;
@@ -73,7 +74,7 @@ afterEach(() => {
   jest.useRealTimers();
 });
 
-describe('a call of which nobody knows whether it took place', () => {
+describe('a call of unknown outcome', () => {
   it('asks the one for whom the run acts, and is not made meanwhile', async () => {
     const { run, waiting, done } = await shop([calls(write())]);
     const { result, events } = await run();
@@ -90,7 +91,7 @@ describe('a call of which nobody knows whether it took place', () => {
     expect(done).toEqual([]);
   });
 
-  it('is made once where they say yes, and its key answers with what it came to', async () => {
+  it('is made once with an approval, and its key answers with its outcome', async () => {
     const { run, decide, resume, done } = await shop([calls(write()), text('Done.'), calls(write()), text('Done.')]);
     const { result: first } = await run();
     await decide('approve');
@@ -114,7 +115,7 @@ describe('a call of which nobody knows whether it took place', () => {
     expect(done).toEqual([]);
   });
 
-  it('is left where nobody decides in time, or what they decided comes too late', async () => {
+  it('is not made without a decision in time, or when the decision comes too late', async () => {
     for (const decides of [false, true]) {
       const { run, decide, resume, done } = await shop([calls(write()), text('Well.')]);
       const { result: first } = await run();
@@ -129,7 +130,7 @@ describe('a call of which nobody knows whether it took place', () => {
     }
   });
 
-  it('waits again where nobody has decided', async () => {
+  it('waits again without a decision', async () => {
     const { run, resume, waiting } = await shop([calls(write())]);
     const { result: first } = await run();
     const before = await waiting();
@@ -142,14 +143,14 @@ describe('a call of which nobody knows whether it took place', () => {
     ['of nobody', { actor: { name: 'somebody' } }],
   ])('is told to the model alone in a run %s', async (_, more) => {
     const { run, module, done } = await shop([calls(write()), text('Well.')]);
-    const begun = { tenant: 'acme', idempotencyKey: JSON.stringify([null, 'order 7', 1, 0]), claimId: 'gone', runId: 'r0', mostMs: 1 };
-    await module.get(CallJournal).begin({ ...begun, declaredId: 'probe__write', args: '{"key":"w"}' });
+    const begun = { tenant: 'acme', idempotencyKey: JSON.stringify([null, 'order 7', 1, 0]), owner: 'gone', runId: 'r0', forMs: 1 };
+    await module.get(CallJournal).acquire({ ...begun, declaredId: 'probe__write', args: '{"key":"w"}' });
     const { result } = await run(more);
     expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ error: { code: 'unknown_outcome' } }] });
     expect(done).toEqual([]);
   });
 
-  it('is answered with what it came to where somebody else made it again first, whatever is said then', async () => {
+  it('is answered with its outcome when another process made it again first, whatever the decision says', async () => {
     const { run, waiting, approvals, resume, done } = await shop([calls(write()), calls(write()), text('Done.'), text('Done.')]);
     const { result: one } = await run();
     const { result: other } = await run();
@@ -178,7 +179,7 @@ describe('a call of which nobody knows whether it took place', () => {
     expect(done).toEqual(['w', 'v', 'r']);
   });
 
-  it('in a sub-run asks by the root run', async () => {
+  it('asks by the root run when it is in a sub-run', async () => {
     const script = [calls(call('inquire', { prompt: 'Look.' })), calls(write()), text('Written.'), text('Told.')];
     const { run, decide, resume, waiting, done } = await shop(script, open, WITHIN);
     const { result: first } = await run();
@@ -189,7 +190,7 @@ describe('a call of which nobody knows whether it took place', () => {
   });
 });
 
-describe('a call of which nobody knows, and of which policy asks', () => {
+describe('a call of unknown outcome that also needs an approval', () => {
   it('asks whom policy wants asked, for another yes than that to the call; nothing of it can be changed or remembered', async () => {
     const rule = { roles: ['manager'], mayEdit: true, mayRemember: true };
     const { run, decide, resume, waiting, approvals, done } = await shop([calls(write()), text('Done.')], asking(rule));
@@ -220,7 +221,7 @@ describe('a call of which nobody knows, and of which policy asks', () => {
   });
 });
 
-describe('`approvals: wait`, and a call of which nobody knows', () => {
+describe('`approvals: wait`, and a call of unknown outcome', () => {
   it.each([open, asking()])('makes it once somebody said yes, and shows it once (%#)', async (policy) => {
     const { run, asked, decide, waiting, done } = await shop([calls(write()), text('Done.')], policy);
     const running = run({ approvals: 'wait' });
@@ -247,17 +248,20 @@ describe('`approvals: wait`, and a call of which nobody knows', () => {
   });
 
   it('leaves it once the time to say so is over', async () => {
-    const { run, asked, decide, done } = await shop([calls(write()), text('Well.')], asking({ expiresAfterMs: 100 }));
-    const running = run({ approvals: 'wait' });
-    await asked();
+    const { run, waiting, decide, done } = await shop([calls(write()), text('Well.')], asking({ expiresAfterMs: HOUR_MS }));
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
+    const running = run({ approvals: 'wait', limits: { runMs: 3 * HOUR_MS, toolCallMs: 3 * HOUR_MS } });
+    while ((await waiting()).length === 0) await jest.advanceTimersByTimeAsync(1);
     await decide('approve');
+    while ((await waiting()).length === 0) await jest.advanceTimersByTimeAsync(1);
+    await jest.advanceTimersByTimeAsync(HOUR_MS + 1);
     const { result } = await running;
     expect(resultsIn(result.messages)[0]).toContain('Nobody decided in time whether to make it again.');
     expect([result.toolCalls[0]?.error?.code, done]).toEqual(['unknown_outcome', []]);
   });
 });
 
-describe('invariant 14: the audit of a call of which nobody knows', () => {
+describe('invariant 14: the audit of a call of unknown outcome', () => {
   it('invariant 14: holds who was asked, what they said, and what followed', async () => {
     const { run, decide, resume, module } = await shop([calls(write()), text('Well.')]);
     const { result: first } = await run();

@@ -31,7 +31,7 @@ describe('a request that cannot be run', () => {
     ['an empty name of a model', { model: '' }, 'No model is named ""'],
     ['the name of no tool', { tools: ['crm__serachCustomers'] }, 'Did you mean "crm__searchCustomers"'],
     ['a short name that several tools have', { tools: ['read'], exclude: ['nothing at all'] }, 'No tool is named "nothing at all"'],
-  ])('for %s is refused at once', async (_, wrong, message) => {
+  ])('is refused at once for %s', async (_, wrong, message) => {
     const loop = await openShop(new ScriptedModel([]), { models: { small: new ScriptedModel([]) } });
     const request = { ...ask(), ...wrong } as LoopRequest;
     expect(() => loop.open(request)).toThrow(InvalidRequestError);
@@ -39,7 +39,7 @@ describe('a request that cannot be run', () => {
     await expect(loop.run(request)).rejects.toThrow(message);
   });
 
-  it("for its own policy that names no tool is the application's mistake", async () => {
+  it("is the application's mistake when its own policy names no tool", async () => {
     const loop = await openShop(new ScriptedModel([]));
     expect(() => loop.open(ask({ policy: { allow: ['crm__serach*'] } }))).toThrow(ConfigurationError);
     expect(() => loop.open(ask({ policy: { allowed: [] } as never }))).toThrow(ConfigurationError);
@@ -109,7 +109,7 @@ describe('the instructions of a run', () => {
       },
     ],
     ['reject', () => Promise.reject(new Error('secret'))],
-  ])('that %s end the run, and no model is asked', async (_, instructions) => {
+  ])('end the run when they %s, and no model is asked', async (_, instructions) => {
     const model = new ScriptedModel([]);
     const { events, result } = await play(await openShop(model), ask({ instructions }));
     expect(events.map(({ type }) => type)).toEqual(['run-start', 'run-end']);
@@ -178,7 +178,7 @@ describe('a request id', () => {
     expect(resultsIn(second.result.messages)).toEqual(resultsIn(first.result.messages));
   });
 
-  it('of another actor is another request', async () => {
+  it('is another request when another actor uses it', async () => {
     let count = 0;
     const loop = await openShop(new ScriptedModel([...writing(), ...writing()]));
     const request = ask({ requestId: 'r1', context: { act: () => (count += 1) } });

@@ -1,9 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { ApprovalService, type JsonObject, type LoopRequest, type Policy, ToolLoopService } from '@toolloop/core';
-import { ApprovalStore } from '@toolloop/core/stores';
+import { ApprovalStore, RunLog } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, eventsOf, expectInjected, text, type ScriptedTurn } from '@toolloop/testing';
 import * as fc from 'fast-check';
-import { SuspendedRunStore } from '../../src/contracts/stores.js';
 import { ResultPages } from '../../src/execution/result-pages.js';
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openModule, openShop, type ShopOptions } from '../fixtures/shop.module.js';
@@ -68,7 +67,7 @@ describe('a result that was cut', () => {
     expect(end).toContain('the end.]');
   });
 
-  it('is shown to nobody but the model', async () => {
+  it('is shown to the model alone', async () => {
     const { events, result } = await playLong([calls(show()), calls(on('r1', 0, 50)), text('Done.')]);
     const [, page] = eventsOf(events, 'tool-result');
     expect(page?.record.result).toEqual({ handle: 'r1', of: 'probe__read', offset: 0, characters: LONG.length });
@@ -223,7 +222,7 @@ describe('a run that waited', () => {
     const first = await openModule(model, { policy });
     const { runId } = await first.get(ToolLoopService).run(ask(request));
     await approveAll(first.get(ApprovalService));
-    const ports = [ApprovalStore, SuspendedRunStore].map((port) => ({ provide: port, useValue: first.get<unknown>(port) }));
+    const ports = [ApprovalStore, RunLog].map((port) => ({ provide: port, useValue: first.get<unknown>(port) }));
     const second = await openModule(model, { policy, providers: ports });
     const { messages } = await (await second.get(ToolLoopService).resume(runId, request)).result;
     expect(resultsIn(messages)[2]).toContain('Call that tool again.');
@@ -235,7 +234,7 @@ describe('a run that waited', () => {
 });
 
 describe('pages', () => {
-  it('cover any text, whatever its characters, and always go on', () => {
+  it('cover any text, whatever its characters, and always make progress', () => {
     const texts = fc.string({
       unit: fc.constantFrom('a', 'ä', '€', '😀', '\n', '"', '\u0001', '\uFFFD'),
       minLength: 1,

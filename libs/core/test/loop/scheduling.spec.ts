@@ -52,18 +52,18 @@ async function playStep(wanted: readonly ScriptedCall[], limits: LoopRequest['li
 }
 
 describe('the calls of a step', () => {
-  it('that read run together', async () => {
+  it('read together when they only read', async () => {
     const { log } = await playStep([read('a:20'), read('b:1'), read('c:10')]);
     expect(log).toEqual(['+a:20', '+b:1', '+c:10', '-b:1', '-c:10', '-a:20']);
   });
 
-  it('that read run at most 8 at once', async () => {
+  it('read at most 8 at once', async () => {
     const { mostAtOnce, result } = await playStep(Array.from({ length: 20 }, (_, index) => read(`${index}:2`)));
     expect(mostAtOnce).toBe(8);
     expect(result.toolCalls).toHaveLength(20);
   });
 
-  it.each([1, 2, 5])('that read run at most as many at once as the limit says: %i', async (parallelReads) => {
+  it.each([1, 2, 5])('read at most as many at once as the limit says: %i', async (parallelReads) => {
     const { mostAtOnce } = await playStep(
       Array.from({ length: 10 }, (_, index) => read(`${index}:2`)),
       { parallelReads },
@@ -71,17 +71,17 @@ describe('the calls of a step', () => {
     expect(mostAtOnce).toBe(parallelReads);
   });
 
-  it('that change something run one by one, in the order of the model', async () => {
+  it('run one by one, in the order of the model, when they change something', async () => {
     const { log } = await playStep([write('a:9'), send('b:1'), write('c:5')]);
     expect(log).toEqual(['+a:9', '-a:9', '+b:1', '-b:1', '+c:5', '-c:5']);
   });
 
-  it('that change something wait for every call before them, and every call behind them waits for them', async () => {
+  it('wait for every call before them when they change something, and every call behind them waits for them', async () => {
     const { log } = await playStep([read('p:2'), read('q:1'), write('w:1'), read('r:9'), send('s:1'), read('t:3')]);
     expect(log).toEqual(['+p:2', '+q:1', '-q:1', '-p:2', '+w:1', '-w:1', '+r:9', '-r:9', '+s:1', '-s:1', '+t:3', '-t:3']);
   });
 
-  it('that read behind a call that changes something read what it changed', async () => {
+  it('read the changes of a call before them', async () => {
     let name = 'old';
     const act = (key: string) => (key === 'get' ? name : (name = key));
     const model = new ScriptedModel([calls(read('get'), write('new'), read('get')), text('Done.')]);
@@ -89,7 +89,7 @@ describe('the calls of a step', () => {
     expect(resultsIn(result.messages)).toEqual(['old', 'new', 'new']);
   });
 
-  it('that name no tool part no reads', async () => {
+  it('leave reads together when they name no tool', async () => {
     const { log } = await playStep([read('a:2'), call('nothing', {}), read('b:1')]);
     expect(log).toEqual(['+a:2', '+b:1', '-b:1', '-a:2']);
   });

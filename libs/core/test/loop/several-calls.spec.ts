@@ -5,7 +5,7 @@ import { alice, asking, opens, read, shop, write } from '../fixtures/approval.sh
 import { resultsIn } from '../fixtures/played-run.js';
 
 describe('several calls of one answer', () => {
-  it('finish where they read before a write that waits, wait behind it, and each write asks on its own', async () => {
+  it('end where they read before a write that waits, wait behind it, and each write asks on its own', async () => {
     const { run, done, waiting } = await shop([calls(read('q'), write('w1'), read('r'), write('w2'))]);
     const { result } = await run();
     expect(done).toEqual(['q']);

@@ -36,13 +36,24 @@ describe('an application that shuts down', () => {
 
   it('ends at once what is begun after that', async () => {
     const module = await openModule(new ScriptedModel([text('Too late.')]));
+    const handle = module.get(ToolLoopService).open(ask());
     await module.close();
-    await expect(module.get(ToolLoopService).run(ask())).rejects.toMatchObject({ result: { finishReason: 'aborted' } });
+    await expect(handle.result).rejects.toMatchObject({ result: { finishReason: 'aborted' } });
   });
 
-  it('leaves a run that is kept to whoever keeps it', async () => {
+  it('refuses with a 503 what is opened after that', async () => {
+    const module = await openModule(new ScriptedModel([]));
+    const loop: ToolLoopService = module.get(ToolLoopService);
+    const closing = module.close();
+    await new Promise(setImmediate); // Nest tells its providers in the next turn
+    await expect(loop.run(ask())).rejects.toMatchObject({ status: 503, response: { code: 'shutting_down' } });
+    await expect(loop.resume('run_1', ask())).rejects.toMatchObject({ status: 503 });
+    await closing;
+  });
+
+  it('leaves a durable run to its engine', async () => {
     const module = await openModule(new ScriptedModel([hangs('I am')]));
-    const handle = module.get<RunOpener>(RunOpener).openKept(ask(), { runId: 'run-1', loop: undefined, journal: new KeptJournal() });
+    const handle = module.get<RunOpener>(RunOpener).openDurable(ask(), { runId: 'run-1', loop: undefined, journal: new KeptJournal() });
     const reading = collect(handle.events$);
     await module.close();
     handle.cancel('Its keeper says so.');

@@ -48,7 +48,7 @@ describe('a sink', () => {
     for (const sink of sinks) expect(sink.events).toEqual(events);
   });
 
-  it('that is found among the providers of any module, by its class', async () => {
+  it('is found among the providers of any module, by its class', async () => {
     const written: string[] = [];
     @Injectable()
     class Journal extends LoopEventSink {
@@ -60,7 +60,7 @@ describe('a sink', () => {
     expect(written.at(-1)).toBe('run-end');
   });
 
-  it('that is critical has every event before anybody sees it', async () => {
+  it('receives every event before any reader when it is critical', async () => {
     const sink = new NotedSink(later, true);
     const loop = await openShop(new ScriptedModel([calls(call('probe__read', { key: 'a' })), text('Done.')]), {
       providers: [{ provide: 'sink', useValue: sink }],
@@ -83,12 +83,12 @@ describe('invariant 5: a sink that is not critical', () => {
     ['rejects late', () => later().then(() => Promise.reject(new Error('full')))],
     ['hangs', () => new Promise(() => undefined)],
     ['returns no promise', () => 'ok' as unknown as undefined],
-  ])('and %s does not touch the run', async (_, write) => {
+  ])('leaves the run as it is when it %s', async (_, write) => {
     const { result } = await playWith(new NotedSink(write));
     expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.' });
   });
 
-  it('and throws is told of once, in the right place of the sequence', async () => {
+  it('is reported once, in the right place of the sequence, when it throws', async () => {
     const sink = new NotedSink(() => {
       throw new Error('full');
     });
@@ -96,7 +96,7 @@ describe('invariant 5: a sink that is not critical', () => {
     expect(eventsOf(events, 'warning')).toMatchObject([{ code: 'sink_failed', sequence: 2 }]);
   });
 
-  it.each(EVERY_EVENT)('and throws at event %i leaves the run-end last', async (sequence) => {
+  it.each(EVERY_EVENT)('leaves the run-end last when it throws at event %i', async (sequence) => {
     const sink = new NotedSink((event) => {
       if (event.sequence === sequence) throw new Error('full');
     });
@@ -105,7 +105,7 @@ describe('invariant 5: a sink that is not critical', () => {
     expect(sink.events).toEqual(events);
   });
 
-  it('and fails at the run-end itself has no warning after it', async () => {
+  it('has no warning after the run-end when it fails there', async () => {
     const sink = new NotedSink((event) => {
       if (event.type === 'run-end') throw new Error('full');
     });
@@ -113,7 +113,7 @@ describe('invariant 5: a sink that is not critical', () => {
     expect(eventsOf(events, 'warning')).toEqual([]);
   });
 
-  it('and rejects when the run is over says nothing to a reader that iterates', async () => {
+  it('stays silent to a reader that iterates when it rejects after the end of the run', async () => {
     const sink = new NotedSink(() => later().then(() => Promise.reject(new Error('full'))));
     const loop = await openShop(new ScriptedModel([text('Done.')]), { providers: [{ provide: 'sink', useValue: sink }] });
     const handle = loop.open(ask());
@@ -129,7 +129,7 @@ describe('invariant 5: a sink that is not critical', () => {
 });
 
 describe('invariant 5: a critical sink that fails', () => {
-  it.each(EVERY_EVENT)('at event %i ends the run there, with everything every run has', async (sequence) => {
+  it.each(EVERY_EVENT)('ends the run at event %i, with everything every run has', async (sequence) => {
     const sink = new NotedSink((event) => {
       if (event.sequence === sequence) throw new Error('disk full');
     }, true);
@@ -140,7 +140,7 @@ describe('invariant 5: a critical sink that fails', () => {
     expect(JSON.stringify(events)).not.toContain('disk');
   });
 
-  it('at every event ends the run at once, and the model is not asked', async () => {
+  it('ends the run at once when it fails at every event, and the model is not asked', async () => {
     const model = new ScriptedModel([]);
     const sink = new NotedSink(() => Promise.reject(new Error('disk full')), true);
     const loop = await openShop(model, { providers: [{ provide: 'sink', useValue: sink }] });
@@ -158,7 +158,7 @@ describe('invariant 5: a critical sink that fails', () => {
     expect((error as RunError).cause).toMatchObject({ cause: failure });
   });
 
-  it('to answer is given up after 10 seconds, and the run ends', async () => {
+  it('is left behind after 10 seconds without an answer, and the run ends', async () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
     try {
       const sink = new NotedSink((event) => (event.type === 'step-start' ? new Promise(() => undefined) : undefined), true);
@@ -173,6 +173,20 @@ describe('invariant 5: a critical sink that fails', () => {
       jest.useRealTimers();
     }
   });
+
+  it('is asked no more once it has hung, so that the run-end does not wait for it a second time', async () => {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] });
+    try {
+      const sink = new NotedSink(() => new Promise(() => undefined), true);
+      const loop = await openShop(new ScriptedModel([]), { providers: [{ provide: 'sink', useValue: sink }] });
+      const reading = collect(loop.open(ask()).events$);
+      await jest.advanceTimersByTimeAsync(10_001);
+      expectRunEndsOnce(await reading);
+      expect(sink.events.map(({ type }) => type)).toEqual(['run-start']);
+    } finally {
+      jest.useRealTimers();
+    }
+  });
 });
 
 const boom = () => {
@@ -183,7 +197,7 @@ describe('invariant 5: a hook', () => {
   it.each([
     ['throws', boom],
     ['rejects', () => Promise.reject(new Error('hook'))],
-  ])('that %s changes nothing', async (_, hook) => {
+  ])('changes nothing when it %s', async (_, hook) => {
     const model = new ScriptedModel([calls(call('probe__read', { key: 'a' })), text('Done.')]);
     const hooks = { onToolStart: hook, onToolEnd: hook, onIteration: hook };
     const { result, events } = await play(await openShop(model), ask({ hooks }));
@@ -191,7 +205,7 @@ describe('invariant 5: a hook', () => {
     expect(JSON.stringify(events)).not.toContain('hook');
   });
 
-  it.each(['onToolStart', 'onToolEnd', 'onIteration'] as const)('that hangs in %s does not outlive the run', async (name) => {
+  it.each(['onToolStart', 'onToolEnd', 'onIteration'] as const)('ends with the run though it hangs in %s', async (name) => {
     const model = new ScriptedModel([calls(call('probe__write', { key: 'a' }))]);
     const hooks = { [name]: () => new Promise(() => undefined) };
     const { result } = await play(await openShop(model), ask({ hooks, limits: { runMs: 150 } }));

@@ -99,7 +99,7 @@ describe('a stop condition', () => {
     expect(result.messages.at(-1)).toMatchObject({ role: 'user', content: 'And this?' });
   });
 
-  it('that throws ends the run with an error that names it, and keeps what was done', async () => {
+  it('ends the run with an error that names it when it throws, and keeps the results', async () => {
     const { result } = await playWith([calls(read('1'))], { stopWhen: [never, broken] });
     expect(result).toMatchObject({
       finishReason: 'error',
@@ -109,14 +109,14 @@ describe('a stop condition', () => {
     expect(JSON.stringify(result)).not.toContain('secret');
   });
 
-  it('that throws is the cause of the rejection', async () => {
+  it('is the cause of the rejection when it throws', async () => {
     const loop = await openShop(new ScriptedModel([calls(read('1'))]));
     const error: unknown = await loop.run(ask({ stopWhen: broken })).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(RunError);
     expect((error as RunError).cause).toMatchObject({ message: 'secret' });
   });
 
-  it('that never answers does not keep the run from ending', async () => {
+  it('never keeps the run from ending when it does not answer', async () => {
     const { result } = await playWith([calls(read('1'))], { stopWhen: silent, limits: { toolCallMs: 20 } });
     expect(result.error).toMatchObject({ code: 'stop_condition', message: 'The stop condition silent failed.' });
   });

@@ -143,6 +143,21 @@ describe('a run that asks for an answer of a class', () => {
     expect(JSON.parse(JSON.stringify(result))).toMatchObject({ output: { name: 'a' } });
   });
 
+  it('has no output where the constructor hands out an instance of another class', async () => {
+    class Other {
+      @IsString() name!: string;
+    }
+    class Disguised {
+      @IsString() name!: string;
+      constructor() {
+        return new Other();
+      }
+    }
+    const { result } = await playScript([text('{"name":"a"}')], { output: Disguised });
+    expect(result.finishReason).toBe('stop');
+    expect(result.output).toBeUndefined();
+  });
+
   it('ends with error where building the instance throws', async () => {
     class Broken {
       @IsString()

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { MemoryApprovalStore } from '../../src/memory/memory-approval.store.js';
+import { MemoryApprovalStore } from '../../src/memory/memory-stores.js';
 import { ResultPages } from '../../src/execution/result-pages.js';
 import type { ProcessState, SavedRun } from '../../src/loop/saved-run.js';
-import { MemorySuspendedRunStore } from '../../src/memory/memory-stores.js';
+import { MemoryRunLog } from '../../src/memory/memory-run-log.js';
 import { SuspendedRuns } from '../../src/loop/suspended-runs.js';
 import { ActorIdentity } from '../../src/policy/actor-identity.js';
 
@@ -24,20 +24,20 @@ const saved: SavedRun = {
 };
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 
-function remainsWith(pages: ResultPages): ProcessState {
+function stateWith(pages: ResultPages): ProcessState {
   return { injected: [], specs: [], suspended: [], state: new Map(), results: new Map(), subRuns: new Map(), pages };
 }
 
 /** Runs that wait, the oldest first, each with so many bytes of results. */
 async function waiting(sizes: readonly number[]): Promise<{ readonly runs: SuspendedRuns; readonly pages: readonly ResultPages[] }> {
-  const runs = new SuspendedRuns(new MemorySuspendedRunStore(), new ActorIdentity({}), new MemoryApprovalStore());
+  const runs = new SuspendedRuns({ runs: new MemoryRunLog(), approvals: new MemoryApprovalStore() }, new ActorIdentity({}));
   const pages = sizes.map((size) => {
     const kept = new ResultPages(100 * MEGABYTE);
     kept.keep('tool', 'x'.repeat(size));
     return kept;
   });
   for (const [index, kept] of pages.entries())
-    await runs.keep({ runId: `run_${index}`, tenant: 'acme', actorId: 'alice' }, saved, remainsWith(kept));
+    await runs.suspend({ runId: `run_${index}`, tenant: 'acme', actorId: 'alice' }, saved, stateWith(kept));
   return { runs, pages };
 }
 
@@ -48,11 +48,13 @@ describe('results of runs that wait', () => {
     expect(() => pages[0]?.read({ handle: 'r1', offset: 0, length: 10 })).toThrow('Call tool again');
   });
 
-  it('go on with their run, once, and are held by nobody else', async () => {
+  it('belong to their run, once it continues, and to no other', async () => {
     const { runs, pages } = await waiting([10]);
     const found = await runs.find('run_0', alice);
-    expect(found.remains?.pages).toBe(pages[0]);
-    await runs.claim(found);
-    await expect(runs.claim(found)).rejects.toThrow('somebody else');
+    expect(found.processState?.pages).toBe(pages[0]);
+    const run = { cancel: () => undefined };
+    const held = await runs.claim(found, run);
+    await expect(runs.claim(found, run)).rejects.toThrow('somebody else');
+    await runs.end(held, 'stop');
   });
 });

@@ -1,5 +1,7 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
+import type { Provider } from '@nestjs/common';
 import { type ApprovalDecision, ApprovalService, type Policy, subRunTool, ToolLoopService } from '@toolloop/core';
+import { ApprovalStore, MemoryApprovalStore } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 
@@ -7,9 +9,9 @@ const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] };
 const write = (key: string) => call('probe__write', { key });
 
-async function shop(script: readonly ScriptedTurn[]) {
+async function shop(script: readonly ScriptedTurn[], providers: readonly Provider[] = []) {
   const inquire = subRunTool({ id: 'inquire', description: 'Finds out.', tools: ['probe__*'] });
-  const module = await openModule(new ScriptedModel(script), { policy, tools: [inquire] });
+  const module = await openModule(new ScriptedModel(script), { policy, tools: [inquire], providers });
   const loop: ToolLoopService = module.get(ToolLoopService);
   const approvals: ApprovalService = module.get(ApprovalService);
   return {
@@ -39,6 +41,23 @@ describe('what a run asked a person for', () => {
     const message = expect.stringContaining('The run that asked for it has ended');
     await expect(decide(second)).rejects.toMatchObject({ code: 'withdrawn', message });
     expect(await approvals.get(second, alice)).toMatchObject({ answer: { isWithdrawn: true, decidedBy: 'the run' }, isUsed: false });
+  });
+
+  it('is asked no more where the run was cancelled before it waited', async () => {
+    const { loop, approvals, waiting } = await shop([calls(write('a'))]);
+    const handle = loop.open(ask());
+    for await (const { type } of handle) if (type === 'approval-request') handle.cancel();
+    await expect(handle.result).rejects.toMatchObject({ result: { finishReason: 'aborted' } });
+    expect(await waiting()).toEqual([]);
+    expect(await approvals.list(alice)).toEqual([]);
+  });
+
+  it('is looked for only by a run that may have asked', async () => {
+    const store = new MemoryApprovalStore();
+    const lookedFor = jest.spyOn(store, 'list');
+    const { loop } = await shop([text('Done.')], [{ provide: ApprovalStore, useValue: store }]);
+    await loop.run(ask());
+    expect(lookedFor).not.toHaveBeenCalled();
   });
 
   it('is asked on while its run waits, whatever ends beside it', async () => {

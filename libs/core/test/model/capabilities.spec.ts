@@ -38,7 +38,7 @@ const shownByTool: Message[] = [
 
 describe('a model', () => {
   it.each([{ images: false }, { files: false }])(
-    'that is shown by a user what it does not take refuses the request: %p',
+    'refuses the request when a user shows it an image or file that it does not accept: %p',
     async (capabilities) => {
       const loop = await openShop(new Limited(new ScriptedModel([]), capabilities));
       expect(() => loop.open(ask({ messages: shownByUser }))).toThrow(InvalidRequestError);
@@ -48,7 +48,7 @@ describe('a model', () => {
     },
   );
 
-  it('that is shown by a tool what it does not take is told that there was something', async () => {
+  it('reads that there was something when a tool shows it an image or file that it does not accept', async () => {
     const model = new Limited(new ScriptedModel([text('Done.')]), { images: false });
     await play(await openShop(model), ask({ messages: shownByTool }));
     expect(model.inner.requests[0]?.messages[2]?.content).toEqual([
@@ -58,13 +58,13 @@ describe('a model', () => {
     ]);
   });
 
-  it('of which nothing is said is shown everything', async () => {
+  it('is shown everything without declared capabilities', async () => {
     const model = new ScriptedModel([text('Done.')]);
     await play(await openShop(model), ask({ messages: shownByUser }));
     expect(model.requests[0]?.messages[0]?.content).toEqual(shownByUser[0]?.content);
   });
 
-  it('that takes no schema is told the form of its answer in words', async () => {
+  it('reads the form of its answer in words when it accepts no schema', async () => {
     const model = new Limited(new ScriptedModel([text('{"city":"Dublin"}')]), { structuredOutput: false });
     const { result } = await play(await openShop(model, { instructions: 'Help.' }), ask({ output: Answer }));
     expect(result.output).toEqual({ city: 'Dublin' });

@@ -61,14 +61,14 @@ describe('fallback', () => {
     ['a word', fails(busy, 'Hel')],
     ['a thought', { ...events([{ type: 'reasoning-delta', text: 'Hm' }]), ending: fails(busy).ending }],
     ['part of a call', { ...calls(call('probe__read')), ending: fails(busy).ending }],
-  ])('asks nobody else once %s has reached the caller', async (_what, turn) => {
+  ])('asks no other model once %s has reached the caller', async (_what, turn) => {
     const [first, second] = [scripted('first', turn), scripted('second')];
     const { error } = await hear(fallback([first, second]));
     expect(error).toBe(busy);
     expect(second.requests).toEqual([]);
   });
 
-  it.each([400, 413, 422])('asks nobody else for a request that was refused with %i, unless it is told to', async (status) => {
+  it.each([400, 413, 422])('asks no other model for a request that was refused with %i, unless it is told to', async (status) => {
     const refusal = new ModelError('Wrong.', { status });
     const second = scripted('second', text('Hello.'));
     expect((await hear(fallback([scripted('first', fails(refusal)), second]))).error).toBe(refusal);
@@ -80,7 +80,7 @@ describe('fallback', () => {
     expect((await hear(fallback([scripted('first', fails(busy)), scripted('second', fails(last))]))).error).toBe(last);
   });
 
-  it('ends with an abort, and asks nobody else', async () => {
+  it('ends with an abort, and asks no other model', async () => {
     const controller = new AbortController();
     const [first, second] = [scripted('first', hangs()), scripted('second')];
     const hearing = hear(fallback([first, second]), QUESTION, controller.signal);

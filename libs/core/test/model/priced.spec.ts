@@ -46,7 +46,7 @@ describe('prices', () => {
     expect(seen).toContainEqual({ type: 'usage', usage: { inputTokens: 1_000_000, outputTokens: 0, costUsd: 4 } });
   });
 
-  it('of a module hold for every model of its runs', async () => {
+  it("hold, as a module's, for every model of its runs", async () => {
     const own = new ScriptedModel([text('Done.', { usage: { inputTokens: 500_000, outputTokens: 0 } })], { modelId: 'plain' });
     const loop = await openShop(new ScriptedModel([]), { prices: PRICES });
     const { result } = await play(loop, ask({ model: own }));
@@ -54,10 +54,10 @@ describe('prices', () => {
   });
 
   it.each([
-    [{ small: { inputPerMillion: -1, outputPerMillion: 1 } }, '"inputPerMillion" of small is -1.'],
-    [{ small: { inputPerMillion: 1 } }, '"outputPerMillion" of small is undefined.'],
-    [{ small: { inputPerMillion: 1, outputPerMillion: 1, outPerMillion: 2 } }, 'The price of small has no "outPerMillion".'],
-  ])('that are wrong stop the start', async (prices, problem) => {
+    [{ small: { inputPerMillion: -1, outputPerMillion: 1 } }, 'prices "small": The price "inputPerMillion" is -1.'],
+    [{ small: { inputPerMillion: 1 } }, 'prices "small": It has no "outputPerMillion".'],
+    [{ small: { inputPerMillion: 1, outputPerMillion: 1, outPerMillion: 2 } }, 'prices "small": There is no price "outPerMillion".'],
+  ])('stop the start when they are wrong', async (prices, problem) => {
     await expect(openShop(new ScriptedModel([]), { prices: prices as unknown as ModelPrices })).rejects.toThrow(problem);
   });
 

@@ -41,7 +41,7 @@ describe('what failed attempts have used', () => {
   });
 });
 
-describe('what one of several attempts cost, where nobody knows it', () => {
+describe('the unknown cost of one of several attempts', () => {
   const late = (costs: readonly (number | undefined)[]) => retried(new CostlyModel(costs.length - 1, costs), { firstWaitMs: 0 });
   const behind = (first: number | undefined, second: number | undefined) =>
     fallback([new CostlyModel(1, [first]), new CostlyModel(0, [second])]);
@@ -71,8 +71,10 @@ describe('what one of several attempts cost, where nobody knows it', () => {
 
 describe('prices of a model', () => {
   it('are refused where they are none', () => {
-    expect(() => priced(new ScriptedModel([]), { script: { inputPerMillion: 1, output: 4 } as never })).toThrow('has no "output"');
-    expect(() => priced(new ScriptedModel([]), { script: null as never })).toThrow('The price of script is null.');
+    expect(() => priced(new ScriptedModel([]), { script: { inputPerMillion: 1, output: 4 } as never })).toThrow(
+      'There is no price "output".',
+    );
+    expect(() => priced(new ScriptedModel([]), { script: null as never })).toThrow('prices "script": Its options are null.');
   });
 
   it('fill what inner ones leave open', async () => {
@@ -83,7 +85,7 @@ describe('prices of a model', () => {
 });
 
 describe('a stop condition', () => {
-  it('that is not a function is refused', async () => {
+  it('is refused when it is not a function', async () => {
     const loop = await openShop(new ScriptedModel([]));
     expect(() => loop.open(ask({ stopWhen: { steps: 1 } as never }))).toThrow('A stop condition is not a function.');
   });

@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 import { type Decision, policies, type Policy } from '@toolloop/core';
 import type { PolicySubject } from '@toolloop/core/policy';
 import { TOOL_EFFECTS } from '@toolloop/protocol';
+import { cases } from '../../../../test/cases.js';
 import { CompiledPolicy, decide } from '../../src/policy/policy-engine.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
 import { callOf, subjectOf } from './subjects.js';
@@ -90,7 +91,7 @@ describe('invariant 2: a policy', () => {
     expect(policy.decide({ ...search, effect: 'state_change' }).kind).toBe('allow');
   });
 
-  it('invariant 2: of a run narrows that of the application, and the strictest decides', () => {
+  it("invariant 2: narrows, as a run's, that of the application, and the strictest decides", () => {
     const app: Policy = { version: 'app', allow: ['crm__*', 'mail__*'], requireApproval: [{ effects: ['external_side_effect'] }] };
     expect(decided(search, app, { allow: ['mail__*'] }).kind).toBe('deny');
     expect(decided(send, app, { allow: ['*'] })).toMatchObject({ kind: 'require_approval', policyVersion: 'app' });
@@ -131,7 +132,7 @@ describe('invariant 2: whatever the policy', () => {
         const stricter = { ...policy, deny: [...(policy.deny ?? []), ...more] };
         expect(severity(subject, stricter)).toBeGreaterThanOrEqual(severity(subject, policy));
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
   });
 
@@ -140,7 +141,7 @@ describe('invariant 2: whatever the policy', () => {
       fc.property(anyPolicy, subjects, (policy, subject) => {
         expect(severity(subject, { ...policy, allow: policy.allow.slice(1) })).toBeGreaterThanOrEqual(severity(subject, policy));
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
   });
 
@@ -151,11 +152,11 @@ describe('invariant 2: whatever the policy', () => {
         expect(both).toBe(Math.max(severity(subject, app), severity(subject, own)));
         expect(both).toBe(severity(subject, own, app));
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
   });
 
-  it('invariant 2: asked twice it answers the same, and in any order', () => {
+  it('invariant 2: answers the same when it is asked twice, and in any order', () => {
     fc.assert(
       fc.property(anyPolicy, fc.array(subjects, { minLength: 1, maxLength: 6 }), (policy, asked) => {
         const compiled = new CompiledPolicy(policy, validators);
@@ -164,30 +165,30 @@ describe('invariant 2: whatever the policy', () => {
         expect(again.toReversed()).toEqual(first);
         expect(asked.map((subject) => new CompiledPolicy(policy, validators).decide(subject))).toEqual(first);
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 });
 
 describe('invariant 3: a policy is data', () => {
-  it('invariant 3: and decides the same after a trip through JSON', () => {
+  it('invariant 3: decides the same after a trip through JSON', () => {
     fc.assert(
       fc.property(anyPolicy, subjects, (policy, subject) => {
         const read = JSON.parse(JSON.stringify(policy)) as Policy;
         expect(decided(subject, read)).toEqual(decided(subject, policy));
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
   });
 
-  it('invariant 3: with a version that every decision carries, by default a hash that the order of keys does not change', () => {
+  it('invariant 3: carries its version in every decision, by default a hash that the order of keys does not change', () => {
     const { policyVersion } = decided(search, { allow: ['crm__*'], deny: ['x'] });
     expect(policyVersion).toMatch(/^sha256:[0-9a-f]{16}$/);
     expect(decided(search, { deny: ['x'], allow: ['crm__*'] }).policyVersion).toBe(policyVersion);
     expect(decided(search, { allow: ['crm__*'] }).policyVersion).not.toBe(policyVersion);
   });
 
-  it('invariant 3: as it stood when it was compiled', () => {
+  it('invariant 3: stays as it was when it was compiled', () => {
     const allow = ['crm__search'];
     const compiled = new CompiledPolicy({ allow }, validators);
     allow.push('mail__send');

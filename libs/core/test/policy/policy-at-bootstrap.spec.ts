@@ -37,14 +37,14 @@ class Remote extends ToolSource {
 const declared = { providers: [CrmTools], ports: [Remote], imports: [ToolLoopModule.forFeature({ entities: [Customer] })] };
 const withPolicy = (policy: Policy) => ({ ...declared, options: { policy } });
 
-describe('invariant 3: a policy does not start the application', () => {
+describe('invariant 3: a policy at bootstrap', () => {
   it.each<[string, string]>([
     ['crm__serchCustomers', 'Did you mean "crm__searchCustomers"?'],
-    ['crn__*', 'Name a tool of the catalog, or remove it.'],
+    ['crn__*', 'Did you mean "crm__*"?'],
     ['customer_*_getSpent', 'Did you mean "customer_*_getSpend"?'],
     ['customer_c1_getSpend', 'Did you mean "customer_*_getSpend"?'],
     ['searchCustomers', 'Did you mean "crm__searchCustomers"?'],
-  ])('invariant 3: when it names %s', async (wrong, remedy) => {
+  ])('invariant 3: is refused when it names %s', async (wrong, remedy) => {
     const finding = { at: 'ToolLoopModule policy', problem: `The policy names "${wrong}", and no tool has such an id.`, remedy };
     expect(await findingsOf(withPolicy({ allow: ['crm__*', wrong] }))).toEqual([finding]);
     expect(await findingsOf(withPolicy({ allow: [], deny: [wrong] }))).toEqual([finding]);
@@ -64,13 +64,13 @@ describe('invariant 3: a policy does not start the application', () => {
     ['an empty pattern', { allow: [''] }, 'ToolLoopModule policy/allow/0', 'must not be empty'],
     ['a function', { allow: [], when: () => true }, 'ToolLoopModule policy/when', 'unknown argument "when"'],
     ['no object', 'allow-all', 'ToolLoopModule policy', 'must be an object'],
-  ])('invariant 3: with %s', async (_, policy, at, problem) => {
+  ])('invariant 3: is refused with %s', async (_, policy, at, problem) => {
     expect(await findingsOf(withPolicy(policy as Policy))).toEqual([
       { at, problem: expect.stringContaining(problem), remedy: 'See the type Policy for the fields and their values.' },
     ]);
   });
 
-  it('invariant 3: when a glob allows only tools that a glob cannot allow', async () => {
+  it('invariant 3: is refused when a glob allows only tools that a glob cannot allow', async () => {
     expect(await findingsOf(withPolicy({ allow: ['crm__*', 'remote__*'] }))).toEqual([
       {
         at: 'ToolLoopModule policy',
@@ -80,25 +80,25 @@ describe('invariant 3: a policy does not start the application', () => {
     ]);
   });
 
-  it('invariant 3: when a rule is about an argument that no tool has', async () => {
+  it('invariant 3: is refused when a rule is about an argument that no tool has', async () => {
     const rule = { tools: ['crm__findByName'], arguments: { properties: { nmae: { const: 'x' } } } };
     const budget = { tools: ['crm__findByName'], sum: { argument: '/nam', most: 1 } };
     const named = { ...withPolicy({ allow: [], requireApproval: [rule], runBudgets: [budget] }), providers: [CrmTools, NamedTools] };
     expect(await findingsOf(named)).toEqual([
       {
         at: 'ToolLoopModule policy/requireApproval/0/arguments',
-        problem: 'None of the tools this is about has an argument "nmae".',
+        problem: 'None of the tools of this rule has an argument "nmae".',
         remedy: 'Did you mean "name"?',
       },
       {
         at: 'ToolLoopModule policy/runBudgets/0',
-        problem: 'None of the tools this is about has an argument "nam".',
+        problem: 'None of the tools of this rule has an argument "nam".',
         remedy: 'Did you mean "name"?',
       },
     ]);
   });
 
-  it('invariant 3: when a budget limits nothing', async () => {
+  it('invariant 3: is refused when a budget limits nothing', async () => {
     const policy: Policy = { allow: [], runBudgets: [{ tools: ['crm__*'], beyond: 'ask' }], callBudgets: [{}] };
     expect((await findingsOf(withPolicy(policy))).map(({ at, problem }) => [at, problem])).toEqual([
       ['ToolLoopModule policy/runBudgets/0', 'The budget limits nothing.'],
@@ -119,7 +119,7 @@ describe('invariant 3: a policy does not start the application', () => {
     { allow: [] },
     { allow: ['crm__searchCustomers', 'customer_*_getSpend', 'remote__run'], deny: ['remote__*'] },
     { allow: ['customer_*_*'], effects: ['read_only'], requireApproval: [] },
-  ])('invariant 3: but %j does', async (policy) => {
+  ])('invariant 3: starts the application with %j', async (policy) => {
     await expect(start(withPolicy(policy))).resolves.toBeDefined();
   });
 });

@@ -128,7 +128,7 @@ describe('invariant 2: the policy of a run', () => {
 describe('a tool that needs approval', () => {
   const policies: Policy[] = [{ version: 'v1', allow: ['*'], requireApproval: [{ effects: ['state_change'] }] }];
 
-  it('is not executed where nobody can give it, and the model reads why', async () => {
+  it('is not executed without an approver, and the model reads why', async () => {
     const run = (await start()).run({ policies });
     const outcome = await run.exec('crm__remove', { id: '1' });
     expect(effects).toEqual([]);

@@ -37,7 +37,7 @@ describe('grants of tenants and roles', () => {
     ['prices__set', 'acme', ['manager'], 'allow', 'roles.manager.allow: prices__set'],
     ['prices__set', 'acme', ['staff'], 'deny', 'default'],
     ['prices__set', 'constructor', ['__proto__', 'toString'], 'deny', 'default'],
-  ])('%s for %s as %j: %s', (declaredId, tenant, roles, kind, rule) => {
+  ])('`%s` decides for %s as %j: %s', (declaredId, tenant, roles, kind, rule) => {
     expect(decided(policy, subjectOf({ declaredId, actor: { tenant, roles } }))).toMatchObject({ kind, rule });
   });
 
@@ -97,7 +97,7 @@ describe('budgets of a run', () => {
     expect(decided(sum, paying({ args: { amount: 41 }, spent: spent(30, 30) }))).toEqual({
       kind: 'deny',
       rule: 'runBudgets[0]',
-      reason: 'The sum over /amount would go beyond 100, which a run may reach.',
+      reason: 'The sum over /amount would exceed 100, the limit of a run.',
       isOverBudget: true,
       policyVersion: expect.any(String),
     });

@@ -22,20 +22,20 @@ function web(opened: string[]): RawTool {
   });
 }
 
-async function play(script: readonly ScriptedTurn[], request: Partial<LoopRequest> = {}, flow: FlowLevel = 'legs') {
+async function play(script: readonly ScriptedTurn[], request: Partial<LoopRequest> = {}, flow: FlowLevel = 'trifecta') {
   const opened: string[] = [];
   const shop = await desk(script, { version: 'v1', allow: ['*'], flow }, { extra: [web(opened)] });
   return { shop, opened, result: await shop.run({ prompt: PROMPT, ...request }) };
 }
 
 describe('invariant 20: the user’s messages and the instructions', () => {
-  it.each<FlowLevel>(['legs', 'taint', 'provenance'])('invariant 20: leave in no address that a page asked for: %s', async (flow) => {
+  it.each<FlowLevel>(['trifecta', 'taint', 'provenance'])('invariant 20: leave in no address that a page asked for: %s', async (flow) => {
     const { opened, result } = await play([calls(page), calls(leak)], {}, flow);
     expect(result.finishReason).toBe('waiting');
     expect(opened).toEqual(['https://news.example/today']);
   });
 
-  it.each<FlowLevel>(['legs', 'taint', 'provenance'])('let the addresses pass that the user wrote: %s', async (flow) => {
+  it.each<FlowLevel>(['trifecta', 'taint', 'provenance'])('let the addresses pass that the user wrote: %s', async (flow) => {
     const sports = call('web__open', { url: 'https://news.example/sports' });
     const { opened, result } = await play([calls(page), calls(sports), text('Done.')], {}, flow);
     expect(result.finishReason).toBe('stop');

@@ -43,7 +43,7 @@ describe('a budget in USD', () => {
   ])('lets no call through where a model %s, and says why', async (_, script) => {
     const result = await runOf(script, { policy: inUsd });
     expect(result.toolCalls).toMatchObject([
-      { error: { code: 'budget_exceeded', safeMessage: 'What the run has cost is not known, and it may cost 5 USD.' } },
+      { error: { code: 'budget_exceeded', safeMessage: 'The cost of the run is unknown, and its limit is 5 USD.' } },
     ]);
   });
 

@@ -15,7 +15,7 @@ import { call, calls, text } from '@toolloop/testing';
 import { toolOf } from '../discovery/tools.js';
 import { desk } from '../hostile/bench.js';
 
-const LEVELS = ['legs', 'effect', 'taint', 'provenance'] as const satisfies readonly FlowLevel[];
+const LEVELS = ['trifecta', 'effect', 'taint', 'provenance'] as const satisfies readonly FlowLevel[];
 const SECRET = 'Ann Weber, DE89 3704';
 
 /** What a stranger says of its own tool: harmless, trusted, public, and nothing of it is true. */
@@ -217,7 +217,7 @@ describe('an application that vouches for a tool', () => {
   it('keeps its word until it starts anew', async () => {
     const vouched = { remote__lookup: { effect: 'read_only' } } as const;
     const engine = (await started(allowed({ vouched }))).module.get(DataPolicyEngine);
-    expect(() => engine.replace(allowed())).toThrow('is not what it was when the application started');
+    expect(() => engine.replace(allowed())).toThrow('differently than at the start of the application');
     engine.replace(allowed({ version: 'v2', vouched, deny: ['remote__lookup'] }));
     expect(engine.policies).toMatchObject([{ version: 'v2' }]);
   });

@@ -3,6 +3,7 @@ import { plainToInstance, Type } from 'class-transformer';
 import * as cv from 'class-validator';
 import * as fc from 'fast-check';
 import type { JsonObject } from '@toolloop/core';
+import { cases } from '../../../../test/cases.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
 import { dtoSchema } from '../../src/schema/dto-schema.js';
 import { instanceBuilder, compileDtoInput } from '../../src/schema/tool-input.js';
@@ -108,7 +109,7 @@ describe('a DTO whose schema says all', () => {
         verdicts.add(accepted);
         expect(accepted).toBe(await classValidatorAccepts(args));
       }),
-      { numRuns: 500 },
+      { numRuns: cases(500) },
     );
     expect(verdicts.size).toBe(2);
   });
@@ -131,7 +132,7 @@ describe('a DTO whose schema says all', () => {
           expect(schemaAccepts(args)).toBe(await classValidatorAccepts(args));
         },
       ),
-      { numRuns: 1000 },
+      { numRuns: cases(1000) },
     );
   });
 });

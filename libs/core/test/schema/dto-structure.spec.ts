@@ -390,7 +390,7 @@ describe('class-transformer', () => {
     expect(hidden).toEqual(['model', 'unaudited', 'excluded', 'inner']);
   });
 
-  it('hides what a class exposes to nobody', () => {
+  it('hides a property that its class exposes to no audience', () => {
     @Exclude()
     class Search {
       @IsString() @Expose() name!: string;

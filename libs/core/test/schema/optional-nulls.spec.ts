@@ -127,7 +127,7 @@ describe('null under a schema from outside', () => {
     [{ $ref: '#/$defs/Alias' }, true],
     [{ $ref: '#/$defs/Loop' }, false],
     [{ $ref: '#/$defs/Missing' }, false],
-  ])('of %j is left out: %s', (property, expected) => {
+  ])('is left out of %j: %s', (property, expected) => {
     const $defs: Record<string, JSONSchema7> = {
       Text: { type: 'string' },
       TextOrNull: { type: ['string', 'null'] },

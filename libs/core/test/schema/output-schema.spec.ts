@@ -5,8 +5,9 @@ import addFormats from 'ajv-formats';
 import { Expose, Transform, Type } from 'class-transformer';
 import * as fc from 'fast-check';
 import type { JsonValue } from '@toolloop/core';
+import { cases } from '../../../../test/cases.js';
 import type { ResultProjector } from '../../src/contracts/tool.js';
-import { outputSchemaOf } from '../../src/schema/dto-schema.js';
+import { outputSchema } from '../../src/schema/dto-schema.js';
 import { ProjectionError } from '../../src/schema/reveal.js';
 import { ProjectionCompiler } from '../../src/schema/result-projection.js';
 
@@ -66,7 +67,7 @@ const CUSTOMER = {
 
 describe('an output schema', () => {
   it('describes what the model sees, and nothing else', () => {
-    expect(outputSchemaOf({ type: Order, list: false, nullable: false })).toMatchObject({
+    expect(outputSchema({ type: Order, list: false, nullable: false })).toMatchObject({
       type: 'object',
       properties: {
         number: { type: ['string', 'null'] },
@@ -99,9 +100,9 @@ describe('an output schema', () => {
         Order: { type: ['object', 'null'] },
       },
     });
-    const text = JSON.stringify(outputSchemaOf({ type: Order, list: false, nullable: false }));
+    const text = JSON.stringify(outputSchema({ type: Order, list: false, nullable: false }));
     expect(text).not.toMatch(/color|secret|anyOf|oneOf/);
-    expect(text).toBe(JSON.stringify(outputSchemaOf({ type: Order, list: false, nullable: false })));
+    expect(text).toBe(JSON.stringify(outputSchema({ type: Order, list: false, nullable: false })));
   });
 
   it('says list and null where the declaration does', () => {
@@ -110,9 +111,9 @@ describe('an output schema', () => {
       additionalProperties: false,
     };
     const items = { ...money, type: ['object', 'null'] };
-    expect(outputSchemaOf({ type: Money, list: false, nullable: true })).toEqual({ ...money, type: ['object', 'null'] });
-    expect(outputSchemaOf({ type: Money, list: true, nullable: false })).toEqual({ type: 'array', items });
-    expect(outputSchemaOf({ type: Money, list: true, nullable: true })).toEqual({ type: ['array', 'null'], items });
+    expect(outputSchema({ type: Money, list: false, nullable: true })).toEqual({ ...money, type: ['object', 'null'] });
+    expect(outputSchema({ type: Money, list: true, nullable: false })).toEqual({ type: 'array', items });
+    expect(outputSchema({ type: Money, list: true, nullable: true })).toEqual({ type: ['array', 'null'], items });
   });
 
   it('keeps classes of the same name apart', () => {
@@ -122,7 +123,7 @@ describe('an output schema', () => {
       @Expose() @Type(() => places[0]) via?: unknown;
     }
     const places: [Class, Class] = [place('street'), place('port')];
-    expect(outputSchemaOf({ type: Route, list: false, nullable: false })).toMatchObject({
+    expect(outputSchema({ type: Route, list: false, nullable: false })).toMatchObject({
       properties: {
         from: { items: { $ref: '#/$defs/Place' } },
         to: { items: { $ref: '#/$defs/Place_2' } },
@@ -145,7 +146,7 @@ describe('an output schema from two compilers', () => {
     }
     Reflect.defineMetadata('design:type', designType === Self ? Holder : designType, Holder.prototype, 'value');
     for (const decorate of [Expose(), ...decorators]) decorate(Holder.prototype, 'value');
-    const { properties, $defs } = outputSchemaOf({ type: Holder, list: false, nullable: false });
+    const { properties, $defs } = outputSchema({ type: Holder, list: false, nullable: false });
     return { properties, $defs };
   }
 
@@ -242,7 +243,7 @@ describe('what a projection for the model returns', () => {
     ['a list', true, fc.array(order, { maxLength: 3 })],
   ])('always fits the schema: %s', (_, list, results) => {
     const output = { type: Order, list, nullable: false };
-    const validate = ajv.compile(outputSchemaOf(output));
+    const validate = ajv.compile(outputSchema(output));
     const projection = new ProjectionCompiler().compile(output);
     let projected = 0;
     fc.assert(
@@ -254,9 +255,9 @@ describe('what a projection for the model returns', () => {
         expect(validate.errors).toBeNull();
         expect(JSON.stringify(json) === JSON.stringify(JSON.parse(JSON.stringify(json)))).toBe(true);
       }),
-      { numRuns: 1000 },
+      { numRuns: cases(1000) },
     );
-    expect(projected).toBeGreaterThan(200);
+    expect(projected).toBeGreaterThan(cases(200));
   });
 });
 

@@ -88,7 +88,7 @@ describe('parameterSchema', () => {
     [{ default: 'a' }, undefined],
     [{ default: 'a', required: true }, ['value']],
     [{ nullable: true }, ['value']],
-  ])('given %j, requires %j', (options, required) => {
+  ])('requires, given %j, %j', (options, required) => {
     expect(one(options, String).schema.required).toEqual(required);
   });
 

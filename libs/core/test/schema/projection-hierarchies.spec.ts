@@ -3,6 +3,7 @@ import type { Type as Class } from '@nestjs/common';
 import { Exclude, Expose, Transform, Type, instanceToPlain } from 'class-transformer';
 import * as fc from 'fast-check';
 import type { Audience } from '@toolloop/protocol';
+import { cases } from '../../../../test/cases.js';
 import { AUDIENCES } from '../../src/schema/exposed-properties.js';
 import { ProjectionCompiler } from '../../src/schema/result-projection.js';
 import { compileReveal } from '../../src/schema/reveal.js';
@@ -182,7 +183,7 @@ describe('invariant 18: of any hierarchy', () => {
           expect(project(type, isList ? [instance] : instance, audience, isList)).toEqual(isList ? [wanted] : wanted);
         }
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 
@@ -195,7 +196,7 @@ describe('invariant 18: of any hierarchy', () => {
         const shown = project(entryOf(classes, one.declared), instance, audience) as object;
         expect(Object.keys(plain)).toEqual(expect.arrayContaining(Object.keys(shown)));
       }),
-      { numRuns: 300 },
+      { numRuns: cases(300) },
     );
   });
 });

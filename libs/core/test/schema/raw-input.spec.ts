@@ -109,7 +109,7 @@ describe('a raw tool with a JSON Schema', () => {
     expect(source).toEqual(before);
   });
 
-  it('of no properties takes none', () => {
+  it('takes no properties when it declares none', () => {
     expect(compile({ type: 'object' }).input.schema).toEqual({ type: 'object', properties: {}, additionalProperties: false });
   });
 
@@ -124,13 +124,13 @@ describe('a raw tool with a JSON Schema', () => {
     expect(compile(schema).findings).toEqual([{ at: 'web__fetch_page', problem, remedy: expect.any(String) }]);
   });
 
-  it('that does not compile is a finding', () => {
+  it('is a finding when it does not compile', () => {
     expect(problemsOf(compile({ type: 'object', properties: { a: { type: 'text' as never } } }))).toEqual([
       expect.stringMatching(/^The input schema cannot be used: .*type/),
     ]);
   });
 
-  it('that holds itself, or is deeper than the stack, is a finding', () => {
+  it('is a finding when it contains itself, or is deeper than the stack', () => {
     const cycle: JSONSchema7 = { type: 'object', properties: {} };
     Reflect.set(cycle.properties ?? {}, 'self', cycle);
     let deep: JSONSchema7 = {};
@@ -194,7 +194,7 @@ describe('a raw tool with a Standard Schema', () => {
     expect(await read(compile(standard({ issues: [] })), args)).toHaveProperty('problems', [{ pointer: '', message: 'is not valid' }]);
   });
 
-  it('that leaves the subset, or has no JSON Schema, is a finding with a remedy', () => {
+  it('is a finding with a remedy when it leaves the subset, or has no JSON Schema', () => {
     const union = standard({ json: { type: 'object', properties: { a: { anyOf: [{ type: 'string' }, { type: 'null' }] } } } });
     const inner = standard();
     const dates: RawInput = {
@@ -224,7 +224,7 @@ describe('a raw tool with a Standard Schema', () => {
     ]);
   });
 
-  it('of a library that knows no JSON Schema is a finding', () => {
+  it('is a finding when its library knows no JSON Schema', () => {
     const { jsonSchema: _, ...props } = standard()['~standard'];
     expect(problemsOf(compile({ '~standard': props } as never))).toEqual([
       'The input is a schema of tiny, which cannot be converted to JSON Schema.',

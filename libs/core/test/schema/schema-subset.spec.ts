@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JSONSchema7 } from 'json-schema';
 import type { JsonValue } from '@toolloop/core';
-import { isReserved, propertyNamesOf, reservedNamesIn, subsetProblems } from '../../src/schema/subset.js';
+import { propertyNamesOf, subsetProblems } from '../../src/schema/subset.js';
+import { isReserved, reservedNamesIn } from '../../src/schema/tool-input.js';
 
 const object = (properties: object, more: object = {}): JSONSchema7 => ({ type: 'object', properties: { ...properties }, ...more });
 

@@ -7,8 +7,8 @@ import {
   CallJournal,
   MemoryApprovalStore,
   MemoryCallJournal,
-  MemorySuspendedRunStore,
-  SuspendedRunStore,
+  MemoryRunLog,
+  RunLog,
 } from '@toolloop/core/stores';
 import { call, calls, eventsOf, text } from '@toolloop/testing';
 import { callIdsIn } from '../fixtures/played-run.js';
@@ -32,7 +32,7 @@ describe('a call of a sub-run that needs a yes', () => {
     expect(done).toEqual(['r']);
   });
 
-  it('goes on inside the sub-run once it is approved, with nothing done twice', async () => {
+  it('continues inside the sub-run once it is approved, with nothing done twice', async () => {
     const { play, decide, resume, done, inner, outer } = await stage(waits);
     const { result: first, events } = await play();
     await decide('approve');
@@ -51,21 +51,23 @@ describe('a call of a sub-run that needs a yes', () => {
   });
 
   it('keeps the run around it in its store where what was stored of the sub-run is not what it must be', async () => {
-    const store = new MemorySuspendedRunStore();
+    const store = new MemoryRunLog();
     const approvals = { provide: ApprovalStore, useValue: new MemoryApprovalStore() };
-    const providers = [approvals, { provide: SuspendedRunStore, useValue: store }];
+    const providers = [approvals, { provide: RunLog, useValue: store }];
     const { play, decide } = await stage({ ...waits, options: { ...options, providers } });
     const { result: first } = await play();
     await decide('approve');
-    const run = await store.take(first.runId);
-    if (!run) throw new Error('The run does not wait.');
-    const { approvals: asked } = run.content;
-    const content = {
-      ...(JSON.parse(JSON.stringify(run.content).replaceAll('"repeated":[]', '"repeated":5')) as JsonObject),
+    const held = await store.acquire(first.runId, { owner: 'spec', forMs: 60_000 });
+    const [entry] = await store.read(first.runId);
+    if (!held || entry?.type !== 'wait') throw new Error('The run does not wait.');
+    const { approvals: asked = null } = entry.value;
+    const value = {
+      ...(JSON.parse(JSON.stringify(entry.value).replaceAll('"repeated":[]', '"repeated":5')) as JsonObject),
       approvals: asked,
     };
-    await store.save({ ...run, content });
-    const where = 'pending.outcomes[0].begun.saved.saved.approvals.repeated is not';
+    const ending = { status: 'waiting', finishReason: 'waiting' } as const;
+    await store.append({ runId: first.runId, ...held.lease }, { entries: [{ ...entry, value }], events: [], ending });
+    const where = 'pending.outcomes[0].checkpoint.saved.saved.approvals.repeated is not';
     const other = await stage({ inner: [text('Written.')], outer: [text('Told.')], options: { ...options, providers } });
     await expect(other.resume(first.runId)).rejects.toMatchObject({
       code: 'unreadable_run',
@@ -74,10 +76,10 @@ describe('a call of a sub-run that needs a yes', () => {
     expect(await store.find(first.runId)).toBeDefined();
   });
 
-  it('goes on in another process, where only JSON is left of it', async () => {
-    const shared = [ApprovalStore, SuspendedRunStore, CallJournal].map((provide, index) => ({
+  it('continues in another process, where only JSON is left of it', async () => {
+    const shared = [ApprovalStore, RunLog, CallJournal].map((provide, index) => ({
       provide,
-      useValue: [new MemoryApprovalStore(), new MemorySuspendedRunStore(), new MemoryCallJournal()][index],
+      useValue: [new MemoryApprovalStore(), new MemoryRunLog(), new MemoryCallJournal()][index],
     }));
     const { play, decide, done } = await stage({ ...waits, options: { ...options, providers: shared } });
     const { result: first } = await play();
@@ -120,7 +122,7 @@ describe('a call of a sub-run that needs a yes', () => {
     });
   });
 
-  it('waits again where nobody has decided, and keeps later writes of the root waiting too', async () => {
+  it('waits again without a decision, and keeps later writes of the root waiting too', async () => {
     const { play, resume, done } = await stage({
       ...waits,
       outer: [calls(call('research', { prompt: 'a' }), send('s')), text('Told.')],
@@ -167,7 +169,7 @@ describe('a call of a sub-run that needs a yes', () => {
     expect(eventsOf(events, 'approval-request')).toHaveLength(1);
   });
 
-  it('is decided anew when the run goes on, and so is the sub-run', async () => {
+  it('is decided anew when the run continues, and so is the sub-run', async () => {
     const { play, decide, resume, module, done } = await stage(waits);
     const { result: first } = await play();
     await decide('approve');
@@ -207,10 +209,10 @@ describe('invariant 13: the calls of sub-runs', () => {
     });
     const keys: string[] = [];
     const journal = module.get(CallJournal);
-    const begin = journal.begin.bind(journal);
-    journal.begin = (start) => {
+    const acquire = journal.acquire.bind(journal);
+    journal.acquire = (start) => {
       keys.push(start.idempotencyKey);
-      return begin(start);
+      return acquire(start);
     };
     await play({ requestId: 'once' });
     const { result } = await play({ requestId: 'once' });

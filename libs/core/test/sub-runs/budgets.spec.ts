@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LoopEvent } from '@toolloop/core';
 import { call, calls, eventsOf, hangs, text } from '@toolloop/testing';
+import { atOnce } from '../fixtures/time.js';
 import { resultOf } from '../fixtures/played-run.js';
 import { expectSoundWithin, innerEvents, read, research, stage, toldOf, write } from './stage.js';
 
@@ -79,7 +80,7 @@ describe('what a sub-run uses', () => {
     expect(result).toMatchObject({ finishReason: 'budget', finishDetail: 'The run may cost 1 USD.' });
   });
 
-  it('ends where nobody knows what it has cost, and so does a run around it that has a limit', async () => {
+  it('ends it when its cost is unknown, and so does a run around it that has a limit', async () => {
     const script = { inner: [calls(read('1'))], subRun: { limits: { usd: 50 } }, options: { prices: { outer: PRICE } } };
     const { result } = await (await stage(script)).play();
     expect(toldOf(result)).toMatchObject({ finishReason: 'budget', steps: 1 });
@@ -88,7 +89,7 @@ describe('what a sub-run uses', () => {
     expect(limited).toMatchObject({ finishReason: 'budget', finishDetail: expect.stringContaining('is not known') });
   });
 
-  it('goes on where the run around it alone has an answer without a cost', async () => {
+  it('continues when only the run around it has an answer without a cost', async () => {
     const inner = [calls(read('1')), text('So.')];
     const { play } = await stage({ inner, subRun: { limits: { usd: 50 } }, options: { prices: { inner: PRICE } } });
     expect(toldOf((await play()).result)).toMatchObject({ finishReason: 'stop' });
@@ -141,23 +142,25 @@ describe('what a sub-run uses', () => {
 });
 
 describe('invariant 11: a sub-run', () => {
-  it('invariant 11: ends with the run around it, within 50 ms, and both say so once', async () => {
+  it('invariant 11: ends with the run around it at once, and both say so once', async () => {
     const { loop, request, inner } = await stage({ inner: [calls(read('1')), hangs('I')] });
     const handle = loop.open(request());
     const events: unknown[] = [];
+    let speak!: () => void;
+    const spoken = new Promise<void>((resolve) => (speak = resolve));
     const ended = new Promise<void>((resolve) => {
       handle.events$.subscribe({
         next: (event) => {
           events.push(event);
-          if (event.type === 'sub-run' && event.event.type === 'text-delta') setTimeout(() => handle.cancel(), 1);
+          if (event.type === 'sub-run' && event.event.type === 'text-delta') speak();
         },
         complete: resolve,
       });
     });
-    while (inner.openStreams === 0 || inner.requests.length < 2) await new Promise((resolve) => setTimeout(resolve, 1));
-    const since = performance.now();
-    await ended;
-    expect(performance.now() - since).toBeLessThan(200);
+    await spoken;
+    expect([inner.openStreams, inner.requests.length]).toEqual([1, 2]);
+    handle.cancel();
+    await atOnce(ended);
     const result = await resultOf(handle);
     expect(inner.openStreams).toBe(0);
     expect(result).toMatchObject({
@@ -168,7 +171,7 @@ describe('invariant 11: a sub-run', () => {
     expect(innerEvents(events as never).at(-1)).toMatchObject({ type: 'run-end', finishReason: 'aborted' });
   });
 
-  it('invariant 11: that had changed things is an unknown outcome, and its records tell what was done', async () => {
+  it('invariant 11: is an unknown outcome when it had changed things, and its records say what was done', async () => {
     const { loop, request } = await stage({ inner: [calls(write('w')), hangs('I')] });
     const handle = loop.open(request());
     for await (const event of handle) if (event.type === 'sub-run' && event.event.type === 'text-delta') handle.cancel();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Policy, ToolCatalog } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
-import { MemorySuspendedRunStore, SuspendedRunStore } from '@toolloop/core/stores';
+import { MemoryRunLog, RunLog } from '@toolloop/core/stores';
 import { calls, text } from '@toolloop/testing';
 import { resultOf } from '../fixtures/played-run.js';
 import { read, stage, toldOf, write } from './stage.js';
@@ -14,9 +14,9 @@ const WAITING = /"waiting"/;
 
 describe('a sub-run that waited', () => {
   it('is aborted in the record of a run that cannot wait, and so is what waited in it', async () => {
-    const failing = new MemorySuspendedRunStore();
-    failing.save = () => Promise.reject(new Error('disk full'));
-    const providers = [{ provide: SuspendedRunStore, useValue: failing }];
+    const failing = new MemoryRunLog();
+    failing.add = () => Promise.reject(new Error('disk full'));
+    const providers = [{ provide: RunLog, useValue: failing }];
     const { loop, request, done } = await stage({ ...waits, options: { policy: asking, providers } });
     const result = await resultOf(loop.open(request()));
     expect(done).toEqual(['r']);
@@ -31,18 +31,18 @@ describe('a sub-run that waited', () => {
   });
 
   it('says that it had changed things', async () => {
-    const failing = new MemorySuspendedRunStore();
-    failing.save = () => Promise.reject(new Error('disk full'));
+    const failing = new MemoryRunLog();
+    failing.add = () => Promise.reject(new Error('disk full'));
     const policy: Policy = { ...asking, requireApproval: [{ tools: ['probe__send'] }] };
     const { loop, request } = await stage({
       inner: [calls(write('w')), calls({ name: 'probe__send', arguments: '{"key":"s"}' })],
-      options: { policy, providers: [{ provide: SuspendedRunStore, useValue: failing }] },
+      options: { policy, providers: [{ provide: RunLog, useValue: failing }] },
     });
     const result = await resultOf(loop.open(request()));
     expect(result.toolCalls[0]?.error?.safeMessage).toContain('It had changed things by then');
   });
 
-  it('is aborted in the record of a run that goes on without it', async () => {
+  it('is aborted in the record of a run that continues without it', async () => {
     const { play, decide, resume, module } = await stage(waits);
     const { result: first } = await play();
     expect(first.toolCalls[0]?.subRun?.finishReason).toBe('waiting');

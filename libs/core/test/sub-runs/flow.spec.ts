@@ -26,9 +26,9 @@ const innerStatuses = ({ toolCalls }: LoopResult) =>
 const labelsOf = ({ messages }: LoopResult) => messages.find((message) => message.role === 'tool' && message.toolName === 'research');
 
 describe('invariant 15: information', () => {
-  it('invariant 15: that the run had read taints its sub-run', async () => {
+  it('invariant 15: taints the sub-run when the run had read it', async () => {
     const { play, done } = await stage({
-      ...under('legs'),
+      ...under('trifecta'),
       outer: [calls(read('r')), research(), text('Done.')],
       inner: [calls(send('s')), text('So.')],
     });
@@ -37,9 +37,9 @@ describe('invariant 15: information', () => {
     expect(done).toEqual(['r']);
   });
 
-  it('invariant 15: that a sub-run has read taints the run', async () => {
+  it('invariant 15: taints the run when a sub-run has read it', async () => {
     const { play, done } = await stage({
-      ...under('legs'),
+      ...under('trifecta'),
       outer: [research(), calls(send('s')), text('Done.')],
       inner: [calls(read('r')), text('So.')],
     });
@@ -49,18 +49,18 @@ describe('invariant 15: information', () => {
     expect(done).toEqual(['r']);
   });
 
-  it('invariant 15: that a sub-run has read taints the run though the sub-run fails', async () => {
+  it('invariant 15: taints the run when a sub-run has read it, though the sub-run fails', async () => {
     const { play } = await stage({
-      ...under('legs'),
+      ...under('trifecta'),
       outer: [research(), calls(send('s')), text('Done.')],
       inner: [calls(read('r')), () => Promise.reject(new Error('no'))],
     });
     expect(statuses((await play({ approvals: 'deny' })).result)).toEqual(['failed', 'denied']);
   });
 
-  it('invariant 15: that was trusted leaves the run as it was', async () => {
+  it('invariant 15: leaves the run as it was when it is trusted', async () => {
     const { play, done } = await stage({
-      ...under('legs'),
+      ...under('trifecta'),
       outer: [research(), calls(send('s')), text('Done.')],
       inner: [calls(call('shop__price')), text('So.')],
     });
@@ -69,7 +69,7 @@ describe('invariant 15: information', () => {
     expect(done).toEqual(['s']);
   });
 
-  it("invariant 15: in a summary proves nothing: it is a model's words", async () => {
+  it("invariant 15: proves nothing in a summary: it is a model's words", async () => {
     const script = {
       outer: [research('Look.'), calls(read('r')), calls(write('KX-77')), text('Done.')],
       inner: [calls(call('shop__price')), text('KX-77')],
@@ -81,7 +81,7 @@ describe('invariant 15: information', () => {
     expect(done).toEqual(['r']);
   });
 
-  it("invariant 15: that the user gave is the user's in the sub-run, and what the model asks of it is not", async () => {
+  it("invariant 15: stays the user's in the sub-run when the user gave it, and the model's own request does not", async () => {
     const { play, done } = await stage({
       ...under('provenance'),
       outer: [calls(read('r')), research('Write TOP-3.'), text('Done.')],
@@ -136,7 +136,7 @@ describe('a sub-run of a run whose tools come and go', () => {
 });
 
 describe('a refused or halted sub-run', () => {
-  it('that gives up on what it may not do is a denied call', async () => {
+  it('is a denied call when it gives up for lack of permission', async () => {
     const { play } = await stage({
       inner: [calls(write('1')), calls(write('2')), calls(write('3'))],
       options: { policy: { allow: ['*'], requireApproval: [{ tools: ['probe__write'] }] } },

@@ -7,7 +7,7 @@ import { KeptJournal } from './kept-journal.js';
 import { read, research, stage, toldOf, write, type Stage } from './stage.js';
 
 function keep({ module, request }: Stage, journal: KeptJournal, entries: readonly RunEntry[] = []): Promise<LoopResult> {
-  const handle = module.get<RunOpener>(RunOpener).openKept(request(), { runId: 'run-1', loop: undefined, journal, entries });
+  const handle = module.get<RunOpener>(RunOpener).openDurable(request(), { runId: 'run-1', loop: undefined, journal, entries });
   return handle.result;
 }
 
@@ -18,7 +18,7 @@ const stores = () => [
 ];
 
 describe('a sub-run of a run that is written down', () => {
-  it('goes on in another process where it waited', async () => {
+  it('continues in another process where it waited', async () => {
     const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ tools: ['probe__write'] }] };
     const options = { policy, providers: stores() };
     const first = await stage({ inner: [calls(read('r'), write('w'))], outer: [research()], options });
@@ -32,7 +32,7 @@ describe('a sub-run of a run that is written down', () => {
     expect([first.done, second.done]).toEqual([['r'], ['w']]);
   });
 
-  it('goes on where it was when its process is gone: no model is asked again, and no effect had twice', async () => {
+  it('continues where it was when its process is gone: no model is asked again, and no effect happens twice', async () => {
     const options = { providers: stores() };
     const first = await stage({ inner: [calls(write('w1')), calls(write('w2'))], outer: [research()], options });
     const journal = new KeptJournal();
@@ -44,7 +44,7 @@ describe('a sub-run of a run that is written down', () => {
     };
     const opened = first.module.get<RunOpener>(RunOpener);
     const request = { ...first.request(), context };
-    await expect(opened.openKept(request, { runId: 'run-1', loop: undefined, journal }).result).rejects.toThrow(RunElsewhereError);
+    await expect(opened.openDurable(request, { runId: 'run-1', loop: undefined, journal }).result).rejects.toThrow(RunElsewhereError);
     const second = await stage({ inner: [text('Written.')], outer: [text('Told.')], options });
     const result = await keep(second, new KeptJournal(), journal.entries);
     expect([...first.done, ...second.done]).toEqual(['w1', 'w2']);

@@ -67,7 +67,7 @@ describe('a sub-run', () => {
     expect(summary).toContain('5000 bytes in all');
   });
 
-  it('that fails is a failed call, of which nothing inside is told', async () => {
+  it('is a failed call when it fails, of which nothing inside is told', async () => {
     const { play } = await stage({ inner: [() => Promise.reject(new Error('secret'))] });
     const { events, result } = await play();
     expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'failed', error: { code: 'execution_failed' } }] });
@@ -76,7 +76,7 @@ describe('a sub-run', () => {
     expectSoundWithin(events);
   });
 
-  it('that fails behind a write says so', async () => {
+  it('says so when it fails behind a write', async () => {
     const { play } = await stage({ inner: [calls(write('w')), () => Promise.reject(new Error('no'))] });
     expect(resultsIn((await play()).result.messages)[0]).toContain('do not repeat it; check first');
   });
@@ -223,7 +223,7 @@ describe('what a sub-run may use', () => {
 });
 
 describe('two tenants', () => {
-  it('never meet in their sub-runs', async () => {
+  it('they never meet in their sub-runs', async () => {
     const { loop, request } = await stage({
       outer: [research(), research(), text('A.'), text('B.')],
       inner: [calls(read('x')), calls(read('x')), text('a'), text('b')],

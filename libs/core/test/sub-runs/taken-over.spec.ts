@@ -79,37 +79,40 @@ const RUNS: readonly (readonly [string, Cut])[] = [
 ];
 
 describe('a run that is taken over', () => {
-  it.each(RUNS)('after any of its entries comes to the same with a sub-run %s', async (_name, { limits = {}, rules = {}, ...script }) => {
-    const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', ...rules };
-    const options = { policy, providers: stores() };
-    const outer = script.outer ?? byTranscript(research(), text('Told.'));
-    const play = async (entries: readonly RunEntry[]) => {
-      const process = await stage({ ...script, outer, options });
-      const journal = new KeptJournal([...entries]);
-      const opened = process.module.get<RunOpener>(RunOpener);
-      const { result } = opened.openKept(process.request({ limits }), { runId: 'run-1', loop: undefined, journal, entries });
-      return { ...process, journal, result: await result };
-    };
-    let whole = await play([]);
-    if (rules.requireApproval) {
-      await whole.decide('approve');
-      whole = await play(whole.journal.flush());
-    }
-    const entries = whole.journal.flush();
-    expect(whole.result.finishReason).toBe('stop');
-    const { text: said, usage, toolCalls, steps } = whole.result;
-    const decided = entries.findIndex(({ key }) => key.startsWith('wait:')) + 1;
-    for (let cut = Math.max(1, decided); cut < entries.length; cut += 1) {
-      if (JSON.stringify(entries[cut - 1]).includes('budget_exceeded')) continue; // the limit is met again by the next call
-      const { result, done, inner } = await play(entries.slice(0, cut));
-      const at = entries[cut - 1]?.key;
-      expect([at, result.finishReason, result.text, result.steps]).toEqual([at, 'stop', said, steps]);
-      expect([at, result.usage]).toEqual([at, usage]);
-      expect([at, answersIn(entries.slice(0, cut)) + inner.requests.length]).toEqual([at, answersIn(entries)]);
-      expect([at, result.toolCalls.map(shapeOf)]).toEqual([at, toolCalls.map(shapeOf)]);
-      expect([at, done.filter((key) => key.startsWith('w'))]).toEqual([at, []]); // the journal knows
-    }
-  });
+  it.each(RUNS)(
+    'comes, after any of its entries, to the same result with a sub-run %s',
+    async (_name, { limits = {}, rules = {}, ...script }) => {
+      const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', ...rules };
+      const options = { policy, providers: stores() };
+      const outer = script.outer ?? byTranscript(research(), text('Told.'));
+      const play = async (entries: readonly RunEntry[]) => {
+        const process = await stage({ ...script, outer, options });
+        const journal = new KeptJournal([...entries]);
+        const opened = process.module.get<RunOpener>(RunOpener);
+        const { result } = opened.openDurable(process.request({ limits }), { runId: 'run-1', loop: undefined, journal, entries });
+        return { ...process, journal, result: await result };
+      };
+      let whole = await play([]);
+      if (rules.requireApproval) {
+        await whole.decide('approve');
+        whole = await play(whole.journal.flush());
+      }
+      const entries = whole.journal.flush();
+      expect(whole.result.finishReason).toBe('stop');
+      const { text: said, usage, toolCalls, steps } = whole.result;
+      const decided = entries.findIndex(({ key }) => key.startsWith('wait:')) + 1;
+      for (let cut = Math.max(1, decided); cut < entries.length; cut += 1) {
+        if (JSON.stringify(entries[cut - 1]).includes('budget_exceeded')) continue; // the limit is met again by the next call
+        const { result, done, inner } = await play(entries.slice(0, cut));
+        const at = entries[cut - 1]?.key;
+        expect([at, result.finishReason, result.text, result.steps]).toEqual([at, 'stop', said, steps]);
+        expect([at, result.usage]).toEqual([at, usage]);
+        expect([at, answersIn(entries.slice(0, cut)) + inner.requests.length]).toEqual([at, answersIn(entries)]);
+        expect([at, result.toolCalls.map(shapeOf)]).toEqual([at, toolCalls.map(shapeOf)]);
+        expect([at, done.filter((key) => key.startsWith('w'))]).toEqual([at, []]); // the journal knows
+      }
+    },
+  );
 });
 
 /** How many answers of the models of sub-runs are in what was written down: those with calls by themselves, the last ones with the call of the sub-run. */
@@ -151,7 +154,7 @@ describe('an entity that a sub-run has found', () => {
       const { module } = await openBank(bank, outer, { tools });
       const who = { actor: { id: 'alice' }, tenant: 'acme' };
       const kept = { runId: 'run-1', loop: undefined, journal, entries: [...journal.entries] };
-      return module.get<RunOpener>(RunOpener).openKept({ prompt: 'Go on.', ...who }, kept).result;
+      return module.get<RunOpener>(RunOpener).openDurable({ prompt: 'Go on.', ...who }, kept).result;
     };
     const written = new KeptJournal();
     const first = new ScriptedModel([find(one), text('One.'), find(other), calls(call('account_h2_getBalance')), text('Two.')]);

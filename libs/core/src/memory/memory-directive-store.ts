@@ -1,32 +1,35 @@
-import { Injectable, Logger } from '@nestjs/common';
+import { Logger } from '@nestjs/common';
 import type { DirectiveStatus } from '@toolloop/protocol';
 import { type Observable, Subject } from 'rxjs';
 import {
+  acquirableAt,
   type AddedDirective,
   type DirectiveChange,
   type DirectiveEvent,
+  type DirectiveHold,
   type DirectiveIntent,
   type DirectiveQuery,
   type DirectiveRecord,
   type DirectiveReference,
   DirectiveStore,
   type DirectiveVersion,
+  type LeasedDirective,
   type StopWork,
   toDirectiveEvent,
 } from '../contracts/directive.js';
+import { isHeldBy, type LeaseRequest, nextLease } from '../contracts/lease.js';
 
 const MOST_DIRECTIVES = 10_000;
 const OPEN = new Set<DirectiveStatus>(['pending', 'performing', 'unknown_outcome']);
 
-/** Keeps directives for as long as the process lives. Past 10,000 of a tenant its oldest that is over goes, and its key with it. */
-@Injectable()
+/** Keeps directives in memory. Beyond 10,000 of a tenant its oldest finished one is dropped, with its key. */
 export class MemoryDirectiveStore extends DirectiveStore {
   private readonly logger = new Logger(MemoryDirectiveStore.name);
-  /** By tenant, then by id, in the order in which they were added. */
+  /** The directives by tenant, then by id, in the order in which they were added. */
   private readonly tenants = new Map<string, Map<string, DirectiveRecord>>();
-  /** Ids, by tenant and key. */
+  /** The ids by tenant and key. */
   private readonly keys = new Map<string, string>();
-  /** Those that somebody has to look at when they are due. */
+  /** The directives with a due time. */
   private readonly waiting = new Map<string, DirectiveRecord>();
   private readonly changes = new Subject<DirectiveEvent>();
   private readonly workers = new Set<DueWork>();
@@ -62,27 +65,32 @@ export class MemoryDirectiveStore extends DirectiveStore {
     return Promise.resolve(found.slice(0, limit));
   }
 
-  override claim(reference: DirectiveReference, leaseMs: number): Promise<DirectiveRecord | undefined> {
+  override acquire(reference: DirectiveReference, request: LeaseRequest): Promise<LeasedDirective | undefined> {
     const record = this.recordOf(reference);
-    if (!record || !isDue(record)) return Promise.resolve(undefined);
-    const { epoch, attempts } = record;
-    const claimed = { ...record, status: 'performing', epoch: epoch + 1, attempts: attempts + 1, ...timed(leaseMs) } as const;
-    return Promise.resolve(this.put('started', claimed));
+    if (!record) return Promise.resolve(undefined);
+    if (record.lease?.owner === request.owner) return Promise.resolve({ ...record, lease: record.lease });
+    if (!isDue(record)) return Promise.resolve(undefined);
+    const { dueAt: _passed, ...rest } = record;
+    const leased = { ...rest, status: 'performing', attempts: record.attempts + 1, ...leasedTo(request, record), ...timed() } as const;
+    this.put('started', leased);
+    return Promise.resolve(leased);
   }
 
-  override extend(from: DirectiveVersion, leaseMs: number): Promise<boolean> {
-    const record = this.recordOf(from);
-    if (record?.status !== 'performing' || record.epoch !== from.epoch) return Promise.resolve(false);
-    const { updatedAt } = record;
-    this.keep({ ...record, ...timed(leaseMs), updatedAt });
+  override renew(hold: DirectiveHold, forMs: number): Promise<boolean> {
+    const record = this.recordOf(hold);
+    if (!record || !isHeldBy(record.lease, hold)) return Promise.resolve(false);
+    this.keep({ ...record, ...leasedTo({ owner: hold.owner, forMs }, record) });
     return Promise.resolve(true);
   }
 
-  override change(from: DirectiveVersion, { event, dueInMs, failure, ...change }: DirectiveChange): Promise<DirectiveRecord | undefined> {
+  override change(from: DirectiveVersion, change: DirectiveChange): Promise<DirectiveRecord | undefined> {
     const record = this.recordOf(from);
-    if (!record || record.status !== from.status || record.epoch !== from.epoch) return Promise.resolve(undefined);
-    const { failure: _former, dueAt: _passed, ...rest } = record;
-    return Promise.resolve(this.put(event, { ...rest, ...change, ...(failure && { failure }), ...timed(dueInMs) }));
+    if (!record || !isIn(from, record)) return Promise.resolve(undefined);
+    const { event, dueInMs, failure, lease, ...set } = change;
+    const { failure: _former, dueAt: _passed, lease: _ended, ...rest } = record;
+    return Promise.resolve(
+      this.put(event, { ...rest, ...set, ...(failure && { failure }), ...(lease && leasedTo(lease, record)), ...timed(dueInMs) }),
+    );
   }
 
   override work(perform: (reference: DirectiveReference) => Promise<void>, concurrency: number): Promise<StopWork> {
@@ -110,11 +118,11 @@ export class MemoryDirectiveStore extends DirectiveStore {
     const { tenant, directiveId } = record.intent;
     const records = this.tenants.get(tenant) ?? new Map<string, DirectiveRecord>();
     this.tenants.set(tenant, records.set(directiveId, record));
-    if (record.dueAt === undefined) this.waiting.delete(keyOf(record.intent));
+    if (acquirableAt(record) === undefined) this.waiting.delete(keyOf(record.intent));
     else this.waiting.set(keyOf(record.intent), record);
   }
 
-  /** What is not over yet stays, however many there are. */
+  /** Drops the oldest finished directives of a tenant. Unfinished ones stay, however many there are. */
   private forgetOldest(tenant: string): void {
     const records = this.tenants.get(tenant);
     if (!records || records.size <= MOST_DIRECTIVES) return;
@@ -129,11 +137,25 @@ function keyOf({ tenant, key }: Pick<DirectiveIntent, 'tenant' | 'key'>): string
   return JSON.stringify([tenant, key]);
 }
 
-function isDue({ dueAt }: DirectiveRecord): boolean {
-  return dueAt !== undefined && Date.parse(dueAt) <= Date.now();
+function isIn({ status, epoch, owner }: DirectiveVersion, record: DirectiveRecord): boolean {
+  return record.status === status && record.epoch === epoch && record.lease?.owner === owner;
 }
 
-function timed(dueInMs: number | undefined): Pick<DirectiveRecord, 'updatedAt' | 'dueAt'> {
+function isDue(record: DirectiveRecord): boolean {
+  return timeOf(record) <= Date.now();
+}
+
+/** The time from which it may be acquired, which never comes for one that is over. */
+function timeOf(record: DirectiveRecord): number {
+  return Date.parse(acquirableAt(record) ?? '') || Infinity;
+}
+
+function leasedTo(request: LeaseRequest, { lease, epoch }: DirectiveRecord): Pick<LeasedDirective, 'lease' | 'epoch'> {
+  const next = nextLease(lease ?? { epoch }, request);
+  return { lease: next, epoch: next.epoch };
+}
+
+function timed(dueInMs?: number): Pick<DirectiveRecord, 'updatedAt' | 'dueAt'> {
   const now = Date.now();
   const updatedAt = new Date(now).toISOString();
   return dueInMs === undefined ? { updatedAt } : { updatedAt, dueAt: new Date(now + dueInMs).toISOString() };
@@ -142,19 +164,19 @@ function timed(dueInMs: number | undefined): Pick<DirectiveRecord, 'updatedAt' |
 const LONGEST_SLEEP_MS = 60_000;
 const AGAIN_MS = 1_000;
 
-/** How a worker works. */
+/** The options of a worker. */
 interface WorkTerms {
   readonly concurrency: number;
   readonly logger: Logger;
 }
 
-/** A directive that is not looked at again before a time, unless it changes. */
+/** A directive that is skipped until a time, unless it changes. */
 interface PutOff {
   readonly record: DirectiveRecord;
   readonly until: number;
 }
 
-/** The worker of one process: sleeps until the next directive is due, and never keeps the process alive. */
+/** The worker of one process. It sleeps until the next directive is due, and never keeps the process alive. */
 export class DueWork {
   private readonly inHand = new Map<string, Promise<void>>();
   private readonly putOff = new Map<string, PutOff>();
@@ -163,13 +185,13 @@ export class DueWork {
   private hasStopped = false;
 
   constructor(
-    /** Those that have a time, which change as directives do. */
+    /** The directives with a due time, as they change. */
     private readonly known: ReadonlyMap<string, DirectiveRecord>,
     private readonly perform: (reference: DirectiveReference) => Promise<void>,
     private readonly terms: WorkTerms,
   ) {}
 
-  /** Takes what is due as far as there is room, and comes again when something else is. */
+  /** Performs due directives up to the concurrency, and wakes again when the next one is due. */
   look(): void {
     this.wakeAt(0);
   }
@@ -184,7 +206,7 @@ export class DueWork {
     const now = Date.now();
     let next = Infinity;
     for (const [key, record] of this.known) {
-      if (this.inHand.size >= this.terms.concurrency) return; // whoever is ready looks again
+      if (this.inHand.size >= this.terms.concurrency) return; // each directive that ends looks again
       if (this.inHand.has(key)) continue;
       const time = this.timeOf(key, record);
       if (time <= now) this.begin(key, record);
@@ -193,7 +215,7 @@ export class DueWork {
     this.wakeAt(next);
   }
 
-  /** The earliest of all times that were said. */
+  /** Wakes the worker at a time, if it is the earliest. */
   private wakeAt(time: number): void {
     if (this.hasStopped || time >= this.wakesAt) return;
     clearTimeout(this.timer);
@@ -205,7 +227,7 @@ export class DueWork {
     this.timer = setTimeout(wake, Math.min(Math.max(0, time - Date.now()), LONGEST_SLEEP_MS)).unref();
   }
 
-  /** Whoever leaves a directive as it was would leave it so again at once. */
+  /** Performs a directive. One that is unchanged afterwards is put off, since performing it again at once would leave it unchanged again. */
   private begin(key: string, record: DirectiveRecord): void {
     const { tenant, directiveId } = record.intent;
     const performing = this.perform({ tenant, directiveId })
@@ -222,6 +244,6 @@ export class DueWork {
   private timeOf(key: string, record: DirectiveRecord): number {
     const putOff = this.putOff.get(key);
     const until = putOff?.record === record ? putOff.until : 0;
-    return Math.max(record.dueAt === undefined ? Infinity : Date.parse(record.dueAt), until);
+    return Math.max(timeOf(record), until);
   }
 }

@@ -1,4 +1,4 @@
-import { Injectable } from '@nestjs/common';
+import { isHeldBy, type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
 import {
   CallJournal,
   type JournalCall,
@@ -14,46 +14,45 @@ const MOST_FINISHED = 10_000;
 const MOST_ATTACHED_CHARACTERS = 64 * 1024 * 1024;
 
 interface Entry {
-  readonly start: JournalStart;
-  /** Of the system's clock, in milliseconds. */
-  readonly endsAt: number;
+  readonly call: JournalCall;
+  readonly lease: Lease;
   outcome?: JournalOutcome;
 }
 
 /**
- * Keeps keys for as long as the process lives; the oldest finished ones go when there are more than 10,000. Of attachments it keeps the newest 64 MB:
- * an older call is answered without them, and never made again.
+ * Keeps calls in memory; the oldest finished ones are dropped when there are more than 10,000. It keeps the newest 64 MB of attachments: an older call is
+ * answered without them, and never made again.
  */
-@Injectable()
 export class MemoryCallJournal extends CallJournal {
   private readonly open = new Map<string, Entry>();
   private readonly finished = new Map<string, Entry>();
-  /** Those of the finished that have attachments. */
+  /** The finished calls that have attachments. */
   private readonly attached = new Set<Entry>();
   private attachedCharacters = 0;
 
-  override begin(start: JournalStart): Promise<JournalClaim> {
+  override acquire(start: JournalStart): Promise<JournalClaim> {
     const known = this.known(start);
     if (!known) {
-      this.open.set(textOf(start), { start, endsAt: Date.now() + start.mostMs });
-      return Promise.resolve({ status: 'started' });
+      const lease = nextLease({}, start);
+      this.open.set(textOf(start), { call: start, lease });
+      return Promise.resolve({ status: 'acquired', lease });
     }
-    if (!isSameCall(known.start, start)) return Promise.resolve({ status: 'conflict' });
-    const isOurs = !known.outcome && known.start.claimId === start.claimId; // the same claim again
-    return Promise.resolve(isOurs ? { status: 'started' } : entryOf(known));
+    if (!isSameCall(known.call, start)) return Promise.resolve({ status: 'conflict' });
+    const isOurs = !known.outcome && known.lease.owner === start.owner;
+    return Promise.resolve(isOurs ? { status: 'acquired', lease: known.lease } : entryOf(known));
   }
 
   override find(call: JournalCall): Promise<JournalEntry | undefined> {
     const known = this.known(call);
-    return Promise.resolve(known && isSameCall(known.start, call) ? entryOf(known) : undefined);
+    return Promise.resolve(known && isSameCall(known.call, call) ? entryOf(known) : undefined);
   }
 
-  override takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
-    const known = this.open.get(textOf(hold));
-    if (!known) return Promise.resolve(false);
-    const { claimId } = hold;
-    this.open.set(textOf(hold), { start: { ...known.start, claimId }, endsAt: Date.now() + mostMs });
-    return Promise.resolve(true);
+  override steal(key: JournalKey, request: LeaseRequest): Promise<Lease | undefined> {
+    const known = this.open.get(textOf(key));
+    if (!known) return Promise.resolve(undefined);
+    const lease = nextLease(known.lease, request);
+    this.open.set(textOf(key), { ...known, lease });
+    return Promise.resolve(lease);
   }
 
   override finish(hold: JournalHold, outcome: JournalOutcome): Promise<void> {
@@ -80,7 +79,7 @@ export class MemoryCallJournal extends CallJournal {
 
   private held(hold: JournalHold): Entry | undefined {
     const known = this.open.get(textOf(hold));
-    return known?.start.claimId === hold.claimId ? known : undefined;
+    return isHeldBy(known?.lease, hold) ? known : undefined;
   }
 
   private forgetOldest(): void {
@@ -103,8 +102,8 @@ export class MemoryCallJournal extends CallJournal {
   }
 }
 
-function entryOf({ outcome, endsAt }: Entry): JournalEntry {
-  return outcome ? { status: 'finished', outcome } : { status: 'in_progress', leftMs: Math.max(0, endsAt - Date.now()) };
+function entryOf({ outcome, lease }: Entry): JournalEntry {
+  return outcome ? { status: 'finished', outcome } : { status: 'in_progress', leftMs: leftMs(lease) };
 }
 
 function attachedTo({ outcome }: Entry): number {

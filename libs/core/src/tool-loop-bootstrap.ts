@@ -4,11 +4,10 @@ import type { CatalogEntry } from './catalog/tool-selection.js';
 import { placeOf } from './discovery/contributed-tools.js';
 import { ToolExplorer, listedRaw, type Exploration } from './discovery/tool-explorer.js';
 import { ToolFeature } from './discovery/tool-feature.js';
-import { unknownOptions } from './findings/options.js';
 import { RESULT_READER } from './execution/result-reader.js';
 import { SEARCH_TOOL } from './strategies/tool-search.js';
 import { DirectiveBootstrap } from './directives/directive-bootstrap.js';
-import { DEFAULT_RESERVED_ARGUMENTS, FEATURE_OPTIONS, unpricedWarning } from './loop/loop-options.js';
+import { DEFAULT_RESERVED_ARGUMENTS, FEATURE, unpricedWarning } from './loop/loop-options.js';
 import { LoopSettings } from './loop/loop-settings.js';
 import { SubRunPreparation } from './loop/sub-run-preparation.js';
 import { ConfigurationError, type Finding } from '@toolloop/protocol';
@@ -42,10 +41,11 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
       ...contributed.flatMap(({ tool }) => this.explorer.contributedFindings(tool, reservedArguments)),
       ...collisions,
       ...this.directives.findings(own),
+      ...this.settings.findings(),
+      ...this.loopFindings(),
+      ...this.subRunFindings(entries),
     ];
-    // A policy names tools; while tools are missing for a reason of their own, its findings would only repeat them.
-    const all = findings.length > 0 ? findings : [...this.settings.findings(), ...this.loopFindings(), ...this.subRunFindings(entries)];
-    if (all.length > 0) throw new ConfigurationError(all);
+    if (findings.length > 0) throw new ConfigurationError(findings);
     // What a sub-run may do is known once all that it may use is.
     if (entries.some(({ tool }) => tool.subRun))
       this.catalog.load(
@@ -99,7 +99,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const names = loops.map(([name]) => name);
     const shared = new Set(names.filter((name, index) => names.indexOf(name) !== index));
     return [
-      ...features.flatMap((options) => unknownOptions(options, FEATURE_OPTIONS, 'ToolLoopModule.forFeature')),
+      ...features.flatMap((options) => FEATURE.findings(options, 'ToolLoopModule.forFeature')),
       ...[...shared].map((name) => ({
         at: `loop "${name}"`,
         problem: 'Several features declare a loop of this name.',

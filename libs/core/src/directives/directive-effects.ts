@@ -1,16 +1,35 @@
-import { Injectable } from '@nestjs/common';
-import { type DirectiveRequest, isJsonList, isJsonObject, type JsonObject, type JsonValue, type ToolPreview } from '@toolloop/protocol';
+import { HttpException, Inject, Injectable, Optional } from '@nestjs/common';
+import {
+  type DirectiveRequest,
+  isJsonList,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  ToolError,
+  type ToolFailure,
+  type ToolPreview,
+} from '@toolloop/protocol';
+import { AuditTrail } from '../audit/audit-trail.js';
 import type { DirectiveAuthority, DirectiveIntent, DirectiveRecord, DirectiveStore } from '../contracts/directive.js';
 import type { Tool, ToolDirective } from '../contracts/tool.js';
+import { BoundedStores } from '../execution/bounded-stores.js';
+import { CallAudit } from '../execution/call-audit.js';
+import { CallContextFactory } from '../execution/call-context.js';
+import { askedWait, CallFailure, causeOf, failureOf } from '../execution/call-failure.js';
+import {
+  type AuthorisedCall,
+  type DeferredEffect,
+  type EffectAttempt,
+  Effects,
+  type ExecutionScope,
+  type ReadCall,
+  type ToolOutcome,
+} from '../execution/call.js';
+import { requested, shownArguments } from '../execution/describe.js';
+import { CallPreview } from '../execution/preview.js';
+import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from '../loop/loop-options.js';
 import { CompiledPolicy } from '../policy/policy-engine.js';
 import { sha256, toJson } from '../schema/canonical-json.js';
-import { BoundedStores } from './bounded-stores.js';
-import { CallAudit } from './call-audit.js';
-import { CallFailure } from './call-failure.js';
-import type { CallProgress, ExecutionScope, ToolOutcome } from './call.js';
-import { requested, shownArguments } from './outcome.js';
-import { CallPreview } from './preview.js';
-import type { ReadArguments } from './read-arguments.js';
 
 const LONGEST_PART = 256;
 const DIGITS_OF_ID = 32;
@@ -28,69 +47,65 @@ export class DirectiveOperators {
   }
 }
 
-/** In the place of stage 5 and all that follow: a call that was let in is kept as a directive, and its effect happens later. */
+/** Keeps calls as directives, whose effects happen later: the adapter of the pipeline's port for deferred effects. */
 @Injectable()
-export class DirectiveRequests {
+export class DirectiveEffects extends Effects {
   private readonly store: DirectiveStore;
+  private readonly preview: CallPreview;
+  private readonly audit: CallAudit | undefined;
+  private readonly operators: DirectiveOperators;
 
   constructor(
     stores: BoundedStores,
-    private readonly preview: CallPreview,
-    private readonly audit: CallAudit,
-    private readonly operators: DirectiveOperators,
+    contexts: CallContextFactory,
+    @Inject(TOOL_LOOP_OPTIONS) { directives }: ToolLoopOptions,
+    @Optional() trail?: AuditTrail,
   ) {
+    super();
     this.store = stores.directives;
+    this.preview = new CallPreview(contexts);
+    this.audit = trail && new CallAudit(trail);
+    this.operators = new DirectiveOperators(directives?.operators);
   }
 
-  /** The one that has the key of this call already: of what was asked for nobody has to approve anything. Throws `invalid_args` for a subject that names nothing. */
-  async find(tool: Tool, { args }: ReadArguments, progress: CallProgress): Promise<DirectiveRecord | undefined> {
-    const directive = directiveOf(tool, progress);
-    const { tenant } = progress.scope.run;
-    return directive && this.store.find({ tenant, directiveId: idOf(keyOf(directive, args, progress)) });
+  /** Looks for the directive that has the key of the call already: what was asked for needs no approval. */
+  async defer(call: ReadCall): Promise<DeferredEffect> {
+    const { tool, scope } = call;
+    const { directive } = tool;
+    if (!directive) throw new TypeError(`${tool.spec.declaredId} declares no directive.`);
+    const directiveId = idOf(keyOf(directive, call));
+    const existing = await this.store.find({ tenant: scope.run.tenant, directiveId });
+    return { isKnown: existing !== undefined, request: (authorised) => this.request(authorised, directive, existing) };
   }
 
   /**
-   * Throws `forbidden` for an actor without an id, `invalid_args` for a subject that names nothing, and `execution_failed` where a required preview fails, where the
-   * key belongs to another request, and where it was asked for before and will not be performed; `unknown_outcome` where nobody knows whether it was.
+   * Keeps the directive of a call, or answers with the existing one.
+   *
+   * @throws {CallFailure} `forbidden` for an actor without an id, `execution_failed` where a required preview fails, where the key belongs to another request, and
+   * where the effect was asked for before and will not be performed; `unknown_outcome` where it is unknown whether it was.
    */
-  async request(tool: Tool, directive: ToolDirective, input: ReadArguments, progress: CallProgress): Promise<ToolOutcome> {
-    const { standing } = progress;
-    const preview = standing ? standing.intent.preview : await this.preview.of(tool, input, progress);
-    const intent = intentOf(tool, directive, input, { progress, preview });
-    await this.audit.directed(intent, { tool, input }, progress);
-    const { record } = standing ? { record: standing } : await this.store.add(intent, progress.takeApproval);
+  private async request(call: AuthorisedCall, directive: ToolDirective, existing: DirectiveRecord | undefined): Promise<ToolOutcome> {
+    const preview = existing ? existing.intent.preview : await this.preview.of(call);
+    const intent = intentOf(call, directive, preview);
+    await this.audit?.directed(call, intent);
+    const { record } = existing ? { record: existing } : await this.store.add(intent, call.takeApproval);
     if (!isSameRequest(record.intent, intent, directive)) throw CallFailure.of('execution_failed', conflictText(record, directive));
     const refusal = refusalOf(record, this.operators.described);
     if (refusal) throw refusal;
-    const shown = requestOf(record, progress.request.call.toolCallId);
-    const showing = progress.scope.emit({ type: 'directive-request', step: progress.request.step, directive: shown });
-    if (showing) await showing;
-    return requested(progress, record.intent.directiveId, answerOf(record));
+    const { request, scope } = call;
+    await scope.emit({ type: 'directive-request', step: request.step, directive: requestOf(record, request.call.toolCallId) });
+    return requested(call, record.intent.directiveId, answerOf(record));
   }
 }
 
-/** What a call becomes that only asks for its effect; undefined where it has the effect itself, as when a directive is performed. */
-export function directiveOf({ directive }: Tool, { scope }: CallProgress): ToolDirective | undefined {
-  return scope.performing ? undefined : directive;
-}
-
-interface RequestedCall {
-  readonly progress: CallProgress;
-  readonly preview: ToolPreview | undefined;
-}
-
-function intentOf(
-  tool: Tool,
-  directive: ToolDirective,
-  { args, canonical }: ReadArguments,
-  { progress, preview }: RequestedCall,
-): DirectiveIntent {
-  const { scope, request } = progress;
+function intentOf(call: AuthorisedCall, directive: ToolDirective, preview: ToolPreview | undefined): DirectiveIntent {
+  const { tool, input, scope, request } = call;
+  const { args, canonical } = input;
   const { tenant, runId } = scope.run;
   const { actorId } = scope;
   if (actorId === undefined)
     throw CallFailure.of('forbidden', 'What happens later happens in the name of somebody, and the actor of this run has no id.');
-  const key = keyOf(directive, args, progress);
+  const key = keyOf(directive, call);
   const { type } = directive;
   const { toolCallId } = request.call;
   const instance = tool.entity && { instanceId: tool.entity.instanceId };
@@ -101,7 +116,7 @@ function intentOf(
     type,
     subject: directive.subjectOf(args),
     call: { declaredId: tool.spec.declaredId, ...instance, args: canonical, runId, toolCallId, step: request.step, index: request.index },
-    authority: authorityOf(actorId, tool, args, progress),
+    authority: authorityOf(actorId, call),
     shownArgs: shownArguments(args, tool.input.hidden),
     ...(preview && { preview }),
     correlationId: scope.requestId,
@@ -109,8 +124,8 @@ function intentOf(
   };
 }
 
-/** Throws `invalid_args`. */
-function keyOf(directive: ToolDirective, args: JsonObject, { scope }: CallProgress): string {
+/** @throws {CallFailure} `invalid_args`. */
+function keyOf(directive: ToolDirective, { input: { args }, scope }: ReadCall): string {
   const subject = part('subject', directive.subjectOf(args));
   const last = directive.keyOf ? part('key', directive.keyOf(args)) : scope.requestId;
   return [directive.type, scope.run.tenant, subject, last].map(encoded).join(':');
@@ -121,7 +136,7 @@ function idOf(key: string): string {
   return `dir_${sha256(key).slice(0, DIGITS_OF_ID)}`;
 }
 
-function authorityOf(actorId: string, { spec }: Tool, args: JsonObject, { scope, request, decision }: CallProgress): DirectiveAuthority {
+function authorityOf(actorId: string, { tool: { spec }, input: { args }, scope, request, decision }: AuthorisedCall): DirectiveAuthority {
   const { integrity, confidentiality } = scope.flow;
   const { approvals } = scope;
   const flow = { integrity, confidentiality, traced: wordsIn(args).filter((word) => scope.flow.isTraced(word)) };
@@ -129,7 +144,7 @@ function authorityOf(actorId: string, { spec }: Tool, args: JsonObject, { scope,
   if (decision?.kind !== 'require_approval') return base;
   const { rule, policyVersion, approval: terms = [] } = decision;
   const approvalId =
-    approvals.approvalOf(request.call.toolCallId) ?? approvals.standingFor(spec.declaredId, `${policyVersion} ${rule}`) ?? '';
+    approvals.asked.get(request.call.toolCallId) ?? approvals.standingFor(spec.declaredId, `${policyVersion} ${rule}`) ?? '';
   return { ...base, approved: { approvalId, rule, policyVersion, terms } };
 }
 
@@ -172,13 +187,13 @@ function isSameRequest(first: DirectiveIntent, second: DirectiveIntent, directiv
 }
 
 /** What a run's events tell of it. */
-export function requestOf({ intent, status }: DirectiveRecord, toolCallId: string): DirectiveRequest {
+function requestOf({ intent, status }: DirectiveRecord, toolCallId: string): DirectiveRequest {
   const { directiveId, type, subject, preview } = intent;
   return { directiveId, toolCallId, type, subject, status, ...(preview && { preview }) };
 }
 
 /** The answer of the blueprint: what was asked for, and that it has not happened yet. */
-export function answerOf({ intent, status }: DirectiveRecord): JsonObject {
+function answerOf({ intent, status }: DirectiveRecord): JsonObject {
   const { directiveId, type, subject, preview } = intent;
   const shown = preview && {
     sentence: preview.sentence,
@@ -231,4 +246,62 @@ export function conflictText({ intent, status }: DirectiveRecord, directive: Too
 function sentenceFor(status: DirectiveRecord['status'], what: string): string {
   if (status === 'pending' || status === 'performing') return `Requested: ${what}. It is performed later, once; it has not happened yet.`;
   return `This was requested before: ${what}. Its status is ${status}.`;
+}
+
+/** One attempt to have the effect of a directive, as the pipeline and whoever makes the attempt share it. */
+export class DirectiveAttempt implements EffectAttempt {
+  /** Whether the key of the effect was taken for this attempt. */
+  hasBegun = false;
+  /** Milliseconds to wait at least before another attempt; undefined where that would fail as well, or nobody knows. */
+  retryAfterMs: number | undefined;
+  private wasRefused = false;
+
+  constructor(
+    /** Of the effect. */
+    readonly idempotencyKey: string,
+    /** Asked when the key is taken and nothing has happened yet: whoever has lost the directive by then leaves it to the others. */
+    private readonly isHeld: () => Promise<boolean>,
+  ) {}
+
+  async begin(): Promise<void> {
+    if (!(await this.isHeld())) throw CallFailure.of('aborted', 'Somebody else performs the directive by now.');
+    this.hasBegun = true;
+  }
+
+  mayRepeat({ directive }: Pick<Tool, 'directive'>): boolean {
+    return directive?.maybeRan === 'repeat';
+  }
+
+  /** Whether the attempt may have had the effect: a method that was not called had none. */
+  get mayHaveEffect(): boolean {
+    return this.hasBegun && !this.wasRefused;
+  }
+
+  /**
+   * What a failed effect means. Of an exception that says nothing of itself nobody knows what happened before it. A method that is still in flight is not called beside
+   * itself, unless this process stops (`signal`).
+   */
+  read(error: unknown, tool: Pick<Tool, 'directive'>, signal: AbortSignal): ToolFailure {
+    const failure = failureOf(error);
+    const method = error instanceof CallFailure ? error.method : undefined;
+    this.wasRefused = method === 'not_called';
+    const isDoubtful = !this.wasRefused && isUnexplained(failure, error);
+    const told: ToolFailure = isDoubtful ? { ...failure, code: 'unknown_outcome', safeMessage: UNKNOWN } : failure;
+    const isRunning = method === 'in_flight' && !signal.aborted;
+    const mayRepeat = told.code !== 'unknown_outcome' || (this.mayRepeat(tool) && !isRunning);
+    this.retryAfterMs = mayRepeat ? askedWait(error) : undefined;
+    return told;
+  }
+}
+
+function isUnexplained({ code }: ToolFailure, error: unknown): boolean {
+  return code === 'execution_failed' && !isAnswer(causeOf(error));
+}
+
+const UNKNOWN = 'The effect failed half-way, and it is unknown whether it took place. Check before you request it again.';
+
+/** What the tool, or whom it asked, said on purpose: then the effect did not take place. A 5xx may come from half-way, but for 503, which turns away. */
+function isAnswer(thrown: unknown): boolean {
+  if (thrown instanceof ToolError) return true;
+  return thrown instanceof HttpException && (thrown.getStatus() < 500 || thrown.getStatus() === 503);
 }

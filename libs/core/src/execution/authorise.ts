@@ -1,0 +1,296 @@
+import { HttpException } from '@nestjs/common';
+import type { Decision, JsonObject, ToolFailure } from '@toolloop/protocol';
+import type { ApprovalAnswer, ApprovalRecord } from '../contracts/approval.js';
+import type { ToolLayers } from '../contracts/tool.js';
+import { isExpired } from '../pending/approval.service.js';
+import { decide, subjectOf } from '../policy/policy-engine.js';
+import { canonicalDeclaration, canonicalJson, fromCanonical } from '../schema/canonical-json.js';
+import { compileReveal } from '../schema/reveal.js';
+import type { SchemaValidators } from '../schema/validators.js';
+import { type ApprovalQuestion, type AskedApprovals, unaskableReason } from './approvals.js';
+import type { CallAudit } from './call-audit.js';
+import type { CallContextFactory } from './call-context.js';
+import { CallFailure, explained, failureOf, Interruption, untilAborted } from './call-failure.js';
+import {
+  advance,
+  type AuthorisedCall,
+  type SubRunCheckpoint,
+  CallPending,
+  type DecidedCall,
+  type Effects,
+  type ReadArguments,
+  type ReadCall,
+} from './call.js';
+import { readArguments, readInput } from './read-arguments.js';
+import { deniedToolMessage, limitsOf, type ToolResolution } from './resolve-tool.js';
+
+/** What stage 4 works with. */
+export interface AuthorisationParts {
+  readonly resolution: ToolResolution;
+  readonly validators: SchemaValidators;
+  readonly contexts: CallContextFactory;
+  readonly approvals: AskedApprovals;
+  readonly effects: Effects;
+  readonly audit: CallAudit | undefined;
+}
+
+/** A call that policy has decided on, with the arguments as they were sent. */
+type JudgedCall = DecidedCall & AuthorisedCall;
+
+/** Stage 4: Nest's guards and pipes, then policy's decision on this very call, and a person's yes to it where policy asks for one. */
+export class Authorisation {
+  private readonly json = compileReveal('all');
+
+  constructor(private readonly parts: AuthorisationParts) {}
+
+  /**
+   * Lets a call in, with the input that its method receives: the pipes' or the approver's where they changed it.
+   *
+   * @throws {CallFailure} `forbidden`, `invalid_args`, `policy_denied`, `budget_exceeded` or `approval_denied`.
+   * @throws {CallPending} Where the run waits for an answer.
+   */
+  async authorise(call: ReadCall): Promise<AuthorisedCall> {
+    const { tool, scope, request } = call;
+    if (request.refusal) throw new CallFailure(request.refusal);
+    const layers = tool.layers?.(scope.run);
+    const input = layers ? await this.admitted(call, layers) : call.input;
+    const sent = advance(call, { input, sent: input });
+    if (request.checkpoint) return this.resumeSubRun(sent, request.checkpoint);
+    if (tool.allowReserved) await this.parts.audit?.optedOut(sent, tool.allowReserved);
+    if (tool.directive && !scope.performing) advance(sent, { deferred: await this.parts.effects.defer(sent) });
+    return this.decide(sent);
+  }
+
+  /**
+   * Lets a call in once more. Policy, the tool's own word and the entity it belongs to may have changed while the run waited.
+   *
+   * @throws As {@link authorise} does.
+   */
+  async authoriseAgain(call: AuthorisedCall): Promise<AuthorisedCall> {
+    return this.decide(await this.parts.resolution.permit(advance(call, { input: call.sent })));
+  }
+
+  /** A sub-run that waited was let in when it began; its calls are decided one by one. That the tool is still permitted was asked before. */
+  private async resumeSubRun(call: AuthorisedCall, checkpoint: SubRunCheckpoint): Promise<AuthorisedCall> {
+    if (call.request.isHeld) throw new CallPending(undefined, checkpoint);
+    const { decision } = call;
+    if (decision) await this.parts.audit?.decided({ ...call, decision });
+    return advance(call, { input: { ...call.input, args: checkpoint.args } });
+  }
+
+  private decide(call: AuthorisedCall): AuthorisedCall | Promise<AuthorisedCall> {
+    const judged = judge(call);
+    const { request, scope, decision } = judged;
+    const isLetIn = decision.kind === 'allow' && !request.isHeld && !scope.approvals.asked.has(request.call.toolCallId);
+    if (isLetIn) charge(judged); // in the turn of the decision: parallel calls must see it
+    const recording = this.parts.audit?.decided(judged);
+    if (isLetIn) return recording ? recording.then(() => judged) : judged;
+    return this.confirmed(judged, recording);
+  }
+
+  private async confirmed(call: JudgedCall, recording: Promise<void> | undefined): Promise<AuthorisedCall> {
+    await recording;
+    const input = call.decision.kind === 'allow' ? await this.honoured(call) : await this.approved(call);
+    if (!input) return this.authoriseAgain(call); // which charges it
+    return charge(advance(call, { input }));
+  }
+
+  /** A person may have been asked about this very call: what policy says by now takes no answer back, and gives none. */
+  private async honoured({ input, request, scope }: JudgedCall): Promise<ReadArguments> {
+    if (request.isHeld) throw new CallPending();
+    const approvalId = scope.approvals.asked.get(request.call.toolCallId);
+    const record = await this.parts.approvals.find(approvalId);
+    if (record?.answer?.decision === 'deny') throw CallFailure.of('approval_denied', denialText(record.answer));
+    if (record && !record.answer && !isExpired(record)) throw new CallPending(approvalId);
+    return input;
+  }
+
+  /** The input that a person said yes to; undefined where the answer came while the run waited. */
+  private async approved(call: JudgedCall): Promise<ReadArguments | undefined> {
+    const { input, decision, scope, request } = call;
+    const { approvals } = this.parts;
+    if (scope.approvals.covers(decision)) return input;
+    const question = questionFor(decision);
+    const asked = await approvals.findSame(scope.approvals.asked.get(request.call.toolCallId), call, question);
+    if (isSettled(call, asked)) {
+      if (request.isHeld) throw new CallPending();
+      return input;
+    }
+    assertAskable(call);
+    const record = asked ?? (await this.ask(call, question));
+    if (!record.answer) {
+      if (!isExpired(record) && (await approvals.answered(record, call))) return undefined;
+      throw CallFailure.of('approval_denied', 'Nobody approved the call in time, so it was not made.');
+    }
+    if (request.isHeld) throw new CallPending(record.request.approvalId);
+    return this.use(record, record.answer, call);
+  }
+
+  private async ask(call: JudgedCall, question: ApprovalQuestion): Promise<ApprovalRecord> {
+    const record = await this.parts.approvals.ask(call, question);
+    const { scope, request } = call;
+    scope.approvals.asked.set(request.call.toolCallId, record.request.approvalId);
+    return record;
+  }
+
+  /** An approval is used once, and in time; that of a deferred call is used up with its request. */
+  private async use(record: ApprovalRecord, answer: ApprovalAnswer, call: JudgedCall): Promise<ReadArguments> {
+    const { tool, input, decision, scope, deferred } = call;
+    await this.parts.approvals.tell(record, answer, call);
+    if (answer.decision === 'deny') throw CallFailure.of('approval_denied', denialText(answer));
+    const take = async (): Promise<void> => {
+      if (!isUsedForThisCall(record, call)) await this.useUp(record);
+      if (answer.remember) scope.approvals.remember(tool.spec.declaredId, ruleOf(decision), record.request.approvalId);
+    };
+    if (deferred) advance(call, { takeApproval: take });
+    else await take();
+    return answer.args ? this.edited(call, withHidden(answer.args, input.args, tool.input.hidden), record) : input;
+  }
+
+  private async useUp(record: ApprovalRecord): Promise<void> {
+    const refusal = await this.parts.approvals.use(record);
+    if (refusal !== undefined) throw CallFailure.of('approval_denied', `${refusal}, so the call was not made.`);
+  }
+
+  /** The arguments that the approver put in the place of the model's, through every check that those went through. */
+  private async edited(call: JudgedCall, args: JsonObject, { terms }: ApprovalRecord): Promise<ReadArguments> {
+    const { tool, scope } = call;
+    const read = { ...call, input: await readArguments(this.parts.validators, call, JSON.stringify(args)) };
+    const layers = tool.layers?.(scope.run);
+    const input = layers ? await this.admitted(read, layers) : read.input;
+    const { decision } = judge(call, input.args); // a yes does not let in what is denied
+    const met = new Set(terms.map(canonicalDeclaration));
+    const isMet = (decision.approval ?? []).every((one) => met.has(canonicalDeclaration(one)));
+    if (decision.kind === 'require_approval' && !isMet)
+      throw CallFailure.of('approval_denied', 'What the approver made of the call needs the approval of somebody else.');
+    await this.parts.audit?.decided({ ...call, input });
+    return input;
+  }
+
+  /** The input as guards and pipes let it in, rebuilt from its canonical JSON. */
+  private async admitted(call: ReadCall, finding: LayersOf): Promise<ReadArguments> {
+    const piped = await this.piped(call, finding);
+    return piped === call.input.built ? call.input : this.rebuilt(call, piped);
+  }
+
+  /** Within the tool's time limit, like all code of the application. A call that guards and pipes do not clearly let in stays out. */
+  private async piped(call: ReadCall, finding: LayersOf): Promise<unknown> {
+    const { built } = call.input;
+    const { context, close } = this.parts.contexts.open(call);
+    let layers: ToolLayers | undefined;
+    try {
+      layers = await untilAborted(Promise.resolve(finding), context.signal);
+      if (!layers) return built;
+      const { admit } = layers;
+      const admitted = this.parts.contexts.run(context, () => admit(built, context));
+      return await untilAborted(admitted, context.signal);
+    } catch (error) {
+      if (context.signal.aborted) throw Interruption.from(context.signal);
+      const known = await explained(layers, error, { input: built, context });
+      throw new CallFailure(refusalOf(error, known), { cause: error });
+    } finally {
+      close();
+    }
+  }
+
+  /** What was approved and stored is what runs: the method receives what the JSON of the pipes' result gives. */
+  private async rebuilt({ tool, options }: ReadCall, piped: unknown): Promise<ReadArguments> {
+    const canonical = canonicalJson(this.json.project({ ...asRecord(piped) }, 'audit'));
+    const args: JsonObject = fromCanonical(canonical);
+    const reading = await readInput(tool.input, args, options);
+    if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
+    return { canonical, args, built: reading.value };
+  }
+}
+
+type LayersOf = ToolLayers | Promise<ToolLayers | undefined>;
+
+/**
+ * Asks policy about this very call.
+ *
+ * @throws {CallFailure} `policy_denied` or `budget_exceeded`.
+ */
+function judge<From extends ReadCall>(call: From, args = call.input.args): From & { readonly decision: Decision } {
+  const { tool, scope } = call;
+  const { flow, spending: spent } = scope;
+  const instance = tool.entity && { instanceId: tool.entity.instanceId };
+  const decision = decide(scope.policies, { ...subjectOf(tool, scope.actor), call: { args, flow, spent, ...instance } });
+  if (decision.callBudget !== call.decision?.callBudget) advance(call, { limits: limitsOf(tool, scope, decision) });
+  const judged = advance(call, { decision });
+  if (decision.kind !== 'deny') return judged;
+  if (decision.isOverBudget) throw CallFailure.of('budget_exceeded', decision.reason);
+  throw CallFailure.of('policy_denied', deniedToolMessage(call));
+}
+
+function assertAskable({ scope, decision }: JudgedCall): void {
+  const why = unaskableReason(scope);
+  if (why !== undefined)
+    throw CallFailure.of('approval_denied', `The call was not made. It needs a person's approval: ${decision.reason} ${why}`);
+}
+
+/** Counts a call that is let in. */
+function charge<From extends ReadCall>(call: From): From {
+  const { tool, input, scope } = call;
+  const entry = { declaredId: tool.spec.declaredId, trusted: tool.origin.trusted, args: input.args };
+  scope.spending.calls.push(entry);
+  return advance(call, { charge: entry });
+}
+
+/**
+ * Whether a yes that was given holds for the call, or nothing happens that needs one: it is answered with the effect that was asked for before. A no to this very
+ * call, or a change of its arguments, goes before a yes to all calls of the rule.
+ */
+function isSettled({ tool, decision, scope, deferred }: JudgedCall, asked: ApprovalRecord | undefined): boolean {
+  if (asked?.answer?.decision === 'deny' || asked?.answer?.args) return false;
+  const standing = scope.approvals.standingFor(tool.spec.declaredId, ruleOf(decision));
+  return standing !== undefined || (!asked && deferred?.isKnown === true);
+}
+
+/** Whether it was used for this very call already: by a process that is gone, or before a person was asked about a repetition. The journal knows the call's outcome. */
+function isUsedForThisCall({ isUsed }: ApprovalRecord, { request, scope }: JudgedCall): boolean {
+  return isUsed && (request.mayHaveRun === true || scope.approvals.repeatOf(request.call.toolCallId) !== undefined);
+}
+
+/** What the approver could not see they cannot have changed. */
+function withHidden(edited: JsonObject, sent: JsonObject, hidden: readonly string[]): JsonObject {
+  const changed = Object.entries(edited).filter(([name]) => !hidden.includes(name));
+  return Object.fromEntries([...changed, ...Object.entries(sent).filter(([name]) => hidden.includes(name))]);
+}
+
+function denialText({ reason }: ApprovalAnswer): string {
+  return `A person denied this call.${reason === undefined ? '' : ` They said: ${reason}`}`;
+}
+
+function questionFor({ reason, rule, policyVersion, approval: terms = [] }: Decision): ApprovalQuestion {
+  const mayEdit = terms.length > 0 && terms.every((one) => one.mayEdit);
+  const mayRemember = terms.length > 0 && terms.every((one) => one.mayRemember);
+  return { reason, rule, policyVersion, terms, mayEdit, mayRemember };
+}
+
+/** The rule of one policy: that of another version is another. */
+function ruleOf({ rule, policyVersion }: Decision): string {
+  return `${policyVersion} ${rule}`;
+}
+
+function asRecord(value: unknown): object {
+  return typeof value === 'object' && value !== null ? value : {};
+}
+
+/** A guard that throws anything but a bad request did not let the call in, whatever it meant. */
+function refusalOf(error: unknown, explanation: ToolFailure | undefined): ToolFailure {
+  const failure = explanation ?? failureOf(error);
+  const status = error instanceof HttpException ? error.getStatus() : undefined;
+  if (error instanceof HttpException && (status === 400 || status === 422))
+    return { ...failure, code: 'invalid_args', ...problemsOf(error) };
+  if (status === 429) return { ...failure, code: 'budget_exceeded', retryable: true };
+  const isTold = explanation !== undefined || failure.correlationId === undefined;
+  return isTold ? { ...failure, code: 'forbidden' } : { ...failure, code: 'forbidden', safeMessage: 'The call was not permitted.' };
+}
+
+/** Nest's validation pipe says everything in a list. */
+function problemsOf(error: HttpException): Pick<ToolFailure, 'problems'> {
+  const response = error.getResponse();
+  const messages: unknown = typeof response === 'object' && 'message' in response ? response.message : undefined;
+  if (!Array.isArray(messages)) return {};
+  return { problems: messages.slice(0, 10).map((message) => ({ pointer: '', message: String(message) })) };
+}

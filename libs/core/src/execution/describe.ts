@@ -1,0 +1,363 @@
+import { Logger } from '@nestjs/common';
+import {
+  type Audience,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  type LoopEventBody,
+  type RecordedAttachment,
+  type StorageUnavailableError,
+  type ToolFailure,
+  type ToolInvocationRecord,
+} from '@toolloop/protocol';
+import type { JournalOutcome } from '../contracts/stores.js';
+import type { Attachment } from '../contracts/tool-call.js';
+import type { ProjectionObserver, Tool } from '../contracts/tool.js';
+import { isPermitted } from '../policy/policy-engine.js';
+import { ProjectionError } from '../schema/reveal.js';
+import type { SchemaValidators } from '../schema/validators.js';
+import { CallFailure, toJsonApi } from './call-failure.js';
+import type { SubRunCheckpoint, Call, InvokedResult, ReadCall, ToolOutcome } from './call.js';
+import {
+  cut,
+  type Hinted,
+  type ReadAttachments,
+  readAttachments,
+  readingOf,
+  ResultPage,
+  ShownObjects,
+  toMediaPart,
+} from './result-pages.js';
+import { RESULT_READER } from './result-reader.js';
+import { closedSubRun } from './sub-run-call.js';
+
+/** A result as its two readers see it. */
+export interface DescribedResult {
+  /** For the model; text, or JSON as text. */
+  readonly content: string;
+  /** The same for whoever reads it in another run, where no handle holds. */
+  readonly lasting: string;
+  readonly ui: JsonValue;
+  /** Bytes of the model's projection before it was cut. */
+  readonly bytes: number;
+  readonly truncated: boolean;
+  /** Absent where there are none. */
+  readonly attachments?: readonly RecordedAttachment[];
+  /** Set where the model may be told what can be called on the entities in it. */
+  readonly hinted?: Hinted;
+}
+
+/** Stage 8: checks a result against what the tool declares, projects it for model and ui, and cuts it to its byte budget. */
+export class ResultDescriber {
+  private readonly logger = new Logger(ResultDescriber.name);
+
+  constructor(private readonly validators: SchemaValidators) {}
+
+  /** @throws `invalid_output`; what is wrong with the result is in the log, for the developer. Whether the tool had an effect is not known here. */
+  describe(call: ReadCall, { live: returned, result: live, attachments }: InvokedResult): DescribedResult {
+    const { tool, limits, options } = call;
+    const { resultBytes: mostBytes } = limits;
+    if (returned instanceof ResultPage) return describedPage(call, returned);
+    const objects = options.availableOperations ? new ShownObjects() : undefined;
+    const shown = this.project(call, live, { audience: 'model', observer: objects?.observe });
+    const model = withoutSecrets(shown, call);
+    this.assertDeclared(tool, model);
+    const metadata = metadataOf(call);
+    const ui = withMetadata(withoutSecrets(this.project(call, live, { audience: 'ui' }), call), metadata);
+    const sentence = this.sentenceFor(call, model);
+    const attached = attachments.length > 0 ? this.attached(call, attachments) : undefined;
+    const word = (value: JsonValue): string => {
+      const worded = resultText(call, { live, value: withMetadata(value, metadata), sentence });
+      return attached?.note === undefined ? worded : `${worded}\n${attached.note}`;
+    };
+    const described = shortened(call, word(model));
+    const hinted = described.truncated ? undefined : objects?.hinted(() => word(withoutSecrets(shown, call)), mostBytes);
+    const uiText = JSON.stringify(ui);
+    return {
+      ...described,
+      ...(hinted && { hinted }),
+      ui: Buffer.byteLength(uiText) > mostBytes ? cut(uiText, mostBytes) : ui,
+      ...(attached && { attachments: attached.kept }),
+    };
+  }
+
+  private assertDeclared(tool: Tool, model: JsonValue): void {
+    const problems = tool.spec.outputSchema ? this.validators.validate(tool.spec.outputSchema, model) : [];
+    if (problems.length > 0)
+      throw this.invalid(tool, problems.map(({ pointer, message }) => `${pointer || 'result'} ${message}`).join('; '));
+  }
+
+  private attached({ tool, scope }: ReadCall, attachments: readonly Attachment[]): ReadAttachments {
+    const attached = readAttachments(attachments, scope.limits.attachmentBytes);
+    if (attached.note !== undefined) this.logger.warn(`${tool.spec.declaredId} (run ${scope.run.runId}): ${attached.note}`);
+    return attached;
+  }
+
+  /** The tool has done its work: that it cannot word it is no failure of the call. */
+  private sentenceFor({ tool, options, scope }: ReadCall, model: JsonValue): string | undefined {
+    if (options.resultFormat === 'value') return undefined;
+    try {
+      return tool.humanReadable?.(model);
+    } catch (error) {
+      this.logger.warn(`The result of ${tool.spec.declaredId} could not be put into words (run ${scope.run.runId}).`, error);
+      return undefined;
+    }
+  }
+
+  private project(
+    { tool, credentials }: ReadCall,
+    live: unknown,
+    { audience, observer }: { readonly audience: Audience; readonly observer?: ProjectionObserver | undefined },
+  ): JsonValue {
+    try {
+      return projected(tool, live, audience, observer);
+    } catch (error) {
+      throw this.invalid(tool, error instanceof RedactionError ? error.message : 'the projection failed', { error, credentials });
+    }
+  }
+
+  private invalid(
+    tool: Tool,
+    reason: string,
+    thrown?: { readonly error: unknown; readonly credentials: ReadCall['credentials'] },
+  ): CallFailure {
+    const { error, credentials } = thrown ?? {};
+    const cause = error instanceof RedactionError ? error.cause : error;
+    this.logger.error(
+      `The result of ${tool.spec.declaredId} does not match its declaration: ${reason}`,
+      credentials?.error(cause) ?? cause,
+    );
+    return new CallFailure({ code: 'invalid_output', safeMessage: 'The tool ran, but its result cannot be shown.' }, { cause: error });
+  }
+}
+
+/** The value without the credentials that the call was handed. */
+function withoutSecrets(value: JsonValue, { credentials }: ReadCall): JsonValue {
+  return credentials?.json(value) ?? value;
+}
+
+/** What of a result's text fits, and where there is more the way to it. */
+function shortened(
+  { tool, scope, limits: { resultBytes: mostBytes } }: ReadCall,
+  text: string,
+): Pick<DescribedResult, 'content' | 'lasting' | 'bytes' | 'truncated'> {
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= mostBytes) return { content: text, lasting: text, bytes, truncated: false };
+  const lasting = cut(text, mostBytes);
+  const isReadable = mostBytes >= LEAST_PAGE_BYTES && scope.pages !== undefined && isPermitted(RESULT_READER, scope);
+  const handle = isReadable ? scope.pages?.keep(tool.spec.declaredId, text) : undefined;
+  if (handle === undefined) return { content: lasting, lasting, bytes, truncated: true };
+  const content = cut(
+    text,
+    mostBytes,
+    (all, shown) => `\n[… ${all} bytes in all; the middle was left out. Read on: ${readingOf(handle, shown)} …]\n`,
+  );
+  return { content, lasting, bytes, truncated: true };
+}
+
+/** A smaller page would be little but its note. */
+const LEAST_PAGE_BYTES = 256;
+
+/** A page is text of the model's own projection, which was checked and projected before. */
+function describedPage(call: ReadCall, page: ResultPage): DescribedResult {
+  const content = page.fitted(call.limits.resultBytes, (value) => resultText(call, { live: page, value, sentence: undefined }));
+  return { content, lasting: content, ui: page.facts, bytes: Buffer.byteLength(content), truncated: false };
+}
+
+/** As much of a name that a model made up as is said back to it. */
+const MOST_OF_A_NAME = 64;
+
+/** A result on its way to the model. */
+interface ShownValue {
+  readonly live: unknown;
+  /** The model's projection. */
+  readonly value: JsonValue;
+  /** The result in a sentence, where the tool words it. */
+  readonly sentence: string | undefined;
+}
+
+/** What the model reads of a result: the value or the envelope, as JSON; text stands for itself. */
+function resultText({ tool, options }: ReadCall, { live, value, sentence }: ShownValue): string {
+  if (options.resultFormat === 'envelope') {
+    const worded = sentence !== undefined && { human_readable: sentence };
+    return JSON.stringify({ ok: true, type: tool.spec.declaredId, result: value, ...worded });
+  }
+  if (typeof value === 'string') return value;
+  return isVoid(tool, live) ? '{"ok":true}' : JSON.stringify(value);
+}
+
+/** What the model reads of a failure. A tool that policy denies reads like one that does not exist, its type included. */
+function failureText({ request, tool, options }: Call, failure: ToolFailure): string {
+  const shownAs = failure.code === 'policy_denied' ? 'unknown_tool' : failure.code;
+  const { errors } = toJsonApi(failure, shownAs);
+  if (options.resultFormat === 'value') return JSON.stringify({ errors });
+  const known = shownAs === 'unknown_tool' ? undefined : tool?.spec.declaredId;
+  return JSON.stringify({ ok: false, type: known ?? request.call.name.slice(0, MOST_OF_A_NAME), errors });
+}
+
+/** What inline metadata says of a call; undefined where none is wanted. */
+function metadataOf({ tool, options, scope, startedAt }: ReadCall): JsonObject | undefined {
+  if (options.metadata === 'none') return undefined;
+  const now = new Date();
+  return {
+    duration_ms: now.getTime() - startedAt.getTime(),
+    tool_name: tool.spec.id,
+    timestamp: now.toISOString(),
+    ...(scope.agentName !== undefined && { agent_name: scope.agentName }),
+  };
+}
+
+/** The value with its metadata, where it is an object: a list or a scalar has no place for it. */
+function withMetadata(value: JsonValue, metadata: JsonObject | undefined): JsonValue {
+  return metadata && isJsonObject(value) ? { ...value, _execution_metadata: metadata } : value;
+}
+
+/** A method that returns nothing, or of which nothing is shown, says so in a way a model understands; `null` is an answer. */
+function isVoid({ spec: { redaction } }: Tool, live: unknown): boolean {
+  return redaction.kind === 'reveal' && (live === undefined || redaction.fields.length === 0);
+}
+
+/** Thrown where a value could not be projected: nothing of it leaves, and a warning of the run says where it failed. */
+export class RedactionError extends Error {
+  override readonly name = 'RedactionError';
+
+  constructor(
+    readonly audience: Audience,
+    options: { readonly cause: unknown },
+  ) {
+    super(options.cause instanceof ProjectionError ? options.cause.message : 'the projection failed', options);
+  }
+
+  /** Names what is declared, and nothing that is data. */
+  warning({ tool: { spec }, request }: ReadCall): LoopEventBody {
+    const { cause, audience } = this;
+    const place = cause instanceof ProjectionError && cause.declaredPath !== '' ? ` at "${cause.declaredPath}"` : '';
+    const message = `The result of ${spec.declaredId} could not be redacted for ${audience}${place}, so it is not shown.`;
+    return { type: 'warning', step: request.step, code: 'redaction_failed', message };
+  }
+}
+
+/** What one audience may see of a value. Throws `RedactionError`. */
+export function projected(
+  tool: Pick<Tool, 'output'>,
+  value: unknown,
+  audience: Audience,
+  shown?: ProjectionObserver,
+): ReturnType<Tool['output']['project']> {
+  try {
+    return tool.output.project(value, audience, shown);
+  } catch (cause) {
+    throw new RedactionError(audience, { cause });
+  }
+}
+
+/** A call that succeeded just now. */
+export function succeeded(call: Call, live: unknown, result: DescribedResult): ToolOutcome {
+  const { content, ui, bytes, truncated, attachments, hinted } = result;
+  const record: ToolInvocationRecord = {
+    ...basicRecord(call),
+    status: 'succeeded',
+    result: ui,
+    ...(attachments && { attachments }),
+    resultBytes: bytes,
+    ...(truncated && { truncated }),
+  };
+  const withHints: ToolOutcome['hinted'] = hinted && ((operationsOn) => withParts(hinted(operationsOn) ?? content, attachments));
+  return { record, content: withParts(content, attachments), live, ...(withHints && { hinted: withHints }), ...whatOf(call) };
+}
+
+/** A call that had been performed before; its effect did not happen again. */
+export function replayed(call: Call, outcome: JournalOutcome): ToolOutcome {
+  if (outcome.status === 'failed') return failed(call, outcome.failure);
+  if (outcome.failure) return failed(call, outcome.failure);
+  const { content, ui, attachments } = outcome;
+  return {
+    record: { ...basicRecord(call), status: 'succeeded', result: ui, ...(attachments && { attachments }) },
+    content: withParts(content, attachments),
+    ...(call.tool && { tool: call.tool }),
+  };
+}
+
+function withParts(text: string, attachments: readonly RecordedAttachment[] = []): ToolOutcome['content'] {
+  return attachments.length === 0 ? text : [{ type: 'text', text }, ...attachments.map(toMediaPart)];
+}
+
+/** A call that asked for its effect. The model and the ui read the same answer. */
+export function requested(call: Call, directiveId: string, answer: JsonObject): ToolOutcome {
+  const content = JSON.stringify(answer);
+  const record: ToolInvocationRecord = {
+    ...basicRecord(call),
+    status: 'succeeded',
+    result: answer,
+    directiveId,
+    resultBytes: Buffer.byteLength(content),
+  };
+  return { record, content, ...(call.tool && { tool: call.tool }) };
+}
+
+const DENIED = new Set<ToolFailure['code']>(['forbidden', 'policy_denied', 'approval_denied', 'tenant_override']);
+
+/** A call that was not made yet. Of it nothing is told but that it waits; its outcome follows when the run goes on. */
+export function pending(call: Call, checkpoint?: SubRunCheckpoint): ToolOutcome {
+  const record: ToolInvocationRecord = { ...basicRecord(call), status: 'waiting' };
+  return { record, content: '', isPending: true, ...(checkpoint && { checkpoint }), ...whatOf(call) };
+}
+
+/** A call that a store kept from being made, or from being known. Its failure is told only where the run ends with it. */
+export function unavailable(call: Call, cause: StorageUnavailableError, checkpoint?: SubRunCheckpoint): ToolOutcome {
+  const outcome = pending(call, checkpoint);
+  const error = call.isInFlight && outcome.record.effect !== 'read_only' ? UNKNOWN : NOT_MADE;
+  return { ...outcome, record: { ...outcome.record, error }, unavailable: cause };
+}
+
+const NOT_MADE: ToolFailure = { code: 'aborted', safeMessage: 'The run ended before this call was made.' };
+const UNKNOWN: ToolFailure = {
+  code: 'unknown_outcome',
+  safeMessage:
+    'The run ended while this call was being made, and it is unknown whether its effect took place. Check before it is made again.',
+};
+
+/** A call that was refused or failed. A tool that policy denies reads like one that does not exist. */
+export function failed(call: Call, failure: ToolFailure): ToolOutcome {
+  const status = DENIED.has(failure.code) ? 'denied' : 'failed';
+  const content = failureText(call, failure);
+  const subRun = call.subRun && { subRun: closedSubRun(call.subRun) };
+  return { record: { ...basicRecord(call), status, error: failure, ...subRun }, content, ...whatOf(call) };
+}
+
+function whatOf({ tool, labels }: Call): Pick<ToolOutcome, 'tool' | 'labels'> {
+  return { ...(tool && { tool }), ...(labels && { labels }) };
+}
+
+/** A record as its event holds it: what a sub-run did was told as it happened. */
+export function shownRecord(record: ToolInvocationRecord): ToolInvocationRecord {
+  if (!record.subRun) return record;
+  const { toolCalls: _told, ...subRun } = record.subRun;
+  return { ...record, subRun };
+}
+
+/** Arguments as the ui may see them. */
+export function shownArguments(args: JsonObject, hidden: readonly string[]): JsonObject {
+  if (hidden.length === 0) return args;
+  const entries = Object.entries(args).map(([name, value]): [string, JsonValue] => [name, hidden.includes(name) ? '[redacted]' : value]);
+  return Object.fromEntries(entries);
+}
+
+function basicRecord({ request, startedAt, tool, input, decision, attempt = 1, subRun }: Call): Omit<ToolInvocationRecord, 'status'> {
+  const endedAt = new Date();
+  return {
+    toolCallId: request.call.toolCallId,
+    id: request.call.name,
+    ...(tool && { declaredId: tool.spec.declaredId, effect: tool.spec.effect }),
+    ...(tool?.entity && { entity: tool.entity }),
+    step: request.step,
+    index: request.index,
+    ...(tool && input && { args: shownArguments(input.args, tool.input.hidden) }),
+    ...(decision && { decision }),
+    attempt,
+    startedAt,
+    endedAt,
+    durationMs: endedAt.getTime() - startedAt.getTime(),
+    ...(subRun && { subRun }),
+  };
+}

@@ -1,0 +1,255 @@
+import { setImmediate } from 'node:timers/promises';
+
+import type { LoopEvent } from '@toolloop/protocol';
+import { isHeldBy, type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
+import {
+  type EventPage,
+  type LeasedRun,
+  type NewRun,
+  type RunEntry,
+  type RunHold,
+  RunLog,
+  RunLostError,
+  type RunQuery,
+  type RunRecord,
+  type RunWrite,
+} from '../contracts/stores.js';
+
+interface LoggedRun {
+  record: RunRecord;
+  isWoken: boolean;
+  readonly entries: Map<string, RunEntry>;
+  readonly events: Map<number, LoopEvent>;
+}
+
+/** The longest delay of a timer; an earlier look at a run does no harm. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+const MOST_ENDED = 1_000;
+const MOST_WAITING = 1_000;
+
+/**
+ * Keeps runs for as long as the process lives: the last 1,000 that have ended, and of each tenant up to 1,000 that wait for their actor. A run that waits is never
+ * forgotten, so past that no further one is taken.
+ */
+export class MemoryRunLog extends RunLog {
+  private readonly runs = new Map<string, LoggedRun>();
+  private readonly queue: string[] = [];
+  private readonly watchers = new Set<{ readonly runId: string; changed(): void }>();
+  private readonly workers = new Set<() => void>();
+  /** The ids of those that have ended, the oldest first. */
+  private readonly ended: string[] = [];
+
+  override open(): Promise<void> {
+    return Promise.resolve();
+  }
+
+  override add(run: NewRun, status: 'queued' | 'waiting'): Promise<void> {
+    if (this.runs.has(run.runId)) return Promise.reject(alreadyThere(run));
+    if (status === 'waiting' && this.waitingIn(run.tenant) >= MOST_WAITING)
+      return Promise.reject(new Error(`${MOST_WAITING} runs of one tenant wait in memory, and no more are taken. Bind a durable RunLog.`));
+    this.keep(run, { status, ...(status === 'waiting' && { finishReason: 'waiting' }) });
+    if (status === 'queued') this.enqueue(run.runId);
+    return Promise.resolve();
+  }
+
+  override begin(run: NewRun, request: LeaseRequest): Promise<Lease> {
+    if (this.runs.has(run.runId)) return Promise.reject(alreadyThere(run));
+    const lease = nextLease({}, request);
+    this.keep(run, { status: 'running', lease });
+    return Promise.resolve(lease);
+  }
+
+  override acquire(runId: string, request: LeaseRequest, epoch?: number): Promise<LeasedRun | undefined> {
+    const run = this.runs.get(runId);
+    if (!run) return Promise.resolve(undefined);
+    const { record } = run;
+    if (record.lease?.owner === request.owner) return Promise.resolve({ ...record, lease: record.lease });
+    if (!isFree(record) || (epoch !== undefined && record.epoch !== epoch)) return Promise.resolve(undefined);
+    const lease = nextLease({ epoch: record.epoch }, request);
+    this.change(run, { status: 'running', epoch: lease.epoch, lease });
+    return Promise.resolve({ ...run.record, lease });
+  }
+
+  override append(hold: RunHold, { entries, events, ending }: RunWrite): Promise<void> {
+    const run = this.held(hold);
+    if (!run) return Promise.reject(new RunLostError(hold));
+    appendTo(run, entries, events);
+    const lastSequence = events.at(-1)?.sequence ?? run.record.lastSequence;
+    this.change(run, { lastSequence, ...ending });
+    if (ending) this.finished(run);
+    for (const watcher of this.watchers) if (watcher.runId === hold.runId) watcher.changed();
+    return Promise.resolve();
+  }
+
+  override renew(holds: readonly RunHold[], forMs: number): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]> {
+    const held = holds.flatMap((hold) => this.held(hold) ?? []);
+    for (const run of held) run.record = { ...run.record, ...renewed(run.record, forMs) };
+    return Promise.resolve(held.map(({ record }) => record));
+  }
+
+  override release(hold: RunHold): Promise<void> {
+    if (this.held(hold)) this.enqueue(hold.runId);
+    return Promise.resolve();
+  }
+
+  override requeueExpired(): Promise<number> {
+    const expired = [...this.runs.values()].filter(({ record }) => record.request && record.status === 'running' && isFree(record));
+    for (const { record } of expired) this.enqueue(record.runId);
+    return Promise.resolve(expired.length);
+  }
+
+  override wake(runId: string): Promise<void> {
+    const run = this.runs.get(runId);
+    if (run?.record.status === 'waiting') this.enqueue(runId);
+    else if (run) run.isWoken = true;
+    return Promise.resolve();
+  }
+
+  override wakeAt(runId: string, at: Date): Promise<void> {
+    const ms = Math.min(LONGEST_TIMER_MS, Math.max(0, at.getTime() - Date.now()));
+    const timer = setTimeout(() => {
+      if (this.runs.get(runId)?.record.status === 'waiting') this.enqueue(runId);
+    }, ms);
+    timer.unref();
+    return Promise.resolve();
+  }
+
+  override cancel(runId: string, reason: string): Promise<void> {
+    const run = this.runs.get(runId);
+    if (!run || run.record.status === 'ended') return Promise.resolve();
+    this.change(run, { cancelled: reason });
+    if (run.record.status === 'waiting') this.enqueue(runId);
+    return Promise.resolve();
+  }
+
+  override find(runId: string): Promise<RunRecord | undefined> {
+    return Promise.resolve(this.runs.get(runId)?.record);
+  }
+
+  override list({ tenant, actorId, status, limit = 100, after }: RunQuery): Promise<readonly RunRecord[]> {
+    const all = [...this.runs.values()].map(({ record }) => record).toReversed();
+    const theirs = all.filter((record) => record.tenant === tenant && record.actorId === actorId);
+    const known = after === undefined ? 0 : theirs.findIndex(({ runId }) => runId === after) + 1;
+    const rest = theirs.slice(known).filter((record) => status === undefined || record.status === status);
+    return Promise.resolve(rest.slice(0, limit));
+  }
+
+  override read(runId: string): Promise<readonly RunEntry[]> {
+    return Promise.resolve(copiesOf([...(this.runs.get(runId)?.entries.values() ?? [])]));
+  }
+
+  override events(runId: string, { after, limit }: EventPage): Promise<readonly LoopEvent[]> {
+    const all = [...(this.runs.get(runId)?.events.values() ?? [])];
+    return Promise.resolve(copiesOf(all.filter(({ sequence }) => sequence > after).slice(0, limit)).map(withDates));
+  }
+
+  override watch(runId: string, changed: () => void): Promise<() => Promise<void>> {
+    const watcher = { runId, changed };
+    this.watchers.add(watcher);
+    return Promise.resolve(() => Promise.resolve(void this.watchers.delete(watcher)));
+  }
+
+  override work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
+    let running = 0;
+    const next = (): void => {
+      if (running >= most || !this.workers.has(next)) return;
+      const runId = this.queue.shift();
+      if (runId === undefined) return;
+      running += 1;
+      void setImmediate()
+        .then(() => advance(runId))
+        .catch(() => this.again(runId))
+        .finally(() => {
+          running -= 1;
+          next();
+        });
+      next();
+    };
+    this.workers.add(next);
+    next();
+    return Promise.resolve(() => Promise.resolve(void this.workers.delete(next)));
+  }
+
+  /** Hands out again a run that could not be continued. */
+  private again(runId: string): void {
+    if (this.runs.get(runId)?.record.status === 'queued') this.enqueue(runId);
+  }
+
+  private keep({ entries = [], ...run }: NewRun, state: Pick<RunRecord, 'status' | 'finishReason' | 'lease'>): void {
+    const at = new Date().toISOString();
+    const record: RunRecord = { ...run, ...state, epoch: 1, lastSequence: 0, createdAt: at, updatedAt: at };
+    const log = new Map(copiesOf(entries).map((entry) => [entry.key, entry]));
+    this.runs.set(run.runId, { record, isWoken: false, entries: log, events: new Map() });
+  }
+
+  private held(hold: RunHold): LoggedRun | undefined {
+    const run = this.runs.get(hold.runId);
+    return isHeldBy(run?.record.lease, hold) ? run : undefined;
+  }
+
+  /** A run that is not durable waits for its actor instead. */
+  private enqueue(runId: string): void {
+    const run = this.runs.get(runId);
+    if (!run) return;
+    run.isWoken = false;
+    this.change(run, { status: run.record.request ? 'queued' : 'waiting' });
+    if (!run.record.request) return;
+    this.queue.push(runId);
+    for (const next of this.workers) next();
+  }
+
+  private waitingIn(tenant: string): number {
+    const isCounted = ({ record }: LoggedRun): boolean => record.status === 'waiting' && record.tenant === tenant;
+    return [...this.runs.values()].filter(isCounted).length;
+  }
+
+  /** Hands out a run that was woken or cancelled before it began to wait; of those that have ended the oldest is forgotten. */
+  private finished({ record, isWoken }: LoggedRun): void {
+    if (record.status === 'waiting' && (isWoken || record.cancelled !== undefined)) this.enqueue(record.runId);
+    if (record.status !== 'ended') return;
+    this.ended.push(record.runId);
+    const oldest = this.ended.length > MOST_ENDED ? this.ended.shift() : undefined;
+    if (oldest !== undefined) this.runs.delete(oldest);
+  }
+
+  /** A lease ends with the status `running`. */
+  private change(run: LoggedRun, change: Partial<RunRecord>): void {
+    const { lease, ...record } = { ...run.record, ...change, updatedAt: new Date().toISOString() };
+    run.record = { ...record, ...(lease && record.status === 'running' && { lease }) };
+  }
+}
+
+/** Tells if a run may be leased: it is queued or waits, or its lease has expired. */
+function isFree({ status, lease }: RunRecord): boolean {
+  return lease ? leftMs(lease) === 0 : status !== 'ended';
+}
+
+function renewed({ lease, epoch }: RunRecord, forMs: number): Pick<RunRecord, 'lease'> {
+  return lease ? { lease: nextLease({ ...lease, epoch }, { owner: lease.owner, forMs }) } : {};
+}
+
+function alreadyThere({ runId }: NewRun): Error {
+  return new Error(`There is a run ${runId} already.`);
+}
+
+function appendTo(run: LoggedRun, entries: readonly RunEntry[], events: readonly LoopEvent[]): void {
+  for (const entry of copiesOf(entries)) {
+    run.entries.delete(entry.key); // a key that is written again stands where it was written last
+    run.entries.set(entry.key, entry);
+  }
+  for (const event of copiesOf(events)) run.events.set(event.sequence, event);
+}
+
+/** Revives the dates of an event's records, which are text in JSON. */
+export function withDates(event: LoopEvent): LoopEvent {
+  if (event.type === 'sub-run') return { ...event, event: withDates(event.event) };
+  if (event.type !== 'tool-result') return event;
+  const { startedAt, endedAt } = event.record;
+  return { ...event, record: { ...event.record, startedAt: new Date(startedAt), endedAt: new Date(endedAt) } };
+}
+
+/** Values that are JSON, as a database would give them back: copies that are not shared. */
+function copiesOf<Value>(values: readonly Value[]): Value[] {
+  return JSON.parse(JSON.stringify(values)) as Value[];
+}

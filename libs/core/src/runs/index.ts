@@ -1,0 +1,3 @@
+export type { RunStatus } from '../contracts/stores.js';
+export { RunService } from './run.service.js';
+export type { RunFilter, RunReader, RunView } from './run.service.js';
