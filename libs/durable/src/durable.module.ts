@@ -1,30 +1,31 @@
 import { ConfigurableModuleBuilder, Injectable, Module, type OnApplicationShutdown, type Provider } from '@nestjs/common';
 import { ConfigurationError } from '@toolloop/core';
-import { type ApprovalStore, ToolLoopStores } from '@toolloop/core/stores';
+import { type ApprovalStore, type RunLog, ToolLoopStores } from '@toolloop/core/stores';
 import { type DatabaseDriver, unreachable } from './database/database-driver.js';
 import { Database } from './database/database.js';
+import { migrate, OutdatedDatabaseError } from './database/migrations.js';
 import { PgliteDriver } from './database/pglite-driver.js';
 import { PostgresDriver } from './database/postgres-driver.js';
 import { SqlDirectiveStore } from './directives/sql-directive.store.js';
 import { DurableHealth } from './durable-health.js';
-import { type DurableOptions, optionFindings } from './durable-options.js';
-import { migrate } from './migrations/migrate.js';
+import { DURABLE, type DurableOptions } from './durable-options.js';
 import { JobQueue } from './queue/job-queue.js';
 import { RetentionSweep } from './retention.js';
 import { RUN_OPTIONS, RunEngine } from './runs/run-engine.js';
-import { RunStore } from './runs/run-store.js';
-import { RunService } from './runs/run.service.js';
-import { SqlRunStore } from './runs/sql-run.store.js';
+import { SqlRunLog } from './runs/sql-run-log.js';
 import { SqlApprovalStore, WakingApprovalStore } from './stores/sql-approval.store.js';
 import { SqlCallJournal, SqlCallTransactions } from './stores/sql-call-journal.js';
-import { SqlAuditStore, SqlConversationStore, SqlQuotaStore, SqlSuspendedRunStore } from './stores/sql-stores.js';
+import { SqlAuditStore, SqlConversationStore, SqlQuotaStore } from './stores/sql-stores.js';
 
 const DURABLE_OPTIONS = Symbol('toolloop:durable options');
 
-/** Opens the database and brings its schema up to date. Throws `ConfigurationError` with what to do. */
+/**
+ * Opens the database and brings its schema up to date.
+ *
+ * @throws `ConfigurationError` with what to do, and `OutdatedDatabaseError` for a database of a commit before the first release.
+ */
 export async function openDatabase(options: DurableOptions): Promise<Database> {
-  const findings = optionFindings(options);
-  if (findings.length > 0) throw new ConfigurationError(findings);
+  DURABLE.assert(options, 'DurableModule');
   const database = new Database(await driverFor(options));
   try {
     if ('url' in options) await assertRights(database);
@@ -32,7 +33,7 @@ export async function openDatabase(options: DurableOptions): Promise<Database> {
     return database;
   } catch (error) {
     await database.close();
-    if (error instanceof ConfigurationError || !('url' in options)) throw error;
+    if (error instanceof ConfigurationError || error instanceof OutdatedDatabaseError || !('url' in options)) throw error;
     throw unreachable(options.url, error);
   }
 }
@@ -46,20 +47,20 @@ export class SqlStores extends ToolLoopStores {
   override readonly directives?: SqlDirectiveStore;
   override readonly journal: SqlCallJournal;
   override readonly quotas: SqlQuotaStore;
-  override readonly suspendedRuns: SqlSuspendedRunStore;
+  override readonly runs?: RunLog;
   override readonly transactions: SqlCallTransactions;
 
   /** Where there are durable runs, an answered approval has its run gone on with. Directives need a queue, which whoever gives them has. */
-  constructor(database: Database, runs?: RunStore, directives?: SqlDirectiveStore) {
+  constructor(database: Database, runs?: RunLog, directives?: SqlDirectiveStore) {
     super();
     const approvals = new SqlApprovalStore(database);
     this.approvals = runs ? new WakingApprovalStore(approvals, runs, (work) => database.transaction(work)) : approvals;
     this.audit = new SqlAuditStore(database);
     this.conversations = new SqlConversationStore(database);
+    if (runs) this.runs = runs;
     if (directives) this.directives = directives;
     this.journal = new SqlCallJournal(database);
     this.quotas = new SqlQuotaStore(database);
-    this.suspendedRuns = new SqlSuspendedRunStore(database);
     this.transactions = new SqlCallTransactions(database);
   }
 }
@@ -68,9 +69,9 @@ const OWN_PROVIDERS: readonly Provider[] = [
   { provide: Database, inject: [DURABLE_OPTIONS], useFactory: openDatabase },
   JobQueue,
   {
-    provide: RunStore,
+    provide: SqlRunLog,
     inject: [Database, JobQueue],
-    useFactory: (database: Database, jobs: JobQueue) => new SqlRunStore(database, jobs),
+    useFactory: (database: Database, jobs: JobQueue) => new SqlRunLog(database, jobs),
   },
   {
     provide: SqlDirectiveStore,
@@ -79,8 +80,8 @@ const OWN_PROVIDERS: readonly Provider[] = [
   },
   {
     provide: SqlStores,
-    inject: [Database, RunStore, SqlDirectiveStore],
-    useFactory: (database: Database, runs: RunStore, directives: SqlDirectiveStore) => new SqlStores(database, runs, directives),
+    inject: [Database, SqlRunLog, SqlDirectiveStore],
+    useFactory: (database: Database, runs: SqlRunLog, directives: SqlDirectiveStore) => new SqlStores(database, runs, directives),
   },
   { provide: ToolLoopStores, useExisting: SqlStores },
   {
@@ -89,7 +90,6 @@ const OWN_PROVIDERS: readonly Provider[] = [
     useFactory: ({ runs = {} }: DurableOptions) => runs,
   },
   RunEngine,
-  RunService,
   { provide: DurableHealth, inject: [Database], useFactory: (database: Database) => new DurableHealth(database) },
   {
     provide: RetentionSweep,
@@ -104,10 +104,10 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<DurableOptions
   .build();
 
 /**
- * Keeps durable runs, approvals, directives, journal, audit, conversations, quotas and waiting runs in a database. Import it once, beside `ToolLoopModule.forRoot` and in any
+ * Keeps runs, approvals, directives, journal, audit, conversations and quotas in a database. Import it once, beside `ToolLoopModule.forRoot` and in any
  * order: it is global, and its stores replace those in memory. It closes the database last, when the application shuts down.
  */
-@Module({ exports: [Database, DurableHealth, JobQueue, RetentionSweep, RunService, SqlStores, ToolLoopStores] })
+@Module({ exports: [Database, DurableHealth, JobQueue, RetentionSweep, SqlStores, ToolLoopStores] })
 export class DurableModule extends ConfigurableModuleClass implements OnApplicationShutdown {
   constructor(private readonly database: Database) {
     super();

@@ -10,10 +10,10 @@ const BATCH = 1_000;
 interface Rule {
   readonly table: string;
   readonly key: string;
-  /** What is over; `$1` is a number of days. */
+  /** The condition of rows that are over; `$1` is a number of days. */
   readonly over: string;
   readonly days: number | undefined;
-  /** Whether they are runs that wait for people. */
+  /** Set for runs that wait for people. */
   readonly waits?: boolean;
 }
 
@@ -90,7 +90,13 @@ function rulesOf({ approvals, calls, conversations, directives, runs, suspendedR
       days: directives,
     },
     { table: 'toolloop.runs', key: 'run_id', over: `ended_at < ${ago}`, days: runs },
-    { table: 'toolloop.suspended_runs', key: 'run_id', over: created, days: suspendedRuns, waits: true },
+    {
+      table: 'toolloop.runs',
+      key: 'run_id',
+      over: `request is null and status = 'waiting' and updated_at < ${ago}`,
+      days: suspendedRuns,
+      waits: true,
+    },
     {
       table: 'toolloop.quotas',
       key: 'tenant, quantity, window_ms, "window"',

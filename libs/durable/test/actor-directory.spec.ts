@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger, Module } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { ActorDirectory, type LoopProfile, ToolLoopModule } from '@toolloop/core';
-import { MemoryRunStore, RUN_OPTIONS, RunEngine, RunStore } from '@toolloop/durable';
+import { RUN_OPTIONS, RunEngine } from '@toolloop/durable';
 import { ScriptedModel } from '@toolloop/testing';
 
 afterEach(() => {
@@ -16,7 +16,7 @@ class Staff extends ActorDirectory {
 }
 
 @Module({
-  providers: [{ provide: RunStore, useClass: MemoryRunStore }, { provide: RUN_OPTIONS, useValue: {} }, RunEngine],
+  providers: [{ provide: RUN_OPTIONS, useValue: {} }, RunEngine],
 })
 class RunsModule {}
 

@@ -41,7 +41,7 @@ const asked = (module: TestingModule): Promise<LoopResult> =>
   module.get(ToolLoopService).run({ prompt: 'Pay.', requestId: 'once', actor: { id: 'alice' }, tenant: 'acme' });
 
 describePostgres('one request that two processes are sent at once, on PostgreSQL', () => {
-  it('has its effect once, and both read what it came to', async () => {
+  it('has its effect once, and both read its outcome', async () => {
     const { url, drop } = await createServerDatabase();
     cleanUps.push(drop);
     const effects: string[] = [];

@@ -1,19 +1,11 @@
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
-import {
-  MemoryApprovalStore,
-  MemoryAuditStore,
-  MemoryCallJournal,
-  MemoryConversationStore,
-  MemoryQuotaStore,
-  MemorySuspendedRunStore,
-} from '@toolloop/core/stores';
+import { MemoryApprovalStore, MemoryAuditStore, MemoryCallJournal, MemoryConversationStore, MemoryQuotaStore } from '@toolloop/core/stores';
 import {
   approvalStoreContract,
   auditStoreContract,
   callJournalContract,
   conversationStoreContract,
   quotaStoreContract,
-  suspendedRunStoreContract,
 } from '@toolloop/testing';
 
 const runner = { describe, it, beforeAll, afterAll };
@@ -24,4 +16,3 @@ auditStoreContract('in memory', () => made(new MemoryAuditStore()), runner);
 callJournalContract('in memory', () => made(new MemoryCallJournal()), runner);
 conversationStoreContract('in memory', () => made(new MemoryConversationStore()), runner);
 quotaStoreContract('in memory', () => made(new MemoryQuotaStore()), runner);
-suspendedRunStoreContract('in memory', () => made(new MemorySuspendedRunStore()), runner);

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, jest } from '@jest/globals';
 import { SqlStores, openDatabase, type Database } from '@toolloop/durable';
-import { createFolder } from './databases.js';
+import { createDatabaseFolder } from './databases.js';
 import { sqlContracts } from './sql-contracts.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
 jest.setTimeout(60_000);
 
-let folder: Awaited<ReturnType<typeof createFolder>>;
+let folder: Awaited<ReturnType<typeof createDatabaseFolder>>;
 let database: Database;
 
 beforeAll(async () => {
-  folder = await createFolder();
+  folder = await createDatabaseFolder();
   database = await openDatabase({ dataDir: folder.dataDir });
 });
 afterAll(async () => {

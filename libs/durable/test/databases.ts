@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
@@ -44,21 +44,44 @@ export async function createFolder(): Promise<{ readonly dataDir: string; readon
   return { dataDir: join(folder, 'data'), drop: () => rm(folder, { recursive: true, force: true }) };
 }
 
+/** A folder with an empty database in it, as PGlite would make it itself in a multiple of the time, and what removes it. */
+export async function createDatabaseFolder(): ReturnType<typeof createFolder> {
+  const folder = await createFolder();
+  const template = await keptBetweenRuns('folder', async (empty) => {
+    const database = await PGlite.create(empty);
+    await database.close();
+  });
+  await cp(template, join(folder.dataDir, 'database'), { recursive: true });
+  return folder;
+}
+
 /** PGlite in memory, made of an empty database that is kept between runs of the specs: a fifth of the time. */
 export async function inMemory(): Promise<Extract<DurableOptions, { memory: true }>> {
+  const template = await keptBetweenRuns('tar', async (file) => {
+    const empty = await PGlite.create();
+    const dump = await (await empty.dumpDataDir('none')).arrayBuffer();
+    await empty.close();
+    writeFileSync(file, Buffer.from(dump));
+  });
+  return { memory: true, template: new Blob([readFileSync(template)]) };
+}
+
+/** The path of an empty database, which is made once for a version of PGlite, by whichever process is there first. */
+async function keptBetweenRuns(form: 'folder' | 'tar', make: (path: string) => Promise<void>): Promise<string> {
   const { version } = JSON.parse(readFileSync('node_modules/@electric-sql/pglite/package.json', 'utf8')) as { version: string };
   const folder = join(process.cwd(), 'node_modules', '.cache', 'toolloop-durable');
-  const file = join(folder, `pglite-${version}.tar`);
-  if (!existsSync(file)) {
-    const empty = await PGlite.create();
-    const dump = Buffer.from(await (await empty.dumpDataDir('none')).arrayBuffer());
-    await empty.close();
-    mkdirSync(folder, { recursive: true });
-    const unfinished = `${file}.${randomUUID()}`;
-    writeFileSync(unfinished, dump);
-    renameSync(unfinished, file);
+  const path = join(folder, `pglite-${version}.${form}`);
+  if (existsSync(path)) return path;
+  mkdirSync(folder, { recursive: true });
+  const unfinished = `${path}.${randomUUID()}`;
+  await make(unfinished);
+  try {
+    renameSync(unfinished, path);
+  } catch (error) {
+    if (!existsSync(path)) throw error; // a folder is not renamed over another one
+    rmSync(unfinished, { recursive: true });
   }
-  return { memory: true, template: new Blob([readFileSync(file)]) };
+  return path;
 }
 
 export async function openInMemory(): Promise<Database> {

@@ -4,18 +4,10 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import { ApprovalService, type LoopResult, type Policy, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import { AuditTrail, verifyAudit } from '@toolloop/core/audit';
 import { CallJournal, DirectiveStore, MemoryCallJournal, ToolLoopStores } from '@toolloop/core/stores';
-import {
-  Database,
-  DurableModule,
-  SqlCallJournal,
-  SqlDirectiveStore,
-  SqlStores,
-  openDatabase,
-  type DurableOptions,
-} from '@toolloop/durable';
+import { Database, DurableModule, SqlCallJournal, SqlDirectiveStore, SqlStores, type DurableOptions } from '@toolloop/durable';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { Pool } from 'pg';
-import { createFolder, createServerDatabase, describePostgres, inMemory, openInMemory } from './databases.js';
+import { createDatabaseFolder, createServerDatabase, describePostgres, inMemory, openInMemory } from './databases.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
 jest.setTimeout(60_000);
@@ -76,8 +68,8 @@ async function resumed(module: TestingModule, runId: string): Promise<LoopResult
 }
 
 describe('a run that waits for an approval', () => {
-  it('goes on in another process, which opens the folder after the first is gone', async () => {
-    const folder = await createFolder();
+  it('continues in another process, which opens the folder after the first is gone', async () => {
+    const folder = await createDatabaseFolder();
     cleanUps.push(folder.drop);
     const one = await start({ dataDir: folder.dataDir }, [calls(call('bank__pay', { amount: 5 }))]);
     const first = await loopOf(one).run({ prompt: 'Pay.', conversationId: 'c', ...alice });
@@ -92,7 +84,7 @@ describe('a run that waits for an approval', () => {
     await assertAudited(two);
   });
 
-  it('is nobody else’s', async () => {
+  it('is visible to its own actor alone', async () => {
     const module = await start(await inMemory(), [calls(call('bank__pay', { amount: 5 }))]);
     const first = await loopOf(module).run({ prompt: 'Pay.', ...alice });
     for (const other of [
@@ -127,7 +119,7 @@ async function saidAtStart(options: object): Promise<unknown> {
 }
 
 describePostgres('two applications on one server', () => {
-  it('start at once on an empty database, approve for each other and go on for each other', async () => {
+  it("they start at once on an empty database, approve for each other and continue each other's runs", async () => {
     const [one, two] = await openTwo([calls(call('bank__pay', { amount: 5 }))], [text('Paid.')]);
     if (!one || !two) throw new Error('They did not start.');
     const first = await loopOf(one).run({ prompt: 'Pay.', ...alice });
@@ -207,7 +199,7 @@ describe('the module', () => {
     [
       'days that are none',
       { memory: true, retention: { runs: true, calls: 'week', approvals: null, directives: '7', conversations: 1e300 } },
-      /5 problems[^]*retention\.runs:[^]*retention\.calls:[^]*retention\.approvals:[^]*retention\.directives:[^]*retention\.conversations:/,
+      /5 problems[^]*retention\.approvals:[^]*retention\.calls:[^]*retention\.conversations:[^]*retention\.directives:[^]*retention\.runs:/,
     ],
     [
       'numbers of runs that are none, all at once',
@@ -232,7 +224,7 @@ describe('the module', () => {
       DurableModule.forRootAsync({ useFactory: () => options as never }),
       ToolLoopModule.forRoot({ model: new ScriptedModel([]), policy: ALLOW }),
     ];
-    await expect(Test.createTestingModule({ imports }).compile()).rejects.toThrow(/DurableModule: Its options are not an object/);
+    await expect(Test.createTestingModule({ imports }).compile()).rejects.toThrow(/DurableModule: Its options are (undefined|null|5)\./);
   });
 
   it('does not fall back to memory where the server does not answer, and never tells the password', async () => {
@@ -244,15 +236,6 @@ describe('the module', () => {
 });
 
 describe('a database', () => {
-  it('that a newer release has been at is refused', async () => {
-    const folder = await createFolder();
-    cleanUps.push(folder.drop);
-    const database = await openDatabase({ dataDir: folder.dataDir });
-    await database.query(`insert into toolloop.migrations (version, name) values (99, 'later')`);
-    await database.close();
-    await expect(openDatabase({ dataDir: folder.dataDir })).rejects.toThrow(/schema has version 99, and this release knows \d/);
-  });
-
   it('shows its connection to those who share it', async () => {
     const database = await openInMemory();
     cleanUps.push(() => database.close());

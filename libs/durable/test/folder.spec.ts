@@ -43,7 +43,7 @@ describe('a folder', () => {
   });
 
   it.each(['/proc/x', '/proc/x/y/z', '/dev/null/x'])(
-    'that cannot be made, as %s, is refused at once, with what to do',
+    'is refused at once, with a remedy, when it cannot be made: %s',
     async (dataDir) => {
       const refused = openDatabase({ dataDir });
       await expect(refused).rejects.toThrow(`The folder ${dataDir} cannot be created or written to: E`);
@@ -84,13 +84,13 @@ describe('a folder', () => {
     await lock.release();
   });
 
-  it('is never taken from a process on another host, which nobody can see', async () => {
+  it('is never taken from a process on another host, which cannot be checked', async () => {
     await claim(await deadPid(), { host: 'elsewhere' });
     await expect(FolderLock.take(folder.dataDir)).rejects.toThrow(/on elsewhere.*/);
     await expect(FolderLock.take(folder.dataDir)).rejects.toThrow(/Only if it is certainly gone, delete .*other\.lock/);
   });
 
-  it('with half a claim in it belongs to who its name says', async () => {
+  it('belongs, with half a claim in it, to the process that its name says', async () => {
     await mkdir(folder.dataDir, { recursive: true });
     await writeFile(join(folder.dataDir, `process-${process.ppid}-x.lock`), '');
     await expect(FolderLock.take(folder.dataDir)).rejects.toThrow(`in use by process ${process.ppid}`);

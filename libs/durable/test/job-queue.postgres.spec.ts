@@ -5,7 +5,7 @@ import { createServerDatabase, describePostgres } from './databases.js';
 jest.setTimeout(60_000); // every process makes the tables of pg-boss
 
 describePostgres('job queues', () => {
-  it('of processes that start at once on an empty database are all made ready', async () => {
+  it('they are all made ready when their processes start at once on an empty database', async () => {
     const { url, drop } = await createServerDatabase();
     const databases = await Promise.all(Array.from({ length: 6 }, () => openDatabase({ url, connections: 2 })));
     const queues = databases.map((database) => new JobQueue(database));

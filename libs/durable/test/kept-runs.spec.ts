@@ -1,15 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import type { LoopEvent } from '@toolloop/core';
-import type { ApprovalRecord } from '@toolloop/core/stores';
-import { JobQueue, RetentionSweep, SqlRunStore, SqlStores, type RunStore } from '@toolloop/durable';
+import type { ApprovalRecord, RunLog } from '@toolloop/core/stores';
+import { JobQueue, RetentionSweep, SqlRunLog, SqlStores } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
 jest.setTimeout(60_000);
 
 /** Loses its connection when it has queued the run that it was to wake. */
-class FailingRunStore extends SqlRunStore {
+class FailingRunLog extends SqlRunLog {
   isConnected = false;
 
   override async wake(runId: string): Promise<void> {
@@ -41,26 +41,26 @@ function approvalFor(runId: string): ApprovalRecord {
 }
 
 /** A run in that state, by its id. */
-async function kept(runs: RunStore, status: 'waiting' | 'ended' | 'running'): Promise<string> {
+async function kept(runs: RunLog, status: 'waiting' | 'ended' | 'running'): Promise<string> {
   const run = newRun();
   const { runId } = run;
-  const hold = await runs.add(run, 'running');
+  const hold = { runId, ...(await runs.begin(run, { owner: 'one', forMs: 60_000 })) };
   const events: readonly LoopEvent[] = [
     { type: 'text-delta', step: 1, text: 'x', runId, sequence: 1, timestamp: '2026-01-01T00:00:00.000Z' },
   ];
   const ending = status === 'running' ? undefined : { status, finishReason: status === 'ended' ? ('stop' as const) : ('waiting' as const) };
-  await runs.write(hold, { entries: [{ type: 'begin', key: 'begin', value: {} }], events, ...(ending && { ending }) });
+  await runs.append(hold, { entries: [{ type: 'begin', key: 'begin', value: {} }], events, ...(ending && { ending }) });
   return runId;
 }
 
 onEachDatabase('what is kept of runs', (open) => {
   let jobs: JobQueue;
-  let runs: FailingRunStore;
+  let runs: FailingRunLog;
 
   describe('in one place', () => {
     beforeAll(async () => {
       jobs = new JobQueue(open());
-      runs = new FailingRunStore(open(), jobs);
+      runs = new FailingRunLog(open(), jobs);
       await runs.open();
     });
     afterAll(() => jobs.onApplicationShutdown());
@@ -80,30 +80,28 @@ onEachDatabase('what is kept of runs', (open) => {
       expect(await runs.find(runId)).toMatchObject({ status: 'queued' });
     });
 
-    it('has nobody asked any more from the moment it has ended, though its process gets no further', async () => {
+    it('withdraws its approvals as soon as it has ended, though its process gets no further', async () => {
       const { approvals } = new SqlStores(open(), runs);
       const run = newRun();
-      const hold = await runs.add(run, 'running');
+      const hold = { ...run, ...(await runs.begin(run, { owner: 'one', forMs: 60_000 })) };
       const [asked, decided, another] = [approvalFor(run.runId), approvalFor(run.runId), approvalFor(randomUUID())];
       for (const approval of [asked, decided, another]) await approvals.add(approval);
       const answer = { decision: 'deny', decidedBy: 'mia', decidedAt: '2026-01-02T00:00:00.000Z' } as const;
       runs.isConnected = true;
       await approvals.answer(decided.request.approvalId, answer);
-      await runs.write(hold, { entries: [], events: [], ending: { status: 'ended', finishReason: 'aborted' } });
+      await runs.append(hold, { entries: [], events: [], ending: { status: 'ended', finishReason: 'aborted' } });
       expect((await approvals.find(asked.request.approvalId))?.answer).toMatchObject({ decision: 'deny', isWithdrawn: true });
       expect((await approvals.find(decided.request.approvalId))?.answer).toEqual(answer);
       expect((await approvals.find(another.request.approvalId))?.answer).toBeUndefined();
     });
 
-    it('has nobody asked any more where it waited for so long that it is deleted', async () => {
-      const { approvals, suspendedRuns } = new SqlStores(open(), runs);
+    it('withdraws its approvals when it waited so long that it is deleted', async () => {
+      const { approvals } = new SqlStores(open(), runs);
       const [old, fresh] = [approvalFor(randomUUID()), approvalFor(randomUUID())];
       for (const { request, binding } of [old, fresh])
-        await suspendedRuns.save({ version: 2, runId: request.runId, tenant: binding.tenant, content: {} });
+        await runs.add({ runId: request.runId, tenant: binding.tenant, actorId: 'alice' }, 'waiting');
       for (const approval of [old, fresh]) await approvals.add(approval);
-      await open().query(`update toolloop.suspended_runs set created_at = created_at - interval '40 days' where run_id = $1`, [
-        old.request.runId,
-      ]);
+      await open().query(`update toolloop.runs set updated_at = updated_at - interval '40 days' where run_id = $1`, [old.request.runId]);
       expect(await new RetentionSweep(open(), { suspendedRuns: 30 }).sweep()).toBe(1);
       expect((await approvals.find(old.request.approvalId))?.answer).toMatchObject({ isWithdrawn: true });
       expect((await approvals.find(fresh.request.approvalId))?.answer).toBeUndefined();

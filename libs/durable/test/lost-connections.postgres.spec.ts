@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, it } from '@jest/globals';
-import { JobQueue, SqlRunStore, SqlStores, openDatabase } from '@toolloop/durable';
+import { JobQueue, SqlRunLog, SqlStores, openDatabase } from '@toolloop/durable';
 import { call, calls, expectTranscriptValid, text, type ScriptedTurn } from '@toolloop/testing';
 import { createServerDatabase, describePostgres, onServer } from './databases.js';
 import type { Kept, World } from './fixtures/desk.process.js';
@@ -21,7 +21,7 @@ describePostgres('runs whose connections to the database are ended', () => {
   async function open(): Promise<Kept> {
     const database = await openDatabase({ url: server.url, connections: 4 });
     const jobs = new JobQueue(database);
-    const runs = new SqlRunStore(database, jobs);
+    const runs = new SqlRunLog(database, jobs);
     const close = async (): Promise<void> => {
       await jobs.onApplicationShutdown();
       await database.close();

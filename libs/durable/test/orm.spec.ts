@@ -3,9 +3,10 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@je
 import { LockMode, UniqueConstraintViolationException } from '@mikro-orm/core';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { ToolLoopService } from '@toolloop/core';
-import { JobQueue, RunService, SqlStores, type Database, type DurableOptions } from '@toolloop/durable';
+import { RunService } from '@toolloop/core/runs';
+import { type Database, type DurableOptions, JobQueue, SqlStores } from '@toolloop/durable';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
-import { createFolder, createServerDatabase, describePostgres, inMemory } from './databases.js';
+import { createDatabaseFolder, createServerDatabase, describePostgres, inMemory } from './databases.js';
 import { Order, OrmDesk, Refund } from './fixtures/orm.desk.js';
 import type { OrmProcessOptions } from './fixtures/orm.process.js';
 
@@ -196,9 +197,10 @@ function worksTogether(open: () => Promise<Place>): void {
 function refundsOnce(open: () => Promise<Place>, openHere = open): void {
   it.each(['before', 'after'] as const)('is once where the process dies %s its commit', async (moment) => {
     const { durable, drop } = await open();
-    const runId = await killed({ durable, moment });
+    const lively = { ...durable, runs: { heartbeatMs: 100, takeoverMs: 500 } };
+    const runId = await killed({ durable: lively, moment });
     const model = new ScriptedModel([text('Done.')]);
-    const desk = await OrmDesk.start({ ...durable, runs: { heartbeatMs: 100, takeoverMs: 500 } }, model);
+    const desk = await OrmDesk.start(lively, model);
     try {
       const runs = desk.module.get(RunService);
       while ((await runs.get(runId, alice)).status !== 'ended') await new Promise((resolve) => setTimeout(resolve, 20));
@@ -265,7 +267,7 @@ const onServer = async (): Promise<Place> => {
 
 const onMemory = async (): Promise<Place> => ({ durable: await inMemory() });
 const onFolder = async (): Promise<Place> => {
-  const { dataDir, drop } = await createFolder();
+  const { dataDir, drop } = await createDatabaseFolder();
   return { durable: { dataDir }, drop };
 };
 

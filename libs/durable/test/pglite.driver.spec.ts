@@ -58,3 +58,53 @@ it('gives the room of what was deleted back, and shortens its log, once a minute
   expect(now.bytes).toBe(0);
   expect(now.checkpoint).not.toBe(before.checkpoint);
 });
+
+const ALL = 100;
+
+/** Counts the turns that the event loop takes meanwhile: in each of them timers, sockets and signals get theirs. */
+async function turnsDuring(work: () => Promise<unknown>): Promise<number> {
+  let turns = 0;
+  let next: NodeJS.Immediate | undefined;
+  const turn = (): void => {
+    turns += 1;
+    next = setImmediate(turn);
+  };
+  turn();
+  await work();
+  clearImmediate(next);
+  return turns;
+}
+
+const atOnce = (ask: () => Promise<unknown>): Promise<unknown> => Promise.all(Array.from({ length: ALL }, ask));
+
+const COUNT = { name: 'count', text: 'select count(*) from pg_class' };
+const THREE_STATEMENTS = ['select 1', 'select 2', 'select 3'];
+
+it.each<[string, number, () => Promise<unknown>]>([
+  ['statements', ALL, () => driver.query('select 1', [])],
+  ['named statements', ALL, () => driver.query(COUNT, [])],
+  ['statements of a library', ALL, () => driver.ask({ text: 'select $1::int', values: [1] })],
+  ['statements that fail', ALL, () => driver.query('select nothing', []).catch(() => undefined)],
+  ['statements of the job queue', ALL, () => (driver.connection.engine === 'pglite' ? driver.connection.pglite.query('select 1') : fail())],
+  [
+    'transactions of three statements',
+    3 * ALL,
+    () =>
+      driver.transaction(async (session) => {
+        for (const statement of THREE_STATEMENTS) await session.query(statement, []);
+      }),
+  ],
+])('lets the event loop take a turn after each of many %s that are asked at once', async (_, least, ask) => {
+  expect(await turnsDuring(() => atOnce(ask))).toBeGreaterThanOrEqual(least);
+});
+
+it('lets the event loop take a turn between two statements of which one follows at once', async () => {
+  const turns = await turnsDuring(async () => {
+    for (let index = 0; index < ALL; index += 1) await driver.query('select 1', []);
+  });
+  expect(turns).toBeGreaterThanOrEqual(ALL);
+});
+
+function fail(): never {
+  throw new Error('It is no PGlite.');
+}

@@ -20,7 +20,7 @@ export function repeatedRunsSuite(name: string, open: World['open'], describe: (
     const start = processStarter();
 
     about('a durable run whose process dies within a sub-run', () => {
-      it('goes on within it: what was answered is not asked again, and every effect is had once', async () => {
+      it('continues within it: no answered question is asked again, and every effect happens once', async () => {
         const world = newWorld();
         world.during = (key) => (key === 'b' ? never() : undefined);
         const tools = [inquiry(scripted(act('a'), keyed('b')))];
@@ -50,7 +50,7 @@ export function repeatedRunsSuite(name: string, open: World['open'], describe: (
         const model = scripted(text('Four.'), text('{"sum":4}'));
         const desk = await start(world, model, { loops });
         await until(desk, runId, 'ended');
-        const events = await lastValueFrom(desk.runs.watch(runId, alice).pipe(toArray()));
+        const events = await lastValueFrom(desk.runs.events(runId, alice).pipe(toArray()));
         expect(events.at(-1)).toMatchObject({ type: 'run-end', finishReason: 'stop', output: { sum: 4 } });
       });
 
@@ -64,7 +64,7 @@ export function repeatedRunsSuite(name: string, open: World['open'], describe: (
     });
 
     about('what a user adds to a durable run whose process dies', () => {
-      it('is read by the model that goes on', async () => {
+      it('is read by the model that continues', async () => {
         const world = newWorld();
         world.during = never;
         const first = await start(world, scripted(keyed('a')), { options: dying });
@@ -73,7 +73,7 @@ export function repeatedRunsSuite(name: string, open: World['open'], describe: (
         await untilSo(() => world.effects.length === 1);
         handle.addInput('And hurry.');
         const looking = await open();
-        while (!(await looking.runs.entries(handle.runId)).some(({ key }) => key === 'input:1'))
+        while (!(await looking.runs.read(handle.runId)).some(({ key }) => key === 'input:1'))
           await new Promise((resolve) => setTimeout(resolve, 5));
         await looking.close();
         delete world.during;

@@ -1,13 +1,8 @@
 import { expect, it, jest } from '@jest/globals';
-import type { Limits, LoopEvent, Policy } from '@toolloop/core';
+import type { Limits, Policy } from '@toolloop/core';
 import type { RunEntry } from '@toolloop/core/internal';
-import { MemoryApprovalStore, MemoryCallJournal } from '@toolloop/core/stores';
-import { JobQueue, MemoryRunStore, SqlRunStore, type RunHold, type RunWrite } from '@toolloop/durable';
+import { MemoryApprovalStore, MemoryCallJournal, MemoryRunLog, type RunHold, type RunWrite } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text, type ScriptedCall } from '@toolloop/testing';
-import { Database } from '../src/database/database.js';
-import { PgliteDriver } from '../src/database/pglite-driver.js';
-import { MIGRATIONS, migrate } from '../src/migrations/migrate.js';
-import { inMemory } from './databases.js';
 import { onEachDatabase } from './each-database.js';
 import { DeskProcess, allowAll, type World } from './fixtures/desk.process.js';
 
@@ -18,17 +13,17 @@ const STEPS = 40;
 const alice = { actor: { id: 'alice', tenant: 'acme' }, tenant: 'acme', prompt: 'Go on.' };
 
 /** Notes what is written, in the order in which it is. */
-class NotedRunStore extends MemoryRunStore {
+class NotedRunLog extends MemoryRunLog {
   readonly entriesWritten: RunEntry[] = [];
 
-  override write(hold: RunHold, write: RunWrite): Promise<void> {
+  override append(hold: RunHold, write: RunWrite): Promise<void> {
     this.entriesWritten.push(...write.entries);
-    return super.write(hold, write);
+    return super.append(hold, write);
   }
 }
 
 async function written(tool: string): Promise<readonly RunEntry[]> {
-  const runs = new NotedRunStore();
+  const runs = new NotedRunLog();
   const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
   const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
   const turns = Array.from({ length: STEPS }, (_, step) => calls(call(tool, { key: `key ${String(step + 10)}` })));
@@ -62,7 +57,7 @@ interface Forked {
 
 /** The steps of a run, and then those of one that goes off from its last: how that ended, and which of its results were errors. */
 async function forked(before: readonly ScriptedCall[], after: readonly ScriptedCall[], { limits, budgets }: Forked) {
-  const runs = new MemoryRunStore();
+  const runs = new MemoryRunLog();
   const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
   const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
   const model = new ScriptedModel([...before.map((one) => calls(one)), text('Done.'), ...after.map((one) => calls(one)), text('Done.')]);
@@ -96,36 +91,6 @@ it('knows in another process what the run has used of its budgets, once', async 
   expect(again.failed).toEqual([false, true]);
 });
 
-const event = (sequence: number): LoopEvent => ({
-  type: 'text-delta',
-  step: 1,
-  text: 'x',
-  runId: 'old',
-  sequence,
-  timestamp: '2026-01-01T00:00:00.000Z',
-});
-
-it('reads the events of a run that was written one by one', async () => {
-  const { template } = await inMemory();
-  const database = new Database(await PgliteDriver.inMemory(template));
-  await migrate(database, MIGRATIONS.slice(0, 5));
-  await database.query(
-    `insert into toolloop.runs (run_id, tenant, actor_id, request, status, last_sequence) values ('old', 'acme', 'alice', '{}', 'ended', 2)`,
-  );
-  for (const sequence of [1, 2])
-    await database.query('insert into toolloop.run_events (run_id, sequence, event) values ($1, $2, $3)', [
-      'old',
-      sequence,
-      JSON.stringify(event(sequence)),
-    ]);
-  await migrate(database);
-  const store = new SqlRunStore(database, new JobQueue(database));
-  expect(await store.events('old', { after: 0, limit: 9 })).toEqual([event(1), event(2)]);
-  const [row] = await database.query<{ is_dated: boolean }>('select ended_at = updated_at as is_dated from toolloop.runs');
-  expect(row?.is_dated).toBe(true);
-  await database.close();
-});
-
 onEachDatabase('the row of a run', (open) => {
   it('has no index over what every write changes, so that none is written', async () => {
     const rows = await open().query<{ column: string }>(
@@ -136,6 +101,6 @@ onEachDatabase('the row of a run', (open) => {
     );
     const columns = rows.map(({ column }) => column);
     expect(columns).toContain('status');
-    for (const changed of ['told_at', 'updated_at', 'last_sequence']) expect(columns).not.toContain(changed);
+    for (const changed of ['expires_at', 'updated_at', 'last_sequence']) expect(columns).not.toContain(changed);
   });
 });

@@ -1,14 +1,20 @@
 import { describe, expect, it } from '@jest/globals';
 import { RunElsewhereError } from '@toolloop/core';
-import { MemoryApprovalStore, MemoryCallJournal, MemoryConversationStore } from '@toolloop/core/stores';
-import { MemoryRunStore, type RunHold, type RunWrite } from '@toolloop/durable';
+import {
+  MemoryApprovalStore,
+  MemoryCallJournal,
+  MemoryConversationStore,
+  MemoryRunLog,
+  type RunHold,
+  type RunWrite,
+} from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { DeskProcess, asking, type World } from './fixtures/desk.process.js';
 
 const alice = { actor: { id: 'alice', tenant: 'acme' }, tenant: 'acme', prompt: 'Go on.' };
 
 /** Hands out one more run after it was told to hand out none, as a queue may that had fetched it before. */
-class LateRunStore extends MemoryRunStore {
+class LateRunLog extends MemoryRunLog {
   handOut: (runId: string) => Promise<void> = () => Promise.resolve();
 
   override work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
@@ -19,7 +25,7 @@ class LateRunStore extends MemoryRunStore {
 
 describe('a process that shuts down', () => {
   it('leaves a run that it is handed late to others, and does not pass it over', async () => {
-    const runs = new LateRunStore();
+    const runs = new LateRunLog();
     const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
     const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
     const first = await DeskProcess.start(world, new ScriptedModel([]));
@@ -34,23 +40,23 @@ describe('a process that shuts down', () => {
 });
 
 /** Hears of no end while its process is dying. */
-class DeafRunStore extends MemoryRunStore {
+class DeafRunLog extends MemoryRunLog {
   isDeaf = true;
 
-  override write(hold: RunHold, write: RunWrite): Promise<void> {
-    return this.isDeaf && write.ending ? new Promise(() => undefined) : super.write(hold, write);
+  override append(hold: RunHold, write: RunWrite): Promise<void> {
+    return this.isDeaf && write.ending ? new Promise(() => undefined) : super.append(hold, write);
   }
 }
 
 describe('a process that dies when the conversation of a run is kept and its end is not', () => {
   it('leaves a run to others that ends once more, and is in the conversation once', async () => {
-    const runs = new DeafRunStore();
+    const runs = new DeafRunLog();
     const conversations = new MemoryConversationStore();
     const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal(), conversations };
     const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
     const key = { tenant: 'acme', actorId: 'alice', conversationId: 'c' };
     const dying = await DeskProcess.start(world, new ScriptedModel([text('The first end.')]), {
-      options: { heartbeatMs: 1e9, concurrency: 0 },
+      options: { heartbeatMs: 1e9, takeoverMs: 100, concurrency: 0 },
     });
     const handle = dying.loop.open({ ...alice, conversationId: 'c', durable: true });
     void handle.result.catch(() => undefined);
@@ -66,28 +72,28 @@ describe('a process that dies when the conversation of a run is kept and its end
 });
 
 /** Has another process take a run in the very moment in which it ends, or waits. */
-class StolenRunStore extends MemoryRunStore {
+class StolenRunLog extends MemoryRunLog {
   private isStolen = false;
 
-  override async write(hold: RunHold, write: RunWrite): Promise<void> {
+  override async append(hold: RunHold, write: RunWrite): Promise<void> {
     if (write.ending && !this.isStolen) {
       this.isStolen = true;
-      await this.requeueSilent(-1);
-      await this.claim(hold.runId);
+      await this.renew([hold], 0);
+      await this.acquire(hold.runId, { owner: 'another', forMs: 60_000 });
     }
-    return super.write(hold, write);
+    return super.append(hold, write);
   }
 }
 
 /** Answers late that it has kept the end of a run, so that its process tells of a run meanwhile that is over. */
-class LateAnswerRunStore extends MemoryRunStore {
-  override async write(hold: RunHold, write: RunWrite): Promise<void> {
-    await super.write(hold, write);
+class LateAnswerRunLog extends MemoryRunLog {
+  override async append(hold: RunHold, write: RunWrite): Promise<void> {
+    await super.append(hold, write);
     if (write.ending) await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
 
-function worldOf(runs: MemoryRunStore): World {
+function worldOf(runs: MemoryRunLog): World {
   const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
   return { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
 }
@@ -98,7 +104,7 @@ describe('the end of a run', () => {
     ['waits', asking, calls(call('desk__act', { key: 'a' }))],
   ] as const)('is not told by a process from which the run was taken as it %s', async (_, policy, turn) => {
     const options = { concurrency: 0, heartbeatMs: 1e9 };
-    const desk = await DeskProcess.start(worldOf(new StolenRunStore()), new ScriptedModel([turn]), { ...(policy && { policy }), options });
+    const desk = await DeskProcess.start(worldOf(new StolenRunLog()), new ScriptedModel([turn]), { ...(policy && { policy }), options });
     const handle = desk.loop.open({ ...alice, durable: true });
     const seen: string[] = [];
     handle.events$.subscribe(({ type }) => seen.push(type));
@@ -108,7 +114,7 @@ describe('the end of a run', () => {
   });
 
   it('is told where it was kept, though the run was looked for in vain in that moment', async () => {
-    const desk = await DeskProcess.start(worldOf(new LateAnswerRunStore()), new ScriptedModel([text('Done.')]), {
+    const desk = await DeskProcess.start(worldOf(new LateAnswerRunLog()), new ScriptedModel([text('Done.')]), {
       options: { heartbeatMs: 5 },
     });
     expect(await desk.loop.run({ ...alice, durable: true })).toMatchObject({ finishReason: 'stop' });

@@ -11,7 +11,7 @@ const book = (key: string) => call('desk__book', { key });
 const keyed = (key: string) => call('desk__keyed', { key });
 
 const eventsOf = (process: DeskProcess, runId: string, after = 0): Promise<LoopEvent[]> =>
-  lastValueFrom(process.runs.watch(runId, alice, after).pipe(toArray()));
+  lastValueFrom(process.runs.events(runId, alice, after).pipe(toArray()));
 
 /** What durable runs do, wherever they are kept: `open` gives every process a hold of its own of one place. */
 export function runsSuite(
@@ -40,7 +40,7 @@ export function runsSuite(
         });
       });
 
-      it('goes on when nobody reads it any more', async () => {
+      it('continues without a reader', async () => {
         const world = newWorld();
         const desk = await start(world, scripted(calls(act('a')), calls(act('b')), text('Done.')));
         const handle = desk.loop.open({ ...alice, durable: true });
@@ -49,7 +49,7 @@ export function runsSuite(
         expect(world.effects).toEqual(['acme a', 'acme b']);
       });
 
-      it('is done by whoever has room when it is started, and watched from anywhere', async () => {
+      it('is performed by any process with room when it is started, and can be watched from anywhere', async () => {
         const world = newWorld();
         const opener = await start(world, scripted(), { options: { concurrency: 0 } });
         await start(world, scripted(calls(act('a')), text('Done.')));
@@ -60,7 +60,7 @@ export function runsSuite(
         expect(await eventsOf(opener, runId, 3)).toEqual(events.slice(3));
       });
 
-      it('goes on with its loop', async () => {
+      it('continues with its loop', async () => {
         const world = newWorld();
         const model = scripted(text('Done.'));
         const desk = await start(world, model, { loops: { support: { instructions: 'You help.' } } });
@@ -124,7 +124,7 @@ export function runsSuite(
         expect(world.effects).toEqual(['acme a', 'acme b']);
       });
 
-      it('ends, and says so, when it cannot go on in this application', async () => {
+      it('ends, and says so, when this application cannot continue it', async () => {
         const world = newWorld();
         const opener = await start(world, scripted(), { loops: { old: { instructions: 'x' } }, options: { concurrency: 0 } });
         const runId = await opener.runs.start(alice, 'old');
@@ -144,12 +144,12 @@ export function runsSuite(
         await kept.runs.add({ runId, tenant: 'acme', actorId: 'gone-alice', loop: undefined, request: { prompt: 'Go on.' } }, 'queued');
         const other = await start(world, scripted());
         await until(other, runId, 'ended', gone);
-        const events = await lastValueFrom(other.runs.watch(runId, gone).pipe(toArray()));
+        const events = await lastValueFrom(other.runs.events(runId, gone).pipe(toArray()));
         expect(events).toMatchObject([{ type: 'run-end', finishReason: 'error', error: { code: 'cannot_continue' } }]);
         await kept.close();
       });
 
-      it('is not even started for an actor whom nobody knows', async () => {
+      it('is not even started for an unknown actor', async () => {
         const desk = await start(newWorld(), scripted(), { options: idle });
         const unknown = { ...alice, actor: { id: 'gone-carl', tenant: 'acme' } };
         await expect(desk.runs.start(unknown)).rejects.toMatchObject({ code: 'unknown_actor' });
@@ -158,7 +158,7 @@ export function runsSuite(
     });
 
     about('a durable run whose actor cannot be looked up for a while', () => {
-      it('goes on later', async () => {
+      it('continues later', async () => {
         const world = newWorld();
         const opener = await start(world, scripted(), { options: { concurrency: 0 } });
         const away = { ...alice, actor: { id: 'away-alice', tenant: 'acme' } };
@@ -170,7 +170,7 @@ export function runsSuite(
     });
 
     about('a durable run that waits for a person', () => {
-      it('leaves the process, and goes on in another one after the decision, which had a tool added', async () => {
+      it('leaves the process, and continues in another one after the decision, which had a tool added', async () => {
         const world = newWorld();
         const first = await start(world, scripted(calls(act('a'))), { policy: asking });
         const handle = first.loop.open({ ...alice, durable: true });
@@ -221,7 +221,7 @@ export function runsSuite(
         expect(model.requests[0]?.messages.slice(2).map(({ content }) => content)).toEqual(['0', 'a done', '1']);
       });
 
-      it('goes on by itself when its approval has expired, in another process too', async () => {
+      it('continues by itself when its approval has expired, in another process too', async () => {
         const policy = { ...asking, requireApproval: [{ effects: ['state_change' as const], expiresAfterMs: 1_500 }] };
         const world = newWorld();
         const first = await start(world, scripted(calls(act('a'))), { policy });
@@ -259,7 +259,7 @@ export function runsSuite(
         expect(world.effects).toHaveLength(2);
       });
 
-      it('has nobody asked any more where it turns out that it cannot go on', async () => {
+      it('withdraws its approvals when it turns out that it cannot continue', async () => {
         const world = newWorld();
         const first = await start(world, scripted(calls(act('a'))), { policy: asking, loops: { old: { instructions: 'x' } } });
         const runId = await first.runs.start(alice, 'old');
@@ -301,13 +301,13 @@ export function runsSuite(
           await expect(desk.runs.resume(runId, other)).rejects.toMatchObject(unknown);
           await expect(desk.runs.cancel(runId, other)).rejects.toMatchObject(unknown);
           await expect(desk.runs.fork(runId, 0, other)).rejects.toMatchObject(unknown);
-          await expect(lastValueFrom(desk.runs.watch(runId, other))).rejects.toMatchObject(unknown);
+          await expect(lastValueFrom(desk.runs.events(runId, other))).rejects.toMatchObject(unknown);
           expect(await desk.runs.list(other)).toEqual([]);
         }
         expect((await desk.runs.list(alice))[0]).toMatchObject({ runId, status: 'ended' });
       });
 
-      it('cancels a run that goes on in another process', async () => {
+      it('cancels a run that has continued in another process', async () => {
         const world = newWorld();
         world.during = never;
         const worker = await start(world, scripted(calls(keyed('a'))));
@@ -343,7 +343,7 @@ export function runsSuite(
           await expect(runs.list(alice, filter as never)).rejects.toMatchObject(invalid);
         for (const runId of [{}, undefined, 5, '', 'a\0b'])
           await expect(runs.get(runId as never, alice)).rejects.toMatchObject({ code: 'unknown_run' });
-        for (const after of [-1, Number.NaN, '1']) expect(() => runs.watch('x', alice, after as never)).toThrow(/not the sequence/);
+        for (const after of [-1, Number.NaN, '1']) expect(() => runs.events('x', alice, after as never)).toThrow(/not the sequence/);
         const runId = await runs.start(alice);
         await expect(runs.cancel(runId, alice, 5 as never)).rejects.toMatchObject(invalid);
         await expect(runs.fork(runId, 1.5, alice)).rejects.toMatchObject(invalid);
@@ -355,7 +355,7 @@ export function runsSuite(
         await expect(runs.start({ ...alice, limits: { steps: -1 } })).rejects.toThrow(
           /1 problem in the request and does not run it:\n.*steps/,
         );
-        await expect(runs.start({ ...alice, bogus: 1 } as never)).rejects.toThrow(/no option "bogus"\.\n +There are: prompt, messages/);
+        await expect(runs.start({ ...alice, bogus: 1 } as never)).rejects.toThrow(/no option "bogus"\.\n +There are: .*prompt, messages/);
         for (const ids of [{ conversationId: '' }, { conversationId: 5 }, { requestId: '' }, { requestId: {} }])
           await expect(runs.start({ ...alice, ...ids } as never)).rejects.toMatchObject({ code: 'invalid_request' });
       });
@@ -395,7 +395,7 @@ export function runsSuite(
         expect(model.requests[0]?.messages.at(-1)).toMatchObject({ content: JSON.stringify({ said: 'a done', times: 1 }) });
       });
 
-      it('stands after its process died, though its tool may not be called again, and nobody is asked', async () => {
+      it('stays after its process died, though its tool may not be called again, and needs no approval', async () => {
         const world = newWorld();
         const enter = call('desk__enter', { key: 'a' });
         const runId = await stuck(await start(world, scripted(calls(enter)), { options: dying }), world);

@@ -1,13 +1,13 @@
 import { describe } from '@jest/globals';
-import { MemoryApprovalStore, MemoryCallJournal, type ToolLoopStores } from '@toolloop/core/stores';
-import { MemoryRunStore, WakingApprovalStore } from '@toolloop/durable';
+import { MemoryApprovalStore, MemoryCallJournal, MemoryRunLog, type ToolLoopStores } from '@toolloop/core/stores';
+import { WakingApprovalStore } from '@toolloop/durable';
 import type { Kept } from './fixtures/desk.process.js';
 import { repeatedCallsSuite } from './repeated-calls-suite.js';
 import { repeatedRunsSuite } from './repeated-runs-suite.js';
 import { runsSuite } from './runs-suite.js';
 import { unreadableRunsSuite } from './unreadable-runs-suite.js';
 
-const runs = new MemoryRunStore();
+const runs = new MemoryRunLog();
 
 class SharedStores implements ToolLoopStores {
   readonly approvals = new WakingApprovalStore(new MemoryApprovalStore(), runs, (work) => work());

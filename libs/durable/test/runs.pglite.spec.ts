@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe } from '@jest/globals';
-import { JobQueue, SqlRunStore, SqlStores, type Database } from '@toolloop/durable';
+import { JobQueue, SqlRunLog, SqlStores, type Database } from '@toolloop/durable';
 import { openInMemory } from './databases.js';
 import type { Kept } from './fixtures/desk.process.js';
 import { repeatedCallsSuite } from './repeated-calls-suite.js';
@@ -14,7 +14,7 @@ let kept: Kept;
 beforeAll(async () => {
   database = await openInMemory();
   jobs = new JobQueue(database);
-  const runs = new SqlRunStore(database, jobs);
+  const runs = new SqlRunLog(database, jobs);
   kept = { runs, stores: new SqlStores(database, runs), close: () => Promise.resolve() };
 }, 30_000);
 

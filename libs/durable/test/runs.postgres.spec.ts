@@ -1,5 +1,5 @@
 import { afterAll, beforeAll } from '@jest/globals';
-import { JobQueue, SqlRunStore, SqlStores, openDatabase } from '@toolloop/durable';
+import { JobQueue, SqlRunLog, SqlStores, openDatabase } from '@toolloop/durable';
 import { createServerDatabase, describePostgres, hasServer } from './databases.js';
 import type { Kept } from './fixtures/desk.process.js';
 import { repeatedCallsSuite } from './repeated-calls-suite.js';
@@ -12,7 +12,7 @@ let server: Awaited<ReturnType<typeof createServerDatabase>>;
 async function open(): Promise<Kept> {
   const database = await openDatabase({ url: server.url, connections: 3 });
   const jobs = new JobQueue(database);
-  const runs = new SqlRunStore(database, jobs);
+  const runs = new SqlRunLog(database, jobs);
   const close = async (): Promise<void> => {
     await jobs.onApplicationShutdown();
     await database.close();

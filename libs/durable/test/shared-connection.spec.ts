@@ -214,19 +214,22 @@ onEachDatabase('a connection that a library shares', (open) => {
     expect(await names()).toEqual([]);
   });
 
-  it.each(['set role pg_read_all_data', `select set_config('own.tenant', 'acme', false)`])('leaves nobody else with: %s', async (text) => {
-    const ask = (): Promise<unknown> => connected((client) => client.query(text));
-    const standing = `select current_user as "user", coalesce(current_setting('own.tenant', true), '') as tenant`;
-    const before = await database.query(standing);
-    await expect(database.transaction(ask)).rejects.toThrow(/Set them for a transaction/);
-    const said = await ask().then(
-      () => 'It is done.',
-      (error: unknown) => String(error),
-    );
-    expect(said).toMatch(database.engine === 'postgres' ? 'It is done.' : /Set them for a transaction/); // which has a connection to throw away
-    const after = await Promise.all(Array.from({ length: 10 }, () => database.query(standing)));
-    expect(after).toEqual(after.map(() => before));
-  });
+  it.each(['set role pg_read_all_data', `select set_config('own.tenant', 'acme', false)`])(
+    'leaves no other caller with: %s',
+    async (text) => {
+      const ask = (): Promise<unknown> => connected((client) => client.query(text));
+      const standing = `select current_user as "user", coalesce(current_setting('own.tenant', true), '') as tenant`;
+      const before = await database.query(standing);
+      await expect(database.transaction(ask)).rejects.toThrow(/Set them for a transaction/);
+      const said = await ask().then(
+        () => 'It is done.',
+        (error: unknown) => String(error),
+      );
+      expect(said).toMatch(database.engine === 'postgres' ? 'It is done.' : /Set them for a transaction/); // which has a connection to throw away
+      const after = await Promise.all(Array.from({ length: 10 }, () => database.query(standing)));
+      expect(after).toEqual(after.map(() => before));
+    },
+  );
 
   it('refuses to be used in a transaction that it did not begin in', async () => {
     const own = await kysely.startTransaction().execute();
@@ -323,7 +326,7 @@ onEachDatabase('a connection that a library shares', (open) => {
     expect(called).toEqual([{ one: 1 }]);
   });
 
-  it('is told of errors as by pg, and goes on', async () => {
+  it('sees errors as pg throws them, and continues', async () => {
     await expect(pool.query('select nothing')).rejects.toMatchObject({ code: '42703' });
     await expect(pool.query('select 1/$1::int', [0])).rejects.toMatchObject({ code: '22012' });
     await expect(new Promise((_, reject) => pool.query('select nothing', reject))).rejects.toMatchObject({ code: '42703' });

@@ -5,7 +5,6 @@ import {
   callJournalContract,
   conversationStoreContract,
   quotaStoreContract,
-  suspendedRunStoreContract,
   type StoreUnderTest,
 } from '@toolloop/testing';
 import type { SqlStores } from '@toolloop/durable';
@@ -47,11 +46,6 @@ export function sqlContracts(name: string, make: () => Promise<StoreUnderTest<Sq
   quotaStoreContract(
     name,
     only(({ quotas }) => quotas),
-    runner,
-  );
-  suspendedRunStoreContract(
-    name,
-    only(({ suspendedRuns }) => suspendedRuns),
     runner,
   );
 }

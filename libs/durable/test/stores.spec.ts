@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { beforeAll, expect, it, jest } from '@jest/globals';
 import type { Message } from '@toolloop/core';
 import type { AuditEntry } from '@toolloop/core/stores';
-import { RetentionSweep, SqlStores, UnstorableError, type Database } from '@toolloop/durable';
+import { JobQueue, RetentionSweep, SqlRunLog, SqlStores, UnstorableError, type Database } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 
 // PGlite makes a database in seconds, and takes all of a busy machine for it.
@@ -23,17 +23,18 @@ const entry = (tenant: string, sequence: number) => ({ version: 1, tenant, seque
 const call = (tenant: string, idempotencyKey: string) => ({
   tenant,
   idempotencyKey,
-  claimId: 'claim_1',
+  owner: 'one',
+  epoch: 1,
   runId: 'run_1',
   declaredId: 'bank__pay',
   args: '{"iban":"DE1"}',
-  mostMs: 60_000,
+  forMs: 60_000,
 });
 
 onEachDatabase('the transaction of a call', (open) => {
   const begun = async (): Promise<ReturnType<typeof call>> => {
     const made = call(randomUUID(), 'key');
-    await new SqlStores(open()).journal.begin(made);
+    await new SqlStores(open()).journal.acquire(made);
     return made;
   };
   const book = (place: string) => open().query('insert into bookings (place) values ($1)', [place]);
@@ -41,7 +42,7 @@ onEachDatabase('the transaction of a call', (open) => {
 
   beforeAll(() => open().query('create table bookings (place text)'));
 
-  it('is done once, whoever makes the call at once or again, and tells them all the same', async () => {
+  it('is done once, also for concurrent and repeated calls, and all get the same outcome', async () => {
     const made = await begun();
     const { transactions } = new SqlStores(open());
     let times = 0;
@@ -135,7 +136,7 @@ onEachDatabase('the audit', (open) => {
 
 onEachDatabase('the stores', (open) => {
   it('keep no arguments of a call, only their hash', async () => {
-    await new SqlStores(open()).journal.begin(call('acme', 'secret'));
+    await new SqlStores(open()).journal.acquire(call('acme', 'secret'));
     const rows = await open().query(`select * from toolloop.calls where tenant = 'acme'`);
     expect(JSON.stringify(rows)).not.toContain('DE1');
   });
@@ -166,8 +167,8 @@ onEachDatabase('the stores', (open) => {
     ['more than 512 characters', 'a'.repeat(513)],
   ])('refuse a tenant with %s, and say so', async (_, tenant) => {
     const stores = new SqlStores(open());
-    await expect(stores.journal.begin(call(tenant, 'k'))).rejects.toThrow(UnstorableError);
-    await expect(stores.journal.begin(call(tenant, 'k'))).rejects.toThrow(/The tenant has/);
+    await expect(stores.journal.acquire(call(tenant, 'k'))).rejects.toThrow(UnstorableError);
+    await expect(stores.journal.acquire(call(tenant, 'k'))).rejects.toThrow(/The tenant has/);
     await expect(stores.quotas.use({ tenant, quantity: 'calls', windowMs: 1, amount: 1 })).rejects.toThrow(UnstorableError);
     await expect(stores.audit.append(tenant, () => entry(tenant, 1))).rejects.toThrow(UnstorableError);
   });
@@ -192,42 +193,44 @@ async function age(database: Database, days: number): Promise<void> {
     ['calls', 'started_at'],
     ['calls', 'finished_at'],
     ['conversation_parts', 'created_at'],
-    ['suspended_runs', 'created_at'],
+    ['runs', 'updated_at'],
   ])
     await database.query(`update toolloop.${table} set ${column} = ${column} - $1::int * interval '1 day'`, [days]);
 }
 
 onEachDatabase('the retention', (open) => {
   it('deletes what is over, in batches, and nothing that is not named', async () => {
-    const stores = new SqlStores(open());
     const tenant = randomUUID();
     await open().query(
       `insert into toolloop.conversation_parts (tenant, key_hash, actor_hash, conversation_id, message_count, messages)
        select $1, 'k', 'a', 'c', 1, '[]' from generate_series(1, 2500)`,
       [tenant],
     );
-    await stores.suspendedRuns.save({ version: 2, runId: tenant, tenant, content: {} });
+    const jobs = new JobQueue(open());
+    const runs = new SqlRunLog(open(), jobs);
+    await runs.add({ runId: tenant, tenant, actorId: 'alice' }, 'waiting');
     await age(open(), 40);
-    await stores.suspendedRuns.save({ version: 2, runId: `${tenant} new`, tenant, content: {} });
+    await runs.add({ runId: `${tenant} new`, tenant, actorId: 'alice' }, 'waiting');
     expect(await new RetentionSweep(open(), { conversations: 50 }).sweep()).toBe(0);
     expect(await new RetentionSweep(open(), { conversations: 30 }).sweep()).toBe(2500);
-    expect(await stores.suspendedRuns.find(tenant)).toBeDefined();
+    expect(await runs.find(tenant)).toBeDefined();
     expect(await new RetentionSweep(open(), { suspendedRuns: 30 }).sweep()).toBe(1);
-    expect(await stores.suspendedRuns.find(`${tenant} new`)).toBeDefined();
+    expect(await runs.find(`${tenant} new`)).toBeDefined();
+    await jobs.onApplicationShutdown();
   });
 
-  it('keeps calls of which nobody knows, and counters that still count', async () => {
+  it('keeps calls of unknown outcome, and counters that still count', async () => {
     const stores = new SqlStores(open());
     const tenant = randomUUID();
-    for (const key of ['open', 'done']) await stores.journal.begin(call(tenant, key));
+    for (const key of ['open', 'done']) await stores.journal.acquire(call(tenant, key));
     await stores.journal.finish(call(tenant, 'done'), { status: 'succeeded', content: '', ui: null });
     await stores.quotas.use({ tenant, quantity: 'calls', windowMs: 3_600_000, amount: 1 });
     await stores.quotas.use({ tenant, quantity: 'calls', windowMs: 1, amount: 1 });
     await open().query(`update toolloop.quotas set "window" = 1 where window_ms = 1`);
     await age(open(), 10);
     expect(await new RetentionSweep(open(), { calls: 9, approvals: 1 }).sweep()).toBeGreaterThanOrEqual(2);
-    expect(await stores.journal.begin({ ...call(tenant, 'open'), claimId: 'another' })).toMatchObject({ status: 'in_progress' });
-    expect(await stores.journal.begin(call(tenant, 'done'))).toEqual({ status: 'started' });
+    expect(await stores.journal.acquire({ ...call(tenant, 'open'), owner: 'another' })).toMatchObject({ status: 'in_progress' });
+    expect(await stores.journal.acquire(call(tenant, 'done'))).toMatchObject({ status: 'acquired' });
     expect(await stores.quotas.use({ tenant, quantity: 'calls', windowMs: 3_600_000, amount: 0 })).toBe(1);
   });
 });

@@ -31,7 +31,7 @@ const silent = (): void => undefined;
 
 const endOf = async (desk: DeskProcess, runId: string): Promise<LoopEvent | undefined> => {
   await until(desk, runId, 'ended');
-  const [event, ...more] = await lastValueFrom(desk.runs.watch(runId, alice).pipe(toArray()));
+  const [event, ...more] = await lastValueFrom(desk.runs.events(runId, alice).pipe(toArray()));
   expect(more).toEqual([]);
   return event;
 };
@@ -69,7 +69,7 @@ export function unreadableRunsSuite(name: string, open: World['open'], describe:
       warn: silent,
       error: (message: string) => void (message.startsWith('The run ') && errors.push(message)),
     });
-    const entries = await kept.runs.entries(runId);
+    const entries = await kept.runs.read(runId);
     await desk.runs.cancel(runId, alice);
     await until(desk, runId, 'ended');
     return { desk, kept, entries, errors };
@@ -81,7 +81,7 @@ export function unreadableRunsSuite(name: string, open: World['open'], describe:
     });
 
     about('a durable run', () => {
-      it.each(DAMAGES)('%s ends, says what to do, and is taken over by nobody again', async (what, told, damage) => {
+      it.each(DAMAGES)('%s ends, says what to do, and is never taken over again', async (what, told, damage) => {
         const { desk, kept, entries, errors } = await waiting();
         const runId = `${what} ${name}`;
         const run = { runId, tenant: 'acme', actorId: 'alice', loop: undefined, request: { prompt: 'Go on.' } };
@@ -96,7 +96,7 @@ export function unreadableRunsSuite(name: string, open: World['open'], describe:
         await kept.close();
       });
 
-      it('whose request this application cannot have ends, and tells nobody but the log why', async () => {
+      it('ends when this application cannot read its request, and only the log says why', async () => {
         const { desk, kept, errors } = await waiting();
         const runId = `misconfigured ${name}`;
         const request = { prompt: 'Go on.', limits: { steps: -1 } };

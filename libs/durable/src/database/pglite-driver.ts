@@ -1,5 +1,6 @@
 import { chmod, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import type { PGlite, PGliteInterface, QueryOptions, Results, Transaction } from '@electric-sql/pglite';
 import { Logger } from '@nestjs/common';
 import { type CustomTypesConfig, types as defaults, type QueryConfig, type QueryResult } from 'pg';
@@ -35,6 +36,7 @@ export class PgliteDriver implements DatabaseDriver {
     module: PgliteModule,
     private readonly lock?: FolderLock,
   ) {
+    yieldAfterStatements(pglite);
     this.connection = { engine: 'pglite', pglite };
     this.statements = new PgliteStatements(pglite, module);
     this.upkeep = setInterval(() => void this.tidy(), UPKEEP_MS).unref();
@@ -113,6 +115,24 @@ export class PgliteDriver implements DatabaseDriver {
       if (!this.pglite.closed) this.logger.warn(`The database could not be vacuumed: ${String(error)}`);
     }
   }
+}
+
+/**
+ * Lets the event loop take a turn after each statement, while the statement still has the session: PGlite itself only awaits promises, so that with many statements in line
+ * no timer, socket or signal got its turn before the last one. Here and not in the driver, since the job queue and other libraries ask PGlite themselves.
+ */
+function yieldAfterStatements(pglite: PGlite): void {
+  // oxlint-disable-next-line no-underscore-dangle -- everything that is asked of PGlite passes it, and the lock has no other name
+  const runExclusive = pglite._runExclusiveQuery.bind(pglite);
+  // oxlint-disable-next-line no-underscore-dangle -- the same
+  pglite._runExclusiveQuery = (work) =>
+    runExclusive(async () => {
+      try {
+        return await work();
+      } finally {
+        await setImmediate();
+      }
+    });
 }
 
 /** As on the server: nobody may keep the others waiting for longer, without asking anything. */

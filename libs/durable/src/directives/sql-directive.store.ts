@@ -4,20 +4,25 @@ import type { JsonValue } from '@toolloop/core';
 import type { DirectiveEvent, DirectiveEventType } from '@toolloop/core/directives';
 import { toDirectiveEvent } from '@toolloop/core/internal';
 import {
+  acquirableAt,
   type AddedDirective,
   type DirectiveChange,
+  type DirectiveHold,
   type DirectiveIntent,
   type DirectiveQuery,
   type DirectiveRecord,
   type DirectiveReference,
   DirectiveStore,
   type DirectiveVersion,
+  type LeasedDirective,
+  type LeaseRequest,
   type StopWork,
 } from '@toolloop/core/stores';
 import type { ToolFailure } from '@toolloop/protocol';
 import { Observable, Subject } from 'rxjs';
 import type { SqlValue } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
+import { fromLeaseRow, heldBy, inMs, LEASE, leaseTo } from '../database/lease-sql.js';
 import type { JobQueue } from '../queue/job-queue.js';
 import { isStorable, keyHash, storableKey, storedJson } from '../stores/storable.js';
 
@@ -31,14 +36,12 @@ const JOBS = {
   expireInSeconds: DAY_SECONDS / 4,
   retentionSeconds: 3_650 * DAY_SECONDS,
 };
-const COLUMNS = 'intent, task, status, epoch, attempts, due_at, result, failure, updated_at';
-/** The time is that of the moment, not of the transaction's beginning, which may be long ago. */
-const IN_MS = (parameter: string): string =>
-  `date_trunc('milliseconds', clock_timestamp() + ${parameter}::float8 * interval '1 millisecond')`;
+const COLUMNS = `intent, task, status, ${LEASE}, attempts, due_at, result, failure, updated_at`;
+const NAMED = 'tenant = $1 and directive_id = $2';
 
-/** One that is looked at again: it is as it was, or its lease ends later. */
+/** One that is looked at again: it is as it was, or its lease expires later. */
 interface UnchangedRow {
-  readonly due_at: Date;
+  readonly at: Date;
   readonly again_at: Date;
 }
 
@@ -75,7 +78,7 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
       0,
       `
       insert into toolloop.directives (tenant, directive_id, key_hash, subject_hash, actor_hash, intent, due_at, updated_at)
-      values ($1, $2, $3, $4, $5, $6, ${IN_MS('0')}, clock_timestamp()) on conflict do nothing returning ${COLUMNS}`,
+      values ($1, $2, $3, $4, $5, $6, ${inMs('0')}, clock_timestamp()) on conflict do nothing returning ${COLUMNS}`,
       [
         storableKey(tenant, 'tenant'),
         storableKey(directiveId, 'id of the directive'),
@@ -117,52 +120,63 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
     return rows.map(fromDirectiveRow);
   }
 
-  override async claim({ tenant, directiveId }: DirectiveReference, leaseMs: number): Promise<DirectiveRecord | undefined> {
+  override async acquire(
+    { tenant, directiveId }: DirectiveReference,
+    { owner, forMs }: LeaseRequest,
+  ): Promise<LeasedDirective | undefined> {
     if (!isStorable(tenant) || !isStorable(directiveId)) return undefined;
-    return this.put(
+    const acquired = await this.put(
       'started',
-      leaseMs,
+      forMs,
       `
       update toolloop.directives
-      set status = 'performing', epoch = epoch + 1, attempts = attempts + 1, due_at = ${IN_MS('$3')}, updated_at = clock_timestamp()
-      where tenant = $1 and directive_id = $2 and due_at <= clock_timestamp() returning ${COLUMNS}`,
-      [tenant, directiveId, leaseMs],
+      set status = 'performing', attempts = attempts + 1, due_at = null, ${leaseTo('$3', '$4')}, updated_at = clock_timestamp()
+      where ${NAMED} and (due_at <= clock_timestamp() or (expires_at <= clock_timestamp() and owner <> $3)) returning ${COLUMNS}`,
+      [tenant, directiveId, owner, forMs],
     );
+    const record = acquired ?? (await this.one('directive_id', tenant, directiveId));
+    return record?.lease?.owner === owner ? { ...record, lease: record.lease } : undefined;
   }
 
-  /** The job that was written with the claim comes at the former end, and is then written again for this one. */
-  override async extend({ tenant, directiveId, status, epoch }: DirectiveVersion, leaseMs: number): Promise<boolean> {
-    if (status !== 'performing' || !isStorable(tenant) || !isStorable(directiveId)) return false;
+  /** The job that was written with the lease comes at its former end, and is then written again for this one. */
+  override async renew({ tenant, directiveId, owner, epoch }: DirectiveHold, forMs: number): Promise<boolean> {
+    if (!isStorable(tenant) || !isStorable(directiveId)) return false;
     const held = await this.database.query(
-      `update toolloop.directives set due_at = ${IN_MS('$4')}
-       where tenant = $1 and directive_id = $2 and status = 'performing' and epoch = $3 returning tenant`,
-      [tenant, directiveId, epoch, leaseMs],
+      `update toolloop.directives set expires_at = ${inMs('$5')} where ${NAMED} and ${heldBy('$3', '$4')} returning tenant`,
+      [tenant, directiveId, owner, epoch, forMs],
     );
     return held.length > 0;
   }
 
-  override async change(from: DirectiveVersion, { event, dueInMs, ...change }: DirectiveChange): Promise<DirectiveRecord | undefined> {
+  override async change(
+    from: DirectiveVersion,
+    { event, dueInMs, lease, ...change }: DirectiveChange,
+  ): Promise<DirectiveRecord | undefined> {
     if (!isStorable(from.tenant) || !isStorable(from.directiveId)) return undefined;
     const { status, task, attempts, result, failure } = change;
     return this.put(
       event,
-      dueInMs ?? 0,
+      lease?.forMs ?? dueInMs ?? 0,
       `
       update toolloop.directives
-      set status = $5, task = coalesce($6, task), attempts = coalesce($7::int, attempts), due_at = ${IN_MS('$8')}, result = coalesce($9, result),
-        failure = $10, updated_at = clock_timestamp()
-      where tenant = $1 and directive_id = $2 and status = $3 and epoch = $4 returning ${COLUMNS}`,
+      set status = $5, task = coalesce($6, task), attempts = coalesce($7::int, attempts), due_at = ${inMs('$8')}, result = coalesce($9, result),
+        failure = $10, owner = $11, epoch = case when $11::text is null then epoch else epoch + 1 end, expires_at = ${inMs('$12')},
+        updated_at = clock_timestamp()
+      where ${NAMED} and status = $3 and epoch = $4 and owner is not distinct from $13 returning ${COLUMNS}`,
       [
         from.tenant,
         from.directiveId,
         from.status,
         from.epoch,
         status,
-        task ?? null,
-        attempts ?? null,
-        dueInMs ?? null,
+        orNull(task),
+        orNull(attempts),
+        orNull(dueInMs),
         result === undefined ? null : storedJson(result, 'result'),
         failure ? storedJson(failure, 'failure') : null,
+        orNull(lease?.owner),
+        orNull(lease?.forMs),
+        orNull(from.owner),
       ],
     );
   }
@@ -192,12 +206,12 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
     try {
       await perform({ tenant, directiveId });
       const [unchanged] = await this.database.query<UnchangedRow>(
-        `select due_at, greatest(due_at, clock_timestamp() + interval '1 second') as again_at from toolloop.directives
-         where tenant = $1 and directive_id = $2 and (due_at = $3 or (due_at > $3 and status = 'performing'))`,
+        `select coalesce(expires_at, due_at) as at, greatest(expires_at, due_at, clock_timestamp() + interval '1 second') as again_at
+         from toolloop.directives where ${NAMED} and (coalesce(expires_at, due_at) = $3 or expires_at > $3)`,
         [tenant, directiveId, new Date(dueAt)],
       );
       if (!unchanged) return;
-      const again = toJobId({ tenant, directiveId, dueAt: unchanged.due_at.toISOString() });
+      const again = toJobId({ tenant, directiveId, dueAt: unchanged.at.toISOString() });
       await this.jobs.send(QUEUE, { id: again, startAfter: unchanged.again_at });
     } catch (error) {
       this.logger.error(`The directive ${directiveId} could not be processed; it is tried again.`, error);
@@ -205,11 +219,11 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
     }
   }
 
-  /** Nobody else is on an embedded database, so what was begun before this process is of one that is gone: nobody waits for its lease. */
+  /** No other process is on an embedded database, so what was begun before this process is of one that is gone: its lease expires at once. */
   private async takeOver(): Promise<void> {
     await this.database.transaction(async () => {
       const left = await this.database.query<DirectiveRow>(
-        `update toolloop.directives set due_at = ${IN_MS('0')} where status = 'performing' and updated_at < $1 returning ${COLUMNS}`,
+        `update toolloop.directives set expires_at = ${inMs('0')} where status = 'performing' and updated_at < $1 returning ${COLUMNS}`,
         [this.openedAt],
       );
       for (const row of left) await this.send(fromDirectiveRow(row), 0);
@@ -236,7 +250,9 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
   }
 
   /** Writes the job of a directive that is due some time; of one that is due now without a time, since that wakes somebody at once. */
-  private async send({ intent: { tenant, directiveId }, dueAt }: DirectiveRecord, dueInMs: number): Promise<void> {
+  private async send(record: DirectiveRecord, dueInMs: number): Promise<void> {
+    const { tenant, directiveId } = record.intent;
+    const dueAt = acquirableAt(record);
     if (dueAt === undefined) return;
     await this.jobs.send(QUEUE, { id: toJobId({ tenant, directiveId, dueAt }), ...(dueInMs > 0 && { startAfter: new Date(dueAt) }) });
   }
@@ -252,6 +268,10 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
   private ready(): Promise<void> {
     return this.jobs.ensure(QUEUE, JOBS);
   }
+}
+
+function orNull<Value>(value: Value | undefined): Value | null {
+  return value ?? null;
 }
 
 const CHANGED = 'toolloop_directives';
@@ -315,7 +335,9 @@ export interface DirectiveRow {
   readonly intent: string;
   readonly task: DirectiveRecord['task'];
   readonly status: DirectiveRecord['status'];
+  readonly owner: string | null;
   readonly epoch: number;
+  readonly expires_at: Date | null;
   readonly attempts: number;
   readonly due_at: Date | null;
   readonly result: string | null;
@@ -324,7 +346,7 @@ export interface DirectiveRow {
 }
 
 export function fromDirectiveRow(row: DirectiveRow): DirectiveRecord {
-  const { task, status, epoch, attempts } = row;
+  const { task, status, owner, epoch, expires_at, attempts } = row;
   return {
     intent: JSON.parse(row.intent) as DirectiveIntent,
     task,
@@ -332,13 +354,14 @@ export function fromDirectiveRow(row: DirectiveRow): DirectiveRecord {
     epoch,
     attempts,
     ...(row.due_at && { dueAt: row.due_at.toISOString() }),
+    ...(owner !== null && expires_at && { lease: fromLeaseRow({ owner, epoch, expires_at }) }),
     ...(row.result !== null && { result: JSON.parse(row.result) as JsonValue }),
     ...(row.failure !== null && { failure: JSON.parse(row.failure) as ToolFailure }),
     updatedAt: row.updated_at.toISOString(),
   };
 }
 
-/** A directive whose turn it is, and the `dueAt` for which that was said. */
+/** A directive whose turn it is, and the time for which that was said. */
 export interface DirectiveTurn extends DirectiveReference {
   readonly dueAt: string;
 }

@@ -1,92 +1,145 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { type BeforeApplicationShutdown, Inject, Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
-import { ConfigurationError, InvalidRequestError, type JsonObject, type LoopEvent, type LoopRequest, type RunHandle } from '@toolloop/core';
-import { ActorIdentity, DurableRuns, type NamedProfile, RunOpener, SAID_BY_THE_RUN } from '@toolloop/core/internal';
+import { ConfigurationError, InvalidRequestError, type LoopEvent, type LoopRequest, type RunHandle } from '@toolloop/core';
+import {
+  ActorIdentity,
+  BoundedStores,
+  type ContinuedRun,
+  DurableRuns,
+  type NamedProfile,
+  renewContinued,
+  RunOpener,
+} from '@toolloop/core/internal';
 import { flushBeforeClose } from '@toolloop/core/loop';
+import type { LeasedRun, LeaseRequest, NewRun, RunHold, RunLog, RunRecord } from '@toolloop/core/stores';
 import { type RunOptions, runOptionsOf } from '../durable-options.js';
-import { BoundedRunStore } from './bounded-run.store.js';
-import { KeptJournal } from './kept-journal.js';
-import { addOnce, fromDurableRequest, type HeldRun, type NewRun, type RunHold, runIdFor, RunStore, toPlainJson } from './run-store.js';
+import { DurableJournal } from './durable-journal.js';
+import { addOnce, fork, fromDurableRequest, runIdFor, toDurableRequest } from './durable-request.js';
 
 /** Injects the `RunOptions`. */
 export const RUN_OPTIONS = Symbol('toolloop:run-options');
 
-/** What went wrong may be nobody's to see. */
+/** The cause is for the log alone. */
 const UNRUNNABLE = 'This application cannot continue the run. Its log says why; fix that, and start the run again.';
 
-/** A run this process goes on with. */
-interface OpenRun {
-  readonly journal: KeptJournal;
-  readonly handle: RunHandle;
-  readonly hold: RunHold;
+/** The milliseconds that runs have to be released once they were broken off; a store answers within 8 s, or not at all. */
+const LONGEST_RELEASE_MS = 10_000;
+
+function leaving(): Error {
+  return new Error('The process is shutting down.');
 }
 
-/** Goes on with durable runs: those that are opened here, those that are queued, and those whose process is gone. */
+/** A durable run that continues in this process. */
+class OpenRun implements ContinuedRun {
+  constructor(
+    readonly journal: DurableJournal,
+    readonly handle: RunHandle,
+    readonly hold: RunHold,
+  ) {}
+
+  get isEnding(): boolean {
+    return this.journal.isEnding;
+  }
+
+  cancel(reason: string): void {
+    this.handle.cancel(reason);
+  }
+
+  /** Breaks the run off here, without a word: its end is told elsewhere. */
+  lose(reason = 'Another process has taken over the run.'): void {
+    this.journal.lose();
+    this.handle.cancel(reason);
+  }
+}
+
+/** Continues durable runs: those that are opened here, those that are queued, and those whose process is gone. */
 @Injectable()
 export class RunEngine extends DurableRuns implements OnApplicationBootstrap, BeforeApplicationShutdown {
   private readonly logger = new Logger(RunEngine.name);
-  private readonly store: RunStore;
+  private readonly log: RunLog;
   private readonly options: Required<RunOptions>;
   private readonly current = new Map<string, OpenRun>();
+  /** Everything that must have ended before the storage closes. */
   private readonly underWay = new Set<Promise<unknown>>();
   private stopWork: (() => Promise<void>) | undefined;
   private timer: NodeJS.Timeout | undefined;
   private isLeaving = false;
+  private hasLeft = false;
 
   constructor(
-    store: RunStore,
+    stores: BoundedStores,
     private readonly runs: RunOpener,
     private readonly identity: ActorIdentity,
     @Inject(RUN_OPTIONS) options: RunOptions,
   ) {
     super();
-    this.store = new BoundedRunStore(store);
+    this.log = stores.runs;
     this.options = runOptionsOf(options);
   }
 
   async onApplicationBootstrap(): Promise<void> {
     if (!this.runs.hasDirectory) this.missDirectory();
-    await this.store.open();
+    await this.log.open();
     const { concurrency, heartbeatMs } = this.options;
-    if (concurrency > 0) this.stopWork = await this.store.work((runId) => this.advance(runId), concurrency);
+    if (concurrency > 0) this.stopWork = await this.log.work((runId) => this.awaited(this.advance(runId)), concurrency);
     this.timer = setInterval(() => void this.beat(), heartbeatMs);
     this.timer.unref();
     await this.beat();
   }
 
-  /** A step in flight ends, or is broken off after a while; the runs are given to whoever comes. */
+  /** A step in flight ends, or is broken off after a while; the runs are given to other processes. Their leases are renewed until then. */
   async beforeApplicationShutdown(): Promise<void> {
     this.isLeaving = true;
-    clearInterval(this.timer);
     await this.stopWork?.();
     for (const { journal } of this.current.values()) journal.leaveAfterStep();
-    const drained = Promise.allSettled(this.underWay);
+    const hadWork = this.underWay.size > 0;
+    const drained = this.drained();
     await Promise.race([drained, wait(this.options.drainMs, undefined, { ref: false })]);
-    for (const run of this.current.values()) drop(run, 'The process is shutting down.');
-    const ended = await drained;
-    if (ended.length > 0) await flushBeforeClose();
+    for (const run of this.current.values()) run.lose('The process is shutting down.');
+    await Promise.race([drained, wait(LONGEST_RELEASE_MS, undefined, { ref: false })]);
+    this.hasLeft = true;
+    clearInterval(this.timer);
+    if (hadWork) await flushBeforeClose();
+  }
+
+  /** Resolves once nothing is under way, what was begun meanwhile included. */
+  private async drained(): Promise<void> {
+    while (this.underWay.size > 0) await Promise.allSettled(this.underWay);
+  }
+
+  private awaited<Result>(work: Promise<Result>): Promise<Result> {
+    const noted: Promise<void> = work.then(
+      () => void this.underWay.delete(noted),
+      () => void this.underWay.delete(noted),
+    );
+    this.underWay.add(noted);
+    return work;
   }
 
   override open<Output, Actor>(request: LoopRequest<Output, Actor>, { name }: NamedProfile): RunHandle<Output> {
-    const run = { ...this.newRun(request, name), runId: randomUUID() }; // whoever reads a run reads one of their own
+    const run = { ...this.newRun(request, name), runId: randomUUID() }; // each call of open is a run of its own
     const { runId } = run;
-    const journal = new KeptJournal(this.store, async () => {
-      const hold = await this.store.add(run, 'running');
-      this.track({ journal, handle, hold });
+    const begin = async (): Promise<RunHold> => {
+      const hold = { runId, ...(await this.log.begin(run, this.leaseRequest())) };
+      this.track(new OpenRun(journal, handle, hold));
       return hold;
-    });
-    const handle = this.runs.openKept(request, { runId, loop: name, journal });
+    };
+    const journal = new DurableJournal(this.log, () => (this.hasLeft ? Promise.reject(leaving()) : this.awaited(begin())));
+    const handle = this.runs.openDurable(request, { runId, loop: name, journal });
     return handle;
   }
 
-  /** Adds a run that whoever has room goes on with, once for a request id. Throws what makes the request one that cannot be run. */
-  async start<Output, Actor>(request: LoopRequest<Output, Actor>, name?: string): Promise<string> {
+  override async start<Output, Actor>(request: LoopRequest<Output, Actor>, name?: string): Promise<string> {
     const run = this.newRun(request, name);
-    const nowhere = new KeptJournal(this.store, () => Promise.reject(new Error('The run was not started here.')));
-    this.runs.openKept(request, { runId: run.runId, loop: name, journal: nowhere }); // throws for what cannot be run
+    const nowhere = new DurableJournal(this.log, () => Promise.reject(new Error('The run was not started here.')));
+    this.runs.openDurable(request, { runId: run.runId, loop: name, journal: nowhere }); // throws for what cannot be run
     await this.assertKnown(run);
-    return addOnce(this.store, run);
+    return addOnce(this.log, run);
+  }
+
+  override fork(run: RunRecord, step: number, requestId?: string): Promise<string> {
+    return fork(this.log, run, step, requestId);
   }
 
   /** A directory that cannot be reached keeps no run from being started: by the time it is gone on with, it may be. */
@@ -97,7 +150,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     });
   }
 
-  /** What is kept may be approvals and conversations alone, so the start is refused only where runs are sure to be. */
+  /** The application may store approvals and conversations alone, so its start is refused only where runs are sure to be. */
   private missDirectory(): void {
     const remedy = 'Provide a class that extends ActorDirectory, in any module: other processes load the actor of a run from it.';
     const findings = this.runs.durableLoops.map((name) => ({
@@ -111,11 +164,11 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
 
   private newRun<Output, Actor>(request: LoopRequest<Output, Actor>, loop: string | undefined): NewRun {
     const actorId = this.identity.idOf(request.actor);
-    void this.runs.directory; // without one nobody could go on with it
+    void this.runs.directory; // throws: without one no process could continue it
     if (actorId === undefined)
       throw new InvalidRequestError(
         'invalid_request',
-        'A durable run is gone on with for its actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).',
+        'A durable run continues for its actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).',
       );
     return {
       runId: runIdFor(request.requestId, request.tenant, actorId, loop ?? null),
@@ -126,45 +179,52 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     };
   }
 
-  /** Rejects where the run is still to be gone on with: then it is handed out again. */
+  /** Rejects where the run is still to be continued: then it is handed out again. */
   private async advance(runId: string): Promise<void> {
-    if (this.isLeaving) throw new Error('The process is shutting down.');
-    const held = await this.store.claim(runId);
-    if (held) await this.goOn(held);
+    if (this.isLeaving) throw leaving();
+    const run = await this.log.acquire(runId, this.leaseRequest());
+    if (run) await this.resume(run);
   }
 
-  private async goOn(held: HeldRun): Promise<void> {
-    const { hold, record } = held;
-    const { runId, tenant, loop, request, cancelled, lastSequence } = record;
-    const journal = new KeptJournal(this.store, () => Promise.resolve(hold));
-    const entries = await this.store.entries(runId);
+  private leaseRequest(): LeaseRequest {
+    return { owner: randomUUID(), forMs: this.options.takeoverMs };
+  }
+
+  private async resume(run: LeasedRun): Promise<void> {
+    const { runId, tenant, loop, request, cancelled, lastSequence, lease } = run;
+    const hold = { runId, ...lease };
+    if (!request) return this.log.release(hold); // only its actor resumes it
+    const journal = new DurableJournal(this.log, () => Promise.resolve(hold));
+    const entries = await this.log.read(runId);
     let actor: unknown;
     let handle: RunHandle;
     try {
-      actor = await this.runs.actorOf(record.actorId, tenant);
+      actor = await this.runs.actorOf(run.actorId, tenant);
     } catch (error) {
-      if (error instanceof InvalidRequestError) return this.endUnrunnable(held, error);
-      throw error; // such as a directory that cannot be reached: nobody tells of the run, so it is taken over after a while
+      if (error instanceof InvalidRequestError) return this.endUnrunnable(run, error);
+      throw error; // such as a directory that cannot be reached: the lease is not renewed, so the run is taken over after a while
     }
     try {
-      handle = this.runs.openKept(fromDurableRequest(request, { actor, tenant }), { runId, loop, journal, entries, lastSequence });
+      handle = this.runs.openDurable(fromDurableRequest(request, { actor, tenant }), { runId, loop, journal, entries, lastSequence });
     } catch (error) {
-      return this.endUnrunnable(held, error); // whoever took it over would meet with the same
+      return this.endUnrunnable(run, error); // any process that took it over would meet with the same
     }
+    if (this.isLeaving) return this.log.release(hold);
     if (cancelled !== undefined) handle.cancel(cancelled);
-    this.track({ journal, handle, hold });
+    this.track(new OpenRun(journal, handle, hold));
     await handle.result.catch(() => undefined);
   }
 
-  /** A run that cannot go on in this application, whatever happens, ends; why is for the log. */
-  private async endUnrunnable({ hold, record }: HeldRun, error: unknown): Promise<void> {
+  /** Ends a run that this application can never continue; the reason is for the log. */
+  private async endUnrunnable(run: LeasedRun, error: unknown): Promise<void> {
+    const { runId, lease, lastSequence } = run;
     const correlationId = randomUUID();
-    this.logger.error(`The run ${record.runId} cannot continue (reference ${correlationId}).`, error);
+    this.logger.error(`The run ${runId} cannot continue (reference ${correlationId}).`, error);
     const message = error instanceof InvalidRequestError ? error.message : UNRUNNABLE;
     const end: LoopEvent = {
       type: 'run-end',
-      runId: record.runId,
-      sequence: record.lastSequence + 1,
+      runId,
+      sequence: lastSequence + 1,
       timestamp: new Date().toISOString(),
       finishReason: 'error',
       text: '',
@@ -172,102 +232,34 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
       usage: { inputTokens: 0, outputTokens: 0 },
       error: { code: 'cannot_continue', message, correlationId },
     };
-    await this.store.write(hold, { entries: [], events: [end], ending: { status: 'ended', finishReason: 'error' } });
-    await this.runs.withdrawApprovals(record);
+    await this.log.append({ runId, ...lease }, { entries: [], events: [end], ending: { status: 'ended', finishReason: 'error' } });
+    await this.runs.withdrawApprovals(run);
   }
 
   private track(run: OpenRun): void {
     const { runId } = run.hold;
     const before = this.current.get(runId);
-    if (before) drop(before, 'The run was taken over.');
+    before?.lose('The run was taken over.');
     this.current.set(runId, run);
     const ended = run.handle.result
       .catch(() => undefined)
       .then(() => run.journal.settled())
-      .then((hold) => (run.journal.isOurs || !hold ? undefined : this.store.release(hold)))
+      .then((hold) => (run.journal.isOurs || !hold ? undefined : this.log.release(hold)))
       .catch((error: unknown) => this.logger.error(`The run ${runId} could not be handed over; it is taken over after a while.`, error))
       .finally(() => {
         if (this.current.get(runId) === run) this.current.delete(runId);
-        this.underWay.delete(ended);
       });
-    this.underWay.add(ended);
+    void this.awaited(ended);
     if (this.isLeaving) run.journal.leaveAfterStep();
   }
 
-  /** Tells that the runs here go on, hears which of them are not ours any more or are to end, and has those taken over of which nobody tells. */
+  /** Renews the leases of the runs of this process, and has those taken over whose lease has expired. */
   private async beat(): Promise<void> {
     try {
-      const open = [...this.current.values()];
-      const held = new Map((await this.store.beat(open.map(({ hold }) => hold))).map((run) => [run.runId, run]));
-      for (const run of open) {
-        const kept = held.get(run.hold.runId);
-        if (!kept && run.journal.isEnding) continue;
-        if (!kept) drop(run, 'Another process has taken over the run.');
-        else if (kept.cancelled !== undefined) run.handle.cancel(kept.cancelled);
-      }
-      await this.store.requeueSilent(this.options.takeoverMs);
+      await renewContinued(this.log, [...this.current.values()], this.options.takeoverMs);
+      await this.log.requeueExpired();
     } catch (error) {
       this.logger.warn('The heartbeat of the durable runs of this process failed.', error);
     }
   }
-}
-
-/** Breaks a run off here, without a word: it is somebody else's. */
-function drop({ journal, handle }: OpenRun, reason: string): void {
-  journal.lose();
-  handle.cancel(reason);
-}
-
-/** What a store keeps of a request beside what it says: whom it acts for is kept by id, and a signal is this process's. */
-const KEPT_ELSEWHERE = new Set(['actor', 'tenant', 'signal', 'durable']);
-
-const MOST_DEPTH = 64;
-/** `object` is `null`: the rest is looked into. */
-const PLAIN = new Set(['object', 'string', 'boolean', 'number', 'undefined']);
-
-/** The request as JSON. Throws `InvalidRequestError`, with everything in it that no other process could know again. */
-export function toDurableRequest<Output, Actor>(request: LoopRequest<Output, Actor>): JsonObject {
-  const said = Object.entries(request).filter(([name, value]) => value !== undefined && !KEPT_ELSEWHERE.has(name));
-  const unkept = said.filter(([, value]) => !isPlain(value)).map(([name]) => name);
-  if (unkept.length > 0)
-    throw new InvalidRequestError(
-      'invalid_request',
-      `A durable run is gone on with by other processes, which cannot know what ${quoted(unkept)} of its request is. ${remedyFor(unkept)}`,
-    );
-  return toPlainJson(Object.fromEntries(said));
-}
-
-const OWN = new Set<string>(SAID_BY_THE_RUN);
-
-function remedyFor(names: readonly string[]): string {
-  const [own, others] = [names.filter((name) => OWN.has(name)), names.filter((name) => !OWN.has(name))];
-  const remedies = [
-    ...(own.length > 0 ? [`Give ${quoted(own)} as JSON: plain objects, lists, texts, finite numbers.`] : []),
-    ...(others.length > 0
-      ? [
-          `Say ${quoted(others)} in a named loop, ToolLoopModule.forFeature({ loops: { name: { … } } }), and open or start the run by that loop.`,
-        ]
-      : []),
-  ];
-  return remedies.join(' ');
-}
-
-function quoted(names: readonly string[]): string {
-  return names.map((name) => `\`${name}\``).join(', ');
-}
-
-/** Whether JSON gives the value back as it is. */
-function isPlain(value: unknown, depth = 0): boolean {
-  if (typeof value === 'object' && value !== null)
-    return depth < MOST_DEPTH && isPlainObject(value) && itemsOf(value).every((item) => isPlain(item, depth + 1));
-  return PLAIN.has(typeof value) && (typeof value !== 'number' || Number.isFinite(value));
-}
-
-function isPlainObject(value: object): boolean {
-  const prototype: unknown = Object.getPrototypeOf(value);
-  return Array.isArray(value) || prototype === Object.prototype || prototype === null;
-}
-
-function itemsOf(value: object): readonly unknown[] {
-  return Object.values(value);
 }

@@ -1,8 +1,14 @@
 import { Logger } from '@nestjs/common';
 import { withdrawal } from '@toolloop/core/internal';
-import { type ApprovalAnswer, type ApprovalBinding, type ApprovalQuery, type ApprovalRecord, ApprovalStore } from '@toolloop/core/stores';
+import {
+  type ApprovalAnswer,
+  type ApprovalBinding,
+  type ApprovalQuery,
+  type ApprovalRecord,
+  ApprovalStore,
+  type RunLog,
+} from '@toolloop/core/stores';
 import type { Database } from '../database/database.js';
-import type { RunStore } from '../runs/run-store.js';
 import { isStorable, storableKey, storedJson } from './storable.js';
 
 const COLUMNS = 'approval_id, record, answer, is_used';
@@ -92,7 +98,7 @@ const CLOCK_SKEW_MS = 1_000;
 export class WakingApprovalStore extends ApprovalStore {
   constructor(
     private readonly approvals: ApprovalStore,
-    private readonly runs: RunStore,
+    private readonly runs: RunLog,
     private readonly transaction: Transaction,
   ) {
     super();

@@ -2,6 +2,8 @@ import { toResultJson } from '@toolloop/core/internal';
 import {
   CallJournal,
   CallTransactions,
+  type Lease,
+  type LeaseRequest,
   type JournalCall,
   type JournalClaim,
   type JournalEntry,
@@ -12,30 +14,27 @@ import {
 } from '@toolloop/core/stores';
 import type { NamedStatement } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
+import { fromLeaseRow, heldBy, inMs, LEASE, type LeaseRow, leaseTo, LEFT_MS } from '../database/lease-sql.js';
 import { keyHash, shownText, storableKey, storedJson, UnstorableError } from './storable.js';
 
-interface CallRow {
+interface CallRow extends LeaseRow {
   readonly call_hash: string;
-  readonly claim_id: string | null;
   readonly outcome: JournalOutcome | null;
   readonly effect: { readonly result?: unknown } | null;
   readonly left_ms: number;
 }
 
-/** When the call ends, if it ever does. */
-const ENDS_AT = (parameter: string): string => `clock_timestamp() + ${parameter}::float8 * interval '1 millisecond'`;
-const LEFT_MS = `greatest(0, coalesce(extract(epoch from ends_at - clock_timestamp()) * 1000, 0))::float8 as left_ms`;
-const IS_HELD = 'tenant = $1 and key_hash = $2 and claim_id = $3 and outcome is null';
-const BEGIN: NamedStatement = {
-  name: 'toolloop_begin_call',
+const IS_HELD = `tenant = $1 and key_hash = $2 and ${heldBy('$3', '$4')} and outcome is null`;
+const ACQUIRE: NamedStatement = {
+  name: 'toolloop_acquire_call',
   text: `
-    insert into toolloop.calls (tenant, key_hash, idempotency_key, run_id, declared_id, call_hash, claim_id, ends_at)
-    values ($1, $2, $3, $4, $5, $6, $7, ${ENDS_AT('$8')})
-    on conflict (tenant, key_hash) do nothing returning tenant`,
+    insert into toolloop.calls (tenant, key_hash, idempotency_key, run_id, declared_id, call_hash, owner, epoch, expires_at)
+    values ($1, $2, $3, $4, $5, $6, $7, 1, ${inMs('$8')})
+    on conflict (tenant, key_hash) do nothing returning ${LEASE}`,
 };
 const FINISH: NamedStatement = {
   name: 'toolloop_finish_call',
-  text: `update toolloop.calls set outcome = $4, finished_at = now() where ${IS_HELD}`,
+  text: `update toolloop.calls set outcome = $5, finished_at = now() where ${IS_HELD}`,
 };
 
 /** Keeps in SQL which mutating calls were begun and what they came to, across crashes and processes. Of arguments it keeps a hash. */
@@ -44,24 +43,24 @@ export class SqlCallJournal extends CallJournal {
     super();
   }
 
-  override async begin(start: JournalStart): Promise<JournalClaim> {
-    const { runId, declaredId, claimId, mostMs } = start;
+  override async acquire(start: JournalStart): Promise<JournalClaim> {
+    const { runId, declaredId, owner, forMs } = start;
     const [tenant, key] = keysOf(start);
     const callHash = callHashOf(start);
     for (;;) {
-      const taken = await this.database.query(BEGIN, [
+      const [acquired] = await this.database.query<LeaseRow>(ACQUIRE, [
         tenant,
         key,
         shownText(start.idempotencyKey),
         shownText(runId),
         shownText(declaredId),
         callHash,
-        claimId,
-        mostMs,
+        owner,
+        forMs,
       ]);
-      if (taken.length > 0) return { status: 'started' };
+      if (acquired) return { status: 'acquired', lease: fromLeaseRow(acquired) };
       const known = await this.row(start);
-      if (known) return known.call_hash === callHash ? claimOf(known, claimId) : { status: 'conflict' }; // else it was released in between
+      if (known) return known.call_hash === callHash ? claimOf(known, owner) : { status: 'conflict' }; // else it was released in between
     }
   }
 
@@ -70,26 +69,25 @@ export class SqlCallJournal extends CallJournal {
     return known?.call_hash === callHashOf(call) ? entryOf(known) : undefined;
   }
 
-  override async takeOver(hold: JournalHold, mostMs: number): Promise<boolean> {
-    const taken = await this.database.query(
-      `update toolloop.calls set claim_id = $3, ends_at = ${ENDS_AT('$4')}
-       where tenant = $1 and key_hash = $2 and outcome is null returning tenant`,
-      [...keysOf(hold), hold.claimId, mostMs],
+  override async steal(key: JournalKey, { owner, forMs }: LeaseRequest): Promise<Lease | undefined> {
+    const [stolen] = await this.database.query<LeaseRow>(
+      `update toolloop.calls set ${leaseTo('$3', '$4')} where tenant = $1 and key_hash = $2 and outcome is null returning ${LEASE}`,
+      [...keysOf(key), owner, forMs],
     );
-    return taken.length > 0;
+    return stolen && fromLeaseRow(stolen);
   }
 
   override async finish(hold: JournalHold, outcome: JournalOutcome): Promise<void> {
-    await this.database.query(FINISH, [...keysOf(hold), hold.claimId, storedJson(outcome, 'outcome')]);
+    await this.database.query(FINISH, [...keysOf(hold), hold.owner, hold.epoch, storedJson(outcome, 'outcome')]);
   }
 
   override async release(hold: JournalHold): Promise<void> {
-    await this.database.query(`delete from toolloop.calls where ${IS_HELD} and effect is null`, [...keysOf(hold), hold.claimId]);
+    await this.database.query(`delete from toolloop.calls where ${IS_HELD} and effect is null`, [...keysOf(hold), hold.owner, hold.epoch]);
   }
 
   private async row(key: JournalKey): Promise<CallRow | undefined> {
     const [row] = await this.database.query<CallRow>(
-      `select call_hash, claim_id, outcome, effect, ${LEFT_MS} from toolloop.calls where tenant = $1 and key_hash = $2`,
+      `select call_hash, ${LEASE}, outcome, effect, ${LEFT_MS} from toolloop.calls where tenant = $1 and key_hash = $2`,
       keysOf(key),
     );
     return row;
@@ -105,10 +103,10 @@ function callHashOf({ declaredId, instanceId, args }: JournalCall): string {
   return keyHash(declaredId, instanceId ?? null, args);
 }
 
-/** The same claim again has the key, unless its transaction is committed: then its effect took place. */
-function claimOf(row: CallRow, claimId: string): JournalClaim {
-  const isOurs = row.claim_id === claimId && !row.outcome && !row.effect;
-  return isOurs ? { status: 'started' } : entryOf(row);
+/** The same owner gets its lease again, unless its transaction is committed: then its effect took place. */
+function claimOf(row: CallRow, owner: string): JournalClaim {
+  const isOurs = row.owner === owner && !row.outcome && !row.effect;
+  return isOurs ? { status: 'acquired', lease: fromLeaseRow(row) } : entryOf(row);
 }
 
 function entryOf({ outcome, effect, left_ms: leftMs }: CallRow): JournalEntry {

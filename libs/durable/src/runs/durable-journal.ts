@@ -1,21 +1,21 @@
 import { type LoopEvent, LoopEventSink } from '@toolloop/core';
 import type { RunEntry, RunJournal } from '@toolloop/core/internal';
-import type { RunHold, RunStore, RunWrite } from './run-store.js';
+import type { RunHold, RunLog, RunWrite } from '@toolloop/core/stores';
 
-/** How long events and notes may wait for company. */
+/** The time for which events and notes are collected into one write. */
 const FLUSH_MS = 50;
 
 /**
  * Writes one run into the store, in the order in which things come: entries at once, with whatever came before them; events and notes together, within 50 ms.
  * What cannot be written ends the run here and nowhere else: it is not this process's any more.
  */
-export class KeptJournal implements RunJournal {
+export class DurableJournal implements RunJournal {
   readonly sink: LoopEventSink = new JournalSink((event) => this.take(event));
   private holding: Promise<RunHold> | undefined;
   private held = true;
   private hasBegun = false;
   private hasEnd = false;
-  /** How this part of the run ended is kept: nobody can take that away any more. */
+  /** Set once the end of this part of the run is written: then it cannot be taken over any more. */
   private isKept = false;
   private isLeaving = false;
   private events: LoopEvent[] = [];
@@ -26,11 +26,11 @@ export class KeptJournal implements RunJournal {
 
   /** `begin` gets the hold of the run when it is first written. */
   constructor(
-    private readonly store: RunStore,
+    private readonly log: RunLog,
     private readonly begin: () => Promise<RunHold>,
   ) {}
 
-  /** Whether its end is being kept: that alone tells whether the run was still this process's. */
+  /** Set while its end is being written: only that tells then if the run was still this process's. */
   get isEnding(): boolean {
     return this.hasEnd;
   }
@@ -65,7 +65,7 @@ export class KeptJournal implements RunJournal {
     this.isLeaving = true;
   }
 
-  /** The run is somebody else's, or is given to whoever comes; nothing more is written. */
+  /** The run is another process's, or is given to any with room; nothing more is written. */
   lose(): void {
     this.held = false;
     clearTimeout(this.timer);
@@ -79,7 +79,7 @@ export class KeptJournal implements RunJournal {
   private take(event: LoopEvent): Promise<void> | undefined {
     if (!this.held) return undefined;
     this.events.push(event);
-    if (event.type === 'run-start') return this.flush(); // whoever knows of the run finds it
+    if (event.type === 'run-start') return this.flush(); // a client that knows of the run finds it
     if (event.type !== 'run-end') return this.schedule();
     const status = event.finishReason === 'waiting' ? 'waiting' : 'ended';
     this.entries.push(...this.closing);
@@ -106,17 +106,17 @@ export class KeptJournal implements RunJournal {
     [this.events, this.entries] = [[], []];
     const write = { events, entries, ...(ending && { ending }) };
     this.writing = this.writing.then(() => this.write(write));
-    this.writing.catch(() => undefined); // told to whoever waits for it
+    this.writing.catch(() => undefined); // each caller that waits hears of it
     return this.writing;
   }
 
-  /** A run that could not even be begun is nobody's: it fails here. */
+  /** A run that could not even be begun fails here. */
   private async write(write: RunWrite): Promise<void> {
     this.holding ??= this.begin();
     const hold = await this.holding;
     this.hasBegun = true;
     try {
-      await this.store.write(hold, write);
+      await this.log.append(hold, write);
       this.isKept ||= write.ending !== undefined;
     } catch (error) {
       this.lose();

@@ -1,0 +1,337 @@
+import { randomUUID } from 'node:crypto';
+import type { FinishReason, JsonObject, LoopEvent } from '@toolloop/core';
+import { type RunEntry, withDates } from '@toolloop/core/internal';
+import {
+  type EventPage,
+  type Lease,
+  type LeasedRun,
+  type LeaseRequest,
+  type NewRun,
+  type RunHold,
+  RunLog,
+  RunLostError,
+  type RunQuery,
+  type RunRecord,
+  type RunStatus,
+  type RunWrite,
+} from '@toolloop/core/stores';
+import type { NamedStatement } from '../database/database-driver.js';
+import type { Database } from '../database/database.js';
+import { fromLeaseRow, heldBy, inMs, LEASE, type LeaseRow, leaseTo } from '../database/lease-sql.js';
+import type { JobQueue } from '../queue/job-queue.js';
+import { withdrawApprovals } from '../stores/sql-approval.store.js';
+import { isStorable, keyHash, shownText, storableKey, storedJson } from '../stores/storable.js';
+
+const QUEUE = 'toolloop-runs';
+const CHANGED = 'toolloop_runs';
+const COLUMNS = `run_id, tenant, actor_id, loop, request, fork_of, status, finish_reason, ${LEASE}, cancelled, last_sequence, created_at, updated_at`;
+/** Sets the status of a run that its holder has no more. */
+const WITHOUT_LEASE = 'owner = null, expires_at = null';
+
+/** One statement: the hold is looked at, the run marked, and everything written, or nothing is. */
+const WRITE: NamedStatement = {
+  name: 'toolloop_write_run',
+  text: `
+  with held as (
+    update toolloop.runs set updated_at = now(), last_sequence = greatest(last_sequence, $3)
+    where run_id = $1 and ${heldBy('$8', '$2')} returning run_id
+  ), written as (
+    insert into toolloop.run_entries (run_id, key_hash, position, entry)
+    select run_id, key_hash, nextval('toolloop.run_entry_positions'), entry
+    from held, unnest($4::text[], $5::text[]) with ordinality as entries (key_hash, entry, place) order by place
+    on conflict (run_id, key_hash) do update set position = excluded.position, entry = excluded.entry
+  ), shown as (
+    insert into toolloop.run_events (run_id, sequence, event_count, events)
+    select run_id, $3, $6, $7 from held where $6 > 0
+    on conflict do nothing
+  )
+  select run_id, pg_notify('${CHANGED}', run_id)::text from held`,
+};
+
+/**
+ * The events of a write are one row, under the sequence of the last. `before`: how many there are at least before those of a row; the first row counts as none, since
+ * its events may all be known but one, and a page that is short says that there are no more.
+ */
+const EVENTS = `
+  with later as (
+    select sequence, event_count, events from toolloop.run_events where run_id = $1 and sequence > $2 order by sequence limit $3
+  ), counted as (
+    select sequence, events,
+      sum(event_count) over (order by sequence) - event_count - first_value(event_count) over (order by sequence) as before
+    from later
+  )
+  select events from counted where before < $3 order by sequence`;
+
+/** Keeps runs in SQL, and has pg-boss say whose turn a durable one is. */
+export class SqlRunLog extends RunLog {
+  constructor(
+    private readonly database: Database,
+    private readonly jobs: JobQueue,
+  ) {
+    super();
+  }
+
+  override open(): Promise<void> {
+    return this.ready();
+  }
+
+  override async add(run: NewRun, status: 'queued' | 'waiting'): Promise<void> {
+    await this.ready();
+    await this.database.transaction(async () => {
+      await this.insert(run, { owner: randomUUID(), forMs: 0 });
+      if (status === 'queued') await this.handOut(run.runId);
+      else await this.finish(run.runId, { status, finishReason: status });
+    });
+  }
+
+  override async begin(run: NewRun, request: LeaseRequest): Promise<Lease> {
+    await this.ready();
+    return this.database.transaction(() => this.insert(run, request));
+  }
+
+  override async acquire(runId: string, { owner, forMs }: LeaseRequest, epoch?: number): Promise<LeasedRun | undefined> {
+    if (!isStorable(runId)) return undefined;
+    const [row] = await this.database.query<RunRow>(
+      `update toolloop.runs set status = 'running', ${leaseTo('$2', '$3')}, updated_at = now()
+       where run_id = $1 and epoch = coalesce($4::int, epoch)
+         and (status in ('queued', 'waiting') or (expires_at <= clock_timestamp() and owner <> $2))
+       returning ${COLUMNS}`,
+      [runId, owner, forMs, epoch ?? null],
+    );
+    const run = row ? fromRunRow(row) : await this.find(runId);
+    return run?.lease?.owner === owner ? { ...run, lease: run.lease } : undefined;
+  }
+
+  override async append(hold: RunHold, { entries, events, ending }: RunWrite): Promise<void> {
+    if (!ending) return this.appendAs(hold, entries, events);
+    await this.database.transaction(async () => {
+      await this.appendAs(hold, entries, events); // its lock is held until the end of the transaction
+      await this.finish(hold.runId, ending);
+    });
+  }
+
+  override async renew(holds: readonly RunHold[], forMs: number): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]> {
+    if (holds.length === 0) return [];
+    const rows = await this.database.query<{ run_id: string; cancelled: string | null }>(
+      `update toolloop.runs r set expires_at = ${inMs('$4')} from unnest($1::text[], $2::text[], $3::text[]) as held (run_id, owner, epoch)
+       where r.run_id = held.run_id and r.owner = held.owner and r.epoch = held.epoch::int returning r.run_id, r.cancelled`,
+      [holds.map(({ runId }) => runId), holds.map(({ owner }) => owner), holds.map(({ epoch }) => String(epoch)), forMs],
+    );
+    return rows.map(({ run_id: runId, cancelled }) => (cancelled === null ? { runId } : { runId, cancelled }));
+  }
+
+  override async release({ runId, owner, epoch }: RunHold): Promise<void> {
+    await this.ready();
+    await this.database.transaction(async () => {
+      const held = await this.database.query(`select 1 from toolloop.runs where run_id = $1 and ${heldBy('$2', '$3')} for update`, [
+        runId,
+        owner,
+        epoch,
+      ]);
+      if (held.length > 0) await this.handOut(runId);
+    });
+  }
+
+  override async requeueExpired(): Promise<number> {
+    await this.ready();
+    return this.database.transaction(async () => {
+      const expired = await this.database.query<{ run_id: string }>(
+        `select run_id from toolloop.runs where request is not null and status = 'running' and expires_at <= clock_timestamp()
+         order by expires_at limit 100 for update skip locked`,
+      );
+      for (const row of expired) await this.handOut(row.run_id);
+      return expired.length;
+    });
+  }
+
+  override async wake(runId: string): Promise<void> {
+    await this.ready();
+    await this.database.transaction(async () => {
+      const status = await this.locked(runId);
+      if (status === 'waiting') await this.handOut(runId);
+      else if (status !== undefined) await this.database.query(`update toolloop.runs set is_woken = true where run_id = $1`, [runId]);
+    });
+  }
+
+  override async wakeAt(runId: string, at: Date): Promise<void> {
+    await this.ready();
+    const found = await this.database.query(`select 1 from toolloop.runs where run_id = $1 and request is not null`, [runId]);
+    if (found.length > 0) await this.jobs.send(QUEUE, { id: runId, startAfter: at });
+  }
+
+  override async cancel(runId: string, reason: string): Promise<void> {
+    await this.ready();
+    await this.database.transaction(async () => {
+      const status = await this.locked(runId);
+      if (status === undefined || status === 'ended') return;
+      await this.database.query(`update toolloop.runs set cancelled = $2 where run_id = $1`, [runId, shownText(reason)]);
+      if (status === 'waiting') await this.handOut(runId);
+    });
+  }
+
+  override async find(runId: string): Promise<RunRecord | undefined> {
+    if (!isStorable(runId)) return undefined;
+    const [row] = await this.database.query<RunRow>(`select ${COLUMNS} from toolloop.runs where run_id = $1`, [runId]);
+    return row && fromRunRow(row);
+  }
+
+  override async list({ tenant, actorId, status, limit = 100, after }: RunQuery): Promise<readonly RunRecord[]> {
+    if (!isStorable(tenant) || !isStorable(actorId)) return [];
+    const rows = await this.database.query<RunRow>(
+      `select ${COLUMNS} from toolloop.runs
+       where tenant = $1 and actor_id = $2 and ($3::text is null or status = $3)
+         and position < coalesce((select position from toolloop.runs where run_id = $4 and tenant = $1 and actor_id = $2), 9223372036854775807)
+       order by position desc limit $5`,
+      [tenant, actorId, status ?? null, after !== undefined && isStorable(after) ? after : null, limit],
+    );
+    return rows.map(fromRunRow);
+  }
+
+  override async read(runId: string): Promise<readonly RunEntry[]> {
+    const rows = await this.database.query<{ entry: string }>(
+      `select entry from toolloop.run_entries where run_id = $1 order by position`,
+      [runId],
+    );
+    return rows.map(({ entry }) => fromEntryText(entry));
+  }
+
+  override async events(runId: string, { after, limit }: EventPage): Promise<readonly LoopEvent[]> {
+    const rows = await this.database.query<{ events: string }>(EVENTS, [runId, after, limit]);
+    const events = rows.flatMap((row) => fromEventsText(row.events));
+    return events.filter(({ sequence }) => sequence > after).slice(0, limit);
+  }
+
+  override watch(runId: string, changed: () => void): Promise<() => Promise<void>> {
+    return this.database.listen(CHANGED, (payload) => {
+      if (payload === runId) changed();
+    });
+  }
+
+  override async work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
+    await this.ready();
+    if (this.database.engine === 'pglite') await this.expireAll();
+    return this.jobs.work(QUEUE, advance, most);
+  }
+
+  /** No other process is on an embedded database, so what runs there is of one that is gone. */
+  private async expireAll(): Promise<void> {
+    await this.database.query(`update toolloop.runs set expires_at = ${inMs('0')} where status = 'running'`);
+    while ((await this.requeueExpired()) > 0);
+  }
+
+  /** Within a transaction. */
+  private async insert({ runId, entries = [], ...run }: NewRun, { owner, forMs }: LeaseRequest): Promise<Lease> {
+    const [row] = await this.database.query<LeaseRow>(
+      `insert into toolloop.runs (run_id, tenant, actor_id, loop, request, fork_of, status, owner, expires_at)
+       values ($1, $2, $3, $4, $5, $6, 'running', $7, ${inMs('$8')}) returning ${LEASE}`,
+      [
+        storableKey(runId, 'id of the run'),
+        storableKey(run.tenant, 'tenant'),
+        storableKey(run.actorId, 'id of the actor'),
+        run.loop ?? null,
+        run.request ? storedJson(run.request, 'request') : null,
+        run.forkOf ? JSON.stringify(run.forkOf) : null,
+        owner,
+        forMs,
+      ],
+    );
+    if (!row) throw new Error(`The run ${runId} was not added.`);
+    const lease = fromLeaseRow(row);
+    if (entries.length > 0) await this.appendAs({ runId, ...lease }, entries, []);
+    return lease;
+  }
+
+  private async appendAs(hold: RunHold, entries: readonly RunEntry[], events: readonly LoopEvent[]): Promise<void> {
+    const rows = await this.database.query(WRITE, [
+      hold.runId,
+      hold.epoch,
+      events.at(-1)?.sequence ?? 0,
+      entries.map(({ key }) => keyHash(key)),
+      entries.map((entry) => JSON.stringify(entry)),
+      events.length,
+      JSON.stringify(events),
+      hold.owner,
+    ]);
+    if (rows.length === 0) throw new RunLostError(hold);
+  }
+
+  /** The status of a run that is locked until the caller's transaction is over. */
+  private async locked(runId: string): Promise<string | undefined> {
+    const [row] = await this.database.query<{ status: string }>(`select status from toolloop.runs where run_id = $1 for update`, [runId]);
+    return row?.status;
+  }
+
+  /** Within a transaction: ends a run, or has it wait. */
+  private async finish(runId: string, { status, finishReason }: NonNullable<RunWrite['ending']>): Promise<void> {
+    const [row] = await this.database.query<{ tenant: string; is_due: boolean }>(
+      `update toolloop.runs set status = $2, ${WITHOUT_LEASE}, finish_reason = $3, ended_at = case when $2 = 'ended' then now() end
+       where run_id = $1 returning tenant, is_woken or cancelled is not null as is_due`,
+      [runId, status, finishReason],
+    );
+    if (status === 'waiting' && row?.is_due) await this.handOut(runId);
+    if (status === 'ended' && row) await withdrawApprovals(this.database, [{ tenant: row.tenant, runId }]);
+  }
+
+  /** Within a transaction: gives a durable run to any process with room; any other waits for its actor. */
+  private async handOut(runId: string): Promise<void> {
+    const [row] = await this.database.query<{ status: RunStatus }>(
+      `update toolloop.runs
+       set status = case when request is null then 'waiting' else 'queued' end, ${WITHOUT_LEASE}, is_woken = false, updated_at = now()
+       where run_id = $1 returning status`,
+      [runId],
+    );
+    if (row?.status === 'queued') await this.jobs.send(QUEUE, { id: runId });
+  }
+
+  /** Its jobs are retried for as long as it takes: a run that cannot be continued is ended, so only the infrastructure rejects. */
+  private ready(): Promise<void> {
+    return this.jobs.ensure(QUEUE, { retryLimit: 1_000, retryDelay: 1, retryBackoff: false, expireInSeconds: 6 * 3_600 });
+  }
+}
+
+/** A row of `toolloop.runs`. */
+interface RunRow {
+  readonly run_id: string;
+  readonly tenant: string;
+  readonly actor_id: string;
+  readonly loop: string | null;
+  readonly request: string | null;
+  readonly fork_of: string | null;
+  readonly status: RunStatus;
+  readonly finish_reason: FinishReason | null;
+  readonly owner: string | null;
+  readonly epoch: number;
+  readonly expires_at: Date | null;
+  readonly cancelled: string | null;
+  readonly last_sequence: number;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+}
+
+function fromRunRow(row: RunRow): RunRecord {
+  const { owner, epoch, expires_at } = row;
+  return {
+    runId: row.run_id,
+    tenant: row.tenant,
+    actorId: row.actor_id,
+    ...(row.loop !== null && { loop: row.loop }),
+    ...(row.request !== null && { request: JSON.parse(row.request) as JsonObject }),
+    ...(row.fork_of !== null && { forkOf: JSON.parse(row.fork_of) as NonNullable<RunRecord['forkOf']> }),
+    status: row.status,
+    ...(row.finish_reason !== null && { finishReason: row.finish_reason }),
+    ...(row.cancelled !== null && { cancelled: row.cancelled }),
+    epoch,
+    ...(owner !== null && expires_at && { lease: fromLeaseRow({ owner, epoch, expires_at }) }),
+    lastSequence: row.last_sequence,
+    createdAt: row.created_at.toISOString(),
+    updatedAt: row.updated_at.toISOString(),
+  };
+}
+
+function fromEntryText(text: string): RunEntry {
+  return JSON.parse(text) as RunEntry;
+}
+
+function fromEventsText(text: string): readonly LoopEvent[] {
+  return (JSON.parse(text) as LoopEvent[]).map(withDates);
+}
