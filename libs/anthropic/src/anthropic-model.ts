@@ -5,7 +5,7 @@ import { fromRequestError } from './from-provider.js';
 import { MessagesAnswer } from './messages-answer.js';
 import { toMessagesRequest } from './to-messages-request.js';
 
-/** Times one answer is asked to go on: the provider pauses a turn in which its own tools take long. */
+/** The most requests to continue one answer: the provider pauses a turn in which its own tools take long. */
 const MOST_PAUSES = 8;
 
 /** A model behind Anthropic's Messages API, at Anthropic or at any server that speaks the same. */
@@ -13,10 +13,10 @@ export class AnthropicModel extends LanguageModel {
   readonly provider = 'anthropic';
   override readonly capabilities: ModelCapabilities;
   readonly #target: AnthropicTarget;
-  /** Out of reach of `console.log` and `JSON.stringify`, for it holds the key. */
+  /** The client and its key, in a private field that `console.log` and `JSON.stringify` cannot reach. */
   readonly #connection: ReturnType<typeof toClient>;
 
-  /** Throws a `ConfigurationError` when there is neither a key nor a base URL. */
+  /** @throws ConfigurationError if there is neither a key nor a base URL */
   constructor(
     readonly modelId: string,
     options: AnthropicModelOptions = {},
@@ -28,8 +28,10 @@ export class AnthropicModel extends LanguageModel {
   }
 
   /**
-   * Reads from the socket no faster than it is iterated. An aborted `signal` ends the iteration without an error and without `finish`. Throws a
-   * `ModelError` when the request is refused, the answer holds an error, or the connection breaks.
+   * Sends the request and streams the answer. Reads from the socket no faster than it is iterated. An aborted `signal` ends the iteration without an error
+   * and without `finish`.
+   *
+   * @throws ModelError if the request is refused, the answer holds an error, or the connection breaks
    */
   stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const answer = new MessagesAnswer(this.modelId, MOST_PAUSES);
@@ -44,8 +46,8 @@ export class AnthropicModel extends LanguageModel {
   }
 
   /**
-   * Undefined when the signal was aborted before an answer came. The SDK hears of it through a signal of its own, for it goes on listening until
-   * the response is collected, and a run's signal lives long; from here on `ResponseBody` listens.
+   * Sends the request; undefined when the signal was aborted before an answer came. The SDK gets a signal of its own, since it listens until the response is
+   * garbage-collected, and a run's signal lives long; `ResponseBody` listens from here on.
    */
   private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
     if (signal.aborted) return undefined;
@@ -68,7 +70,13 @@ export class AnthropicModel extends LanguageModel {
   }
 }
 
-/** A model at Anthropic or at any server that speaks its Messages API: `anthropic('claude-sonnet-5-5')`. */
+/**
+ * Creates a model at Anthropic or at any server that speaks its Messages API.
+ *
+ * @throws ConfigurationError if there is neither a key nor a base URL
+ * @example
+ * anthropic('claude-sonnet-5-5');
+ */
 export function anthropic(model: string, options?: AnthropicModelOptions): AnthropicModel {
   return new AnthropicModel(model, options);
 }

@@ -2,7 +2,7 @@ import { APIConnectionError, APIConnectionTimeoutError, APIError } from '@anthro
 import { type Citation, isWebAddress, ModelError, type ModelFinishReason, type Usage } from '@toolloop/protocol';
 import { isWireObject, parseWireObject, refused, reported, unreachable, type WireObject } from '@toolloop/wire';
 
-/** An error inside a stream names its kind only; these are the statuses the same kinds have as answers (https://platform.claude.com/docs/en/api/errors). */
+/** The statuses of the kinds of error, since an error inside a stream names its kind only (https://platform.claude.com/docs/en/api/errors). */
 const STATUSES = new Map<unknown, number>([
   ['invalid_request_error', 400],
   ['authentication_error', 401],
@@ -17,20 +17,20 @@ const STATUSES = new Map<unknown, number>([
   ['overloaded_error', 529],
 ]);
 
-/** The payload of an `error` event, or a JSON body that is an error: `{ type: 'error', error: { type, message }, request_id }`. */
+/** Makes an error of the payload of an `error` event, or of a JSON body that is an error: `{ type: 'error', error: { type, message }, request_id }`. */
 export function fromProviderError(payload: WireObject): ModelError {
   const { error: said = payload } = payload;
   const error = isWireObject(said) ? said : { message: said };
   return reported({ kind: kindOf(error), message: error.message, status: STATUSES.get(error.type), requestId: payload.request_id });
 }
 
-/** An `event: error`, whose payload need not be JSON where a proxy wrote it. */
+/** Makes the error of an `event: error`, whose payload need not be JSON where a proxy wrote it. */
 export function fromErrorPayload(payload: string): ModelError {
   return fromProviderError(parseWireObject(payload) ?? { message: payload });
 }
 
 /**
- * A request that failed before an answer began. The SDK's own error of an answered request is not kept as the cause: it holds the raw body and
+ * Makes the error of a request that failed before an answer began. The SDK's own error of an answered request is not kept as the cause: it holds the raw body and
  * all headers, and causes end up in logs.
  */
 export function fromRequestError(error: unknown): ModelError {
@@ -44,14 +44,14 @@ export function fromRequestError(error: unknown): ModelError {
   return new ModelError(`The request could not be sent: ${message}`, { cause: error });
 }
 
-/** An error that calls itself an error says nothing. */
+/** Reads the kind of an error; `error` is none. */
 function kindOf({ type }: WireObject): unknown {
   return type === 'error' ? undefined : type;
 }
 
 /**
- * What a provider counted; undefined when the value counts nothing. The API counts apart what it read from its cache and what it wrote to it; here
- * both are input.
+ * Reads the usage; undefined when the value holds no counts. The API counts tokens read from its cache, and written to it, apart from the input; here both
+ * are part of it.
  */
 export function fromMessagesUsage(value: unknown): Usage | undefined {
   if (!isWireObject(value)) return undefined;
@@ -68,7 +68,7 @@ export function fromMessagesUsage(value: unknown): Usage | undefined {
   };
 }
 
-/** The counts as they stand now: a later count replaces an earlier one, and one that is null or left out does not. */
+/** Merges two sets of counts: a later count replaces an earlier one, unless it is null or absent. */
 export function laterCounts(before: WireObject, now: unknown): WireObject {
   if (!isWireObject(now)) return before;
   return { ...before, ...Object.fromEntries(Object.entries(now).filter(([, count]) => count !== null && count !== undefined)) };
@@ -83,7 +83,7 @@ function toCount(value: unknown): number {
 }
 
 /**
- * Reasons after which no call may run, though one may be there: with `max_tokens` its arguments are cut
+ * The stop reasons after which no call may run, even if the answer holds one: with `max_tokens` its arguments are cut
  * (https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons).
  */
 const UNFINISHED = new Map<string, ModelFinishReason>([
@@ -93,8 +93,8 @@ const UNFINISHED = new Map<string, ModelFinishReason>([
 ]);
 
 /**
- * Everything else ends an answer well: `end_turn`, `tool_use`, `stop_sequence`, and words not known yet. With `pause_turn` the provider's own tools
- * have not finished; where a call of ours is there too, they go on once it has its result.
+ * Maps a stop reason. Every other reason ends an answer normally: `end_turn`, `tool_use`, `stop_sequence`, and unknown ones. With `pause_turn` the provider's
+ * own tools have not finished; if the answer also holds a call of the application's, they continue once that has its result.
  */
 export function fromStopReason(reason: string, hasCalls: boolean): ModelFinishReason {
   if (reason === 'pause_turn' && !hasCalls) return 'incomplete';
@@ -102,8 +102,8 @@ export function fromStopReason(reason: string, hasCalls: boolean): ModelFinishRe
 }
 
 /**
- * A citation of a text block (https://platform.claude.com/docs/en/build-with-claude/citations): of a web page, a search result, or a document that the user
- * sent. It stands for all of the block.
+ * Reads a citation of a text block (https://platform.claude.com/docs/en/build-with-claude/citations): of a web page, a search result, or a document that the
+ * user sent. It covers the whole block.
  */
 export function fromCitation(citation: WireObject, place: { readonly start: number; readonly end: number }): Citation {
   const { url, title, document_title: document, source, cited_text: quote } = citation;
@@ -117,13 +117,13 @@ export function fromCitation(citation: WireObject, place: { readonly start: numb
   };
 }
 
-/** The name of a tool that the provider runs, of whose call this block is the beginning; a tool behind a connector is named with it. */
+/** Names the provider's tool whose call begins with this block; a tool behind a connector is named with it. */
 export function fromServerTool({ type, name, server_name: server }: WireObject): string | undefined {
   if (typeof name !== 'string' || (type !== 'server_tool_use' && type !== 'mcp_tool_use')) return undefined;
   return typeof server === 'string' ? `${server}/${name}` : name;
 }
 
-/** Whether the result of such a call says that it failed. */
+/** Tells whether the result of a provider's tool is a failure. */
 export function isErrorResult({ is_error: isError, content }: WireObject): boolean {
   return isError === true || (isWireObject(content) && typeof content.type === 'string' && content.type.endsWith('_error'));
 }

@@ -13,7 +13,7 @@ import {
 } from './from-provider.js';
 import { isPlain, toProviderData } from './to-conversation.js';
 
-/** One answer to `POST /v1/messages` in the making: payloads in, events out (https://platform.claude.com/docs/en/build-with-claude/streaming). */
+/** An answer to `POST /v1/messages` (https://platform.claude.com/docs/en/build-with-claude/streaming). */
 export class MessagesAnswer extends WireAnswer {
   override readonly kind = 'message';
   override readonly whereToLook = 'Does the baseURL end before /v1, such as https://api.anthropic.com?';
@@ -22,12 +22,12 @@ export class MessagesAnswer extends WireAnswer {
   private refusal: WireObject | undefined;
   private container: string | undefined;
   private counts: WireObject = {};
-  /** Of the parts before a pause. */
+  /** The usage of the parts before a pause. */
   private usageBefore: Usage | undefined;
   private hasBegun = false;
   private isOver = false;
 
-  /** `pausesLeft` is how often whoever reads can go on asking where the provider pauses its turn. */
+  /** @param pausesLeft the number of requests that the reader may still send to continue a paused turn */
   constructor(
     private readonly model: string,
     private pausesLeft = 0,
@@ -48,13 +48,13 @@ export class MessagesAnswer extends WireAnswer {
     return this.pausesLeft > 0 && this.stopReason === 'pause_turn' && isWhole && this.blocks.text !== undefined;
   }
 
-  /** What is to be sent back for the provider to go on with its turn; undefined where it has ended it. */
+  /** The message to send back so that the provider continues its turn; undefined once the turn has ended. */
   get paused(): AssistantMessage | undefined {
     const { text } = this.blocks;
     return this.isPaused && text !== undefined ? { role: 'assistant', content: text, providerData: this.providerData() } : undefined;
   }
 
-  /** The next part of a turn that was paused begins. */
+  /** Begins the next part of a paused turn. */
   resume(): void {
     this.pausesLeft -= 1;
     this.usageBefore = this.usage();
@@ -68,7 +68,7 @@ export class MessagesAnswer extends WireAnswer {
     return fromErrorPayload(payload);
   }
 
-  /** A payload of an event stream. `ping` and kinds that are not known yet say nothing. */
+  /** Takes a payload of an event stream. `ping` and unknown kinds are ignored. */
   override takeChunk(event: WireObject): void {
     switch (event.type) {
       case 'message_start':
@@ -167,42 +167,42 @@ function isError(error: unknown): boolean {
   return error !== undefined && error !== null;
 }
 
-/** A content block in the making. */
+/** A content block while it streams. */
 interface ContentBlock {
-  /** As it began, with what deltas added to it; a text's words are not kept, they have been said. */
+  /** The fields of its start and of its deltas; the words of a text are not kept, since they were handed out. */
   readonly fields: Record<string, unknown>;
   readonly citations: unknown[];
-  /** Where its text begins in the answer's. */
+  /** The position in the answer's text at which its own begins. */
   readonly textAt: number;
-  /** Characters of a text. */
+  /** The number of characters of a text. */
   length: number;
   /** The pieces of its `input`, joined. */
   json: string;
-  /** Set for the tools of ours; the same object for the call's whole life, so that a batch can tell calls apart by identity. */
+  /** The call of one of the application's tools; the same object for the call's whole life, so that a batch can tell calls apart by identity. */
   readonly call: CallName | undefined;
   hasEnded: boolean;
 }
 
-/** A turn is not gone on with behind so much text: an answer without end must not be held whole. */
+/** The most characters of a turn that is continued: an endless answer must not be held in memory. */
 const MOST_CHARACTERS = 1024 * 1024;
 
-/** What deltas add to the blocks that are kept whole: thinking with its signature, and the summary of a compacted conversation. */
+/** The fields that deltas add to blocks kept whole: thinking with its signature, and the summary of a compacted conversation. */
 const ADDED_FIELDS = ['thinking', 'signature', 'content', 'encrypted_content'] as const;
 
-/** Puts content blocks together from their deltas. Only `tool_use` is a call of ours: the provider runs its own tools itself. */
+/** Assembles content blocks from their deltas. Only `tool_use` is a call of the run: the provider runs its own tools itself. */
 export class BlockAssembler {
   private readonly blocks: ContentBlock[] = [];
   private readonly open = new Map<unknown, ContentBlock>();
   private readonly callIds = new Set<string>();
   /** The provider's own tools that were started, by the ids of their calls. */
   private readonly providerTools = new Map<string, string>();
-  /** The words themselves, as long as they can be needed again. */
+  /** The text so far, as long as a paused turn may need it. */
   private words: string | undefined = '';
   private said = 0;
 
   constructor(private readonly batch: EventBatch) {}
 
-  /** All texts so far; undefined where they are too long to be sent back. */
+  /** The text so far; undefined where it is too long to be sent back. */
   get text(): string | undefined {
     return this.words;
   }
@@ -211,12 +211,12 @@ export class BlockAssembler {
     return this.callIds.size > 0;
   }
 
-  /** Whether a call was begun and not ended, or has no name. */
+  /** `true` if a call was begun and not ended, or has no name. */
   get hasBrokenCall(): boolean {
     return this.blocks.some(({ call, hasEnded }) => call !== undefined && (!hasEnded || call.name === ''));
   }
 
-  /** A block may begin with its content: a server that does not stream it sends it so. */
+  /** Begins a block, which may hold its content already: a server that does not stream sends it so. */
   begin(index: unknown, start: WireObject): void {
     const { type, text, thinking, citations } = start;
     const block: ContentBlock = {
@@ -235,7 +235,7 @@ export class BlockAssembler {
     if (type === 'thinking' && typeof thinking === 'string') this.batch.append('reasoning-delta', thinking);
   }
 
-  /** False when no block is open there: its beginning was lost. Kinds of delta that are not known yet are left out. */
+  /** Adds a delta to a block; false if none is open there, since its beginning was lost. Unknown kinds of delta are ignored. */
   add(index: unknown, delta: WireObject): boolean {
     const block = this.open.get(index);
     if (block === undefined) return false;
@@ -259,12 +259,12 @@ export class BlockAssembler {
     if (block.call === undefined && json.trim() !== '') fields.input = parseWireObject(json) ?? fields.input;
   }
 
-  /** The calls that were begun and not ended, as far as they came: they are shown, and no answer that holds one is one whose calls run. */
+  /** Hands out the calls that were begun and not ended, as far as they came: they are shown, and an answer that holds one runs no calls. */
   handOutHalf(): void {
     for (const block of this.blocks) if (!block.hasEnded) this.handOut(block);
   }
 
-  /** The blocks in order, as `ProviderData` keeps them. One without its end is left out, but for a text, whose words have been said. */
+  /** Returns the blocks in order, as `ProviderData` keeps them. An unfinished one is left out, except for a text, whose words were handed out. */
   finish(): readonly WireObject[] {
     return this.blocks.filter(({ fields, hasEnded }) => hasEnded || fields.type === 'text').map(toKept);
   }
@@ -275,7 +275,7 @@ export class BlockAssembler {
     }
   }
 
-  /** Its tools run at the provider, which sends their results as blocks of the same answer. */
+  /** Shows the call of a tool that runs at the provider, which sends the result as a block of the same answer. */
   private showProviderTool(start: WireObject): void {
     const { type, id, tool_use_id: resultOf } = start;
     const began = typeof id === 'string' ? fromServerTool(start) : undefined;
@@ -305,7 +305,7 @@ export class BlockAssembler {
     if (block.call !== undefined && block.call.name !== '') this.batch.append(block.call, piece);
   }
 
-  /** An id is made only where the provider has none, and where it used one twice in one answer: a result must find its call. */
+  /** Chooses the id of a call: a new one where the provider sent none, or used one twice in one answer, since a result must find its call. */
   private name({ id, name }: WireObject): CallName {
     const isUsable = typeof id === 'string' && id !== '' && !this.callIds.has(id);
     const toolCallId = isUsable ? id : `toolu_${randomUUID().replaceAll('-', '')}`;
@@ -320,7 +320,7 @@ function addField(fields: Record<string, unknown>, name: string, piece: unknown)
   fields[name] = typeof before === 'string' ? before + piece : piece;
 }
 
-/** An input that came with the beginning counts where no pieces followed. */
+/** Writes the arguments of a call whose input came with its beginning. */
 function toArguments(input: unknown): string {
   if (typeof input === 'string' && input.trim() !== '') return input;
   return isWireObject(input) || Array.isArray(input) ? JSON.stringify(input) : '{}';

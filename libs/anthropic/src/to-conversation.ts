@@ -1,12 +1,12 @@
 import type { AssistantMessage, ContentPart, Message, ToolCall, ToolMessage } from '@toolloop/protocol';
 import { EncodedOnce, isWireObject, toWireArguments, toWireName, type WireObject, wireObjectsIn } from '@toolloop/wire';
 
-/** A transcript in the API's terms: content blocks as JSON texts, some of them one after another with commas between. */
+/** A transcript in the API's format: content blocks as JSON texts, some of them joined by commas. */
 export interface Conversation {
-  /** What the system said before anybody else. */
+  /** The system messages before any other message. */
   readonly system: readonly string[];
   readonly turns: readonly Turn[];
-  /** Where the provider's code execution kept its files the last time. */
+  /** The id of the container in which the provider's code execution last kept its files. */
   readonly container: string | undefined;
 }
 
@@ -18,8 +18,8 @@ export interface Turn {
 const encoded = new EncodedOnce<Message>();
 
 /**
- * Messages of the same side become one turn: the API wants all results of an answer in the one user turn behind it. What the system says later
- * stands behind the user's turn it came in, the only place the API has for it.
+ * Converts a transcript. Messages of the same side become one turn: the API requires all results of an answer in the one user turn behind it. A later
+ * system message stands behind the user's turn it came in, the only place that the API has for it.
  */
 export function toConversation(messages: readonly Message[], model: string): Conversation {
   const [system, turns, late]: [string[], Turn[], string[]] = [[], [], []];
@@ -48,7 +48,7 @@ function add(turns: Turn[], role: Turn['role'], blocks: readonly string[]): void
   else turns.push({ role, blocks: [...blocks] });
 }
 
-/** The blocks of a message; empty for one that says nothing. */
+/** Writes the blocks of a message; empty for one without content. */
 function toText(message: Message, wireIds: WireIds, model: string): string {
   switch (message.role) {
     case 'assistant': {
@@ -69,7 +69,7 @@ function once(message: Message, key: string, encode: () => readonly string[]): s
   return encoded.text(message, key, () => encode().join(','));
 }
 
-/** The API takes `is_error` of a result only where the result is text and says something. */
+/** Writes a result. The API accepts `is_error` only where the result is text and not empty. */
 function toResult({ content, isError }: ToolMessage, id: string): WireObject {
   const blocks = toContentBlocks(content);
   const canFail = blocks.length > 0 && blocks.every(({ type }) => type === 'text');
@@ -82,13 +82,13 @@ function toResult({ content, isError }: ToolMessage, id: string): WireObject {
 }
 
 /**
- * Gives the calls of one transcript their ids on the wire. The provider's own id is kept, but the API takes an id once in a conversation and no
+ * Gives the calls of one transcript their ids on the wire. The provider's own id is kept, but the API accepts an id once in a conversation and no
  * other characters than these, while a transcript may hold the calls of many providers.
  */
 export class CallNaming {
   private readonly used = new Set<string>();
 
-  /** The ids of one message's calls, by ours. */
+  /** Returns the wire ids of one message's calls by their `toolCallId`. */
   name(calls: readonly ToolCall[]): ReadonlyMap<string, string> {
     return new Map(calls.map((call) => [call.toolCallId, this.claim(call)]));
   }
@@ -106,10 +106,10 @@ function toWireId(id: string): string {
   return id.replaceAll(/[^a-zA-Z0-9_-]/g, '_') || '_';
 }
 
-/** The ids a transcript's calls go by, by ours. */
+/** The wire ids of a transcript's calls by their `toolCallId`. */
 export type WireIds = ReadonlyMap<string, string>;
 
-/** The content blocks of an answer as JSON texts, in the order the model wrote them where its provider data says so. */
+/** Writes the content blocks of an answer as JSON texts, in the order of its provider data where there is one. */
 export function toAssistantBlocks(message: AssistantMessage, wireIds: WireIds, data: ProviderData | undefined): readonly string[] {
   const { content, toolCalls = [] } = message;
   const blocks = data?.blocks;
@@ -143,7 +143,7 @@ function toAnswerText(text: string, { citations }: WireObject = {}): readonly st
   return isBlank(text) ? [] : [JSON.stringify({ type: 'text', text, citations })];
 }
 
-/** The arguments stand in it as the model wrote them: they are JSON already. */
+/** Writes a call. Its arguments stay as the model wrote them: they are JSON already. */
 function toCall(call: ToolCall, wireIds: WireIds, { caller, toolset_name }: WireObject = {}): string {
   const id = wireIds.get(call.toolCallId) ?? call.toolCallId;
   const head = JSON.stringify({ type: 'tool_use', id, name: toWireName(call.name), caller, toolset_name });
@@ -155,7 +155,7 @@ type FilePart = Extract<ContentPart, { readonly type: 'file' }>;
 const PDF = 'application/pdf';
 const IMAGES = new Set<unknown>(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
 
-/** The blocks of a content. The API refuses a text in which nothing stands, so it is left out. */
+/** Writes the blocks of a content. An empty text is left out, since the API refuses it. */
 export function toContentBlocks(content: string | readonly ContentPart[]): readonly WireObject[] {
   const parts: readonly ContentPart[] = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
   return parts.filter((part) => part.type !== 'text' || !isBlank(part.text)).map(toContentBlock);
@@ -176,7 +176,7 @@ function toContentBlock(part: ContentPart): WireObject {
   }
 }
 
-/** The API knows images, PDFs and plain text; of any other text it is told that it is plain. What is none of them it would refuse with the request. */
+/** Writes a file. The API accepts images, PDFs and plain text; any other text is sent as plain. It would refuse the whole request for any other type. */
 function toFileBlock({ url, mediaType, name }: FilePart): WireObject {
   const title = name !== undefined && { title: name };
   if (url.startsWith('data:') && isText(mediaType)) {
@@ -187,7 +187,7 @@ function toFileBlock({ url, mediaType, name }: FilePart): WireObject {
   return { type: 'document', source: toSource(url, mediaType), ...title };
 }
 
-/** At an address there may be another kind of image than a transcript says, and the provider looks itself. */
+/** Writes an image. The provider finds out the type of one at an address itself, which may differ from the transcript's. */
 function toImageBlock(url: string, mediaType?: string): WireObject {
   const source = toSource(url, mediaType);
   return source.type === 'base64' && !IMAGES.has(source.media_type)
@@ -207,7 +207,7 @@ function textOf(dataUrl: string): string {
   return Buffer.from(readData(dataUrl).base64, 'base64').toString();
 }
 
-/** The provider fetches a web address itself; what a `data:` URL holds is sent along. */
+/** Writes the source of a file: the provider fetches a web address itself, and the content of a `data:` URL is sent along. */
 function toSource(url: string, mediaType = 'image/png'): WireObject {
   if (!url.startsWith('data:')) return { type: 'url', url };
   const { type, base64 } = readData(url);
@@ -215,7 +215,11 @@ function toSource(url: string, mediaType = 'image/png'): WireObject {
   return { type: 'base64', media_type: named === 'image/jpg' ? 'image/jpeg' : named, data: base64 };
 }
 
-/** What a `data:` URL holds. Throws for one whose escapes are wrong. */
+/**
+ * Reads the content of a `data:` URL.
+ *
+ * @throws URIError if its escapes are malformed
+ */
 function readData(url: string): { readonly type: string; readonly base64: string } {
   const comma = url.indexOf(',');
   const [type = '', ...parameters] = url.slice('data:'.length, comma).split(';');
@@ -224,23 +228,23 @@ function readData(url: string): { readonly type: string; readonly base64: string
 }
 
 /**
- * What one model wants to see again. Thinking is signed and refused when anything about it or before it has changed, so an answer goes back in the
- * blocks it came in. Other models cannot read such blocks, so they are sent to the model they came from only.
+ * The blocks of an answer that its model requires in later requests. Thinking is signed and refused when it or anything before it has changed, so an answer is
+ * sent back in the blocks it came in. Other models cannot read such blocks, so they are sent to the model they came from only.
  */
 export interface ProviderData {
   readonly model: string;
   /**
-   * The blocks in order. One of another kind than text and calls stands whole. A text has its `length` instead of its words and a call its `id`
-   * alone: the words and the arguments are in the message.
+   * The blocks in order. A text has its `length` instead of its words and a call its `id` alone: the words and the arguments are in the message. A block of
+   * any other kind is kept whole.
    */
   readonly blocks?: readonly WireObject[];
-  /** Where the provider's code execution keeps its files. */
+  /** The id of the container in which the provider's code execution keeps its files. */
   readonly container?: string;
-  /** Why a model refused. */
+  /** The details of a refusal. */
   readonly refusal?: WireObject;
 }
 
-/** The provider data of a message, where it came from this model. A transcript can come from anywhere, so every field is looked at. */
+/** Reads the provider data of a message that came from this model. A transcript can come from anywhere, so every field is checked. */
 export function providerDataOf(message: AssistantMessage, model: string): ProviderData | undefined {
   const data = message.providerData?.anthropic;
   if (!isWireObject(data) || data.model !== model) return undefined;
@@ -251,12 +255,12 @@ export function providerDataOf(message: AssistantMessage, model: string): Provid
   };
 }
 
-/** Undefined when there is nothing to keep. */
+/** Wraps the provider data of a message; undefined when there is none. */
 export function toProviderData(data: ProviderData): { readonly anthropic: ProviderData } | undefined {
   return Object.keys(data).length > 1 ? { anthropic: data } : undefined;
 }
 
-/** Whether a message's text and calls alone give the same blocks: one text, then calls that the model made itself. */
+/** Tells whether a message's text and calls alone give the same blocks: one text, then calls that the model made itself. */
 export function isPlain(blocks: readonly WireObject[]): boolean {
   return blocks.every((block, index) => {
     if (block.type === 'text') return index === 0 && block.citations === undefined;

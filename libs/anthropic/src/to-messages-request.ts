@@ -4,10 +4,10 @@ import { type AnthropicTarget, marked, type PromptCache } from './anthropic-opti
 import { type Conversation, toConversation } from './to-conversation.js';
 
 /**
- * The body of `POST /v1/messages`, as JSON text, for whoever sends the request himself. It is put together from parts that are encoded once and known by
- * identity: an unchanged tool or message costs no work in the next step and gives the same bytes, which the provider's prompt cache needs. Four places
- * are marked for that cache, as many as the API takes: the last tool, the end of the instructions, and the last two turns of the user, of which one was
- * the last in the step before.
+ * Writes the body of `POST /v1/messages` as JSON text, also for an application that sends the request itself. It is made of parts that are encoded once and
+ * known by identity: an unchanged tool or message costs no work in the next step and gives the same bytes, which the provider's prompt cache needs. Four
+ * places are marked for that cache, as many as the API accepts: the last tool, the end of the instructions, and the last two turns of the user, of which one
+ * was the last in the step before.
  */
 export function toMessagesRequest(request: ModelRequest, target: AnthropicTarget): string {
   const { instructions, messages, answerFormat, options = {} } = request;
@@ -56,15 +56,15 @@ function setOptions(body: RequestBody, options: ModelOptions, target: AnthropicT
   body.merge(provider);
 }
 
-/** Strict tools that one request may have. */
+/** The most strict tools that one request may have. */
 const MOST_STRICT = 20;
 
 const encodedTools = new EncodedOnce<ToolSpec>();
 const encodedToolsets = new EncodedOnce<readonly ToolSpec[]>();
 
 /**
- * The tools of a request as JSON texts with commas between; the provider's own stand first, since ours may grow in number. Where they are `strict`, the model is
- * held to the schemas of the first that allow it, as many as one request may have.
+ * Writes the tools of a request as JSON texts with commas between. The provider's own come first, since the application's may grow in number. With `strict` the
+ * model is held to the schemas of the first tools that allow it, as many as one request may have.
  */
 export function toTools(tools: readonly ToolSpec[], serverTools: readonly WireObject[], isStrict = false): string {
   const own = isStrict ? toStrictTools(tools) : toOwnTools(tools);
@@ -72,7 +72,7 @@ export function toTools(tools: readonly ToolSpec[], serverTools: readonly WireOb
   return [...theirs, ...(own === '' ? [] : [own])].join(',');
 }
 
-/** Undefined where the provider's own default says the same. */
+/** Writes the tool choice; undefined where it is the provider's own default. */
 export function toToolChoice(choice: ToolChoice | undefined, parallelToolCalls: boolean): object | undefined {
   if (choice === 'none') return { type: 'none' };
   if (choice === undefined && parallelToolCalls) return undefined;
@@ -98,7 +98,7 @@ function toStrictTools(tools: readonly ToolSpec[]): string {
   });
 }
 
-/** Labels, effect and the like are ours: the model is told what the tool does and what it takes. */
+/** Writes a tool. Labels, effect and the like stay here: the model sees description and input schema. */
 function toTool(spec: ToolSpec): string {
   const { id: name, description, inputSchema } = spec;
   return encodedTools.text(spec, '', () => JSON.stringify({ name, description, input_schema: inputSchema }));
@@ -111,7 +111,7 @@ function toStrictTool(spec: ToolSpec): string {
   );
 }
 
-/** How a request says what form the answer must have: as `output_config.format`, or in words where that cannot express the schema. */
+/** The form of an answer in a request: as `output_config.format`, or in words where that cannot express the schema. */
 export interface OutputFormat {
   readonly format?: WireObject;
   readonly instruction?: string;
@@ -134,7 +134,7 @@ function toInstruction({ schema }: AnswerFormat): OutputFormat {
   return { instruction: `Give your final answer as one JSON object and nothing else. It must match this JSON Schema: ${text}` };
 }
 
-/** What structured outputs take as it is (https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations). */
+/** The keywords that structured outputs accept as they are (https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations). */
 const KNOWN_KEYWORDS = new Set(['type', 'title', 'description', 'enum', 'const', '$ref', 'required']);
 const KNOWN_FORMATS = new Set<unknown>(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'uri', 'ipv4', 'ipv6', 'uuid']);
 
@@ -146,7 +146,7 @@ function narrowedPart(part: unknown): unknown {
   return isWireObject(part) ? narrowed(part) : part;
 }
 
-/** The schema in the keywords the API knows. The others are told in the description: the loop checks the answer anyway. */
+/** Reduces a schema to the keywords that the API knows. The others are added to the description: the loop checks the answer anyway. */
 export function narrowed(schema: WireObject): WireObject {
   const types = typesOf(schema);
   if (types.length > 1 && types.includes('object')) return narrowed(asAlternatives(schema, types));
@@ -174,12 +174,12 @@ const REBUILDERS = new Map<string, (value: unknown) => unknown>([
 const MOST_OPTIONAL = 24;
 const MOST_UNIONS = 16;
 
-/** What all the schemas of one request may hold together (https://platform.claude.com/docs/en/build-with-claude/structured-outputs#schema-complexity-limits). */
+/** The room that the limits leave for the schemas of one request together (https://platform.claude.com/docs/en/build-with-claude/structured-outputs#schema-complexity-limits). */
 export class SchemaRoom {
   private optional = 0;
   private unions = 0;
 
-  /** Whether the schema still goes into the request; then it is counted. */
+  /** Counts a schema if it still fits into the request, and tells whether it does. */
   admit(schema: WireObject): boolean {
     const { optional, unions } = weightOf(schema);
     if (this.optional + optional > MOST_OPTIONAL || this.unions + unions > MOST_UNIONS) return false;
@@ -189,12 +189,12 @@ export class SchemaRoom {
   }
 }
 
-/** Whether the model can be held to the schema: every name in it is known beforehand, and it does not contain itself. */
+/** Tells whether the model can be held to a schema: every name in it is known beforehand, and it does not contain itself. */
 export function isExpressible(schema: unknown): schema is WireObject {
   return isWireObject(schema) && schema.type === 'object' && isClosed(schema);
 }
 
-/** Objects with names nobody knows beforehand cannot be expressed, and nor can a schema that contains itself. */
+/** Tells whether a schema has no objects with unknown names and does not contain itself. */
 function isClosed(schema: WireObject): boolean {
   const definitions = isWireObject(schema.$defs) ? schema.$defs : {};
   const hasEnd = (part: WireObject, above: readonly unknown[]): boolean => {
@@ -226,14 +226,14 @@ function weightOf(schema: WireObject): { readonly optional: number; readonly uni
   return { optional, unions };
 }
 
-/** How a keyword is said to the API; undefined for what it does not know. */
+/** Rewrites the value of a keyword for the API; undefined for a keyword that it does not know. */
 function rebuild(keyword: string, value: unknown): unknown {
   const own = REBUILDERS.get(keyword);
   if (own !== undefined) return own(value);
   return KNOWN_KEYWORDS.has(keyword) ? value : undefined;
 }
 
-/** An object or null: a list of types may hold only simple ones. */
+/** Rewrites a list of types as alternatives, e.g. of an object and null: such a list may hold simple types only. */
 function asAlternatives({ description, $defs, ...rest }: WireObject, types: readonly unknown[]): WireObject {
   const anyOf = types.map((type) => (type === 'object' ? { ...rest, type } : { type }));
   return { ...(description !== undefined && { description }), ...($defs !== undefined && { $defs }), anyOf };

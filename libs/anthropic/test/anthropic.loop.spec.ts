@@ -60,7 +60,7 @@ describe('a loop', () => {
     expect(result).toMatchObject({ finishReason: 'stop', steps: 3, usage: { inputTokens: 9, outputTokens: 12 } });
   });
 
-  it('of two tenants on one model shows neither anything of the other', async () => {
+  it('shows neither of two tenants on one model anything of the other', async () => {
     const loop = await loopOf(await model(strictProvider(calling(['toolu_a', 'desk__get_order', '{"id":5}']), repeating)));
     const results = await Promise.all(['acme', 'globex', 'acme', 'globex'].map((tenant) => loop.run(asked(tenant))));
     expect(results.map((result) => result.text)).toEqual(['acme', 'globex', 'acme', 'globex'].map((tenant) => `order 5 of ${tenant}`));
@@ -69,7 +69,7 @@ describe('a loop', () => {
     expect(acme.filter((request) => globex.includes(request))).toEqual([]);
   });
 
-  it('with a hostile model keeps to the rules of the API: ids used again, broken arguments, tools that are none', async () => {
+  it('keeps to the rules of the API with a hostile model: repeated ids, broken arguments, unknown tools', async () => {
     const steps = [
       calling(['toolu_a', 'desk__get_order', '{"id":'], ['toolu_a', 'desk__get_order', '[1]'], ['', 'no such tool!', 'null']),
       calling(['toolu_a', 'desk__get_order', '{"id":1,"tenant":"globex"}'], ['toolu.a', 'desk__get_order', '{"id":1}']),
@@ -87,7 +87,7 @@ describe('a loop', () => {
     ]);
   });
 
-  it('that is cancelled in the middle of an answer closes the socket', async () => {
+  it('closes the socket when it is cancelled in the middle of an answer', async () => {
     const loop = await loopOf(await model((response) => response.writeHead(200).write(sse(START, ...text(0, 'Hel').slice(0, 2)))));
     const handle = loop.open(asked('acme'));
     const ended = collect(handle.events$);
@@ -99,7 +99,7 @@ describe('a loop', () => {
     await provider().untilClosed();
   });
 
-  it('at a provider that only pings ends for its silence', async () => {
+  it('ends with an idle timeout when the provider only pings', async () => {
     const ping = 'event: ping\ndata: {"type":"ping"}\n\n';
     const played = await model((response) => {
       response.writeHead(200).write(sse(START));

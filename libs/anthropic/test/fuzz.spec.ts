@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
+import { cases } from '../../../test/cases.js';
 import { answer, block, call, decode, text, thinking } from './decode.js';
 
-/** FUZZ_RUNS=100000 npm test -- libs/anthropic/test/fuzz */
-const RUNS = Number(process.env.FUZZ_RUNS ?? 1_000);
+const RUNS = cases(1_000);
 
 const STREAMS = [
   answer([...thinking(0, 'Hm “so”', 's1=='), ...text(1, 'Hi ', '🚚'), ...call(2, 'toolu_a', 'look', '{"at":', '"é"}')], 'tool_use'),
@@ -39,7 +39,7 @@ function mutated(bytes: Buffer, change: Mutation): Buffer {
 
 describe('a stream with anything wrong in it', () => {
   it(
-    `ends in one finish or in a failure, and never in calls nobody named (${RUNS} of them)`,
+    `ends in one finish or in a failure, and never in calls without a name (${RUNS} of them)`,
     () => {
       fc.assert(
         fc.property(

@@ -31,7 +31,7 @@ describe('a server that refuses', () => {
     [429, 'rate_limit_error', true],
     [500, 'api_error', true],
     [529, 'overloaded_error', true],
-  ])('with %i gives status, kind and request, and retryable', async (status, type, retryable) => {
+  ])('answers %i: the error has status, kind and request, and says whether it is retryable', async (status, type, retryable) => {
     const failure = await failureOf(await model(answers(status, errorBody(type, 'It says why.'), { 'request-id': 'req_1' })));
     expect(failure.message).toBe(`The provider answered ${status}: ${type}: It says why. (request req_1)`);
     expect([failure.status, failure.isRetryable]).toEqual([status, retryable]);
@@ -41,19 +41,19 @@ describe('a server that refuses', () => {
     ['an error', errorBody('authentication_error', `Wrong key ${KEY}. ${'<p>'.repeat(1000)}`), /Wrong key \[api key\]\./],
     ['a page', `<html>You sent ${KEY} and: My secret prompt.</html>`, /^The provider answered 401: It does not say why\.$/],
     ['other JSON', `{"echo":"My secret prompt.","authorization":"Bearer ${KEY}"}`, /^The provider answered 401: It does not say why\.$/],
-  ])('and echoes what it was sent in %s has neither key nor prompt in the error', async (_what, body, message) => {
+  ])('has neither key nor prompt in the error when it echoes the request in %s', async (_what, body, message) => {
     const failure = await failureOf(await model(answers(401, body)), ask('My secret prompt.'));
     expect(failure.message).toMatch(message);
     expect(failure.message.length).toBeLessThan(700);
     expect(JSON.stringify([failure.message, failure.stack, failure.requestId, failure.cause])).not.toMatch(/sk-own-secret|secret prompt/);
   });
 
-  it('in the middle of a stream has no key in the error either', async () => {
+  it('has no key in the error when it fails in the middle of a stream either', async () => {
     const failure = await failureOf(await model(streams(sse({ type: 'error', error: { type: 'api_error', message: `Key ${KEY}.` } }))));
     expect(failure.message).toBe('The provider reported an error: api_error: Key [api key].');
   });
 
-  it('without end is not read without end', async () => {
+  it('is not read without end when its body has none', async () => {
     let written = 0;
     const subject = await model((response) => {
       response.writeHead(500);
@@ -68,7 +68,7 @@ describe('a server that refuses', () => {
 });
 
 describe('a server that sends elsewhere', () => {
-  it.each([301, 302, 307, 308])('with %i is not followed: the conversation and the key stay', async (status) => {
+  it.each([301, 302, 307, 308])('answers %i: it is not followed, and the conversation and the key stay', async (status) => {
     await using elsewhere = await LocalProvider.start(streams(answer(text(0, 'Hi'))));
     const subject = await model(answers(status, '', { location: `${elsewhere.origin}/v1/messages` }), { maxRetries: 0 });
     expect(await failureOf(subject)).toMatchObject({ name: 'ModelError' });
@@ -77,7 +77,7 @@ describe('a server that sends elsewhere', () => {
 });
 
 describe('a server that sends what is no answer', () => {
-  it.each(['text/html', 'application/json', 'image/png', ''])('under the content type %p is judged by what it sends', async (type) => {
+  it.each(['text/html', 'application/json', 'image/png', ''])('is judged by its bytes under the content type %p', async (type) => {
     const events = await eventsOf(await model((response) => response.writeHead(200, { 'content-type': type }).end(answer(text(0, 'Hi')))));
     expect(events[0]).toEqual({ type: 'text-delta', text: 'Hi' });
   });
@@ -120,10 +120,10 @@ describe('a server that sends what is no answer', () => {
 
   it('such as 20,000 calls of the same id takes no time that grows with their square', async () => {
     const calls = Array.from({ length: 20_000 }, (_, index) => block(index, { type: 'tool_use', id: 'toolu_a', name: 'look' })).flat();
-    const began = performance.now();
+    const before = process.cpuUsage(); // others on the machine do not lengthen it
     const events = await eventsOf(await model(streams(answer(calls, 'tool_use'))));
     expect(events.filter(({ type }) => type === 'tool-call')).toHaveLength(20_000);
-    expect(performance.now() - began).toBeLessThan(3_000);
+    expect(process.cpuUsage(before).user / 1_000_000).toBeLessThan(3);
   });
 
   it('such as a connection that breaks is retryable', async () => {

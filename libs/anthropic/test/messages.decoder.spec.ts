@@ -76,12 +76,12 @@ describe('a call', () => {
     ['an object', { id: 7 }, '{"id":7}'],
     ['a text', '{"id":', '{"id":'],
     ['null', null, '{}'],
-  ])('whose block begins with %s as input has it as arguments', (_what, input, expected) => {
+  ])('has, when its block begins with %s as input, the same as arguments', (_what, input, expected) => {
     const { events } = decode([answer(block(0, { type: 'tool_use', id: 'toolu_a', name: 'look', input }), 'tool_use')]);
     expect(events.find((event) => event.type === 'tool-call')?.arguments).toBe(expected);
   });
 
-  it('with malformed arguments is passed on as it is', () => {
+  it('is passed on as it is when its arguments are malformed', () => {
     const { events } = decode([answer(call(0, 'toolu_a', 'look', '{"a":', 'oops'), 'tool_use')]);
     expect(events.find((event) => event.type === 'tool-call')?.arguments).toBe('{"a":oops');
   });
@@ -112,21 +112,21 @@ describe('a call', () => {
     expect(finishOf(decoded)?.finishReason).toBe('incomplete');
   });
 
-  it('without a name makes an answer that is not whole', () => {
+  it('makes an incomplete answer when it has no name', () => {
     expect(decode([answer(call(0, 'toolu_a', '', '{}'), 'tool_use')]).events).toEqual([
       USED,
       { type: 'finish', finishReason: 'incomplete' },
     ]);
   });
 
-  it('without an id, or with that of another, gets one', () => {
+  it('gets an id when it has none, or that of another call', () => {
     const { events } = decode([answer([...call(0, 'toolu_a', 'look'), ...call(1, 'toolu_a', 'look'), ...call(2, '', 'look')], 'tool_use')]);
     const ids = events.filter((event) => event.type === 'tool-call').map(({ toolCallId }) => toolCallId);
     expect(ids).toEqual(['toolu_a', expect.stringMatching(/^toolu_[0-9a-f]{32}$/), expect.stringMatching(/^toolu_[0-9a-f]{32}$/)]);
     expect(new Set(ids).size).toBe(3);
   });
 
-  it('of a tool that the provider runs itself is none, and is kept', () => {
+  it("is not the application's when the provider runs its tool, and is kept", () => {
     const search = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: {} };
     const found = {
       type: 'web_search_tool_result',
@@ -277,7 +277,7 @@ describe('odd events', () => {
     ['a message_delta with nothing', { type: 'message_delta' }],
     ['nothing', {}],
     ['a list', []],
-  ])('with %s say nothing', (_what, odd) => {
+  ])('say nothing when they hold %s', (_what, odd) => {
     const [start, ...rest] = text(0, 'Hi');
     expect(decode([answer([start ?? {}, odd, ...rest])])).toEqual({
       events: [{ type: 'text-delta', text: 'Hi' }, USED, END],
@@ -285,11 +285,11 @@ describe('odd events', () => {
     });
   });
 
-  it('that are keep-alives of a server say nothing', () => {
+  it('say nothing when they are keep-alives of a server', () => {
     expect(textOf(decode(['data:\n\ndata: ping\n\n: comment\n\nevent: ping\n\n', answer(text(0, 'Hi')), 'data: [DONE]\n\n']))).toBe('Hi');
   });
 
-  it('that do not parse leave an answer that is not whole', () => {
+  it('leave an incomplete answer when they do not parse', () => {
     expect(decode([`data: {"type":"content_bl\n\n${answer(text(0, 'Hi'))}`]).events).toEqual([
       { type: 'text-delta', text: 'Hi' },
       USED,
@@ -297,15 +297,15 @@ describe('odd events', () => {
     ]);
   });
 
-  it('of a block whose beginning was lost leave an answer that is not whole', () => {
+  it('leave an incomplete answer when the beginning of their block was lost', () => {
     expect(finishOf(decode([answer(text(0, 'Hi').slice(1))]))?.finishReason).toBe('incomplete');
   });
 
-  it('behind the end are not read', () => {
+  it('are not read behind the end', () => {
     expect(textOf(decode([answer(text(0, 'Hi')), sse(...text(1, ' there'))]))).toBe('Hi');
   });
 
-  it('that begin a second message fail', () => {
+  it('fail when they begin a second message', () => {
     const { events, failure } = decode([sse(START, ...text(0, 'Hi'), START, ...text(0, 'again'), STOP)]);
     expect(events).toEqual([{ type: 'text-delta', text: 'Hi' }]);
     expect(failure?.message).toBe('The provider began a second message in one answer.');
@@ -321,7 +321,7 @@ describe('errors of a provider', () => {
     ['invalid_request_error', 400, false],
     ['authentication_error', 401, false],
     ['new_error', undefined, false],
-  ])('of the kind %s end the answer', (type, status, retryable) => {
+  ])('end the answer when they are of the kind %s', (type, status, retryable) => {
     const error = { type: 'error', error: { type, message: 'It says why.' }, request_id: 'req_1' };
     const { events, failure } = decode([sse(START, ...text(0, 'Hi'), error, STOP)]);
     expect(events).toEqual([{ type: 'text-delta', text: 'Hi' }]);

@@ -88,7 +88,7 @@ describe('calls', () => {
       'bash_code_execution_tool_result text_editor_code_execution_tool_result tool_search_tool_result mcp_tool_result',
       'container_upload compaction fallback redacted_thinking of_tomorrow',
     ].flatMap((types) => types.split(' ')),
-  )('of the kind %s are not ours, and are kept', (type) => {
+  )("are not the application's when they are of the kind %s, and are kept", (type) => {
     const start = { type, id: 'srv_1', name: 'look', input: {}, tool_use_id: 'srv_0', content: [] };
     const decoded = decode([answer([...block(0, start, json('')), ...text(1, 'Hi')])]);
     expect([callsIn(decoded), textOf(decoded), finishOf(decoded)?.finishReason]).toEqual([[], 'Hi', 'stop']);
@@ -110,13 +110,13 @@ describe('calls', () => {
     ['tool_use', 'incomplete'],
     ['end_turn', 'incomplete'],
     [null, 'incomplete'],
-  ])('that never end are shown and run for no reason, and with %s that reason is told', (reason, expected) => {
+  ])('are shown and never run when they do not end, and the reason %s is kept', (reason, expected) => {
     const half = block(0, TOOL, json('{"x"')).slice(0, -1);
     const decoded = decode([answer(half, reason)]);
     expect([callsIn(decoded), finishOf(decoded)?.finishReason]).toEqual([[['a', 'look', '{"x"']], expected]);
   });
 
-  it('that are whole do not run where the answer was cut at its most tokens', () => {
+  it('do not run when the answer was cut at its token limit, though they are complete', () => {
     const decoded = decode([answer(block(0, TOOL, json('{"x"')), 'max_tokens')]);
     expect([callsIn(decoded), finishOf(decoded)?.finishReason]).toEqual([[['a', 'look', '{"x"']], 'length']);
   });

@@ -226,7 +226,7 @@ describe('a request', () => {
     [undefined, false, { type: 'auto', disable_parallel_tool_use: true }],
     [undefined, true, undefined],
     ['required', false, { type: 'any', disable_parallel_tool_use: true }],
-  ] as const)('with the choice %p and parallel calls %p says %p', (toolChoice, parallelToolCalls, expected) => {
+  ] as const)('has, with the choice %p and parallel calls %p, the field %p', (toolChoice, parallelToolCalls, expected) => {
     expect(bodyOf(ask('Hi', { tools: [toolSpec('get_order')], toolChoice }), { parallelToolCalls }).tool_choice).toEqual(expected);
   });
 });
@@ -246,7 +246,7 @@ describe('a file or an image', () => {
       { type: 'file', url: 'data:image/tiff;base64,SUk=', mediaType: 'image/tiff' },
       '[An image, which could not be sent: it is image/tiff.]',
     ],
-  ] as const)('that the API would refuse is told of: %j', (part, text) => {
+  ] as const)('is refused with a reason where the API would refuse it: %j', (part, text) => {
     expect(blocksFor({ role: 'user', content: [part] })).toMatchObject([{ type: 'text', text }]);
   });
 
@@ -267,7 +267,7 @@ describe('a file or an image', () => {
       { type: 'file', url: 'data:image/svg+xml,%3Csvg/%3E', mediaType: 'image/svg+xml' },
       { type: 'document', source: { type: 'text', data: '<svg/>' } },
     ],
-  ] as const)('that it takes is sent: %j', (part, block) => {
+  ] as const)('is sent where the API takes it: %j', (part, block) => {
     expect(blocksFor({ role: 'user', content: [part] })).toMatchObject([block]);
   });
 });

@@ -11,11 +11,9 @@ export interface OfflineModelOptions {
   readonly delayMs?: number;
   /** Tool calls for one question after which the model answers with what it has. @default 12 */
   readonly maxCalls?: number;
-  /** The date "tomorrow" is seen from, `YYYY-MM-DD`. @default the date the instructions give ("Today is …"); without one such words fill no date */
-  readonly today?: string;
 }
 
-const DEFAULTS = { delayMs: 0, maxCalls: 12 } satisfies OfflineModelOptions;
+const DEFAULTS = { delayMs: 0, maxCalls: 12 } satisfies Required<OfflineModelOptions>;
 
 /**
  * A model of fixed rules that lets an application run without a key or a network. It picks tools by the words they share with the request and
@@ -24,7 +22,7 @@ const DEFAULTS = { delayMs: 0, maxCalls: 12 } satisfies OfflineModelOptions;
 export class OfflineModel extends LanguageModel {
   readonly provider = 'offline';
   readonly modelId = 'rules';
-  private readonly options: typeof DEFAULTS & OfflineModelOptions;
+  private readonly options: Required<OfflineModelOptions>;
 
   constructor(options: OfflineModelOptions = {}) {
     super();
@@ -42,7 +40,7 @@ export class OfflineModel extends LanguageModel {
   }
 
   private eventsOf(request: ModelRequest): ModelEvent[] {
-    const situation = readSituation(request, this.options.today);
+    const situation = readSituation(request);
     const next: Plan = isAboutModel(situation) ? { calls: [] } : plan(situation, this.options.maxCalls);
     const text = next.calls.length > 0 ? '' : answerText(situation, next);
     const { answerFormat } = request;
@@ -69,15 +67,15 @@ function textEvents(text: string): ModelEvent[] {
   return (text.match(/(?:\s*\S+){1,3}\s*/g) ?? []).map((group) => ({ type: 'text-delta', text: group }));
 }
 
-/** The calls, each with an id `offline_{n}` counted on from the calls in the transcript and never one of theirs. */
+/** The calls, each with an id `offline_{n}` that no call of the transcript has. */
 function callEvents(calls: readonly PlannedCall[], used: ReadonlySet<string>): ModelEvent[] {
   const free = Array.from({ length: used.size + calls.length }, (_, index) => `offline_${used.size + index}`).filter((id) => !used.has(id));
   return calls.flatMap(({ name, args }, index): ModelEvent[] => {
-    const toolCallId = free[index] ?? '';
+    const call = { toolCallId: free[index] ?? '', name };
     const text = JSON.stringify(args);
     return [
-      { type: 'tool-call-delta', toolCallId, name, argumentsDelta: text },
-      { type: 'tool-call', toolCallId, name, arguments: text },
+      { type: 'tool-call-delta', ...call, argumentsDelta: text },
+      { type: 'tool-call', ...call, arguments: text },
     ];
   });
 }

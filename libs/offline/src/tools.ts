@@ -1,7 +1,6 @@
 import type { ToolSpec } from '@toolloop/core';
-import type { Entity } from './conversation.js';
-import { isJson, plainText } from './json-schema.js';
-import { ASKING_VERBS, areSameAction, DOING_VERBS, humanised, isStopWord, knows, LIGHT_VERBS, stem, stemsOf, wordsOf } from './words.js';
+import { plainText } from './json-schema.js';
+import { ASKING_VERBS, areSameAction, DOING_VERBS, humanised, isStopWord, knows, stem, stemsOf, wordsOf } from './words.js';
 
 /** A tool as this model sees it: sets of stems by where they stand. */
 export interface ToolProfile {
@@ -22,8 +21,8 @@ export interface ToolProfile {
 export function toolProfile(spec: ToolSpec): ToolProfile {
   const { owner, method, instanceId } = partsOf(spec);
   const properties = Object.entries(spec.inputSchema.properties ?? {});
-  const [verb = '', carried = ''] = wordsOf(method);
-  const verbs = [verb, wordsOf(spec.description)[0] ?? '', LIGHT_VERBS.has(verb) ? carried : ''];
+  const [verb = ''] = wordsOf(method);
+  const verbs = [verb, wordsOf(spec.description)[0] ?? ''];
   const values = properties.flatMap(([, schema]) => (typeof schema === 'boolean' ? [] : (schema.enum ?? [])));
   return {
     spec,
@@ -38,12 +37,7 @@ export function toolProfile(spec: ToolSpec): ToolProfile {
       kind: new Set(stemsOf(owner).filter((one) => spec.declaredId.includes('*') || stemsOf(spec.description).includes(one))),
       description: new Set(stemsOf(spec.description)),
       property: new Set(properties.flatMap(([name]) => stemsOf(name))),
-      enum: new Set(
-        values
-          .filter(isJson)
-          .flatMap((value) => wordsOf(plainText(value)))
-          .map(stem),
-      ),
+      enum: new Set(values.flatMap((value) => wordsOf(plainText(value))).map(stem)),
       all: new Set(stemsOf(`${method} ${owner} ${spec.description}`)),
     },
     verbs: verbs.filter((word) => word !== '' && !isStopWord(word)).map(stem),
@@ -64,7 +58,7 @@ function partsOf({ id, declaredId }: ToolSpec): Pick<ToolProfile, 'owner' | 'met
 /** Rates how surely a word of the user means this tool, from 0 to 1; the id says more than the description. */
 export function strength({ stems }: ToolProfile, wanted: string): number {
   const spoken = [0.6 * knows(stems.description, wanted), 0.5 * knows(stems.owner, wanted), 0.45 * knows(stems.enum, wanted)];
-  return Math.max(knows(stems.method, wanted), ...spoken, 0.4 * knows(stems.property, wanted));
+  return Math.max(knows(stems.method, wanted), ...spoken);
 }
 
 /** Rates how surely an order means this tool: what reads must bear it in its name; what it says of other tools' doings is no answer. */
@@ -94,14 +88,4 @@ export function deedOf({ spec, method }: ToolProfile): string | undefined {
   const [sentence = ''] = spec.description.split(/\.(?:\s|$)/);
   if (sentence.length <= LONGEST_DEED && isDeed(sentence)) return sentence.charAt(0).toLowerCase() + sentence.slice(1);
   return isDeed(method) ? humanised(method) : undefined;
-}
-
-/** The newest object an entity tool is bound to: by the id in its name or, for a handle, by the id its description names. */
-export function entityOf({ instanceId, spec }: ToolProfile, entities: readonly Entity[]): Entity | undefined {
-  if (instanceId === undefined) return undefined;
-  const described = new Set(spec.description.split(/[\s"'`()[\]{}<>,;:=]+|\.(?:\s|$)/).filter((word) => word !== ''));
-  const isBound = (id: string): boolean => id === instanceId;
-  const newest = (fits: (id: string) => boolean): Entity | undefined =>
-    entities.findLast(({ ids }) => ids.slice(0, 1).some(fits)) ?? entities.findLast(({ ids }) => ids.some(fits));
-  return newest(isBound) ?? newest((id) => described.has(id));
 }

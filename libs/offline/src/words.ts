@@ -1,11 +1,6 @@
 /** The words of a text that is nothing but words. */
 export const list = (text: string): readonly string[] => text.trim().split(/\s+/);
 
-/** A table written as "key:value key:value". */
-export function pairs(text: string): ReadonlyMap<string, string> {
-  return new Map(list(text).map((pair) => [pair.replace(/:.*/, ''), pair.replace(/.*:/, '')]));
-}
-
 /** Words that say nothing about which tool is meant. */
 const STOP_WORDS: ReadonlySet<string> = new Set(
   list(`a an the this that these those some any i me my mine we us our ours you your yours he him his she her hers it its they them their
@@ -26,15 +21,11 @@ export const ASKING_VERBS: ReadonlySet<string> = new Set(
 
 /** Verbs that ask for something to be done. */
 export const DOING_VERBS: ReadonlySet<string> = new Set(
-  list(`add approve archive assign begin block book build buy call cancel change clear close confirm convert copy create delete deliver destroy
-    disable divide drop edit email enable end enter export file forward hire import increase insert invite invoice issue join leave lock log
-    mail make mark merge message move multiply notify open order pause pay place play post print publish put refund register reject release
-    remind remove rename reorder reply request reserve reset restart restore resume return revoke run save schedule sell send set share ship
-    sign start stop submit subscribe subtract switch tag take track transfer translate turn undo unlock update upload withdraw write`),
+  list(`add approve assign begin block book buy call cancel change clear close confirm copy create delete destroy disable divide drop edit email
+    enable end file forward insert invite invoice issue lock mail make mark message move multiply notify open order pay place play post put refund
+    register reject remind remove rename reorder reply request reserve reset restart return revoke run save schedule sell send set share ship
+    start stop submit subtract switch take transfer translate turn undo unlock update upload write`),
 );
-
-/** Verbs that only carry the word behind them: to "issue a refund" is to refund. */
-export const LIGHT_VERBS: ReadonlySet<string> = new Set(list('do make perform request submit issue create initiate process place file'));
 
 /** Verbs of one meaning; only these stand for each other where something is changed. */
 const ACTIONS = `buy purchase order | book reserve | delete remove erase destroy | create make | add insert append put | start begin |
@@ -44,10 +35,8 @@ const MEANINGS = `${ACTIONS} | find search list look query locate | total sum | 
   recent latest last newest | status state | location address place | available stock | multiply times`;
 
 /** Forms that no rule about endings reaches. */
-const IRREGULAR = pairs('sent:send bought:buy paid:pay made:make found:find people:person spent:spend availability:availabl');
+const IRREGULAR = new Map(Object.entries({ sent: 'send', paid: 'pay', people: 'person', spent: 'spend', availability: 'availabl' }));
 
-/** Words that stand for a day without naming a date. */
-export const DAY_WORDS: ReadonlySet<string> = new Set(list('today tomorrow yesterday'));
 export const PRONOUNS: ReadonlySet<string> = new Set(list('he him his she her hers it its they them their theirs this that these those'));
 export const NEGATIONS: ReadonlySet<string> = new Set(list("not never no without don't dont doesn't"));
 
@@ -90,7 +79,7 @@ const SAME_MEANING = bySynonym(MEANINGS);
 
 /** Tells whether a word is one of this model's own, and so no name of a thing. */
 export function isPlainEnglish(word: string): boolean {
-  return [STOP_WORDS, ASKING_VERBS, DOING_VERBS, DAY_WORDS].some((words) => words.has(word)) || SAME_MEANING.has(stem(word));
+  return [STOP_WORDS, ASKING_VERBS, DOING_VERBS].some((words) => words.has(word)) || SAME_MEANING.has(stem(word));
 }
 
 /** Tells whether two stems order the same thing to be done. */

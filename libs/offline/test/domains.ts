@@ -199,15 +199,6 @@ export const clinic: readonly TestTool[] = [
   }),
 ];
 
-export const geography: readonly TestTool[] = [
-  tool('geo__locate', { description: 'Coordinates of a place.', properties: { place: text } }, () => ({ latitude: 48.8, longitude: 2.3 })),
-  tool(
-    'sky__getSunset',
-    { description: 'Time of sunset at a position.', properties: { latitude: number, longitude: number } },
-    () => '18:42',
-  ),
-];
-
 export const kitchen: readonly TestTool[] = [
   tool(
     'kitchen__findRecipes',
@@ -308,29 +299,4 @@ export const catalog: readonly TestTool[] = [
     (args) => args,
   ),
   tool('product__destroy', { description: 'Delete a product.', effect: 'state_change', properties: { id: text } }, () => null),
-];
-
-/** Tools of a person found by a free text. */
-export const contacts: readonly TestTool[] = [
-  tool('contacts__search', { description: 'Find people by name or city.', properties: { query: text } }, () => ({
-    value: [{ id: 'a-1', name: 'Grace Hopper', city: 'Arlington' }],
-    tools: [
-      entityTool(
-        ['person', 'a-1', 'addNote'],
-        { description: 'Add a note to this person.', effect: 'state_change', properties: { text } },
-        () => null,
-      ),
-      entityTool(
-        ['person', 'a-1', 'sendMail'],
-        {
-          description: 'Send this person an e-mail.',
-          effect: 'external_side_effect',
-          properties: { subject: text, body: text },
-          required: ['body'],
-        },
-        () => ({ queued: true }),
-      ),
-      entityTool(['person', 'a-1', 'getLocation'], { description: 'Where this person is.' }, () => 'Yale'),
-    ],
-  })),
 ];

@@ -60,7 +60,7 @@ describe('an order desk', () => {
     expect(run.calls.slice(2)).toEqual(['order_o-100_cancel {}', 'order_o-101_cancel {}']);
   });
 
-  it('says that it found nobody', async () => {
+  it('says that it found no one', async () => {
     const run = await runLoop('What is the average spend of Peter Pan?', orderDesk);
     expect(run.calls).toEqual(['crm__searchCustomers {"name":"Peter Pan"}']);
     expect(run.text).toContain('I found no customers for Peter Pan.');

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Ajv } from 'ajv';
 import * as ajvFormats from 'ajv-formats';
 import * as fc from 'fast-check';
-import { areSameAction, LIGHT_VERBS, stem, wordsOf } from '../src/words.js';
+import { areSameAction, stem, wordsOf } from '../src/words.js';
 import { entityTool, runLoop, tool, type TestTool } from './loop.js';
 
 type Schema = ToolSpec['inputSchema'];
@@ -162,8 +162,8 @@ function sentCalls(calls: readonly string[]): SentCall[] {
 
 /** A looser rule than the model's own: some word of the sentence is one of the tool's verbs. */
 function isOrdered(prompt: string, { id, declaredId, description: text }: ToolSpec): boolean {
-  const [verb = '', carried = ''] = wordsOf((declaredId.includes('*') ? declaredId : id).replace(/^.*_/, ''));
-  const verbs = [verb, wordsOf(text)[0] ?? '', LIGHT_VERBS.has(verb) ? carried : ''].filter((word) => word !== '').map(stem);
+  const [verb = ''] = wordsOf((declaredId.includes('*') ? declaredId : id).replace(/^.*_/, ''));
+  const verbs = [verb, wordsOf(text)[0] ?? ''].filter((word) => word !== '').map(stem);
   return wordsOf(prompt).some((word) => verbs.some((known) => areSameAction(stem(word), known)));
 }
 

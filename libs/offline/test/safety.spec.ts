@@ -105,7 +105,7 @@ describe('tools that change something', () => {
     expect(run.calls.at(-1)).toBe('order_o-100_cancel {}');
   });
 
-  it('are not called for one of several things nobody chose', async () => {
+  it('are not called for one of several things without a choice', async () => {
     const list = { value: [{ id: 'o-1' }, { id: 'o-2' }], tools: [cancel('o-1'), cancel('o-2')] };
     const tools = [tool('orders__listOrders', { description: 'All orders.' }, () => list)];
     expect((await runLoop('Cancel my order', tools)).text).toBe('To cancel this order I need to know which order you mean: o-1 or o-2?');
@@ -114,6 +114,15 @@ describe('tools that change something', () => {
       'order_o-1_cancel {}',
       'order_o-2_cancel {}',
     ]);
+  });
+
+  it('are called for the last thing, and not for one that the order itself seems to describe', async () => {
+    const value = [
+      { id: 'o-2', placedOn: '2026-03-02', status: 'placed' },
+      { id: 'o-1', placedOn: '2026-03-01', status: 'cancelled' },
+    ];
+    const list = tool('orders__listOrders', { description: 'All orders.' }, () => ({ value, tools: [cancel('o-2'), cancel('o-1')] }));
+    expect((await runLoop('Cancel the last order', [list])).calls).toEqual(['orders__listOrders {}', 'order_o-2_cancel {}']);
   });
 
   it('are done once for all whose names were given', async () => {

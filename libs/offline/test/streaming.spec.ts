@@ -92,16 +92,10 @@ describe('aborting', () => {
     expect(await eventsOf(offline(), asked(question), AbortSignal.abort())).toEqual([]);
   });
 
-  it('ends within 50 ms in the middle of a pause', async () => {
+  it('ends in the middle of a pause of an hour', async () => {
     const abort = new AbortController();
-    let abortedAt = Infinity;
-    setTimeout(() => {
-      abortedAt = performance.now();
-      abort.abort();
-    }, 20);
-    const events = await eventsOf(offline({ delayMs: 60_000 }), asked('Who are you?'), abort.signal);
-    expect(performance.now() - abortedAt).toBeLessThan(50);
-    expect(events).toEqual([]);
+    setTimeout(() => abort.abort(), 20);
+    expect(await eventsOf(offline({ delayMs: 3_600_000 }), asked('Who are you?'), abort.signal)).toEqual([]);
   });
 
   it('pauses before each delta', async () => {

@@ -22,11 +22,11 @@ export class ChatAnswer extends WireAnswer {
   private readonly collector = new ProviderDataCollector();
   private finishReason: string | undefined;
   private usage: Usage | undefined;
-  /** Where Groq and Moonshot say it; what stands beside the choices wins, and nothing is added up. */
+  /** The usage in the places that Groq and Moonshot use; a usage beside the choices wins, and nothing is added up. */
   private usageElsewhere: Usage | undefined;
   private readonly citations: Citation[] = [];
   private sources: readonly Citation[] = [];
-  /** Whether anything has been said in a delta. */
+  /** `true` once a delta had content. */
   private hasSpoken = false;
 
   constructor(private readonly model: string) {
@@ -41,7 +41,7 @@ export class ChatAnswer extends WireAnswer {
     return fromErrorPayload(payload);
   }
 
-  /** A chunk of a stream. A `message` repeats what deltas have said already; it counts where a server streams no delta at all. */
+  /** Takes a chunk of a stream. A `message` repeats the deltas; it counts where a server streams no delta at all. */
   override takeChunk(chunk: WireObject): void {
     this.take(chunk, 'delta');
   }
@@ -111,7 +111,7 @@ export class ChatAnswer extends WireAnswer {
     else if (isWireObject(delta.function_call)) this.calls.take([{ index: 0, function: delta.function_call }]);
   }
 
-  /** Several servers send the same words under two or three of these names. */
+  /** Takes reasoning under one of its names: several servers send the same words under two or three of them. */
   private takeReasoning(delta: WireObject): void {
     const { reasoning_content: content, reasoning } = delta;
     if (typeof content === 'string' && content !== '') {
@@ -123,7 +123,7 @@ export class ChatAnswer extends WireAnswer {
     if (delta.reasoning_details !== undefined) this.collector.takeDetails(delta.reasoning_details);
   }
 
-  /** Mistral's reasoning models send content as parts, thinking among them. */
+  /** Takes content in parts: Mistral's reasoning models send their thinking as some of them. */
   private takeParts(parts: readonly unknown[]): void {
     for (const part of parts) {
       if (!isWireObject(part)) continue;
@@ -136,8 +136,8 @@ export class ChatAnswer extends WireAnswer {
   }
 
   /**
-   * A refusal is not an answer and its words are not the answer's text: they are kept in the provider data, and the run learns of it by the
-   * reason.
+   * Reads the finish reason. A refusal is not an answer and its words are not the answer's text: they are kept in the provider data, and the run sees only
+   * the reason.
    */
   private reasonFor(calls: readonly AssembledCall[]): ModelFinishReason {
     if (this.finishReason === undefined || this.hasLost) return 'incomplete';

@@ -2,7 +2,7 @@ import { type Citation, isWebAddress, ModelError, type ModelFinishReason, type U
 import { isWireObject, parseWireObject, refused, reported, unreachable, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import { APIConnectionError, APIConnectionTimeoutError, APIError } from 'openai';
 
-/** Kinds of error that pass, as providers name them where they give no status. */
+/** The codes of temporary errors, for providers that give no status. */
 const TRANSIENT = new Set([
   'server_error',
   'internal_server_error',
@@ -13,7 +13,7 @@ const TRANSIENT = new Set([
   'timeout',
 ]);
 
-/** The `error` of a chunk or of a JSON body, or the payload of an `event: error`. */
+/** Makes an error of the `error` of a chunk or of a JSON body, or of the payload of an `event: error`. */
 export function fromProviderError(error: unknown): ModelError {
   const fields = isWireObject(error) ? error : { message: error };
   const status = toStatus(fields.status) ?? toStatus(fields.status_code) ?? toStatus(fields.code);
@@ -27,7 +27,7 @@ export function fromErrorPayload(payload: string): ModelError {
 }
 
 /**
- * A request that failed before an answer began. The SDK's own error of an answered request is not kept as the cause: it holds the raw body and
+ * Makes the error of a request that failed before an answer began. The SDK's own error of an answered request is not kept as the cause: it holds the raw body and
  * all headers, and causes end up in logs.
  */
 export function fromRequestError(error: unknown): ModelError {
@@ -43,7 +43,7 @@ export function fromRequestError(error: unknown): ModelError {
   return new ModelError(`The request could not be sent: ${message}`, { cause: error });
 }
 
-/** A code says more than a type, but a number says no more than the status. */
+/** Chooses the most telling code of an error: `code` before `type`, unless it only repeats the status as a number. */
 function kindOf({ code, type }: WireObject): unknown {
   return typeof code === 'string' && !/^\d+$/.test(code) ? code : type;
 }
@@ -53,12 +53,12 @@ function toStatus(value: unknown): number | undefined {
   return typeof status === 'number' && status >= 400 && status < 600 ? status : undefined;
 }
 
-/** For error messages: what is mostly wrong where a server answers with something else than these APIs do. */
+/** The hint of an error message for the most frequent mistake where a server answers with something else than these APIs do. */
 export const WHERE_TO_LOOK = "Does the baseURL end in the API's path, such as /v1?";
 
 /**
- * Reasons after which no call may run, though one may be there. `abort` is vLLM's, `insufficient_system_resource` DeepSeek's, `network_error` and
- * `sensitive` Z.ai's, `model_length` Mistral's; gateways pass on the words of Gemini (in capitals) and of Anthropic.
+ * The finish reasons after which no call may run, even if the answer holds one. `abort` is vLLM's, `insufficient_system_resource` DeepSeek's, `network_error` and
+ * `sensitive` Z.ai's, `model_length` Mistral's; gateways pass on the reasons of Gemini (in capitals) and of Anthropic.
  */
 const UNFINISHED = new Map<string, ModelFinishReason>([
   ['length', 'length'],
@@ -83,17 +83,20 @@ const UNFINISHED = new Map<string, ModelFinishReason>([
   ['timeout', 'incomplete'],
 ]);
 
-/** Everything else ends an answer well: `stop`, `eos`, `tool_calls`, and words not known yet. OpenAI says `stop` for a call it was forced to make. */
+/**
+ * Maps a finish reason. Every reason outside of {@link UNFINISHED} ends an answer normally: `stop`, `eos`, `tool_calls`, and unknown ones. OpenAI sends `stop` for a
+ * call that it was forced to make.
+ */
 export function fromFinishReason(reason: string, hasCalls: boolean): ModelFinishReason {
   return UNFINISHED.get(reason.toLowerCase()) ?? (hasCalls ? 'tool_calls' : 'stop');
 }
 
-/** Why a response that calls itself incomplete is: `incomplete_details.reason`. */
+/** Maps the `incomplete_details.reason` of an incomplete response. */
 export function fromIncompleteReason(reason: unknown): ModelFinishReason {
   return (typeof reason === 'string' ? UNFINISHED.get(reason) : undefined) ?? 'incomplete';
 }
 
-/** What a provider counted; undefined when the value counts nothing. */
+/** Reads the `usage` of a chat completion; undefined when the value holds no counts. */
 export function fromChatUsage(value: unknown): Usage | undefined {
   if (!isWireObject(value)) return undefined;
   const input = toCount(value.prompt_tokens);
@@ -118,7 +121,7 @@ export function toCount(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
 }
 
-/** What a provider counted; undefined when the value counts nothing. */
+/** Reads the `usage` of a response; undefined when the value holds no counts. */
 export function fromResponsesUsage(value: unknown): Usage | undefined {
   if (!isWireObject(value)) return undefined;
   const [input, output] = [toCount(value.input_tokens), toCount(value.output_tokens)];
@@ -133,7 +136,7 @@ export function fromResponsesUsage(value: unknown): Usage | undefined {
   };
 }
 
-/** The citations in the annotations of a message of the responses API whose text begins there in the answer's. */
+/** Reads the citations in the annotations of a message of the responses API, whose text begins at `textAt` in the answer's. */
 export function fromMessageAnnotations({ content }: WireObject, textAt: number): readonly Citation[] {
   let at = textAt;
   return wireObjectsIn(content).flatMap(({ type, text, annotations }) => {
@@ -143,17 +146,17 @@ export function fromMessageAnnotations({ content }: WireObject, textAt: number):
   });
 }
 
-/** The citations in the `annotations` of a chat completion: `{ type: 'url_citation', url_citation: { url, title, start_index, end_index } }`. */
+/** Reads the citations in the `annotations` of a chat completion: `{ type: 'url_citation', url_citation: { url, title, start_index, end_index } }`. */
 export function fromChatAnnotations(annotations: unknown): readonly Citation[] {
   return wireObjectsIn(annotations).flatMap(({ url_citation: citation }) => (isWireObject(citation) ? fromAnnotation(citation, 0) : []));
 }
 
-/** Addresses of sources, as Perplexity and xAI list them beside the choices. */
+/** Reads the addresses of sources, which Perplexity and xAI list beside the choices. */
 export function fromSources(sources: unknown): readonly Citation[] {
   return Array.isArray(sources) ? sources.flatMap((url: unknown) => (isWebAddress(url) ? { url } : [])) : [];
 }
 
-/** A URL, a file, or a file that code made. What is none of them, such as the path of one, cites nothing. */
+/** Reads an annotation that cites a URL, a file, or a file that code made. Any other, such as a path, cites nothing. */
 function fromAnnotation(annotation: WireObject, textAt: number): readonly Citation[] {
   const { url, title, filename, file_id: file, content } = annotation;
   const source = [filename, file].find((value) => typeof value === 'string');
@@ -164,15 +167,15 @@ function fromAnnotation(annotation: WireObject, textAt: number): readonly Citati
       ...(typeof title === 'string' && title !== '' && { title }),
       ...(typeof source === 'string' && { source }),
       ...(typeof content === 'string' && { quote: content }),
-      ...placeOf(annotation, textAt),
+      ...toRange(annotation, textAt),
     },
   ];
 }
 
-function placeOf({ start_index: start, end_index: end }: WireObject, textAt: number): Pick<Citation, 'start' | 'end'> {
-  return isPlace(start) && isPlace(end) && end > start ? { start: textAt + start, end: textAt + end } : {};
+function toRange({ start_index: start, end_index: end }: WireObject, textAt: number): Pick<Citation, 'start' | 'end'> {
+  return isPosition(start) && isPosition(end) && end > start ? { start: textAt + start, end: textAt + end } : {};
 }
 
-function isPlace(value: unknown): value is number {
+function isPosition(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0;
 }

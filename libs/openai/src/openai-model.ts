@@ -13,10 +13,10 @@ export class OpenAiModel extends LanguageModel {
   override readonly capabilities: ModelCapabilities;
   readonly #target: OpenAiTarget;
   readonly #wire: Wire;
-  /** Out of reach of `console.log` and `JSON.stringify`, for it holds the key. */
+  /** The client and its key, in a private field that `console.log` and `JSON.stringify` cannot reach. */
   readonly #connection: ReturnType<typeof toClient>;
 
-  /** Throws a `ConfigurationError` when there is neither a key nor a base URL. */
+  /** @throws ConfigurationError if there is neither a key nor a base URL */
   constructor(
     readonly modelId: string,
     options: OpenAiModelOptions = {},
@@ -29,16 +29,18 @@ export class OpenAiModel extends LanguageModel {
   }
 
   /**
-   * Reads from the socket no faster than it is iterated. An aborted `signal` ends the iteration without an error and without `finish`. Throws a
-   * `ModelError` when the request is refused, the answer holds an error, or the connection breaks.
+   * Sends the request and streams the answer. Reads from the socket no faster than it is iterated. An aborted `signal` ends the iteration without an error
+   * and without `finish`.
+   *
+   * @throws ModelError if the request is refused, the answer holds an error, or the connection breaks
    */
   stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const { apiKey } = this.#connection;
     const open = (): Promise<ResponseBody | undefined> => this.post(request, signal);
-    return readAnswer(this.#wire.answerOf(this.modelId), { open, veil: (error) => withDiscretion(error, { apiKey, request }) });
+    return readAnswer(this.#wire.createAnswer(this.modelId), { open, veil: (error) => withDiscretion(error, { apiKey, request }) });
   }
 
-  /** Undefined when the signal was aborted before an answer came. */
+  /** Sends the request; undefined when the signal was aborted before an answer came. */
   private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
     const { client } = this.#connection;
     const { path } = this.#wire;
@@ -55,24 +57,29 @@ export class OpenAiModel extends LanguageModel {
 }
 
 /**
- * A model at OpenAI or at any server that speaks the same: `openai('gpt-5-mini')`, `openai('gpt-5', { api: 'responses' })`,
- * `openai('qwen3', { baseURL })`.
+ * Creates a model at OpenAI or at any compatible server.
+ *
+ * @throws ConfigurationError if there is neither a key nor a base URL
+ * @example
+ * openai('gpt-5-mini');
+ * openai('gpt-5', { api: 'responses' });
+ * openai('qwen3', { baseURL: 'http://127.0.0.1:11434/v1' });
  */
 export function openai(model: string, options?: OpenAiModelOptions): OpenAiModel {
   return new OpenAiModel(model, options);
 }
 
-/** One of OpenAI's APIs. */
+/** The format of one of OpenAI's APIs. */
 export interface Wire {
-  /** Behind the base URL. */
+  /** The path behind the base URL. */
   readonly path: string;
-  /** The body of a request, as JSON text. */
+  /** Writes the body of a request, as JSON text. */
   toRequest(request: ModelRequest, target: OpenAiTarget): string;
-  /** An answer in the making. */
-  answerOf(model: string): WireAnswer;
+  /** Creates the decoder of one answer. */
+  createAnswer(model: string): WireAnswer;
 }
 
 export const WIRES: Readonly<Record<'chat' | 'responses', Wire>> = {
-  chat: { path: '/chat/completions', toRequest: toChatRequest, answerOf: (model) => new ChatAnswer(model) },
-  responses: { path: '/responses', toRequest: toResponsesRequest, answerOf: (model) => new ResponsesAnswer(model) },
+  chat: { path: '/chat/completions', toRequest: toChatRequest, createAnswer: (model) => new ChatAnswer(model) },
+  responses: { path: '/responses', toRequest: toResponsesRequest, createAnswer: (model) => new ResponsesAnswer(model) },
 };

@@ -2,23 +2,29 @@ import { createRequire } from 'node:module';
 import { TokenCounter } from '@toolloop/protocol';
 import type * as Encoding from 'gpt-tokenizer/encoding/o200k_base';
 
-/** The time a tokenizer takes grows with the square of a word, and a stranger may send a very long one. A border more makes a token more at most. */
+/**
+ * The longest piece that is counted at once. A tokenizer's time grows with the square of a word's length, and anyone may send a very long word. Each border
+ * between pieces adds one token at most.
+ */
 const PIECE_CHARACTERS = 1_000;
 
-/** Of a text with more pieces than this, as many are counted, and the rest is taken to be like them: counting must not stop the process. */
+/** The most pieces of a text that are counted; the count is extrapolated to the rest, so that a long text does not block the process. */
 const MOST_PIECES = 100;
 
-/** What looks like a control token in a message is text. */
+/** Counts control tokens in a message as plain text. */
 const AS_TEXT = { disallowedSpecial: new Set<string>() };
 
 /**
- * Counts tokens as OpenAI's models do, for `tokenBudget` and `summarised`. For the models of others it is an estimate, and so it is for texts of more
- * than 100,000 characters. The vocabulary is loaded by the first `count`.
+ * Counts tokens as OpenAI's models do, for `tokenBudget` and `summarised`. The count is an estimate for other providers' models, and for texts of more
+ * than 100,000 characters. The first `count` loads the vocabulary.
+ *
+ * @example
+ * history: tokenBudget({ tokens: 100_000, counter: new OpenAiTokenCounter() })
  */
 export class OpenAiTokenCounter extends TokenCounter {
   private tokenizer: Tokenizer | undefined;
 
-  /** @param encoding 'o200k_base' by default, which every current model has */
+  /** @param encoding the vocabulary; every current model has the default */
   constructor(private readonly encoding: OpenAiEncoding = 'o200k_base') {
     super();
   }
@@ -43,7 +49,7 @@ export type Tokenizer = Pick<typeof Encoding, 'countTokens'>;
 
 const require = createRequire(import.meta.url);
 
-/** Loads a vocabulary, which takes some 150 ms and 80 MB: only where tokens are counted, and at once, since counting waits for nobody. */
+/** Loads a vocabulary, which takes some 150 ms and 80 MB: only when tokens are counted, and synchronously, as `count` is. */
 export function loadTokenizer(encoding: OpenAiEncoding): Tokenizer {
   const { countTokens, setMergeCacheSize } = require(`gpt-tokenizer/encoding/${encoding}`) as typeof Encoding;
   // A large cache is slower than a small one as soon as it is full, as after some base64, in which no word comes twice.

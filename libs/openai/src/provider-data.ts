@@ -3,22 +3,22 @@ import { isWireObject, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import type { AssembledCall } from './tool-call-assembler.js';
 
 /**
- * What one model wants to see again. DeepSeek and Kimi refuse a tool result without the `reasoning_content` that led to the call, Gemini one without
- * its thought signature (`extra_content`), OpenRouter passes both on in `reasoning_details`. Other models refuse such fields, so they are sent to
- * the model they came from only.
+ * The parts of an answer that its model requires in later requests. DeepSeek and Kimi refuse a tool result without the `reasoning_content` that led to the call,
+ * Gemini one without its thought signature (`extra_content`), OpenRouter passes both on in `reasoning_details`. Other models refuse such fields, so they are
+ * sent to the model they came from only.
  */
 export interface ProviderData {
   readonly model: string;
   readonly refusal?: string;
   readonly reasoningContent?: string;
   readonly reasoningDetails?: readonly unknown[];
-  /** By the call's id as the provider knows it. */
+  /** The extra content of each call, by the provider's id of the call. */
   readonly extraContent?: WireObject;
   /** The output items of a response as they came: encrypted reasoning, citations, calls of the provider's own tools. */
   readonly output?: readonly WireObject[];
 }
 
-/** The provider data of a message, where it came from this model. A transcript can come from anywhere, so every field is looked at. */
+/** Reads the provider data of a message that came from this model. A transcript can come from anywhere, so every field is checked. */
 export function providerDataOf(message: AssistantMessage, model: string): ProviderData | undefined {
   const data = message.providerData?.openai;
   if (!isWireObject(data) || data.model !== model) return undefined;
@@ -32,7 +32,7 @@ export function providerDataOf(message: AssistantMessage, model: string): Provid
   };
 }
 
-/** Collects, while an answer streams, what has to be sent back. */
+/** Collects the provider data of an answer while it streams. */
 export class ProviderDataCollector {
   private readonly details: Record<string, unknown>[] = [];
   refusal = '';
@@ -43,7 +43,7 @@ export class ProviderDataCollector {
     for (const detail of details) if (isWireObject(detail)) this.takeDetail(detail);
   }
 
-  /** Undefined when there is nothing to keep. Reasoning is asked for only where it led to a call. */
+  /** Returns the collected data; undefined when there is none. Reasoning is required only where it led to a call. */
   finish(model: string, calls: readonly AssembledCall[]): { readonly openai: ProviderData } | undefined {
     const extra = calls.filter((call) => call.extraContent !== undefined).map((call) => [call.toolCallId, call.extraContent] as const);
     const fields = {
@@ -55,7 +55,7 @@ export class ProviderDataCollector {
     return Object.keys(fields).length === 0 ? undefined : { openai: { model, ...fields } };
   }
 
-  /** OpenRouter streams one detail in many chunks of the same type and index: text is joined, the rest (a signature) overwritten. */
+  /** Takes a chunk of a detail. OpenRouter streams one detail in many chunks of the same type and index: text is joined, the rest (a signature) overwritten. */
   private takeDetail(detail: WireObject): void {
     const begun = this.details.findLast((one) => one.type === detail.type && one.index === detail.index);
     if (begun === undefined || typeof detail.index !== 'number') {
@@ -70,12 +70,12 @@ export class ProviderDataCollector {
   }
 }
 
-/** The output items of a response, where a message's text and calls do not say all of them; else undefined, which keeps transcripts small. */
+/** Returns the output items of a response if a message's text and calls do not hold all of them; else undefined, which keeps transcripts small. */
 export function outputToKeep(items: readonly WireObject[]): readonly WireObject[] | undefined {
   return items.every(isPlain) ? undefined : items;
 }
 
-/** What a message of the transcript can say of a call. */
+/** The fields of a call that a message of the transcript can hold. */
 const CALL_FIELDS = new Set(['type', 'id', 'call_id', 'name', 'arguments', 'status']);
 
 function isPlain(item: WireObject): boolean {
@@ -84,7 +84,7 @@ function isPlain(item: WireObject): boolean {
   return wireObjectsIn(item.content).every(({ type, annotations }) => type === 'output_text' && wireObjectsIn(annotations).length === 0);
 }
 
-/** Calls that the provider of the responses API performs and answers itself, and what it calls the tool. */
+/** The calls that the provider of the responses API performs and answers itself, with the name of the tool. */
 const PROVIDER_TOOLS: ReadonlyMap<unknown, string> = new Map([
   ['web_search_call', 'web_search'],
   ['file_search_call', 'file_search'],
@@ -98,14 +98,14 @@ const PROVIDER_TOOLS: ReadonlyMap<unknown, string> = new Map([
 /** The types of item that are such calls. */
 export const PROVIDER_CALLS: readonly unknown[] = [...PROVIDER_TOOLS.keys()];
 
-/** The tool's name; undefined for what is no such call. A tool behind a connector is named with it: `deepwiki/ask_question`. */
+/** Names the provider's tool that an item calls; undefined for any other item. A tool behind a connector is named with it: `deepwiki/ask_question`. */
 export function providerToolOf({ type, execution, server_label: server, name }: WireObject): string | undefined {
   if (execution === 'client') return undefined;
   if (type === 'mcp_call' && typeof name === 'string') return typeof server === 'string' ? `${server}/${name}` : name;
   return PROVIDER_TOOLS.get(type);
 }
 
-/** Whether such a call came to nothing, as it says when it is done. */
+/** Tells whether a finished call of a provider's tool failed. */
 export function hasFailed({ status, error }: WireObject): boolean {
   return status === 'failed' || status === 'incomplete' || (error !== undefined && error !== null);
 }

@@ -3,8 +3,8 @@ import type { AnswerFormat, ContentPart, ToolCall, ToolSpec } from '@toolloop/pr
 import { EncodedOnce, isWireObject, type WireObject } from '@toolloop/wire';
 
 /**
- * Keywords strict mode knows (https://platform.openai.com/docs/guides/structured-outputs#supported-schemas). One it does not know fails the whole
- * request, so such a schema is sent without strictness: the loop checks what comes anyway.
+ * The keywords of strict mode (https://platform.openai.com/docs/guides/structured-outputs#supported-schemas). Any other keyword fails the whole
+ * request, so such a schema is sent without `strict`: the loop checks the arguments anyway.
  */
 const STRICT_KEYWORDS = new Set(
   (
@@ -15,27 +15,27 @@ const STRICT_KEYWORDS = new Set(
 
 const STRICT_FORMATS = new Set(['date-time', 'time', 'date', 'duration', 'email', 'hostname', 'ipv4', 'ipv6', 'uuid']);
 
-/** Levels of nesting strict mode accepts. */
+/** The deepest nesting that strict mode accepts. */
 const STRICT_DEPTH = 10;
 
-/** What strict mode accepts of one schema, in all of it together. */
+/** The limits of strict mode for a schema as a whole. */
 const STRICT_PROPERTIES = 5_000;
 const STRICT_CHARACTERS = 120_000;
 const STRICT_VALUES = 1_000;
 
-/** Values of one list behind which the characters in it are counted, too. */
+/** The number of values in a list above which its characters are limited, too. */
 const LONG_LIST = 250;
 const LONG_LIST_CHARACTERS = 15_000;
 
 const encoded = new EncodedOnce<AnswerFormat>();
 
-/** What an answer has to look like, as the JSON text that both APIs have in common. */
+/** Writes the format of an answer as the JSON text that both APIs have in common. */
 export function toJsonSchemaFormat(format: AnswerFormat): string {
   const { name, schema } = format;
   return encoded.text(format, '', () => JSON.stringify({ name, schema, strict: isStrictSchema(schema) }));
 }
 
-/** Whether the provider can hold the model to a schema to the letter. It cannot where a property is optional or an object open. */
+/** Tells whether strict mode accepts a schema. It does not where a property is optional or an object is open. */
 export function isStrictSchema(schema: AnswerFormat['schema']): boolean {
   return schema.type === 'object' && isStrict(schema, STRICT_DEPTH) && isWithinLimits(schema);
 }
@@ -49,8 +49,8 @@ function isWithinLimits(schema: unknown): boolean {
     const own = isWireObject(part.properties) ? Object.keys(part.properties) : [];
     properties += own.length;
     values += Array.isArray(part.enum) ? list.length : 0;
-    characters += lengthOf([...own, ...names, ...list]);
-    return (list.length <= LONG_LIST || lengthOf(list) <= LONG_LIST_CHARACTERS) && subschemasOf(part).every(count);
+    characters += sumLengths([...own, ...names, ...list]);
+    return (list.length <= LONG_LIST || sumLengths(list) <= LONG_LIST_CHARACTERS) && subschemasOf(part).every(count);
   };
   return count(schema) && properties <= STRICT_PROPERTIES && characters <= STRICT_CHARACTERS && values <= STRICT_VALUES;
 }
@@ -59,7 +59,7 @@ function valuesOf({ enum: list, const: constant }: WireObject): readonly unknown
   return Array.isArray(list) ? list : constant === undefined ? [] : [constant];
 }
 
-function lengthOf(values: readonly unknown[]): number {
+function sumLengths(values: readonly unknown[]): number {
   return values.reduce<number>((sum, value) => sum + (typeof value === 'string' ? value.length : 0), 0);
 }
 
@@ -68,7 +68,7 @@ function isStrict(schema: unknown, depth: number): boolean {
   return isClosed(schema) && subschemasOf(schema).every((subschema) => isStrict(subschema, depth - 1));
 }
 
-/** Strict mode wants to know every type, and no look-around in a pattern; a reference stands alone. */
+/** Tells whether strict mode knows every keyword of a schema: each type is named, a pattern has no look-around, and a reference stands alone. */
 function isExpressible(schema: WireObject): boolean {
   const { type, $ref, anyOf, enum: values, const: constant, items, format, pattern } = schema;
   const keywords = Object.keys(schema);
@@ -83,7 +83,7 @@ function isOf(type: unknown, name: string): boolean {
   return type === name || (Array.isArray(type) && type.includes(name));
 }
 
-/** Every object names all its properties, requires all of them and allows no other. */
+/** Tells whether an object names all its properties, requires all of them and allows no others. */
 function isClosed({ type, properties, required, additionalProperties }: WireObject): boolean {
   if (!isOf(type, 'object') && properties === undefined) return true;
   const names = isWireObject(properties) ? Object.keys(properties) : [];
@@ -98,7 +98,7 @@ function subschemasOf({ properties, items, anyOf, $defs, definitions }: WireObje
 }
 
 /**
- * Writes tools in the words of one API. Labels, effect and the like are ours: the model is told what a tool does and what it takes. An unchanged
+ * Writes tools in the format of one API. Labels, effect and the like stay here: the model sees description and input schema. An unchanged
  * toolset costs nothing, and one that grew keeps the bytes of its earlier tools.
  */
 export class ToolEncoder {
@@ -107,7 +107,7 @@ export class ToolEncoder {
 
   constructor(private readonly toTool: (spec: ToolSpec) => object) {}
 
-  /** The tools as JSON texts, with commas between them. */
+  /** Writes the tools as JSON texts, with commas between them. */
   toJson(specs: readonly ToolSpec[]): string {
     return this.toolsets.text(specs, '', () => specs.map((spec) => this.toolJson(spec)).join(','));
   }
@@ -120,8 +120,8 @@ export class ToolEncoder {
 const NONE: ReadonlyMap<string, string> = new Map();
 
 /**
- * The ids a provider knows the calls of one message by, where they differ from ours. Where it gave two calls the same id, the second goes by ours:
- * a result has to find its call. OpenAI takes ids of at most so many characters, and vLLM for one makes longer ones.
+ * Maps the call ids of one message to the provider's, where these differ. Where the provider gave two calls the same id, the second keeps its own:
+ * a result has to find its call. Ids longer than `most` characters are shortened: OpenAI refuses them, and vLLM, for example, makes longer ones.
  */
 export function wireIdsOf(calls: readonly ToolCall[] | undefined, most: number): ReadonlyMap<string, string> {
   if (calls === undefined || calls.every((call) => call.providerCallId === undefined && call.toolCallId.length <= most)) return NONE;
@@ -139,7 +139,7 @@ function shortened(id: string, most: number): string {
   return id.length <= most ? id : `call_${createHash('sha256').update(id).digest('hex').slice(0, 32)}`;
 }
 
-/** A file's name, which providers ask for; where it has none, one with the ending its media type suggests. */
+/** Returns the name of a file, which providers require; made from its media type where it has none. */
 export function fileName({ name, mediaType }: Extract<ContentPart, { readonly type: 'file' }>): string {
   return name ?? `file.${/^[^/]+\/([a-z0-9]+)/.exec(mediaType)?.[1] ?? 'bin'}`;
 }

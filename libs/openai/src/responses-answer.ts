@@ -11,7 +11,7 @@ import {
 import { hasFailed, outputToKeep, type ProviderData, providerToolOf } from './provider-data.js';
 import { type AssembledCall, ToolCallAssembler } from './tool-call-assembler.js';
 
-/** They announce, or repeat, what other events say; the first three carry the whole request with every tool in it. */
+/** The events that announce or repeat others; the first three carry the whole request with every tool in it. */
 const REDUNDANT: ReadonlySet<string> = new Set(
   (
     'created in_progress queued content_part.added content_part.done output_text.done output_text.annotation.added refusal.done ' +
@@ -21,21 +21,21 @@ const REDUNDANT: ReadonlySet<string> = new Set(
     .map((name) => `response.${name}`),
 );
 
-/** An answer to `POST /responses`. Events that are not known say nothing. */
+/** An answer to `POST /responses`. Unknown events are ignored. */
 export class ResponsesAnswer extends WireAnswer {
   override readonly kind = 'response';
   override readonly whereToLook = WHERE_TO_LOOK;
   override readonly redundant = REDUNDANT;
   private readonly output = new ResponsesOutput(this.batch);
   private usage: Usage | undefined;
-  /** Set by the event that says how the answer ended. */
+  /** The status of the terminal event, once it came. */
   private end: { readonly status: unknown; readonly reason: unknown } | undefined;
 
   constructor(private readonly model: string) {
     super();
   }
 
-  /** Its status, with the reason where it is incomplete: `completed`, `incomplete:max_output_tokens`. */
+  /** The status of the response, with the reason where it is incomplete: `completed`, `incomplete:max_output_tokens`. */
   override get providerReason(): string | undefined {
     const { status, reason } = this.end ?? {};
     if (typeof status !== 'string') return undefined;
@@ -76,7 +76,7 @@ export class ResponsesAnswer extends WireAnswer {
     return 'output' in body || body.type === 'error' || isError(body.error);
   }
 
-  /** The response in full, as the last event repeats it. */
+  /** Takes the response in full, as the last event repeats it. */
   override takeWhole(response: WireObject): void {
     const { status, error, incomplete_details: details } = response;
     if (status === 'failed' || response.type === 'error' || isError(error)) {
@@ -88,7 +88,7 @@ export class ResponsesAnswer extends WireAnswer {
     this.end = { status, reason: isWireObject(details) ? details.reason : undefined };
   }
 
-  /** Without its response, an end is an end still. */
+  /** Takes the terminal event, which ends the answer even if its response is missing. */
   private takeEnd(response: unknown, status?: string): void {
     this.takeWhole({ ...(isWireObject(response) && response), ...(status !== undefined && { status }) });
   }
@@ -118,12 +118,12 @@ export class ResponsesAnswer extends WireAnswer {
   }
 }
 
-/** A response in order says `error: null`. */
+/** Tells whether the `error` of a response is set: a successful one has `error: null`. */
 function isError(error: unknown): boolean {
   return error !== undefined && error !== null;
 }
 
-/** What the deltas of a message and of reasoning are. */
+/** The events that carry the deltas of a message and of reasoning. */
 const SHOWN: ReadonlyMap<unknown, 'text-delta' | 'reasoning-delta' | 'refusal'> = new Map([
   ['response.output_text.delta', 'text-delta'],
   ['response.reasoning_summary_text.delta', 'reasoning-delta'],
@@ -131,44 +131,44 @@ const SHOWN: ReadonlyMap<unknown, 'text-delta' | 'reasoning-delta' | 'refusal'> 
   ['response.refusal.delta', 'refusal'],
 ] as const);
 
-/** What is known of one output item while it streams. */
+/** The state of one output item while it streams. */
 interface PartialItem {
-  /** Whether the provider announced it. */
+  /** `true` once the provider announced it. */
   isBegun: boolean;
   /** The type of the first delta it came in; undefined for an item that did not stream. */
   streamed: unknown;
-  /** Whether it is a call of ours that was announced, and of whose arguments nothing has been said since. */
+  /** `true` while it is an announced call whose arguments have not come yet. */
   isBare: boolean;
-  /** Where its text begins in the answer's, once it has begun. */
+  /** The position in the answer's text at which its own begins, once it has begun. */
   textAt: number | undefined;
-  /** As the provider repeats it when it is done. */
+  /** The complete item, as the provider repeats it when it is done. */
   whole: WireObject | undefined;
 }
 
 /** The output of a response in full. */
 export interface FinishedOutput {
-  /** Every item that was finished, as it came, in the model's order. */
+  /** The finished items, as they came, in the model's order. */
   readonly items: readonly WireObject[];
   readonly calls: readonly AssembledCall[];
   readonly refusal: string;
   readonly hasNameless: boolean;
-  /** Whether a call was announced and nothing more: no arguments are not the same as arguments that were lost. */
+  /** `true` if a call was announced but its arguments never came: they were lost, which is not the same as a call without arguments. */
   readonly hasBare: boolean;
 }
 
 /**
- * The output items of a response: messages, reasoning, calls of our tools, and calls of the provider's own, which are kept but never are a tool call
- * of ours. What an item says when it is done wins over its deltas; what was not streamed is shown then.
+ * The output items of a response: messages, reasoning, calls of the application's tools, and calls of the provider's own, which are kept but never become a
+ * tool call of the run. A finished item wins over its deltas; content that was not streamed is shown then.
  */
 export class ResponsesOutput {
   private readonly calls: ToolCallAssembler;
   private readonly items = new Map<number, PartialItem>();
-  /** By the ids of items and calls, for servers that leave `output_index` out or count otherwise in the end than on the way. */
+  /** The indexes of items by the ids of items and calls, for servers that leave `output_index` out or change it between events. */
   private readonly indexes = new Map<unknown, number>();
-  /** The last index there is; -1 where there is none. */
+  /** The largest index so far; -1 where there is none. */
   private newest = -1;
   private refusal = '';
-  /** Characters of text so far. */
+  /** The number of characters of text so far. */
   private said = 0;
 
   constructor(private readonly batch: EventBatch) {
@@ -194,7 +194,7 @@ export class ResponsesOutput {
     }
   }
 
-  /** An item of the response in full, where the stream did not finish it: a call that is taken twice would run twice. */
+  /** Takes an item of the complete response if the stream did not finish it: a call that is taken twice would run twice. */
   takeMissing(place: number, item: WireObject): void {
     const index = this.knownIndexOf(item) ?? place;
     if (this.items.get(index)?.whole === undefined) this.close(index, item);
@@ -207,7 +207,7 @@ export class ResponsesOutput {
     return { items, calls: this.calls.finish(), refusal: this.refusal, hasNameless: this.calls.hasNameless, hasBare };
   }
 
-  /** Reasoning that comes both as summary and as text is shown as what came first. */
+  /** Takes a delta. Reasoning that comes both as summary and as text is shown in the form that came first. */
   private takeDelta(event: WireObject, delta: string): void {
     const shown = SHOWN.get(event.type);
     if (shown === undefined) return;
@@ -240,15 +240,15 @@ export class ResponsesOutput {
 
   private extendCall(index: number, piece: unknown): void {
     this.calls.take([{ index, function: { arguments: piece } }]);
-    this.heardOf(index);
+    this.markFilled(index);
   }
 
   private completeCall(index: number, call: WireObject, isBegun: boolean): void {
     this.calls.complete(index, call, isBegun);
-    this.heardOf(index);
+    this.markFilled(index);
   }
 
-  private heardOf(index: number): void {
+  private markFilled(index: number): void {
     const item = this.items.get(index);
     if (item !== undefined) item.isBare = false;
   }
@@ -264,7 +264,7 @@ export class ResponsesOutput {
     this.batch.append('text-delta', text);
   }
 
-  /** Calls of the provider's own tools, which it performs and answers itself. */
+  /** Shows the progress of a tool that the provider runs itself. */
   private showProviderTool(item: WireObject, status: ProviderToolStatus): void {
     const name = providerToolOf(item);
     if (name !== undefined && typeof item.id === 'string') this.batch.push({ type: 'provider-tool', id: item.id, name, status });
@@ -294,24 +294,24 @@ export class ResponsesOutput {
   }
 
   /**
-   * By the item's id where that item is open, for some servers count otherwise when they announce an item than later, or give all of them one index;
-   * else by the index, for others change the ids; an event with neither belongs to the newest item, unless that is done.
+   * Finds the item of an event. The item's id decides while that item is open, since some servers change the index after they announced an item, or give all
+   * of them one index; else the index, since others change the ids. An event with neither belongs to the newest item, unless that is done.
    */
   private indexOf({ type, output_index: index, item, item_id: itemId }: WireObject): number {
     const named = isWireObject(item) ? item : { id: itemId };
     const known = this.knownIndexOf(named);
-    if (type === 'response.output_item.added') return this.remember(named, this.placeOfNew(index, known));
+    if (type === 'response.output_item.added') return this.remember(named, this.assignIndex(index, known));
     if (known !== undefined && (typeof index !== 'number' || this.isOpen(known))) return known;
-    return this.remember(named, this.placeOf(type, index));
+    return this.remember(named, this.resolveIndex(type, index));
   }
 
-  private placeOfNew(index: unknown, known: number | undefined): number {
+  private assignIndex(index: unknown, known: number | undefined): number {
     if (known !== undefined && this.isOpen(known) && typeof index !== 'number') return known;
     if (typeof index !== 'number') return this.newest + 1;
     return this.items.get(index)?.isBegun === true && !(known === index && this.isOpen(index)) ? this.newest + 1 : index;
   }
 
-  private placeOf(type: unknown, index: unknown): number {
+  private resolveIndex(type: unknown, index: unknown): number {
     const { newest } = this;
     if (typeof index === 'number') return this.items.get(index)?.whole !== undefined && this.isOpen(newest) ? newest : index;
     const isDone = type === 'response.output_item.done' && this.items.get(newest)?.whole !== undefined;

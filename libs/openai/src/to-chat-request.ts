@@ -22,7 +22,7 @@ function toTool(spec: ToolSpec, isStrict: boolean): ChatTool {
 const strictTools = new ToolEncoder((spec) => toTool(spec, isStrictSchema(spec.inputSchema)));
 const looseTools = new ToolEncoder((spec) => toTool(spec, false));
 
-/** The body of `POST /chat/completions`, put together from parts that are encoded once and known by identity. */
+/** Writes the body of `POST /chat/completions` from parts that are encoded once and known by identity. */
 export function toChatRequest(request: ModelRequest, target: OpenAiTarget): string {
   const { instructions, messages, tools, toolChoice, answerFormat, options = {} } = request;
   const body = new RequestBody();
@@ -30,7 +30,7 @@ export function toChatRequest(request: ModelRequest, target: OpenAiTarget): stri
   body.setJson('messages', toChatMessages(instructions, messages, target.model));
   body.setJson('stream', 'true');
   body.setJson('stream_options', '{"include_usage":true}');
-  // Providers refuse an empty list, and what is said of one.
+  // Providers refuse an empty list, and options for one.
   if (tools.length > 0) {
     body.setJson('tools', `[${(target.strictTools !== false ? strictTools : looseTools).toJson(tools)}]`);
     body.setAll({ tool_choice: toolChoice && toToolChoice(toolChoice), parallel_tool_calls: target.parallelToolCalls });
@@ -55,31 +55,31 @@ function toToolChoice(choice: ToolChoice): unknown {
   return typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.tool } };
 }
 
-/** Of a call's id. */
+/** The longest id of a call that the API accepts. */
 const MOST_ID_CHARACTERS = 40;
 
 const NOUNS = { image: 'An image', file: 'A file' };
 
 const encoded = new EncodedOnce<Message>();
 
-/** The images and files of a tool message, as parts of the user message that has to carry them. */
+/** The encoded images and files of tool messages, as parts of the user message that has to carry them. */
 const encodedAttachments = new EncodedOnce<ToolMessage>();
 
-/** The `messages` of a request, as JSON text. */
+/** Writes the `messages` of a request as JSON text. */
 export function toChatMessages(instructions: string | undefined, messages: readonly Message[], model: string): string {
   const texts: string[] = instructions === undefined ? [] : [toJson({ role: 'system', content: instructions })];
   let wireIds: ReadonlyMap<string, string> = new Map();
   let attachments: string[] = [];
   for (const message of messages) {
     if (message.role !== 'tool') {
-      texts.push(...carrierOf(attachments));
+      texts.push(...toCarrier(attachments));
       attachments = [];
     }
     if (message.role === 'assistant') wireIds = wireIdsOf(message.toolCalls, MOST_ID_CHARACTERS);
     texts.push(toText(message, wireIds, model));
     if (message.role === 'tool' && hasAttachment(message.content)) attachments.push(toAttachmentParts(message));
   }
-  texts.push(...carrierOf(attachments));
+  texts.push(...toCarrier(attachments));
   return `[${texts.join(',')}]`;
 }
 
@@ -139,7 +139,7 @@ function toToolCall(call: ToolCall, wireIds: ReadonlyMap<string, string>, data: 
   };
 }
 
-/** A tool message holds text only, so its images and files follow in a message of the user's. */
+/** Writes the content of a tool message. It holds text only, so its images and files follow in a user message. */
 function toToolContent(content: ToolMessage['content']): string {
   if (typeof content === 'string') return content;
   return content
@@ -159,8 +159,8 @@ function toAttachmentParts(message: ToolMessage): string {
   });
 }
 
-/** All tool messages of a step have to follow their assistant message directly, so what all of them carry comes behind the last. */
-function carrierOf(attachments: readonly string[]): readonly string[] {
+/** Writes the user message with the attachments of all results of a step. It comes behind the last result, since all must follow their assistant message directly. */
+function toCarrier(attachments: readonly string[]): readonly string[] {
   return attachments.length === 0 ? [] : [`{"role":"user","content":[${attachments.join(',')}]}`];
 }
 
@@ -175,11 +175,11 @@ export interface ChatToolCall {
   readonly id: string;
   readonly type: 'function';
   readonly function: { readonly name: string; readonly arguments: string };
-  /** Gemini's thought signature travels here. */
+  /** Gemini's thought signature. */
   readonly extra_content?: unknown;
 }
 
-/** What some providers want to see again in their own message. */
+/** The reasoning that some providers require in their own message. */
 export interface ChatReasoning {
   readonly reasoning_content?: string;
   readonly reasoning_details?: readonly unknown[];
@@ -196,7 +196,7 @@ export type ChatMessage =
     } & ChatReasoning)
   | { readonly role: 'tool'; readonly tool_call_id: string; readonly content: string };
 
-/** A tool as the model is told of it. */
+/** A tool as the model sees it. */
 export interface ChatTool {
   readonly type: 'function';
   readonly function: { readonly name: string; readonly description: string; readonly parameters: object; readonly strict?: true };

@@ -4,7 +4,7 @@ import type { OpenAiTarget } from './openai-options.js';
 import { PROVIDER_CALLS, providerDataOf } from './provider-data.js';
 import { fileName, isStrictSchema, toJsonSchemaFormat, ToolEncoder, wireIdsOf } from './request-parts.js';
 
-/** Strictness is said in any case: this API would take a tool that says nothing for strict, and refuse it. */
+/** Writes a tool, always with `strict`: this API takes a tool without it for strict, and would refuse its schema. */
 function toTool({ id: name, description, inputSchema: parameters }: ToolSpec, strict: boolean): ResponsesTool {
   return { type: 'function', name, description, parameters, strict };
 }
@@ -12,12 +12,12 @@ function toTool({ id: name, description, inputSchema: parameters }: ToolSpec, st
 const strictTools = new ToolEncoder((spec) => toTool(spec, isStrictSchema(spec.inputSchema)));
 const looseTools = new ToolEncoder((spec) => toTool(spec, false));
 
-/** Models that do not reason, and refuse to be asked for their encrypted reasoning. */
+/** The models that do not reason, and refuse a request for their encrypted reasoning. */
 const NOT_REASONING = /^(?:ft:)?(?:gpt-3|gpt-4|chatgpt-|gpt-5.*-chat)/;
 
 /**
- * The body of `POST /responses`, put together from parts that are encoded once and known by identity. Nothing is stored at the provider: what a model
- * wants to see again, its encrypted reasoning above all, travels in the transcript. The API knows neither a seed nor stop sequences.
+ * Writes the body of `POST /responses` from parts that are encoded once and known by identity. Nothing is stored at the provider: the parts that a model
+ * requires again, its encrypted reasoning above all, are in the transcript. The API knows neither a seed nor stop sequences.
  */
 export function toResponsesRequest(request: ModelRequest, target: OpenAiTarget): string {
   const { instructions, messages, tools, toolChoice, answerFormat, options = {} } = request;
@@ -54,12 +54,12 @@ function toToolChoice(choice: ToolChoice): unknown {
   return typeof choice === 'string' ? choice : { type: 'function', name: choice.tool };
 }
 
-/** Of a call's id. */
+/** The longest id of a call that the API accepts. */
 const MOST_ID_CHARACTERS = 64;
 
 const encoded = new EncodedOnce<Message>();
 
-/** The `input` of a request, as JSON text. */
+/** Writes the `input` of a request as JSON text. */
 export function toResponsesInput(messages: readonly Message[], model: string): string {
   const texts: string[] = [];
   let wireIds: ReadonlyMap<string, string> = new Map();
@@ -70,7 +70,7 @@ export function toResponsesInput(messages: readonly Message[], model: string): s
   return `[${texts.join(',')}]`;
 }
 
-/** A message is one item, but an assistant's can be several. */
+/** Writes a message as JSON text: one item, or several for an assistant message. */
 function toText(message: Message, wireIds: ReadonlyMap<string, string>, model: string): string {
   if (message.role === 'assistant') {
     const output = providerDataOf(message, model)?.output ?? [];
@@ -83,7 +83,7 @@ function toText(message: Message, wireIds: ReadonlyMap<string, string>, model: s
   return encoded.text(message, '', () => toJson({ role: message.role, content: toContent(message.content) }));
 }
 
-/** An item of ours, or one that goes back as it came. */
+/** Writes an item, or returns an earlier one as it came. */
 function toJson(item: ResponsesItem | WireObject): string {
   return JSON.stringify(item);
 }
@@ -110,7 +110,7 @@ function toContent(content: UserMessage['content']): string | readonly Responses
   return typeof content === 'string' ? content : content.map(toPart);
 }
 
-/** Text stays a text: not every compatible server reads a result in parts. */
+/** Writes the content of a result. Text stays one text, since not every compatible server reads a result in parts. */
 function toResultContent(content: UserMessage['content']): string | readonly ResponsesPart[] {
   if (typeof content === 'string') return content;
   const texts = content.filter((part) => part.type === 'text').map(({ text }) => text);
@@ -129,19 +129,19 @@ function toPart(part: ContentPart): ResponsesPart {
   }
 }
 
-/** What the transcript says of an answer, in the words of the API. */
+/** An answer as the transcript holds it, in the format of the API. */
 export interface TranscriptAnswer {
   readonly text: string;
   readonly calls: readonly ResponsesCall[];
 }
 
-/** Calls that the provider performs and answers itself. Others would need an output, which nobody here makes, and are not sent back. */
+/** The items that can be sent back alone. Any other call would need an output, which does not exist here, and is left out. */
 const SELF_SUFFICIENT = new Set<unknown>(['function_call', 'compaction', 'tool_search_output', ...PROVIDER_CALLS]);
 
 /**
- * The output items of an earlier answer as input: encrypted reasoning verbatim, in its place before what it led to. None when the transcript
- * says something else than the items; then it is the transcript that counts. A transcript can come from anywhere, so that only the kinds of item
- * an answer can have pass.
+ * Returns the output items of an earlier answer as input: encrypted reasoning verbatim, in its place before the item that it led to. Returns none when the
+ * transcript differs from the items: then the transcript counts. A transcript can come from anywhere, so only the kinds of item that an answer can have
+ * pass.
  */
 export function replayedOutput(output: readonly WireObject[], answer: TranscriptAnswer): readonly WireObject[] {
   const ours = output.filter(({ type }) => type === 'function_call');
@@ -160,7 +160,7 @@ function canReturn(item: WireObject): boolean {
   return SELF_SUFFICIENT.has(item.type) && item.execution !== 'client';
 }
 
-/** Reasoning whose next item is not sent back is refused. */
+/** Tells whether the item after some reasoning is missing in the input: the API refuses such reasoning. */
 function leadsNowhere(following: readonly WireObject[]): boolean {
   const next = following.find((item) => !isReasoning(item));
   return next === undefined || !canReturn(next);
@@ -196,7 +196,7 @@ export type ResponsesItem =
   | ResponsesCall
   | { readonly type: 'function_call_output'; readonly call_id: string; readonly output: string | readonly ResponsesPart[] };
 
-/** A tool as the model is told of it. */
+/** A tool as the model sees it. */
 export interface ResponsesTool {
   readonly type: 'function';
   readonly name: string;

@@ -3,25 +3,25 @@ import { type CallName, type EventBatch, isWireObject, type WireObject, wireObje
 
 interface PartialCall {
   readonly index: number | undefined;
-  /** As the provider sent it; empty until it does. */
+  /** The provider's id of the call; empty until it comes. */
   id: string;
   name: string;
   arguments: string;
-  /** Arguments that arrived before the call could be named. */
+  /** The arguments that arrived before the call could be named. */
   held: string;
-  /** Set once id and name are known; the same object for the call's whole life, so that a batch can tell calls apart by identity. */
+  /** The id and name of the call, once both are known; the same object for the call's whole life, so that a batch can tell calls apart by identity. */
   named: CallName | undefined;
   extraContent: unknown;
 }
 
-/** A call in full. */
+/** A complete call. */
 export interface AssembledCall extends CallName {
   readonly arguments: string;
   readonly extraContent: unknown;
 }
 
 /**
- * Puts calls together from deltas. Providers disagree about everything but the order of bytes: an index may be missing, start at 1, have
+ * Assembles calls from deltas. Providers disagree about everything but the order of bytes: an index may be missing, start at 1, have
  * gaps or be 0 for all calls; an id may be missing, come late or be repeated; a name may be repeated. First id and first name win.
  */
 export class ToolCallAssembler {
@@ -30,15 +30,15 @@ export class ToolCallAssembler {
 
   constructor(private readonly batch: EventBatch) {}
 
-  /** An older text-generation-inference sends one delta and no list. */
+  /** Takes the `tool_calls` of a delta. An older text-generation-inference sends one delta and no list. */
   take(deltas: unknown): void {
     if (isWireObject(deltas) && isWireObject(deltas.function)) this.add(deltas);
     for (const delta of wireObjectsIn(deltas)) this.add(delta);
   }
 
   /**
-   * The call at an index, as the provider repeats it when it is done: its arguments win over the deltas. Where it `isBegun` there, it is that call
-   * though its id is another now.
+   * Takes the complete call at an index, as the provider repeats it when it is done: its arguments win over the deltas. If a call `isBegun` there, it is that
+   * call, even under another id.
    */
   complete(index: number, { call_id: id, name, arguments: text }: WireObject, isBegun: boolean): void {
     const call = this.identify(index, id, name, isBegun ? this.byIndex.get(index) : undefined);
@@ -47,7 +47,7 @@ export class ToolCallAssembler {
     if (whole !== '') call.arguments = whole;
   }
 
-  /** Every call with a name, in the model's order; one whose name never came is not among them. */
+  /** Returns every call with a name, in the model's order. */
   finish(): readonly AssembledCall[] {
     const calls = this.ordered().filter((call) => call.name !== '');
     return calls.map((call) => {
@@ -56,7 +56,7 @@ export class ToolCallAssembler {
     });
   }
 
-  /** A place that was left empty is no call: some servers end with a delta of the next index in which nothing stands. */
+  /** `true` if a call has no name. An empty entry is no call: some servers end with an empty delta of the next index. */
   get hasNameless(): boolean {
     return this.calls.some(({ id, name, arguments: text }) => name === '' && (id !== '' || text !== ''));
   }
@@ -89,7 +89,7 @@ export class ToolCallAssembler {
     return (name === '' ? this.calls.at(-1) : undefined) ?? this.open(undefined);
   }
 
-  /** Gemini's parallel calls all have index 0 and are told apart by their ids. */
+  /** Finds or opens the call at an index. Gemini's parallel calls all have index 0 and differ by their ids. */
   private slotAt(index: number, id: string, name: string): PartialCall {
     const call = this.byIndex.get(index);
     if (call === undefined) return this.open(index);
@@ -107,14 +107,14 @@ export class ToolCallAssembler {
   }
 
   private emit(call: PartialCall): CallName {
-    call.named ??= { toolCallId: this.idOf(call), name: call.name };
+    call.named ??= { toolCallId: this.chooseId(call), name: call.name };
     this.batch.append(call.named, call.held);
     call.held = '';
     return call.named;
   }
 
-  /** An id is made only where the provider has none at the end, and where it used one twice in one answer: a result must find its call. */
-  private idOf({ id }: PartialCall): string {
+  /** Chooses the id of a call: a new one where the provider sent none, or used one twice in one answer, since a result must find its call. */
+  private chooseId({ id }: PartialCall): string {
     const isTaken = this.calls.some((other) => other.named?.toolCallId === id);
     return id === '' || isTaken ? madeCallId() : id;
   }
@@ -130,7 +130,7 @@ function toArgumentText(value: unknown): string {
   return value === null || value === undefined ? '' : JSON.stringify(value);
 }
 
-/** OpenAI takes ids of at most 40 characters, which a UUID with its dashes would exceed. */
+/** Makes the id of a call. OpenAI accepts at most 40 characters, which a UUID with its dashes would exceed. */
 function madeCallId(): string {
   return `call_${randomUUID().replaceAll('-', '')}`;
 }

@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
 import * as fc from 'fast-check';
+import { cases } from '../../../test/cases.js';
 import { chunk, decode, joined, sse, type Decoded } from './decode.js';
 
-/** `FUZZ_RUNS=100000 npm test -- libs/openai/test/answer.decoder.fuzz` looks longer than the suite has time for. */
-const RUNS = Number(process.env.FUZZ_RUNS ?? 300);
+const RUNS = cases(300);
 
 const TIMEOUT_MS = 60_000 + RUNS * 20;
 

@@ -39,13 +39,13 @@ function toLines({ events, failure }: Decoded): string {
 }
 
 describe('a recorded answer', () => {
-  it.each(CASES)('of %s, %s, gives the events kept beside it', (api, name) => {
+  it.each(CASES)('gives, for %s of %s, the events that are stored beside it', (api, name) => {
     const reads = golden.read(`${name}.chunks.txt`).split(READ);
     const actual = toLines(decode(reads, api));
     expect(actual).toBe(golden.keep(`${name}.events.jsonl`, actual));
   });
 
-  it.each(CASES)('of %s, %s, gives the same when every byte comes alone', (api, name) => {
+  it.each(CASES)('gives, for %s of %s, the same events when it arrives byte by byte', (api, name) => {
     const reads = golden.read(`${name}.chunks.txt`).split(READ);
     const bytes = Array.from(Buffer.from(reads.join('')), (byte) => Uint8Array.of(byte));
     const [whole, single] = [decode(reads, api), decode(bytes, api)].map((decoded) =>

@@ -288,7 +288,7 @@ describe.each([
   ['ids and names', NAMES],
   ['arguments', ARGUMENTS],
 ] as const)('%s', (_of, rows) => {
-  it.each(rows)('with %s', (_what, deltas, calls) => {
+  it.each(rows)('are read from %s', (_what, deltas, calls) => {
     for (const decoded of decodeCalls(deltas)) {
       expect([callsIn(decoded), decoded.failure]).toEqual([calls, undefined]);
       expect(finishOf(decoded)?.finishReason).toBe('tool_calls');
@@ -328,13 +328,13 @@ describe('a call', () => {
     ['behind its deltas is not made again', [chunk({ tool_calls: [{ index: 0, id: 'a', ...fn('look', '{}') }] })], undefined],
     ['where there were no deltas is made', [], undefined],
     ['behind deltas that say nothing is made', [chunk({ role: 'assistant', content: '', tool_calls: [] })], undefined],
-  ])('in the message of the last chunk %s', (_what, before, key) => {
+  ])('a call in the message of the last chunk %s', (_what, before, key) => {
     const message = { role: 'assistant', content: 'Hi', tool_calls: [{ id: 'a', ...fn('look', '{}') }] };
     const last = { choices: [{ index: 0, message, ...(key !== undefined && { [key]: { content: '' } }), finish_reason: 'tool_calls' }] };
     expect(callsIn(decode([sse(...before, last, last)]))).toEqual([['a', 'look', '{}']]);
   });
 
-  it.each(['length', 'content_filter', 'error', null])('that ends with %s is shown and does not run', (reason) => {
+  it.each(['length', 'content_filter', 'error', null])('is shown and does not run when it ends with %s', (reason) => {
     const decoded = decode([sse(chunk({ tool_calls: [{ index: 0, id: 'a', ...fn('look', '{"x":') }] }), chunk({}, reason))]);
     expect(callsIn(decoded)).toEqual([['a', 'look', '{"x":']]);
     expect(['tool_calls', 'stop']).not.toContain(finishOf(decoded)?.finishReason);

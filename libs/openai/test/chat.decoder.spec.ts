@@ -70,7 +70,7 @@ describe('odd chunks', () => {
     ['error: null', chunk({}, null, { error: null })],
     ['nothing', {}],
     ['a list', []],
-  ])('with %s say nothing', (_what, odd) => {
+  ])('say nothing when they hold %s', (_what, odd) => {
     expect(decode([sse(chunk({ content: 'Hi' }), odd, STOP)])).toEqual({
       events: [{ type: 'text-delta', text: 'Hi' }, END],
       failure: undefined,
@@ -86,11 +86,11 @@ describe('odd chunks', () => {
     ]);
   });
 
-  it('that are keep-alives of a server say nothing', () => {
+  it('say nothing when they are keep-alives of a server', () => {
     expect(textOf(decode(['data:\n\ndata: ping\n\n: comment\n\nevent: ping\n\n', sse(chunk({ content: 'Hi' }), STOP)]))).toBe('Hi');
   });
 
-  it('that do not parse leave an answer that is not whole', () => {
+  it('leave an incomplete answer when they do not parse', () => {
     const { events, failure } = decode([`data: {"choices":[{"delta":{"content":"lo\n\n${sse(chunk({ content: 'st' }), STOP)}`]);
     expect(events).toEqual([
       { type: 'text-delta', text: 'st' },
@@ -99,11 +99,11 @@ describe('odd chunks', () => {
     expect(failure).toBeUndefined();
   });
 
-  it('behind [DONE] are not read', () => {
+  it('are not read behind [DONE]', () => {
     expect(textOf(decode([sse(chunk({ content: 'Hi' }, 'stop')), sse(chunk({ content: ' there' }))]))).toBe('Hi');
   });
 
-  it('whose call has no name fail an answer that claims to be whole, and vanish from one that was cut', () => {
+  it('fail a complete answer, and vanish from a cut one, when their call has no name', () => {
     const nameless = chunk({ tool_calls: [{ index: 0, id: 'call_a', function: { arguments: '{}' } }] });
     expect(decode([sse(nameless, STOP)]).failure?.message).toBe('The provider sent a tool call without a name.');
     expect(decode([sse(nameless)]).events).toEqual([{ type: 'finish', finishReason: 'incomplete' }]);
@@ -146,7 +146,7 @@ describe('errors of a provider', () => {
     ['a type that passes', { error: { message: 'Busy.', type: 'overloaded_error' } }, undefined, true],
     ['a type that says nothing', { error: { message: 'No.', type: 'invalid_request_error', code: 'tool_use_failed' } }, undefined, false],
     ['a text', { error: 'No.' }, undefined, false],
-  ])('with %s end the answer', (_what, payload, status, retryable) => {
+  ])('end the answer when they hold %s', (_what, payload, status, retryable) => {
     const { events, failure } = decode([sse(chunk({ content: 'Hi' }), payload, STOP)]);
     expect(events).toEqual([{ type: 'text-delta', text: 'Hi' }]);
     expect(failure?.message).toMatch(/^The provider reported an error: (\w+: )?(Busy|No)\.$/);
@@ -208,7 +208,7 @@ describe('an endless line', () => {
     expect(failure?.isRetryable).toBe(false);
   });
 
-  it('below that is read', () => {
+  it('is read when it is below the limit', () => {
     const [head, tail] = sse(chunk({ content: '@' }, 'stop')).split('@');
     const megabytes = Array.from({ length: 5 }, () => megabyte);
     expect(textOf(decode([head ?? '', ...megabytes, tail ?? '']))).toHaveLength(5 * 1024 * 1024);

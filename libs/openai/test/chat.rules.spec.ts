@@ -84,7 +84,7 @@ describe('what is said', () => {
     expect([textOf(decoded), thought, decoded.failure]).toEqual([text, reasoning, undefined]);
   });
 
-  it('in another choice than the first is not ours', () => {
+  it('is ignored in any other choice than the first', () => {
     const two = {
       choices: [
         { index: 0, delta: { content: 'Hi' } },
@@ -95,7 +95,7 @@ describe('what is said', () => {
     expect([textOf(decoded), finishOf(decoded)?.finishReason]).toEqual(['Hi', 'stop']);
   });
 
-  it('in a refusal is no text', () => {
+  it('is not text when it is a refusal', () => {
     const decoded = decode([sse(chunk({ refusal: 'I can' }), chunk({ refusal: 'not.' }), chunk({}, 'stop'))]);
     expect(textOf(decoded)).toBe('');
     expect(finishOf(decoded)).toMatchObject({ finishReason: 'content_filter', providerData: { openai: { refusal: 'I cannot.' } } });
@@ -104,7 +104,7 @@ describe('what is said', () => {
   it.each([
     ['beside choices', { choices: [{ delta: { content: '!' }, finish_reason: 'error' }], error: { code: 502, message: 'Bad.' } }],
     ['in a choice', { choices: [{ delta: { content: '!' }, finish_reason: 'error', error: { code: 502, message: 'Bad.' } }] }],
-  ])('before an error %s is handed out', (_where, broken) => {
+  ])('is handed out when an error comes %s', (_where, broken) => {
     const decoded = decode([sse(chunk({ content: 'Hi' }, 'stop'), broken, chunk({ content: 'no' }, 'stop'))]);
     expect(textOf(decoded)).toBe('Hi!');
     expect([decoded.failure?.status, decoded.failure?.isRetryable, finishOf(decoded)]).toEqual([502, true, undefined]);

@@ -25,8 +25,8 @@ describe('the token counter', () => {
   });
 
   it('takes no long time for a word that never ends', () => {
-    const start = performance.now();
+    const before = process.cpuUsage(); // others on the machine do not lengthen it
     for (const letter of ['x', ' ', '👧']) counter.count(letter.repeat(500_000));
-    expect(performance.now() - start).toBeLessThan(5_000);
+    expect(process.cpuUsage(before).user / 1_000_000).toBeLessThan(5);
   });
 });

@@ -16,7 +16,7 @@ function ended(response: object = {}): object {
 const CALL = { type: 'function_call', call_id: 'call_a', name: 'look', arguments: '{}' };
 
 describe('a response', () => {
-  it('of 2,000 deltas in one read is one event', () => {
+  it('is one event when 2,000 deltas come in one read', () => {
     const words = Array.from({ length: 2000 }, (_, index) => `${index} `);
     expect(decode([sse(...words.map(delta), ended())], 'responses').events).toEqual([
       { type: 'text-delta', text: words.join('') },
@@ -38,7 +38,7 @@ describe('a response', () => {
     expect(decode([broken + sse(delta('Hi'), ended())], 'responses').events.at(-1)).toEqual({ type: 'finish', finishReason: 'stop' });
   });
 
-  it('with a call that has no name fails, and a cut one loses the call', () => {
+  it('fails when it holds a call without a name, and loses the call when it is cut', () => {
     const nameless = done({ ...CALL, name: undefined });
     expect(decode([sse(nameless, ended())], 'responses').failure?.message).toBe('The provider sent a tool call without a name.');
     expect(decode([sse(nameless)], 'responses').events).toEqual([{ type: 'finish', finishReason: 'incomplete' }]);
@@ -59,7 +59,7 @@ describe('a response', () => {
     ['incomplete', null, 'incomplete', 'incomplete'],
     ['cancelled', null, 'incomplete', 'incomplete'],
     ['in_progress', null, 'incomplete', 'incomplete'],
-  ])('with status %s and details %j is %s, and %s with calls', (status, details, without, withCalls) => {
+  ])('has, with status %s and details %j, the finish reason %s, and %s with calls', (status, details, without, withCalls) => {
     const end = ended({ status, incomplete_details: details });
     const reasonOf = (...items: object[]) =>
       decode([sse(...items, end)], 'responses').events.find((event) => event.type === 'finish')?.finishReason;
@@ -74,7 +74,7 @@ describe('a response', () => {
     ['reasoning', 'reasoning', { encrypted_content: 'x' }, true],
     ['a search', 'web_search_call', {}, true],
     ['an item of tomorrow', 'of_tomorrow', {}, true],
-  ])('with %s keeps its output only where text and calls do not say all of it', (_what, type, rest, isKept) => {
+  ])('keeps, with %s, its output only where text and calls do not hold all of it', (_what, type, rest, isKept) => {
     const item = { type, ...rest };
     const finish = decode([sse(done(item), ended())], 'responses').events.find((event) => event.type === 'finish');
     expect(finish?.providerData).toEqual(isKept ? { openai: { model: 'test-model', output: [item] } } : undefined);

@@ -189,7 +189,7 @@ describe('calls', () => {
       'web_search_call file_search_call code_interpreter_call image_generation_call mcp_call mcp_list_tools tool_search_call tool_search_output',
       'function_call_output compaction of_tomorrow',
     ].flatMap((types) => types.split(' ')),
-  )('of the kind %s are not ours', (type) => {
+  )("are not the application's when they are of the kind %s", (type) => {
     const item = { type, id: 'x_1', call_id: 'call_x', name: 'look', arguments: '{}', input: 'x' };
     const decoded = read(
       added(item, 0),
@@ -291,7 +291,7 @@ describe('what is said', () => {
   it.each([
     ['streamed', [event('refusal.delta', { output_index: 0, delta: 'No.' }), completed()]],
     ['done', [done({ ...message(''), content: [{ type: 'refusal', refusal: 'No.' }] }, 0), completed()]],
-  ])('in a refusal that is %s is no text', (_how, events) => {
+  ])('is not text when it is a refusal that is %s', (_how, events) => {
     const decoded = read(...events);
     expect([textOf(decoded), finishOf(decoded)?.finishReason]).toEqual(['', 'content_filter']);
     expect(finishOf(decoded)?.providerData).toMatchObject({ openai: { refusal: 'No.' } });
@@ -335,7 +335,7 @@ describe('the end', () => {
     expect([callsIn(decoded), finishOf(decoded)?.finishReason]).toEqual([[A, ['b', '{}']], reason]);
   });
 
-  it('that never comes is none, whatever [DONE] says', () => {
+  it('is missing when no terminal event comes, whatever [DONE] says', () => {
     expect(finishOf(read(done(call('a'), 0)))?.finishReason).toBe('incomplete');
   });
 

@@ -144,13 +144,13 @@ describe('a request', () => {
   });
 
   it.each(['gpt-4o', 'gpt-4.1-mini', 'ft:gpt-4o:acme', 'chatgpt-4o-latest', 'gpt-5-chat-latest'])(
-    'to %s, which does not reason, asks for no encrypted reasoning',
+    'asks for no encrypted reasoning of %s, which does not reason',
     (model) => {
       expect(bodyOf(ask('Hi'), { model })).not.toHaveProperty('include');
     },
   );
 
-  it.each(['gpt-5-mini', 'o4-mini', 'gpt-5.1-codex', 'my-deployment'])('to %s asks for encrypted reasoning', (model) => {
+  it.each(['gpt-5-mini', 'o4-mini', 'gpt-5.1-codex', 'my-deployment'])('asks for encrypted reasoning of %s', (model) => {
     expect(bodyOf(ask('Hi'), { model }).include).toEqual(['reasoning.encrypted_content']);
   });
 });
@@ -159,7 +159,7 @@ describe('an id of a call', () => {
   it.each([
     [64, 64],
     [65, 37],
-  ])('of %d characters is sent with %d, the same in call and result', (length, expected) => {
+  ])('has %d characters and is sent with %d, the same in call and result', (length, expected) => {
     const id = 'x'.repeat(length);
     const ids = inputOf({ role: 'assistant', content: '', ...called(id) }, result(id)).map((item) => (item as { call_id: string }).call_id);
     expect([ids[0]?.length, ids[1]]).toEqual([expected, ids[0]]);

@@ -116,7 +116,7 @@ function isOurs({ id, api }: Fixture): boolean {
 const describeIfThere = isThere ? describe : describe.skip;
 
 describeIfThere(`recorded answers${isThere ? '' : ' (left out: ../shared/wire-fixtures is not there)'}`, () => {
-  it.each(['chat.completions', 'responses'] as const)('of %s are there', (api) => {
+  it.each(['chat.completions', 'responses'] as const)('are there in number for %s', (api) => {
     expect(fixtures.filter((fixture) => fixture.api === api).length).toBeGreaterThanOrEqual(FEWEST[api]);
   });
 

@@ -1,8 +1,8 @@
 import type { LoopResult } from './loop-result.js';
 
-/** One thing wrong with a declaration, and how to mend it. */
+/** A problem of a declaration, and how to fix it. */
 export interface Finding {
-  /** Where, e.g. `CustomerTools.searchCustomers`. */
+  /** The place of the declaration, e.g. `CustomerTools.searchCustomers`. */
   readonly at: string;
   readonly problem: string;
   readonly remedy: string;
@@ -10,7 +10,7 @@ export interface Finding {
 
 const HEADLINES = { declarations: 'in the declarations and does not start', request: 'in the request and does not run it' } as const;
 
-/** Thrown at bootstrap, or for what the application says in a request, with every finding at once: the developer must act. */
+/** Thrown at bootstrap, or for options that the application sets on a request. It lists every finding at once: the developer has to fix them. */
 export class ConfigurationError extends Error {
   override readonly name = 'ConfigurationError';
   readonly code = 'configuration';
@@ -28,7 +28,7 @@ export class ConfigurationError extends Error {
   }
 }
 
-/** A request that cannot be run as it is: the caller must act. Over HTTP it is a 400. */
+/** Thrown for a request that cannot be run as it is: the caller has to change it. Over HTTP it is a 400. */
 export class InvalidRequestError extends Error {
   override readonly name = 'InvalidRequestError';
 
@@ -41,20 +41,20 @@ export class InvalidRequestError extends Error {
   }
 }
 
-/** What is known of a model's failure. */
+/** Details of a model's failure, as far as they are known. */
 export interface ModelErrorOptions {
-  /** Of HTTP, as the provider answered it or as its word for the failure stands for. */
+  /** The HTTP status of the provider's answer, or the one that its error code stands for. */
   readonly status?: number;
-  /** Whether the same request may succeed a little later. @default false */
+  /** `true` if the same request may succeed a little later. @default false */
   readonly retryable?: boolean;
-  /** What the provider calls the request: its support asks for it. */
+  /** The provider's id of the request, which its support asks for. */
   readonly requestId?: string;
-  /** How long the provider wants to be left alone. */
+  /** The milliseconds to wait before the next request, as the provider asks for. */
   readonly retryAfterMs?: number;
   readonly cause?: unknown;
 }
 
-/** A failure of a provider or of the way to it. `message` is for logs, with neither key nor prompt in it; users and models read a fixed text. */
+/** A failure of a provider or of the connection to it. `message` is for logs and holds neither key nor prompt; users and models read a fixed text. */
 export class ModelError extends Error {
   override readonly name = 'ModelError';
   readonly status: number | undefined;
@@ -72,8 +72,8 @@ export class ModelError extends Error {
 }
 
 /**
- * A failure of storage that may pass: a lost connection, a server that restarts, a full pool, an answer that does not come. An adapter throws it, or the error of the
- * driver as its `cause`, for these and for nothing else: the statement is repeated where that does no harm, and the model is never told. `message` is for logs.
+ * A temporary failure of the storage: a lost connection, a restarting server, a full pool, a timeout. An adapter throws it for these alone, with the driver's error as
+ * its `cause`: an idempotent statement is repeated, and the model never sees the failure. `message` is for logs.
  */
 export class StorageUnavailableError extends Error {
   override readonly name = 'StorageUnavailableError';
@@ -83,23 +83,25 @@ export class StorageUnavailableError extends Error {
     super(message, options);
   }
 
-  /** The one that an error is, or that caused it. */
+  /** Finds the storage failure that an error is or that caused it. */
   static in(error: unknown): StorageUnavailableError | undefined {
     for (let cause = error; cause instanceof Error; cause = cause.cause) if (cause instanceof StorageUnavailableError) return cause;
     return undefined;
   }
 }
 
-/** The `result` of a durable run that another process goes on with, or goes on later: ask for the run by its id. */
+/** Rejects the `result` of a durable run that another process has taken over, or that resumes later: ask for the run by its id. */
 export class RunElsewhereError extends Error {
   override readonly name = 'RunElsewhereError';
 
   constructor(readonly runId: string) {
-    super(`The run ${runId} is not this process's any more; it goes on elsewhere, or later. Ask for it by its id.`);
+    super(
+      `The run ${runId} no longer belongs to this process: another process has taken it over, or it resumes later. Ask for it by its id.`,
+    );
   }
 }
 
-/** What `run()` rejects with. The partial result, with its valid transcript, is never lost. */
+/** Rejects `run()` where the run did not finish. Its `result` holds all that was done until then, with a valid transcript. */
 export class RunError extends Error {
   override readonly name = 'RunError';
 
@@ -111,17 +113,20 @@ export class RunError extends Error {
   }
 }
 
-/** What a `ToolError` says beside its message. */
+/** Options of a `ToolError` beside its message. */
 export interface ToolErrorOptions {
-  /** Whether the same call may succeed later. @default true where `retryAfterMs` is given, else false */
+  /** `true` if the same call may succeed later. @default true where `retryAfterMs` is given, else false */
   readonly retryable?: boolean;
-  /** Milliseconds to wait before another attempt; more than 5,000 are not waited. @default exponential back-off with jitter */
+  /** The milliseconds to wait before another attempt; at most 5,000 are waited. @default exponential back-off with jitter */
   readonly retryAfterMs?: number;
   readonly cause?: unknown;
 }
 
 /**
- * Thrown by a tool that wants to tell the model something: the message reaches the model as it stands, so write it for the model.
+ * Thrown by a tool to tell the model something: the message reaches the model as it stands, so write it for the model.
+ *
+ * @example
+ * throw new ToolError('The order was shipped and can no longer be cancelled.');
  */
 export class ToolError extends Error {
   override readonly name = 'ToolError';

@@ -1,4 +1,4 @@
-/** A value that JSON can carry. What leaves a tool is one of these, whatever the tool returned. */
+/** A value that JSON can carry. Every result that leaves a tool is one of these, whatever the tool returned. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject;
 
 /** A JSON object. */
@@ -14,17 +14,17 @@ export function isJsonObject(value: JsonValue | undefined): value is JsonObject 
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Whether a value is an object of any kind, a list included. */
+/** Tells whether a value is an object of any kind, a list included. */
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null;
 }
 
-/** Whether a value is an object and no list. */
+/** Tells whether a value is an object and not a list. */
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return isObject(value) && !Array.isArray(value);
 }
 
-/** Whatever a provider, or the page it quotes, calls an address: a link to it must not run a script. */
+/** Tells whether a provider's value, or one of a page that it quotes, is a web address, so that a link to it cannot run a script. */
 export function isWebAddress(url: unknown): url is string {
   return typeof url === 'string' && /^https?:\/\//i.test(url);
 }

@@ -2,18 +2,18 @@ import type { JSONSchema7 } from 'json-schema';
 import type { Citation, Message, ToolCall, Usage } from './message.js';
 import type { ToolSpec } from './tool-definition.js';
 
-/** Which tools the model may or must call in one answer. */
+/** The tools that the model may or must call in one answer. */
 export type ToolChoice = 'auto' | 'none' | 'required' | { readonly tool: string };
 
-/** Options every provider knows, and a door for those it alone knows. */
+/** Options that every provider knows, and `provider` for those of one provider alone. */
 export interface ModelOptions {
   readonly temperature?: number;
   readonly topP?: number;
-  /** Upper bound of tokens in one answer. */
+  /** The largest number of tokens in one answer. */
   readonly maxOutputTokens?: number;
   readonly seed?: number;
   readonly stopSequences?: readonly string[];
-  /** Merged into the provider's request body as they are. */
+  /** Fields that are merged into the provider's request body as they are. */
   readonly provider?: Readonly<Record<string, unknown>>;
 }
 
@@ -38,15 +38,15 @@ export interface ModelRequest {
 }
 
 /**
- * Why a model stopped. `incomplete`: the stream ended without saying why. Calls are executed after `stop` and `tool_calls` only.
+ * The reason why a model stopped. `incomplete`: the stream ended without a reason. Calls are executed after `stop` and `tool_calls` only.
  */
 export type ModelFinishReason = 'stop' | 'tool_calls' | 'length' | 'content_filter' | 'incomplete';
 
-/** How far a tool has come that the provider runs itself. */
+/** The progress of a tool that the provider runs itself. */
 export type ProviderToolStatus = 'started' | 'succeeded' | 'failed';
 
 /**
- * What a model's answer consists of, in order. Text and arguments come in deltas; each call comes once more, assembled, as `tool-call`, and only
+ * One part of a model's answer, in the order of the answer. Text and arguments come in deltas; each call comes once more, assembled, as `tool-call`, and only
  * that is executed. `finish` is last and comes exactly once. A failure of the provider is thrown as a `ModelError`.
  */
 export type ModelEvent =
@@ -59,18 +59,18 @@ export type ModelEvent =
    * it is run here. `id` is the same from start to end.
    */
   | { readonly type: 'provider-tool'; readonly id: string; readonly name: string; readonly status: ProviderToolStatus }
-  /** Where something in the text behind which it comes is from. */
+  /** The source of something in the text before it. */
   | { readonly type: 'citation'; readonly citation: Citation }
-  /** Who answers, where that is not who was asked, such as behind `fallback`. Comes before anything else that is shown. */
+  /** The model that answers, where it is not the one that was asked, such as behind `fallback`. Comes before anything else that is shown. */
   | { readonly type: 'model'; readonly provider: string; readonly modelId: string }
   | { readonly type: 'usage'; readonly usage: Usage }
   | ModelFinish;
 
-/** The last event of an answer. A model says how it ended; whoever decodes an answer for others also says once more what was in it. */
+/** The last event of an answer. A model states why it stopped; the exported decoders also repeat the content: text, reasoning, calls and usage. */
 export interface ModelFinish {
   readonly type: 'finish';
   readonly finishReason: ModelFinishReason;
-  /** The provider's own word for it, such as `end_turn`. */
+  /** The provider's own finish reason, such as `end_turn`. */
   readonly providerReason?: string;
   readonly providerData?: Readonly<Record<string, unknown>>;
   readonly text?: string;
@@ -79,33 +79,53 @@ export interface ModelFinish {
   readonly usage?: Usage;
 }
 
-/** What a model can do. What is left out is taken for granted: most models can, and providers say it of none. */
+/** The capabilities of a model. Each defaults to true: most models have it, and no provider reports it. */
 export interface ModelCapabilities {
-  /** Whether it can be shown images. */
+  /** `true` if the model accepts images. @default true */
   readonly images?: boolean;
-  /** Whether it can be shown files. */
+  /** `true` if the model accepts files. @default true */
   readonly files?: boolean;
-  /** Whether it takes a schema for its answer; else it is told the form in words. */
+  /** `true` if the model accepts a schema for its answer; else the instructions describe the form. @default true */
   readonly structuredOutput?: boolean;
 }
 
 /**
- * The port behind which a provider lies.
+ * The port of a model provider.
  *
  * Contract: `stream` reads from the provider no faster than it is iterated; aborting `signal` closes the provider's socket and ends the iteration
  * (by returning or by throwing); ending the iteration early closes the socket too; failures are thrown as `ModelError`.
+ *
+ * @example
+ * class EchoModel extends LanguageModel {
+ *   readonly provider = 'echo';
+ *   readonly modelId = 'echo-1';
+ *
+ *   async *stream({ messages }: ModelRequest): AsyncIterable<ModelEvent> {
+ *     yield { type: 'text-delta', text: JSON.stringify(messages.at(-1)) };
+ *     yield { type: 'finish', finishReason: 'stop' };
+ *   }
+ * }
  */
 export abstract class LanguageModel {
-  /** Shown in events and traces, e.g. `openai`. */
+  /** The provider's name, as shown in events and traces, e.g. `openai`. */
   abstract readonly provider: string;
   /** The provider's name of the model, e.g. `gpt-5-mini`. */
   abstract readonly modelId: string;
-  /** What the loop has to know before it asks. */
+  /** The capabilities that the loop has to know before it asks. */
   readonly capabilities: ModelCapabilities = {};
   abstract stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<ModelEvent>;
 }
 
-/** The port that says how many tokens a text has. Asked once per message. */
+/**
+ * The port that counts the tokens of a text. It is called once per message.
+ *
+ * @example
+ * class RoughTokenCounter extends TokenCounter {
+ *   count(text: string): number {
+ *     return Math.ceil(text.length / 4);
+ *   }
+ * }
+ */
 export abstract class TokenCounter {
   abstract count(text: string): number;
 }

@@ -5,24 +5,25 @@ import type { FinishReason, RunFailure, ToolInvocationRecord } from './loop-resu
 import type { Citation, Usage } from './message.js';
 import type { ToolEffect } from './tool-definition.js';
 
-/** What every event carries. */
+/** The fields that every event carries. */
 export interface EventStamp {
   readonly runId: string;
-  /** From 1, without gaps. */
+  /** The number of the event within its run, from 1, without gaps. */
   readonly sequence: number;
-  /** ISO 8601, UTC. */
+  /** The time of the event: ISO 8601, UTC. */
   readonly timestamp: string;
 }
 
 /**
- * The tools of a model call, which come first in every prompt. If `unchanged` is less than `tools`, the provider's prompt cache is valid up to
- * there; everything after that, the conversation included, is read again.
+ * A summary of the tools of a model call, which come first in every prompt. If `unchanged` is less than `tools`, the provider's prompt cache is valid up to
+ * that tool; everything after it, the conversation included, is read again.
  */
 export interface ToolPrefix {
-  /** Of their names, descriptions and schemas in their order: 16 hex digits; empty if there are none. */
+  /** A hash of the tools' names, descriptions and schemas in their order: 16 hex digits; empty if there are no tools. */
   readonly hash: string;
+  /** The number of tools. */
   readonly tools: number;
-  /** How many, from the first on, are the same as in the run's previous model call. */
+  /** The number of tools, counted from the first, that are the same as in the run's previous model call. */
   readonly unchanged: number;
 }
 
@@ -36,7 +37,7 @@ export type WarningCode =
   | 'sink_failed'
   | 'redaction_failed';
 
-/** One thing that happened in a run, before it is stamped. Values are the ui projection; the model's is in the transcript only. */
+/** An event of a run, before it is stamped. Values are the ui projection; the model's is in the transcript only. */
 export type LoopEventBody =
   | {
       readonly type: 'run-start';
@@ -44,14 +45,14 @@ export type LoopEventBody =
       readonly conversationId?: string;
       readonly model: string;
       readonly tools: readonly string[];
-      /** Set in a sub-run: the call whose run it is. */
+      /** The call that started this sub-run. Absent in a root run. */
       readonly within?: { readonly runId: string; readonly toolCallId: string; readonly tool: string };
     }
-  /** `tools`: how many the run has; `prepareStep` may show the model fewer. */
+  /** The start of a step. `tools` is the number of the run's tools; `prepareStep` may show the model fewer. */
   | { readonly type: 'step-start'; readonly step: number; readonly tools: number }
   | { readonly type: 'reasoning-delta'; readonly step: number; readonly text: string }
   | { readonly type: 'text-delta'; readonly step: number; readonly text: string }
-  /** A tool that the provider runs itself: only shown, it is not a call of the run. */
+  /** The progress of a tool that the provider runs itself. It is only shown: it is not a call of the run. */
   | {
       readonly type: 'provider-tool';
       readonly step: number;
@@ -59,9 +60,9 @@ export type LoopEventBody =
       readonly name: string;
       readonly status: ProviderToolStatus;
     }
-  /** The source of something in the step's text. Treat it as untrusted when you show it: the words come from outside. */
+  /** The source of a passage in the step's text. Treat it as untrusted when you show it: it comes from outside. */
   | { readonly type: 'citation'; readonly step: number; readonly citation: Citation }
-  /** Streamed only if the tool's input hides nothing. */
+  /** A piece of a call's arguments. Sent only if the tool's input hides nothing. */
   | {
       readonly type: 'tool-call-delta';
       readonly step: number;
@@ -69,7 +70,7 @@ export type LoopEventBody =
       readonly tool: string;
       readonly argumentsDelta: string;
     }
-  /** Assembled. `args` is absent when they could not be parsed or no such tool exists. */
+  /** An assembled call. `args` is absent when they could not be parsed or no such tool exists. */
   | { readonly type: 'tool-call'; readonly step: number; readonly toolCallId: string; readonly tool: string; readonly args?: JsonObject }
   | {
       readonly type: 'tool-start';
@@ -84,7 +85,7 @@ export type LoopEventBody =
   | {
       readonly type: 'tools-injected';
       readonly step: number;
-      /** Class of the entity, or name of the strategy. */
+      /** The class of the entity, or the name of the strategy. */
       readonly provider: string;
       readonly instanceId?: string;
       readonly tools: readonly string[];
@@ -93,17 +94,17 @@ export type LoopEventBody =
   | { readonly type: 'approval-request'; readonly step: number; readonly approval: ApprovalRequest }
   | { readonly type: 'approval-decision'; readonly step: number; readonly decision: ApprovalDecision; readonly decidedBy: string }
   | { readonly type: 'directive-request'; readonly step: number; readonly directive: DirectiveRequest }
-  /** A change in a directive that the run requested, for as long as the run goes on. */
+  /** A change in a directive that the run requested, sent while the run is active. */
   | { readonly type: 'directive-update'; readonly step: number; readonly event: DirectiveEventType; readonly directive: DirectiveRequest }
   /**
    * An event of a sub-run, with that run's id and sequence; `path` holds the run ids from the outer to the inner. Approvals of sub-runs are
    * not wrapped like this: they are events of the root run.
    */
   | { readonly type: 'sub-run'; readonly path: readonly string[]; readonly event: LoopEvent }
-  /** Of one model call: the step's own, with the tools it was sent, or one that the history policy made before it. */
+  /** The usage of one model call: the step's own, with the tools it was sent, or one that the history policy made before it. */
   | { readonly type: 'usage'; readonly step: number; readonly usage: Usage; readonly total: Usage; readonly tools?: ToolPrefix }
   | { readonly type: 'warning'; readonly step?: number; readonly code: WarningCode; readonly message: string }
-  /** `model`: which model answered, as `provider/modelId`, if it is not the one that was asked. */
+  /** The end of a step. `model` is the model that answered, as `provider/modelId`, if it is not the one that was asked. */
   | {
       readonly type: 'step-end';
       readonly step: number;
@@ -122,15 +123,24 @@ export type LoopEventBody =
       readonly finishDetail?: string;
     };
 
-/** One thing that happened in a run; the only thing everything downstream reads. */
+/** An event of a run. Encoders, sinks, journals and clients read nothing else of it. */
 export type LoopEvent = LoopEventBody & EventStamp;
 
-/** The event of one type. */
+/** The events of one type. */
 export type LoopEventOf<Type extends LoopEvent['type']> = Extract<LoopEvent, { readonly type: Type }>;
 
-/** The port that receives every event of every run, for journals and telemetry. There may be many. */
+/**
+ * The port that receives every event of every run, for journals and telemetry. An application may register several.
+ *
+ * @example
+ * class ConsoleSink extends LoopEventSink {
+ *   write({ type, runId }: LoopEvent): void {
+ *     console.log(runId, type);
+ *   }
+ * }
+ */
 export abstract class LoopEventSink {
-  /** A critical sink is awaited before the event is shown to anybody, and its failure ends the run. The failure of any other is a warning. @default false */
+  /** Makes the run wait for this sink before it shows an event, and end where the sink fails. The failure of any other sink is a warning. @default false */
   readonly critical: boolean = false;
   abstract write(event: LoopEvent): void | Promise<void>;
 }

@@ -4,7 +4,7 @@ import type { Citation, Message, RecordedAttachment, Usage } from './message.js'
 import type { ArgumentProblem, EntityReference, ToolEffect, ToolSpec } from './tool-definition.js';
 
 /**
- * Why a run ended. A run that reached a limit (`max_steps`, `max_calls`, `no_progress`, `timeout`, `budget`) still has its transcript and usage: nothing is lost.
+ * The reason why a run ended. A run that reached a limit (`max_steps`, `max_calls`, `no_progress`, `timeout`, `budget`) still has its transcript and usage.
  */
 export type FinishReason =
   | 'stop'
@@ -22,10 +22,10 @@ export type FinishReason =
   | 'error';
 
 /**
- * What went wrong with a run, safe to show; the cause is in the log under the correlation id. `cannot_continue` means that this application can no longer continue a
- * stored run, for example because its actor or its loop no longer exists, or because another release stored it in
- * another form; the message says what to do. `storage_unavailable` means that a store did not answer, and was asked again for some seconds: no call was lost, and a step
- * that was not over is kept as one that waits, where a store takes it by then.
+ * The failure of a run, safe to show; the cause is in the log under the correlation id. `cannot_continue` means that this application can no longer continue a
+ * stored run, for example because its actor or its loop no longer exists, or because another release stored it in another form; the message says what to do.
+ * `storage_unavailable` means that a store did not answer within some seconds of retries: no call is lost, and an unfinished step is saved as one that waits, if
+ * the store accepts it by then.
  */
 export interface RunFailure {
   readonly code:
@@ -61,12 +61,12 @@ export interface LoopResult<Output = unknown> {
   /** The whole transcript in the model's projection; pass it as `messages` to continue. Not enumerable. */
   readonly messages: readonly Message[];
   readonly error?: RunFailure;
-  /** A sentence that says which limit, quota or stop condition it was, if the reason alone does not. */
+  /** A sentence that names the limit, quota or stop condition, if the reason alone does not. */
   readonly finishDetail?: string;
   toJSON(): JsonValue;
 }
 
-/** What can become of a call besides success, in the words the model reads. */
+/** The code of a failed call, as the model reads it. */
 export type ToolErrorCode =
   | 'unknown_tool'
   | 'tool_gone'
@@ -83,18 +83,18 @@ export type ToolErrorCode =
   | 'budget_exceeded'
   | 'execution_failed';
 
-/** A failure as the model, the ui and the record carry it. The cause is in the log, under `correlationId`. */
+/** The failure of a call, as the model, the ui and the record carry it. The cause is in the log, under `correlationId`. */
 export interface ToolFailure {
   readonly code: ToolErrorCode;
-  /** Written for the model: what happened and what to do. Never an exception's own text unless it was declared safe. */
+  /** The message for the model: what happened and what to do. Never an exception's own text unless it was declared safe. */
   readonly safeMessage: string;
   readonly problems?: readonly ArgumentProblem[];
-  /** Whether the same call may succeed later. */
+  /** `true` if the same call may succeed later. */
   readonly retryable?: boolean;
   readonly correlationId?: string;
 }
 
-/** JSON:API error object (https://jsonapi.org/format/1.1/#error-objects), the form in which a model reads a failure. */
+/** A JSON:API error object (https://jsonapi.org/format/1.1/#error-objects), the form in which a model reads a failure. */
 export interface JsonApiError {
   readonly status: string;
   readonly code: string;
@@ -104,7 +104,7 @@ export interface JsonApiError {
 }
 
 /**
- * What became of a tool call. It holds the ui projection of arguments and result, so that returning one from a controller leaks nothing; the
+ * The outcome of a tool call. It holds the ui projection of arguments and result, so that returning one from a controller leaks nothing; the
  * model's projection is in the transcript.
  */
 export interface ToolInvocationRecord {
@@ -116,37 +116,37 @@ export interface ToolInvocationRecord {
   readonly entity?: EntityReference;
   readonly effect?: ToolEffect;
   readonly step: number;
-  /** Position among the calls of its step, from 0. */
+  /** The position among the calls of the step, from 0. */
   readonly index: number;
   /** Absent when the arguments could not be parsed. */
   readonly args?: JsonObject;
-  /** `waiting`: for a person's yes; the call was not made. */
+  /** The outcome. `waiting`: the call needs a person's approval and was not made. */
   readonly status: 'succeeded' | 'failed' | 'denied' | 'waiting';
   readonly result?: JsonValue;
-  /** Set where the call asked for its effect, which happens later. */
+  /** The directive that performs the call's effect later. Absent where the call itself had the effect. */
   readonly directiveId?: string;
   /** Images and files of the result, which the model is shown too. */
   readonly attachments?: readonly RecordedAttachment[];
   readonly error?: ToolFailure;
   readonly decision?: Decision;
-  /** Which attempt this became of, from 1; there are several under `onToolError: 'retry'` only. */
+  /** The number of the attempt, from 1; there are several under `onToolError: 'retry'` only. */
   readonly attempt: number;
   readonly startedAt: Date;
   readonly endedAt: Date;
   readonly durationMs: number;
-  /** Bytes of the model's projection before it was cut to its budget. */
+  /** The bytes of the model's projection before it was cut to its budget. */
   readonly resultBytes?: number;
   readonly truncated?: boolean;
-  /** Set where the call was a run of its own. */
+  /** The run that the call started. Set for the call of a sub-run tool. */
   readonly subRun?: SubRunRecord;
 }
 
-/** What the call of a sub-run tool was, beside its result. */
+/** The run behind the call of a sub-run tool. */
 export interface SubRunRecord {
   readonly runId: string;
   readonly finishReason: FinishReason;
   readonly steps: number;
   readonly usage: Usage;
-  /** In the ui projection, like every record. Absent in events: each was told by one of its own. */
+  /** The calls of the sub-run, in the ui projection. Absent in events, where each call has events of its own. */
   readonly toolCalls?: readonly ToolInvocationRecord[];
 }

@@ -1,26 +1,26 @@
 import type { ModelEvent, ModelFinish, ModelFinishReason } from './language-model.js';
 import { type AssistantMessage, type Citation, NO_USAGE, type ToolCall, type Usage } from './message.js';
 
-/** One answer of a model, whole. */
+/** A complete answer of a model. */
 export interface ModelAnswer {
   readonly text: string;
   readonly reasoning: string;
   /** The assembled calls in the model's order, under the provider's ids. */
   readonly toolCalls: readonly ToolCall[];
-  /** The sources that the model names, if it does. */
+  /** The sources that the model names, if it names any. */
   readonly citations?: readonly Citation[];
-  /** `incomplete` when the events ended without saying why. */
+  /** The reason why the model stopped; `incomplete` when the events ended without one. */
   readonly finishReason: ModelFinishReason;
-  /** The provider's own word for it, where the events tell. */
+  /** The provider's own finish reason, if the events hold it. */
   readonly providerReason?: string;
-  /** {@link NO_USAGE} when the provider counted nothing. */
+  /** The tokens of the answer; {@link NO_USAGE} when the provider counted none. */
   readonly usage: Usage;
   readonly providerData?: AssistantMessage['providerData'];
-  /** `provider/modelId`, where that is not who was asked. */
+  /** The model that answered, as `provider/modelId`, where it is not the one that was asked. */
   readonly answeredBy?: string;
 }
 
-/** Puts an answer together, event by event. Calls are taken from `tool-call` events, never from deltas. */
+/** Assembles an answer from its events. Calls are taken from `tool-call` events, never from deltas. */
 export class AnswerFold {
   private text = '';
   private reasoning = '';
@@ -30,7 +30,7 @@ export class AnswerFold {
   private readonly toolCalls: ToolCall[] = [];
   private readonly citations: Citation[] = [];
 
-  /** The number of characters taken by now, reasoning included. */
+  /** The number of characters taken so far, reasoning included. */
   get size(): number {
     return this.text.length + this.reasoning.length;
   }
@@ -45,7 +45,7 @@ export class AnswerFold {
     else if (event.type === 'finish') this.end = event;
   }
 
-  /** The answer as far as it has come. */
+  /** The answer as far as it was received. */
   get answer(): ModelAnswer {
     const { text, reasoning, toolCalls, citations, usage, answeredBy } = this;
     const { finishReason, providerReason, providerData } = this.end;
@@ -68,9 +68,9 @@ export class AnswerFold {
 }
 
 /**
- * Reads an answer to its end, where it is wanted whole instead of as it comes.
+ * Reads an answer to its end and returns it as one value.
  *
- * @throws what the events throw
+ * @throws ModelError if the model fails while it answers
  */
 export async function assemble(events: AsyncIterable<ModelEvent>): Promise<ModelAnswer> {
   const fold = new AnswerFold();

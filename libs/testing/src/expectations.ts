@@ -3,7 +3,12 @@ import type { AssistantMessage, ToolCall, ToolErrorCode, ToolMessage } from '@to
 import { lastValueFrom, toArray, type Observable } from 'rxjs';
 import { ExpectationError, toExcerpt } from './testing.error.js';
 
-/** Reads a run to its end, by subscribing or by iterating. Rejects when the source errors. */
+/**
+ * Reads a run to its end, by subscribing or by iterating. Rejects when the source errors.
+ *
+ * @example
+ * const events = await collect(loop.stream({ prompt: 'Where is order 7?' }));
+ */
 export async function collect(events: Observable<LoopEvent> | AsyncIterable<LoopEvent>): Promise<LoopEvent[]> {
   if (!(Symbol.asyncIterator in events)) return lastValueFrom(events.pipe(toArray()));
   const read: LoopEvent[] = [];
@@ -11,7 +16,7 @@ export async function collect(events: Observable<LoopEvent> | AsyncIterable<Loop
   return read;
 }
 
-/** The events of one type, with that type's fields. */
+/** Returns the events of one type, with that type's fields. */
 export function eventsOf<Type extends LoopEvent['type']>(events: readonly LoopEvent[], type: Type): LoopEventOf<Type>[] {
   return events.filter((event): event is LoopEventOf<Type> => event.type === type);
 }
@@ -30,8 +35,11 @@ function recordsOf(evidence: RunEvidence): readonly ToolInvocationRecord[] {
 }
 
 /**
- * Makes sure that a call was refused: at least one of the tool's, and with this code if one is given. `tool` is a declared id or a rendered one.
- * Throws an `ExpectationError` that says what became of the calls.
+ * Asserts that at least one call of a tool was denied, with this code if one is given. `tool` is a declared id or a rendered one.
+ *
+ * @throws ExpectationError if no call was, with the outcome of each call
+ * @example
+ * expectDenied(await collect(run), 'crm__refund', 'policy_denied');
  */
 export function expectDenied(evidence: RunEvidence, tool: string, code?: ToolErrorCode): void {
   const all = recordsOf(evidence);
@@ -52,11 +60,11 @@ function listOfRecords(records: readonly ToolInvocationRecord[]): string {
 
 /** The injection that is expected. */
 export interface ExpectedInjection {
-  /** Class of the entity, or name of the strategy. In a result, which holds no classes, an entity tool's prefix stands for its class. */
+  /** The class of the entity, or the name of the strategy. In a result, which holds no classes, an entity tool's prefix stands for its class. */
   readonly provider: string;
   /** The entity's real id. A result names it in the ids of its tools only, so a long id and a grouped tool are found in events alone. */
   readonly instanceId?: string;
-  /** Rendered ids that must be among the injected ones; others may be there too. @default any */
+  /** The rendered ids that must be among the injected ones; others may be there too. @default any */
   readonly tools?: readonly string[];
 }
 
@@ -66,7 +74,13 @@ interface Injection {
   readonly tools: readonly string[];
 }
 
-/** Makes sure that a run was given an entity's tools, or a strategy's. Throws an `ExpectationError` that lists the run's injections. */
+/**
+ * Asserts that a run was given an entity's tools, or a strategy's.
+ *
+ * @throws ExpectationError if it was not, with the run's injections
+ * @example
+ * expectInjected(result, { provider: 'Customer', instanceId: 'c-7', tools: ['customer_c-7_getAverageSpend'] });
+ */
 export function expectInjected(evidence: RunEvidence, expected: ExpectedInjection): void {
   const { provider, instanceId, tools = [] } = expected;
   const all = isEvents(evidence) ? fromEvents(evidence) : fromResult(evidence);
@@ -84,7 +98,7 @@ function fromEvents(events: readonly LoopEvent[]): readonly Injection[] {
   return eventsOf(events, 'tools-injected');
 }
 
-/** Reads `{prefix}_{instanceId}_{method}`; what has another form comes from a strategy, whose name a result does not hold. */
+/** Reads injections from ids of the form `{prefix}_{instanceId}_{method}`; any other id comes from a strategy, whose name a result does not hold. */
 function fromResult({ injectedTools }: LoopResult): readonly Injection[] {
   return injectedTools.map(({ id, declaredId }) => {
     const [prefix = '', method] = declaredId.split('_*_');
@@ -104,8 +118,9 @@ function listOfInjections(all: readonly Injection[]): string {
 }
 
 /**
- * Makes sure that these are the whole events of one run: one `run-end`, last; sequences from 1 without a gap; one `runId`. Throws an
- * `ExpectationError` that names the first breach.
+ * Asserts that these are the whole events of one run: one `run-end`, last; sequences from 1 without a gap; one `runId`.
+ *
+ * @throws ExpectationError if they are not, with the first violation
  */
 export function expectRunEndsOnce(events: readonly LoopEvent[]): void {
   const ends = eventsOf(events, 'run-end').length;
@@ -119,16 +134,18 @@ export function expectRunEndsOnce(events: readonly LoopEvent[]): void {
   });
 }
 
-/** The last events, since a run may have thousands. */
+/** Describes the last events, since a run may have thousands. */
 function lastOf(events: readonly LoopEvent[]): string {
   const last = events.slice(-30).map(({ sequence, type }) => `${sequence} ${type}`);
   return `The last events: ${last.join(', ') || 'none'}.`;
 }
 
 /**
- * Makes sure that a transcript can be sent to any provider: every call has exactly one result, among the tool messages right after its assistant
- * message; ids are unique; no result is an orphan; the arguments of every call that succeeded parse. Of a result, every recorded call must be
- * in the transcript too, but for those of a step that waits for decisions. Throws an `ExpectationError` that names the first breach with its index and id.
+ * Asserts that a transcript can be sent to any provider: every call has exactly one result, among the tool messages right after its assistant
+ * message; ids are unique; no result is an orphan; the arguments of every call that succeeded parse. For a `LoopResult`, every recorded call must be
+ * in the transcript too, except those of a step that waits for decisions.
+ *
+ * @throws ExpectationError if it cannot be sent, with the index and id of the first violation
  */
 export function expectTranscriptValid(transcript: readonly Message[] | LoopResult): void {
   const messages = isMessages(transcript) ? transcript : transcript.messages;
@@ -155,7 +172,7 @@ function callsOf(message: AssistantMessage): readonly ToolCall[] {
   return message.toolCalls ?? [];
 }
 
-/** The unbroken row of tool messages behind a message. */
+/** Returns the tool messages that directly follow a message. */
 function resultsAfter(messages: readonly Message[], index: number): readonly ToolMessage[] {
   const row: ToolMessage[] = [];
   for (const message of messages.slice(index + 1)) {
@@ -172,11 +189,11 @@ function expectResult(call: ToolCall, results: readonly ToolMessage[], at: strin
   if (own.length > 1) throw new ExpectationError(`${at} has ${own.length} results.`);
   if (result.toolName !== call.name) throw new ExpectationError(`${at} has a result of another tool, ${result.toolName}.`);
   if (result.isError !== true && !isObjectText(call.arguments)) {
-    throw new ExpectationError(`${at} succeeded with arguments that are no JSON object: ${toExcerpt(call.arguments)}`);
+    throw new ExpectationError(`${at} succeeded with arguments that are not a JSON object: ${toExcerpt(call.arguments)}`);
   }
 }
 
-/** A tool message's call must be in the assistant message before its row. */
+/** Asserts that the call of a tool message is in the assistant message before it. */
 function expectPartner(messages: readonly Message[], { toolCallId, toolName }: ToolMessage, index: number): void {
   const asker = messages.slice(0, index).findLast(({ role }) => role !== 'tool');
   const asked = asker?.role === 'assistant' ? callsOf(asker) : [];
@@ -195,7 +212,7 @@ function expectRecorded({ toolCalls }: LoopResult, seen: ReadonlySet<string>): v
   });
 }
 
-/** No arguments at all and `null` count as `{}`. */
+/** Tells whether arguments are a JSON object; an empty text and `null` count as `{}`. */
 function isObjectText(json: string): boolean {
   try {
     const value: unknown = json.trim() === '' ? {} : JSON.parse(json);

@@ -20,5 +20,4 @@ export type { Contract, ContractCase, ContractRunner, RestartCase, StoreUnderTes
 export { conversationStoreContract } from './contracts/conversation-store-contract.js';
 export { directiveStoreContract } from './contracts/directive-store-contract.js';
 export { quotaStoreContract } from './contracts/quota-store-contract.js';
-export { runStoreContract } from './contracts/run-store-contract.js';
-export { suspendedRunStoreContract } from './contracts/suspended-run-store-contract.js';
+export { runLogContract } from './contracts/run-log-contract.js';

@@ -2,29 +2,29 @@ import { type JsonObject, LanguageModel, type Message, type ModelError, type Too
 import type { ModelEvent, ModelFinishReason, ModelRequest } from '@toolloop/protocol';
 import { ExpectationError, UnexpectedModelCallError } from './testing.error.js';
 
-/** The usage that every built answer reports unless it says otherwise, in round numbers so that totals are easy to check. */
+/** The usage of a scripted answer by default, in round numbers so that totals are easy to check. */
 export const SCRIPTED_USAGE: Usage = { inputTokens: 10, outputTokens: 5 };
 
-/** The end of an answer: after its events it is over, waits to be aborted, or throws. */
+/** The end of an answer: after its events it ends, waits to be aborted, or throws. */
 export type ScriptedEnding = { readonly kind: 'return' } | { readonly kind: 'hang' } | { readonly kind: 'throw'; readonly error: Error };
 
-/** One answer of a script. Make it with `text`, `calls` and the like. */
+/** One answer of a script. Make one with {@link text}, {@link calls}, {@link fails} and the like. */
 export interface ScriptedAnswer {
-  /** Shown when the answer is left over. */
+  /** The name of the answer in the message of {@link ScriptedModel.assertComplete}. */
   readonly title: string;
   /** The events, in order; `nextCallId` names the calls that were given no id. */
   readonly events: (nextCallId: () => string) => readonly ModelEvent[];
   readonly ending: ScriptedEnding;
 }
 
-/** An entry of a script: an answer, or a function that looks at the request first. */
+/** An entry of a script: an answer, or a function that makes one for the request. */
 export type ScriptedTurn = ScriptedAnswer | ((request: ModelRequest) => ScriptedAnswer | Promise<ScriptedAnswer>);
 
 /** One tool call of an answer, as {@link call} makes it. */
 export interface ScriptedCall {
   readonly id?: string;
   readonly name: string;
-  /** JSON text, possibly malformed. */
+  /** The arguments as JSON text, possibly malformed. */
   readonly arguments: string;
 }
 
@@ -34,13 +34,13 @@ export interface ScriptedAnswerOptions {
   readonly reason?: ModelFinishReason;
   /** @default {@link SCRIPTED_USAGE} */
   readonly usage?: Usage;
-  /** Streamed before the text. @default none */
+  /** The reasoning that is streamed before the text. @default none */
   readonly reasoning?: string;
 }
 
 const RETURN: ScriptedEnding = { kind: 'return' };
 
-/** An answer in words, streamed in up to three deltas. */
+/** Makes a text answer, streamed in up to three deltas. */
 export function text(words: string, options: ScriptedAnswerOptions = {}): ScriptedAnswer {
   const { reason = 'stop', usage = SCRIPTED_USAGE, reasoning = '' } = options;
   return {
@@ -56,19 +56,24 @@ export function text(words: string, options: ScriptedAnswerOptions = {}): Script
 }
 
 /**
- * One call of an answer. Arguments given as a string are sent as they stand, malformed ones too. Without an id the model numbers it: `call_1`,
+ * Makes a call for {@link calls}. Arguments given as a string are sent as they stand, malformed ones too. A call without an id is numbered: `call_1`,
  * `call_2` and so on through the whole script.
  */
 export function call(name: string, args: JsonObject | string = {}, options: { readonly id?: string } = {}): ScriptedCall {
   return { id: options.id, name, arguments: typeof args === 'string' ? args : JSON.stringify(args) };
 }
 
-/** An answer that calls tools, in this order, each streamed in deltas and then assembled. */
+/**
+ * Makes an answer that calls tools, in this order, each streamed in deltas and then assembled.
+ *
+ * @example
+ * calls(call('crm__search_customers', { name: 'Ann' }), call('clock__now'))
+ */
 export function calls(...wanted: readonly ScriptedCall[]): ScriptedAnswer {
   return textAndCalls('', ...wanted);
 }
 
-/** An answer that says something and then calls tools. */
+/** Makes an answer of a text and then calls. */
 export function textAndCalls(words: string, ...wanted: readonly ScriptedCall[]): ScriptedAnswer {
   return {
     title: `calls(${wanted.map(({ name }) => name).join(', ')})`,
@@ -82,22 +87,22 @@ export function textAndCalls(words: string, ...wanted: readonly ScriptedCall[]):
   };
 }
 
-/** An answer of exactly these events: what no other builder makes, such as interleaved deltas or two finishes. */
+/** Makes an answer of exactly these events, such as interleaved deltas or two finishes. */
 export function events(exact: readonly ModelEvent[]): ScriptedAnswer {
   return { title: `events(${exact.map(({ type }) => type).join(', ')})`, events: () => exact, ending: RETURN };
 }
 
-/** A provider that fails, after it has streamed `words`. */
+/** Makes an answer that fails after it has streamed `words`. */
 export function fails(error: ModelError, words = ''): ScriptedAnswer {
   return { title: `fails(${error.message})`, events: () => textDeltas(words), ending: { kind: 'throw', error } };
 }
 
-/** A provider that falls silent, after it has streamed `words`, until the call is aborted. */
+/** Makes an answer that stalls after it has streamed `words`, until the call is aborted. */
 export function hangs(words = ''): ScriptedAnswer {
   return { title: 'hangs()', events: () => textDeltas(words), ending: { kind: 'hang' } };
 }
 
-/** A stream that ends, after `words`, without a `finish`. */
+/** Makes an answer that ends after `words` without a `finish`. */
 export function cut(words = ''): ScriptedAnswer {
   return { title: 'cut()', events: () => textDeltas(words), ending: RETURN };
 }
@@ -114,49 +119,54 @@ function callEvents({ name, arguments: json }: ScriptedCall, toolCallId: string)
   ];
 }
 
-/** Up to three pieces that break no character. */
+/** Cuts a text into up to three pieces that break no character. */
 function pieces(whole: string): readonly string[] {
   const characters = Array.from(whole);
   const size = Math.ceil(characters.length / 3);
   return [0, size, 2 * size].map((start) => characters.slice(start, start + size).join('')).filter((piece) => piece !== '');
 }
 
-/** A request as it stood when the model received it: later changes by the loop do not show in it. */
+/** A request as it was when the model received it: later changes by the loop do not show in it. */
 export interface RecordedRequest extends ModelRequest {
-  /** Copies. */
+  /** Copies of the messages. */
   readonly messages: readonly Message[];
-  /** The very message objects the loop passed, to check that the same ones come again. */
+  /** The message objects that the loop passed, to check that the same ones are passed again. */
   readonly originalMessages: readonly Message[];
-  /** The very array the loop passed, to check that the same one comes again. */
+  /** The array that the loop passed, to check that the same one is passed again. */
   readonly tools: readonly ToolSpec[];
   readonly toolIds: readonly string[];
   readonly signal: AbortSignal;
 }
 
-/** Copies what the loop could change later. */
+/** Copies everything that the loop could change later. */
 function toRecordedRequest(request: ModelRequest, signal: AbortSignal): RecordedRequest {
   return {
     ...request,
-    messages: request.messages.map(copyOf),
+    messages: request.messages.map(copyMessage),
     originalMessages: [...request.messages],
     toolIds: request.tools.map(({ id }) => id),
     signal,
   };
 }
 
-function copyOf(message: Message): Message {
+function copyMessage(message: Message): Message {
   if (message.role === 'system') return { ...message };
-  if (message.role !== 'assistant') return { ...message, content: contentOf(message.content) };
+  if (message.role !== 'assistant') return { ...message, content: copyContent(message.content) };
   return message.toolCalls === undefined ? { ...message } : { ...message, toolCalls: message.toolCalls.map((one) => ({ ...one })) };
 }
 
-function contentOf<Part extends object>(content: string | readonly Part[]): string | readonly Part[] {
+function copyContent<Part extends object>(content: string | readonly Part[]): string | readonly Part[] {
   return typeof content === 'string' ? content : content.map((part) => ({ ...part }));
 }
 
 /**
- * A model that plays a script, so that a test decides what is answered and reads what was asked. It does not share answers out by run: runs that
- * overlap need a model each, or entries that look at the request.
+ * A model that plays a script, so that a test chooses the answers and reads the requests. It does not assign answers to runs: overlapping runs need a model
+ * each, or entries that read the request.
+ *
+ * @example
+ * const model = new ScriptedModel([calls(call('crm__search_customers', { name: 'Ann' })), text('Ann is a customer.')]);
+ * // … run the loop with `model` …
+ * model.assertComplete();
  */
 export class ScriptedModel extends LanguageModel {
   readonly provider = 'scripted';
@@ -166,7 +176,7 @@ export class ScriptedModel extends LanguageModel {
   private numberedCalls = 0;
   private streaming = 0;
 
-  /** `modelId` is `script` by default. */
+  /** @param options `modelId` is `script` by default */
   constructor(
     private readonly script: readonly ScriptedTurn[],
     options: { readonly modelId?: string } = {},
@@ -175,16 +185,17 @@ export class ScriptedModel extends LanguageModel {
     this.modelId = options.modelId ?? 'script';
   }
 
-  /** The requests so far, unexpected calls included. */
+  /** The requests so far, unexpected ones included. */
   get requests(): readonly RecordedRequest[] {
     return this.asked;
   }
 
-  /** Answers that are being read right now; 0 when every one was read to its end, left or aborted. */
+  /** The number of answers that are being read; 0 once every one was read to its end, left or aborted. */
   get openStreams(): number {
     return this.streaming;
   }
 
+  /** @throws UnexpectedModelCallError if the script has no further answer */
   async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const turn = this.script[this.asked.length];
     this.asked.push(toRecordedRequest(request, signal));
@@ -192,7 +203,7 @@ export class ScriptedModel extends LanguageModel {
     const reading = new AbortController();
     const aborted = untilAborted(signal, reading.signal);
     try {
-      const answer = await Promise.race([this.answerOf(turn, request), aborted]);
+      const answer = await Promise.race([this.resolve(turn, request), aborted]);
       if (answer === undefined) return;
       yield* this.eventsOf(answer, signal);
       if (!signal.aborted) await end(answer.ending, aborted);
@@ -203,8 +214,12 @@ export class ScriptedModel extends LanguageModel {
   }
 
   /**
-   * Fails the test when the model was called too often, when a function of the script threw, or when answers are left over. Call it at the end of
-   * every test: the loop makes a failed run of such errors. Throws what was thrown then, or an `ExpectationError`.
+   * Asserts that the model was called as often as the script has answers, and that no function of the script threw. Call it at the end of every test, since
+   * the loop turns such errors into a failed run.
+   *
+   * @throws UnexpectedModelCallError if the model was called too often
+   * @throws ExpectationError if answers are left over
+   * @throws the error that a function of the script threw
    */
   assertComplete(): void {
     if (this.failure !== undefined) throw this.failure;
@@ -215,7 +230,7 @@ export class ScriptedModel extends LanguageModel {
     );
   }
 
-  private async answerOf(turn: ScriptedTurn | undefined, request: ModelRequest): Promise<ScriptedAnswer> {
+  private async resolve(turn: ScriptedTurn | undefined, request: ModelRequest): Promise<ScriptedAnswer> {
     try {
       if (turn === undefined) throw new UnexpectedModelCallError(request, this.script.length);
       return typeof turn === 'function' ? await turn(request) : turn;
@@ -243,7 +258,7 @@ async function end(ending: ScriptedEnding, aborted: Promise<void>): Promise<void
   if (ending.kind === 'throw') throw ending.error;
 }
 
-/** Resolves when `signal` is aborted; forgets about it when `reading` is. */
+/** Resolves when `signal` is aborted; stops listening when `reading` is. */
 function untilAborted(signal: AbortSignal, reading: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve();

@@ -1,11 +1,11 @@
 import type { ModelRequest } from '@toolloop/protocol';
 
-/** The error of a failed expectation. Its message tells what was there instead, so that any test runner shows it. */
+/** Thrown by a failed expectation. Its message holds the actual values, so that any test runner shows them. */
 export class ExpectationError extends Error {
   override readonly name = 'ExpectationError';
 }
 
-/** One model call too many. The loop turns it into a failed run, so {@link ScriptedModel.assertComplete} throws it once more. */
+/** Thrown for one model call too many. The loop turns it into a failed run, so {@link ScriptedModel.assertComplete} throws it once more. */
 export class UnexpectedModelCallError extends Error {
   override readonly name = 'UnexpectedModelCallError';
 
@@ -23,7 +23,7 @@ export class UnexpectedModelCallError extends Error {
 
 const LENGTH = 300;
 
-/** A value as one line of a failure's message, cut to 300 characters. */
+/** Writes a value as one line of a failure's message, cut to 300 characters. */
 export function toExcerpt(value: unknown): string {
   const text = JSON.stringify(value) ?? String(value);
   return text.length > LENGTH ? `${text.slice(0, LENGTH)}…` : text;

@@ -13,7 +13,7 @@ interface Faked {
  */
 export type ToolFake = Faked['fake'];
 
-/** The fakes of one testing module, by declared id: the innermost interceptor, which answers in the place of those tools. */
+/** The fakes of one testing module, by declared id: the innermost interceptor, which answers instead of those tools. */
 class FakedTools extends ToolInterceptor {
   private readonly fakes = new Map<string, ToolFake>();
 
@@ -31,7 +31,7 @@ class FakedTools extends ToolInterceptor {
   }
 }
 
-/** Checks that each fake has a tool. It is a provider of the root module, which is bootstrapped when the catalog is complete. */
+/** Checks that each fake has a tool. It belongs to the root module, which is bootstrapped when the catalog is complete. */
 @Injectable()
 class FakedToolsCheck implements OnApplicationBootstrap {
   constructor(
@@ -42,10 +42,10 @@ class FakedToolsCheck implements OnApplicationBootstrap {
   onApplicationBootstrap(): void {
     const known = new Set(this.catalog.subjects().map(({ declaredId }) => declaredId));
     const wrong = this.fakes.declaredIds.filter((declaredId) => !known.has(declaredId));
-    if (wrong.length > 0) throw new ConfigurationError(wrong.map((declaredId) => this.findingOf(declaredId)));
+    if (wrong.length > 0) throw new ConfigurationError(wrong.map((declaredId) => this.toFinding(declaredId)));
   }
 
-  private findingOf(declaredId: string): Finding {
+  private toFinding(declaredId: string): Finding {
     const closest = this.catalog.suggest(declaredId);
     return {
       at: `override('${declaredId}')`,
@@ -69,13 +69,19 @@ class FakedToolsModule {
 }
 
 /**
- * Builds a testing module in which some tools do something else, while validation, policy, approval, projection and injection stay the
+ * Builds a testing module in which some tools are replaced, while validation, policy, approval, projection and injection stay the
  * application's own. Overriding a declared id that no tool has fails at `init()` with the closest ids.
+ *
+ * @example
+ * const module = await ToolLoopTestingModule.create({ imports: [AppModule] })
+ *   .override('crm__searchCustomers')
+ *   .with(() => [ann])
+ *   .compile();
  */
 export class ToolLoopTestingModule {
   private constructor(
     private readonly fakes: FakedTools,
-    /** Nest's own, for `overrideProvider` and the like. */
+    /** Nest's own builder, for `overrideProvider` and the like. */
     readonly builder: TestingModuleBuilder,
   ) {}
 
@@ -89,7 +95,7 @@ export class ToolLoopTestingModule {
     return new ToolLoopTestingModule(fakes, builder);
   }
 
-  /** Names the tool by its declared id: `crm__searchCustomers`, or `customer_*_getAverageSpend` for every instance. A second override of it wins. */
+  /** Replaces a tool by its declared id: `crm__searchCustomers`, or `customer_*_getAverageSpend` for every instance. The last override of a tool wins. */
   override(declaredId: string): { with(fake: ToolFake): ToolLoopTestingModule } {
     return {
       with: (fake) => {

@@ -205,10 +205,10 @@ describe('expectTranscriptValid', () => {
     [
       'a success with malformed arguments',
       [asks(['a', '{"x":']), answers('a')],
-      'messages[0]: the call a (crm__find) succeeded with arguments that are no JSON',
+      'messages[0]: the call a (crm__find) succeeded with arguments that are not a JSON object',
     ],
-    ['a success with a list for arguments', [asks(['a', '[]']), answers('a')], 'no JSON object: "[]"'],
-    ['a success with arguments encoded twice', [asks(['a', '"{}"']), answers('a')], 'no JSON object'],
+    ['a success with a list for arguments', [asks(['a', '[]']), answers('a')], 'not a JSON object: "[]"'],
+    ['a success with arguments encoded twice', [asks(['a', '"{}"']), answers('a')], 'not a JSON object'],
   ])('refuses %s', (_, messages, breach) => {
     expect(() => expectTranscriptValid(messages)).toThrow(breach);
     expect(() => expectTranscriptValid(result({ messages }))).toThrow(ExpectationError);

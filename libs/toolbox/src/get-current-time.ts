@@ -2,7 +2,16 @@ import { ConfigurationError, type RawToolDeclaration, ToolError, ToolField } fro
 import { Expose } from 'class-transformer';
 import { IsOptional, IsString, MaxLength } from 'class-validator';
 
-/** The port to the time, so that tests and replays decide it. */
+/**
+ * The port of the current time, so that tests and replays can set it.
+ *
+ * @example
+ * class FixedClock extends Clock {
+ *   now(): Date {
+ *     return new Date('2026-03-29T01:30:00Z');
+ *   }
+ * }
+ */
 export abstract class Clock {
   abstract now(): Date;
 }
@@ -23,11 +32,11 @@ export class GetCurrentTimeInput {
   readonly timeZone?: string;
 }
 
-/** A moment as people in one time zone read it off a clock. */
+/** A date, time and weekday in one time zone. */
 export class CurrentTime {
-  /** ISO 8601 with the zone's offset: `2026-03-29T03:30:00+02:00`. */
+  /** The time in ISO 8601 with the zone's offset: `2026-03-29T03:30:00+02:00`. */
   @Expose() readonly time: string;
-  /** In English. */
+  /** The weekday in English. */
   @Expose() readonly weekday: string;
   @Expose() readonly timeZone: string;
 
@@ -39,13 +48,18 @@ export class CurrentTime {
 }
 
 export interface GetCurrentTimeOptions {
-  /** Used where the model names none. @default 'UTC' */
+  /** The time zone where the model names none. @default 'UTC' */
   readonly timeZone?: string;
   /** @default the clock of this machine */
   readonly clock?: Clock;
 }
 
-/** Models do not know what day it is; this tells them. */
+/**
+ * Tells a model the current date and time, which it does not know.
+ *
+ * @example
+ * ToolLoopModule.forRoot({ model, tools: [rawTool(GetCurrentTime, { options: { timeZone: 'Europe/Berlin' } })] });
+ */
 export class GetCurrentTime {
   static readonly tool: RawToolDeclaration<GetCurrentTimeInput> = {
     id: 'core__get_current_time',
@@ -59,7 +73,7 @@ export class GetCurrentTime {
   private readonly clock: Clock;
   private readonly timeZone: string;
 
-  /** Throws a `ConfigurationError` when the default time zone is none. */
+  /** @throws ConfigurationError if the default time zone is unknown */
   constructor({ clock = new SystemClock(), timeZone = 'UTC' }: GetCurrentTimeOptions = {}) {
     if (!formatFor(timeZone)) {
       const remedy = 'Use an IANA name, such as Europe/Berlin.';
@@ -69,7 +83,7 @@ export class GetCurrentTime {
     this.timeZone = timeZone;
   }
 
-  /** Throws a `ToolError` when the time zone is unknown. */
+  /** @throws ToolError if the time zone is unknown */
   call({ timeZone = this.timeZone }: GetCurrentTimeInput): CurrentTime {
     const format = formatFor(timeZone);
     if (!format)

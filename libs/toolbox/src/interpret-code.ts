@@ -7,13 +7,20 @@ import { withinTime, type CallContext } from './call-context.js';
 export interface CodeOutcome {
   readonly stdout: string;
   readonly stderr: string;
-  /** 0 where all went well. */
+  /** The exit code; 0 on success. */
   readonly exitCode: number;
 }
 
 /**
- * The port to a place where code of a stranger may run: a container or a service, never this process. There is no implementation here. One that
- * is given must stop the program when the signal is aborted, and throws a `ToolError` when it cannot run it at all; a program that fails is an outcome.
+ * The port to a sandbox for untrusted code: a container or a service, never this process. There is no implementation here. An implementation must stop the
+ * program when the signal is aborted, and throws a `ToolError` when it cannot run it at all; a program that fails is an outcome.
+ *
+ * @example
+ * class ContainerInterpreter extends CodeInterpreter {
+ *   run(code: string, language: string, signal: AbortSignal): Promise<CodeOutcome> {
+ *     return this.containers.run({ image: `sandbox-${language}`, stdin: code, signal });
+ *   }
+ * }
  */
 export abstract class CodeInterpreter {
   abstract run(code: string, language: string, signal: AbortSignal): Promise<CodeOutcome>;
@@ -38,9 +45,9 @@ export class InterpretCodeInput {
 export class CodeResult {
   @Expose() readonly stdout!: string;
   @Expose() readonly stderr!: string;
-  /** 0 where all went well. */
+  /** The exit code; 0 on success. */
   @Expose() readonly exitCode!: number;
-  /** True where the program printed more. */
+  /** `true` if the program printed more than is shown. */
   @Expose() readonly truncated!: boolean;
 
   constructor(result: CodeResult) {
@@ -51,15 +58,15 @@ export class CodeResult {
 export interface InterpretCodeOptions {
   /** The place where the code runs. */
   readonly interpreter: CodeInterpreter;
-  /** The languages it knows. @default any; the interpreter decides */
+  /** The languages that may be used. @default any; the interpreter decides */
   readonly languages?: readonly string[];
-  /** Characters shown of each output. @default 10_000 */
+  /** The most characters of each output that are shown. @default 10_000 */
   readonly maxCharacters?: number;
-  /** Milliseconds for one program. @default 25_000 */
+  /** The milliseconds for one program. @default 25_000 */
   readonly timeoutMs?: number;
 }
 
-/** Lets a model run code wherever the application says. It is an external side effect: there is no telling what the code does. */
+/** Lets a model run code in the application's interpreter. It is an external side effect, since the code may do anything. */
 export class InterpretCode {
   static readonly shortName: string = 'code_interpreter';
   static readonly tool: RawToolDeclaration<InterpretCodeInput> = {
@@ -73,7 +80,12 @@ export class InterpretCode {
 
   constructor(private readonly options: InterpretCodeOptions) {}
 
-  /** Throws a `ToolError` for a language that is not known or when the time is up, or the reason of an aborted signal. */
+  /**
+   * Runs a program and returns its output.
+   *
+   * @throws ToolError if the language is unknown or the time is up
+   * @throws the reason of an aborted signal
+   */
   async call({ code, language }: InterpretCodeInput, context: CallContext = {}): Promise<CodeResult> {
     const { interpreter, languages, maxCharacters = 10_000, timeoutMs = 25_000 } = this.options;
     if (languages && !languages.includes(language))

@@ -8,18 +8,27 @@ export class SearchHit {
   @Expose() readonly title!: string;
   @Expose() readonly url!: string;
   @Expose() readonly snippet!: string;
-  /** As the engine writes it; most often an ISO 8601 date. */
+  /** The date as the engine writes it, usually in ISO 8601. */
   @Expose() readonly publishedAt?: string;
 }
 
 /** A query for a search engine. */
 export interface SearchQuery {
   readonly query: string;
-  /** Hits at most. */
+  /** The largest number of hits. */
   readonly limit: number;
 }
 
-/** The port to a search engine. Throws a `ToolError` whose text is for the model, and holds no key. */
+/**
+ * The port to a search engine. An implementation throws a `ToolError` whose text is for the model and holds no key.
+ *
+ * @example
+ * class IntranetSearch extends SearchEngine {
+ *   search({ query, limit }: SearchQuery, signal: AbortSignal): Promise<readonly SearchHit[]> {
+ *     return this.index.query(query, { limit, signal });
+ *   }
+ * }
+ */
 export abstract class SearchEngine {
   abstract search(query: SearchQuery, signal: AbortSignal): Promise<readonly SearchHit[]>;
 }
@@ -30,31 +39,40 @@ export interface SearchApiOptions {
   readonly apiKey?: string;
   /** @default the provider's own */
   readonly baseURL?: string;
-  /** Replaces the global `fetch`: for a proxy, a recording, a test. */
+  /** The function that sends the requests, for a proxy, a recording or a test. @default the global `fetch` */
   readonly fetch?: typeof globalThis.fetch;
-  /** Milliseconds for one search. @default 15_000 */
+  /** The milliseconds for one search. @default 15_000 */
   readonly timeoutMs?: number;
 }
 
-/** A provider, as its adapter knows it. */
+/** The constants of a provider. */
 interface SearchProvider {
   /** The adapter's class, for findings. */
   readonly name: string;
   readonly baseURL: string;
-  /** The variable of the environment that holds the key. */
+  /** The environment variable that holds the key. */
   readonly keyVariable: string;
 }
 
-/** The key of a provider. Throws a `ConfigurationError` where there is none, so that the app does not start without it. */
-function apiKeyOf({ name, keyVariable }: SearchProvider, { apiKey }: SearchApiOptions): string {
+/**
+ * Reads the key of a provider.
+ *
+ * @throws ConfigurationError if there is none, so that the app does not start without it
+ */
+function readApiKey({ name, keyVariable }: SearchProvider, { apiKey }: SearchApiOptions): string {
   const key = (apiKey ?? process.env[keyVariable])?.trim();
   if (!key) throw finding(name, 'there is no API key.', `Set ${keyVariable} or pass { apiKey }.`);
-  if (/[^\x21-\x7e]/.test(key)) throw finding(name, 'the API key has characters that no key has.', 'Copy it again, without line breaks.');
+  if (/[^\x21-\x7e]/.test(key))
+    throw finding(name, 'the API key has characters that no key can have.', 'Copy it again, without line breaks.');
   return key;
 }
 
-/** The address of a provider, ending in a slash. Throws a `ConfigurationError` that does not repeat it. */
-function baseURLOf({ name, baseURL: standard }: SearchProvider, { baseURL = standard }: SearchApiOptions): URL {
+/**
+ * Reads the address of a provider, and ends it in a slash.
+ *
+ * @throws ConfigurationError if it cannot be used; the message does not repeat it
+ */
+function readBaseURL({ name, baseURL: standard }: SearchProvider, { baseURL = standard }: SearchApiOptions): URL {
   const url = URL.parse(baseURL.endsWith('/') ? baseURL : `${baseURL}/`);
   const isHttp = url?.protocol === 'https:' || url?.protocol === 'http:';
   if (url && isHttp && !url.username && !url.password) return url;
@@ -68,8 +86,8 @@ function finding(at: string, problem: string, remedy: string): ConfigurationErro
 const MAX_BYTES = 4_000_000;
 
 /**
- * Asks a search API for JSON. Whatever goes wrong, the error is made here, of fixed text: neither the key, nor what the provider said, nor the
- * underlying error goes into it, since a proxy or an injected `fetch` may put the key into either.
+ * A client of a search API that answers with JSON. Each of its errors has a fixed text: neither the key, nor the provider's answer, nor the underlying error
+ * is in it, since a proxy or an injected `fetch` may put the key into either.
  */
 class SearchApiClient {
   readonly #apiKey: string;
@@ -77,15 +95,15 @@ class SearchApiClient {
   readonly #fetch: typeof globalThis.fetch;
   readonly #timeoutMs: number;
 
-  /** Throws a `ConfigurationError` without a key, or with a base URL that cannot be used. */
+  /** @throws ConfigurationError without a key, or with a base URL that cannot be used */
   constructor(provider: SearchProvider, options: SearchApiOptions) {
-    this.#apiKey = apiKeyOf(provider, options);
-    this.#baseURL = baseURLOf(provider, options);
+    this.#apiKey = readApiKey(provider, options);
+    this.#baseURL = readBaseURL(provider, options);
     this.#fetch = options.fetch ?? globalThis.fetch;
     this.#timeoutMs = options.timeoutMs ?? 15_000;
   }
 
-  /** Rejects with a `ToolError`, or with the reason of an aborted signal. */
+  /** Posts a request. Rejects with a `ToolError`, or with the reason of an aborted signal. */
   async post(path: string, body: object, signal: AbortSignal): Promise<unknown> {
     const timeUp = 'The web search took too long. Try again later.';
     return withinTime({ ms: this.#timeoutMs, signal, timeUp }, async (either) => {
@@ -145,7 +163,7 @@ function unreadable(): ToolError {
   return new ToolError('The web search gave an answer that cannot be read. Try again later, or answer without it.', { retryable: true });
 }
 
-/** The names of a provider's own fields for those of a hit. */
+/** The names of a provider's fields for those of a hit. */
 interface ResultFields {
   readonly snippet: string;
   readonly publishedAt: string;
@@ -153,7 +171,7 @@ interface ResultFields {
 
 const MAX_SNIPPET = 2_000;
 
-/** The hits of `{ results: [...] }`. A result without an http address is left out: what is no page cannot be read or cited. */
+/** Reads the hits of `{ results: [...] }`. A result without an http address is left out, since it can be neither read nor cited. */
 function fromSearchResults(answer: unknown, fields: ResultFields): SearchHit[] {
   if (!isJsonObject(answer) || !Array.isArray(answer['results'])) return [];
   return answer['results'].flatMap((result: unknown) => {
@@ -183,7 +201,7 @@ const PERPLEXITY = { name: 'PerplexitySearch', baseURL: 'https://api.perplexity.
 export class PerplexitySearch extends SearchEngine {
   readonly #client: SearchApiClient;
 
-  /** Throws a `ConfigurationError` without a key. */
+  /** @throws ConfigurationError without a key */
   constructor(options: SearchApiOptions = {}) {
     super();
     this.#client = new SearchApiClient(PERPLEXITY, options);
@@ -201,7 +219,7 @@ const TAVILY = { name: 'TavilySearch', baseURL: 'https://api.tavily.com', keyVar
 export class TavilySearch extends SearchEngine {
   readonly #client: SearchApiClient;
 
-  /** Throws a `ConfigurationError` without a key. */
+  /** @throws ConfigurationError without a key */
   constructor(options: SearchApiOptions = {}) {
     super();
     this.#client = new SearchApiClient(TAVILY, options);
@@ -236,7 +254,12 @@ export interface WebSearchOptions {
   readonly engine: SearchEngine;
 }
 
-/** Searches the web with whatever engine it is given. A query goes to a third party, hence `egress`. */
+/**
+ * Searches the web with the given engine. A query goes to a third party, hence `egress`.
+ *
+ * @example
+ * ToolLoopModule.forRoot({ model, tools: [rawTool(WebSearch, { options: { engine: new TavilySearch() } })] });
+ */
 export class WebSearch {
   static readonly tool: RawToolDeclaration<WebSearchInput> = {
     id: 'web__search',
@@ -253,7 +276,12 @@ export class WebSearch {
     this.engine = engine;
   }
 
-  /** Throws what the engine throws: a `ToolError`, or the reason of an aborted signal. */
+  /**
+   * Searches the web.
+   *
+   * @throws ToolError if the engine fails
+   * @throws the reason of an aborted signal
+   */
   async call({ query, limit = DEFAULT_HITS }: WebSearchInput, context: CallContext = {}): Promise<readonly SearchHit[]> {
     const hits = await this.engine.search({ query, limit }, context.signal ?? new AbortController().signal);
     return hits.slice(0, limit);
@@ -264,7 +292,7 @@ export class WebSearch {
 export class PerplexityTool extends WebSearch {
   static readonly shortName: string = 'perplexity';
 
-  /** Throws a `ConfigurationError` without a key. */
+  /** @throws ConfigurationError without a key */
   constructor(options: SearchApiOptions = {}) {
     super({ engine: new PerplexitySearch(options) });
   }
@@ -274,7 +302,7 @@ export class PerplexityTool extends WebSearch {
 export class TavilyTool extends WebSearch {
   static readonly shortName: string = 'tavily';
 
-  /** Throws a `ConfigurationError` without a key. */
+  /** @throws ConfigurationError without a key */
   constructor(options: SearchApiOptions = {}) {
     super({ engine: new TavilySearch(options) });
   }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ToolError } from '@toolloop/core';
 import * as fc from 'fast-check';
+import { cases } from '../../../test/cases.js';
 import { Glob } from '../src/files/glob.js';
 
 describe('a glob', () => {
@@ -24,7 +25,7 @@ describe('a glob', () => {
     ['?', '😀', true],
     ['*a*b*a', 'xaxbxba', true],
     ['*a*b*a', 'xaxaxb', false],
-  ])('%s and %s: %s', (pattern, path, matches) => {
+  ])('`%s` matches the path %s: %s', (pattern, path, matches) => {
     expect(new Glob(pattern).matches(path)).toBe(matches);
   });
 
@@ -39,15 +40,13 @@ describe('a glob', () => {
         );
         expect(new Glob(glob).matches(file)).toBe(new RegExp(`^${source.join('')}$`).test(`/${file}`));
       }),
-      { numRuns: 2_000 },
+      { numRuns: cases(2_000) },
     );
   });
 
-  it('takes no longer for a pattern that is made to be slow', () => {
-    const start = performance.now();
+  it('ends for a pattern that is made to be tried in more ways than anybody can wait for', () => {
     expect(new Glob(`${'*a'.repeat(60)}b`).matches('a'.repeat(250))).toBe(false);
     expect(new Glob(`${'**/a/'.repeat(30)}b`).matches('a/'.repeat(100))).toBe(false);
-    expect(performance.now() - start).toBeLessThan(100);
   });
 
   it('has bounds', () => {

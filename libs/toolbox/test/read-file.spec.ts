@@ -1,10 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { rename, rm, symlink } from 'node:fs/promises';
 import { setTimeout } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
 import { describe, expect, it } from '@jest/globals';
 import { ConfigurationError, ToolError } from '@toolloop/core';
 import { ReadFile, type ReadFileOptions } from '@toolloop/toolbox';
 import * as fc from 'fast-check';
+import { cases } from '../../../test/cases.js';
 import { TemporaryDirectory } from './temporary-directory.js';
 
 const SECRET = 'the secret of another directory';
@@ -34,6 +36,18 @@ async function swap(directory: TemporaryDirectory, done: AbortSignal): Promise<v
     await pause();
   }
 }
+
+/** As fast as the system allows: the directory `a`, a link out of the root, and back. */
+const SWAPPING = `
+const { renameSync, symlinkSync } = require('node:fs');
+const { root } = require('node:worker_threads').workerData;
+symlinkSync('../outside', root + '/link');
+for (;;) {
+  renameSync(root + '/a', root + '/kept');
+  renameSync(root + '/link', root + '/a');
+  renameSync(root + '/a', root + '/link');
+  renameSync(root + '/kept', root + '/a');
+}`;
 
 async function pause(): Promise<void> {
   if (Math.random() < 0.5) await setTimeout(Math.random() * 3);
@@ -151,6 +165,21 @@ describe('the root of files__read', () => {
     await expect(read(directory, 'pipe')).rejects.toThrow(/That is not a file/);
   });
 
+  it('holds while another thread swaps a directory for a link, far more often than a path can be checked', async () => {
+    await using directory = await withSecret();
+    await directory.write('outside/b.txt', SECRET);
+    const swapper = new Worker(SWAPPING, { eval: true, workerData: { root: directory.at('root') } });
+    const answers = new Set<string>();
+    for (let attempt = 0; attempt < cases(12_000); attempt += 1) {
+      const told = await read(directory, 'a/b.txt').then(JSON.stringify, (error: unknown) =>
+        error instanceof ToolError ? 'refused' : error,
+      );
+      answers.add(String(told).includes(SECRET) ? 'leaked' : String(told).includes('deep') ? 'read' : String(told));
+    }
+    await swapper.terminate();
+    expect([...answers].toSorted()).toEqual(['read', 'refused']);
+  }, 60_000);
+
   it('holds while directories are swapped for links under it', async () => {
     await using directory = await withSecret();
     await directory.write('outside/b.txt', SECRET);
@@ -186,7 +215,7 @@ describe('the root of files__read', () => {
         );
         expect(['', 'fine', 'deep']).toContain(text);
       }),
-      { numRuns: 1_000 },
+      { numRuns: cases(1_000) },
     );
   });
 });

@@ -147,7 +147,7 @@ describe.each(PROVIDERS)('web__search by $name', ({ create, tool, variable, resu
   it('does not show the key, nor a base URL with a password', () => {
     expect(inspect(tool({ apiKey: KEY }), { depth: 10, showHidden: true })).not.toContain(KEY);
     expect(JSON.stringify(tool({ apiKey: KEY }))).not.toContain(KEY);
-    expect(() => create({ apiKey: `${KEY}\nX-Evil: 1` })).toThrow(/characters that no key has/);
+    expect(() => create({ apiKey: `${KEY}\nX-Evil: 1` })).toThrow(/characters that no key can have/);
     expect(() => create({ apiKey: `${KEY}\n\u00e9` })).not.toThrow(KEY);
     expect(() => create({ apiKey: KEY, baseURL: 'https://me:hunter2@proxy.test' })).toThrow(/base URL/);
     expect(() => create({ apiKey: KEY, baseURL: 'https://me:hunter2@proxy.test' })).not.toThrow(/hunter2/);

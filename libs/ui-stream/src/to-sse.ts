@@ -3,19 +3,19 @@ import type { LoopEvent } from '@toolloop/protocol';
 import { Observable } from 'rxjs';
 import type { OperatorFunction } from 'rxjs';
 
-/** The longest delay a timer of Node.js takes; more would fire at once. */
+/** The longest delay of a timer in Node.js; a longer one would fire at once. */
 const LONGEST_TIMER_MS = 2_147_483_647;
 
+/** Options of {@link toSse}. */
 export interface SseOptions {
-  /** Milliseconds without an event after which a comment is sent, so that proxies keep the connection; 0 for none. @default 15_000 */
+  /** The milliseconds without an event after which a comment is sent, so that proxies keep the connection; 0 for none. @default 15_000 */
   readonly keepAliveMs?: number;
 }
 
 /**
- * Makes of a run's events what `@Sse()` sends, in the form every known client reads: the event as JSON in `data`, its sequence in `id`, and no
- * `type`, so that `EventSource.onmessage` gets them all.
+ * Converts a run's events for `@Sse()`: the event as JSON in `data`, its sequence in `id`, and no `type`, so that `EventSource.onmessage` receives them all.
  *
- * An EventSource connects again after a normal end just as after a failure, with the last id it saw in `Last-Event-ID`, and a controller that
+ * An EventSource reconnects after a normal end as well as after a failure, with the last id it saw in `Last-Event-ID`, and a controller that
  * ignores this starts the run once more. A client should close on `run-end`; a controller answers 204 to a request that carries `Last-Event-ID`,
  * which stops the client:
  *
@@ -24,6 +24,9 @@ export interface SseOptions {
  * ```
  *
  * Errors of the source pass through as they are; a run's events have none after `run-start`. Unsubscribing ends the keep-alive and the source.
+ *
+ * @example
+ * this.loop.stream({ prompt, actor, tenant }).pipe(toSse());
  */
 export function toSse(options: SseOptions = {}): OperatorFunction<LoopEvent, MessageEvent> {
   const { keepAliveMs = 15_000 } = options;
@@ -44,7 +47,7 @@ export function toSse(options: SseOptions = {}): OperatorFunction<LoopEvent, Mes
     });
 }
 
-/** A timer that calls again and again, and that `refresh()` puts off. */
+/** Starts a timer that repeats, and that `refresh()` restarts. */
 function every(milliseconds: number, act: () => void): NodeJS.Timeout | undefined {
   if (!(milliseconds > 0)) return undefined;
   const timer = setTimeout(

@@ -2,20 +2,20 @@ import { ModelError, type ModelEvent } from '@toolloop/protocol';
 import { createParser, type EventSourceParser } from 'eventsource-parser';
 import { parseWireObject, type WireObject } from './wire-object.js';
 
-/** Characters of one event, or of a JSON body, after which the decoder gives up: no answer is that long, and memory is finite. */
+/** The longest event or JSON body that is read, in characters: no answer is that long, and memory is finite. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
 
 const STREAM = { stream: true };
 
 /**
- * The bytes of an answer, turned into model events, one batch per network read. It accepts an event stream
+ * Decodes the bytes of an answer into model events, one batch per network read. It accepts an event stream
  * (https://html.spec.whatwg.org/multipage/server-sent-events.html), however its bytes are cut, and the plain JSON of a server that does not stream.
  */
 export class AnswerDecoder {
   /** Strips a byte order mark, and keeps the bytes of a character that is not complete yet. */
   private readonly utf8 = new TextDecoder();
   private readonly parser: EventSourceParser;
-  /** What came before the format was known, or the whole of a JSON body. */
+  /** The text received before the format was known, or the whole of a JSON body. */
   private body: string[] = [];
   private bodyLength = 0;
   private format: 'unknown' | 'events' | 'json' = 'unknown';
@@ -34,12 +34,12 @@ export class AnswerDecoder {
     });
   }
 
-  /** Set when the provider failed; to be thrown once the events of the batch are handed on. */
+  /** The provider's failure, to be thrown once the events of the batch are handed on. */
   get failure(): ModelError | undefined {
     return this.answer.failure;
   }
 
-  /** Whether the answer is complete: nothing that may still arrive belongs to it. */
+  /** `true` once the answer is complete: no later byte belongs to it. */
   get done(): boolean {
     return this.hasEnded || this.failure !== undefined;
   }
@@ -49,7 +49,7 @@ export class AnswerDecoder {
     return this.answer.takeEvents();
   }
 
-  /** The input is over. Flushes an event whose blank line is missing. */
+  /** Ends the input. Flushes an event whose blank line is missing. */
   end(): ModelEvent[] {
     if (this.done) return [];
     this.take(this.utf8.decode());
@@ -71,7 +71,7 @@ export class AnswerDecoder {
     if (this.format === 'unknown' && text.trimStart() !== '') this.recognise(this.body.join(''));
   }
 
-  /** By the first character and not by the content type, which compatible servers get wrong in both directions. */
+  /** Recognises the format by the first character and not by the content type, which compatible servers get wrong in both directions. */
   private recognise(start: string): void {
     const first = start.trimStart().charAt(0);
     if (first === '<') {
@@ -136,13 +136,43 @@ function tooLong(): ModelError {
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** One answer in the making, in the words of one API: payloads in, events out. */
+/**
+ * The port of one API's format: it takes the payloads of one answer and gives model events. There is one instance for each answer.
+ *
+ * @example
+ * class EchoAnswer extends WireAnswer {
+ *   readonly kind = 'echo answer';
+ *   readonly whereToLook = 'Check `baseURL`.';
+ *   hasEnded = false;
+ *
+ *   takeChunk({ text, done }: WireObject): void {
+ *     if (typeof text === 'string') this.batch.append('text-delta', text);
+ *     this.hasEnded = done === true;
+ *   }
+ *
+ *   takeWhole(body: WireObject): void {
+ *     this.takeChunk({ ...body, done: true });
+ *   }
+ *
+ *   recognises(body: WireObject): boolean {
+ *     return 'text' in body;
+ *   }
+ *
+ *   toFailure(payload: string): ModelError {
+ *     return reported({ message: payload });
+ *   }
+ *
+ *   finish(): void {
+ *     this.batch.push({ type: 'finish', finishReason: this.hasEnded && !this.hasLost ? 'stop' : 'incomplete' });
+ *   }
+ * }
+ */
 export abstract class WireAnswer {
-  /** What an answer of this API is called, for error messages. */
+  /** The name of an answer of this API, for error messages. */
   abstract readonly kind: string;
-  /** What may be wrong where the server answers with something else, for error messages. */
+  /** The hint of an error message where the server answers with something else. */
   abstract readonly whereToLook: string;
-  /** Names of events whose payloads say nothing that others do not say: they are not even parsed. */
+  /** The names of events whose payloads repeat other events: they are not parsed. */
   readonly redundant: ReadonlySet<string> = NONE;
   protected readonly batch = new EventBatch();
   protected hasLost = false;
@@ -153,25 +183,25 @@ export abstract class WireAnswer {
     return this.error;
   }
 
-  /** The provider's own word for how the answer ended, such as `end_turn`. */
+  /** The provider's own finish reason, such as `end_turn`. */
   get providerReason(): string | undefined {
     return undefined;
   }
 
-  /** Whether the answer has said that it is over. */
+  /** `true` once the answer has reported its end. */
   abstract get hasEnded(): boolean;
 
-  /** Whether the provider waits to be asked to go on: what comes then is part of the same answer. */
+  /** `true` while the provider waits for a request to continue: the body of that request's response is part of the same answer. */
   get isPaused(): boolean {
     return false;
   }
 
-  /** What was said before is still handed out. */
+  /** Ends the answer with a failure. Events before it are still handed out; only the first failure counts. */
   fail(error: ModelError): void {
     this.error ??= error;
   }
 
-  /** A payload that could not be read: whatever comes after, the answer is not whole. */
+  /** Notes a payload that could not be read: the answer is incomplete, whatever follows. */
   lose(): void {
     this.hasLost = true;
   }
@@ -180,19 +210,19 @@ export abstract class WireAnswer {
     return this.batch.take();
   }
 
-  /** The failure an `event: error` tells of, whose payload need not be JSON where a proxy wrote it. */
+  /** Makes the failure of an `event: error`, whose payload need not be JSON where a proxy wrote it. */
   abstract toFailure(payload: string): ModelError;
-  /** A payload of an event stream. */
+  /** Takes a payload of an event stream. */
   abstract takeChunk(chunk: WireObject): void;
-  /** Whether a JSON body is an answer, or an error instead of one. */
+  /** Tells whether a JSON body is an answer of this API, or its error. */
   abstract recognises(body: WireObject): boolean;
-  /** A whole answer, from a server that does not stream. */
+  /** Takes a whole answer, from a server that does not stream. */
   abstract takeWhole(body: WireObject): void;
-  /** Nothing more will come, or nothing before the provider is asked to go on. Called once for each body, unless the answer failed. */
+  /** Takes the end of a body: of the answer's last one, or of one that paused. Called once for each body, unless the answer failed. */
   abstract finish(): void;
 }
 
-/** Who an argument delta belongs to. */
+/** The call that an argument delta belongs to. */
 export interface CallName {
   readonly toolCallId: string;
   readonly name: string;

@@ -1,20 +1,20 @@
 import { type Message, ModelError, type ModelRequest } from '@toolloop/protocol';
 
-/** What no error may repeat. */
+/** The values that no error may repeat. */
 export interface Confidences {
   readonly apiKey: string;
   readonly request: ModelRequest;
 }
 
-/** Characters in a row that are taken for a quotation. */
+/** The number of characters in a row that count as a quotation. */
 const QUOTATION = 16;
 
-/** A whole text shorter than this says nothing: `Hello` stands in many errors. */
+/** The shortest whole text that counts as a quotation: `Hello` stands in many errors. */
 const SHORTEST_TEXT = 6;
 
 /**
- * The error without the key, and without what it quotes of the request: a provider may echo what it was sent, and errors end up in logs. Names of
- * models and tools stay, for an error is of no use without them.
+ * Removes the key, and all that is quoted from the request, from an error: a provider may echo what it was sent, and errors end up in logs. Names of
+ * models and tools stay, since an error is of no use without them.
  */
 export function withDiscretion(error: ModelError, { apiKey, request }: Confidences): ModelError {
   const keyless = apiKey === '' ? error.message : error.message.replaceAll(apiKey, '[api key]');

@@ -3,20 +3,20 @@ import { request as requestHttps } from 'node:https';
 import { pipeline, type Readable } from 'node:stream';
 import { constants, createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 
-/** What an SDK calls to send a request. */
+/** The function that an SDK calls to send a request. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
 export interface HttpFetchOptions {
-  /** Keeps the connections: for a proxy, a certificate, other limits. @default Node's global agents */
+  /** The agent that holds the connections, for a proxy, a certificate or other limits. @default Node's global agents */
   readonly agent?: Agent;
 }
 
-/** An error page can be endless, and the SDK reads all of it. */
+/** The longest body of a failed answer: an error page can be endless, and the SDK reads all of it. */
 const MOST_ERROR_BYTES = 1024 * 1024;
 
 const FLUSH = { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH };
 
-/** For servers that compress unasked. */
+/** The decompressors for servers that compress though the request does not ask for it. */
 const DECOMPRESSORS = new Map([
   ['gzip', () => createGunzip(FLUSH)],
   ['x-gzip', () => createGunzip(FLUSH)],
@@ -24,14 +24,14 @@ const DECOMPRESSORS = new Map([
   ['br', () => createBrotliDecompress()],
 ]);
 
-/** The bytes of a Node stream, without a web stream around it. What is not asked for stays in the socket. */
+/** The bytes of a Node stream, without a web stream around it. Bytes that are not asked for stay in the socket. */
 export class NodeBytes implements ByteSource {
   private wake: (() => void) | undefined;
   private error: Error | undefined;
   private hasEnded = false;
   private left: number;
 
-  /** Behind `most` bytes the body counts as ended. */
+  /** The body counts as ended behind `most` bytes. */
   constructor(
     private readonly stream: Readable,
     most = Infinity,
@@ -80,16 +80,16 @@ export class NodeBytes implements ByteSource {
   }
 }
 
-/** The bytes of the answers below, for who can do without a web stream round them. */
+/** The bytes of the responses made below, for readers that need no web stream around them. */
 const bytesByResponse = new WeakMap<Response, NodeBytes>();
 
-/** The bytes of a body; undefined where there is none. */
+/** Returns the bytes of a body; undefined where there is none. */
 export function bytesOf(response: Response): ByteSource | undefined {
   return bytesByResponse.get(response) ?? (response.body === null ? undefined : new WebBytes(response.body));
 }
 
 /**
- * A `fetch` straight on `node:http`, which costs a fraction of the global one. It sends texts and bytes, follows no redirect (the answer is the
+ * Creates a `fetch` on top of `node:http`, which costs a fraction of the global one. It sends texts and bytes, follows no redirect (the answer is the
  * redirect), reads no faster than its reader, and closes the socket when the signal is aborted. Node limits the headers to `--max-http-header-size`; the
  * body of a failure ends after 1 MB.
  */
@@ -177,7 +177,7 @@ function toWebStream(bytes: NodeBytes): ReadableStream<Uint8Array> {
   );
 }
 
-/** As the global `fetch` would say it. */
+/** Makes the error that the global `fetch` would throw. */
 function failed(cause: unknown): TypeError {
   return new TypeError('fetch failed', { cause });
 }
@@ -187,13 +187,13 @@ function abortReason(signal: AbortSignal): Error {
   return reason instanceof Error ? reason : new DOMException('This operation was aborted', 'AbortError');
 }
 
-/** As it was before the application could replace it. */
+/** The global `fetch` as it was before the application could replace it. */
 const nodeFetch = globalThis.fetch;
 
-/** Where undici keeps the dispatcher that the global `fetch` sends with. */
+/** The symbols under which undici keeps the dispatcher that the global `fetch` sends with. */
 const DISPATCHERS = ['undici.globalDispatcher.1', 'undici.globalDispatcher.2'].map((name) => Symbol.for(name));
 
-/** The lean `fetch`; but the global one where the application or the environment have told that one to go another way, through a proxy for instance. */
+/** Creates the lean `fetch`, which leaves a request to the global one where the application or the environment have rerouted that one, for instance through a proxy. */
 export function defaultFetch(): Fetch {
   const lean = httpFetch();
   return (input, init) => (isRerouted() ? globalThis.fetch(input, init) : lean(input, init));
@@ -208,10 +208,10 @@ function isForeign(symbol: symbol): boolean {
   return typeof dispatcher === 'object' && dispatcher !== null && dispatcher.constructor.name !== 'Agent';
 }
 
-/** Bytes of a failed answer that are read: what is wrong stands at its beginning. */
+/** The number of bytes of a failed answer that are read: the error stands at its beginning. */
 const MOST_BYTES = 64 * 1024;
 
-/** The SDKs read the body of a failed answer to its end, and a hostile server's has none. */
+/** Bounds the bodies of failed answers: the SDKs read them to their end, and a hostile server's has none. */
 export function boundedErrors(fetch: Fetch): Fetch {
   return async (url, init) => {
     const response = await fetch(url, init);
@@ -234,11 +234,11 @@ function firstOf(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
   );
 }
 
-/** Bytes of a body, one network read at a time and only when asked for. */
+/** The bytes of a body, one network read at a time and only when asked for. */
 export interface ByteSource {
-  /** Undefined at the end. Rejects when the connection breaks. */
+  /** Reads the next bytes; undefined at the end. Rejects when the connection breaks. */
   read(): Promise<Uint8Array | undefined>;
-  /** Gives up what was not read, with the socket it would have come from. */
+  /** Discards the rest of the body, and its socket. */
   close(): void;
 }
 

@@ -3,21 +3,25 @@ import { AnswerDecoder, type WireAnswer } from './answer-decoder.js';
 import { fromReadError } from './from-failure.js';
 import { type ByteSource, IteratedBytes, WebBytes } from './http-fetch.js';
 
-/** Characters; whoever decodes an endless answer is not to keep it all. */
+/** The number of characters after which `finish` no longer repeats the answer, so that an endless one is not kept in memory. */
 const MOST_TO_REPEAT = 4_000_000;
 
-/** A body, as whoever has it holds it. */
+/** A body as a web stream or as an iterable. */
 export type Bytes = ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>;
 
-/** Where an answer comes from. */
+/** The source of an answer. */
 export interface AnswerSource {
-  /** Asks for the body; undefined when the signal was aborted before an answer came. Asked again for as long as the answer is paused. */
+  /** Requests the body; undefined when the signal was aborted before an answer came. Called again for as long as the answer is paused. */
   readonly open: () => Promise<ResponseBody | undefined>;
-  /** Takes what no error may repeat out of one. */
+  /** Removes the values that no error may repeat from one. */
   readonly veil: (error: ModelError) => ModelError;
 }
 
-/** One batch per network read: what is waited for is the network, not each event. */
+/**
+ * Reads an answer as model events, one batch per network read, so that the reader waits for the network and not for each event.
+ *
+ * @throws ModelError if the request is refused, the connection breaks or the answer holds a failure
+ */
 export async function* readAnswer(answer: WireAnswer, { open, veil }: AnswerSource): AsyncGenerator<ModelEvent, void, undefined> {
   do {
     const body = await veiled(open(), veil);
@@ -46,8 +50,8 @@ async function veiled<Result>(opening: Promise<Result>, veil: AnswerSource['veil
 }
 
 /**
- * The events in the bytes of an answer that somebody else asked for; the last, `finish`, says once more what the answer was: text, reasoning, calls and usage.
- * Reads no faster than it is iterated. Of more than 4 M characters text and reasoning are left out of `finish`, and are in the deltas alone.
+ * Decodes the bytes of an answer that the application requested itself. The last event, `finish`, repeats the whole answer: text, reasoning, calls and usage.
+ * Reads no faster than it is iterated. Beyond 4 million characters `finish` leaves text and reasoning out; the deltas have them.
  */
 export async function* readBytes(answer: WireAnswer, bytes: Bytes): AsyncGenerator<ModelEvent, void, undefined> {
   const source = 'getReader' in bytes ? new WebBytes(bytes) : new IteratedBytes(bytes);
@@ -72,7 +76,7 @@ function said({ providerReason }: WireAnswer): Pick<ModelFinish, 'providerReason
   return providerReason === undefined ? {} : { providerReason };
 }
 
-/** Behind an abort nothing is handed out, though it was read before. */
+/** Yields the events until the body is aborted: later ones are dropped, though they were read before. */
 function* whileOpen(events: readonly ModelEvent[], body: ResponseBody): Generator<ModelEvent, void, undefined> {
   for (const event of events) {
     if (body.isAborted) return;
@@ -80,10 +84,10 @@ function* whileOpen(events: readonly ModelEvent[], body: ResponseBody): Generato
   }
 }
 
-/** How long the end of a body may take to come, in milliseconds, once the answer in it is complete. */
+/** The milliseconds that the end of a body may take once the answer in it is complete. */
 const DRAIN_MS = 250;
 
-/** A response's bytes, read one network read at a time, only when asked for. Aborting the signal closes the socket at once, whoever waits. */
+/** The bytes of a response, one network read at a time and only when asked for. Aborting the signal closes the socket at once, also during a read. */
 export class ResponseBody {
   constructor(
     private readonly bytes: ByteSource | undefined,
@@ -97,7 +101,11 @@ export class ResponseBody {
     return this.signal?.aborted ?? false;
   }
 
-  /** Undefined at the end, and when the signal was aborted. */
+  /**
+   * Reads the next bytes; undefined at the end, and when the signal was aborted.
+   *
+   * @throws ModelError if the connection breaks
+   */
   async read(): Promise<Uint8Array | undefined> {
     try {
       return await this.bytes?.read();

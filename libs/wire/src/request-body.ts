@@ -1,6 +1,6 @@
 import type { ModelOptions } from '@toolloop/protocol';
 
-/** A JSON object put together from fields of which some are JSON text already. */
+/** A JSON object made of fields of which some are JSON text already. */
 export class RequestBody {
   private readonly fields = new Map<string, string>();
 
@@ -8,12 +8,12 @@ export class RequestBody {
     this.fields.set(name, text);
   }
 
-  /** What is undefined is left out. */
+  /** Sets each field whose value is not undefined. */
   setAll(values: Readonly<Record<string, unknown>>): void {
     for (const [name, value] of Object.entries(values)) if (value !== undefined) this.fields.set(name, JSON.stringify(value));
   }
 
-  /** The user's own fields as they are. `undefined` takes a field away, for servers that refuse one of ours. */
+  /** Sets the user's own fields as they are. `undefined` removes a field, for servers that refuse one of ours. */
   merge(own: ModelOptions['provider'] = {}): void {
     for (const [name, value] of Object.entries(own)) if (value === undefined) this.fields.delete(name);
     this.setAll(own);
@@ -25,13 +25,13 @@ export class RequestBody {
 }
 
 interface Encoding {
-  /** What the text depends on beside the object itself. */
+  /** The settings that the text depends on beside the object itself. */
   readonly key: string;
   readonly text: string;
 }
 
 /**
- * Texts by the identity of what they encode. Messages and tools are immutable and stay the same objects from step to step, so each is encoded once,
+ * Encoded texts by the identity of their source. Messages and tools are immutable and stay the same objects from step to step, so each is encoded once,
  * however long the run, and keeps its bytes, which the provider's prompt cache needs.
  */
 export class EncodedOnce<T extends object> {

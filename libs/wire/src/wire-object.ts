@@ -1,11 +1,11 @@
-/** Anything a provider sends: nothing about it is certain before it has been looked at. */
+/** An unchecked object of a provider: each field is read with a check of its type. */
 export type WireObject = Readonly<Record<string, unknown>>;
 
 export function isWireObject(value: unknown): value is WireObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The object a JSON text stands for; undefined when it is malformed or something else than an object. */
+/** Parses a JSON object; undefined when the text is malformed or holds anything else. */
 export function parseWireObject(text: string): WireObject | undefined {
   try {
     const value: unknown = JSON.parse(text);
@@ -15,17 +15,17 @@ export function parseWireObject(text: string): WireObject | undefined {
   }
 }
 
-/** The objects in a list; none when it is no list. */
+/** Returns the objects in a list; none when the value is not a list. */
 export function wireObjectsIn(value: unknown): readonly WireObject[] {
   return Array.isArray(value) ? value.filter(isWireObject) : [];
 }
 
-/** A model may have invented a name that its provider refuses to read again; the refusal in the transcript says what was wrong. */
+/** Makes a tool name that every provider accepts: a model may have invented one that its provider refuses to read again. */
 export function toWireName(name: string): string {
   return name.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, 64) || '_';
 }
 
-/** Providers refuse a transcript with arguments that are not a JSON object; the error result in the transcript explains what they were. */
+/** Replaces arguments that are not a JSON object, since providers refuse a transcript with them; its error result explains what was wrong. */
 export function toWireArguments(text: string): string {
   return parseWireObject(text) === undefined ? '{}' : text;
 }

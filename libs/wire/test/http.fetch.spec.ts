@@ -78,7 +78,7 @@ describe('httpFetch', () => {
     expect(await response.text()).toBe('Hello');
   });
 
-  it('fails for an encoding nobody knows, and for broken compression', async () => {
+  it('fails for an unknown encoding, and for broken compression', async () => {
     expect(await causeOf(get(encoded('zip')))).toEqual(new Error('the answer is encoded as "zip"'));
     await provider?.[Symbol.asyncDispose]();
     await expect(get(encoded('gzip')).then((response) => response.text())).rejects.toThrow('incorrect header check');
@@ -130,12 +130,12 @@ describe('httpFetch', () => {
 });
 
 describe('an abort', () => {
-  it('before the request sends nothing', async () => {
+  it('sends nothing when it comes before the request', async () => {
     await expect(get(answers(200, ''), { signal: AbortSignal.abort() })).rejects.toMatchObject({ name: 'AbortError' });
     expect(provider?.requests).toEqual([]);
   });
 
-  it('before the answer rejects with its reason and closes the socket', async () => {
+  it('rejects with its reason and closes the socket when it comes before the answer', async () => {
     const reason = new Error('Enough.');
     const controller = new AbortController();
     const reading = get(() => controller.abort(reason), { signal: controller.signal });
@@ -143,7 +143,7 @@ describe('an abort', () => {
     await provider?.untilClosed();
   });
 
-  it('in the middle of the body closes the socket', async () => {
+  it('closes the socket when it comes in the middle of the body', async () => {
     const controller = new AbortController();
     const response = await get((answer) => answer.writeHead(200).write('Hel'), { signal: controller.signal });
     const reading = response.text();
@@ -161,7 +161,7 @@ describe('an abort', () => {
     expect(remove).toHaveBeenCalledTimes(1);
   });
 
-  it('by cancelling the body closes the socket', async () => {
+  it('closes the socket when the body is cancelled', async () => {
     const response = await get((answer) => answer.writeHead(200).write('Hel'));
     await response.body?.cancel();
     await provider?.untilClosed();

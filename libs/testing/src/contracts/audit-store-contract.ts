@@ -31,12 +31,12 @@ async function assertWhole(store: AuditStore, tenant: string, count: number): Pr
 const CONTRACT: Contract<AuditStore> = {
   port: 'AuditStore',
   cases: [
-    { name: 'makes one chain of what many append at once', check: chainsAtOnce },
-    { name: 'tells the head, and nothing of a chain that is none', check: tellsHead },
-    { name: 'reads page by page, in order', check: pages },
-    { name: 'keeps nothing where the entry cannot be made', check: keepsNothing },
+    { name: 'makes one chain of concurrent appends', check: chainsAtOnce },
+    { name: 'returns the head, and none for an empty chain', check: tellsHead },
+    { name: 'reads the entries page by page, in order', check: pages },
+    { name: 'keeps nothing when the entry cannot be made', check: keepsNothing },
     { name: 'keeps tenants apart', check: separatesTenants },
-    { name: 'keeps texts that are awkward so that their hashes hold', check: keepsAwkwardTexts },
+    { name: 'keeps awkward texts so that their hashes stay valid', check: keepsAwkwardTexts },
   ],
   restart: {
     before: ({ store, tenant }) => record(store, tenant),

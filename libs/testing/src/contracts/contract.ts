@@ -8,17 +8,17 @@ export interface ContractRunner {
   readonly afterAll: (body: () => Promise<void>) => void;
 }
 
-/** An adapter, ready to be tried. */
+/** An adapter under test. */
 export interface StoreUnderTest<Store> {
   readonly store: Store;
-  /** The same data as another process sees it. @default the store itself */
+  /** A second store over the same data, as another process has it. @default the store itself */
   readonly other?: Store;
-  /** Closes the data and opens it again. Absent where data lives as long as the object that holds it. */
+  /** Closes the data and opens it again. Absent where the data lives in the object itself. */
   readonly reopen?: () => Promise<Store>;
   readonly close?: () => Promise<void>;
 }
 
-/** The argument of a check: two ways to the same data, and names that no other check uses. */
+/** The argument of a check: two stores over the same data, and tenants that no other check uses. */
 export interface Trial<Store> {
   readonly store: Store;
   readonly other: Store;
@@ -26,26 +26,31 @@ export interface Trial<Store> {
   readonly otherTenant: string;
 }
 
-/** Something that every adapter of a port does. A check throws where it does not. */
+/** A behaviour that every adapter of a port must show. Its check throws where the adapter does not. */
 export interface ContractCase<Store> {
   readonly name: string;
   readonly check: (trial: Trial<Store>) => Promise<void>;
 }
 
-/** A check of what must still hold after the data was opened again. */
+/** A check of the data that must still be there after a restart. */
 export interface RestartCase<Store> {
   readonly before: (trial: Trial<Store>) => Promise<void>;
   readonly after: (store: Store, trial: Trial<Store>) => Promise<void>;
 }
 
-/** A port's contract, apart from who runs it. */
+/** The contract of a port, independent of a test runner. */
 export interface Contract<Store> {
   readonly port: string;
   readonly cases: readonly ContractCase<Store>[];
   readonly restart: RestartCase<Store>;
 }
 
-/** Runs a contract against one adapter, opened once for all of its cases. */
+/**
+ * Runs a contract against one adapter, which is opened once for all cases.
+ *
+ * @example
+ * approvalStoreContract('in Redis', async () => ({ store: await RedisApprovalStore.connect() }), { describe, it, beforeAll, afterAll });
+ */
 export function runContract<Store>(
   { port, cases, restart }: Contract<Store>,
   name: string,
@@ -72,7 +77,7 @@ function trialOf<Store>({ store, other = store }: StoreUnderTest<Store>): Trial<
   return { store, other, tenant: `acme ${randomUUID()}`, otherTenant: `globex ${randomUUID()}` };
 }
 
-/** So many of something, all begun before any has ended; every other one by the other way. */
+/** Starts an action `count` times before any has ended, alternately on both stores. */
 export function atOnce<Store, Result>(
   { store, other }: Trial<Store>,
   count: number,
@@ -81,7 +86,7 @@ export function atOnce<Store, Result>(
   return Promise.all(Array.from({ length: count }, (_, index) => act(index % 2 === 0 ? store : other, index)));
 }
 
-/** Texts that a database, a key or a query may trip over. */
+/** Texts that a database, a key or a query may get wrong. */
 export const AWKWARD_TEXTS: readonly string[] = [
   '',
   'a\0b',

@@ -15,7 +15,7 @@ export function conversationStoreContract(
   runContract(CONTRACT, name, make, runner);
 }
 
-/** The messages that one run adds. */
+/** Makes the messages that one run adds. */
 function turn(words: string): readonly Message[] {
   return [
     { role: 'user', content: words },
@@ -34,15 +34,15 @@ function keyOf(tenant: string, more: Partial<ConversationKey> = {}): Conversatio
 const CONTRACT: Contract<ConversationStore> = {
   port: 'ConversationStore',
   cases: [
-    { name: 'gives back what was appended, in order', check: keepsOrder },
-    { name: 'keeps what a run appended last, in the place where it was', check: replaces },
-    { name: 'keeps what two append at once apart', check: keepsTurnsWhole },
-    { name: 'opens nothing to another tenant or actor, or by another id', check: separates },
-    { name: 'keeps texts that are awkward, in ids as well', check: keepsAwkwardTexts },
-    { name: 'lists one actor’s conversations, the last used first, in pages', check: listsInPages },
-    { name: 'reads messages in pages', check: readsInPages },
+    { name: 'returns the appended messages in order', check: keepsOrder },
+    { name: 'replaces the messages of a run in their place', check: replaces },
+    { name: 'keeps the turns of concurrent appends whole', check: keepsTurnsWhole },
+    { name: 'returns nothing to another tenant or actor, or for another id', check: separates },
+    { name: 'keeps awkward texts, in ids as well', check: keepsAwkwardTexts },
+    { name: 'lists one actor’s conversations page by page, the last used first', check: listsInPages },
+    { name: 'reads messages page by page', check: readsInPages },
     { name: 'deletes one conversation and no other', check: deletesOne },
-    { name: 'forgets the oldest first, and no call without its result', check: forgetsWholeTurns },
+    { name: 'drops the oldest messages first, and no call without its result', check: forgetsWholeTurns },
   ],
   restart: {
     before: ({ store, tenant }) => store.append(keyOf(tenant), turn('before')),

@@ -2,19 +2,73 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { DirectiveEvent } from '@toolloop/core/directives';
-import type { DirectiveRecord, DirectiveReference, DirectiveStore } from '@toolloop/core/stores';
-import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest } from './contract.js';
-import { added, CLAIM_CASES, claimed, intentOf, LONG_MS, pick, versionOf, type DirectiveTrial } from './directive-trial.js';
+import {
+  type DirectiveIntent,
+  type DirectiveRecord,
+  type DirectiveReference,
+  type DirectiveState,
+  type DirectiveStore,
+  type DirectiveVersion,
+  type LeasedDirective,
+  type LeaseHold,
+  versionOf,
+} from '@toolloop/core/stores';
+import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
+import { leaseCases } from './lease-cases.js';
+
+type DirectiveTrial = Trial<DirectiveStore>;
 
 /** The behaviour that every `DirectiveStore` must show. */
 export function directiveStoreContract(name: string, make: () => Promise<StoreUnderTest<DirectiveStore>>, runner: ContractRunner): void {
   runContract(CONTRACT, name, make, runner);
 }
 
-/** Until a store that polls has looked again. */
+/** Makes a refund that has not been requested, with a key of its own. */
+function intentOf(tenant: string, more: Partial<DirectiveIntent> = {}): DirectiveIntent {
+  const directiveId = `dir_${randomUUID()}`;
+  return {
+    tenant,
+    directiveId,
+    key: `order.refund:${tenant}:o-1:${directiveId}`,
+    type: 'order.refund',
+    subject: 'o-1',
+    call: { declaredId: 'bank__refund', args: '{"orderId":"o-1"}', runId: 'run_1', toolCallId: 'call_1', step: 1, index: 0 },
+    authority: { actorId: 'alice', policies: [], flow: { integrity: 'trusted', confidentiality: 'public', traced: ['o-1', 5] } },
+    shownArgs: { orderId: 'o-1' },
+    preview: { sentence: 'Refunds it.', changes: [{ field: 'state', before: null, after: 'refunded' }] },
+    correlationId: 'req_1',
+    createdAt: new Date().toISOString(),
+    ...more,
+  };
+}
+
+/** A lease that is longer than any check. */
+const LONG_MS = 600_000;
+const ANY = { owner: 'any', forMs: LONG_MS };
+
+async function added(store: DirectiveStore, tenant: string, more?: Partial<DirectiveIntent>): Promise<DirectiveRecord> {
+  const { record } = await store.add(intentOf(tenant, more));
+  return record;
+}
+
+function heldBy({ tenant, directiveId }: DirectiveReference, { owner, epoch }: LeaseHold): DirectiveVersion {
+  return { tenant, directiveId, status: 'performing', owner, epoch };
+}
+
+/** Acquires it as an owner of its own. */
+async function acquired(store: DirectiveStore, reference: DirectiveReference, forMs = LONG_MS): Promise<LeasedDirective> {
+  const record = await store.acquire(reference, { owner: randomUUID(), forMs });
+  return record ?? assert.fail('It was there to be acquired.');
+}
+
+function pick({ task, status, epoch, attempts }: DirectiveRecord): Pick<DirectiveState, 'task' | 'status' | 'epoch' | 'attempts'> {
+  return { task, status, epoch, attempts };
+}
+
+/** The milliseconds within which a polling store has polled again. */
 const PATIENCE_MS = 15_000;
 
-/** Waits until something holds. */
+/** Waits until a condition holds. */
 async function eventually(what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
   for (const end = Date.now() + PATIENCE_MS; Date.now() < end;) {
     if (await holds()) return;
@@ -26,18 +80,28 @@ async function eventually(what: string, holds: () => boolean | Promise<boolean>)
 const CONTRACT: Contract<DirectiveStore> = {
   port: 'DirectiveStore',
   cases: [
-    { name: 'keeps one of many with the same key, and answers all with it', check: addsOnce },
-    { name: 'keeps nothing where what comes first rejects, and does that once where it does not', check: addsBehind },
-    { name: 'finds what was added as it was', check: findsIt },
+    { name: 'keeps one of many directives with the same key, and answers all with it', check: addsOnce },
+    { name: 'keeps nothing when the work before it rejects, and else runs that work once', check: addsBehind },
+    { name: 'finds a directive as it was added', check: findsIt },
     { name: 'keeps tenants apart, though their keys and ids are the same', check: separatesTenants },
-    { name: 'lists the newest first, by what is asked, page by page', check: lists },
-    ...CLAIM_CASES,
-    { name: 'changes from the state that is named, and from no other', check: comparesAndSets },
-    { name: 'lets one of many change', check: changesOnce },
-    { name: 'keeps result and task, and a failure no longer than it is said', check: keepsWhatIsSaid },
-    { name: 'calls who works with what is due, now and later, and again where that was rejected', check: works },
-    { name: 'tells every change, in order', check: tells },
-    { name: 'keeps texts that are awkward', check: keepsAwkwardTexts },
+    { name: 'lists the newest directives first, by filter, page by page', check: lists },
+    { name: 'leases a directive that is due, and tells that it is performed', check: leases },
+    { name: 'leases no directive that is not due yet, or over', check: refusesLeases },
+    { name: 'tells nothing of a lease that is renewed or asked for again', check: renewsQuietly },
+    ...leaseCases<DirectiveStore, DirectiveIntent>({
+      make: async (store, tenant) => (await added(store, tenant)).intent,
+      acquire: async (store, intent, request) => (await store.acquire(intent, request))?.lease,
+      renew: (store, intent, hold, forMs) => store.renew({ ...intent, ...hold }, forMs),
+      release: (store, intent, hold) => store.change(heldBy(intent, hold), { event: 'retried', status: 'pending', dueInMs: 0 }),
+      write: async (store, intent, hold) =>
+        (await store.change(heldBy(intent, hold), { event: 'succeeded', status: 'succeeded' })) !== undefined,
+    }),
+    { name: 'changes a directive from the named state, and from no other', check: comparesAndSets },
+    { name: 'lets one of many concurrent callers change a directive', check: changesOnce },
+    { name: 'keeps result and task, and a failure only until the next attempt succeeds', check: keepsWhatIsSaid },
+    { name: 'calls the worker with directives that are due, now and later, and again when it rejects', check: works },
+    { name: 'emits every change, in order', check: tells },
+    { name: 'keeps awkward texts', check: keepsAwkwardTexts },
   ],
   restart: {
     before: async ({ store, tenant }) => void (await added(store, tenant, { directiveId: tenant, key: tenant })),
@@ -87,11 +151,11 @@ async function separatesTenants({ store, other, tenant, otherTenant }: Directive
   const own = intentOf(tenant);
   await store.add(own);
   assert.equal(await other.find({ tenant: otherTenant, directiveId: own.directiveId }), undefined);
-  assert.equal(await other.claim({ tenant: otherTenant, directiveId: own.directiveId }, LONG_MS), undefined);
+  assert.equal(await other.acquire({ tenant: otherTenant, directiveId: own.directiveId }, ANY), undefined);
   assert.deepEqual(await other.list({ tenant: otherTenant }), []);
   const theirs = await other.add({ ...own, tenant: otherTenant });
   assert.equal(theirs.isNew, true);
-  await claimed(store, own);
+  await acquired(store, own);
   assert.equal((await store.find({ ...own, tenant: otherTenant }))?.status, 'pending');
 }
 
@@ -111,8 +175,48 @@ async function lists({ store, other, tenant }: DirectiveTrial): Promise<void> {
   assert.deepEqual(await ids({ after: made[6] }), []);
   assert.deepEqual(await ids({ subject: 'o-0' }), [made[0], made[3], made[6]]);
   assert.deepEqual(await ids({ actorId: 'eve', limit: 2 }), [made[1], made[3]]);
-  await claimed(store, { tenant, directiveId: made[4] ?? '' });
+  await acquired(store, { tenant, directiveId: made[4] ?? '' });
   assert.deepEqual(await ids({ status: 'performing' }), [made[4]]);
+}
+
+async function leases({ store, other, tenant }: DirectiveTrial): Promise<void> {
+  const { intent } = await added(store, tenant);
+  const first = await acquired(store, intent, 1);
+  assert.deepEqual(pick(first), { task: 'perform', status: 'performing', epoch: 1, attempts: 1 });
+  assert.deepEqual([first.lease.epoch, first.dueAt], [1, undefined]);
+  assert.deepEqual(await other.find(intent), first);
+  await wait(20);
+  const second = await acquired(other, intent);
+  assert.deepEqual(pick(second), { task: 'perform', status: 'performing', epoch: 2, attempts: 2 });
+  assert.equal(await store.change(versionOf(first), { event: 'succeeded', status: 'succeeded', result: 'stale' }), undefined);
+  const over = await other.change(versionOf(second), { event: 'succeeded', status: 'succeeded', result: 'true' });
+  assert.deepEqual([over?.result, over?.lease, over?.epoch], ['true', undefined, 2]);
+}
+
+async function refusesLeases({ store, other, tenant }: DirectiveTrial): Promise<void> {
+  const { intent } = await added(store, tenant);
+  const held = await acquired(store, intent);
+  assert.equal(await other.acquire(intent, ANY), undefined);
+  const put = await store.change(versionOf(held), { event: 'retried', status: 'pending', dueInMs: LONG_MS });
+  assert.ok(put);
+  assert.equal(await other.acquire(intent, ANY), undefined);
+  await store.change(versionOf(put), { event: 'cancelled', status: 'cancelled' });
+  assert.equal(await other.acquire(intent, ANY), undefined);
+}
+
+async function renewsQuietly({ store, other, tenant }: DirectiveTrial): Promise<void> {
+  const told: string[] = [];
+  const subscription = store.changes$.subscribe((event) => event.tenant === tenant && told.push(event.event));
+  const { intent } = await added(store, tenant);
+  const { lease, updatedAt } = await acquired(store, intent, 1);
+  assert.equal(await store.renew({ ...intent, ...lease }, LONG_MS), true);
+  const again = await store.acquire(intent, { owner: lease.owner, forMs: LONG_MS });
+  assert.deepEqual([again?.updatedAt, again?.attempts, again?.epoch], [updatedAt, 1, 1]);
+  assert.ok(again && Date.parse(again.lease.expiresAt) > Date.parse(lease.expiresAt));
+  assert.deepEqual(await other.find(intent), again);
+  await eventually('both changes are told', () => told.length >= 2);
+  subscription.unsubscribe();
+  assert.deepEqual(told, ['requested', 'started']);
 }
 
 async function comparesAndSets({ store, other, tenant }: DirectiveTrial): Promise<void> {
@@ -138,9 +242,14 @@ async function changesOnce(trial: DirectiveTrial): Promise<void> {
 async function keepsWhatIsSaid({ store, other, tenant }: DirectiveTrial): Promise<void> {
   const { intent } = await added(store, tenant);
   const failure = { code: 'execution_failed', safeMessage: 'Busy.', correlationId: 'x' } as const;
-  const retried = await store.change(versionOf(await claimed(store, intent)), { event: 'retried', status: 'pending', dueInMs: 0, failure });
+  const retried = await store.change(versionOf(await acquired(store, intent)), {
+    event: 'retried',
+    status: 'pending',
+    dueInMs: 0,
+    failure,
+  });
   assert.deepEqual([retried?.failure, retried?.attempts], [failure, 1]);
-  const succeeded = await store.change(versionOf(await claimed(other, intent)), {
+  const succeeded = await store.change(versionOf(await acquired(other, intent)), {
     event: 'succeeded',
     status: 'succeeded',
     result: { a: [null, 1] },
@@ -159,7 +268,7 @@ async function keepsWhatIsSaid({ store, other, tenant }: DirectiveTrial): Promis
   assert.deepEqual(await other.find(intent), undoing);
 }
 
-/** Performs what is of this tenant: other checks have left directives of theirs. */
+/** Performs the directives of this tenant alone: other checks have left theirs. */
 function noting(tenant: string, worked: string[], perform?: (reference: DirectiveReference) => Promise<unknown>) {
   return async (reference: DirectiveReference): Promise<void> => {
     if (reference.tenant !== tenant) return;
@@ -175,7 +284,7 @@ async function works({ store, other, tenant }: DirectiveTrial): Promise<void> {
   const perform = async (reference: DirectiveReference): Promise<void> => {
     const refusal = refusals.pop();
     if (refusal) throw refusal;
-    const record = await store.claim(reference, LONG_MS);
+    const record = await store.acquire(reference, { owner: randomUUID(), forMs: LONG_MS });
     if (!record) return;
     const again = { event: 'retried', status: 'pending', dueInMs: 50 } as const;
     await store.change(versionOf(record), record.attempts === 1 ? again : { event: 'succeeded', status: 'succeeded' });
@@ -196,7 +305,7 @@ async function tells({ store, tenant }: DirectiveTrial): Promise<void> {
   const told: DirectiveEvent[] = [];
   const subscription = store.changes$.subscribe((event) => event.tenant === tenant && told.push(event));
   const { intent } = await added(store, tenant);
-  const held = await claimed(store, intent);
+  const held = await acquired(store, intent);
   await store.change(versionOf(held), { event: 'succeeded', status: 'succeeded' });
   await eventually('three changes are told', () => told.length >= 3);
   subscription.unsubscribe();

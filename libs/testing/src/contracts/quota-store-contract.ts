@@ -10,7 +10,7 @@ export function quotaStoreContract(name: string, make: () => Promise<StoreUnderT
   runContract(CONTRACT, name, make, runner);
 }
 
-/** Long enough that no check meets its end. */
+/** A window that is longer than any check. */
 const DECADE = 10 * 365 * 24 * 3_600_000;
 
 function use(store: QuotaStore, tenant: string, amount: number, more: Partial<QuotaUse> = {}): Promise<number> {
@@ -20,10 +20,10 @@ function use(store: QuotaStore, tenant: string, amount: number, more: Partial<Qu
 const CONTRACT: Contract<QuotaStore> = {
   port: 'QuotaStore',
   cases: [
-    { name: 'tells everybody who adds at once another total', check: countsAtOnce },
-    { name: 'counts parts, and reads with 0', check: countsParts },
+    { name: 'returns another total to each concurrent caller', check: countsAtOnce },
+    { name: 'counts fractions, and reads the total with 0', check: countsParts },
     { name: 'keeps tenants, quantities and windows apart', check: separates },
-    { name: 'begins at 0 with every window', check: beginsAnew },
+    { name: 'starts at 0 with every window', check: beginsAnew },
   ],
   restart: {
     before: async ({ store, tenant }) => void (await use(store, tenant, 3)),

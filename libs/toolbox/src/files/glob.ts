@@ -5,22 +5,22 @@ const MAX_ALTERNATIVES = 64;
 
 /**
  * A path pattern from a model, matched in time that grows with pattern × path. Matchers that compile to a regular expression take seconds for
- * `*a*a*a*a*ab` and a long file name, which a model, or a page it has read, may well come up with.
+ * `*a*a*a*a*ab` and a long file name, which a model, or a page it has read, may well produce.
  *
- * `*` and `?` stay within one segment, `**` is any number of segments, `{a,b}` is either; everything else stands for itself. A pattern without a
+ * `*` and `?` match within one segment, `**` matches any number of segments, `{a,b}` either alternative, and every other character itself. A pattern without a
  * slash matches file names at any depth.
  */
 export class Glob {
   private readonly alternatives: readonly (readonly string[])[];
 
-  /** Throws a `ToolError` for a pattern that is too long or has more than 64 alternatives. */
+  /** @throws ToolError if the pattern is too long or has more than 64 alternatives */
   constructor(pattern: string) {
     if (pattern.length > MAX_LENGTH) throw new ToolError(`The glob is too long. Use at most ${MAX_LENGTH} characters.`);
     const rooted = pattern.includes('/') ? pattern : `**/${pattern}`;
     this.alternatives = expanded(rooted).map((one) => one.split('/').filter((segment) => segment !== '' && segment !== '.'));
   }
 
-  /** `path` is relative, with slashes. */
+  /** Tells whether the pattern matches a path, which is relative, with slashes. */
   matches(path: string): boolean {
     const segments = path.split('/');
     return this.alternatives.some((pattern) => matchesSequence(pattern, segments, { many: '**', one: matchesSegment }));
@@ -35,12 +35,12 @@ function matchesSegment(pattern: string, segment: string): boolean {
 }
 
 interface Wildcards {
-  /** Stands for any number of items. */
+  /** The wildcard for any number of items. */
   readonly many: string;
   readonly one: (wanted: string, found: string) => boolean;
 }
 
-/** Only the latest wildcard is ever tried again: what an earlier one could take, the later one can take as well. */
+/** Matches items, backtracking to the latest wildcard only: it can take whatever an earlier one could. */
 function matchesSequence(pattern: readonly string[], items: readonly string[], { many, one }: Wildcards): boolean {
   let at = 0;
   let wildcard = -1;
@@ -63,7 +63,7 @@ function matchesSequence(pattern: readonly string[], items: readonly string[], {
   return pattern.slice(at).every((rest) => rest === many);
 }
 
-/** Spells `{a,b}` out, left to right; an unclosed brace stands for itself. */
+/** Expands `{a,b}`, left to right; an unclosed brace matches itself. */
 function expanded(pattern: string): string[] {
   let patterns = [''];
   for (const part of pattern.split(/(\{[^{}]*\})/)) {

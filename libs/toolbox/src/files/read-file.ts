@@ -36,11 +36,11 @@ export class FilePage {
   @Expose() readonly text!: string;
   /** The number of the first line of `text`, from 1. */
   @Expose() readonly firstLine!: number;
-  /** 0 where the file has no such line. */
+  /** The number of the last line of `text`; 0 if the file has no such line. */
   @Expose() readonly lineCount!: number;
-  /** The line at which to read on; absent at the end of the file. */
+  /** The line at which the next page starts; absent at the end of the file. */
   @Expose() readonly nextOffset?: number;
-  /** True where lines were too long to be shown whole. */
+  /** `true` if lines were too long to be shown whole. */
   @Expose() readonly cut!: boolean;
 
   constructor(page: FilePage) {
@@ -49,9 +49,9 @@ export class FilePage {
 }
 
 export interface ReadFileOptions extends FilesOptions {
-  /** Characters of one page. @default 24_000 */
+  /** The most characters of one page. @default 24_000 */
   readonly maxCharacters?: number;
-  /** Milliseconds for one call. @default 10_000 */
+  /** The milliseconds for one call. @default 10_000 */
   readonly timeoutMs?: number;
 }
 
@@ -71,7 +71,7 @@ export class ReadFile {
   private readonly maxCharacters: number;
   private readonly timeoutMs: number;
 
-  /** Throws a `ConfigurationError` without a root. */
+  /** @throws ConfigurationError without a root */
   constructor(options: ReadFileOptions) {
     this.root = rootOf('ReadFile', options);
     this.maxFileBytes = options.maxFileBytes ?? MAX_FILE_BYTES;
@@ -79,7 +79,12 @@ export class ReadFile {
     this.timeoutMs = options.timeoutMs ?? 10_000;
   }
 
-  /** Throws a `ToolError` that says what to do instead, or the reason of an aborted signal. */
+  /**
+   * Reads a page of a file.
+   *
+   * @throws ToolError if the file cannot be read, with a hint for the model
+   * @throws the reason of an aborted signal
+   */
   async call(input: ReadFileInput, context: CallContext = {}): Promise<FilePage> {
     const timeUp = 'Reading the file took too long. Try again later.';
     return withinTime({ ms: this.timeoutMs, signal: context.signal, timeUp }, async (signal) => {

@@ -3,18 +3,18 @@ import type { OpenFile } from './root-directory.js';
 
 /** A line of a text file. */
 export interface Line {
-  /** From 1. */
+  /** The number of the line, from 1. */
   readonly number: number;
-  /** Without its end. */
+  /** The text without the line end. */
   readonly text: string;
-  /** True where the line is longer than `text`. */
+  /** `true` if the line is longer than `text`. */
   readonly cut: boolean;
 }
 
 export interface LineOptions {
-  /** Bytes read at most. */
+  /** The most bytes that are read. */
   readonly maxBytes: number;
-  /** Characters kept of a line. */
+  /** The most characters that are kept of a line. */
   readonly maxLineCharacters: number;
   readonly signal: AbortSignal;
 }
@@ -22,8 +22,9 @@ export interface LineOptions {
 const CHUNK_BYTES = 65_536;
 
 /**
- * Reads a UTF-8 file line by line, in constant memory whatever its size and the length of its lines. Bytes that are no UTF-8 become U+FFFD. Throws
- * a `ToolError` for a binary file: one with a zero byte.
+ * Reads a UTF-8 file line by line, in constant memory whatever its size and the length of its lines. Invalid bytes become U+FFFD.
+ *
+ * @throws ToolError for a binary file: one with a zero byte
  */
 export async function* readLines({ handle }: OpenFile, options: LineOptions): AsyncGenerator<Line, void, undefined> {
   const lines = new LineSplitter(options.maxLineCharacters);
@@ -59,7 +60,7 @@ class LineSplitter {
     this.add(text, start, text.length);
   }
 
-  /** Yields the text after the last line end, if there is any. */
+  /** Yields the text after the last line end, if any. */
   *end(): Generator<Line, void, undefined> {
     if (this.length > 0) yield this.take();
   }

@@ -1,20 +1,20 @@
 import { constants, type BigIntStats, type Dirent } from 'node:fs';
-import { lstat, open, opendir, realpath, type FileHandle } from 'node:fs/promises';
+import { lstat, open, opendir, readlink, realpath, type FileHandle } from 'node:fs/promises';
 import { isAbsolute, join, posix, relative, sep, win32 } from 'node:path';
 import { ConfigurationError, ToolError } from '@toolloop/core';
 
-/** A regular file below the root. Whoever opened it closes the handle. */
+/** A regular file below the root. The caller has to close the handle. */
 export interface OpenFile {
   readonly handle: FileHandle;
   readonly size: number;
 }
 
-/** O_NONBLOCK: opening a pipe must not wait for a writer. Windows has neither flag. */
+/** The flags of `open`. O_NONBLOCK: opening a pipe must not wait for a writer. Windows has neither flag. */
 const FLAGS = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 
 /**
- * The one directory a tool may read. Symbolic links are followed where they lead to another place below the root; hidden files, whose name or
- * directory begins with a dot, are out of bounds unless `hidden` is set, by whatever name they are reached.
+ * The only directory that a tool may read. Symbolic links are followed if they lead to another place below the root; hidden files, whose name or
+ * directory begins with a dot, cannot be read unless `hidden` is set, by whatever name they are reached.
  */
 export class RootDirectory {
   constructor(
@@ -23,8 +23,9 @@ export class RootDirectory {
   ) {}
 
   /**
-   * Opens a file by its path relative to the root. What was opened is checked, not what was asked for: between a check and `open` a directory may
-   * have become a link. Throws a `ToolError`; a file outside and a file that is not there sound the same.
+   * Opens a file by its path relative to the root. The opened file is asked where it is, not its path: between any two looks at a path a directory may become a link.
+   *
+   * @throws ToolError if there is no such file; a file outside of the root gives the same message
    */
   async open(path: string): Promise<OpenFile> {
     const root = await this.path();
@@ -34,7 +35,7 @@ export class RootDirectory {
     try {
       const opened = await handle.stat({ bigint: true });
       if (!opened.isFile()) throw new ToolError('That is not a file. Use files__search to list what is in a directory.');
-      if ((await this.resolve(root, real)) !== real || !isSame(opened, await lstat(real, { bigint: true }))) throw missing();
+      if (!(await this.holds(root, handle, real, opened))) throw missing();
       return { handle, size: Number(opened.size) };
     } catch (error) {
       await handle.close();
@@ -42,7 +43,18 @@ export class RootDirectory {
     }
   }
 
-  /** The root itself, free of links. Throws a `ToolError` when it is not there. */
+  /** Where the system does not tell the path of an open file, its path is looked at once more, which a directory that is swapped twice can deceive. */
+  private async holds(root: string, handle: FileHandle, real: string, opened: BigIntStats): Promise<boolean> {
+    const place = await placeOf(handle);
+    if (place !== undefined) return this.isInside(relative(root, place));
+    return (await this.resolve(root, real)) === real && isSame(opened, await lstat(real, { bigint: true }));
+  }
+
+  /**
+   * Resolves the root itself, free of links.
+   *
+   * @throws ToolError if it does not exist
+   */
   async path(): Promise<string> {
     try {
       return await realpath(this.directory);
@@ -51,7 +63,7 @@ export class RootDirectory {
     }
   }
 
-  /** The relative path, when its form alone does not lead out. */
+  /** Checks by its form that a relative path stays below the root. */
   private checked(path: string): string {
     const segments = path.split(/[\\/]/);
     const elsewhere = path === '' || path.includes('\0') || posix.isAbsolute(path) || win32.isAbsolute(path) || /^[a-zA-Z]:/.test(path);
@@ -72,6 +84,11 @@ export class RootDirectory {
   }
 }
 
+/** The path of what a descriptor has open, as Linux tells it; undefined on other systems. */
+async function placeOf({ fd }: FileHandle): Promise<string | undefined> {
+  return readlink(`/proc/self/fd/${fd}`).catch(() => undefined);
+}
+
 function isSame(one: BigIntStats, other: BigIntStats): boolean {
   return one.dev === other.dev && one.ino === other.ino;
 }
@@ -80,19 +97,23 @@ function missing(): ToolError {
   return new ToolError('There is no such file. Use files__search to find it.');
 }
 
-/** The files that a tool may read. */
+/** The options for the files that a tool may read. */
 export interface FilesOptions {
-  /** The directory; nothing outside of it can be read. */
+  /** The directory; no file outside of it can be read. */
   readonly root: string;
-  /** Lets the tool read files and directories whose name begins with a dot. They often hold secrets. @default false */
+  /** Allows files and directories whose name begins with a dot. They often hold secrets. @default false */
   readonly hidden?: boolean;
-  /** Bytes of the largest file that is read. @default 20_000_000 */
+  /** The size of the largest file that is read, in bytes. @default 20_000_000 */
   readonly maxFileBytes?: number;
 }
 
 export const MAX_FILE_BYTES = 20_000_000;
 
-/** Throws a `ConfigurationError` when no directory is named: the current one would be a guess. */
+/**
+ * Checks that a directory is named: the current one would be a guess.
+ *
+ * @throws ConfigurationError if none is
+ */
 export function rootOf(tool: string, { root, hidden = false }: FilesOptions): RootDirectory {
   if (root.trim() !== '') return new RootDirectory(root, hidden);
   throw new ConfigurationError([{ at: tool, problem: 'no directory is named.', remedy: 'Pass { root }.' }]);
@@ -104,11 +125,11 @@ export interface WalkOptions {
   readonly signal: AbortSignal;
   /** Tells whether a directory is left out, by its relative path. */
   readonly isExcluded: (path: string) => boolean;
-  /** Called for every entry; false ends the walk. */
+  /** Called for every entry; `false` ends the walk. */
   readonly onEntry: () => boolean;
 }
 
-/** The files below a root as relative paths with slashes, by name, a directory's own files first. Links and unreadable directories are left out. */
+/** Yields the files below a root as relative paths with slashes, by name, a directory's own files first. Skips links and unreadable directories. */
 export async function* walkFiles({ root, signal, isExcluded, onEntry }: WalkOptions): AsyncGenerator<string, void, undefined> {
   const base = await root.path();
   const waiting = [''];
@@ -129,19 +150,30 @@ interface Entries {
   readonly complete: boolean;
 }
 
+/** Lists a directory through its descriptor where the system tells what that has open; elsewhere by its path, which is looked at once more. */
 async function entriesOf(directory: string, onEntry: () => boolean): Promise<Entries> {
-  const entries: Dirent[] = [];
+  let handle: FileHandle | undefined;
   try {
-    let complete = true;
-    for await (const entry of await opendir(directory)) {
-      complete = onEntry();
-      if (!complete) break;
-      entries.push(entry);
-    }
-    // It was a directory, not a link, when it was listed; if it has become one since, what was read is from elsewhere.
-    if ((await realpath(directory)) !== directory) return { entries: [], complete: true };
-    return { entries: entries.toSorted((a, b) => (a.name < b.name ? -1 : 1)), complete };
+    handle = await open(directory, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+    const place = await placeOf(handle);
+    const listed = await listedEntries(place === undefined ? directory : `/proc/self/fd/${handle.fd}`, onEntry);
+    return (place ?? (await realpath(directory))) === directory ? listed : NO_ENTRIES;
   } catch {
-    return { entries: [], complete: true };
+    return NO_ENTRIES;
+  } finally {
+    await handle?.close();
   }
+}
+
+const NO_ENTRIES: Entries = { entries: [], complete: true };
+
+async function listedEntries(directory: string, onEntry: () => boolean): Promise<Entries> {
+  const entries: Dirent[] = [];
+  let complete = true;
+  for await (const entry of await opendir(directory)) {
+    complete = onEntry();
+    if (!complete) break;
+    entries.push(entry);
+  }
+  return { entries: entries.toSorted((a, b) => (a.name < b.name ? -1 : 1)), complete };
 }

@@ -7,20 +7,20 @@ import { readLines } from './read-lines.js';
 import { MAX_FILE_BYTES, rootOf, walkFiles, type FilesOptions, type OpenFile, type RootDirectory } from './root-directory.js';
 
 export interface SearchLimits {
-  /** @default 100 */
+  /** The most matches. @default 100 */
   readonly maxMatches?: number;
-  /** Files and directories looked at. @default 20_000 */
+  /** The most files and directories that are visited. @default 20_000 */
   readonly maxEntries?: number;
-  /** Bytes read, all files together. @default 100_000_000 */
+  /** The most bytes that are read in all files together. @default 100_000_000 */
   readonly maxBytes?: number;
-  /** Milliseconds. What was found until then is the result. @default 10_000 */
+  /** The milliseconds for a search, whose result is what it found until then. @default 10_000 */
   readonly timeoutMs?: number;
 }
 
-/** The limit that ended a search before it had looked at everything. */
+/** The limit that ended a search early. */
 type SearchStop = 'matches' | 'entries' | 'bytes' | 'time';
 
-/** The rest of one search's limits. Each `spend…` tells whether the search may continue. */
+/** The remaining budget of one search. Each `spend…` tells whether the search may continue. */
 class SearchBudget {
   stoppedBy: SearchStop | undefined;
   private matches: number;
@@ -88,19 +88,19 @@ export class SearchFilesInput {
   readonly ignoreCase?: boolean;
 }
 
-/** A file, or a line of one. */
+/** A matching file, or a matching line of one. */
 export class FileMatch {
-  /** Relative to the root, with slashes. */
+  /** The path relative to the root, with slashes. */
   @Expose() readonly path!: string;
-  /** From 1; absent where no text was searched. */
+  /** The number of the line, from 1; absent if no text was searched. */
   @Expose() readonly line?: number;
   @Expose() readonly text?: string;
 }
 
-/** The matches that a search found. */
+/** The result of a search. */
 export class FileMatches {
   @Expose() @Type(() => FileMatch) readonly matches!: readonly FileMatch[];
-  /** Files with matching names that were not searched: binary, too large or unreadable. */
+  /** The number of files with matching names that were not searched: binary, too large or unreadable. */
   @Expose() readonly skippedFiles!: number;
   /** The limit that ended the search early: matches, entries, bytes or time. */
   @Expose() readonly stoppedBy?: string;
@@ -111,7 +111,7 @@ export class FileMatches {
 }
 
 export interface SearchFilesOptions extends FilesOptions, SearchLimits {
-  /** Files and directories to pass by, as globs. @default ['node_modules'] */
+  /** The files and directories to skip, as globs. @default ['node_modules'] */
   readonly exclude?: readonly string[];
 }
 
@@ -123,10 +123,10 @@ interface Search {
 
 const MAX_LINE_CHARACTERS = 10_000;
 const SHOWN_CHARACTERS = 240;
-/** A search ends itself when its time is up; only one that hangs in the file system has to be ended. */
+/** The milliseconds beyond its time after which a search is aborted. It ends by itself when its time is up, unless it hangs in the file system. */
 const GRACE_MS = 5_000;
 
-/** Lets a model find files of one directory by name and by what is in them. */
+/** Lets a model find files of one directory by name and by content. */
 export class SearchFiles {
   static readonly shortName: string = 'file_search';
   static readonly tool: RawToolDeclaration<SearchFilesInput> = {
@@ -143,7 +143,7 @@ export class SearchFiles {
   private readonly timeoutMs: number;
   private readonly maxFileBytes: number;
 
-  /** Throws a `ConfigurationError` without a root. */
+  /** @throws ConfigurationError without a root */
   constructor(private readonly options: SearchFilesOptions) {
     this.root = rootOf('SearchFiles', options);
     this.exclude = (options.exclude ?? ['node_modules']).map((pattern) => new Glob(pattern));
@@ -151,7 +151,12 @@ export class SearchFiles {
     this.maxFileBytes = options.maxFileBytes ?? MAX_FILE_BYTES;
   }
 
-  /** Throws a `ToolError` for a glob that cannot be used, or the reason of an aborted signal. A limit is no error: it is in the result. */
+  /**
+   * Searches the files. A limit that is reached is no error: it is in the result.
+   *
+   * @throws ToolError for a glob that cannot be used
+   * @throws the reason of an aborted signal
+   */
   async call(input: SearchFilesInput, context: CallContext = {}): Promise<FileMatches> {
     const timeUp = 'The file system does not answer. Try again later.';
     return withinTime({ ms: this.timeoutMs + GRACE_MS, signal: context.signal, timeUp }, (signal) => this.search(input, signal));
@@ -176,7 +181,7 @@ export class SearchFiles {
     return new FileMatches({ matches, skippedFiles, stoppedBy: budget.stoppedBy });
   }
 
-  /** Undefined for a file that cannot be searched. */
+  /** Searches one file; undefined if it cannot be searched. */
   private async linesOf(path: string, search: Search): Promise<FileMatch[] | undefined> {
     const file = await this.root.open(path).catch(() => undefined);
     if (!file) return undefined;
@@ -214,7 +219,7 @@ function finder(text: string, ignoreCase: boolean): (line: string) => number {
   return (line) => line.toLowerCase().indexOf(lower);
 }
 
-/** The part of a long line in which the match is. */
+/** Cuts a long line to the part around the match. */
 function around(line: string, at: number): string {
   if (line.length <= SHOWN_CHARACTERS) return line;
   const start = Math.max(0, at - SHOWN_CHARACTERS / 4);

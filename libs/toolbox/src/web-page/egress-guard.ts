@@ -7,20 +7,20 @@ import { ToolError } from '@toolloop/core';
 export type HostLookup = (hostname: string) => Promise<readonly LookupAddress[]>;
 
 export interface EgressOptions {
-  /** Only these hosts: `example.com`, or `*.example.com` for the hosts below it. @default every host */
+  /** The only hosts that may be reached: `example.com`, or `*.example.com` for the hosts below it. @default every host */
   readonly allowHosts?: readonly string[];
-  /** Never these hosts, written as in `allowHosts`; wins over it. @default none */
+  /** The hosts that may not be reached, written as in `allowHosts`; wins over it. @default none */
   readonly denyHosts?: readonly string[];
-  /** @default 80 and 443 */
+  /** The ports that may be reached. @default 80 and 443 */
   readonly ports?: readonly number[];
-  /** Lets the tool into the machine's own network, metadata services included. For tests and closed networks. @default false */
+  /** Allows addresses of the machine's own network, metadata services included. For tests and closed networks. @default false */
   readonly allowPrivateAddresses?: boolean;
-  /** Replaces the system's resolver. What it finds is checked all the same. */
+  /** The resolver of host names. The addresses that it finds are checked all the same. @default the system's */
   readonly lookup?: HostLookup;
 }
 
 /**
- * Keeps a model from reaching what only this machine can reach. {@link lookup} resolves, checks and hands the checked addresses to the socket in one
+ * Keeps a model from reaching addresses that only this machine can reach. {@link lookup} resolves, checks and hands the checked addresses to the socket in one
  * go, so that a name cannot point elsewhere between the check and the connection.
  */
 export class EgressGuard {
@@ -38,7 +38,12 @@ export class EgressGuard {
     this.resolve = options.lookup ?? ((hostname) => systemLookup(hostname, { all: true }));
   }
 
-  /** Checks all of an address that can be checked without DNS; `base` is the page it was found on. Throws a `ToolError`. */
+  /**
+   * Checks an address as far as possible without DNS.
+   *
+   * @param base the page that the address was found on
+   * @throws ToolError if the address may not be read
+   */
   check(address: string, base?: URL): URL {
     const url = URL.parse(address, base?.href);
     if (!url) throw new ToolError('That is not a web address. Give it in full, such as https://example.com/page.');
@@ -50,7 +55,7 @@ export class EgressGuard {
     return url;
   }
 
-  /** For the `lookup` option of a socket. Refuses a name as soon as one of its addresses may not be reached. */
+  /** Resolves a host name, as the `lookup` option of a socket. Refuses a name as soon as one of its addresses may not be reached. */
   readonly lookup: LookupFunction = (hostname, options, callback) => {
     void this.answer(hostname, options.all === true, callback);
   };
@@ -81,7 +86,7 @@ export class EgressGuard {
   }
 }
 
-/** Says no more than that: an internal address is nothing for a model to read. */
+/** Makes the error of an internal address, which it does not repeat: the model must not read it. */
 function notPublic(): ToolError {
   return new ToolError('This host is not on the public internet, so it may not be read. Use another source, or answer without it.');
 }
@@ -117,7 +122,7 @@ const NOT_PUBLIC_V4: readonly (readonly [network: string, prefix: number])[] = [
   ['240.0.0.0', 4],
 ];
 
-/** The parts of 2000::/3 that are not ordinary: protocol assignments with Teredo, documentation, 6to4, AS112. */
+/** The special parts of 2000::/3: protocol assignments with Teredo, documentation, 6to4, AS112. */
 const NOT_PUBLIC_V6: readonly (readonly [network: string, prefix: number])[] = [
   ['2001::', 23],
   ['2001:db8::', 32],
@@ -134,8 +139,8 @@ const globalV6 = new BlockList();
 globalV6.addSubnet('2000::', 3, 'ipv6');
 
 /**
- * Tells whether an address is one of the open internet. IPv6 is held to an allow-list, 2000::/3: what lies outside of it is loopback, local, or a way of
- * writing an IPv4 address (mapped, compatible, NAT64), and so not public here, whatever address it stands for.
+ * Tells whether an address belongs to the public internet. For IPv6 only 2000::/3 does: any address outside of it is loopback, local, or a form of
+ * an IPv4 address (mapped, compatible, NAT64), and counts as not public, whatever address it stands for.
  */
 export function isPublicAddress(address: string): boolean {
   if (isIPv4(address)) return !specialV4.check(address, 'ipv4');

@@ -16,16 +16,16 @@ export class FetchPageInput {
   readonly url!: string;
 }
 
-/** A page of the web as text. */
+/** A web page as text. */
 export class FetchedPage {
-  /** As asked for. */
+  /** The address as requested. */
   @Expose() readonly url!: string;
-  /** After redirects. */
+  /** The address after redirects. */
   @Expose() readonly finalUrl!: string;
-  /** Empty where there is none. */
+  /** The title; empty if the page has none. */
   @Expose() readonly title!: string;
   @Expose() readonly text!: string;
-  /** True where there is more than `text`. */
+  /** `true` if the page has more text. */
   @Expose() readonly truncated!: boolean;
 
   constructor(page: FetchedPage) {
@@ -34,17 +34,17 @@ export class FetchedPage {
 }
 
 export interface FetchPageOptions extends EgressOptions {
-  /** Bytes read of a page, after decompression. @default 2_000_000 */
+  /** The most bytes that are read of a page, after decompression. @default 2_000_000 */
   readonly maxBytes?: number;
-  /** Characters of text handed to the model. @default 24_000 */
+  /** The most characters of text that the model reads. @default 24_000 */
   readonly maxCharacters?: number;
-  /** Milliseconds for all of it: redirects, body, text. @default 15_000 */
+  /** The milliseconds for redirects, body and text together. @default 15_000 */
   readonly timeoutMs?: number;
-  /** @default 'Toolloop' */
+  /** The `User-Agent` header. @default 'Toolloop' */
   readonly userAgent?: string;
 }
 
-/** Reads a page of the public web as text, without being a way into this machine's network. An address can carry data out, hence `egress`. */
+/** Reads a page of the public web as text, and no page of this machine's network. An address can carry data out, hence `egress`. */
 export class FetchPage {
   static readonly shortName: string = 'web_page_fetch';
   static readonly tool: RawToolDeclaration<FetchPageInput> = {
@@ -65,7 +65,12 @@ export class FetchPage {
     this.options = { maxBytes, maxCharacters, timeoutMs, userAgent };
   }
 
-  /** Throws a `ToolError` that says what to do instead, or the reason of an aborted signal. Progress: `{ url }` before each request. */
+  /**
+   * Reads a page. Reports `{ url }` as progress before each request.
+   *
+   * @throws ToolError if the page cannot be read, with a hint for the model
+   * @throws the reason of an aborted signal
+   */
   async call({ url }: FetchPageInput, context: CallContext = {}): Promise<FetchedPage> {
     const timeUp = 'The page took too long. Try again later, or use another source.';
     return withinTime({ ms: this.options.timeoutMs, signal: context.signal, timeUp }, (signal) => this.fetch(url, signal, context));
@@ -89,24 +94,24 @@ export class FetchPage {
   }
 }
 
-/** At most so many characters, none of them cut in half. */
+/** Cuts a text to a number of characters without breaking one. */
 function beginningOf(text: string, length: number): string {
   return text.slice(0, length).replace(/[\uD800-\uDBFF]$/, '');
 }
 
-/** The parts of a page that people read. */
+/** The title and the text of a page. */
 interface HtmlText {
   readonly title: string;
   readonly text: string;
 }
 
-/** Compiled, this file and the worker are JavaScript; from the sources, Node strips the worker's types. */
+/** The worker's file. Compiled, this file and the worker are JavaScript; from the sources, Node strips the worker's types. */
 const WORKER = fileURLToPath(new URL(import.meta.url.endsWith('.ts') ? './html-worker.ts' : './html-worker.js', import.meta.url));
 const LIMITS = { maxOldGenerationSizeMb: 256 };
 
 /**
- * Takes the text out of a document in a thread of its own: a page can be written so that a parser takes minutes for it, and a thread can be ended.
- * `base` is what relative links stand for. Throws a `ToolError` when the document is too much for the thread, or the reason of the signal.
+ * Extracts the text of a document in a thread of its own: a page can be written so that a parser takes minutes for it, and a thread can be ended.
+ * Relative links are resolved against `base`. Rejects with a `ToolError` when the document is too much for the thread, or with the reason of the signal.
  */
 async function htmlToText(html: string, base: URL, signal: AbortSignal): Promise<HtmlText> {
   signal.throwIfAborted();

@@ -1,11 +1,11 @@
-/** Runs in a thread of its own; see fetch-page.ts. What is written here must run with its types stripped. */
+/** The worker of fetch-page.ts, which runs in a thread of its own. This file must run with its types stripped. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { convert, type FormatCallback, type HtmlToTextOptions } from 'html-to-text';
 
-/** Deeper than any page that people wrote, and shallow enough for the stack. */
+/** The deepest nesting that is read: deeper than any hand-written page, and shallow enough for the stack. */
 const MAX_DEPTH = 200;
 
-/** Elements that people do not read: they lead through the site, or cannot be seen. */
+/** The elements that are left out: navigation, and elements that are not visible. */
 const SKIPPED = [
   'title',
   'nav',
@@ -44,7 +44,7 @@ const title: HtmlToTextOptions = {
 
 parentPort?.postMessage({ title: convert(html, title), text: convert(html, text) }, []);
 
-/** Cells stand side by side, as the columns of a table do; a column of one width would be padding for a model to read. */
+/** Writes a table cell, followed by a separator. Cells are not padded to columns of one width, since a model would have to read the padding. */
 function cell(...[{ children }, walk, builder]: Parameters<FormatCallback>): void {
   walk(children, builder);
   builder.addInline(' | ');

@@ -11,11 +11,11 @@ export interface PageRequest {
   readonly guard: Pick<EgressGuard, 'check' | 'lookup'>;
   readonly signal: AbortSignal;
   readonly userAgent: string;
-  /** Told of every address before it is asked. */
+  /** Called with every address before it is requested. */
   readonly onRequest: (url: URL) => void;
 }
 
-/** The answer that is no redirect, its body unread, and where it came from. */
+/** The first answer that is not a redirect, with its address and its unread body. */
 export interface PageResponse {
   readonly url: URL;
   readonly message: IncomingMessage;
@@ -24,7 +24,11 @@ export interface PageResponse {
 const MAX_REDIRECTS = 5;
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
-/** Gets an address, following at most 5 redirects, each checked like the first. Throws a `ToolError` when the page cannot be had. */
+/**
+ * Requests an address and follows at most 5 redirects, each checked like the first.
+ *
+ * @throws ToolError if the page cannot be fetched
+ */
 export async function requestPage(address: string, request: PageRequest): Promise<PageResponse> {
   let url = request.guard.check(address);
   for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects += 1) {
@@ -38,7 +42,7 @@ export async function requestPage(address: string, request: PageRequest): Promis
   throw new ToolError(`The address redirects more than ${MAX_REDIRECTS} times. Use another source.`);
 }
 
-/** No shared agent: a kept connection would skip the guard's lookup, and the environment's proxy would too. */
+/** Sends a request without a shared agent: a kept connection would skip the guard's lookup, and the environment's proxy would too. */
 async function get(url: URL, { guard, signal, userAgent }: PageRequest): Promise<IncomingMessage> {
   const headers = {
     accept: 'text/html,application/xhtml+xml,text/plain;q=0.9,application/json;q=0.9,*/*;q=0.1',
@@ -65,7 +69,7 @@ function withBody(message: IncomingMessage): IncomingMessage {
   throw new ToolError(`The server answered with status ${status}. ${advice}`, { retryable });
 }
 
-/** The guard's own refusals pass; anything else is told by its code alone. */
+/** Makes the error of a failed connection: a refusal of the guard as it is, any other error by its code alone. */
 function connectionFailure(error: unknown): ToolError {
   if (error instanceof ToolError) return error;
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
@@ -75,16 +79,18 @@ function connectionFailure(error: unknown): ToolError {
   return new ToolError('The connection failed. Try again later, or use another source.', { retryable: true, cause: error });
 }
 
-/** The beginning of a page, or all of it. */
+/** The body of a page, cut at a limit. */
 export interface PageBody {
   readonly bytes: Buffer;
-  /** True where the page is longer. */
+  /** `true` if the page is longer. */
   readonly truncated: boolean;
 }
 
 /**
- * Reads at most `limit` bytes of a body and hangs up. The bytes counted are those after decompression, a small piece at a time, so that a few
- * kilobytes cannot become gigabytes. Throws a `ToolError` when the body is broken or compressed in a way that is not known.
+ * Reads at most `limit` bytes of a body and closes the connection. Bytes are counted after decompression, a small piece at a time, so that a few
+ * kilobytes cannot become gigabytes.
+ *
+ * @throws ToolError if the body is broken, or compressed in an unknown way
  */
 export async function readBody(message: IncomingMessage, limit: number): Promise<PageBody> {
   const parts: Buffer[] = [];
@@ -124,7 +130,7 @@ function decompressor(encoding: string): Duplex {
   }
 }
 
-/** The kind of a page, a document with tags or plain text, and the charset that its header names. */
+/** The type of a page, markup or plain text, and the charset of its header. */
 export interface PageContent {
   readonly kind: 'html' | 'text';
   readonly charset: string | undefined;
@@ -133,7 +139,11 @@ export interface PageContent {
 const HTML: ReadonlySet<string> = new Set(['text/html', 'application/xhtml+xml']);
 const TEXT = /^text\/|^application\/(json|xml|javascript|yaml)$|\+(json|xml)$/;
 
-/** Reads a `content-type` header. Throws a `ToolError` for what is no text. */
+/**
+ * Reads a `content-type` header.
+ *
+ * @throws ToolError if the type is not text
+ */
 export function contentOf(header: string | undefined): PageContent {
   const type = parsed(header);
   if (!type) throw new ToolError('The page does not say what it contains, so it cannot be read. Use another source.');
@@ -151,11 +161,11 @@ function parsed(header: string | undefined): MIMEType | undefined {
   }
 }
 
-/** A document that names its own charset does so in its first kilobyte. */
+/** The number of bytes in which a document names its own charset. */
 const DECLARED_CHARSET =
   /<meta[^>]{0,200}?charset\s{0,8}=\s{0,8}["']?([\w-]{1,40})|<\?xml[^>]{0,100}?encoding\s{0,8}=\s{0,8}["']([\w-]{1,40})/i;
 
-/** Decodes as browsers do: byte order mark, header, the document's own word, UTF-8. Bytes that fit no character become U+FFFD. */
+/** Decodes as browsers do: by byte order mark, header, the document's own charset, else UTF-8. Invalid bytes become U+FFFD. */
 export function decode(bytes: Buffer, charset: string | undefined): string {
   const [, meta, xml] = DECLARED_CHARSET.exec(bytes.toString('latin1', 0, 1024)) ?? [];
   const declared = meta ?? xml;
