@@ -1,5 +1,8 @@
+import { common } from './jest.config.mjs';
+
 /** Runs the same specs on what tsc emitted into .build: its decorator metadata differs from SWC's. */
 export default {
+  ...common,
   rootDir: '.build',
   transform: {},
   testMatch: ['<rootDir>/test/**/*.spec.js', '<rootDir>/test/**/*.e2e-spec.js', '<rootDir>/libs/*/test/**/*.spec.js'],
@@ -8,10 +11,6 @@ export default {
     '^@toolloop/core/([a-z-]+)$': '<rootDir>/libs/core/src/$1/index.js',
     '^@toolloop/(protocol|core|wire|openai|anthropic|offline|toolbox|durable|ui-stream|testing)$': '<rootDir>/libs/$1/src/index.js',
   },
-  coverageProvider: 'v8',
   coverageDirectory: '<rootDir>/../coverage',
   collectCoverageFrom: ['src/**/*.js', 'libs/*/src/**/*.js'],
-  testTimeout: 30_000,
-  maxWorkers: '100%',
-  workerIdleMemoryLimit: '512MB',
 };

@@ -1,18 +1,29 @@
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 
 const swc = JSON.parse(readFileSync(new URL('.swcrc', import.meta.url), 'utf8'));
+const pathOf = (file) => fileURLToPath(new URL(file, import.meta.url));
+
+/** What holds for the sources and for what is built of them. */
+export const common = {
+  // Processes, and databases on a disk: with TOOLLOOP_FULL=1, as in `.ci/run`.
+  testPathIgnorePatterns: ['/node_modules/', ...(process.env.TOOLLOOP_FULL === '1' ? [] : ['\\.long\\.spec\\.[jt]s$'])],
+  testEnvironment: pathOf('test/jest/shared.environment.mjs'),
+  runtime: pathOf('test/jest/shared.runtime.mjs'),
+  coverageProvider: 'v8',
+  testTimeout: 30_000, // databases and whole applications start in them, on machines that may be busy
+  maxWorkers: '100%', // a suite waits for databases and processes more than it computes
+  workerIdleMemoryLimit: '512MB',
+};
 
 /** Runs the specs on the TypeScript sources: nothing has to be built first. */
 export default {
+  ...common,
   testMatch: ['<rootDir>/test/**/*.spec.ts', '<rootDir>/test/**/*.e2e-spec.ts', '<rootDir>/libs/*/test/**/*.spec.ts'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '^.+\\.ts$': ['@swc/jest', { ...swc, swcrc: false }] },
   moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
   testEnvironmentOptions: { customExportConditions: ['@toolloop/source', 'node', 'node-addons'] },
   modulePathIgnorePatterns: ['<rootDir>/(dist|.build)/', '<rootDir>/libs/[^/]+/dist/'],
-  coverageProvider: 'v8',
   collectCoverageFrom: ['src/**/*.ts', 'libs/*/src/**/*.ts', '!src/main.ts'],
-  testTimeout: 30_000, // databases and whole applications start in them, on machines that may be busy
-  maxWorkers: '100%', // a suite waits for databases and processes more than it computes
-  workerIdleMemoryLimit: '512MB',
 };

@@ -2,9 +2,7 @@ import { Module, type MiddlewareConsumer, type NestModule } from '@nestjs/common
 import { ActorDirectory, LanguageModel, ToolLoopModule } from '@toolloop/core';
 import { ApprovalsModule } from './approvals/approvals.module.js';
 import { auditKeyOf, AuditModule } from './audit/audit.module.js';
-import { CartsModule } from './carts/carts.module.js';
 import { ChatModule } from './chat/chat.module.js';
-import { CustomersModule } from './customers/customers.module.js';
 import { calendarDay, Clock } from './desk/clock.js';
 import { DeskModule } from './desk/desk.module.js';
 import { DirectivesModule } from './directives/directives.module.js';
@@ -12,13 +10,12 @@ import { HealthController } from './health.controller.js';
 import { HostMiddleware } from './http/configure.js';
 import { rolesOf, User, UserDirectory } from './identity/user.js';
 import { ModelModule } from './model.module.js';
-import { OrdersModule } from './orders/orders.module.js';
 import { DESK_POLICY } from './policy.js';
-import { ProductsModule } from './products/products.module.js';
-import { RefundsModule } from './refunds/refunds.module.js';
 import { RunsModule } from './runs/runs.module.js';
 import { SETTINGS, SettingsModule, type Settings } from './settings.js';
 import { StorageModule } from './storage.module.js';
+import { ToolsModule } from './tools.module.js';
+import { WelcomeController } from './welcome.js';
 
 const INSTRUCTIONS = [
   'You help the staff of an order desk. Answer from what the tools return, never from memory, and say so when they return nothing.',
@@ -49,18 +46,14 @@ const MOST_INJECTED = 64;
       providers: [{ provide: ActorDirectory, useClass: UserDirectory }],
     }),
     ModelModule,
-    CustomersModule,
-    ProductsModule,
-    OrdersModule,
-    CartsModule,
-    RefundsModule,
+    ToolsModule,
     ChatModule,
     RunsModule,
     ApprovalsModule,
     AuditModule,
     DirectivesModule,
   ],
-  controllers: [HealthController],
+  controllers: [WelcomeController, HealthController],
 })
 export class AppModule implements NestModule {
   configure(consumer: MiddlewareConsumer): void {

@@ -13,12 +13,15 @@ try {
   const app = await NestFactory.create<NestExpressApplication>(AppModule, {
     abortOnError: false,
     forceCloseConnections: true,
+    bufferLogs: true, // a start that fails is told below, once and in plain words
+    autoFlushLogs: false,
     logger: ['warn', 'error', 'fatal'],
   });
   configure(app);
   app.enableShutdownHooks([], { useProcessExit: true });
   const settings = app.get<Settings>(SETTINGS);
   await app.listen(settings.port, HOST);
+  app.flushLogs();
   process.stdout.write(welcome(await app.getUrl(), app.get(LanguageModel), settings));
 } catch (error) {
   process.stderr.write(`${failureOf(error)}\n`);

@@ -25,7 +25,7 @@ export const DESK_POLICY: Policy = {
   ],
   // Customers write their own names and addresses here, and a mail can carry data out: once a run has read them, it asks before it mails. The stricter
   // levels would ask at every cart too, since a customer who was searched for is no trusted origin; a person who is asked all day says yes unread.
-  flow: 'legs',
+  flow: 'trifecta',
 };
 
 /** The calls for which support needs a manager. It narrows the desk's policy in the runs of support. */

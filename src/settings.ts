@@ -39,8 +39,8 @@ export function settingsFrom(env: NodeJS.ProcessEnv): Settings {
   const auditKey = env['AUDIT_KEY'];
   return {
     port: portFrom(env['PORT']),
-    allowedHosts: listFrom(env['ALLOWED_HOSTS']),
-    allowedOrigins: listFrom(env['ALLOWED_ORIGINS']),
+    allowedHosts: listFrom(env, 'ALLOWED_HOSTS', isHost, 'a host such as desk.example.com or desk.example.com:8080'),
+    allowedOrigins: listFrom(env, 'ALLOWED_ORIGINS', isOrigin, 'an origin such as https://app.example.com'),
     ...(auditKey && { auditKey }),
     ...storageFrom(env),
     ...(openai && { openai }),
@@ -56,8 +56,13 @@ function storageFrom(env: NodeJS.ProcessEnv): Pick<Settings, 'databaseUrl' | 'da
 function openAiFrom(env: NodeJS.ProcessEnv): OpenAiSettings | undefined {
   const apiKey = env['OPENAI_API_KEY'];
   const baseURL = env['OPENAI_BASE_URL'];
-  if (!apiKey && !baseURL) return undefined;
-  return { model: env['TOOLLOOP_MODEL'] || DEFAULT_MODEL, ...(apiKey && { apiKey }), ...(baseURL && { baseURL }) };
+  const model = env['TOOLLOOP_MODEL'];
+  if (baseURL && !(URL.canParse(baseURL) && /^https?:/i.test(baseURL))) {
+    throw new RangeError(`OPENAI_BASE_URL is "${baseURL}"; it must be an address such as http://127.0.0.1:11434/v1.`);
+  }
+  if (apiKey || baseURL) return { model: model || DEFAULT_MODEL, ...(apiKey && { apiKey }), ...(baseURL && { baseURL }) };
+  if (!model) return undefined;
+  throw new RangeError(`TOOLLOOP_MODEL is "${model}", and nothing says where that model is. Set OPENAI_API_KEY or OPENAI_BASE_URL, too.`);
 }
 
 function portFrom(text: string | undefined): number {
@@ -67,9 +72,22 @@ function portFrom(text: string | undefined): number {
   return port;
 }
 
-function listFrom(text: string | undefined): string[] {
-  const entries = (text ?? '').split(',').map((entry) => entry.trim().toLowerCase());
-  return entries.filter((entry) => entry !== '');
+function listFrom(env: NodeJS.ProcessEnv, name: string, isValid: (entry: string) => boolean, form: string): string[] {
+  const entries = (env[name] ?? '').split(',').map((entry) => entry.trim().toLowerCase());
+  const given = entries.filter((entry) => entry !== '');
+  const wrong = given.find((entry) => !isValid(entry));
+  if (wrong !== undefined) throw new RangeError(`${name} contains "${wrong}"; each entry must be ${form}.`);
+  return given;
+}
+
+/** Tells whether a text can stand in a `Host` header: a name or an address, with a port or without. */
+function isHost(text: string): boolean {
+  return /^(?:[a-z\d](?:[a-z\d.-]*[a-z\d])?|\[[\da-f:.]+\])(?::\d{1,5})?$/.test(text);
+}
+
+/** Tells whether a text can stand in an `Origin` header, which has no path and leaves out the port of its protocol. */
+function isOrigin(text: string): boolean {
+  return URL.canParse(text) && new URL(text).origin === text;
 }
 
 @Module({ providers: [{ provide: SETTINGS, useFactory: () => settingsFrom(process.env) }], exports: [SETTINGS] })

@@ -128,8 +128,8 @@ function contenders(database: Database, { journal, audit, approvals }: SqlStores
   return [
     each('plain insert', (id) => database.query('insert into plain (id, content) values ($1, $2)', [id, 'x'.repeat(200)])),
     each('call: begin, finish', async (id) => {
-      const hold = { tenant: 'acme', idempotencyKey: id, claimId: id };
-      await journal.begin({ ...hold, runId: id, declaredId: 'bank__pay', args: '{"amount":5}', mostMs: 30_000 });
+      const hold = { tenant: 'acme', idempotencyKey: id, owner: id, epoch: 1 };
+      await journal.acquire({ ...hold, runId: id, declaredId: 'bank__pay', args: '{"amount":5}', forMs: 30_000 });
       await journal.finish(hold, { status: 'succeeded', content: 'Paid.', ui: { receipt: 1 } });
     }),
     each('audit: append', () => audit.append('acme', (head) => entryAfter(head?.sequence ?? 0, head?.hash ?? ''))),

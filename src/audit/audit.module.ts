@@ -19,8 +19,8 @@ export function auditKeyOf({ auditKey, databaseUrl, dataDir }: Settings): string
 /** The consequence of a random key where the audit outlives the process that signs it. */
 function consequenceOf({ databaseUrl, dataDir }: Record<'databaseUrl' | 'dataDir', string | undefined>): string {
   if (databaseUrl !== undefined)
-    return ` The audit on the server of DATABASE_URL outlives it, and every desk there signs the same chain with a key of its own: nobody can check it. ${REMEDY}, and to the same for every desk.`;
-  return dataDir === undefined ? '' : ` The audit in DATA_DIR outlives it, and nobody can check it then. ${REMEDY}.`;
+    return ` The audit on the server of DATABASE_URL outlives it, and every desk there signs the same chain with a key of its own, so that no one can check it. ${REMEDY}, and to the same for every desk.`;
+  return dataDir === undefined ? '' : ` The audit in DATA_DIR outlives it, and no one can check it then. ${REMEDY}.`;
 }
 
 @Module({ imports: [IdentityModule], controllers: [AuditController] })

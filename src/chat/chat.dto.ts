@@ -1,5 +1,5 @@
 import { type LoopRequest, ToolField } from '@toolloop/core';
-import { IsArray, IsBoolean, IsOptional, IsString, Matches, MaxLength } from 'class-validator';
+import { IsArray, IsBoolean, IsOptional, IsString, Matches, MaxLength, ValidateIf } from 'class-validator';
 import type { User } from '../identity/user.js';
 import { termsFor } from '../policy.js';
 
@@ -19,7 +19,7 @@ export class Ask {
 /** A question whose answer is streamed. */
 export class AskByBody extends Ask {
   /** The run outlives the connection and the process; `/runs` has it. */
-  @IsOptional() @IsBoolean({ message: 'durable must be true or false' }) durable?: boolean;
+  @ValidateIf((_body, durable) => durable !== undefined) @IsBoolean({ message: 'durable must be true or false' }) durable?: boolean;
 }
 
 /** A question in a URL. The guard has read the ticket already; it is named here because unnamed properties are refused. */

@@ -1,11 +1,19 @@
-import { Controller, Delete, Get, HttpCode, NotFoundException, Param, ParseIntPipe, Query, UseGuards } from '@nestjs/common';
+import { Controller, Delete, Get, HttpCode, NotFoundException, Param, Query, UseGuards } from '@nestjs/common';
 import { ConversationService } from '@toolloop/core';
 import type { ConversationPart } from '@toolloop/core/loop';
 import type { ConversationSummary } from '@toolloop/core/stores';
+import { Matches, ValidateIf } from 'class-validator';
+import { NAMED_ONLY } from '../http/request-parameters.js';
 import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { principalOf, User } from '../identity/user.js';
 
-const FROM = new ParseIntPipe({ optional: true });
+/** The place in a conversation from which to read it. */
+export class ConversationFrom {
+  /** The number of its first message. */
+  @ValidateIf((_query, from) => from !== undefined)
+  @Matches(/^\d{1,9}$/, { message: 'from must be the number of a message' })
+  from?: string;
+}
 
 /** The conversations that a user has had with the desk. */
 @Controller('conversations')
@@ -22,9 +30,9 @@ export class ConversationsController {
   async read(
     @Param('conversationId') conversationId: string,
     @CurrentUser() user: User,
-    @Query('from', FROM) from?: number,
+    @Query(NAMED_ONLY) { from }: ConversationFrom,
   ): Promise<ConversationPart> {
-    const part = await this.conversations.read(conversationId, principalOf(user), from === undefined ? {} : { from: Math.max(0, from) });
+    const part = await this.conversations.read(conversationId, principalOf(user), from === undefined ? {} : { from: Number(from) });
     if (part) return part;
     throw unknown();
   }

@@ -1,8 +1,9 @@
-import { ForbiddenException, Inject, Injectable, type NestMiddleware } from '@nestjs/common';
+import { BadRequestException, ForbiddenException, Inject, Injectable, type NestMiddleware } from '@nestjs/common';
 import type { NestExpressApplication } from '@nestjs/platform-express';
+import { isObject } from '@toolloop/protocol';
 import type { NextFunction, Request, Response } from 'express';
 import { SETTINGS, type Settings } from '../settings.js';
-import { ErrorFilter } from './error.filter.js';
+import { ErrorFilter } from './error-filter.js';
 
 /** Sets up what holds for every route, in the started application and in tests. */
 export function configure(app: NestExpressApplication): void {
@@ -12,7 +13,25 @@ export function configure(app: NestExpressApplication): void {
   const { allowedOrigins } = app.get<Settings>(SETTINGS);
   if (allowedOrigins.length > 0) app.enableCors({ origin: [...allowedOrigins] });
   app.useBodyParser('json', { limit: '256kb' });
+  app.use(refuseDeepBodies);
   app.useGlobalFilters(new ErrorFilter());
+}
+
+/** Far deeper than any body of the desk, far shallower than the stack of the validation that walks it. */
+const MAX_DEPTH = 32;
+
+/**
+ * Lets pass a body that validation can walk.
+ *
+ * @throws BadRequestException for a body that is nested deeper.
+ */
+function refuseDeepBodies(request: Request<unknown, unknown, unknown>, _response: Response, next: NextFunction): void {
+  let level = [request.body].filter(isObject);
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth >= MAX_DEPTH) throw new BadRequestException(`The body is nested deeper than ${MAX_DEPTH} levels.`);
+    level = level.flatMap((one) => Object.values(one).filter(isObject));
+  }
+  next();
 }
 
 /**
@@ -24,6 +43,9 @@ export class HostMiddleware implements NestMiddleware {
   constructor(@Inject(SETTINGS) private readonly settings: Settings) {}
 
   use(request: Request, _response: Response, next: NextFunction): void {
+    for (const name of ['host', 'origin']) {
+      if ((request.headersDistinct[name] ?? []).length > 1) throw new BadRequestException(`Send one header ${name}, not several.`);
+    }
     const host = request.headers.host?.toLowerCase() ?? '';
     if (!this.isOwnHost(host, request.socket.localPort)) {
       throw forbidden('forbidden_host', `This server does not answer as "${host}". Add the host to ALLOWED_HOSTS if it is yours.`);

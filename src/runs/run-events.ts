@@ -1,32 +1,14 @@
-import { HttpException, HttpStatus, Injectable, type MessageEvent, type OnModuleDestroy } from '@nestjs/common';
+import { HttpException, HttpStatus, Injectable, type MessageEvent } from '@nestjs/common';
 import type { LoopRequest } from '@toolloop/core';
-import { flushBeforeClose } from '@toolloop/core/loop';
-import { RunService, type RunReader } from '@toolloop/durable';
+import { type RunReader, RunService } from '@toolloop/core/runs';
 import { toSse } from '@toolloop/ui-stream';
-import { ReplaySubject, takeUntil, type Observable } from 'rxjs';
+import type { Observable } from 'rxjs';
 import type { User } from '../identity/user.js';
-
-/** Tells clients that only watch that the desk closes: they connect to another process and miss nothing. */
-@Injectable()
-export class Closing implements OnModuleDestroy {
-  private readonly told = new ReplaySubject<void>(1);
-  readonly closed$: Observable<void> = this.told;
-
-  async onModuleDestroy(): Promise<void> {
-    const isWatched = this.told.observed;
-    this.told.next();
-    this.told.complete();
-    if (isWatched) await flushBeforeClose();
-  }
-}
 
 /** The events of durable runs, for a client that watches. */
 @Injectable()
 export class RunEvents {
-  constructor(
-    private readonly runs: RunService<User>,
-    private readonly closing: Closing,
-  ) {}
+  constructor(private readonly runs: RunService<User>) {}
 
   /** Starts the run of a request and follows it. The same request id leads to the same run. */
   async begin(request: LoopRequest<unknown, User>): Promise<Observable<MessageEvent>> {
@@ -36,17 +18,13 @@ export class RunEvents {
   /** Shows the events after a sequence, until the run has ended. For a run that is not the reader's it fails before anything is sent. */
   async follow(runId: string, reader: RunReader<User>, after: number): Promise<Observable<MessageEvent>> {
     await this.runs.get(runId, reader);
-    return this.events(runId, reader, after);
+    return this.runs.events(runId, reader, after).pipe(toSse());
   }
 
   /** Does the same for a client that connects again. An `EventSource` does so after the last event too, unless a 204 tells it that there is no more. */
   async followAgain(runId: string, reader: RunReader<User>, lastEventId: number): Promise<Observable<MessageEvent>> {
     const { status, lastSequence } = await this.runs.get(runId, reader);
     if (status === 'ended' && lastEventId >= lastSequence) throw new HttpException('The run is over.', HttpStatus.NO_CONTENT);
-    return this.events(runId, reader, lastEventId);
-  }
-
-  private events(runId: string, reader: RunReader<User>, after: number): Observable<MessageEvent> {
-    return this.runs.watch(runId, reader, after).pipe(takeUntil(this.closing.closed$), toSse());
+    return this.runs.events(runId, reader, lastEventId).pipe(toSse());
   }
 }

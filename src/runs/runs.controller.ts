@@ -1,21 +1,24 @@
-import { Body, Controller, Get, HttpCode, Param, Post, Query, Res, Sse, UseGuards } from '@nestjs/common';
-import type { MessageEvent } from '@nestjs/common';
-import { RunService, type RunView } from '@toolloop/durable';
+import { Body, Controller, Get, HttpCode, Param, Post, Query, RequestMethod, Res, Sse, UseGuards, type MessageEvent } from '@nestjs/common';
+import { type LoopResult, ToolLoopService } from '@toolloop/core';
+import { RunService, type RunView } from '@toolloop/core/runs';
+import { toSse } from '@toolloop/ui-stream';
 import type { Response } from 'express';
 import type { Observable } from 'rxjs';
-import { Ask, toRunRequest } from '../chat/chat.dto.js';
-import { IdempotencyKey, LastEventId, NAMED_ONLY, STRICT } from '../http/request-parameters.js';
+import { Answer, Ask, toRunRequest } from '../chat/chat.dto.js';
+import { ClientSignal, IdempotencyKey, LastEventId, NAMED_ONLY, STRICT } from '../http/request-parameters.js';
 import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { TicketGuard } from '../identity/ticket.guard.js';
 import { principalOf, User } from '../identity/user.js';
+import { termsFor } from '../policy.js';
 import { RunEvents } from './run-events.js';
 import { EventsFrom, ForkFrom, RunListing, StopRun } from './runs.dto.js';
 
-/** A user's durable runs. Any process with room performs them, and no connection has to be held open for them. */
+/** A user's runs: durable ones, which any process with room performs while no connection is held open for them, and those that wait for a decision. */
 @Controller('runs')
 export class RunsController {
   constructor(
     private readonly runs: RunService<User>,
+    private readonly loop: ToolLoopService<User>,
     private readonly events: RunEvents,
   ) {}
 
@@ -53,6 +56,22 @@ export class RunsController {
   ): Promise<Observable<MessageEvent>> {
     if (lastEventId === undefined) return this.events.follow(runId, principalOf(user), after);
     return this.events.followAgain(runId, principalOf(user), lastEventId);
+  }
+
+  @Sse(':runId/resume', { method: RequestMethod.POST })
+  @HttpCode(200)
+  @UseGuards(BearerGuard)
+  async resume(@Param('runId') runId: string, @CurrentUser() user: User): Promise<Observable<MessageEvent>> {
+    return (await this.runs.resume(runId, termsFor(user))).pipe(toSse());
+  }
+
+  /** Resumes a run of `POST /chat/answer`, and returns its result. */
+  @Post(':runId/answer')
+  @HttpCode(200)
+  @UseGuards(BearerGuard)
+  async answer(@Param('runId') runId: string, @CurrentUser() user: User, @ClientSignal() signal: AbortSignal): Promise<LoopResult<Answer>> {
+    const run = await this.loop.resume(runId, { ...termsFor(user), output: Answer, signal });
+    return run.result;
   }
 
   @Post(':runId/cancel')

@@ -1,6 +1,6 @@
 import { Type } from 'class-transformer';
 import { IsIn, IsInt, IsOptional, IsString, Max, MaxLength, Min } from 'class-validator';
-import type { RunStatus } from '@toolloop/durable';
+import type { RunStatus } from '@toolloop/core/runs';
 
 const STATUSES: readonly RunStatus[] = ['queued', 'running', 'waiting', 'ended'];
 const LAST_SEQUENCE = 2_147_483_647;

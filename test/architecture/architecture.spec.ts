@@ -165,7 +165,7 @@ describe('the stores', () => {
     'ConversationStore',
     'DirectiveStore',
     'QuotaStore',
-    'SuspendedRunStore',
+    'RunLog',
     'ToolLoopStores',
   ];
   const sources = filesOf('libs/core/src').filter(
@@ -189,7 +189,9 @@ describe('the stores', () => {
   it('are called in what bounds them by askStore and tellStore alone', () => {
     const text = readFileSync('libs/core/src/execution/bounded-stores.ts', 'utf8');
     const methods = text.split(/\n {2}(?=(?:override|private async) )/).slice(1);
-    const bare = methods.filter((method) => /this\.(?:store|transactions)\.\w+\(/.test(method) && !/(?:askStore|tellStore)\(/.test(method));
+    const bare = methods.filter(
+      (method) => /this\.(?:store|log|transactions)\.\w+\(/.test(method) && !/(?:askStore|tellStore)\(/.test(method),
+    );
     expect(methods.length).toBeGreaterThan(20);
     // A worker has no end of its own, and what asks for a page of the audit is itself asked by what is bounded.
     expect(new Set(bare.map((method) => /(\w+)\(/.exec(method)?.[1]))).toEqual(new Set(['isKept', 'work']));

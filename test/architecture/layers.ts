@@ -12,14 +12,14 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   mcp: ['protocol', 'core'],
   'ui-stream': ['protocol'],
   telemetry: ['protocol', 'core'],
-  testing: ['protocol', 'core', 'resources', 'durable', 'ui-stream'],
+  testing: ['protocol', 'core'],
   console: ['protocol', 'core', 'durable', 'ui-stream'],
 };
 
 /** The folders of `core/src` in the order of the data. A folder imports only itself and folders before it. */
 export const CORE_FOLDERS: readonly string[] = [
-  'contracts',
   'findings',
+  'contracts',
   'decorators',
   'schema',
   'discovery',
@@ -33,6 +33,7 @@ export const CORE_FOLDERS: readonly string[] = [
   'models',
   'memory',
   'loop',
+  'runs',
   'history',
   'directives',
   'internal',

@@ -1,5 +1,6 @@
 import { readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { routeIn, sectionOf } from './document.js';
 import { entriesOf, namesOf } from './entries.js';
 import { LARGER_IS_BETTER, LIMITS, READ_CALL, RULES, type Limit, type Measures } from './shape-limits.js';
 import { shapeOf, sourcesOf } from './shape.js';
@@ -59,10 +60,12 @@ describe.each([...libraries, 'demo'])('the shape of %s', (library) => {
 });
 
 describe('one read call', () => {
+  let entered: readonly string[] = [];
   const figures: Record<keyof typeof READ_CALL, number> = { filesInExec: 0, movesInExec: 0, filesInRun: 0, movesInRun: 0 };
 
   beforeAll(() => {
     const { run, exec } = traceReadCall();
+    entered = filesEntered(run);
     figures.filesInExec = filesEntered(exec).length;
     figures.movesInExec = movesBetweenFiles(exec);
     figures.filesInRun = filesEntered(run).length;
@@ -76,6 +79,15 @@ describe('one read call', () => {
 
   it('enters no more files and moves no more often than its limits say', () => {
     expect(worseThan('one read call', figures, READ_CALL)).toEqual([]);
+  });
+
+  it('takes the route that the document shows in at most twelve lines', () => {
+    const route = routeIn(sectionOf('The route of one call'));
+    const shown = route.flat();
+    expect(route.length).toBeGreaterThan(5);
+    expect(route.length).toBeLessThanOrEqual(12);
+    expect(route.filter((files) => files.length === 0)).toEqual([]);
+    expect(shown).toEqual(entered.filter((file) => shown.includes(file)));
   });
 });
 

@@ -17,7 +17,7 @@ export interface Measurement {
 export async function measure(packs: readonly Pack[], reviewer: Reviewer): Promise<Measurement> {
   const outcomes = {
     off: await outcomesAt('off', packs, reviewer),
-    legs: await outcomesAt('legs', packs, reviewer),
+    trifecta: await outcomesAt('trifecta', packs, reviewer),
     effect: await outcomesAt('effect', packs, reviewer),
     taint: await outcomesAt('taint', packs, reviewer),
     provenance: await outcomesAt('provenance', packs, reviewer),
@@ -45,8 +45,11 @@ async function outcomesAt(level: Level, packs: readonly Pack[], reviewer: Review
   return outcomes;
 }
 
-function atEachLevel<From, To>({ off, legs, effect, taint, provenance }: Record<Level, From>, to: (from: From) => To): Record<Level, To> {
-  return { off: to(off), legs: to(legs), effect: to(effect), taint: to(taint), provenance: to(provenance) };
+function atEachLevel<From, To>(
+  { off, trifecta, effect, taint, provenance }: Record<Level, From>,
+  to: (from: From) => To,
+): Record<Level, To> {
+  return { off: to(off), trifecta: to(trifecta), effect: to(effect), taint: to(taint), provenance: to(provenance) };
 }
 
 function throughIn({ pack, outcome }: PackOutcome): string[] {

@@ -53,7 +53,7 @@ describe('the obedient model', () => {
     expect(model.calls.map(({ args }) => args)).toEqual([{ from: 'lampdesk' }, { subject: 'A weekend of light' }, { from: 'lampdesk' }]);
   });
 
-  it('obeys as soon as it reads the instruction, once, and then goes on', async () => {
+  it('obeys as soon as it reads the instruction, once, and then continues', async () => {
     const { model, world } = await played(obey);
     expect(model.calls.map(({ wisher }) => wisher)).toEqual(['user', 'attacker', 'user', 'user']);
     expect(world.rows('settings')).toMatchObject([{ forwardTo: 'x@y.example' }]);
@@ -64,7 +64,7 @@ describe('the obedient model', () => {
     expect(model.wasAttacked).toBe(false);
   });
 
-  it('leaves out a call that is about a refused one, and goes on', async () => {
+  it('leaves out a call that is about a refused one, and continues', async () => {
     const policy: Policy = { allow: ['*'], flow: 'off', requireApproval: [{ arguments: { required: ['from'] } }] };
     const { model } = await played(obey, policy);
     expect(model.calls).toHaveLength(2);

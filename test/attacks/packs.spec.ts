@@ -50,7 +50,7 @@ describe('a folder of packs', () => {
     expect(loadPacks(folder).map(({ name }) => name)).toEqual(['a', 'b']);
   });
 
-  it('without packs is a mistake', () => {
+  it('is a mistake without packs', () => {
     expect(() => loadPacks(folder)).toThrow('holds no .json file');
   });
 
@@ -109,7 +109,7 @@ describe('a file that is no pack is told by file and pointer', () => {
     await expect(AttackApplication.start(pack, { allow: ['*'] })).rejects.toThrow(/pack door do not start[\s\S]*"tenant"/);
   });
 
-  it('and one that is a pack is loaded', () => {
+  it('a file that is a pack is loaded beside it', () => {
     expect(problemWith(MINIMAL)).toBe('none');
   });
 });

@@ -24,9 +24,9 @@ export function toText(title: string, { refuses, approves }: Review): string {
   return parts.join('\n\n');
 }
 
-/** `off` looks at nothing, and `legs` at leaks alone. */
+/** `off` looks at nothing, and `trifecta` at leaks alone. */
 function isMeantToHold(level: Level): boolean {
-  return level !== 'off' && level !== 'legs';
+  return level !== 'off' && level !== 'trifecta';
 }
 
 function listOf(title: string, lines: readonly string[]): string[] {

@@ -149,7 +149,7 @@ describe('the id 1_get', () => {
   const find = calls(call('bank__item'));
   const remote = ['1_get'];
 
-  it('of a stranger is let in by its own name and by no glob', async () => {
+  it("is let in by the stranger's own name and by no glob", async () => {
     const byGlob = await play([calls(call('1_get'))], { policy: { allow: ['*', '*_get'] }, remote });
     const byName = await play([calls(call('1_get'))], { policy: { allow: ['1_get'] }, remote });
     expect(byGlob.offered[0]).not.toContain('1_get');
@@ -164,7 +164,7 @@ describe('the id 1_get', () => {
     expect(reached).toEqual([]);
   });
 
-  it.each(['item_1_get', 'item_h1_get'])('as a rendered one means nothing to a policy, which says so: %s', async (pattern) => {
+  it.each(['item_1_get', 'item_h1_get'])('means nothing to a policy as a rendered id, which says so: %s', async (pattern) => {
     expect(await problemOf({ policy: { allow: ['bank__item', pattern] }, remote: [] })).toContain(`The policy names "${pattern}"`);
   });
 

@@ -2,7 +2,7 @@ import type { LoopEvent, Message } from '@toolloop/core';
 import { verifyAudit } from '@toolloop/core/audit';
 import type { ApprovalRecord, AuditEntry } from '@toolloop/core/stores';
 import type { ToolMessage } from '@toolloop/protocol';
-import { JobQueue, SqlRunStore, SqlStores, openDatabase, type Database, type DurableOptions } from '@toolloop/durable';
+import { JobQueue, SqlRunLog, SqlStores, openDatabase, type Database, type DurableOptions } from '@toolloop/durable';
 import { expectTranscriptValid } from '@toolloop/testing';
 import { callIdOf, kindAt, placeOf, planOf, type Kind, type RunPlan } from './plan.js';
 import type { Delivery, Receiver } from './receiver.js';
@@ -59,7 +59,7 @@ const MOST_APPROVALS = 10_000;
 export class Inspection {
   private readonly violations: string[] = [];
   private readonly stores: SqlStores;
-  private readonly runs: SqlRunStore;
+  private readonly runs: SqlRunLog;
   private readonly effects = new Map<string, Delivery[]>();
   private readonly counts = { runs: 0, calls: 0, keyed: 0, unknown: 0, madeAgain: 0, approvals: 0, takeovers: 0, auditEntries: 0 };
 
@@ -68,7 +68,7 @@ export class Inspection {
     private readonly receiver: Receiver,
   ) {
     this.stores = new SqlStores(database);
-    this.runs = new SqlRunStore(database, new JobQueue(database));
+    this.runs = new SqlRunLog(database, new JobQueue(database));
   }
 
   static async of(durable: DurableOptions, receiver: Receiver, acknowledged: ReadonlySet<string>): Promise<Findings> {

@@ -2,7 +2,8 @@ import 'reflect-metadata';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { type ApprovalRequest, ApprovalService, type LoopRequest, RunElsewhereError, ToolLoopService } from '@toolloop/core';
-import { Database, RunService } from '@toolloop/durable';
+import { RunService } from '@toolloop/core/runs';
+import { Database } from '@toolloop/durable';
 import { promptOf, type RunPlan } from './plan.js';
 import { USERS, WorkerApplication, type User, type WorkerOptions } from './worker.application.js';
 

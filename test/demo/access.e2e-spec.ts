@@ -1,4 +1,6 @@
 import { request } from 'node:http';
+import { connect } from 'node:net';
+import { text as textOf } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ScriptedModel, text } from '@toolloop/testing';
 import { ask, closeDesks, eventsIn, headersOf, serve, type ServedDesk } from './served-desk.js';
@@ -40,7 +42,7 @@ function statusWith(headers: Record<string, string>, path = '/health'): Promise<
   });
 }
 
-describe('whoever asks', () => {
+describe('GROUP a caller', () => {
   it.each([
     ['POST', '/chat'],
     ['POST', '/chat/answer'],
@@ -70,6 +72,14 @@ describe('whoever asks', () => {
 
   it('is told how to say who it is', async () => {
     expect((await fetch(`${desk.url}/tools`)).headers.get('www-authenticate')).toBe('Bearer');
+  });
+
+  it('needs none to read where to go', async () => {
+    const response = await fetch(desk.url);
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/plain; charset=utf-8']);
+    const page = await response.text();
+    expect(page).toContain(`curl -N ${desk.url}/chat -H 'authorization: Bearer demo-alice'`);
+    expect(page).toContain('GET /tools');
   });
 
   it('needs none for the health', async () => {
@@ -143,6 +153,20 @@ describe('host and origin', () => {
     expect((await statusWith({}, '/nowhere'))[0]).toBe(404);
   });
 
+  it.each([
+    ['host', ['127.0.0.1:PORT', 'evil.example.com']],
+    ['host', ['evil.example.com', '127.0.0.1:PORT']],
+    ['origin', ['http://127.0.0.1:PORT', 'http://evil.example.com']],
+  ])('refuse a second header %s', async (name, values) => {
+    const { port } = new URL(desk.url);
+    const socket = connect(Number(port), '127.0.0.1');
+    const sent = values.map((value) => `${name}: ${value.replace('PORT', port)}\r\n`).join('');
+    socket.end(`GET /health HTTP/1.1\r\n${name === 'host' ? '' : `host: 127.0.0.1:${port}\r\n`}${sent}connection: close\r\n\r\n`);
+    const answer = await textOf(socket);
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+    expect(answer).toContain(`Send one header ${name}`);
+  });
+
   it('know localhost and the hosts that are allowed', async () => {
     const { port } = new URL(desk.url);
     const asked = [`localhost:${port}`, `127.0.0.1:${port}`, 'desk.example.com', 'Desk.Example.com'].map((host) => statusWith({ host }));
@@ -185,6 +209,26 @@ describe('a request that makes no sense', () => {
     const wrong = [{}, { message: 'hi', tenant: 'globex' }, '{', '[]', 'null'].map((body) => errorOf(ask(desk, 'alice', body)));
     expect(await Promise.all(wrong)).toEqual(wrong.map(() => [400, 'bad_request']));
     expect(await errorOf(fetch(`${desk.url}/chat/stream`, { headers: headersOf('alice') }))).toEqual([400, 'bad_request']);
+  });
+
+  it.each([
+    ['/chat', '['.repeat(100_000) + ']'.repeat(100_000)],
+    ['/chat/answer', '{"a":'.repeat(30_000) + '1' + '}'.repeat(30_000)],
+    ['/approvals/1', `{"decision":${'['.repeat(100_000)}${']'.repeat(100_000)}}`],
+    ['/directives/1/redrive', '['.repeat(200_000)],
+    ['/runs', '['.repeat(33) + ']'.repeat(33)],
+  ])('is refused at POST %s for a body that is nested too deep', async (path, body) => {
+    expect(await errorOf(ask(desk, 'alice', body, path))).toEqual([400, 'bad_request']);
+  });
+
+  it('is refused for a null where true or false is asked for', async () => {
+    const response = await ask(desk, 'alice', { message: 'hi', durable: null });
+    expect([response.status, ((await response.json()) as { message: string }).message]).toEqual([400, 'durable must be true or false']);
+  });
+
+  it.each(['9999999999999999999', '1e400', '-1', '1.5', 'x', ''])('is refused for reading a conversation from %s', async (from) => {
+    const asked = fetch(`${desk.url}/conversations/c1?from=${from}`, { headers: headersOf('alice') });
+    expect(await errorOf(asked)).toEqual([400, 'bad_request']);
   });
 
   it('is refused above 256 KB', async () => {

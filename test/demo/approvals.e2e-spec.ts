@@ -132,7 +132,7 @@ describe('invariant 12: a forged approval', () => {
     expect(answers).toEqual([none, none, none]);
   });
 
-  it('invariant 12: of the other tenant is none for a manager either, while its own user sees it', async () => {
+  it('invariant 12: is not found by a manager of another tenant, while its own user sees it', async () => {
     const desk = await serve({ model: new ScriptedModel([calls(call('orders__sendReceipt', { orderId: 'o-1004' }))]) });
     const [asked] = ofType(await eventsOf(desk, 'bob', 'Send the receipt of o-1004'), 'approval-request');
     expect(await decided(desk, 'mia', asked?.approval.approvalId ?? '')).toEqual([404, 'not_found']);
@@ -140,14 +140,14 @@ describe('invariant 12: a forged approval', () => {
     expect(await listed(desk, 'bob')).toEqual([asked?.approval]);
   });
 
-  it('invariant 12: of another id is none', async () => {
+  it('invariant 12: is not found under another id', async () => {
     const { desk, runId, mailer } = await waiting();
     for (const id of ['00000000-0000-4000-8000-000000000000', runId, '__proto__', '%2e%2e'])
       expect((await decided(desk, 'mia', id))[0]).toBe(404);
     expect(mailer.mails).toEqual([]);
   });
 
-  it('invariant 12: that brings other arguments approves the call the server holds', async () => {
+  it('invariant 12: approves the call the server holds, whatever arguments it brings', async () => {
     const { desk, runId, approvalId, mailer } = await waiting();
     const forged = {
       decision: 'approve',
@@ -183,7 +183,7 @@ describe('invariant 12: a forged approval', () => {
     expect(mailer.mails).toEqual([]);
   });
 
-  it('invariant 12: of an hour ago lets no call happen', async () => {
+  it('invariant 12: lets no call happen an hour later', async () => {
     const { desk, runId, approvalId, mailer } = await waiting();
     await decided(desk, 'mia', approvalId);
     const late = Date.now() + HOUR_MS;
@@ -200,7 +200,7 @@ describe('invariant 12: a forged approval', () => {
     ['a number for a reason', { decision: 'approve', reason: 7 }],
     ['a long reason', { decision: 'deny', reason: 'x'.repeat(1001) }],
     ['half a text', '{'],
-  ])('invariant 12: that says %s is no decision', async (_what, body) => {
+  ])('invariant 12: is no decision when it says %s', async (_what, body) => {
     const { desk, approvalId } = await waiting();
     expect(await decided(desk, 'mia', approvalId, body)).toEqual([400, 'bad_request']);
     expect(await listed(desk, 'mia')).toHaveLength(1);
@@ -208,7 +208,7 @@ describe('invariant 12: a forged approval', () => {
 });
 
 describe('a run that waits', () => {
-  it('is resumed by nobody else, and which runs wait is not told', async () => {
+  it('is resumed by its own actor alone, and other runs that wait are not listed', async () => {
     const { desk, runId, approvalId, mailer } = await waiting();
     await decided(desk, 'mia', approvalId);
     for (const user of ['bob', 'mia']) expect(await refused(desk, user, runId)).toEqual([404, 'unknown_run']);

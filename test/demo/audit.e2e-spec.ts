@@ -15,7 +15,7 @@ afterAll(async () => {
 });
 
 describe('the audit of the desk', () => {
-  it('is handed to a manager of the tenant, as the command reads it, and to nobody else', async () => {
+  it('is exported to a manager of the tenant alone, in the form that the command reads', async () => {
     const model = new ScriptedModel([calls(call('catalog__searchProducts', { text: 'lamp' })), text('There is one.')]);
     const desk = await serve({ model, settings: { auditKey: KEY } });
     await eventsOf(desk, 'alice', 'Is there a lamp?');

@@ -71,7 +71,7 @@ describe('a structured answer', () => {
 });
 
 describe('a conversation', () => {
-  it('goes on where it ended, for its own user', async () => {
+  it('continues where it ended, for its own user', async () => {
     const model = new ScriptedModel([text('Hello.'), text('Again.'), text('Who?')]);
     const desk = await serve({ model });
     for (const user of ['alice', 'alice', 'mia'])

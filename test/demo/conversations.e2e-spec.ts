@@ -40,7 +40,7 @@ describe('the conversations of a user', () => {
     expect(JSON.stringify(await sent(desk, 'alice', '/conversations/c1'))).not.toContain('@example');
   });
 
-  it('are deleted by whose they are, and by nobody else', async () => {
+  it('are deleted by their own user and by no one else', async () => {
     const desk = await talked();
     expect((await sent(desk, 'mia', '/conversations/c1', 'DELETE'))[0]).toBe(404);
     expect((await sent(desk, 'alice', '/conversations/c1', 'DELETE'))[0]).toBe(204);

@@ -11,7 +11,14 @@ export interface StartedDesk {
 
 /** A process of the demo, from its sources, with no more of the environment than is given. */
 export function start(port: string, storage: NodeJS.ProcessEnv = {}): StartedDesk {
-  const { OPENAI_API_KEY: _key, OPENAI_BASE_URL: _url, DATABASE_URL: _server, DATA_DIR: _folder, ...env } = process.env;
+  const {
+    OPENAI_API_KEY: _key,
+    OPENAI_BASE_URL: _url,
+    TOOLLOOP_MODEL: _model,
+    DATABASE_URL: _server,
+    DATA_DIR: _folder,
+    ...env
+  } = process.env;
   const child = spawn(process.execPath, ARGUMENTS, {
     env: { ...env, ...storage, PORT: port, NO_COLOR: '1' },
     stdio: ['ignore', 'pipe', 'pipe'],

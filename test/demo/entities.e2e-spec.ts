@@ -59,7 +59,7 @@ describe('the order desk, answered by the offline model through the tools of ent
 });
 
 describe('an entity of the desk', () => {
-  it('that is gone when its tool is called is not called', async () => {
+  it('is not called when it is gone by then', async () => {
     const turns = [
       calls(call('crm__searchCustomers', { name: 'Mary Jones' })),
       calls(call('customer_c-128_getAverageSpend')),
@@ -89,7 +89,7 @@ describe('an entity of the desk', () => {
     expect(total?.record.result).toMatchObject({ amount: '0.00' });
   });
 
-  it('of the other tenant has no tool here, whatever its id', async () => {
+  it('has no tool for the other tenant, whatever its id', async () => {
     const turns = [calls(call('crm__getCustomer', { customerId: 'c-123' })), calls(call('customer_c-201_getAverageSpend')), text('No.')];
     const desk = await serve({ model: new ScriptedModel(turns) });
     const events = await eventsOf(desk, 'alice', 'Spy');

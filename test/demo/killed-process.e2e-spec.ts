@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import type { DirectiveView } from '@toolloop/core/directives';
-import type { RunView } from '@toolloop/durable';
+import type { RunView } from '@toolloop/core/runs';
 import { Client } from 'pg';
 import { createServerDatabase, describePostgres } from '../../libs/durable/test/databases.js';
 import { start, untilOpen, type StartedDesk } from './desk-process.js';

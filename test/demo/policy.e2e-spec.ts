@@ -49,7 +49,7 @@ async function askForReceipt(user: string): Promise<{ events: LoopEvent[]; mails
 }
 
 describe('a receipt', () => {
-  it('is mailed by the manager; where to, nobody but the mailer is told', async () => {
+  it('is mailed by the manager, and its address is told to the mailer alone', async () => {
     const { events, mails } = await askForReceipt('mia');
     expect(ofType(events, 'tool-result')[0]?.record).toMatchObject({
       status: 'succeeded',
@@ -86,7 +86,7 @@ describe('a cancellation', () => {
 });
 
 describe("the desk's own words", () => {
-  it('taint nothing: who has read an order and no customer is not asked', async () => {
+  it('leave a run without taint: one that has read an order and no customer needs no approval', async () => {
     const receipt = [call('orders__sendReceipt', { orderId: 'o-1021' })];
     expect(await approvalsFor('mia', [call('orders__findOrder', { orderId: 'o-1021' })], receipt)).toEqual([]);
     expect(await approvalsFor('mia', [call('crm__getCustomer', { customerId: 'c-123' })], receipt)).toEqual(['orders__sendReceipt']);
@@ -97,7 +97,7 @@ describe('a large quantity', () => {
   it.each([
     [19, []],
     [20, ['cart_*_addItem']],
-  ])('of %i pieces asks for %j', async (quantity, asked) => {
+  ])('asks, with %i pieces, for %j', async (quantity, asked) => {
     const script = [[call('carts__openCart', { customerId: 'c-124' })], [call('cart_cart-1_addItem', { productId: 'p-106', quantity })]];
     expect(await approvalsFor('alice', ...script)).toEqual(asked);
   });
@@ -118,7 +118,7 @@ describe('a new policy', () => {
     expect(ids(await toolsOf(desk, 'mia'))).not.toContain('orders__sendReceipt');
   });
 
-  it('that names no tool is refused, and the old one holds', async () => {
+  it('is refused when it names no tool, and the old one holds', async () => {
     const desk = await serve();
     const engine = desk.app.get(DataPolicyEngine);
     expect(() => engine.replace({ ...DESK_POLICY, deny: ['orders__sendReciept'] })).toThrow('Did you mean "orders__sendReceipt"?');
@@ -158,7 +158,7 @@ describe('a cart', () => {
     model.assertComplete();
   });
 
-  it('of one tenant is not touched by the other, with the same ids', async () => {
+  it('is not touched by another tenant with the same ids', async () => {
     const script = [
       calls(call('carts__openCart', { customerId: 'c-123' })),
       calls(call('cart_cart-1_addItem', { productId: 'p-100' })),

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { LanguageModel } from '@toolloop/core';
 import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
-import type { RunView } from '@toolloop/durable';
+import type { RunView } from '@toolloop/core/runs';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
 import { createServerDatabase, describePostgres } from '../../libs/durable/test/databases.js';
 import { ask, close, closeDesks, eventsIn, headersOf, serve, type ServedDesk } from './served-desk.js';
@@ -65,7 +65,7 @@ describePostgres('two desks on one PostgreSQL', () => {
     await Promise.all([close(one), close(other)]);
   }, 60_000);
 
-  it('go on with each other’s runs: begun in one that is gone, approved and watched in the other', async () => {
+  it('they continue each other’s runs: begun in one that is gone, approved and watched in the other', async () => {
     const one = await desk(new ScriptedModel([calls(call('refunds__refundOrder', { orderId: 'o-1021' }))]));
     const runId = await start(one, 'Refund o-1021');
     const { lastSequence } = await until(one, runId, 'waiting');

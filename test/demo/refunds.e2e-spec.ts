@@ -71,7 +71,7 @@ describe('a refund that support wants', () => {
     expect([await directivesOf(desk, 'mia'), payouts(desk)]).toEqual([[], []]);
   });
 
-  it('of an order that nobody knows is not asked for: what it would do cannot be shown', async () => {
+  it('is not requested for an unknown order, since its effect cannot be shown', async () => {
     const desk = await serve({ model: new ScriptedModel([calls(call('refunds__refundOrder', { orderId: 'o-1' })), text('Done.')]) });
     const events = await eventsOf(desk, 'mia', 'Refund o-1');
     expect(ofType(events, 'tool-result')[0]?.record).toMatchObject({ status: 'failed', error: { code: 'execution_failed' } });
@@ -80,7 +80,7 @@ describe('a refund that support wants', () => {
 });
 
 describe('invariant 13: the same refund', () => {
-  it('invariant 13: asked for again, by somebody else as well, is the same directive and one payment', async () => {
+  it('invariant 13: is the same directive and one payment when it is requested again, also by another user', async () => {
     const desk = await serve({ model: new ScriptedModel([...SCRIPT, ...SCRIPT, ...SCRIPT]) });
     await approved(desk, 'alice', await eventsOf(desk, 'alice', 'Refund o-1021'));
     const first = await until(desk, 'mia', 'succeeded');
@@ -89,7 +89,7 @@ describe('invariant 13: the same refund', () => {
     expect([(await directivesOf(desk, 'mia')).length, payouts(desk).length]).toEqual([1, 1]);
   });
 
-  it('invariant 13: of the other tenant, though the order has the same number, is another one', async () => {
+  it('invariant 13: is another one for the other tenant, though the order has the same number', async () => {
     const desk = await serve({ model: new ScriptedModel([refund('o-1004'), text('1'), refund('o-1004')]) });
     await eventsOf(desk, 'mia', 'Refund o-1004');
     await until(desk, 'mia', 'succeeded');
@@ -108,7 +108,7 @@ async function paid(): Promise<{ desk: ServedDesk; directiveId: string }> {
 }
 
 describe('a directive', () => {
-  it('of another tenant does not exist, whatever is done to it', async () => {
+  it('is not found in another tenant, whatever the request', async () => {
     const { desk, directiveId } = await paid();
     const none = { status: 404, body: { code: 'not_found', message: 'There is no such directive.' } };
     for (const id of [directiveId, 'dir_made-up', '__proto__']) {
@@ -120,14 +120,14 @@ describe('a directive', () => {
     expect(payouts(desk)).toHaveLength(1);
   });
 
-  it('of a manager is not support’s, who sees only what is their own', async () => {
+  it('is hidden from support when it is a manager’s: support sees its own', async () => {
     const { desk, directiveId } = await paid();
     expect(await directivesOf(desk, 'alice')).toEqual([]);
     expect((await got(desk, 'alice', `/directives/${directiveId}`)).status).toBe(404);
     expect(await posted(desk, 'alice', `/directives/${directiveId}/cancel`)).toEqual([404, 'not_found']);
   });
 
-  it('that was performed is neither taken back nor performed again', async () => {
+  it('is neither taken back nor performed again once it was performed', async () => {
     const { desk, directiveId } = await paid();
     expect(await posted(desk, 'mia', `/directives/${directiveId}/cancel`, { reason: 'x' })).toEqual([409, 'not_possible']);
     expect(await posted(desk, 'mia', `/directives/${directiveId}/redrive`, { tookPlace: false, tenant: 'globex' })).toEqual([

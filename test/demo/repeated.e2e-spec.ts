@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
 import type { LanguageModel } from '@toolloop/core';
-import type { RunView } from '@toolloop/durable';
+import type { RunView } from '@toolloop/core/runs';
 import { call, calls, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
 import { OutboxMailer } from '../../src/orders/mailer.js';
 import { closeDesks, eventsIn, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';
@@ -24,7 +24,7 @@ function repeated(
 const runIn = async (answer: Promise<Response>): Promise<RunView> => (await (await answer).json()) as RunView;
 
 describe('a request with an Idempotency-Key', () => {
-  it('at POST /runs is one run, and with another question by the same name it is refused', async () => {
+  it('starts one run at POST /runs, and is refused with another question by the same name', async () => {
     const desk = await serve({ model: model(text('Hello.'), text('Another.')) });
     const [one, again] = await Promise.all([runIn(repeated(desk, '/runs', 'k-1')), runIn(repeated(desk, '/runs', 'k-1'))]);
     expect(again.runId).toBe(one.runId);
@@ -33,7 +33,7 @@ describe('a request with an Idempotency-Key', () => {
     expect([other.status, await other.json()]).toMatchObject([400, { code: 'invalid_request' }]);
   });
 
-  it('at POST /runs/:runId/fork is one fork', async () => {
+  it('starts one fork at POST /runs/:runId/fork', async () => {
     const desk = await serve({ model: model(text('Hello.'), text('Again.')) });
     const { runId } = await runIn(repeated(desk, '/runs', 'k'));
     await (await fetch(`${desk.url}/runs/${runId}/events`, { headers: headersOf('mia') })).text();
@@ -44,7 +44,7 @@ describe('a request with an Idempotency-Key', () => {
     expect([one.forkOf, again.runId]).toEqual([{ runId, step: 0 }, one.runId]);
   });
 
-  it('at POST /chat has its effects once, and its durable run is shown again', async () => {
+  it('has its effects once at POST /chat, and shows its durable run again', async () => {
     const desk = await serve({ model: model(mail, text('Sent.'), mail, text('Sent.'), mail, text('Sent again.')) });
     for (let times = 0; times < 2; times += 1) {
       const events = eventsIn(await (await repeated(desk, '/chat', 'm-1')).text());
@@ -60,14 +60,14 @@ describe('a request with an Idempotency-Key', () => {
     expect(desk.app.get(OutboxMailer).mails).toHaveLength(2);
   });
 
-  it('at POST /chat/answer has its effects once', async () => {
+  it('has its effects once at POST /chat/answer', async () => {
     const answer = text(JSON.stringify({ answer: 'Sent.', sources: [] }));
     const desk = await serve({ model: model(mail, answer, mail, answer) });
     const statuses = [(await repeated(desk, '/chat/answer', 'a')).status, (await repeated(desk, '/chat/answer', 'a')).status];
     expect([statuses, desk.app.get(OutboxMailer).mails.length]).toEqual([[200, 200], 1]);
   });
 
-  it.each(['', 'two words', 'x'.repeat(256)])('that is %j is refused', async (key) => {
+  it.each(['', 'two words', 'x'.repeat(256)])('is refused with the key %j', async (key) => {
     const response = await repeated(await serve({ model: model() }), '/runs', key);
     expect([response.status, await response.json()]).toMatchObject([
       400,

@@ -1,18 +1,17 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, describe, expect, it } from '@jest/globals';
 import type { LanguageModel, LoopEvent } from '@toolloop/core';
-import { Database, type RunView } from '@toolloop/durable';
+import type { RunView } from '@toolloop/core/runs';
+import { Database } from '@toolloop/durable';
 import { call, calls, ScriptedModel, text, type ScriptedTurn } from '@toolloop/testing';
+import { createDatabaseFolder } from '../../libs/durable/test/databases.js';
 import { LedgerPayments } from '../../src/refunds/payments.js';
 import { ask, close, closeDesks, eventsIn, headersOf, ofType, serve, type ServedDesk } from './served-desk.js';
 
-const folders: string[] = [];
+const folders: (() => Promise<void>)[] = [];
 
 afterAll(async () => {
   await closeDesks();
-  await Promise.all(folders.map((made) => rm(made, { recursive: true, force: true })));
+  await Promise.all(folders.map((drop) => drop()));
 });
 
 const REFUND = calls(call('refunds__refundOrder', { orderId: 'o-1021' }));
@@ -54,7 +53,7 @@ async function approve(desk: ServedDesk, runId: string): Promise<number> {
 const sequencesOf = (events: readonly LoopEvent[]): number[] => events.map(({ sequence }) => sequence);
 
 describe('a durable run', () => {
-  it('is accepted at once, waits for mia, and goes on by itself once she says yes', async () => {
+  it('is accepted at once, waits for mia, and continues by itself once she says yes', async () => {
     const desk = await serve({ model: model(...SCRIPT) });
     const response = await ask(desk, 'alice', { message: 'Refund o-1021' }, '/runs');
     const { runId } = (await response.json()) as RunView;
@@ -91,7 +90,7 @@ describe('a durable run', () => {
     expect(eventsIn((await answers[0]?.text()) ?? '').at(-1)).toMatchObject({ type: 'run-end', text: 'Hello.' });
   });
 
-  it('begun by a chat goes on when nobody reads it any more', async () => {
+  it('continues without a reader when a chat has begun it', async () => {
     const desk = await serve({ model: model(...SCRIPT) });
     const response = await ask(desk, 'alice', { message: 'Refund o-1021', durable: true });
     const reader = response.body?.getReader();
@@ -148,9 +147,9 @@ describe('a durable run', () => {
 });
 
 async function folder(): Promise<string> {
-  const made = await mkdtemp(join(tmpdir(), 'toolloop-desk-'));
-  folders.push(made);
-  return join(made, 'data');
+  const { dataDir, drop } = await createDatabaseFolder();
+  folders.push(drop);
+  return dataDir;
 }
 
 describe('a run of somebody else', () => {
@@ -163,7 +162,7 @@ describe('a run of somebody else', () => {
       await until(desk, runId, 'waiting');
       const tried = [
         ...['bob', 'mia'].map((user) => [user, runId]),
-        ...['made-up', '%00', '__proto__', '%2e%2e', `${runId}%00`, 'x'.repeat(2000)].map((id) => ['alice', id]),
+        ...['made-up', '%00', '__proto__', '%2e%2e%2f', `${runId}%00`, 'x'.repeat(2000)].map((id) => ['alice', id]),
       ];
       for (const [user = '', id = ''] of tried) {
         const asked = await Promise.all([
@@ -198,7 +197,7 @@ describe('a run of somebody else', () => {
 });
 
 describe('a desk that is closed while a run waits', () => {
-  it('goes on with it after the next start, in the same folder, once mia says yes', async () => {
+  it('continues it after the next start, in the same folder, once mia says yes', async () => {
     const dataDir = await folder();
     const auditKey = 'k'.repeat(32);
     const first = await serve({ model: model(REFUND), settings: { dataDir, auditKey } });

@@ -16,7 +16,6 @@ describe('the settings', () => {
     const { openai } = settingsFrom({ OPENAI_BASE_URL: 'http://127.0.0.1:8080/v1', TOOLLOOP_MODEL: 'qwen3' });
     expect(openai).toEqual({ model: 'qwen3', baseURL: 'http://127.0.0.1:8080/v1' });
     expect(settingsFrom({ OPENAI_API_KEY: 'k' }).openai).toEqual({ model: 'gpt-5-mini', apiKey: 'k' });
-    expect(settingsFrom({ TOOLLOOP_MODEL: 'qwen3', OPENAI_API_KEY: '' }).openai).toBeUndefined();
   });
 
   it('sign the audit with the key there is', () => {
@@ -64,7 +63,33 @@ describe('the settings', () => {
   });
 
   it('read lists', () => {
-    expect(settingsFrom({ ALLOWED_HOSTS: ' Desk.Example.com, b:80,' }).allowedHosts).toEqual(['desk.example.com', 'b:80']);
+    expect(settingsFrom({ ALLOWED_HOSTS: ' Desk.Example.com, b:80,[::1]:3000' }).allowedHosts).toEqual([
+      'desk.example.com',
+      'b:80',
+      '[::1]:3000',
+    ]);
+    expect(settingsFrom({ ALLOWED_ORIGINS: 'https://App.example.com' }).allowedOrigins).toEqual(['https://app.example.com']);
+  });
+
+  it.each<[NodeJS.ProcessEnv, string]>([
+    [{ OPENAI_BASE_URL: 'notaurl' }, 'OPENAI_BASE_URL is "notaurl"; it must be an address such as http://127.0.0.1:11434/v1.'],
+    [{ OPENAI_BASE_URL: 'ftp://models' }, 'OPENAI_BASE_URL is "ftp://models"; it must be an address such as http://127.0.0.1:11434/v1.'],
+    [
+      { TOOLLOOP_MODEL: 'qwen3', OPENAI_API_KEY: '' },
+      'TOOLLOOP_MODEL is "qwen3", and nothing says where that model is. Set OPENAI_API_KEY or',
+    ],
+    [
+      { ALLOWED_HOSTS: 'desk.example.com,http://x y' },
+      'ALLOWED_HOSTS contains "http://x y"; each entry must be a host such as desk.example.com',
+    ],
+    [{ ALLOWED_HOSTS: 'desk.example.com/chat' }, 'ALLOWED_HOSTS contains "desk.example.com/chat"'],
+    [
+      { ALLOWED_ORIGINS: 'app.example.com' },
+      'ALLOWED_ORIGINS contains "app.example.com"; each entry must be an origin such as https://app.example.com',
+    ],
+    [{ ALLOWED_ORIGINS: 'https://app.example.com/' }, 'ALLOWED_ORIGINS contains "https://app.example.com/"'],
+  ])('refuse the environment %j', (env, reason) => {
+    expect(() => settingsFrom(env)).toThrow(reason);
   });
 
   it.each(['x', '-1', '65536', '80.5'])('do not take the port %s', (port) => {

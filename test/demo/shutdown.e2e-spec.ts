@@ -56,9 +56,10 @@ describe('a desk that is closed', () => {
   });
 
   it('answers a client that waits for the result of such a run', async () => {
-    const desk = await serve({ model: new ScriptedModel([hangs('I am thinking')]) });
+    const model = new ScriptedModel([hangs('I am thinking')]);
+    const desk = await serve({ model });
     const answer = ask(desk, 'alice', { message: 'Hello.' }, '/chat/answer');
-    await new Promise((resolve) => setTimeout(resolve, 200));
+    while (model.openStreams === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     await close(desk);
     const { status, body } = await answer.then(async (response) => ({ status: response.status, body: await response.text() }));
     expect(status).toBeGreaterThanOrEqual(500);

@@ -15,7 +15,7 @@ describe('the stored data', () => {
     expect(await customers.find('globex', 'c-124')).toBeUndefined();
   });
 
-  it('is empty for a tenant nobody seeded', async () => {
+  it('is empty for a tenant without seeds', async () => {
     const { customers, orders, products } = orderDesk();
     const found = [
       await customers.search('__proto__', 'John', 25),
@@ -45,7 +45,7 @@ describe('a search by name', () => {
     ['smith, j', ['John Smith']],
     ['kaminski', ['Zoë Kamiński']],
     ['ohn', []],
-  ])('for "%s" finds %j', async (query, names) => {
+  ])('finds, for "%s", %j', async (query, names) => {
     const found = await orderDesk().customers.search('acme', query, 25);
     expect(found.map(({ name }) => name)).toEqual(names);
   });

@@ -20,13 +20,12 @@ export async function importFence(code: string): Promise<Record<string, unknown>
   return (await import(pathToFileURL(written(javascript, 'mjs')).href)) as Record<string, unknown>;
 }
 
-/** What the compiler says of a TypeScript code block; empty when all is well. */
-export function typeErrorsIn(code: string): string[] {
-  const file = written(code, 'ts');
-  const config = file.replace(/ts$/, 'json');
-  writeFileSync(
-    config,
-    JSON.stringify({ extends: join(process.cwd(), 'tsconfig.base.json'), compilerOptions: { noEmit: true }, files: [file] }),
+/** The compiler's errors in TypeScript code blocks, which it checks in one run; empty when all is well. */
+export function typeErrorsIn(...codes: readonly string[]): string[] {
+  const files = codes.map((code) => written(code, 'ts'));
+  const config = written(
+    JSON.stringify({ extends: join(process.cwd(), 'tsconfig.base.json'), compilerOptions: { noEmit: true }, files }),
+    'json',
   );
   const { stdout } = spawnSync(process.execPath, ['node_modules/@typescript/native/bin/tsc', '-p', config], { encoding: 'utf8' });
   return stdout.split('\n').filter((line) => line.includes('toolloop-docs'));

@@ -6,6 +6,7 @@ import { decodeMessages } from '@toolloop/anthropic';
 import { assemble, type ModelAnswer, type ModelEvent } from '@toolloop/protocol';
 import { decodeChatCompletions, decodeResponses } from '@toolloop/openai';
 import * as fc from 'fast-check';
+import { cases } from '../cases.js';
 
 type Decode = (body: AsyncIterable<Uint8Array>) => AsyncIterable<ModelEvent>;
 
@@ -52,7 +53,7 @@ describe.each(STREAMS)('the stream %s', (_name, bytes, decode) => {
         for (const length of lengths) reads.push(bytes.subarray(at, (at += length)));
         expect(await answerTo(decode, [...reads, bytes.subarray(at)])).toEqual(whole);
       }),
-      { numRuns: 20 },
+      { numRuns: cases(20) },
     );
   });
 

@@ -6,9 +6,9 @@ import { ModelError } from '@toolloop/core';
 import { assemble, type ModelAnswer, type ModelEvent } from '@toolloop/protocol';
 import { decodeResponses } from '@toolloop/openai';
 import * as fc from 'fast-check';
+import { cases } from '../cases.js';
 
-/** `FUZZ_RUNS=100000 npm test -- test/wires/mutated-streams` looks longer than the suite has time for. */
-const RUNS = Number(process.env.FUZZ_RUNS ?? 1_000);
+const RUNS = cases(1_000);
 
 type Decode = (body: AsyncIterable<Uint8Array>) => AsyncIterable<ModelEvent>;
 

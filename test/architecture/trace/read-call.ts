@@ -21,17 +21,20 @@ class CustomerTools {
   }
 }
 
-/** Runs one real application with one read tool, which the model calls once, and records every function of core that is entered. */
+/** Runs one real application with one read tool, which the model calls once in each of two runs, and records every function of core that the second one enters. */
 export async function traceRun(): Promise<CallTrace> {
-  const model = new ScriptedModel([calls(call('crm__search', { name: 'Jane' })), text('She is customer c-123.')]);
+  const turns = [calls(call('crm__search', { name: 'Jane' })), text('She is customer c-123.')];
+  const model = new ScriptedModel([...turns, ...turns]);
   const moduleRef = await Test.createTestingModule({
     imports: [ToolLoopModule.forRoot({ model, policy: { allow: ['crm__*'] } })],
     providers: [CustomerTools],
   }).compile();
   await moduleRef.init();
   const loop = moduleRef.get(ToolLoopService);
+  const request = { prompt: 'Who is Jane?', actor: { id: 'a' }, tenant: 'acme' };
+  await loop.run(request); // the first call of a tool compiles what all later calls use
   const { run, exec } = recordCalls();
-  const result = await loop.run({ prompt: 'Who is Jane?', actor: { id: 'a' }, tenant: 'acme' });
+  const result = await loop.run(request);
   const traced: CallTrace = { run: [...run], exec: [...exec] };
   model.assertComplete();
   if (result.toolCalls[0]?.status !== 'succeeded') throw new Error('The traced call did not succeed.');

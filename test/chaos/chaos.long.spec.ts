@@ -2,7 +2,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { unleash } from './chaos.js';
 import { serverUrl } from './place.js';
 
-jest.setTimeout(300_000);
+jest.setTimeout(1_200_000);
 
 const SMALL = { runs: 6, steps: 8, seed: 3 };
 const suite = serverUrl() === undefined ? describe.skip : describe;

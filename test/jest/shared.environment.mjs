@@ -1,0 +1,41 @@
+import { TestEnvironment } from 'jest-environment-node';
+
+let shared;
+
+/** One realm for all spec files of a worker, in which `shared.runtime.mjs` keeps what they have loaded. What a file leaves behind ends with it. */
+export default class SharedEnvironment extends TestEnvironment {
+  constructor(config, context) {
+    if (shared) return shared;
+    super(config, context);
+    const { watch, watchAll, collectCoverage } = config.globalConfig;
+    this.isShared = !watch && !watchAll && !collectCoverage; // sources that change are loaded anew, and each file has figures of its own
+    if (!this.isShared) return;
+    shared = this;
+    this.timers = new Set();
+    this.track('setTimeout');
+    this.track('setInterval');
+    this.environmentVariables = { ...this.global.process.env };
+  }
+
+  async teardown() {
+    if (!this.isShared) return super.teardown();
+    this.fakeTimersModern.useRealTimers();
+    for (const timer of this.timers) clearTimeout(timer);
+    this.timers.clear();
+    const { env } = this.global.process;
+    for (const name of Object.keys(env)) delete env[name];
+    Object.assign(env, this.environmentVariables);
+  }
+
+  /** A call that a file has abandoned must not time out, and log, in the next one. */
+  track(name) {
+    const begin = this.global[name];
+    const { timers } = this;
+    const tracked = (...given) => {
+      const timer = begin(...given);
+      timers.add(timer);
+      return timer;
+    };
+    this.global[name] = Object.defineProperties(tracked, Object.getOwnPropertyDescriptors(begin));
+  }
+}
