@@ -80,14 +80,15 @@ describe('a desk that is closed', () => {
     expect(events.at(-1)).toMatchObject({ type: 'step-end', step: 1 });
   });
 
-  it('ends a run at once that is begun while it waits for others', async () => {
+  it('refuses a run with 503 that is begun while it waits for others', async () => {
     const model = new SlowModel(calls(call('time__now', {})), text('Never.'));
     const desk = await serve({ model });
     const { stream } = await begun(desk, { durable: true });
     const closing = close(desk);
     await new Promise((resolve) => setTimeout(resolve, 300));
     const late = await fetch(`${desk.url}/chat`, { method: 'POST', headers: headersOf('alice'), body: JSON.stringify({ message: 'Hi.' }) });
-    expect(eventsIn(await late.text()).at(-1)).toMatchObject({ type: 'run-end', finishReason: 'aborted' });
+    expect(late.status).toBe(503);
+    expect(await late.json()).toMatchObject({ code: 'shutting_down' });
     model.answer();
     await Promise.all([closing, stream]);
   });
