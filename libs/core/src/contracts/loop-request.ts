@@ -47,11 +47,18 @@ import { EXECUTION_OPTIONS, type ExecutionOptions, type RegisteredActor, type Ru
  */
 export type ToolSelector = string | Type | ((tool: ToolSpec) => boolean);
 
-/** Callbacks for the application's own logging and metrics. They only observe: what they throw is logged and changes nothing. */
+/**
+ * Callbacks for the application's own logging and metrics. They only observe: what they throw is logged and changes nothing. Calls and records are in the ui
+ * projection.
+ *
+ * @example
+ * hooks: { onToolStart: ({ toolCallId }, { declaredId }, { runId, tenant }) => logger.log({ runId, tenant, toolCallId, declaredId }) }
+ */
 export interface LoopHooks {
-  onToolStart?(call: ToolCall, tool: ToolSpec): void | Promise<void>;
-  onToolEnd?(record: ToolInvocationRecord): void | Promise<void>;
-  onIteration?(iteration: LoopIteration): void | Promise<void>;
+  /** Hidden arguments are `[redacted]`; arguments that cannot be read are an empty text where some of them may be hidden. */
+  onToolStart?(call: ToolCall, tool: ToolSpec, run: RunContext): void | Promise<void>;
+  onToolEnd?(record: ToolInvocationRecord, run: RunContext): void | Promise<void>;
+  onIteration?(iteration: LoopIteration, run: RunContext): void | Promise<void>;
 }
 
 /** A step that has ended. */

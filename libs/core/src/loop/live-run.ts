@@ -22,7 +22,7 @@ import type { EnclosingRun, RunPlace, RunPlan, RunStart } from './run-plan.js';
 import type { ResumedRun, SavedPlace, SavedRun } from './saved-run.js';
 
 /** What a hook is called with, by its name. */
-type HookCall = (hooks: LoopHooks) => void | Promise<void>;
+type HookCall = (hooks: LoopHooks, execution: RunPlan['execution']) => void | Promise<void>;
 
 /** Everything of a run that changes beside its `LoopState`. One per run, so that two runs never meet. */
 export class LiveRun implements EnclosingRun {
@@ -119,13 +119,13 @@ export class LiveRun implements EnclosingRun {
 
   /** A hook observes: what it throws is logged, and nothing else. The run waits for it, but not longer than it lives. */
   async notify(call: HookCall): Promise<void> {
-    const { hooks } = this.plan.options;
-    if (!hooks) return;
+    const { options, execution } = this.plan;
+    if (!options.hooks) return;
     try {
-      await untilAborted(Promise.resolve(call(hooks)), this.signal);
+      await untilAborted(Promise.resolve(call(options.hooks, execution)), this.signal);
     } catch (error) {
       if (this.signal.aborted) return;
-      this.logger.warn(`A hook of run ${this.plan.execution.run.runId} failed.`, error);
+      this.logger.warn(`A hook of run ${execution.run.runId} failed.`, error);
     }
   }
 }

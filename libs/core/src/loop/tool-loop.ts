@@ -208,10 +208,9 @@ export class ToolLoop {
     const { finishReason: modelFinishReason, answeredBy } = answer;
     const model = answeredBy !== undefined && { model: answeredBy };
     await live.emit({ type: 'step-end', step: state.step, modelFinishReason, toolCalls: toolCalls.length, ...model });
-    const { runId } = live.plan.execution.run;
-    await live.notify((hooks) =>
-      hooks.onIteration?.({ runId, step: state.step, toolCalls, tools: offered.specs.map(({ id }) => id), usage: state.usage }),
-    );
+    const { step, usage } = state;
+    const tools = offered.specs.map(({ id }) => id);
+    await live.notify((hooks, { run }) => hooks.onIteration?.({ runId: run.runId, step, toolCalls, tools, usage }, run));
   }
 
   /** A step whose calls wait for a person waits; one whose calls wait for a store ends the run here. */

@@ -7,6 +7,7 @@ import type { Tool } from '../contracts/tool.js';
 import { DirectiveUpdates } from './directive-updates.js';
 import { withinTime } from '../execution/call-failure.js';
 import { type CallRequest, resolveSurfaceCall, type ToolOutcome } from '../execution/call.js';
+import { shownCall } from '../execution/describe.js';
 import { closedRecord } from '../execution/sub-run-call.js';
 import { ToolRunner } from '../execution/tool-runner.js';
 import { type AppliedInjection, applyInjection, roomIn } from '../injection/apply-injection.js';
@@ -185,14 +186,14 @@ export class ToolStep {
     const { offered, live, history, toolset } = context;
     const { call, tool } = request.meant;
     if (tool?.entity) live.instances.used(tool);
-    if (tool) await live.notify((hooks) => hooks.onToolStart?.(call, tool.spec));
+    if (tool) await live.notify((hooks, { run, limits }) => hooks.onToolStart?.(shownCall(call, tool, limits), tool.spec, run));
     const scope = live.scope(offered, history, toolset);
     const outcome = await this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
     const mustBeKept = isLast();
     if (outcome.isPending) return outcome;
     const noticed = this.injection.noticed(outcome, live);
     await live.recorder?.called(this.withEntities(noticed, live), mustBeKept);
-    await live.notify((hooks) => hooks.onToolEnd?.(outcome.record));
+    await live.notify((hooks, { run }) => hooks.onToolEnd?.(outcome.record, run));
     return noticed;
   }
 }

@@ -1,7 +1,10 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { type LoopEvent, LoopEventSink, RunError } from '@toolloop/core';
+import { type LoopEvent, LoopEventSink, RunError, type RunContext, tool } from '@toolloop/core';
+import type { LoopHooks } from '@toolloop/core/contracts';
 import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text } from '@toolloop/testing';
+import { Expose } from 'class-transformer';
+import { IsString } from 'class-validator';
 import { play, resultOf, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openShop } from '../fixtures/shop.module.js';
 
@@ -23,6 +26,20 @@ class NotedSink extends LoopEventSink {
     return this.writing(event);
   }
 }
+
+class Message {
+  @IsString() to!: string;
+  @IsString() @Expose({ groups: ['model'] }) code!: string;
+}
+
+const sending = tool({
+  id: 'raw_send',
+  description: 'Sends.',
+  effect: 'state_change',
+  reveal: [],
+  input: Message,
+  execute: () => undefined,
+});
 
 const later = () => new Promise<void>((resolve) => setTimeout(resolve, 1));
 const nothing: Write = () => undefined;
@@ -233,5 +250,30 @@ describe('invariant 5: a hook', () => {
       ['step', 1, 2, 10],
       ['step', 2, 0, 20],
     ]);
+  });
+
+  it.each([
+    ['redacted', '{"to":"ann","code":"s3cret"}', { to: 'ann', code: '[redacted]' }],
+    ['left out where they cannot be read', '{"to":"ann","code":"s3cret"', undefined],
+    ['left out where they are no object', '["s3cret"]', undefined],
+    ['left out where they are too long to be read', `{"code":"s3cret","to":"${'x'.repeat(9_000)}"}`, undefined],
+  ])('has hidden arguments %s', async (_, args, shown) => {
+    const started: string[] = [];
+    const model = new ScriptedModel([calls({ ...call('raw_send', {}), arguments: args }), text('Done.')]);
+    const hooks: LoopHooks = { onToolStart: (made) => void started.push(made.arguments) };
+    await play(await openShop(model, { tools: [sending] }), ask({ hooks }));
+    expect(started).toEqual([shown ? JSON.stringify(shown) : '']);
+  });
+
+  it('is told for whom the run acts', async () => {
+    const told: unknown[] = [];
+    const note = (name: string, { runId, actor, tenant }: RunContext): void => void told.push([name, typeof runId, actor, tenant]);
+    const hooks: LoopHooks = {
+      onToolStart: (_call, _tool, run) => note('start', run),
+      onToolEnd: (_record, run) => note('end', run),
+      onIteration: (_iteration, run) => note('step', run),
+    };
+    await play(await openShop(new ScriptedModel([calls(call('probe__read', { key: 'a' })), text('Done.')])), ask({ hooks }));
+    expect(told).toEqual(['start', 'end', 'step', 'step'].map((name) => [name, 'string', { id: 'alice' }, 'acme']));
   });
 });
