@@ -126,18 +126,33 @@ export const TOOL_FIELD = defineOptions<ToolFieldOptions>(
   { wording: { unknown: 'has a @ToolField() with "*", which is no option', option: 'has a @ToolField() whose "*"' } },
 );
 
-const TOOL_FIELD_METADATA = 'toolloop:tool-field';
+/** The key under which the metadata of class-validator holds what `@ToolField()` says, so that `PartialType()` and the like carry it to the classes they make. */
+const TOOL_FIELD_CONTEXT = 'toolloop:tool-field';
+
+/** What `@ToolField()` records of a property. */
+interface FieldContext {
+  readonly options: ToolFieldOptions;
+  /** The compiler's type, which the classes of mapped types do not have. */
+  readonly designType: unknown;
+}
 
 /**
  * Describes a property of a `@ToolInput()` DTO to the model. A property that no class-validator decorator names becomes an argument by it; it includes `@Allow()`, so that
- * a whitelisting pipe keeps the property.
+ * a whitelisting pipe keeps the property. `PartialType()`, `PickType()`, `OmitType()` and `IntersectionType()` of `@nestjs/mapped-types` keep it.
+ *
+ * @example
+ * class SearchOrders {
+ *   @ToolField({ description: 'A part of the number of the order.', example: '2026-4' })
+ *   @IsString()
+ *   number!: string;
+ * }
  */
 export function ToolField(options: ToolFieldOptions): PropertyDecorator {
   return (prototype, property) => {
     if (typeof property === 'symbol') return; // JSON has no symbols
-    Allow()(prototype, property);
+    const recorded: FieldContext = { options, designType: Reflect.getMetadata('design:type', prototype, property) };
+    Allow({ context: { [TOOL_FIELD_CONTEXT]: recorded } })(prototype, property);
     if (options.nullable === true) ValidateIf(isNotNull)(prototype, property);
-    Reflect.defineMetadata(TOOL_FIELD_METADATA, options, prototype, property);
   };
 }
 
@@ -146,7 +161,8 @@ export function isNotNull(_: object, value: unknown): boolean {
   return value !== null;
 }
 
-/** What `@ToolField()` says about a property, on the class or on one it extends. */
-export function toolFieldOf(type: Type, property: string): ToolFieldOptions {
-  return (Reflect.getMetadata(TOOL_FIELD_METADATA, type.prototype as object, property) ?? {}) as ToolFieldOptions;
+/** Reads what `@ToolField()` recorded from the context of a rule of class-validator; undefined for any other rule. */
+export function toolFieldIn(context: unknown): FieldContext | undefined {
+  const recorded: unknown = isObject(context) ? Reflect.get(context, TOOL_FIELD_CONTEXT) : undefined;
+  return recorded as FieldContext | undefined;
 }

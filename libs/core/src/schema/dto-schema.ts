@@ -2,7 +2,6 @@ import type { Type } from '@nestjs/common';
 import type { JsonValue } from '@toolloop/protocol';
 import type { JSONSchema7, JSONSchema7TypeName } from 'json-schema';
 import type { ResolvedOutput } from '../decorators/tool-metadata.js';
-import { toolFieldOf } from '../decorators/tool-parameters.decorator.js';
 import { exposedPropertiesOf, isVisibleTo, type ScalarKind, shapeFor } from './exposed-properties.js';
 import { inputPropertiesOf, type ValidationRule, validationRulesOf } from './property-metadata.js';
 import { type DtoProperty, propertyDefaultsOf, type PropertyProblem, type PropertySchema, propertySchema } from './property-schema.js';
@@ -143,13 +142,11 @@ export class DtoClasses {
 function describeClass(type: Type): DtoClass {
   const defaults = propertyDefaultsOf(type);
   const inputOf = inputPropertiesOf(type);
-  const properties = [...rulesByProperty(type)].map(([name, rules]) => ({
-    name,
-    rules,
-    input: inputOf(name),
-    field: toolFieldOf(type, name),
-    default: defaults?.get(name),
-  }));
+  const properties = [...rulesByProperty(type)].map(([name, rules]) => {
+    const recorded = rules.findLast(({ field }) => field)?.field; // of the class itself, before those it extends
+    const input = inputOf(name, recorded?.designType);
+    return { name, rules, input, field: recorded?.options ?? {}, default: defaults?.get(name) };
+  });
   return { type, properties, problems: classProblems(properties.length, defaults !== undefined) };
 }
 

@@ -6,7 +6,7 @@ import { getMetadataStorage, IS_OPTIONAL, MetadataStorage, ValidationTypes } fro
 import type { ValidationMetadata } from 'class-validator/types/metadata/ValidationMetadata.js';
 import 'reflect-metadata';
 import { Secret } from '../contracts/tool-call.js';
-import { isNotNull } from '../decorators/tool-parameters.decorator.js';
+import { isNotNull, toolFieldIn } from '../decorators/tool-parameters.decorator.js';
 import { transformMetadata as storage } from './transform-metadata.js';
 
 /** One class-validator decorator on one property. */
@@ -22,6 +22,8 @@ export interface ValidationRule {
   readonly holds: 'always' | 'sometimes' | 'in groups';
   /** `true` for a validator class that class-validator does not know, and ignores silently. */
   readonly inert: boolean;
+  /** Set where it is a `@ToolField()`. */
+  readonly field: ReturnType<typeof toolFieldIn>;
 }
 
 /**
@@ -66,6 +68,7 @@ function toRule(metadata: ValidationMetadata): ValidationRule {
     each: metadata.each ?? false,
     holds: holdsOf(metadata),
     inert: metadata.constraintCls !== undefined && getMetadataStorage().getTargetValidatorConstraints(metadata.constraintCls).length === 0,
+    field: toolFieldIn(metadata.context),
   };
 }
 
@@ -118,13 +121,16 @@ export interface InputProperty {
   readonly transformed: boolean;
 }
 
-/** Returns a reader of the metadata of a class's properties. The metadata of the class as a whole is read once for all of them. */
-export function inputPropertiesOf(type: Type): (property: string) => InputProperty {
+/**
+ * Returns a reader of the metadata of a class's properties. The metadata of the class as a whole is read once for all of them. `recordedType` is the compiler's type
+ * of a property whose class does not have it.
+ */
+export function inputPropertiesOf(type: Type): (property: string, recordedType?: unknown) => InputProperty {
   const arrives = passageOf(type, TransformationType.PLAIN_TO_CLASS);
   const leaves = passageOf(type, TransformationType.CLASS_TO_PLAIN);
-  return (property) => {
+  return (property, recordedType) => {
     const exposure = storage.findExposeMetadata(type, property)?.options;
-    const design: unknown = Reflect.getMetadata('design:type', type.prototype as object, property);
+    const design: unknown = Reflect.getMetadata('design:type', type.prototype as object, property) ?? recordedType;
     const audiences = audiencesIn(exposure?.groups);
     const typed = storage.findTypeMetadata(type, property);
     return {
