@@ -96,6 +96,9 @@ function kindOf({ type, name, constraints }: ValidationMetadata): ValidationRule
 /** The groups for `plainToInstance`: all of them, so that a group hides a property from an audience but never from the tool. */
 export const INPUT_GROUPS: readonly Audience[] = ['model', 'ui', 'audit'];
 
+/** The audiences that are no model: an argument that one of them may not see is hidden. */
+const PEOPLE: readonly Audience[] = ['ui', 'audit'];
+
 /** The conversion that `@Type()` declares for a value, or for the items of an array. */
 export type ValueType =
   | { readonly kind: 'unknown' }
@@ -138,7 +141,7 @@ export function inputPropertiesOf(type: Type): (property: string, recordedType?:
       designType: designTypeOf(design),
       settable: audiences.length > 0 && arrives(property),
       renamed: exposure?.toPlainOnly === true ? undefined : exposure?.name,
-      hidden: !audiences.includes('ui') || !audiences.includes('audit') || !leaves(property),
+      hidden: !PEOPLE.every((audience) => audiences.includes(audience)) || !leaves(property),
       transformed: looksAtObject(typed) || isTransformed(type, property),
     };
   };
