@@ -1,4 +1,5 @@
 import type { ApprovalDecision, ApprovalRequest, ApprovalTerms, JsonObject } from '@toolloop/protocol';
+import type { LeaseRequest } from './lease.js';
 
 /** The changes that an approver may make to a call, if the policy allows them. */
 export interface ApprovalAmendment {
@@ -67,7 +68,7 @@ export interface ApprovalQuery {
 }
 
 /**
- * The port that stores approvals. `answer` and `use` are atomic: of two concurrent calls one wins.
+ * The port that stores approvals. `claim`, `answer` and `use` are atomic: of two concurrent calls one wins.
  *
  * @example
  * class RedisApprovalStore extends ApprovalStore {
@@ -83,6 +84,11 @@ export abstract class ApprovalStore {
   abstract find(approvalId: string): Promise<ApprovalRecord | undefined>;
   /** Lists approvals, the oldest first. */
   abstract list(query: ApprovalQuery): Promise<readonly ApprovalRecord[]>;
+  /**
+   * Leases the right to decide, and returns whether this owner has it: a decision is recorded before it is taken, and of two processes only one may record its decision.
+   * Another owner gets it once the lease has expired; the same owner gets it again, for 0 ms to give it back. `false` once there is an answer.
+   */
+  abstract claim(approvalId: string, request: LeaseRequest): Promise<boolean>;
   /** Stores the answer and returns the record with it; undefined when it has one already. */
   abstract answer(approvalId: string, answer: ApprovalAnswer): Promise<ApprovalRecord | undefined>;
   /** Uses up an approval, and returns whether it could be used. */

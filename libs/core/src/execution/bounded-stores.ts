@@ -105,6 +105,11 @@ class BoundedApprovals extends ApprovalStore {
     return askStore(() => this.store.list(query));
   }
 
+  /** The same owner gets its lease again. */
+  override claim(approvalId: string, request: LeaseRequest): Promise<boolean> {
+    return askStore(() => this.store.claim(approvalId, request));
+  }
+
   /** That the answer that is there by now is this one, all of it tells, the time included. */
   override answer(approvalId: string, answer: ApprovalAnswer): Promise<ApprovalRecord | undefined> {
     return tellStore('The answer to an approval', async (attempt) => {

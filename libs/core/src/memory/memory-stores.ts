@@ -2,6 +2,7 @@ import type { Message } from '@toolloop/protocol';
 import { filter, firstValueFrom, fromEvent, map, merge, Subject, take } from 'rxjs';
 import { type ApprovalAnswer, type ApprovalQuery, type ApprovalRecord, ApprovalStore } from '../contracts/approval.js';
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
+import { type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
 import { QuotaStore, type QuotaUse } from '../contracts/limits.js';
 import {
   type ConversationKey,
@@ -19,6 +20,8 @@ export class MemoryApprovalStore extends ApprovalStore {
   private readonly records = new Map<string, ApprovalRecord>();
   /** So that a tenant that floods takes nothing from another. */
   private readonly ofTenants = new Map<string, Set<string>>();
+  /** The leases of those who are deciding. */
+  private readonly claims = new Map<string, Lease>();
   private readonly answers$ = new Subject<ApprovalRecord>();
 
   override add(record: ApprovalRecord): Promise<void> {
@@ -47,9 +50,19 @@ export class MemoryApprovalStore extends ApprovalStore {
     return Promise.resolve(found.slice(start, start + limit));
   }
 
+  override claim(approvalId: string, request: LeaseRequest): Promise<boolean> {
+    const record = this.records.get(approvalId);
+    const held = this.claims.get(approvalId);
+    const isFree = !held || held.owner === request.owner || leftMs(held) === 0;
+    if (!record || record.answer || !isFree) return Promise.resolve(false);
+    this.claims.set(approvalId, nextLease(held ?? {}, request));
+    return Promise.resolve(true);
+  }
+
   override answer(approvalId: string, answer: ApprovalAnswer): Promise<ApprovalRecord | undefined> {
     const record = this.records.get(approvalId);
     if (!record || record.answer) return Promise.resolve(undefined);
+    this.claims.delete(approvalId);
     const answered = { ...record, answer };
     this.records.set(approvalId, answered);
     this.answers$.next(answered);

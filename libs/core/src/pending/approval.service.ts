@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import type { ApprovalDecision, ApprovalRequest, ApprovalTerms } from '@toolloop/protocol';
 import {
@@ -12,7 +14,6 @@ import {
 } from '../contracts/approval.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
-import { KeyedMutex } from './keyed-mutex.js';
 
 /** The person who lists or answers approvals, as the application identified them; never taken from a client's body. */
 export interface Approver<Actor = RegisteredActor> {
@@ -21,6 +22,10 @@ export interface Approver<Actor = RegisteredActor> {
 }
 
 const PAGE = 100;
+/** The milliseconds for which a decision is claimed: longer than the audit takes for an entry. */
+const CLAIM_MS = 15_000;
+/** The pause of who waits for another's decision. */
+const AGAIN_MS = 20;
 
 /** The filter of a list of approvals. The tenant is always the approver's. */
 export type ApprovalFilter = Omit<ApprovalQuery, 'tenant'>;
@@ -28,8 +33,6 @@ export type ApprovalFilter = Omit<ApprovalQuery, 'tenant'>;
 /** Lists the calls that wait for a person, and takes the decisions. Approvals of another tenant are never found. */
 @Injectable()
 export class ApprovalService<Actor = RegisteredActor> {
-  private readonly decisions = new KeyedMutex();
-
   constructor(
     private readonly store: ApprovalStore,
     private readonly identity: ActorIdentity<Actor>,
@@ -88,34 +91,42 @@ export class ApprovalService<Actor = RegisteredActor> {
    */
   async decide(decision: ApprovalDecision, approver: Approver<Actor>, amendment: ApprovalAmendment = {}): Promise<ApprovalView> {
     const said = readDecision(decision);
-    // One at a time: the audit keeps a decision before it is taken, and those that come too late are none.
-    return this.decisions.run(decision.approvalId, () => this.decideNow(decision.approvalId, said, approver, amendment));
-  }
-
-  private async decideNow(
-    approvalId: string,
-    said: Pick<ApprovalAnswer, 'decision' | 'reason'>,
-    approver: Approver<Actor>,
-    amendment: ApprovalAmendment,
-  ): Promise<ApprovalView> {
-    const record = await this.find(approvalId, approver);
-    const { id: decidedBy } = this.identified(approver);
+    const record = await this.find(decision.approvalId, approver);
+    const attempt = { decidedBy: this.identified(approver).id, decision: said.decision };
     try {
       this.assertOpen(record);
       this.assertPermitted(record, approver, amendment);
+      const { args, remember } = amendment;
+      const amended = { ...(args && { args }), ...(remember && { remember }) };
+      return await this.take(record, { ...said, ...amended, decidedBy: attempt.decidedBy, decidedAt: new Date().toISOString() });
     } catch (error) {
-      if (error instanceof ApprovalError) await this.witness.refused(record, { decidedBy, decision: said.decision, code: error.code });
+      if (error instanceof ApprovalError) await this.witness.refused(record, { ...attempt, code: error.code });
       throw error;
     }
-    const { args, remember } = amendment;
-    const amended = { ...(args && { args }), ...(remember && { remember }) };
-    const answer = { ...said, ...amended, decidedBy, decidedAt: new Date().toISOString() };
-    await this.witness.decided(record, answer); // before it is taken: a decision without a record must not count
+  }
+
+  /**
+   * Records the decision, then stores it: a decision without a record must not count, and one that comes too late must not be recorded as one.
+   *
+   * @throws ApprovalError if another decision was first, or the approval was withdrawn
+   */
+  private async take(record: ApprovalRecord, answer: ApprovalAnswer): Promise<ApprovalView> {
+    const { approvalId } = record.request;
+    const owner = randomUUID();
+    while (!(await this.store.claim(approvalId, { owner, forMs: CLAIM_MS }))) {
+      const known = await this.store.find(approvalId);
+      if (!known || known.answer) throw decidedAlready(known?.answer);
+      await wait(AGAIN_MS); // another process may fail to record its decision
+    }
+    try {
+      await this.witness.decided(record, answer);
+    } catch (error) {
+      await this.store.claim(approvalId, { owner, forMs: 0 });
+      throw error;
+    }
     const answered = await this.store.answer(approvalId, answer);
     if (answered) return toView(answered);
-    const late = decidedAlready((await this.store.find(approvalId))?.answer); // in another process
-    await this.witness.refused(record, { decidedBy, decision: said.decision, code: late.code });
-    throw late;
+    throw decidedAlready((await this.store.find(approvalId))?.answer); // withdrawn meanwhile
   }
 
   private assertOpen(record: ApprovalRecord): void {

@@ -4,6 +4,7 @@ import type { ApprovalTerms } from '@toolloop/core/policy';
 import { type ApprovalRecord, MemoryApprovalStore, MemoryAuditStore } from '@toolloop/core/stores';
 import { ApprovalAudit, AuditTrail } from '../../src/audit/audit-trail.js';
 import { ActorIdentity } from '../../src/policy/actor-identity.js';
+import { troubled } from '../fixtures/troubled-store.js';
 
 interface Person {
   readonly id: string;
@@ -117,12 +118,21 @@ describe('invariant 12: an approval', () => {
     expect(await kinds()).toEqual(['approval-decision', 'approval-refusal already_decided', 'approval-refusal already_decided']);
   });
 
-  it('invariant 12: has a refusal of the decision that lost to another process', async () => {
+  it('invariant 12: has one decision in the audit where two processes decide at once, and a refusal of the one that lost', async () => {
     const { store, decide, decideElsewhere, kinds } = await auditedDesk();
     await Promise.all([decide(bob), decideElsewhere(mia)]);
-    const taken = (await store.find('a1'))?.answer?.decidedBy;
-    const refused = (await kinds('by')).filter((entry) => entry.startsWith('approval-refusal'));
-    expect(refused).toEqual([`approval-refusal ${taken === 'bob' ? 'mia' : 'bob'}`]);
+    const taken = (await store.find('a1'))?.answer?.decidedBy ?? '';
+    expect(await kinds('by')).toEqual([`approval-decision ${taken}`, `approval-refusal ${taken === 'bob' ? 'mia' : 'bob'}`]);
+  });
+
+  it('invariant 12: stays open where the audit could not keep its decision, and is decided by the next', async () => {
+    const store = new MemoryApprovalStore();
+    await store.add(recordOf('a1', [{ notRequester: true }]));
+    const entries = troubled(new MemoryAuditStore(), { method: 'append', at: 1, answer: () => Promise.reject(new Error('It is full.')) });
+    const witness = new ApprovalAudit(new AuditTrail(entries, { key: 'k'.repeat(32) }));
+    const service = new ApprovalService<Person>(store, new ActorIdentity<Person>({}), witness);
+    await expect(service.decide(sent('a1'), { actor: bob, tenant: 'acme' })).rejects.toThrow('could not keep');
+    expect((await service.decide(sent('a1'), { actor: mia, tenant: 'acme' })).answer?.decidedBy).toBe('mia');
   });
 
   it('invariant 12: is used once', async () => {

@@ -13,7 +13,7 @@ export interface Migration {
   readonly statements: readonly string[];
 }
 
-/** The approvals that runs ask for, and their answers. */
+/** The approvals that runs ask for, and their answers. `owner` and `expires_at` are the lease of a process that is deciding one. */
 const APPROVALS = [
   `create table toolloop.approvals (
     approval_id text primary key,
@@ -23,6 +23,8 @@ const APPROVALS = [
     record json not null,
     decision text,
     answer json,
+    owner text,
+    expires_at timestamptz(3),
     is_used boolean not null default false,
     created_at timestamptz not null default now()
   )`,

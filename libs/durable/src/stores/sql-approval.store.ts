@@ -6,9 +6,11 @@ import {
   type ApprovalQuery,
   type ApprovalRecord,
   ApprovalStore,
+  type LeaseRequest,
   type RunLog,
 } from '@toolloop/core/stores';
 import type { Database } from '../database/database.js';
+import { inMs } from '../database/lease-sql.js';
 import { isStorable, storableKey, storedJson } from './storable.js';
 
 const COLUMNS = 'approval_id, record, answer, is_used';
@@ -55,6 +57,16 @@ export class SqlApprovalStore extends ApprovalStore {
       [tenant, runId ?? null, after !== undefined && isStorable(after) ? after : null, limit],
     );
     return rows.map(recordOf);
+  }
+
+  override async claim(approvalId: string, { owner, forMs }: LeaseRequest): Promise<boolean> {
+    if (!isStorable(approvalId)) return false;
+    const claimed = await this.database.query(
+      `update toolloop.approvals set owner = $2, expires_at = ${inMs('$3')}
+       where approval_id = $1 and decision is null and (owner is null or owner = $2 or expires_at <= clock_timestamp()) returning approval_id`,
+      [approvalId, owner, forMs],
+    );
+    return claimed.length > 0;
   }
 
   /** One statement: of two who answer, one finds it unanswered. Whoever waits is told after the commit. */
@@ -117,6 +129,10 @@ export class WakingApprovalStore extends ApprovalStore {
 
   override list(query: ApprovalQuery): Promise<readonly ApprovalRecord[]> {
     return this.approvals.list(query);
+  }
+
+  override claim(approvalId: string, request: LeaseRequest): Promise<boolean> {
+    return this.approvals.claim(approvalId, request);
   }
 
   override answer(approvalId: string, answer: ApprovalAnswer): Promise<ApprovalRecord | undefined> {

@@ -54,6 +54,7 @@ const CONTRACT: Contract<ApprovalStore> = {
     { name: 'finds nothing for an unknown id', check: knowsNothing },
     { name: 'keeps awkward texts', check: keepsAwkwardTexts },
     { name: 'accepts one of many concurrent answers', check: answersOnce },
+    { name: 'lets one of many concurrent owners decide, until its lease expires or is given back', check: claimsOnce },
     { name: 'lets one of many concurrent callers use an approval', check: usesOnce },
     { name: 'refuses to use an approval that was not given', check: refusesUse },
     { name: 'resolves a wait, whichever process takes the answer', check: tellsWhoWaits },
@@ -86,6 +87,7 @@ async function knowsNothing({ store }: ApprovalTrial): Promise<void> {
     assert.equal(await store.find(approvalId), undefined);
     assert.equal(await store.answer(approvalId, yes()), undefined);
     assert.equal(await store.use(approvalId), false);
+    assert.equal(await store.claim(approvalId, { owner: 'one', forMs: 60_000 }), false);
   }
 }
 
@@ -105,6 +107,19 @@ async function answersOnce(trial: ApprovalTrial): Promise<void> {
   const taken = answers.filter((answer) => answer !== undefined);
   assert.equal(taken.length, 1);
   assert.equal((await trial.other.find(idOf(made)))?.answer?.decidedBy, taken[0]?.answer?.decidedBy);
+}
+
+async function claimsOnce(trial: ApprovalTrial): Promise<void> {
+  const { store, other, tenant } = trial;
+  const approvalId = idOf(await added(store, tenant));
+  const claims = await atOnce(trial, 20, (one, index) => one.claim(approvalId, { owner: `owner ${index}`, forMs: 60_000 }));
+  assert.equal(claims.filter(Boolean).length, 1);
+  const owner = `owner ${claims.indexOf(true)}`;
+  assert.equal(await other.claim(approvalId, { owner, forMs: 0 }), true);
+  assert.equal(await other.claim(approvalId, { owner: 'another', forMs: 60_000 }), true);
+  assert.equal(await store.claim(approvalId, { owner, forMs: 60_000 }), false);
+  await store.answer(approvalId, yes());
+  assert.equal(await other.claim(approvalId, { owner: 'another', forMs: 60_000 }), false);
 }
 
 async function usesOnce(trial: ApprovalTrial): Promise<void> {
