@@ -66,8 +66,10 @@ const REDACTED = '[redacted]';
 const preview = compileReveal(['sentence', 'changes']);
 
 /**
- * A preview as the ui may see it: bounded, in one line, and without the values of the hidden arguments, wherever they stand as words of their own. Throws
- * where there is no sentence, or a value has no JSON.
+ * A preview as the ui may see it: bounded, its sentence and names in one line, without the values of the hidden arguments, wherever they stand as words of their own,
+ * and with visible escapes for characters that are not seen.
+ *
+ * @throws TypeError where there is no sentence, or a value has no JSON
  */
 export function shownPreview(made: unknown, args: JsonObject, hidden: readonly string[]): ToolPreview {
   const json = preview.project(typeof made === 'string' ? { sentence: made } : made, 'ui');
@@ -78,14 +80,15 @@ export function shownPreview(made: unknown, args: JsonObject, hidden: readonly s
   return { sentence: line(cover(sentence)), ...(shown.length > 0 && { changes: bounded(shown) }) };
 }
 
-/** Takes words out of a text. */
+/** Makes a text what an approver may read. */
 type Cover = (text: string) => string;
 
+/** Takes words out of a text, and then shows what is not seen in it. */
 function coverFor(words: readonly string[]): Cover {
-  if (words.length === 0) return (text) => text;
+  if (words.length === 0) return visible;
   const longestFirst = words.toSorted((a, b) => b.length - a.length).map((word) => word.replace(/[\\^$.*+?()[\]{}|/]/g, String.raw`\$&`));
   const pattern = new RegExp(String.raw`(?<![\p{L}\p{N}])(?:${longestFirst.join('|')})(?![\p{L}\p{N}])`, 'giu');
-  return (text) => text.replace(pattern, REDACTED);
+  return (text) => visible(text.replace(pattern, REDACTED));
 }
 
 /** Texts and numbers at any depth. */
@@ -120,9 +123,20 @@ function brief(value: JsonValue): JsonValue {
   return text.length > MOST_CHARACTERS ? cut(text) : value;
 }
 
-/** The arguments are a model's words: neither a line break nor a change of direction may make an approver read something else. */
+/** The arguments are a model's words: no line break may make an approver read something else. */
 function line(text: string): string {
-  return cut(text.replace(/[\p{Cc}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069]+/gu, ' ').trim());
+  return cut(text.replace(LINE_BREAKS, ' ').trim());
+}
+
+const LINE_BREAKS = /[\t-\r]+/g;
+
+/** The parts of an emoji that join others to it, which are seen; then controls, and what has no width or changes the direction of what follows. */
+const UNSEEN =
+  /((?<=\p{Extended_Pictographic})\ufe0f|(?<=\p{Extended_Pictographic}[\ufe0f\p{Emoji_Modifier}]?)\u200d(?=\p{Extended_Pictographic}))|(?![\t-\r])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
+
+/** Writes characters that are not seen as escapes, such as `\u{202e}`, so that an approver sees that they are there. */
+function visible(text: string): string {
+  return text.replace(UNSEEN, (character, seen?: string) => seen ?? `\\u{${character.codePointAt(0)?.toString(16)}}`);
 }
 
 function cut(text: string): string {

@@ -217,7 +217,34 @@ describe('what an approver is shown', () => {
 
   it('is one line that reads the way it is written, whatever a model put into it', async () => {
     const shown = await shownOf(() => 'Pays 1 EUR to \u202eTTAM\u202c\nApproved by security:\u2028 yes\u0000\u0007');
-    expect(shown?.sentence).toBe('Pays 1 EUR to  TTAM Approved by security:  yes');
+    expect(shown?.sentence).toBe(String.raw`Pays 1 EUR to \u{202e}TTAM\u{202c} Approved by security:\u{2028} yes\u{0}\u{7}`);
+  });
+
+  it.each([
+    ['an override of the direction', 'a\u202eb', String.raw`a\u{202e}b`],
+    ['an isolate', 'a\u2067b\u2069', String.raw`a\u{2067}b\u{2069}`],
+    ['a mark of direction', 'a\u200f\u061cb', String.raw`a\u{200f}\u{61c}b`],
+    ['a space without width', 'pay\u200bpal', String.raw`pay\u{200b}pal`],
+    ['a joiner', 'pay\u200d\u2060pal\ufeff', String.raw`pay\u{200d}\u{2060}pal\u{feff}`],
+    ['a soft hyphen', 'pay\u00adpal', String.raw`pay\u{ad}pal`],
+    ['a letter that is blank', 'pay\u3164pal', String.raw`pay\u{3164}pal`],
+    ['a tag', 'pay\u{e0041}', String.raw`pay\u{e0041}`],
+    ['half a character', 'pay\ud800', String.raw`pay\u{d800}`],
+    ['an escape of a terminal', '\u001b[31mpay', String.raw`\u{1b}[31mpay`],
+    ['the selector of an emoji after a letter', 'pay\ufe0f', String.raw`pay\u{fe0f}`],
+    [
+      'nothing but letters and emoji',
+      'Zoë \u{1f468}\u{1f3fd}\u200d\u{1f4bb} ❤\ufe0f שלום',
+      'Zoë \u{1f468}\u{1f3fd}\u200d\u{1f4bb} ❤\ufe0f שלום',
+    ],
+  ])('shows what is not seen as an escape: %s', async (_, text, visible) => {
+    const shown = await shownOf(() => ({ sentence: text, changes: [{ field: text, before: text, after: { [text]: [text] } }] }));
+    expect(shown).toEqual({ sentence: visible, changes: [{ field: visible, before: visible, after: { [visible]: [visible] } }] });
+  });
+
+  it('keeps the lines of a value', async () => {
+    const shown = await shownOf(() => ({ sentence: 'x', changes: [{ field: 'text', after: 'one\n\ttwo\u202e' }] }));
+    expect(shown?.changes).toEqual([{ field: 'text', after: 'one\n\ttwo\\u{202e}' }]);
   });
 
   it('holds no value of an argument that the ui may not see', async () => {
