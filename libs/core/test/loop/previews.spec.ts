@@ -237,8 +237,8 @@ describe('what an approver is shown', () => {
       'Zoë \u{1f468}\u{1f3fd}\u200d\u{1f4bb} ❤\ufe0f שלום',
       'Zoë \u{1f468}\u{1f3fd}\u200d\u{1f4bb} ❤\ufe0f שלום',
     ],
-  ])('shows what is not seen as an escape: %s', async (_, text, visible) => {
-    const shown = await shownOf(() => ({ sentence: text, changes: [{ field: text, before: text, after: { [text]: [text] } }] }));
+  ])('shows what is not seen as an escape: %s', async (_, said, visible) => {
+    const shown = await shownOf(() => ({ sentence: said, changes: [{ field: said, before: said, after: { [said]: [said] } }] }));
     expect(shown).toEqual({ sentence: visible, changes: [{ field: visible, before: visible, after: { [visible]: [visible] } }] });
   });
 
