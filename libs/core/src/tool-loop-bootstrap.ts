@@ -1,7 +1,7 @@
 import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
 import { ToolCatalog } from './catalog/tool-catalog.js';
 import type { CatalogEntry } from './catalog/tool-selection.js';
-import { placeOf } from './discovery/contributed-tools.js';
+import { placeOf, quarantined } from './discovery/contributed-tools.js';
 import { ToolExplorer, listedRaw, type Exploration } from './discovery/tool-explorer.js';
 import { ToolFeature } from './discovery/tool-feature.js';
 import { RESULT_READER } from './execution/result-reader.js';
@@ -31,7 +31,8 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS, actorClass, policy, tools } = this.settings.options;
     const raw = [...listedRaw(tools), ...this.catalog.registry.take()];
     const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }) }, raw);
-    const contributed = await contributedTools(exploration);
+    const { admitted: contributed, findings: kept } = quarantined(exploration.tools, await contributedTools(exploration));
+    for (const { at, problem, remedy } of kept) this.logger.warn(`${at}: ${problem} ${remedy}`);
     const own = [...exploration.tools, ...contributed.map((entry) => this.takenIn(entry))];
     const entries = [LATENT_READER, LATENT_SEARCH, ...own, ...this.directives.entries(own)];
     this.catalog.announced = this.announced();

@@ -5,6 +5,7 @@ import type { PolicyTool } from '../contracts/policy.js';
 import type { Tool } from '../contracts/tool.js';
 import type { EntityRegistry } from '../discovery/entity-registry.js';
 import { isClassOrBelow } from '../discovery/provider-instances.js';
+import { foldedId, sharedIdProblem, type TakenId } from '../discovery/tool-names.js';
 import type { ToolTemplate } from '../discovery/tool-template.js';
 import { notReady, type Problem, ToolRegistry, unknownTool } from './tool-registry.js';
 import { type CatalogEntry, declaredIdIn, DISPATCHER_ID, groupedId, isGlob, isToolPredicate, selects } from './tool-selection.js';
@@ -45,19 +46,18 @@ export class ToolCatalog {
   /** The ids of tools that are not in the catalog and may still join runs. */
   announced: readonly string[] = [];
 
-  /** Fills the catalog, once; returns a finding for each id that two tools share. */
+  /** Fills the catalog, once; returns a finding for each id that two tools share, or that differs from another's only in case. */
   load(tools: readonly CatalogEntry[], entities: EntityRegistry): readonly Finding[] {
     const entries = new Map<string, CatalogEntry>();
+    const ids = new Map<string, TakenId>();
     const findings: Finding[] = [];
     for (const entry of tools) {
+      const { at } = entry;
       const { declaredId } = entry.tool.spec;
-      const taken = entries.get(declaredId);
-      if (taken)
-        findings.push({
-          at: entry.at,
-          problem: `Its id "${declaredId}" is also the id of ${taken.at}.`,
-          remedy: 'Give one of them another name or namespace, or provide its class in one module only.',
-        });
+      const taken = ids.get(foldedId(declaredId));
+      const remedy = 'Give one of them another name or namespace, or provide its class in one module only.';
+      if (taken) findings.push({ at, problem: sharedIdProblem(declaredId, taken), remedy });
+      else ids.set(foldedId(declaredId), { declaredId, at });
       findings.push(...prefixFindings(entry, entities), ...surfaceFindings(entry, entities));
       entries.set(declaredId, entry);
     }
@@ -90,6 +90,11 @@ export class ToolCatalog {
   originOf(id: string): ToolOrigin | undefined {
     this.filled.origins ??= new Map(this.subjects().map(({ declaredId, origin }) => [declaredId, origin]));
     return this.filled.origins.get(id);
+  }
+
+  /** Tells whether an id differs only in case from that of a tool that has another id. */
+  isLookalike(id: string): boolean {
+    return this.originOf(id) === undefined && this.subjects().some(({ declaredId }) => foldedId(declaredId) === foldedId(id));
   }
 
   find(declaredId: string): Tool | undefined {
@@ -213,8 +218,8 @@ function prefixFindings({ tool, at }: CatalogEntry, { definitions }: EntityRegis
 function surfaceFindings({ tool, at }: CatalogEntry, entities: EntityRegistry): Finding[] {
   const { declaredId } = tool.spec;
   const templates = entityTemplates(entities);
-  const stands = templates.find(({ spec }) => groupedId(spec.declaredId) === declaredId)?.spec.declaredId;
-  const isDispatcher = templates.length > 0 && declaredId === DISPATCHER_ID;
+  const stands = templates.find(({ spec }) => foldedId(groupedId(spec.declaredId)) === foldedId(declaredId))?.spec.declaredId;
+  const isDispatcher = templates.length > 0 && foldedId(declaredId) === DISPATCHER_ID;
   if (stands === undefined && !isDispatcher) return [];
   const whose =
     stands === undefined ? 'the tool over which tools of entities are called' : `${stands} where it is offered for all instances`;

@@ -7,7 +7,7 @@ import { isReserved } from '../schema/tool-input.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { decisiveFindings } from './tool-template.js';
 import { givenDirectiveFindings } from './directive-compiler.js';
-import { SAFE_TOOL_ID } from './tool-names.js';
+import { foldedId, SAFE_TOOL_ID, sharedIdProblem, type TakenId } from './tool-names.js';
 
 /** What a tool from outside is held against. */
 export interface ContributionRules {
@@ -24,6 +24,44 @@ const DECLARED = defineOptions<ToolBasics & Pick<Tool, 'canCall' | 'preview'>>(
   { ...TOOL_BASICS.rules, canCall: FUNCTION, preview: FUNCTION },
   TOOL_BASICS.settings,
 );
+
+/** A tool of a source, and where it comes from. */
+interface Contribution {
+  readonly tool: Tool;
+  readonly at: string;
+}
+
+/** The tools of sources, without those in quarantine, and why each of these is there. */
+export interface Quarantine<Entry> {
+  readonly admitted: readonly Entry[];
+  readonly findings: readonly Finding[];
+}
+
+/**
+ * Keeps a tool of an untrusted source away whose id differs only in case from that of another tool: a person or a policy could take one for the other. Trusted tools
+ * come first, wherever they stand. Two trusted ones are a finding of the catalog.
+ */
+export function quarantined<Entry extends Contribution>(own: readonly Contribution[], contributed: readonly Entry[]): Quarantine<Entry> {
+  const trusted = [...own, ...contributed.filter(({ tool }) => tool.origin.trusted)];
+  const ids = new Map(
+    trusted.map(({ tool: { spec }, at }): [string, TakenId] => [foldedId(spec.declaredId), { declaredId: spec.declaredId, at }]),
+  );
+  const findings: Finding[] = [];
+  const admitted = contributed.filter(({ tool, at }) => {
+    if (tool.origin.trusted) return true;
+    const { declaredId } = tool.spec;
+    const taken = ids.get(foldedId(declaredId));
+    if (!taken) ids.set(foldedId(declaredId), { declaredId, at });
+    if (!taken || taken.declaredId === declaredId) return true;
+    findings.push({
+      at,
+      problem: sharedIdProblem(declaredId, taken),
+      remedy: 'Have its source name it otherwise; until then the tool is left out.',
+    });
+    return false;
+  });
+  return { admitted, findings };
+}
 
 /** What is wrong with a tool of a `ToolSource`: it declares as much as a decorated method does. */
 export function contributedFindings(tool: Tool, rules: ContributionRules): Finding[] {

@@ -9,7 +9,7 @@ import { exposedPropertiesOf } from '../schema/exposed-properties.js';
 import { entityDirectiveFindings } from './directive-compiler.js';
 import { type EntityDefinition, type EntityLookup, EntityRegistry, type EntityTool } from './entity-registry.js';
 import { handlerOf, hasEnhancers, type MethodLayers } from './nest-layers.js';
-import { misplacedFindings, prefixOf, SAFE_PREFIX, TOOL_ID_LENGTH } from './tool-names.js';
+import { foldedId, misplacedFindings, prefixOf, SAFE_PREFIX, sharedIdProblem, type TakenId, TOOL_ID_LENGTH } from './tool-names.js';
 import { placeOf, type ToolTemplateCompiler } from './tool-template.js';
 
 /** An id shorter than this would leave no room for a handle such as `h99999`: a run may meet many instances. */
@@ -96,15 +96,15 @@ export class EntityExplorer {
   private compileTools(type: Type, prefix: string): { readonly tools: readonly EntityTool[]; readonly returned: readonly Type[] } {
     const tools: EntityTool[] = [];
     const returned: Type[] = [];
-    const places = new Map<string, string>();
+    const taken = new Map<string, TakenId>();
     for (const method of toolMethodsOf(type)) {
       const name = nameOf(method);
       const at = placeOf({ type, method });
       const declaredId = `${prefix}_*_${name}`;
       const { template, returns, findings } = this.compiler.compile({ type, method, declaredId });
-      this.findings.push(...findings, ...nameFindings(at, name), ...collisionFindings(at, declaredId, places.get(name)));
+      this.findings.push(...findings, ...nameFindings(at, name), ...collisionFindings(at, declaredId, taken.get(foldedId(name))));
       this.findings.push(...entityDirectiveFindings(at, method.options?.directive));
-      places.set(name, at);
+      taken.set(foldedId(name), { declaredId, at });
       if (returns) returned.push(returns.type);
       const wrapper = this.container.hosts.get(type);
       if (!wrapper && isGuarded(type, method)) this.findings.push(unhosted(at, type));
@@ -146,11 +146,9 @@ function nameFindings(at: string, name: string): Finding[] {
   ];
 }
 
-function collisionFindings(at: string, declaredId: string, taken: string | undefined): Finding[] {
+function collisionFindings(at: string, declaredId: string, taken: TakenId | undefined): Finding[] {
   if (taken === undefined) return [];
-  return [
-    { at, problem: `Its id "${declaredId}" is also the id of ${taken}.`, remedy: 'Give one of them another name: @LlmTool({ name }).' },
-  ];
+  return [{ at, problem: sharedIdProblem(declaredId, taken), remedy: 'Give one of them another name: @LlmTool({ name }).' }];
 }
 
 function entityFindings(
@@ -231,12 +229,12 @@ function rehydrationFindings({ name: at }: Type, rehydrate: Rehydrate, lookup: E
 
 function prefixCollisions(definitions: readonly EntityDefinition[]): Finding[] {
   return definitions.flatMap(({ type, prefix }, index) => {
-    const first = definitions.findIndex((other) => other.prefix === prefix);
+    const first = definitions.findIndex((other) => foldedId(other.prefix) === foldedId(prefix));
     if (first === index) return [];
     return [
       {
         at: type.name,
-        problem: `Its prefix "${prefix}" is already that of ${definitions[first]?.type.name}.`,
+        problem: `Its prefix "${prefix}" is already that of ${definitions[first]?.type.name}${definitions[first]?.prefix === prefix ? '' : ', but for its case'}.`,
         remedy: 'Give one of them another: @ToolProvider({ prefix }).',
       },
     ];

@@ -8,6 +8,24 @@ export const SAFE_TOOL_ID = /^[a-zA-Z0-9_-]{1,64}$/;
 export const TOOL_ID_LENGTH = 64;
 export const SAFE_PREFIX = /^[a-zA-Z][a-zA-Z0-9]*$/;
 
+/** An id, and where the tool that has it is declared. */
+export interface TakenId {
+  readonly declaredId: string;
+  readonly at: string;
+}
+
+/** The form in which ids are compared: two that differ only in case are taken for one another, by people and by systems that ignore case. */
+export function foldedId(id: string): string {
+  return id.toLowerCase();
+}
+
+/** Describes an id that is also another tool's, or differs from it only in case. */
+export function sharedIdProblem(declaredId: string, taken: TakenId): string {
+  return taken.declaredId === declaredId
+    ? `Its id "${declaredId}" is also the id of ${taken.at}.`
+    : `Its id "${declaredId}" differs only in case from "${taken.declaredId}", the id of ${taken.at}.`;
+}
+
 /** The first part of a service tool's id: `CustomerTools` → `customer`, `OrderDeskService` → `order_desk`. */
 export function namespaceOf(type: Type, options: ToolProviderOptions): string {
   return options.namespace ?? snakeCase(type.name.replace(/(?<=.)(Tools|Service)$/, ''));

@@ -231,6 +231,8 @@ export class ForeignTools {
   private problemWith(tool: Tool): string | undefined {
     const name = JSON.stringify(tool.spec.id.slice(0, 64));
     if (!this.isWhatItSays(tool)) return `The tool ${name} of ${tool.origin.source} was not added: the application has another of its id.`;
+    if (this.catalog.isLookalike(tool.spec.id))
+      return `The tool ${name} of ${tool.origin.source} was not added: its id differs only in case from that of another tool.`;
     if (tool.origin.trusted) return undefined;
     const problem = this.declarationProblem(tool);
     return problem === undefined ? undefined : `The tool ${name} of ${tool.origin.source} was not added: ${problem}`;

@@ -31,6 +31,20 @@ describe('invariant 4: an entity class at bootstrap', () => {
     ]);
   });
 
+  it('invariant 4: is refused with a prefix or a tool that differs from another only in case', async () => {
+    @ToolProvider({ prefix: 'C' })
+    class Cart {
+      @Expose() id = '1';
+      @LlmTool(fine) spend(): void {}
+      @LlmTool({ ...fine, name: 'Spend' }) spending(): void {}
+    }
+    const imports = [ToolLoopModule.forFeature({ entities: [entity('Customer', { prefix: 'c' }), Cart] })];
+    expect((await findingsOf({ imports })).map(({ at, problem }) => `${at}: ${problem}`)).toEqual([
+      'Cart.spending: Its id "C_*_Spend" differs only in case from "C_*_spend", the id of Cart.spend.',
+      'Cart: Its prefix "C" is already that of Customer, but for its case.',
+    ]);
+  });
+
   it('invariant 4: is refused with a prefix that is a namespace', async () => {
     @ToolProvider({ namespace: 'customer' })
     class CustomerTools {

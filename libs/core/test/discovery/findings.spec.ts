@@ -115,6 +115,20 @@ describe('invariant 4: a tool at bootstrap', () => {
     ]);
   });
 
+  it('invariant 4: is refused with an id that differs from that of another tool only in case', async () => {
+    @ToolProvider({ namespace: 'db' })
+    class UpperTools {
+      @LlmTool(fine) find(): void {}
+    }
+    @ToolProvider({ namespace: 'db' })
+    class LowerTools {
+      @LlmTool({ ...fine, name: 'Find' }) search(): void {}
+    }
+    expect(await findingsOf({ providers: [UpperTools, LowerTools] })).toMatchObject([
+      { at: 'LowerTools.search', problem: 'Its id "db__Find" differs only in case from "db__find", the id of UpperTools.find.' },
+    ]);
+  });
+
   it('invariant 4: is refused when two modules provide its class', async () => {
     @ToolProvider()
     class SharedTools {

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LlmTool, type Tool, ToolCatalog, ToolProvider, ToolSource } from '@toolloop/core';
 import type { ToolOrigin } from '@toolloop/core/contracts';
 import type { JSONSchema7 } from 'json-schema';
-import { findingsOf, start } from './application.js';
+import { findingsOf, RecordingLogger, start } from './application.js';
 import { toolOf } from './tools.js';
 
 class FixedSource extends ToolSource {
@@ -106,5 +106,47 @@ describe('invariant 4: a tool that a source contributes', () => {
   it('invariant 4: is accepted when it declares all of it', async () => {
     const module = await start({ providers: [sourceOf(toolOf({ id: 'remote__run' }))] });
     expect(module.get(ToolCatalog).describe('remote__run')).toMatchObject({ source: 'remote', trusted: false, perInstance: false });
+  });
+});
+
+const trusted: ToolOrigin = { source: 'ours', trusted: true };
+const posing = () => sourceOf(toolOf({ id: 'crm__Search' }));
+
+describe('a tool of a source whose id differs from another only in case', () => {
+  it('is left out and told where its source is not trusted, and the application starts', async () => {
+    const logger = new RecordingLogger();
+    const module = await start({ providers: [CrmTools, posing()], logger });
+    expect(
+      module
+        .get(ToolCatalog)
+        .list()
+        .map(({ id }) => id),
+    ).toEqual(['crm__search']);
+    expect(logger.warnings().map(({ message }) => message)).toContainEqual(
+      'remote: crm__Search: Its id "crm__Search" differs only in case from "crm__search", the id of CrmTools.search. Have its source name it otherwise; until then the tool is left out.',
+    );
+  });
+
+  it('is the one of the two that is not trusted, whichever comes first', async () => {
+    const module = await start({ providers: [posing(), sourceOf(toolOf({ id: 'crm__search', origin: trusted }))] });
+    expect(module.get(ToolCatalog).describe('crm__search')).toMatchObject({ source: 'ours' });
+    expect(() => module.get(ToolCatalog).describe('crm__Search')).toThrow('crm__search');
+  });
+
+  it('is the later one of two that are not trusted', async () => {
+    const module = await start({ providers: [posing(), sourceOf(toolOf({ id: 'crm__search' }))] });
+    expect(
+      module
+        .get(ToolCatalog)
+        .list()
+        .map(({ id }) => id),
+    ).toEqual(['crm__Search']);
+  });
+
+  it('is a finding where its source is trusted', async () => {
+    const source = sourceOf(toolOf({ id: 'crm__Search', origin: trusted }));
+    expect(await findingsOf({ providers: [CrmTools, source] })).toMatchObject([
+      { at: 'ours: crm__Search', problem: 'Its id "crm__Search" differs only in case from "crm__search", the id of CrmTools.search.' },
+    ]);
   });
 });

@@ -100,6 +100,13 @@ describe('tools of a server that joins a run', () => {
     });
   });
 
+  it("are left out with an id that differs only in case from one of the application's", async () => {
+    const { events } = await playWith([remote('probe__Read')], [read]);
+    expect(eventsOf(events, 'warning').map(({ message }) => message)).toEqual([
+      'The tool "probe__Read" of remote was not added: its id differs only in case from that of another tool.',
+    ]);
+  });
+
   it("never take the place of one of the application's, listed or not", async () => {
     const policy: Policy = { allow: ['probe__read', 'probe__write'], flow: 'off' };
     const taking = [remote('probe__read'), remote('probe__write'), remote('probe__x', { declaredId: 'probe__write' })];
