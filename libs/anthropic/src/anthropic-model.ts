@@ -1,5 +1,5 @@
-import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '@toolloop/protocol';
-import { bytesOf, readAnswer, ResponseBody, withDiscretion } from '@toolloop/wire';
+import { type AttemptControl, LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '@toolloop/protocol';
+import { bytesOf, readAnswer, ResponseBody, toTimeLimits, withDiscretion } from '@toolloop/wire';
 import { type AnthropicModelOptions, type AnthropicTarget, toClient } from './anthropic-options.js';
 import { fromRequestError } from './from-provider.js';
 import { MessagesAnswer } from './messages-answer.js';
@@ -31,41 +31,41 @@ export class AnthropicModel extends LanguageModel {
    * Sends the request and streams the answer. Reads from the socket no faster than it is iterated. An aborted `signal` ends the iteration without an error
    * and without `finish`.
    *
-   * @throws ModelError if the request is refused, the answer holds an error, or the connection breaks
+   * @throws ModelError if the request is refused, a time limit is reached, the answer holds an error, or the connection breaks
    */
   stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const answer = new MessagesAnswer(this.modelId, MOST_PAUSES);
-    const { apiKey } = this.#connection;
-    const open = (): Promise<ResponseBody | undefined> => {
+    const { apiKey, firstByteMs } = this.#connection;
+    const open = (own: AbortSignal): Promise<ResponseBody | undefined> => {
       const { paused } = answer;
       if (paused !== undefined) answer.resume();
       const messages = paused === undefined ? request.messages : [...request.messages, paused];
-      return this.post({ ...request, messages }, signal);
+      return this.post({ ...request, messages }, own);
     };
-    return readAnswer(answer, { open, veil: (error) => withDiscretion(error, { apiKey, request }) });
+    return readAnswer(answer, {
+      open,
+      veil: (error) => withDiscretion(error, { apiKey, request }),
+      signal,
+      timeLimits: toTimeLimits(request, firstByteMs),
+    });
   }
 
-  /**
-   * Sends the request; undefined when the signal was aborted before an answer came. The SDK gets a signal of its own, since it listens until the response is
-   * garbage-collected, and a run's signal lives long; `ResponseBody` listens from here on.
-   */
+  override get controls(): AttemptControl {
+    return 'time';
+  }
+
+  /** Sends the request; undefined when the signal was aborted before an answer came. */
   private async post(request: ModelRequest, signal: AbortSignal): Promise<ResponseBody | undefined> {
-    if (signal.aborted) return undefined;
     const { client } = this.#connection;
-    const own = new AbortController();
-    const abort = (): void => own.abort();
-    signal.addEventListener('abort', abort, { once: true });
     try {
       const body = toMessagesRequest(request, this.#target);
-      const options = { body, headers: { 'content-type': 'application/json' }, signal: own.signal };
+      const options = { body, headers: { 'content-type': 'application/json' }, signal };
       // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
       const response = await client.post('/v1/messages', options).asResponse();
       return new ResponseBody(bytesOf(response), signal);
     } catch (error) {
       if (signal.aborted) return undefined;
       throw fromRequestError(error);
-    } finally {
-      signal.removeEventListener('abort', abort);
     }
   }
 }

@@ -1,6 +1,6 @@
 import { Anthropic } from '@anthropic-ai/sdk';
 import { ConfigurationError, type ModelCapabilities } from '@toolloop/protocol';
-import { boundedErrors, defaultFetch, type Fetch } from '@toolloop/wire';
+import { boundedErrors, type Connection, defaultFetch, type Fetch, NO_TIMEOUT } from '@toolloop/wire';
 
 /** Options of a model behind Anthropic's Messages API. Key and base URL default to the environment, as with Anthropic's SDK. */
 export interface AnthropicModelOptions {
@@ -18,7 +18,7 @@ export interface AnthropicModelOptions {
    * a dispatcher or told to use a proxy
    */
   readonly fetch?: Fetch;
-  /** The milliseconds until the answer must begin. The answer itself is bounded by `limits.modelIdleMs`. @default 600_000 */
+  /** The milliseconds until the answer must begin, for this model. @default `limits.modelFirstByteMs`; without a loop, 600_000 */
   readonly timeoutMs?: number;
   /** The number of retries after 408, 409, 429, 5xx or a failed connection, before an answer began. @default 2 */
   readonly maxRetries?: number;
@@ -52,11 +52,11 @@ const PLACEHOLDER_KEY = 'no-key';
 const DEFAULT_VERSION = '2026-10-21';
 
 /**
- * Creates the SDK's client, and returns it with the key it uses.
+ * Creates the SDK's client, and returns it with what the reader of its answers has to know.
  *
  * @throws ConfigurationError if there is neither a key nor a base URL
  */
-export function toClient(model: string, options: AnthropicModelOptions): { readonly client: Anthropic; readonly apiKey: string } {
+export function toClient(model: string, options: AnthropicModelOptions): Connection<Anthropic> {
   const baseURL = options.baseURL ?? fromEnvironment('ANTHROPIC_BASE_URL');
   const apiKey = options.apiKey ?? keyFromEnvironment() ?? (baseURL === undefined ? undefined : PLACEHOLDER_KEY);
   if (apiKey === undefined || apiKey === '') throw withoutKey(model);
@@ -68,14 +68,15 @@ export function toClient(model: string, options: AnthropicModelOptions): { reado
     fetch: boundedErrors(options.fetch ?? defaultFetch()),
     // A redirect would carry the conversation to another host.
     fetchOptions: { redirect: 'error' },
-    timeout: options.timeoutMs,
+    // The reader of the answer keeps all time limits.
+    timeout: NO_TIMEOUT,
     maxRetries: options.maxRetries,
     // ANTHROPIC_LOG=debug would write whole conversations to the log.
     logLevel: 'warn',
     // Spans are written for a run as a whole, by `@toolloop/telemetry`.
     openTelemetry: false,
   });
-  return { client, apiKey };
+  return { client, apiKey, firstByteMs: options.timeoutMs };
 }
 
 function keyFromEnvironment(): string | undefined {

@@ -99,7 +99,7 @@ describe('a loop', () => {
     await provider().untilClosed();
   });
 
-  it('ends with an idle timeout when the provider only pings', async () => {
+  it('ends with a timeout when the provider only pings', async () => {
     const ping = 'event: ping\ndata: {"type":"ping"}\n\n';
     const played = await model((response) => {
       response.writeHead(200).write(sse(START));
@@ -107,7 +107,7 @@ describe('a loop', () => {
       response.on('close', () => clearInterval(timer));
     });
     const loop = await loopOf(played);
-    const result = await loop.run({ ...asked('acme'), limits: { modelIdleMs: 100 } });
+    const result = await loop.run({ ...asked('acme'), limits: { modelFirstContentMs: 100 } });
     expect(result.finishReason).toBe('timeout');
     await provider().untilClosed();
   });

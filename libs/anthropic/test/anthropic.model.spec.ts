@@ -319,7 +319,7 @@ describe('a failure to begin', () => {
 
   it('is retryable when the answer does not begin in time', async () => {
     const failure = await failureOf(await model(() => undefined, { timeoutMs: 30 }));
-    expect(failure.message).toMatch(/^The provider could not be reached: /);
+    expect(failure.message).toBe('The provider did not begin to answer within 30 ms.');
     expect(failure.isRetryable).toBe(true);
   });
 

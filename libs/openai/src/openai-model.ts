@@ -1,5 +1,5 @@
-import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '@toolloop/protocol';
-import { bytesOf, readAnswer, ResponseBody, type WireAnswer, withDiscretion } from '@toolloop/wire';
+import { type AttemptControl, LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '@toolloop/protocol';
+import { bytesOf, readAnswer, ResponseBody, toTimeLimits, type WireAnswer, withDiscretion } from '@toolloop/wire';
 import { ChatAnswer } from './chat-answer.js';
 import { fromRequestError } from './from-provider.js';
 import { type OpenAiModelOptions, type OpenAiTarget, toClient } from './openai-options.js';
@@ -32,12 +32,20 @@ export class OpenAiModel extends LanguageModel {
    * Sends the request and streams the answer. Reads from the socket no faster than it is iterated. An aborted `signal` ends the iteration without an error
    * and without `finish`.
    *
-   * @throws ModelError if the request is refused, the answer holds an error, or the connection breaks
+   * @throws ModelError if the request is refused, a time limit is reached, the answer holds an error, or the connection breaks
    */
   stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
-    const { apiKey } = this.#connection;
-    const open = (): Promise<ResponseBody | undefined> => this.post(request, signal);
-    return readAnswer(this.#wire.createAnswer(this.modelId), { open, veil: (error) => withDiscretion(error, { apiKey, request }) });
+    const { apiKey, firstByteMs } = this.#connection;
+    return readAnswer(this.#wire.createAnswer(this.modelId), {
+      open: (own) => this.post(request, own),
+      veil: (error) => withDiscretion(error, { apiKey, request }),
+      signal,
+      timeLimits: toTimeLimits(request, firstByteMs),
+    });
+  }
+
+  override get controls(): AttemptControl {
+    return 'time';
   }
 
   /** Sends the request; undefined when the signal was aborted before an answer came. */

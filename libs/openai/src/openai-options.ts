@@ -1,5 +1,5 @@
 import { ConfigurationError, type ModelCapabilities } from '@toolloop/protocol';
-import { boundedErrors, defaultFetch, type Fetch } from '@toolloop/wire';
+import { boundedErrors, type Connection, defaultFetch, type Fetch, NO_TIMEOUT } from '@toolloop/wire';
 import { OpenAI } from 'openai';
 
 /** Options of a model behind one of OpenAI's APIs. Key, base URL, organization and project default to the environment, as with the `openai` SDK. */
@@ -24,7 +24,7 @@ export interface OpenAiModelOptions {
    * a dispatcher or told to use a proxy
    */
   readonly fetch?: Fetch;
-  /** The milliseconds until the answer must begin. The answer itself is bounded by `limits.modelIdleMs`. @default 600_000 */
+  /** The milliseconds until the answer must begin, for this model. @default `limits.modelFirstByteMs`; without a loop, 600_000 */
   readonly timeoutMs?: number;
   /** The number of retries after 408, 409, 429, 5xx or a failed connection, before an answer began. @default 2 */
   readonly maxRetries?: number;
@@ -47,11 +47,11 @@ export interface OpenAiModelOptions {
 const PLACEHOLDER_KEY = 'no-key';
 
 /**
- * Creates the SDK's client, and returns it with the key it uses.
+ * Creates the SDK's client, and returns it with what the reader of its answers has to know.
  *
  * @throws ConfigurationError if there is neither a key nor a base URL
  */
-export function toClient(model: string, options: OpenAiModelOptions): { readonly client: OpenAI; readonly apiKey: string } {
+export function toClient(model: string, options: OpenAiModelOptions): Connection<OpenAI> {
   const baseURL = options.baseURL ?? fromEnvironment('OPENAI_BASE_URL');
   const apiKey = options.apiKey ?? fromEnvironment('OPENAI_API_KEY') ?? (baseURL === undefined ? undefined : PLACEHOLDER_KEY);
   if (apiKey === undefined || apiKey === '') throw withoutKey(model);
@@ -66,12 +66,13 @@ export function toClient(model: string, options: OpenAiModelOptions): { readonly
     fetch: boundedErrors(options.fetch ?? defaultFetch()),
     // A redirect would carry the conversation to another host.
     fetchOptions: { redirect: 'error' },
-    timeout: options.timeoutMs,
+    // The reader of the answer keeps all time limits.
+    timeout: NO_TIMEOUT,
     maxRetries: options.maxRetries,
     // OPENAI_LOG=debug would write whole conversations to the log.
     logLevel: 'warn',
   });
-  return { client, apiKey };
+  return { client, apiKey, firstByteMs: options.timeoutMs };
 }
 
 function fromEnvironment(name: string): string | undefined {

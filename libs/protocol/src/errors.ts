@@ -41,8 +41,18 @@ export class InvalidRequestError extends Error {
   }
 }
 
+/** The kind of a model's failure, for code that decides what to do. */
+export type ModelErrorCode =
+  /** The provider did not begin to answer in time. */
+  | 'no_response'
+  /** The provider was alive, but sent no content in time. */
+  | 'no_content'
+  /** The provider fell silent in the middle of its answer. */
+  | 'idle';
+
 /** Details of a model's failure, as far as they are known. */
 export interface ModelErrorOptions {
+  readonly code?: ModelErrorCode;
   /** The HTTP status of the provider's answer, or the one that its error code stands for. */
   readonly status?: number;
   /** `true` if the same request may succeed a little later. @default false */
@@ -57,13 +67,15 @@ export interface ModelErrorOptions {
 /** A failure of a provider or of the connection to it. `message` is for logs and holds neither key nor prompt; users and models read a fixed text. */
 export class ModelError extends Error {
   override readonly name = 'ModelError';
+  readonly code: ModelErrorCode | undefined;
   readonly status: number | undefined;
   readonly isRetryable: boolean;
   readonly requestId: string | undefined;
   readonly retryAfterMs: number | undefined;
 
-  constructor(message: string, { status, retryable = false, requestId, retryAfterMs, cause }: ModelErrorOptions = {}) {
+  constructor(message: string, { code, status, retryable = false, requestId, retryAfterMs, cause }: ModelErrorOptions = {}) {
     super(message, { cause });
+    this.code = code;
     this.status = status;
     this.isRetryable = retryable;
     this.requestId = requestId;

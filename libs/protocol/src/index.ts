@@ -27,15 +27,18 @@ export type {
   ToolRedaction,
   ToolSpec,
 } from './tool-definition.js';
+export { AttemptClock } from './attempt-clock.js';
 export { LanguageModel, TokenCounter } from './language-model.js';
 export type {
   AnswerFormat,
+  AttemptControl,
   ModelCapabilities,
   ModelEvent,
   ModelFinish,
   ModelFinishReason,
   ModelOptions,
   ModelRequest,
+  ModelTimeLimits,
   ProviderToolStatus,
   ToolChoice,
 } from './language-model.js';
@@ -75,4 +78,4 @@ export {
   StorageUnavailableError,
   ToolError,
 } from './errors.js';
-export type { Finding, ModelErrorOptions, ToolErrorOptions } from './errors.js';
+export type { Finding, ModelErrorCode, ModelErrorOptions, ToolErrorOptions } from './errors.js';

@@ -24,6 +24,16 @@ export interface AnswerFormat {
   readonly schema: JSONSchema7;
 }
 
+/** The time limits of one attempt to get an answer, in milliseconds; `Infinity` for none. The time in which the reader makes the model wait does not count. */
+export interface ModelTimeLimits {
+  /** The time until the provider's answer begins with a byte of any kind. Reaching it is the error `no_response`. */
+  readonly firstByteMs: number;
+  /** The time until the first content: pings, signatures and silent reasoning show that a provider is alive, and are none. Reaching it is `no_content`. */
+  readonly firstContentMs: number;
+  /** The time between two bytes of an answer, of whatever kind. Reaching it is `idle`. */
+  readonly idleMs: number;
+}
+
 /**
  * One question to a model. `tools` is the same array, and each message the same object, for as long as nothing changed, so that a wire
  * may keep what it encoded by identity.
@@ -35,6 +45,8 @@ export interface ModelRequest {
   readonly toolChoice?: ToolChoice;
   readonly answerFormat?: AnswerFormat;
   readonly options?: ModelOptions;
+  /** The time limits of each attempt. @default none: who asks a model without a loop sets its own */
+  readonly timeLimits?: ModelTimeLimits;
 }
 
 /**
@@ -90,6 +102,13 @@ export interface ModelCapabilities {
 }
 
 /**
+ * The part of an attempt that a model controls itself. `none`: it only streams, and the loop measures the time between its events. `time`: one `stream` is one
+ * request to a provider, and the model keeps `timeLimits` by the bytes that it receives; the loop repeats a failed attempt. `all`: it also decides about
+ * further attempts, as `retried` and `fallback` do.
+ */
+export type AttemptControl = 'none' | 'time' | 'all';
+
+/**
  * The port of a model provider.
  *
  * Contract: `stream` reads from the provider no faster than it is iterated; aborting `signal` closes the provider's socket and ends the iteration
@@ -113,6 +132,12 @@ export abstract class LanguageModel {
   abstract readonly modelId: string;
   /** The capabilities that the loop has to know before it asks. */
   readonly capabilities: ModelCapabilities = {};
+
+  /** The part of an attempt that the model controls itself. @default 'none' */
+  get controls(): AttemptControl {
+    return 'none';
+  }
+
   abstract stream(request: ModelRequest, signal: AbortSignal): AsyncIterable<ModelEvent>;
 }
 

@@ -191,6 +191,11 @@ export abstract class WireAnswer {
   /** `true` once the answer has reported its end. */
   abstract get hasEnded(): boolean;
 
+  /** `true` once the provider has said how the answer ends. Nothing of it is missing then, even if the stream does not end properly. */
+  get isWhole(): boolean {
+    return this.providerReason !== undefined && !this.hasLost;
+  }
+
   /** `true` while the provider waits for a request to continue: the body of that request's response is part of the same answer. */
   get isPaused(): boolean {
     return false;

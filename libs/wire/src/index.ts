@@ -3,5 +3,14 @@ export { EncodedOnce, RequestBody } from './request-body.js';
 export { EventBatch, type CallName, AnswerDecoder, WireAnswer } from './answer-decoder.js';
 export { withDiscretion, type Confidences } from './discretion.js';
 export { refused, reported, unreachable, type Refusal } from './from-failure.js';
-export { readAnswer, readBytes, type AnswerSource, type Bytes, ResponseBody } from './read-answer.js';
+export {
+  type AnswerSource,
+  type Bytes,
+  type Connection,
+  NO_TIMEOUT,
+  readAnswer,
+  readBytes,
+  ResponseBody,
+  toTimeLimits,
+} from './read-answer.js';
 export { toWireArguments, toWireName, isWireObject, parseWireObject, wireObjectsIn, type WireObject } from './wire-object.js';

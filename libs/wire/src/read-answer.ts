@@ -1,4 +1,13 @@
-import { AnswerFold, ModelError, type ModelEvent, type ModelFinish, NO_USAGE } from '@toolloop/protocol';
+import {
+  AnswerFold,
+  AttemptClock,
+  ModelError,
+  type ModelEvent,
+  type ModelFinish,
+  type ModelRequest,
+  type ModelTimeLimits,
+  NO_USAGE,
+} from '@toolloop/protocol';
 import { AnswerDecoder, type WireAnswer } from './answer-decoder.js';
 import { fromReadError } from './from-failure.js';
 import { type ByteSource, IteratedBytes, WebBytes } from './http-fetch.js';
@@ -11,41 +20,140 @@ export type Bytes = ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>;
 
 /** The source of an answer. */
 export interface AnswerSource {
-  /** Requests the body; undefined when the signal was aborted before an answer came. Called again for as long as the answer is paused. */
-  readonly open: () => Promise<ResponseBody | undefined>;
+  /**
+   * Requests the body; undefined when the signal was aborted before an answer came. Called again for as long as the answer is paused. The signal belongs to
+   * this answer alone: it is aborted when a time limit is reached, too.
+   */
+  readonly open: (signal: AbortSignal) => Promise<ResponseBody | undefined>;
   /** Removes the values that no error may repeat from one. */
   readonly veil: (error: ModelError) => ModelError;
+  /** Ends the reading without an error. */
+  readonly signal?: AbortSignal;
+  /** The time limits of each request. @default none */
+  readonly timeLimits?: ModelTimeLimits | undefined;
 }
+
+/** A client of a provider's SDK, and what the reader of its answers has to know. */
+export interface Connection<Client> {
+  readonly client: Client;
+  readonly apiKey: string;
+  /** The milliseconds until an answer must begin, where the model has a limit of its own. */
+  readonly firstByteMs: number | undefined;
+}
+
+/** The SDKs' own timeout, which has no value for "none": the longest that a timer supports. */
+export const NO_TIMEOUT = 2 ** 31 - 1;
+
+/** The milliseconds until an answer must begin if neither the model nor the request says so. */
+const FIRST_BYTE_MS = 600_000;
+
+/** Returns the time limits of a request, of which the model may have one itself. */
+export function toTimeLimits({ timeLimits }: ModelRequest, firstByteMs: number | undefined): ModelTimeLimits {
+  return { ...(timeLimits ?? NO_LIMITS), firstByteMs: firstByteMs ?? timeLimits?.firstByteMs ?? FIRST_BYTE_MS };
+}
+
+const NO_LIMITS: ModelTimeLimits = { firstByteMs: Infinity, firstContentMs: Infinity, idleMs: Infinity };
 
 /**
- * Reads an answer as model events, one batch per network read, so that the reader waits for the network and not for each event.
+ * Reads an answer as model events, one batch per network read, so that the reader waits for the network and not for each event. Once the provider has said how
+ * the answer ends, it is complete, even if its connection then breaks or never ends.
  *
- * @throws ModelError if the request is refused, the connection breaks or the answer holds a failure
+ * @throws ModelError if the request is refused, the connection breaks, a time limit is reached or the answer holds a failure
  */
-export async function* readAnswer(answer: WireAnswer, { open, veil }: AnswerSource): AsyncGenerator<ModelEvent, void, undefined> {
-  do {
-    const body = await veiled(open(), veil);
-    if (body === undefined) return;
-    const decoder = new AnswerDecoder(answer);
-    try {
-      while (!decoder.done && !body.isAborted) {
-        const bytes = await body.read();
-        yield* whileOpen(bytes === undefined ? decoder.end() : decoder.read(bytes), body);
-      }
-      if (body.isAborted) return;
-      if (decoder.failure !== undefined) throw veil(decoder.failure);
-      await body.drain();
-    } finally {
-      body.close();
-    }
-  } while (answer.isPaused);
+export async function* readAnswer(answer: WireAnswer, source: AnswerSource): AsyncGenerator<ModelEvent, void, undefined> {
+  const { signal } = source;
+  const own = new AbortController();
+  const abort = (): void => own.abort();
+  if (signal?.aborted) return;
+  signal?.addEventListener('abort', abort, { once: true });
+  try {
+    do yield* readBody(answer, source, own);
+    while (answer.isPaused && !own.signal.aborted);
+  } catch (error) {
+    throw error instanceof ModelError ? source.veil(error) : error;
+  } finally {
+    signal?.removeEventListener('abort', abort);
+  }
 }
 
-async function veiled<Result>(opening: Promise<Result>, veil: AnswerSource['veil']): Promise<Result> {
+async function* readBody(answer: WireAnswer, source: AnswerSource, own: AbortController): AsyncGenerator<ModelEvent, void, undefined> {
+  const clock = new AttemptClock(source.timeLimits ?? NO_LIMITS, () => own.abort());
+  let body: ResponseBody | undefined;
   try {
-    return await opening;
-  } catch (error) {
-    throw error instanceof ModelError ? veil(error) : error;
+    clock.listen();
+    body = await untilAborted(source.open(own.signal), own.signal);
+    if (clock.error !== undefined) throw clock.error;
+    if (body !== undefined) yield* new BodyReading(answer, body, clock).events(source.signal);
+  } finally {
+    clock.stop();
+    body?.close();
+  }
+}
+
+/** Waits for a response no longer than until the signal is aborted: a `fetch` of the application may ignore it. */
+function untilAborted(opening: Promise<ResponseBody | undefined>, signal: AbortSignal): Promise<ResponseBody | undefined> {
+  return new Promise((resolve, reject) => {
+    const leave = (): void => resolve(undefined);
+    signal.addEventListener('abort', leave, { once: true });
+    const settle =
+      <Value>(outcome: (value: Value) => void) =>
+      (value: Value): void => {
+        signal.removeEventListener('abort', leave);
+        outcome(value);
+      };
+    opening.then(settle(resolve), settle<unknown>(reject));
+  });
+}
+
+/** The reading of one body. */
+class BodyReading {
+  private readonly decoder: AnswerDecoder;
+
+  constructor(
+    private readonly answer: WireAnswer,
+    private readonly body: ResponseBody,
+    private readonly clock: AttemptClock,
+  ) {
+    this.decoder = new AnswerDecoder(answer);
+  }
+
+  /** Reads until the answer is complete or the signal is aborted; events behind the abort are dropped, though they were read before. */
+  async *events(signal: AbortSignal | undefined): AsyncGenerator<ModelEvent, void, undefined> {
+    const { decoder } = this;
+    while (!decoder.done) {
+      const bytes = await this.nextBytes();
+      if (signal?.aborted) return;
+      const events = bytes === undefined ? decoder.end() : decoder.read(bytes);
+      this.note(events);
+      for (const event of events) {
+        yield event;
+        if (signal?.aborted) return;
+      }
+    }
+    if (decoder.failure !== undefined) throw decoder.failure;
+    await this.body.drain();
+  }
+
+  /** Waits for the next bytes; undefined at the end, which a broken or silent connection is too where the answer is whole. */
+  private async nextBytes(): Promise<Uint8Array | undefined> {
+    const { answer, body, clock } = this;
+    clock.listen();
+    try {
+      const bytes = await body.read();
+      if (clock.error !== undefined && !answer.isWhole) throw clock.error;
+      return bytes;
+    } catch (error) {
+      if (answer.isWhole) return undefined;
+      throw error;
+    } finally {
+      clock.pause();
+    }
+  }
+
+  private note(events: readonly ModelEvent[]): void {
+    if (events.length > 0) this.clock.takeContent();
+    else if (this.answer.isWhole) this.clock.takeEnd();
+    else this.clock.takeLife();
   }
 }
 
@@ -74,14 +182,6 @@ function repeated(fold: AnswerFold): Pick<ModelFinish, 'text' | 'reasoning' | 't
 
 function said({ providerReason }: WireAnswer): Pick<ModelFinish, 'providerReason'> {
   return providerReason === undefined ? {} : { providerReason };
-}
-
-/** Yields the events until the body is aborted: later ones are dropped, though they were read before. */
-function* whileOpen(events: readonly ModelEvent[], body: ResponseBody): Generator<ModelEvent, void, undefined> {
-  for (const event of events) {
-    if (body.isAborted) return;
-    yield event;
-  }
 }
 
 /** The milliseconds that the end of a body may take once the answer in it is complete. */

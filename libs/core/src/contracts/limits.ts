@@ -10,7 +10,11 @@ export interface Limits {
   readonly identicalCalls: number;
   /** Milliseconds of the whole run; then it ends with `timeout`. @default 300,000 */
   readonly runMs: number;
-  /** Milliseconds a provider may stay silent. @default 60,000 */
+  /** Milliseconds until a provider's answer begins with a byte of any kind. @default `modelIdleMs` */
+  readonly modelFirstByteMs: number;
+  /** Milliseconds until the first content of an answer. A provider that pings or reasons in silence is alive, and sends none. @default 180,000 */
+  readonly modelFirstContentMs: number;
+  /** Milliseconds a provider may send nothing at all in the middle of an answer. @default 60,000 */
   readonly modelIdleMs: number;
   /** Milliseconds of one attempt of a call. @default 30,000 */
   readonly toolCallMs: number;
@@ -55,6 +59,8 @@ export const DEFAULT_LIMITS: Limits = {
   callsPerTool: 40,
   identicalCalls: 3,
   runMs: 300_000,
+  modelFirstByteMs: 60_000,
+  modelFirstContentMs: 180_000,
   modelIdleMs: 60_000,
   toolCallMs: 30_000,
   argumentBytes: 8 * 1024,
@@ -80,6 +86,8 @@ export const LIMITS = defineOptions<Partial<Limits>>(
     callsPerTool: NOT_NEGATIVE,
     identicalCalls: NOT_NEGATIVE,
     runMs: { ...ABOVE_ZERO, wanted: 'milliseconds, more than 0' },
+    modelFirstByteMs: NOT_NEGATIVE,
+    modelFirstContentMs: NOT_NEGATIVE,
     modelIdleMs: NOT_NEGATIVE,
     toolCallMs: NOT_NEGATIVE,
     argumentBytes: NOT_NEGATIVE,

@@ -60,9 +60,9 @@ class HistoryQuestions {
   }
 
   async ask(request: ModelRequest, model: LanguageModel): Promise<string> {
-    const { modelIdleMs } = this.live.plan.execution.limits;
+    const { limits } = this.live.plan.execution;
     const fold = new AnswerFold();
-    const failure = await readModel(model, request, { signal: this.signal, modelIdleMs }, (event) => fold.take(event));
+    const failure = await readModel(model, request, { signal: this.signal, limits }, (event) => fold.take(event));
     const { answer } = fold;
     if (this.signal.aborted) throw Interruption.from(this.signal);
     await this.count(answer.usage);

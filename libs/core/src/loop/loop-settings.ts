@@ -96,9 +96,10 @@ export class LoopSettings {
 
   /** The limits of a run: its own, then the application's, then the defaults. */
   limitsFor(own: Partial<Limits> = {}): Limits {
-    const limits = LIMITS.merge(LIMITS.merge(DEFAULT_LIMITS, this.options.limits ?? {}), own);
-    const { runMs, modelIdleMs, toolCallMs } = limits;
-    return { ...limits, runMs: timerMs(runMs), modelIdleMs: timerMs(modelIdleMs), toolCallMs: timerMs(toolCallMs) };
+    const given = LIMITS.merge(this.options.limits ?? {}, own);
+    const { modelIdleMs: firstByte } = given;
+    const limits = LIMITS.merge({ ...DEFAULT_LIMITS, ...(firstByte !== undefined && { modelFirstByteMs: firstByte }) }, given);
+    return { ...limits, runMs: timerMs(limits.runMs), toolCallMs: timerMs(limits.toolCallMs) };
   }
 
   /** What a run is told, or else the application's; asked once, when the run starts. */

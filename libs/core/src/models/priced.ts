@@ -1,4 +1,11 @@
-import { LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest, type Usage } from '@toolloop/protocol';
+import {
+  type AttemptControl,
+  LanguageModel,
+  type ModelCapabilities,
+  type ModelEvent,
+  type ModelRequest,
+  type Usage,
+} from '@toolloop/protocol';
 import { defineOptions, namedOptions, needed, type OptionRule } from '../findings/options.js';
 import { assertWrapper } from './wrappers.js';
 
@@ -27,6 +34,10 @@ export class PricedModel extends LanguageModel {
   ) {
     super();
     ({ provider: this.provider, modelId: this.modelId, capabilities: this.capabilities } = model);
+  }
+
+  override get controls(): AttemptControl {
+    return this.model.controls;
   }
 
   async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {

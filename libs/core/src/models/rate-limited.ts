@@ -1,11 +1,19 @@
-import { LanguageModel, type ModelCapabilities, ModelError, type ModelEvent, type ModelRequest, type Usage } from '@toolloop/protocol';
+import {
+  type AttemptControl,
+  LanguageModel,
+  type ModelCapabilities,
+  ModelError,
+  type ModelEvent,
+  type ModelRequest,
+  type Usage,
+} from '@toolloop/protocol';
 import { ABOVE_ZERO, defineOptions } from '../findings/options.js';
 import { assertWrapper } from './wrappers.js';
 
 /**
  * Keeps the requests to a model below the rate limits of its provider, for all runs of this process together. Requests wait in their order; an aborted one
- * leaves the queue. If the queue is full, a request fails at once with a retryable `ModelError`. A wait counts towards the model's idle timeout
- * (`limits.modelIdleMs`).
+ * leaves the queue. If the queue is full, a request fails at once with a retryable `ModelError`. For a model of your own, a wait counts towards
+ * `limits.modelFirstByteMs`.
  *
  * @throws ConfigurationError for a limit that does not exist or is not a positive number
  * @example
@@ -27,6 +35,10 @@ class RateLimitedModel extends LanguageModel {
   ) {
     super();
     ({ provider: this.provider, modelId: this.modelId, capabilities: this.capabilities } = model);
+  }
+
+  override get controls(): AttemptControl {
+    return this.model.controls;
   }
 
   async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
