@@ -10,7 +10,7 @@ import { toResponse, type AnswerStream } from './decoding.streams.js';
 export type Reader = (stream: AnswerStream) => Promise<string>;
 
 const REQUEST = { messages: [{ role: 'user' as const, content: 'Go on.' }], tools: [] };
-const OPTIONS = { apiKey: 'none', maxRetries: 0, baseURL: 'http://127.0.0.1:9/v1' };
+const OPTIONS = { apiKey: 'none', baseURL: 'http://127.0.0.1:9/v1' };
 
 /** Our models: the SDK's request, and our decoder. */
 export const ours: Reader = async (stream) => {

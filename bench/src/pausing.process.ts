@@ -10,7 +10,7 @@ import type { Reading } from './pressure.suite.js';
  */
 const [reader = '', origin = '', megabytes = '', pauseMs = ''] = process.argv.slice(2);
 const total = Number(megabytes) * 2 ** 20;
-const options = { apiKey: 'none', maxRetries: 0 };
+const options = { apiKey: 'none' };
 const MB = 2 ** 20;
 
 const before = await live();

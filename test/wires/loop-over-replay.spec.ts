@@ -102,8 +102,8 @@ describeIfThere(`the loop over recorded streams${isThere ? '' : ' (left out: ../
 
   /** The provider of a recording, through its SDK. */
   function modelOf(api: Fixture['api'], id: string): LanguageModel {
-    if (api === 'messages') return anthropic(id, { baseURL: origin, maxRetries: 0 });
-    return openai(id, { api: api === 'responses' ? 'responses' : 'chat', baseURL: `${origin}/v1`, maxRetries: 0 });
+    if (api === 'messages') return anthropic(id, { baseURL: origin });
+    return openai(id, { api: api === 'responses' ? 'responses' : 'chat', baseURL: `${origin}/v1` });
   }
 
   /** A run whose first answer is the recording, in an application that has every tool the recording names. */

@@ -20,8 +20,6 @@ export interface AnthropicModelOptions {
   readonly fetch?: Fetch;
   /** The milliseconds until the answer must begin, for this model. @default `limits.modelFirstByteMs`; without a loop, 600_000 */
   readonly timeoutMs?: number;
-  /** The number of retries after 408, 409, 429, 5xx or a failed connection, before an answer began. @default 2 */
-  readonly maxRetries?: number;
   /** The version of the API. The older one takes `temperature` and `topP`, which are left out otherwise. @default '2026-10-21' */
   readonly apiVersion?: '2026-10-21' | '2023-06-01';
   /** The most tokens of one answer, thinking included, where a request sets no `maxOutputTokens`: the API requires a number. @default 16_000 */
@@ -70,7 +68,8 @@ export function toClient(model: string, options: AnthropicModelOptions): Connect
     fetchOptions: { redirect: 'error' },
     // The reader of the answer keeps all time limits.
     timeout: NO_TIMEOUT,
-    maxRetries: options.maxRetries,
+    // One request for each attempt: the loop and `retried` decide about another.
+    maxRetries: 0,
     // ANTHROPIC_LOG=debug would write whole conversations to the log.
     logLevel: 'warn',
     // Spans are written for a run as a whole, by `@toolloop/telemetry`.

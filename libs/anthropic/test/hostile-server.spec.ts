@@ -70,7 +70,7 @@ describe('a server that refuses', () => {
 describe('a server that sends elsewhere', () => {
   it.each([301, 302, 307, 308])('answers %i: it is not followed, and the conversation and the key stay', async (status) => {
     await using elsewhere = await LocalProvider.start(streams(answer(text(0, 'Hi'))));
-    const subject = await model(answers(status, '', { location: `${elsewhere.origin}/v1/messages` }), { maxRetries: 0 });
+    const subject = await model(answers(status, '', { location: `${elsewhere.origin}/v1/messages` }));
     expect(await failureOf(subject)).toMatchObject({ name: 'ModelError' });
     expect(elsewhere.requests).toEqual([]);
   });

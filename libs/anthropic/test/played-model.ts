@@ -11,7 +11,7 @@ let running: LocalProvider | undefined;
 /** A model at a server on this machine that plays its provider, one for each test. */
 export async function model(answer: Answer | readonly Answer[], options: AnthropicModelOptions = {}): Promise<AnthropicModel> {
   running = await LocalProvider.start(...[answer].flat());
-  return anthropic('own-1', { baseURL: running.origin, apiKey: KEY, maxRetries: 0, ...options });
+  return anthropic('own-1', { baseURL: running.origin, apiKey: KEY, ...options });
 }
 
 export function provider(): LocalProvider {

@@ -118,7 +118,7 @@ describeIfThere(`recorded messages${isThere ? '' : ' (left out: ../shared/wire-f
     });
 
     it.each(['whole', 'random+crlf'])(`${fixture.id} is understood over HTTP, through the SDK, sent %s`, async (mode) => {
-      const model = anthropic(`${fixture.id}@${mode}`, { baseURL, maxRetries: 0 });
+      const model = anthropic(`${fixture.id}@${mode}`, { baseURL });
       const events: ModelEvent[] = [];
       for await (const event of model.stream(ask('Hi'), new AbortController().signal)) events.push(event);
       expect(summaryOf({ events })).toEqual(wanted(expectedOf(fixture)));

@@ -26,8 +26,6 @@ export interface OpenAiModelOptions {
   readonly fetch?: Fetch;
   /** The milliseconds until the answer must begin, for this model. @default `limits.modelFirstByteMs`; without a loop, 600_000 */
   readonly timeoutMs?: number;
-  /** The number of retries after 408, 409, 429, 5xx or a failed connection, before an answer began. @default 2 */
-  readonly maxRetries?: number;
   /** Holds the model to the schemas of those tools whose schemas allow it; `false` for a server that refuses `strict`. @default true */
   readonly strictTools?: boolean;
   /** The capabilities that the model lacks, e.g. `{ images: false }`. @default the model has every capability */
@@ -68,7 +66,8 @@ export function toClient(model: string, options: OpenAiModelOptions): Connection
     fetchOptions: { redirect: 'error' },
     // The reader of the answer keeps all time limits.
     timeout: NO_TIMEOUT,
-    maxRetries: options.maxRetries,
+    // One request for each attempt: the loop and `retried` decide about another.
+    maxRetries: 0,
     // OPENAI_LOG=debug would write whole conversations to the log.
     logLevel: 'warn',
   });

@@ -32,7 +32,7 @@ let provider: LocalProvider | undefined;
 
 async function model(answer: Answer | readonly Answer[], options: OpenAiModelOptions = {}): Promise<OpenAiModel> {
   provider = await LocalProvider.start(...[answer].flat());
-  return openai('own-1', { baseURL: provider.baseURL, apiKey: KEY, maxRetries: 0, ...options });
+  return openai('own-1', { baseURL: provider.baseURL, apiKey: KEY, ...options });
 }
 
 afterEach(async () => {
@@ -183,7 +183,7 @@ describe('a failure', () => {
     [400, 'true', true],
     [503, 'soon', true],
   ])('a status %i makes it retryable as the provider says: %s', async (status, says, retryable) => {
-    const failure = await failureOf(await model(answers(status, '{}', { 'x-should-retry': says }), { maxRetries: 0 }));
+    const failure = await failureOf(await model(answers(status, '{}', { 'x-should-retry': says })));
     expect(failure.isRetryable).toBe(retryable);
   });
 
@@ -213,18 +213,15 @@ describe('a failure', () => {
   });
 
   it('is a redirect, which would carry the conversation elsewhere', async () => {
-    const subject = await model(answers(307, '', { location: 'http://127.0.0.1:9/v1/chat/completions' }), { maxRetries: 0 });
+    const subject = await model(answers(307, '', { location: 'http://127.0.0.1:9/v1/chat/completions' }));
     expect(await failureOf(subject)).toMatchObject({ name: 'ModelError' });
     expect(provider?.requests).toHaveLength(1);
   });
 
-  it('is tried again when it is temporary', async () => {
-    const busy = answers(429, '{"error":{"message":"Busy."}}', { 'retry-after-ms': '1' });
-    const subject = await model([busy, busy, streams(HELLO)], { maxRetries: 2 });
-    expect(await eventsOf(subject)).toEqual(HELLO_EVENTS);
-    const bodies = provider?.requests.map(({ body }) => body) ?? [];
-    expect(bodies).toHaveLength(3);
-    expect(new Set(bodies).size).toBe(1);
+  it('is the failure of one request, since the loop decides about another', async () => {
+    const subject = await model([answers(429, '{"error":{"message":"Busy."}}', { 'retry-after-ms': '1' }), streams(HELLO)]);
+    expect(await failureOf(subject)).toMatchObject({ isRetryable: true, retryAfterMs: 1 });
+    expect(provider?.requests).toHaveLength(1);
   });
 
   it('is retryable when no connection is made', async () => {
@@ -288,17 +285,6 @@ describe('stopping', () => {
     controller.abort();
     expect(await reading).toEqual([]);
     await provider?.untilClosed();
-  });
-
-  it('ends the wait for another attempt', async () => {
-    const subject = await model(answers(503, '{}', { 'retry-after': '30' }), { maxRetries: 2 });
-    const controller = new AbortController();
-    const reading = eventsOf(subject, ask('Hi'), controller.signal);
-    while (provider?.requests.length !== 1) await sleep(1);
-    await sleep(20);
-    controller.abort();
-    expect(await reading).toEqual([]);
-    expect(provider?.requests).toHaveLength(1);
   });
 
   it('sends nothing when the signal was aborted before', async () => {

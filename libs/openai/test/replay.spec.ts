@@ -61,7 +61,7 @@ describeIfThere(`over HTTP and the SDK${isThere ? '' : ' (left out: ../shared/wi
   it.each(FIXTURES)('%s, %s: it arrives complete, however the server writes it', async (api, id) => {
     const { expected } = JSON.parse(readFileSync(join(FOLDER, `fixtures/${id}.expected.json`), 'utf8')) as { readonly expected: Expected };
     for (const mode of MODES) {
-      const subject = openai(`${id}@${mode}`, { api, baseURL, maxRetries: 0 });
+      const subject = openai(`${id}@${mode}`, { api, baseURL });
       const answer = await assemble(subject.stream(ask('Hi'), new AbortController().signal));
       expect({ mode, text: answer.text, reasoning: answer.reasoning, names: answer.toolCalls.map(({ name }) => name) }).toEqual({
         mode,
@@ -79,8 +79,7 @@ describeIfThere(`over HTTP and the SDK${isThere ? '' : ' (left out: ../shared/wi
     ['chat', 'openai/chat-gpt-5-parallel'],
     ['responses', 'openai/responses-gpt-4-1-parallel'],
   ] as const)('%s, %s: it runs no call when it is cut, and fails when the connection breaks', async (api, id) => {
-    const answerIn = (mode: string) =>
-      assemble(openai(`${id}@${mode}`, { api, baseURL, maxRetries: 0 }).stream(ask('Hi'), new AbortController().signal));
+    const answerIn = (mode: string) => assemble(openai(`${id}@${mode}`, { api, baseURL }).stream(ask('Hi'), new AbortController().signal));
     expect((await answerIn('cut')).finishReason).toBe('incomplete');
     await expect(answerIn('destroy')).rejects.toMatchObject({ name: 'ModelError', isRetryable: true });
   });

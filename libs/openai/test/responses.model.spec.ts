@@ -29,7 +29,7 @@ let provider: LocalProvider | undefined;
 
 async function model(answer: Answer | readonly Answer[], options: OpenAiModelOptions = {}): Promise<OpenAiModel> {
   provider = await LocalProvider.start(...[answer].flat());
-  return openai('own-1', { api: 'responses', baseURL: provider.baseURL, apiKey: KEY, maxRetries: 0, ...options });
+  return openai('own-1', { api: 'responses', baseURL: provider.baseURL, apiKey: KEY, ...options });
 }
 
 function answerOf(subject: OpenAiModel, request = ask('Hi'), signal = new AbortController().signal): Promise<ModelAnswer> {
@@ -132,7 +132,7 @@ describe('a failure', () => {
   });
 
   it('is a redirect, which would carry the conversation elsewhere', async () => {
-    const failure = await failureOf(await model(answers(307, '', { location: 'http://127.0.0.1:9/v1/responses' }), { maxRetries: 2 }));
+    const failure = await failureOf(await model(answers(307, '', { location: 'http://127.0.0.1:9/v1/responses' })));
     expect([failure.status, failure.isRetryable, provider?.requests.length]).toEqual([307, false, 1]);
   });
 });

@@ -48,7 +48,9 @@ export type ModelErrorCode =
   /** The provider was alive, but sent no content in time. */
   | 'no_content'
   /** The provider fell silent in the middle of its answer. */
-  | 'idle';
+  | 'idle'
+  /** The answer ended before it began. */
+  | 'incomplete';
 
 /** Details of a model's failure, as far as they are known. */
 export interface ModelErrorOptions {

@@ -161,11 +161,18 @@ export class RunFault extends Error {
 /** The failures of a model that are a limit which was reached: their words are ours, and may be shown. */
 const TIMEOUTS: ReadonlySet<ModelErrorCode> = new Set<ModelErrorCode>(['no_response', 'no_content', 'idle']);
 
+/** The end of a run whose model stopped without a reason. */
+export const INCOMPLETE: Finish = {
+  reason: 'error',
+  error: { code: 'model_incomplete', message: 'The model ended before its answer was complete.' },
+};
+
 /** How a run ends for an error: interrupted, or failed with a fixed text and a reference under which the log has the cause. */
 export function finishFor(error: unknown, code: keyof typeof MESSAGES, { runId, logger }: FailedRun): Finish {
   if (error instanceof Interruption && error.kind !== 'failed') return { reason: error.kind, cause: error };
   if (error instanceof ModelError && error.code !== undefined && TIMEOUTS.has(error.code))
     return { reason: 'timeout', detail: error.message, cause: error };
+  if (error instanceof ModelError && error.code === 'incomplete') return { ...INCOMPLETE, cause: error };
   const correlationId = randomUUID();
   logger.error(`Run ${runId} failed (reference ${correlationId}).`, error);
   if (error instanceof RunFault)

@@ -11,6 +11,7 @@ import type { Toolset } from '../catalog/toolset.js';
 import type { Limits } from '../contracts/limits.js';
 import { Interruption } from '../execution/call-failure.js';
 import { InterruptibleIterator, streamAttempt } from '../models/attempt.js';
+import { retried } from '../models/wrappers.js';
 import type { LiveRun } from './live-run.js';
 import type { PreparedStep, StepAnswer } from './loop-state.js';
 
@@ -125,13 +126,14 @@ interface Reading {
 /** A reader of events, one by one; a promise makes the reading wait. */
 type EventTaker = (event: ModelEvent) => void | Promise<void>;
 
-/** Reads one answer of a model to its end. Never throws: returns the failure that cut the answer short, if there was one. */
+/** Reads one answer of a model to its end, with further attempts where the model leaves them to the loop. Never throws: returns the failure that cut the answer short, if there was one. */
 export async function readModel(model: LanguageModel, request: ModelRequest, reading: Reading, take: EventTaker): Promise<unknown> {
   const { signal, limits } = reading;
   const { modelFirstByteMs: firstByteMs, modelFirstContentMs: firstContentMs, modelIdleMs: idleMs } = limits;
   try {
     const asked = { ...request, timeLimits: { firstByteMs, firstContentMs, idleMs } };
-    const events = new InterruptibleIterator(streamAttempt(model, asked, signal), signal);
+    const asking = model.controls === 'time' ? retried(model) : model;
+    const events = new InterruptibleIterator(streamAttempt(asking, asked, signal), signal);
     await readAll(events, take).finally(() => events.close());
     return signal.aborted ? Interruption.from(signal) : undefined;
   } catch (error) {

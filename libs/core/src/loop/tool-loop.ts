@@ -10,6 +10,7 @@ import {
   type FailedRun,
   type Finish,
   finishFor,
+  INCOMPLETE,
   type LoopState,
   type PendingStep,
   type PreparedStep,
@@ -227,10 +228,6 @@ export class ToolLoop {
 const MOST_CORRECTIONS = 1;
 const MOST_EMPTY_ANSWERS = 1;
 
-const INCOMPLETE: Finish = {
-  reason: 'error',
-  error: { code: 'model_incomplete', message: 'The model ended before its answer was complete.' },
-};
 const INVALID_OUTPUT: Finish = {
   reason: 'error',
   error: { code: 'invalid_output', message: 'The model did not give the answer in the form that was asked for.' },

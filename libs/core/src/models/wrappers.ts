@@ -1,5 +1,5 @@
 import {
-  addUsage,
+  type AttemptControl,
   ConfigurationError,
   type Finding,
   LanguageModel,
@@ -8,9 +8,9 @@ import {
   type ModelEvent,
   type ModelRequest,
   NO_USAGE,
-  type Usage,
 } from '@toolloop/protocol';
 import { defineOptions, FUNCTION, inWords, type OptionRule, type OptionTable, WHOLE_ABOVE_ZERO } from '../findings/options.js';
+import { Attempt, usageOf } from './attempt.js';
 import { fitted, takesMedia } from './request-fitting.js';
 
 export interface RetryOptions {
@@ -23,9 +23,9 @@ export interface RetryOptions {
 }
 
 /**
- * Retries a model if its answer failed temporarily before any of it was shown. The SDKs do the same until an answer begins; this covers failures that they do
- * not see: an overload reported inside the stream, a connection that breaks before the first word, and models of your own. Waits as long as the provider asks
- * for (`Retry-After`), else with an exponential back-off.
+ * Retries a model if its answer failed temporarily before any of it was shown: a status such as 429 or 503, an overload reported inside the stream, a connection
+ * that breaks before the first word, a provider that stays silent. Waits as long as the provider asks for (`Retry-After`), up to `longestWaitMs`, else with an
+ * exponential back-off. The loop does this by itself, with the defaults, for each wire that is not within `retried` or `fallback`: no one else retries.
  *
  * @throws ConfigurationError for wrong options
  * @example
@@ -47,6 +47,10 @@ class RetriedModel extends LanguageModel {
   ) {
     super();
     ({ provider: this.provider, modelId: this.modelId, capabilities: this.capabilities } = model);
+  }
+
+  override get controls(): AttemptControl {
+    return 'all';
   }
 
   async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
@@ -87,81 +91,6 @@ const WAIT_MS: OptionRule<number> = {
 
 const RETRY_OPTIONS = defineOptions<RetryOptions>({ attempts: WHOLE_ABOVE_ZERO, firstWaitMs: WAIT_MS, longestWaitMs: WAIT_MS });
 
-/** The events that show the user nothing, after which another attempt is possible. A call runs when its answer has ended, and is shown by its deltas. */
-const SILENT: ReadonlySet<ModelEvent['type']> = new Set<ModelEvent['type']>(['usage', 'model', 'tool-call']);
-
-/**
- * One attempt to get an answer. It holds events back until there is content to show, so that the caller knows whether another attempt can replace it: once
- * content was handed out, it cannot.
- */
-export class Attempt {
-  private shown = false;
-  private reported = NO_USAGE;
-
-  /** @param before the usage of earlier attempts, which counts as well */
-  constructor(
-    private readonly model: LanguageModel,
-    private readonly before: Usage = NO_USAGE,
-  ) {}
-
-  /** The usage of this attempt and of those before it. */
-  get spent(): Usage {
-    const { before, reported } = this;
-    if (before === NO_USAGE) return reported;
-    if (reported === NO_USAGE) return before;
-    return { ...addUsage(before, reported), ...(hidesCost(before, reported) && { hasUnknownCost: true }) };
-  }
-
-  get hasShown(): boolean {
-    return this.shown;
-  }
-
-  /**
-   * Reads the answer.
-   *
-   * @throws the model's error, or a retryable `ModelError` for an answer that ended before it began
-   */
-  async *read(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
-    const held: ModelEvent[] = [];
-    for await (const said of this.model.stream(request, signal)) {
-      const event = this.counted(said);
-      if (!this.shown && SILENT.has(event.type)) {
-        held.push(event);
-        continue;
-      }
-      if (!this.shown) {
-        if (event.type === 'finish' && event.finishReason === 'incomplete') throw brokenOff(this.model);
-        this.shown = true;
-        if (this.before !== NO_USAGE) yield { type: 'usage', usage: this.spent };
-        yield* held.splice(0);
-      }
-      yield event;
-    }
-    if (!this.shown && !signal.aborted) throw brokenOff(this.model);
-  }
-
-  private counted(event: ModelEvent): ModelEvent {
-    if (event.type !== 'usage') return event;
-    this.reported = event.usage;
-    return { type: 'usage', usage: this.spent };
-  }
-}
-
-/** Tells whether a sum lacks a cost that one part has. If neither has one, `prices` can still compute both. */
-function hidesCost(one: Usage, other: Usage): boolean {
-  const isOneKnown = (one.costUsd === undefined) !== (other.costUsd === undefined);
-  return isOneKnown || one.hasUnknownCost === true || other.hasUnknownCost === true;
-}
-
-/** Yields the usage of all attempts before the last failure is thrown. */
-export function* usageOf({ hasShown, spent }: Attempt): Generator<ModelEvent, void, undefined> {
-  if (!hasShown && spent !== NO_USAGE) yield { type: 'usage', usage: spent };
-}
-
-function brokenOff({ provider, modelId }: LanguageModel): ModelError {
-  return new ModelError(`The answer of ${provider}/${modelId} broke off before it began.`, { retryable: true });
-}
-
 /** Waits a number of milliseconds, or until the signal is aborted. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
@@ -192,8 +121,8 @@ const REFUSED = new Set([400, 413, 422]);
 
 /**
  * Tries one model after the other until one answers. The next is tried only while no content of an answer has reached the caller; after that a failure is final.
- * Images and files go only to models that accept them. An event `model` names the model that answers. A model that does not answer delays the others: give each a
- * `timeoutMs` below `limits.modelIdleMs`. If none answers, the failure of the last one is thrown.
+ * Images and files go only to models that accept them. An event `model` names the model that answers. Each model has one attempt, with the time limits of the run
+ * (`limits.modelFirstByteMs` and so on), and more only within `retried`. If none answers, the failure of the last one is thrown.
  *
  * @throws ConfigurationError for an empty list, for a value that is not a model, and for wrong options
  * @example
@@ -227,6 +156,10 @@ class FallbackModel extends LanguageModel {
     this.modelId = first.modelId;
     const takes = (what: keyof ModelCapabilities): boolean => models.some(({ capabilities }) => capabilities[what] !== false);
     this.capabilities = { images: takes('images'), files: takes('files') };
+  }
+
+  override get controls(): AttemptControl {
+    return 'all';
   }
 
   async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
