@@ -167,12 +167,17 @@ export const INCOMPLETE: Finish = {
   error: { code: 'model_incomplete', message: 'The model ended before its answer was complete.' },
 };
 
+/** Returns the end of a run whose model reached a limit of its time, or broke off before it began. */
+function unansweredFinish(error: ModelError): Finish | undefined {
+  if (error.code === 'incomplete') return { ...INCOMPLETE, cause: error };
+  return error.code !== undefined && TIMEOUTS.has(error.code) ? { reason: 'timeout', detail: error.message, cause: error } : undefined;
+}
+
 /** How a run ends for an error: interrupted, or failed with a fixed text and a reference under which the log has the cause. */
 export function finishFor(error: unknown, code: keyof typeof MESSAGES, { runId, logger }: FailedRun): Finish {
   if (error instanceof Interruption && error.kind !== 'failed') return { reason: error.kind, cause: error };
-  if (error instanceof ModelError && error.code !== undefined && TIMEOUTS.has(error.code))
-    return { reason: 'timeout', detail: error.message, cause: error };
-  if (error instanceof ModelError && error.code === 'incomplete') return { ...INCOMPLETE, cause: error };
+  const unanswered = error instanceof ModelError ? unansweredFinish(error) : undefined;
+  if (unanswered) return unanswered;
   const correlationId = randomUUID();
   logger.error(`Run ${runId} failed (reference ${correlationId}).`, error);
   if (error instanceof RunFault)
