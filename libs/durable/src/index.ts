@@ -27,6 +27,6 @@ export { SqlApprovalStore, WakingApprovalStore, type Transaction } from './store
 export { SqlAuditStore, SqlConversationStore, SqlQuotaStore } from './stores/sql-stores.js';
 export { SqlCallJournal, SqlCallTransactions } from './stores/sql-call-journal.js';
 export { UnstorableError } from './stores/storable.js';
-export { JobQueue, type Job, type QueueOptions } from './queue/job-queue.js';
+export { JobQueue, type Job, type QueueOptions, type QueueWork } from './queue/job-queue.js';
 export { RUN_OPTIONS, RunEngine } from './runs/run-engine.js';
 export { SqlRunLog } from './runs/sql-run-log.js';

@@ -11,7 +11,7 @@ onEachDatabase('a queue', (open) => {
     await jobs.ensure('backlog');
     for (let index = 0; index < 100; index += 1) await jobs.send('backlog', { id: `job ${index}` });
     const done = new Set<string>();
-    const end = await jobs.work('backlog', (id) => Promise.resolve(void done.add(id)), 1);
+    const end = await jobs.work('backlog', { handle: (id) => Promise.resolve(void done.add(id)), most: 1 });
     while (done.size < 100) await new Promise((resolve) => setTimeout(resolve, 10)); // fifty seconds for who looks twice a second
     await end();
     await jobs.onApplicationShutdown();
@@ -28,7 +28,7 @@ onEachDatabase('a queue', (open) => {
       );
       return row?.at ?? 0;
     };
-    const end = await jobs.work('watched', () => Promise.resolve(), 1);
+    const end = await jobs.work('watched', { handle: () => Promise.resolve(), most: 1 });
     const times = new Set<number>();
     for (const until = Date.now() + 7_000; Date.now() < until; await new Promise((resolve) => setTimeout(resolve, 100)))
       times.add(await monitored());

@@ -167,7 +167,7 @@ function worksTogether(open: () => Promise<Place>): void {
     const conversations = desk.module.get(SqlStores).conversations;
     const heard = new Set<string>();
     await jobs.ensure('orders');
-    const stop = await jobs.work('orders', (id) => Promise.resolve(void heard.add(id)), 3);
+    const stop = await jobs.work('orders', { handle: (id) => Promise.resolve(void heard.add(id)), most: 3 });
     const works = Array.from({ length: 60 }, async (_, index) => {
       const id = String(index + 100);
       const fails = index % 4 === 0;

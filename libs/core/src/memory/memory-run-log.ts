@@ -34,7 +34,8 @@ const MOST_WAITING = 1_000;
  */
 export class MemoryRunLog extends RunLog {
   private readonly runs = new Map<string, LoggedRun>();
-  private readonly queue: string[] = [];
+  /** The ids of queued runs by tenant, the tenant whose turn it is first. */
+  private readonly queue = new Map<string, string[]>();
   private readonly watchers = new Set<{ readonly runId: string; changed(): void }>();
   private readonly workers = new Set<() => void>();
   /** The ids of those that have ended, the oldest first. */
@@ -154,7 +155,7 @@ export class MemoryRunLog extends RunLog {
     let running = 0;
     const next = (): void => {
       if (running >= most || !this.workers.has(next)) return;
-      const runId = this.queue.shift();
+      const runId = this.takeTurn();
       if (runId === undefined) return;
       running += 1;
       void setImmediate()
@@ -169,6 +170,17 @@ export class MemoryRunLog extends RunLog {
     this.workers.add(next);
     next();
     return Promise.resolve(() => Promise.resolve(void this.workers.delete(next)));
+  }
+
+  /** Takes the first run of the tenant whose turn it is; the tenant's next turn comes after all others'. */
+  private takeTurn(): string | undefined {
+    const [turn] = this.queue;
+    if (!turn) return undefined;
+    const [tenant, queued] = turn;
+    const runId = queued.shift();
+    this.queue.delete(tenant);
+    if (queued.length > 0) this.queue.set(tenant, queued);
+    return runId;
   }
 
   /** Hands out again a run that could not be continued. */
@@ -195,7 +207,10 @@ export class MemoryRunLog extends RunLog {
     run.isWoken = false;
     this.change(run, { status: run.record.request ? 'queued' : 'waiting' });
     if (!run.record.request) return;
-    this.queue.push(runId);
+    const { tenant } = run.record;
+    const queued = this.queue.get(tenant);
+    if (queued) queued.push(runId);
+    else this.queue.set(tenant, [runId]);
     for (const next of this.workers) next();
   }
 

@@ -104,7 +104,7 @@ const QUOTAS = [
 
 /**
  * Runs; those without a request are not durable, and only their actors resume them. `text` where others have `json`: the database is never asked what is in it, and it is written as a list. No index holds a column that every write changes,
- * so that PostgreSQL writes none of them (a heap-only update), and the events of a write are one row.
+ * so that PostgreSQL writes none of them (a heap-only update), and the events of a write are one row. `turn` orders what is queued: tenants take turns.
  */
 const RUNS = [
   `create table toolloop.runs (
@@ -121,6 +121,7 @@ const RUNS = [
     epoch int not null default 1,
     expires_at timestamptz(3) check ((expires_at is not null) = (status = 'running')),
     is_woken boolean not null default false,
+    turn int check (status <> 'queued' or turn is not null),
     cancelled text,
     last_sequence int not null default 0,
     created_at timestamptz not null default now(),
@@ -129,6 +130,8 @@ const RUNS = [
   )`,
   `create index runs_of_actor on toolloop.runs (tenant, actor_id, position)`,
   `create index runs_running on toolloop.runs (run_id) where status = 'running'`,
+  `create index runs_queued on toolloop.runs (tenant, turn) where status = 'queued'`,
+  `create index runs_in_turn on toolloop.runs (turn) where status = 'queued'`,
   `create index runs_ended on toolloop.runs (ended_at) where ended_at is not null`,
   `create index runs_suspended on toolloop.runs (run_id) where request is null and status = 'waiting'`,
   `create table toolloop.run_entries (
@@ -180,6 +183,7 @@ const DIRECTIVES = [
   `create index directives_of_status on toolloop.directives (tenant, status, position)`,
   `create index directives_of_subject on toolloop.directives (tenant, subject_hash, position)`,
   `create index directives_of_actor on toolloop.directives (tenant, actor_hash, position)`,
+  `create index directives_due on toolloop.directives (coalesce(expires_at, due_at)) where status in ('pending', 'performing')`,
   `create index directives_performing on toolloop.directives (updated_at) where status = 'performing'`,
   `create index directives_over on toolloop.directives (updated_at) where status in ('succeeded', 'dead', 'cancelled', 'compensated')`,
 ];

@@ -23,20 +23,20 @@ import { Observable, Subject } from 'rxjs';
 import type { SqlValue } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
 import { fromLeaseRow, heldBy, inMs, LEASE, leaseTo } from '../database/lease-sql.js';
-import type { JobQueue } from '../queue/job-queue.js';
+import { type JobQueue, KEEP_JOBS_SECONDS, openJobs } from '../queue/job-queue.js';
 import { isStorable, keyHash, storableKey, storedJson } from '../stores/storable.js';
 
 const QUEUE = 'toolloop-directives';
-const DAY_SECONDS = 86_400;
 /** Whatever rejects is the infrastructure, and no job is given up for its age: a directive waits for as long as nobody performs any. */
 const JOBS = {
   retryLimit: 1_000,
   retryDelay: 1,
   retryBackoff: false,
-  expireInSeconds: DAY_SECONDS / 4,
-  retentionSeconds: 3_650 * DAY_SECONDS,
+  expireInSeconds: 6 * 3_600,
+  retentionSeconds: KEEP_JOBS_SECONDS,
 };
 const COLUMNS = `intent, task, status, ${LEASE}, attempts, due_at, result, failure, updated_at`;
+const IS_OVERDUE = `coalesce(expires_at, due_at) < clock_timestamp() - interval '1 minute'`;
 const NAMED = 'tenant = $1 and directive_id = $2';
 
 /** One that is looked at again: it is as it was, or its lease expires later. */
@@ -192,7 +192,7 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
       inHand.add(turn);
       await turn.finally(() => inHand.delete(turn));
     };
-    const stop = await this.jobs.work(QUEUE, handle, concurrency);
+    const stop = await this.jobs.work(QUEUE, { handle, most: concurrency, mend: () => this.sendLost() });
     return async () => {
       hasStopped = true;
       await stop();
@@ -228,6 +228,19 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
       );
       for (const row of left) await this.send(fromDirectiveRow(row), 0);
     });
+  }
+
+  /** Sends a job for some directives that have been due for a while, or whose lease has expired, and that have none. */
+  private async sendLost(): Promise<number> {
+    const lost = await this.database.query<DirectiveRow>(
+      `select ${COLUMNS} from toolloop.directives where ${IS_OVERDUE} and (tenant, directive_id) in (
+         select tenant, directive_id from toolloop.directives where ${IS_OVERDUE}
+         except select id::json->>0, id::json->>1 from (${openJobs('$1')}) as jobs
+       ) limit 100 for update skip locked`,
+      [QUEUE],
+    );
+    for (const row of lost) await this.send(fromDirectiveRow(row), 0);
+    return lost.length;
   }
 
   private async put(

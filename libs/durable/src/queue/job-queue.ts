@@ -9,13 +9,30 @@ export interface Job {
   readonly id: string;
   /** @default at once */
   readonly startAfter?: Date;
+  /** Jobs with a higher one are handed out first, whenever they were sent. @default 0 */
+  readonly priority?: number;
 }
 
-/** Who does the jobs of a queue. */
-interface QueueWork {
-  readonly queue: string;
+/** The work on a queue in this process. */
+export interface QueueWork {
+  /** Does a job. It is handed out again where this rejects. */
   readonly handle: (id: string) => Promise<void>;
+  /** The number of jobs that are handled at once, at most. */
+  readonly most: number;
+  /**
+   * Sends again some jobs that are gone though their work is not done, in a transaction of its own; resolves to their number. Called when the work begins, every ten
+   * minutes, and again until there are none.
+   */
+  readonly mend?: () => Promise<number>;
 }
+
+/** The ids of the jobs of a queue that are still to be done or under way, as a subquery; `queue` is a parameter such as `$1`. */
+export function openJobs(queue: string): string {
+  return `select data->>'id' as id from pgboss.job where name = ${queue} and state < 'completed'`;
+}
+
+/** Seconds for which a job is kept that no process has asked for: ten years, since its work waits for as long as there is no process. */
+export const KEEP_JOBS_SECONDS = 3_650 * 86_400;
 
 /** How a queue treats its jobs. Times are seconds. */
 export type QueueOptions = Pick<Queue, 'retryLimit' | 'retryDelay' | 'retryBackoff' | 'expireInSeconds' | 'retentionSeconds'>;
@@ -31,6 +48,7 @@ const SUPERVISE_SECONDS = { postgres: 2, pglite: 60 } as const;
 const LOOKOUT_SECONDS = 0.5;
 /** The others look in case a notification is lost or the one is at work. All of them often would keep an idle process busy. */
 const POLL_SECONDS = 10;
+const MEND_MS = 600_000;
 
 /**
  * Jobs in the application's own database, by pg-boss: written in the transaction of what they are about, handed out by whichever process has room, and again
@@ -52,26 +70,29 @@ export class JobQueue implements OnApplicationShutdown {
   }
 
   /** Writes a job, as part of the transaction that the caller is in. */
-  async send(queue: string, { id, startAfter }: Job): Promise<void> {
+  async send(queue: string, { id, startAfter, priority = 0 }: Job): Promise<void> {
     await this.queues.get(queue);
     const boss = await this.started();
     const within = this.database.isInTransaction && { db: toBossTransaction(this.database) };
-    await boss.send(queue, { id }, { ...(startAfter && { startAfter }), ...within }).catch(rejectAsStorage);
+    await boss.send(queue, { id }, { priority, ...(startAfter && { startAfter }), ...within }).catch(rejectAsStorage);
   }
 
-  /** Hands the queue's jobs to `handle`, at most so many at once, and again where it rejects. Resolves to what ends it: no more are handed out. */
-  async work(queue: string, handle: (id: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
+  /** Hands the queue's jobs to `handle`. Resolves to what ends it: no more are handed out. */
+  async work(queue: string, work: QueueWork): Promise<() => Promise<void>> {
     await this.ensure(queue);
     const boss = await this.started();
-    const places = Array.from({ length: most }, (_, index) => (index === 0 ? LOOKOUT_SECONDS : POLL_SECONDS));
-    const ids = await Promise.all(places.map((seconds) => this.workAt(boss, seconds, { queue, handle })));
+    const places = Array.from({ length: work.most }, (_, index) => (index === 0 ? LOOKOUT_SECONDS : POLL_SECONDS));
+    const ids = await Promise.all(places.map((seconds) => this.workAt(boss, seconds, queue, work)));
+    const timer = setInterval(() => void this.mend(queue, work), MEND_MS).unref();
+    void this.mend(queue, work);
     return async () => {
+      clearInterval(timer);
       await Promise.all(ids.map((id) => boss.offWork(queue, { id, wait: false })));
     };
   }
 
   /** One worker, which looks for the next job as soon as it is done with one. */
-  private async workAt(boss: PgBoss, seconds: number, { queue, handle }: QueueWork): Promise<string> {
+  private async workAt(boss: PgBoss, seconds: number, queue: string, { handle }: QueueWork): Promise<string> {
     const polling = { batchSize: 1, pollingIntervalSeconds: seconds, notifyPollingIntervalSeconds: seconds };
     const worker = boss.work<{ readonly id: string }>(queue, polling, async (jobs) => {
       const id = await worker;
@@ -82,6 +103,15 @@ export class JobQueue implements OnApplicationShutdown {
       }
     });
     return worker;
+  }
+
+  private async mend(queue: string, { mend = () => Promise.resolve(0) }: QueueWork): Promise<void> {
+    try {
+      let sent = 1;
+      while (sent > 0 && !this.database.isClosed) sent = await this.database.transaction(mend);
+    } catch (error) {
+      if (!this.database.isClosed) this.logger.warn(`Lost jobs of the queue ${queue} could not be sent again: ${String(error)}`);
+    }
   }
 
   async onApplicationShutdown(): Promise<void> {

@@ -18,13 +18,27 @@ import {
 import type { NamedStatement } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
 import { fromLeaseRow, heldBy, inMs, LEASE, type LeaseRow, leaseTo } from '../database/lease-sql.js';
-import type { JobQueue } from '../queue/job-queue.js';
+import { type JobQueue, KEEP_JOBS_SECONDS, openJobs } from '../queue/job-queue.js';
 import { withdrawApprovals } from '../stores/sql-approval.store.js';
 import { isStorable, keyHash, shownText, storableKey, storedJson } from '../stores/storable.js';
 
 const QUEUE = 'toolloop-runs';
 const CHANGED = 'toolloop_runs';
 const COLUMNS = `run_id, tenant, actor_id, loop, request, fork_of, status, finish_reason, ${LEASE}, cancelled, last_sequence, created_at, updated_at`;
+/** The jobs of a run: one for each time it is queued, and one that looks at a waiting run at some time. */
+const TURN = 'turn:';
+const LOOK = 'look:';
+/** pg-boss keeps a priority in 32 bits. */
+const LAST_TURN = 2_147_483_647;
+
+/**
+ * The turn of a queued run: one behind the last of its tenant, but not before the turn that comes next. So tenants take turns, however many runs each has queued, and the
+ * runs of a tenant keep their order. Two that are queued at once may get the same turn, which does no harm.
+ */
+const NEXT_TURN = `least(${LAST_TURN}, greatest(
+  coalesce((select max(turn) from toolloop.runs where tenant = run.tenant and status = 'queued'), 0) + 1,
+  coalesce((select min(turn) from toolloop.runs where status = 'queued'), 0)))`;
+
 /** Sets the status of a run that its holder has no more. */
 const WITHOUT_LEASE = 'owner = null, expires_at = null';
 
@@ -156,7 +170,7 @@ export class SqlRunLog extends RunLog {
   override async wakeAt(runId: string, at: Date): Promise<void> {
     await this.ready();
     const found = await this.database.query(`select 1 from toolloop.runs where run_id = $1 and request is not null`, [runId]);
-    if (found.length > 0) await this.jobs.send(QUEUE, { id: runId, startAfter: at });
+    if (found.length > 0) await this.jobs.send(QUEUE, { id: LOOK + runId, startAfter: at });
   }
 
   override async cancel(runId: string, reason: string): Promise<void> {
@@ -210,7 +224,28 @@ export class SqlRunLog extends RunLog {
   override async work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
     await this.ready();
     if (this.database.engine === 'pglite') await this.expireAll();
-    return this.jobs.work(QUEUE, advance, most);
+    const handle = (id: string): Promise<void> => (id.startsWith(LOOK) ? this.look(id.slice(LOOK.length)) : advance(id.slice(TURN.length)));
+    return this.jobs.work(QUEUE, { handle, most, mend: () => this.requeueLost() });
+  }
+
+  /** Queues a run that still waits, in the turn of its tenant. */
+  private async look(runId: string): Promise<void> {
+    await this.database.transaction(async () => {
+      if ((await this.locked(runId)) === 'waiting') await this.handOut(runId);
+    });
+  }
+
+  /** Queues anew some runs that were queued a while ago and have no job. */
+  private async requeueLost(): Promise<number> {
+    const lost = await this.database.query<{ run_id: string }>(
+      `select run_id from toolloop.runs
+       where status = 'queued' and updated_at < clock_timestamp() - interval '1 minute' and $2 || run_id in (
+         select $2 || run_id from toolloop.runs where status = 'queued' except ${openJobs('$1')}
+       ) order by turn limit 100 for update skip locked`,
+      [QUEUE, TURN],
+    );
+    for (const row of lost) await this.handOut(row.run_id);
+    return lost.length;
   }
 
   /** No other process is on an embedded database, so what runs there is of one that is gone. */
@@ -274,18 +309,25 @@ export class SqlRunLog extends RunLog {
 
   /** Within a transaction: gives a durable run to any process with room; any other waits for its actor. */
   private async handOut(runId: string): Promise<void> {
-    const [row] = await this.database.query<{ status: RunStatus }>(
-      `update toolloop.runs
-       set status = case when request is null then 'waiting' else 'queued' end, ${WITHOUT_LEASE}, is_woken = false, updated_at = now()
-       where run_id = $1 returning status`,
+    const [row] = await this.database.query<{ status: RunStatus; turn: number }>(
+      `update toolloop.runs as run
+       set status = case when request is null then 'waiting' else 'queued' end, ${WITHOUT_LEASE}, is_woken = false, updated_at = now(),
+         turn = case when request is not null then ${NEXT_TURN} end
+       where run_id = $1 returning status, turn`,
       [runId],
     );
-    if (row?.status === 'queued') await this.jobs.send(QUEUE, { id: runId });
+    if (row?.status === 'queued') await this.jobs.send(QUEUE, { id: TURN + runId, priority: -row.turn });
   }
 
   /** Its jobs are retried for as long as it takes: a run that cannot be continued is ended, so only the infrastructure rejects. */
   private ready(): Promise<void> {
-    return this.jobs.ensure(QUEUE, { retryLimit: 1_000, retryDelay: 1, retryBackoff: false, expireInSeconds: 6 * 3_600 });
+    return this.jobs.ensure(QUEUE, {
+      retryLimit: 1_000,
+      retryDelay: 1,
+      retryBackoff: false,
+      expireInSeconds: 6 * 3_600,
+      retentionSeconds: KEEP_JOBS_SECONDS,
+    });
   }
 }
 

@@ -51,6 +51,10 @@ const CONTRACT: Contract<RunLog> = {
     { name: 'lists one actor’s runs page by page, the newest first', check: lists },
     { name: 'notifies a watcher of each write', check: watches },
     { name: 'hands queued runs to a worker, and again when it rejects', check: works },
+    {
+      name: 'hands out the run of one tenant promptly, though another has queued many, and each tenant’s runs in their order',
+      check: shares,
+    },
   ],
   restart: {
     before: async ({ store, tenant }) => {
@@ -369,4 +373,27 @@ async function works({ store, other, tenant }: RunTrial): Promise<void> {
   while (claimed.length === 0) await wait(5);
   await end();
   assert.ok(handed.length >= 2);
+}
+
+/** Runs that one tenant has queued before another queues its only one. */
+const BACKLOG = 30;
+
+async function shares({ store, other, tenant, otherTenant }: RunTrial): Promise<void> {
+  const queued: string[] = [];
+  for (let index = 0; index < BACKLOG; index += 1) queued.push(await added(store, newRun(tenant), 'queued'));
+  const single = await added(store, newRun(otherTenant), 'queued');
+  const later = await added(store, newRun(tenant), 'queued');
+  const own = new Set([...queued, single, later]);
+  const handed: string[] = [];
+  const end = await other.work(async (runId) => {
+    const run = await acquire(other, runId);
+    if (!run) return;
+    if (own.has(runId)) handed.push(runId);
+    await other.append(holdOf(run), ENDED);
+  }, 1);
+  while (handed.length < own.size) await wait(5);
+  await end();
+  const place = handed.indexOf(single);
+  assert.ok(place <= 2, `It was number ${place + 1}.`);
+  assert.deepEqual(handed.toSpliced(place, 1), [...queued, later]);
 }
