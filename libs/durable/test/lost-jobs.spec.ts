@@ -24,7 +24,11 @@ onEachDatabase('work whose job is gone from the queue', (open) => {
     await log.add({ ...run, runId: 'waiting' }, 'queued');
     await open().query(`update toolloop.runs set updated_at = updated_at - interval '5 minutes'`);
     const handed: string[] = [];
-    const end = await log.work((runId) => Promise.resolve(void handed.push(runId)), 2);
+    const advance = async (runId: string): Promise<void> => {
+      handed.push(runId);
+      await log.acquire(runId, { owner: 'this process', forMs: 60_000 });
+    };
+    const end = await log.work(advance, 2);
     while (new Set(handed).size < 2) await new Promise((resolve) => setTimeout(resolve, 10));
     await end();
     await jobs.onApplicationShutdown();
