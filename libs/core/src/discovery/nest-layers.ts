@@ -2,13 +2,13 @@ import type { ExecutionContext, Type } from '@nestjs/common';
 import { EXCEPTION_FILTERS_METADATA, GUARDS_METADATA, INTERCEPTORS_METADATA, PIPES_METADATA } from '@nestjs/common/constants.js';
 import type { ApplicationConfig, ContextId, ExternalContextCreator } from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
-import { isObject } from '@toolloop/protocol';
+import { type Finding, isObject } from '@toolloop/protocol';
 import 'reflect-metadata';
 import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
 import type { Tool, ToolLayers } from '../contracts/tool.js';
 import type { ToolMethod } from '../decorators/tool-metadata.js';
 import type { ToolParameter } from '../decorators/tool-parameters.decorator.js';
-import { isSingleton, type ProviderInstances } from './provider-instances.js';
+import { isClass, isSingleton, type ProviderInstances } from './provider-instances.js';
 
 /** Where a method's enhancers are found: its provider, or the host that stands for an entity class. */
 export interface LayerHost {
@@ -145,20 +145,21 @@ export class MethodLayers {
   /** Global enhancers are looked at when the tool is first called: an application adds them until it listens. */
   of({ type, method, wrapper }: LayeredMethod): NonNullable<Tool['layers']> {
     const handler = handlerOf(type, method.property) ?? {};
-    if (wrapper && !isSingleton(wrapper)) return this.perRun(wrapper, handler, method);
+    if (wrapper && !isSingleton(wrapper)) return this.perRun({ type, method, wrapper }, handler);
     let compiled: { readonly layers: ToolLayers | undefined } | undefined;
+    const host = (): unknown => (wrapper ? decorated(wrapper, type, wrapper.instance) : new (hostClassOf(type, [method.property]))());
     return () => {
-      const instance: unknown = wrapper?.instance ?? new (hostClassOf(type, [method.property]))();
-      compiled ??= { layers: this.compiler.compile({ instance: asObject(instance), handler, method }) };
+      compiled ??= { layers: this.compiler.compile({ instance: asObject(host()), handler, method }) };
       return compiled.layers;
     };
   }
 
-  private perRun(wrapper: InstanceWrapper<object>, handler: object, method: ToolMethod): NonNullable<Tool['layers']> {
+  private perRun({ type, method, wrapper }: Required<LayeredMethod>, handler: object): NonNullable<Tool['layers']> {
     const perRun = new WeakMap<object, Promise<ToolLayers | undefined>>();
     const compile = async (run: RunContext): Promise<ToolLayers | undefined> => {
       const { instance, contextId } = await this.instances.resolveScoped(wrapper, run);
-      return this.compiler.compile({ instance, handler, method, scope: { contextId, inquirerId: wrapper.id } });
+      const scope = { contextId, inquirerId: wrapper.id };
+      return this.compiler.compile({ instance: asObject(decorated(wrapper, type, instance)), handler, method, scope });
     };
     return (run) => {
       const known = perRun.get(run.state) ?? compile(run);
@@ -166,6 +167,12 @@ export class MethodLayers {
       return known;
     };
   }
+}
+
+/** Nest reads the enhancers of a class off an instance. One that is not of the class it is provided as, such as a plain object in a test, has a stand-in that is. */
+function decorated({ token }: InstanceWrapper, type: Type, instance: unknown): unknown {
+  const standIn: unknown = token === type && !(instance instanceof type) ? Object.create(type.prototype as object) : undefined;
+  return standIn ?? instance;
 }
 
 function asObject(value: unknown): object {
@@ -182,6 +189,23 @@ const CONSTRUCTOR_METADATA = new Set<unknown>(['design:paramtypes', 'self:paramt
 /** Whether a class or a method carries guards, pipes, interceptors or filters of its own. */
 export function hasEnhancers(target: object): boolean {
   return ENHANCERS.some((key) => Reflect.hasMetadata(key, target));
+}
+
+/** Finds the enhancers of a method that Nest cannot apply: those named by their class, of a provider that is not listed as its class. */
+export function enhancerFindings({ type, method, wrapper }: Required<LayeredMethod>): Finding[] {
+  const known = wrapper.host?.injectables;
+  const named = [type, handlerOf(type, method.property) ?? {}].flatMap((target) => ENHANCERS.flatMap((key) => enhancersOf(target, key)));
+  const missing = [...new Set(named)].filter(isClass).filter((enhancer) => !known?.has(enhancer));
+  return missing.map(({ name }) => ({
+    at: `${type.name}.${method.property}`,
+    problem: `Nest does not apply ${name} to it: it makes the guards, pipes, interceptors and filters of classes that are listed as they are.`,
+    remedy: `List ${type.name} itself in \`providers\`, or give an instance in its decorator, such as @UseGuards(new ${name}()).`,
+  }));
+}
+
+function enhancersOf(target: object, key: string): readonly unknown[] {
+  const listed: unknown = Reflect.getMetadata(key, target);
+  return Array.isArray(listed) ? listed : [];
 }
 
 /** Whether a class or a method carries exception filters of its own. */

@@ -1,5 +1,5 @@
 import type { Type } from '@nestjs/common';
-import { type ContextId, ContextIdFactory, ModuleRef } from '@nestjs/core';
+import { type ContextId, ContextIdFactory, INQUIRER, ModuleRef, REQUEST } from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import { classOf } from '../schema/exposed-properties.js';
@@ -60,6 +60,17 @@ export function classOfProvider(wrapper: InstanceWrapper<object>): Type | undefi
   const instance: unknown = wrapper.instance;
   const type = typeof instance === 'object' && instance !== null ? classOf(instance) : undefined;
   return type === Object ? undefined : type;
+}
+
+/** The class a provider is provided as, where there is something to call: a test may put a plain object or an undecorated class in its place. */
+export function tokenClassOf(wrapper: InstanceWrapper<object>): Type | undefined {
+  const isThere = !isSingleton(wrapper) || (typeof wrapper.instance === 'object' && wrapper.instance !== null);
+  return isThere && isClass(wrapper.token) ? wrapper.token : undefined;
+}
+
+/** Tells a factory that runs in a request only, and whose token does not name what it makes. */
+export function isOpaque(wrapper: InstanceWrapper): boolean {
+  return wrapper.isFactory && !isSingleton(wrapper) && !isClass(wrapper.token) && wrapper.token !== REQUEST && wrapper.token !== INQUIRER;
 }
 
 export function isSingleton(wrapper: InstanceWrapper): boolean {

@@ -1,6 +1,7 @@
-import { Injectable, type Type } from '@nestjs/common';
-import { ApplicationConfig, DiscoveryService, ExternalContextCreator } from '@nestjs/core';
+import { Injectable, Logger, type Type } from '@nestjs/common';
+import { ApplicationConfig, DiscoveryService, ExternalContextCreator, ModulesContainer } from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
+import type { Module } from '@nestjs/core/injector/module.js';
 import { type Finding, LoopEventSink } from '@toolloop/protocol';
 import { type Tool, ToolInterceptor, ToolSource } from '../contracts/tool.js';
 import { RawTool } from '../decorators/raw-tool.js';
@@ -12,8 +13,8 @@ import { SchemaValidators } from '../schema/validators.js';
 import { contributedFindings } from './contributed-tools.js';
 import { EntityExplorer } from './entity-explorer.js';
 import { EntityRegistry, findResolvers } from './entity-registry.js';
-import { entityOfHost, MethodLayers, NestLayerCompiler } from './nest-layers.js';
-import { classOfProvider, isClass, isSingleton, ProviderInstances } from './provider-instances.js';
+import { enhancerFindings, entityOfHost, MethodLayers, NestLayerCompiler } from './nest-layers.js';
+import { classOfProvider, isClass, isOpaque, isSingleton, ProviderInstances, tokenClassOf } from './provider-instances.js';
 import { ToolFeature } from './tool-feature.js';
 import { misplacedFindings, namespaceOf, SAFE_TOOL_ID } from './tool-names.js';
 import { boundTool, type DeclarationRules, placeOf, type ToolTemplate, ToolTemplateCompiler } from './tool-template.js';
@@ -52,12 +53,17 @@ interface Provider {
 export class ToolExplorer {
   private readonly instances = new ProviderInstances();
   private readonly layers: MethodLayers;
+  private readonly logger = new Logger('ToolLoop');
+  private explored: ReadonlySet<Module> = new Set();
+  /** The number of modules whose tools the catalog knows, or that were told of; there are more where a module was loaded lazily. */
+  exploredModules = 0;
 
   constructor(
     private readonly discovery: DiscoveryService,
     private readonly validators: SchemaValidators,
     creator: ExternalContextCreator,
     config: ApplicationConfig,
+    readonly modules: ModulesContainer,
   ) {
     this.layers = new MethodLayers(new NestLayerCompiler(creator, config), this.instances);
   }
@@ -83,6 +89,8 @@ export class ToolExplorer {
     const container = { layers: this.layers, hosts: this.entityHosts(), lookups: resolvers.lookups };
     const named = [...this.namedEntities(), ...resolvers.lookups.keys()];
     const entities = new EntityExplorer(compiler, container).explore(named, returned);
+    this.unexplored();
+    this.noteOpaqueFactories();
     const namespaces = new Map(providers.map(({ type }) => [namespaceOf(type, providerOptionsOf(type) ?? {}), type]));
     return {
       tools,
@@ -96,6 +104,34 @@ export class ToolExplorer {
         ...this.unheard(),
       ],
     };
+  }
+
+  /** Logs, once, the tools of modules that were loaded lazily: the catalog is fixed when the application has started. Called when a run opens. */
+  warnOfLateModules(): void {
+    const late = this.unexplored();
+    const providers = this.providers().filter(({ wrapper }) => wrapper.host && late.includes(wrapper.host));
+    const features = late.flatMap((module) => [...module.providers.values()].filter(({ instance }) => instance instanceof ToolFeature));
+    const names = new Set([...providers.map(({ type }) => type.name), ...(features.length > 0 ? ['ToolLoopModule.forFeature'] : [])]);
+    for (const name of names)
+      this.logger.warn(
+        `${name}: Its module was loaded after the application had started, so its tools are not in the catalog. Import the module where the application starts.`,
+      );
+  }
+
+  /** The modules that were not there when it was last called. */
+  private unexplored(): readonly Module[] {
+    const { explored } = this;
+    this.explored = new Set(this.modules.values());
+    this.exploredModules = this.explored.size;
+    return [...this.explored].filter((module) => !explored.has(module));
+  }
+
+  /** Logs the factories of which only a request shows what they make: tools of theirs would be missing without a word. */
+  private noteOpaqueFactories(): void {
+    for (const { token } of this.discovery.getProviders().filter(isOpaque))
+      this.logger.debug(
+        `Only a request shows what the factory "${String(token)}" makes. If that has tools, provide it as its class, so that they are found: { provide: CrmTools, scope, useFactory }.`,
+      );
   }
 
   /** Every provider that is an instance of a class, in the order of the modules. Singletons only: there is no request to make others for. */
@@ -129,8 +165,8 @@ export class ToolExplorer {
 
   private providers(): Provider[] {
     return this.discovery.getProviders().flatMap((wrapper: InstanceWrapper<object>) => {
-      const type = wrapper.isAlias ? undefined : classOfProvider(wrapper);
-      return type && declaresTools(type) ? [{ type, wrapper }] : [];
+      const type = wrapper.isAlias ? undefined : [classOfProvider(wrapper), tokenClassOf(wrapper)].find((one) => one && declaresTools(one));
+      return type ? [{ type, wrapper }] : [];
     });
   }
 
@@ -152,7 +188,7 @@ export class ToolExplorer {
       const declaredId = `${namespace}__${method.options?.name ?? method.property}`;
       const startedAt = performance.now();
       const compiled = compiler.compile({ type, method, declaredId });
-      findings.push(...compiled.findings, ...idFindings(at, declaredId));
+      findings.push(...compiled.findings, ...idFindings(at, declaredId), ...enhancerFindings({ type, method, wrapper: provider.wrapper }));
       if (compiled.returns) returned.push(compiled.returns.type);
       if (compiled.template) {
         const tool = this.toTool(provider, method, compiled.template);

@@ -256,6 +256,7 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
 
   /** The services of a run. The sinks are those of the whole application, known once it has started. */
   private get services(): RunParts {
+    if (this.explorer.exploredModules !== this.explorer.modules.size) this.explorer.warnOfLateModules();
     this.sinks ??= this.explorer.instancesOf(LoopEventSink);
     return { ...this.subRuns.services, suspended: this.suspended, subRuns: this.subRuns, open: this.openRuns, sinks: this.sinks };
   }

@@ -1,4 +1,4 @@
-import type { LoggerService, ModuleMetadata, Provider } from '@nestjs/common';
+import type { InjectionToken, LoggerService, ModuleMetadata, Provider } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { ConfigurationError, type Finding, LanguageModel, ToolLoopModule, type ToolLoopOptions } from '@toolloop/core';
 import type { ModelEvent } from '@toolloop/protocol';
@@ -14,7 +14,7 @@ export class SilentModel extends LanguageModel {
 }
 
 export interface LogLine {
-  readonly level: 'log' | 'warn' | 'error';
+  readonly level: 'debug' | 'log' | 'warn' | 'error';
   readonly message: unknown;
   readonly details: readonly unknown[];
 }
@@ -35,6 +35,10 @@ export class RecordingLogger implements LoggerService {
     this.lines.push({ level: 'error', message, details });
   }
 
+  debug(message: unknown, ...details: unknown[]): void {
+    this.lines.push({ level: 'debug', message, details });
+  }
+
   warnings(): readonly LogLine[] {
     return this.lines.filter(({ level }) => level === 'warn');
   }
@@ -50,6 +54,8 @@ export interface Declared extends ModuleMetadata {
   /** Handed to `forRoot`: adapters of ports, interceptors. */
   readonly ports?: readonly Provider[];
   readonly logger?: LoggerService;
+  /** Providers that are replaced by a value, by their token, as tests of an application do. */
+  readonly replaced?: ReadonlyMap<InjectionToken, unknown>;
 }
 
 /** Compiles the module and does not start it. */
@@ -58,12 +64,13 @@ export function compile({
   ports = [],
   logger = new RecordingLogger(),
   imports = [],
+  replaced = new Map(),
   ...metadata
 }: Declared): Promise<TestingModule> {
   const root = ToolLoopModule.forRoot({ model: new SilentModel(), policy: { allow: ['*'] }, ...options, providers: ports });
-  return Test.createTestingModule({ ...metadata, imports: [root, ...imports] })
-    .setLogger(logger)
-    .compile();
+  const builder = Test.createTestingModule({ ...metadata, imports: [root, ...imports] }).setLogger(logger);
+  for (const [token, value] of replaced) builder.overrideProvider(token).useValue(value);
+  return builder.compile();
 }
 
 /** A started application. */

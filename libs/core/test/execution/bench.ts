@@ -1,4 +1,4 @@
-import type { ModuleMetadata, Provider } from '@nestjs/common';
+import type { Provider } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
 import {
   DEFAULT_LIMITS,
@@ -17,11 +17,11 @@ import { CompiledPolicy } from '../../src/policy/policy-engine.js';
 import { RunApprovals, SpendingLedger } from '../../src/policy/rules.js';
 import { TRUSTED_FLOW } from '../policy/subjects.js';
 import { SchemaValidators } from '../../src/schema/validators.js';
-import { RecordingLogger, start } from '../discovery/application.js';
+import { type Declared, RecordingLogger, start } from '../discovery/application.js';
 
 const validators = new SchemaValidators();
 
-export interface BenchOptions extends ModuleMetadata {
+export interface BenchOptions extends Declared {
   readonly options?: Partial<ToolLoopOptions>;
   readonly ports?: readonly Provider[];
 }
