@@ -71,6 +71,44 @@ describe('the number of requests', () => {
   });
 });
 
+describe('the usage of an answer that fails', () => {
+  const usage = { prompt_tokens: 30, completion_tokens: 2, cost: 0.5 };
+  const error = { error: { message: 'Busy.', code: 503 } };
+  const FAILS = streams(`data: ${JSON.stringify({ choices: [], usage })}\n\ndata: ${JSON.stringify(error)}\n\n`);
+  const failed = JSON.stringify({
+    type: 'response.failed',
+    response: { usage: { input_tokens: 30, output_tokens: 2, cost: 0.5 }, error: { message: 'No.' } },
+  });
+  const started = JSON.stringify({ type: 'message_start', message: { usage: { input_tokens: 30, output_tokens: 2 } } });
+
+  it.each<[string, (provider: LocalProvider) => LanguageModel, Answer, object]>([
+    ['a chat completion', (provider) => fallback([chat(provider)]), FAILS, { inputTokens: 30, outputTokens: 2, costUsd: 0.5 }],
+    [
+      'a response',
+      ({ baseURL }) => openai('own-1', { baseURL, api: 'responses' }),
+      streams(`data: ${failed}\n\n`),
+      { inputTokens: 30, outputTokens: 2, costUsd: 0.5 },
+    ],
+    [
+      'a message that falls silent',
+      (provider) => fallback([messages(provider)]),
+      (response) => response.writeHead(200).write(`data: ${started}\n\n`),
+      { inputTokens: 30, outputTokens: 2 },
+    ],
+  ])('counts for %s', async (_what, toModel, answer, expected) => {
+    const provider = await play(answer);
+    const result = await run(toModel(provider), { modelIdleMs: 100 });
+    expect(result.finishReason).not.toBe('stop');
+    expect(result.usage).toMatchObject(expected);
+  });
+
+  it('counts for every attempt', async () => {
+    const provider = await play(FAILS, FAILS, HELLO);
+    const result = await run(retried(chat(provider), QUICK));
+    expect(result).toMatchObject({ finishReason: 'stop', usage: { inputTokens: 60, outputTokens: 4, costUsd: 1 } });
+  });
+});
+
 describe('a provider that does not answer', () => {
   it.each<[string, Answer]>([
     ['is silent', SILENT],

@@ -39,6 +39,11 @@ export class MessagesAnswer extends WireAnswer {
     return this.stopReason;
   }
 
+  override get reportedUsage(): Usage | undefined {
+    const usage = fromMessagesUsage(this.counts);
+    return this.usageBefore !== undefined && usage !== undefined ? addUsage(this.usageBefore, usage) : (usage ?? this.usageBefore);
+  }
+
   override get hasEnded(): boolean {
     return this.isOver;
   }
@@ -57,7 +62,7 @@ export class MessagesAnswer extends WireAnswer {
   /** Begins the next part of a paused turn. */
   resume(): void {
     this.pausesLeft -= 1;
-    this.usageBefore = this.usage();
+    this.usageBefore = this.reportedUsage;
     this.counts = {};
     this.stopReason = undefined;
     this.hasBegun = false;
@@ -104,7 +109,7 @@ export class MessagesAnswer extends WireAnswer {
   override finish(): void {
     if (this.isPaused) return;
     this.blocks.handOutHalf();
-    const usage = this.usage();
+    const usage = this.reportedUsage;
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
     const data = this.providerData();
     this.batch.push({ type: 'finish', finishReason: this.reason(), ...(data !== undefined && { providerData: data }) });
@@ -148,11 +153,6 @@ export class MessagesAnswer extends WireAnswer {
       ...(container !== undefined && { container }),
       ...(refusal !== undefined && { refusal }),
     });
-  }
-
-  private usage(): Usage | undefined {
-    const usage = fromMessagesUsage(this.counts);
-    return this.usageBefore !== undefined && usage !== undefined ? addUsage(this.usageBefore, usage) : (usage ?? this.usageBefore);
   }
 
   private reason(): ModelFinishReason {

@@ -23,6 +23,9 @@ const HEL = sse(START, ...text(0, 'Hel').slice(0, 2));
 
 afterEach(stopProvider);
 
+/** What an answer has used that failed after its beginning. */
+const USED_BY_THEN: ModelEvent = { type: 'usage', usage: { inputTokens: 3, outputTokens: 1 } };
+
 describe('a request', () => {
   it('is a POST of JSON with the key, to the base URL', async () => {
     const subject = await model(streams(HELLO), { headers: { 'anthropic-beta': 'own-1' } });
@@ -94,7 +97,7 @@ describe('an answer', () => {
       for await (const event of subject.stream(ask('Hi'), new AbortController().signal)) seen.push(event);
     })();
     await expect(reading).rejects.toMatchObject({ name: 'ModelError', status: 529, isRetryable: true });
-    expect(seen).toEqual([{ type: 'text-delta', text: 'Hel' }]);
+    expect(seen).toEqual([{ type: 'text-delta', text: 'Hel' }, USED_BY_THEN]);
   });
 
   it('ends at message_stop, though the server keeps the connection open', async () => {
@@ -122,6 +125,7 @@ describe('an answer', () => {
     const body = new Response(HEL + sse({ type: 'error', error: { type: 'api_error', message: 'No.' } })).body;
     const decoded = decodeMessages(body as ReadableStream<Uint8Array>);
     expect(await decoded.next()).toEqual({ done: false, value: { type: 'text-delta', text: 'Hel' } });
+    expect(await decoded.next()).toEqual({ done: false, value: USED_BY_THEN });
     await expect(decoded.next()).rejects.toMatchObject({ name: 'ModelError' });
   });
 });

@@ -37,6 +37,10 @@ export class ChatAnswer extends WireAnswer {
     return this.finishReason;
   }
 
+  override get reportedUsage(): Usage | undefined {
+    return this.usage ?? this.usageElsewhere;
+  }
+
   override toFailure(payload: string): ModelError {
     return fromErrorPayload(payload);
   }
@@ -65,7 +69,7 @@ export class ChatAnswer extends WireAnswer {
     // Sources are listed whole in every chunk, and repeat what annotations say in the text.
     const citations = this.citations.length > 0 ? this.citations : this.sources;
     for (const citation of citations) this.batch.push({ type: 'citation', citation });
-    const usage = this.usage ?? this.usageElsewhere;
+    const usage = this.reportedUsage;
     if (usage !== undefined) this.batch.push({ type: 'usage', usage });
     const data = this.collector.finish(this.model, calls);
     this.batch.push({ type: 'finish', finishReason: reason, ...(data !== undefined && { providerData: data }) });

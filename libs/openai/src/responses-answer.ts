@@ -46,6 +46,10 @@ export class ResponsesAnswer extends WireAnswer {
     return this.end !== undefined;
   }
 
+  override get reportedUsage(): Usage | undefined {
+    return this.usage;
+  }
+
   override toFailure(payload: string): ModelError {
     return fromErrorPayload(payload);
   }
@@ -79,12 +83,12 @@ export class ResponsesAnswer extends WireAnswer {
   /** Takes the response in full, as the last event repeats it. */
   override takeWhole(response: WireObject): void {
     const { status, error, incomplete_details: details } = response;
+    this.usage = fromResponsesUsage(response.usage) ?? this.usage;
     if (status === 'failed' || response.type === 'error' || isError(error)) {
       this.fail(fromProviderError(error ?? (response.type === 'error' ? response : {})));
       return;
     }
     for (const [index, item] of wireObjectsIn(response.output).entries()) this.output.takeMissing(index, item);
-    this.usage = fromResponsesUsage(response.usage);
     this.end = { status, reason: isWireObject(details) ? details.reason : undefined };
   }
 

@@ -22,6 +22,27 @@ describe('a finish reason', () => {
   });
 });
 
+describe('the cost of an answer', () => {
+  it.each<[string, object, object]>([
+    ['as a number', { cost: 0.000784, is_byok: false }, { costUsd: 0.000784 }],
+    ['as zero, which is a cost', { cost: 0 }, { costUsd: 0 }],
+    [
+      'beside that of the provider with a key of one’s own',
+      { cost: 0.001, is_byok: true, cost_details: { upstream_inference_cost: 0.02 } },
+      { costUsd: 0.021 },
+    ],
+    ['as an object', { cost: { input_tokens_cost: 0.1, total_cost: 0.25 } }, { costUsd: 0.25 }],
+    ['in ticks', { cost_in_usd_ticks: 1_330_500 }, { costUsd: 0.00013305 }],
+    ['as a text, which is none', { cost: '0.1' }, {}],
+    ['below zero, which is none', { cost: -1 }, {}],
+    ['with what was written to the cache', { prompt_tokens_details: { cache_write_tokens: 2 } }, { cacheWriteInputTokens: 2 }],
+    ['with what was written to the cache, beside the details', { cache_creation_input_tokens: 2 }, { cacheWriteInputTokens: 2 }],
+  ])('is read %s', (_how, reported, expected) => {
+    const { events } = decode([sse(chunk({ content: 'Hi' }, 'stop'), { choices: [], usage: { ...used(3), ...reported } })]);
+    expect(events).toContainEqual({ type: 'usage', usage: { inputTokens: 3, outputTokens: 1, ...expected } });
+  });
+});
+
 describe('usage', () => {
   it.each([
     ['in a chunk without choices', [chunk({}, 'stop'), { choices: [], usage: used(3) }], 3],

@@ -41,6 +41,14 @@ const EMPTY = { arguments: '' };
 const A = ['a', '{"x":1}'];
 const B = ['b', '{"x":1}'];
 
+describe('the cost of a response', () => {
+  it('is read with what was written to the cache', () => {
+    const usage = { input_tokens: 3, input_tokens_details: { cache_write_tokens: 2 }, output_tokens: 1, cost: 0.5 };
+    const { events } = decode([sse({ type: 'response.completed', response: { status: 'completed', output: [], usage } })], 'responses');
+    expect(events).toContainEqual({ type: 'usage', usage: { inputTokens: 3, outputTokens: 1, cacheWriteInputTokens: 2, costUsd: 0.5 } });
+  });
+});
+
 describe('calls', () => {
   it.each([
     ['in items that are done, and no deltas', [done(call('a'), 0), done(call('b'), 1), completed()], [A, B]],

@@ -120,6 +120,16 @@ describeIfThere(`recorded answers${isThere ? '' : ' (left out: ../shared/wire-fi
     expect(fixtures.filter((fixture) => fixture.api === api).length).toBeGreaterThanOrEqual(FEWEST[api]);
   });
 
+  it('report their cost wherever the provider does', () => {
+    const priced = fixtures.filter(({ file }) => /"cost": ?[0-9]|"cost_in_usd_ticks"/.test(read(file)));
+    expect(priced.length).toBeGreaterThanOrEqual(20);
+    for (const { id, api, file } of priced) {
+      const { events, failure } = decode([read(file)], api === 'responses' ? 'responses' : 'chat');
+      const usage = events.find((event) => event.type === 'usage')?.usage;
+      expect({ id, isKnown: failure !== undefined || typeof usage?.costUsd === 'number' }).toEqual({ id, isKnown: true });
+    }
+  });
+
   for (const { id, api, file, expected: path } of fixtures) {
     it(`${id} is understood, its bytes cut in ${MODES.length} ways`, () => {
       const { expected } = JSON.parse(read(path)) as { readonly expected: Expected };

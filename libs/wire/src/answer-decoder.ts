@@ -1,4 +1,4 @@
-import { ModelError, type ModelEvent } from '@toolloop/protocol';
+import { ModelError, type ModelEvent, type Usage } from '@toolloop/protocol';
 import { createParser, type EventSourceParser } from 'eventsource-parser';
 import { parseWireObject, type WireObject } from './wire-object.js';
 
@@ -185,6 +185,11 @@ export abstract class WireAnswer {
 
   /** The provider's own finish reason, such as `end_turn`. */
   get providerReason(): string | undefined {
+    return undefined;
+  }
+
+  /** The usage as far as the provider has reported it: an answer that fails has cost that much. */
+  get reportedUsage(): Usage | undefined {
     return undefined;
   }
 

@@ -56,7 +56,7 @@ const NO_LIMITS: ModelTimeLimits = { firstByteMs: Infinity, firstContentMs: Infi
 
 /**
  * Reads an answer as model events, one batch per network read, so that the reader waits for the network and not for each event. Once the provider has said how
- * the answer ends, it is complete, even if its connection then breaks or never ends.
+ * the answer ends, it is complete, even if its connection then breaks or never ends. The usage of an answer that fails comes before its error.
  *
  * @throws ModelError if the request is refused, the connection breaks, a time limit is reached or the answer holds a failure
  */
@@ -70,6 +70,7 @@ export async function* readAnswer(answer: WireAnswer, source: AnswerSource): Asy
     do yield* readBody(answer, source, own);
     while (answer.isPaused && !own.signal.aborted);
   } catch (error) {
+    if (answer.reportedUsage !== undefined) yield { type: 'usage', usage: answer.reportedUsage };
     throw error instanceof ModelError ? source.veil(error) : error;
   } finally {
     signal?.removeEventListener('abort', abort);
