@@ -1,7 +1,7 @@
 import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
 import { ToolCatalog } from './catalog/tool-catalog.js';
 import type { CatalogEntry } from './catalog/tool-selection.js';
-import { placeOf, quarantined } from './discovery/contributed-tools.js';
+import { placeOf, quarantined, readContribution } from './discovery/contributed-tools.js';
 import { ToolExplorer, listedRaw, type Exploration } from './discovery/tool-explorer.js';
 import { ToolFeature } from './discovery/tool-feature.js';
 import { RESULT_READER } from './execution/result-reader.js';
@@ -119,5 +119,5 @@ const LATENT_SEARCH: CatalogEntry = { tool: SEARCH_TOOL, at: 'Toolloop', isLaten
 
 async function contributedTools({ sources }: Exploration): Promise<CatalogEntry[]> {
   const lists = await Promise.all(sources.map(async (source) => source.tools()));
-  return lists.flat().map((tool) => ({ tool, at: placeOf(tool) }));
+  return lists.flat().map((tool) => ({ tool: readContribution(tool), at: placeOf(tool) }));
 }

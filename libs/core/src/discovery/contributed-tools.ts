@@ -1,7 +1,9 @@
-import type { Finding, ToolSpec } from '@toolloop/protocol';
+import type { Finding, JsonObject, ToolSpec } from '@toolloop/protocol';
 import type { Tool } from '../contracts/tool.js';
 import { TOOL_BASICS, type ToolBasics } from '../decorators/llm-tool.decorator.js';
 import { defineOptions, FUNCTION } from '../findings/options.js';
+import { optionalNullRemoval } from '../schema/optional-nulls.js';
+import { withoutNullUnions } from '../schema/raw-input.js';
 import { propertyNamesOf, schemaFindings } from '../schema/subset.js';
 import { isReserved } from '../schema/tool-input.js';
 import type { SchemaValidators } from '../schema/validators.js';
@@ -24,6 +26,16 @@ const DECLARED = defineOptions<ToolBasics & Pick<Tool, 'canCall' | 'preview'>>(
   { ...TOOL_BASICS.rules, canCall: FUNCTION, preview: FUNCTION },
   TOOL_BASICS.settings,
 );
+
+/** Reads the unions with null in the input of a tool of a source, see {@link withoutNullUnions}. Returns the same tool where there is none. */
+export function readContribution(tool: Tool): Tool {
+  const { spec, input } = tool;
+  const inputSchema = withoutNullUnions(spec.inputSchema);
+  if (inputSchema === spec.inputSchema) return tool;
+  const withoutNulls = optionalNullRemoval(inputSchema);
+  const normalize = (args: JsonObject): JsonObject => withoutNulls(input.normalize(args));
+  return { ...tool, spec: { ...spec, inputSchema }, input: { ...input, schema: withoutNullUnions(input.schema), normalize } };
+}
 
 /** A tool of a source, and where it comes from. */
 interface Contribution {

@@ -7,7 +7,7 @@ import { type LoopProfile, type LoopRequest, PROFILE } from '../contracts/loop-r
 import { type Policy, PolicyEngine } from '../contracts/policy.js';
 import type { ExecutionOptions, RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
-import { contributedFindings, type ContributionRules } from '../discovery/contributed-tools.js';
+import { contributedFindings, type ContributionRules, readContribution } from '../discovery/contributed-tools.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import type { ExecutionScope } from '../execution/call.js';
 import { defineOptions, inWords } from '../findings/options.js';
@@ -208,6 +208,7 @@ const QUOTA_OPTIONS = defineOptions<{ readonly quotas: readonly Quota[] }>({ quo
  */
 export class ForeignTools {
   private readonly checked = new WeakMap<object, string | undefined>();
+  private readonly read = new WeakMap<Tool, Tool>();
 
   constructor(
     private readonly catalog: ToolCatalog,
@@ -217,16 +218,23 @@ export class ForeignTools {
 
   /** Leaves out the others, and warns of them. Those of untrusted sources are what the application vouches for. */
   admit(injection: ToolInjection): ToolInjection {
-    const { add = [], warnings = [] } = injection;
+    const { add: given = [], warnings = [] } = injection;
+    const add = given.map((tool) => this.readOnce(tool));
     const problems = add.flatMap((tool) => {
       const problem = this.problemWith(tool);
       return problem === undefined ? [] : [{ tool, problem }];
     });
     const taken = add.map((tool) => this.vouched.take(tool));
-    if (problems.length === 0) return taken.some((tool, index) => tool !== add[index]) ? { ...injection, add: taken } : injection;
+    if (problems.length === 0) return taken.some((tool, index) => tool !== given[index]) ? { ...injection, add: taken } : injection;
     const refused = new Set<Tool | undefined>(problems.map(({ tool }) => tool));
     const told = problems.map(({ problem }) => ({ code: 'injection_failed', message: problem }) as const);
     return { ...injection, add: taken.filter((_, index) => !refused.has(add[index])), warnings: [...warnings, ...told] };
+  }
+
+  private readOnce(tool: Tool): Tool {
+    const read = this.read.get(tool) ?? readContribution(tool);
+    this.read.set(tool, read);
+    return read;
   }
 
   private problemWith(tool: Tool): string | undefined {

@@ -16,6 +16,9 @@ import {
 } from './tool-input.js';
 import { pointerSegment, type SchemaValidators } from './validators.js';
 
+/** A schema of which only the keywords are known. */
+type JsonSchema = Readonly<Record<string, unknown>>;
+
 type RawDeclaration = Declaration & { readonly input: RawInput | undefined };
 
 /** Compiles the input of a tool that is not a method: a DTO class, a Standard Schema, a JSON Schema, or no arguments. `reserved` must not hold the names that the tool is allowed. */
@@ -70,8 +73,8 @@ function compileForeignSchema(declaration: Declaration, { convert, read }: Forei
 }
 
 /**
- * Normalises a JSON Schema from outside: a copy without `$schema`, with `$defs` for the older `definitions`, and closed. An object that declares properties accepts
- * no others unless it sets `additionalProperties` itself; a nested one that declares none stays free-form.
+ * Normalises a JSON Schema from outside: a copy without `$schema`, with `$defs` for the older `definitions`, without unions with null, and closed. An object that
+ * declares properties accepts no others unless it sets `additionalProperties` itself; a nested one that declares none stays free-form.
  *
  * @throws TypeError if the schema is not a JSON object
  */
@@ -84,19 +87,79 @@ export function closedSchema(source: object): JSONSchema7 {
   return closed({ ...whole, ...declared, ...(Object.keys(named).length > 0 && { $defs: named }) }) as JSONSchema7;
 }
 
-function closed(definition: unknown): unknown {
-  if (!isRecord(definition)) return definition;
-  const schema = Object.fromEntries(Object.entries(definition).map(([keyword, value]) => [keyword, closedWithin(keyword, value)]));
-  const open = isRecord(schema['properties']) && schema['additionalProperties'] === undefined && schema['$ref'] === undefined;
-  return open ? { ...schema, additionalProperties: false } : schema;
+function closed(source: unknown): unknown {
+  if (!isRecord(source)) return source;
+  const { $ref, ...schema } = rewritten(withoutNullUnion(source), closed);
+  if (typeof $ref === 'string') return { ...schema, $ref: $ref.replace(/^#\/definitions\//, '#/$defs/') };
+  const open = isRecord(schema['properties']) && schema['additionalProperties'] === undefined && $ref === undefined;
+  return open ? { ...schema, additionalProperties: false } : { ...schema, ...($ref !== undefined && { $ref }) };
 }
 
-/** Closes the subschemas of a keyword. Values such as `default` and `enum` are data, and stay as they are. */
-function closedWithin(keyword: string, value: unknown): unknown {
-  if (ONE_SCHEMA.includes(keyword)) return closed(value);
-  if (keyword === '$ref' && typeof value === 'string') return value.replace(/^#\/definitions\//, '#/$defs/');
-  if (!NAMED_SCHEMAS.includes(keyword) || !isRecord(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([name, child]) => [name, closed(child)]));
+/** Rewrites the direct subschemas of a schema. Values such as `default` and `enum` are data, and stay as they are. */
+function rewritten(schema: JsonSchema, rewrite: (subschema: unknown) => unknown): JsonSchema {
+  const within = (keyword: string, value: unknown): unknown => {
+    if (ONE_SCHEMA.includes(keyword)) return rewrite(value);
+    if (!NAMED_SCHEMAS.includes(keyword) || !isRecord(value)) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, child]) => [name, rewrite(child)]));
+  };
+  return Object.fromEntries(Object.entries(schema).map(([keyword, value]) => [keyword, within(keyword, value)]));
+}
+
+/**
+ * Reads the unions with null of a schema that is otherwise left as it is, such as that of a source's tool. Returns the same object where there is none, or where the
+ * schema is no JSON.
+ */
+export function withoutNullUnions(schema: JSONSchema7): JSONSchema7 {
+  const read = (source: unknown): unknown => (isRecord(source) ? rewritten(withoutNullUnion(source), read) : source);
+  try {
+    return JSON.stringify(schema).includes('"anyOf"') ? (read(schema) as JSONSchema7) : schema;
+  } catch {
+    return schema; // it contains itself, or is deeper than the stack: a finding tells
+  }
+}
+
+function withoutNullUnion(schema: JsonSchema): JsonSchema {
+  const nullable = nullableIn(schema);
+  return withOptionals((nullable && orNull(nullable)) ?? schema);
+}
+
+/** Reads T with its surroundings from `anyOf: [T, null]`, which is how pydantic writes an optional value; undefined for any other schema. */
+function nullableIn({ anyOf, ...rest }: JsonSchema): JsonSchema | undefined {
+  const branches = Array.isArray(anyOf) ? anyOf.filter(isRecord) : [];
+  const [value, ...others] = branches.filter(({ type }) => type !== 'null');
+  return value && others.length === 0 && branches.length === 2 ? { ...value, ...rest } : undefined;
+}
+
+/** Adds null to the types of a schema; undefined for a reference, which has none. */
+function orNull({ type, enum: values, ...rest }: JsonSchema): JsonSchema | undefined {
+  if (type === undefined) return undefined;
+  return { ...rest, type: [...new Set([type, 'null'].flat())], ...(Array.isArray(values) && { enum: [...values, null] }) };
+}
+
+/**
+ * Reads the properties of an object that are T or null. One that may be left out is T: null means "not given", and so does a default of null. One that must be given
+ * keeps null among its types; where these are unknown it may be left out.
+ */
+function withOptionals(schema: JsonSchema): JsonSchema {
+  const { properties, required } = schema;
+  if (!isRecord(properties)) return schema;
+  const needed = new Set<unknown>(Array.isArray(required) ? required : []);
+  const read = ([name, property]: [string, unknown]): [string, unknown] => {
+    const nullable = isRecord(property) ? nullableIn(property) : undefined;
+    if (!nullable) return [name, property];
+    const kept = needed.has(name) ? orNull(nullable) : undefined;
+    if (!kept) needed.delete(name);
+    return [name, kept ?? withoutNullDefault(nullable)];
+  };
+  return {
+    ...schema,
+    properties: Object.fromEntries(Object.entries(properties).map(read)),
+    ...(required !== undefined && { required: [...needed] }),
+  };
+}
+
+function withoutNullDefault({ default: given, ...rest }: JsonSchema): JsonSchema {
+  return given === null ? rest : { ...rest, ...(given !== undefined && { default: given }) };
 }
 
 const MAX_PROBLEMS = 10;

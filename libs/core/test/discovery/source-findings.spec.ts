@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { LlmTool, type Tool, ToolCatalog, ToolProvider, ToolSource } from '@toolloop/core';
 import type { ToolOrigin } from '@toolloop/core/contracts';
 import type { JSONSchema7 } from 'json-schema';
+import { Bench } from '../execution/bench.js';
 import { findingsOf, RecordingLogger, start } from './application.js';
 import { toolOf } from './tools.js';
 
@@ -101,6 +102,18 @@ describe('invariant 4: a tool that a source contributes', () => {
     expect(await findingsOf({ providers: [withSchema(schema)] })).toMatchObject([
       { at: 'remote: remote__run', problem: expect.stringMatching(/^The argument "(tenant_id|actor)" has a reserved name\.$/) },
     ]);
+  });
+
+  it('invariant 4: is read with an optional value as pydantic writes it', async () => {
+    const limit: JSONSchema7 = { anyOf: [{ type: 'integer' }, { type: 'null' }], default: null };
+    const received: unknown[] = [];
+    const schema: JSONSchema7 = { type: 'object', properties: { limit } };
+    const found = toolOf({ id: 'remote__run', schema, invoke: (input) => received.push(input) });
+    const bench = await Bench.start({ providers: [sourceOf(found)], options: { policy: { allow: ['remote__run'] } } });
+    expect(bench.catalog.describe('remote__run').inputSchema.properties).toEqual({ limit: { type: 'integer' } });
+    const run = bench.run({ policies: [{ allow: ['remote__run'] }] });
+    for (const args of [{ limit: null }, { limit: 3 }, {}]) await run.exec('remote__run', args);
+    expect(received).toEqual([{}, { limit: 3 }, {}]);
   });
 
   it('invariant 4: is accepted when it declares all of it', async () => {

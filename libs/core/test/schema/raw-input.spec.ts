@@ -44,6 +44,13 @@ function standard(options: { json?: object; issues?: readonly StandardSchemaV1.I
   return { '~standard': { version: 1, vendor: 'tiny', validate, jsonSchema: { input, output: input } } };
 }
 
+const object = (properties: Record<string, JSONSchema7>, required?: string[]): JSONSchema7 => ({
+  type: 'object',
+  properties,
+  ...(required && { required }),
+  additionalProperties: false,
+});
+
 describe('a raw tool without an input', () => {
   it('takes no arguments', async () => {
     const compiled = compile(undefined);
@@ -124,6 +131,55 @@ describe('a raw tool with a JSON Schema', () => {
     expect(compile(schema).findings).toEqual([{ at: 'web__fetch_page', problem, remedy: expect.any(String) }]);
   });
 
+  it.each<[string, JSONSchema7, JSONSchema7]>([
+    [
+      'an optional value as pydantic writes it',
+      object({ limit: { anyOf: [{ type: 'integer', minimum: 1 }, { type: 'null' }], default: null, title: 'Limit' } }),
+      object({ limit: { type: 'integer', minimum: 1, title: 'Limit' } }),
+    ],
+    [
+      'a default that is a value',
+      object({ limit: { anyOf: [{ type: 'null' }, { type: 'integer' }], default: 3 } }),
+      object({ limit: { type: 'integer', default: 3 } }),
+    ],
+    [
+      'a value that must be given',
+      object({ unit: { anyOf: [{ type: 'string', enum: ['c', 'f'] }, { type: 'null' }] } }, ['unit']),
+      object({ unit: { type: ['string', 'null'], enum: ['c', 'f', null] } }, ['unit']),
+    ],
+    [
+      'a reference that must be given',
+      { ...object({ at: { anyOf: [{ $ref: '#/$defs/Place' }, { type: 'null' }] } }, ['at']), $defs: { Place: object({}) } },
+      { ...object({ at: { $ref: '#/$defs/Place' } }, []), $defs: { Place: object({}) } },
+    ],
+    [
+      'an item, and what is nested',
+      object({
+        list: { type: 'array', items: { anyOf: [object({ a: { anyOf: [{ type: 'boolean' }, { type: 'null' }] } }), { type: 'null' }] } },
+      }),
+      object({ list: { type: 'array', items: { ...object({ a: { type: 'boolean' } }), type: ['object', 'null'] } } }),
+    ],
+  ])('reads a union with null: %s', async (_, source, schema) => {
+    const compiled = compile(source);
+    expect(compiled.findings).toEqual([]);
+    expect(compiled.input.schema).toEqual(schema);
+  });
+
+  it('takes null for an optional value as not given', async () => {
+    const compiled = compile(object({ limit: { anyOf: [{ type: 'integer' }, { type: 'null' }], default: null } }));
+    expect(await read(compiled, { limit: null })).toMatchObject({ value: {} });
+    expect(await read(compiled, { limit: 2 })).toMatchObject({ value: { limit: 2 } });
+  });
+
+  it.each<[string, JSONSchema7]>([
+    ['three kinds', { anyOf: [{ type: 'string' }, { type: 'integer' }, { type: 'null' }] }],
+    ['two kinds', { anyOf: [{ type: 'string' }, { type: 'integer' }] }],
+    ['no kind but null', { anyOf: [{ type: 'null' }, { type: 'null' }] }],
+    ['one kind', { anyOf: [{ type: 'string' }] }],
+  ])('is a finding with a union of %s', (_, union) => {
+    expect(problemsOf(compile(object({ a: union })))).toEqual([expect.stringContaining('"anyOf" is not supported')]);
+  });
+
   it('is a finding when it does not compile', () => {
     expect(problemsOf(compile({ type: 'object', properties: { a: { type: 'text' as never } } }))).toEqual([
       expect.stringMatching(/^The input schema cannot be used: .*type/),
@@ -195,7 +251,7 @@ describe('a raw tool with a Standard Schema', () => {
   });
 
   it('is a finding with a remedy when it leaves the subset, or has no JSON Schema', () => {
-    const union = standard({ json: { type: 'object', properties: { a: { anyOf: [{ type: 'string' }, { type: 'null' }] } } } });
+    const union = standard({ json: { type: 'object', properties: { a: { anyOf: [{ type: 'string' }, { type: 'object' }] } } } });
     const inner = standard();
     const dates: RawInput = {
       '~standard': {
