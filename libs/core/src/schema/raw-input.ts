@@ -133,7 +133,8 @@ function nullableIn({ anyOf, ...rest }: JsonSchema): JsonSchema | undefined {
 /** Adds null to the types of a schema; undefined for a reference, which has none. */
 function orNull({ type, enum: values, ...rest }: JsonSchema): JsonSchema | undefined {
   if (type === undefined) return undefined;
-  return { ...rest, type: [...new Set([type, 'null'].flat())], ...(Array.isArray(values) && { enum: [...values, null] }) };
+  const listed: readonly unknown[] | undefined = Array.isArray(values) ? values : undefined;
+  return { ...rest, type: [...new Set([type, 'null'].flat())], ...(listed && { enum: [...listed, null] }) };
 }
 
 /**

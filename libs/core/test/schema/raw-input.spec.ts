@@ -159,7 +159,7 @@ describe('a raw tool with a JSON Schema', () => {
       }),
       object({ list: { type: 'array', items: { ...object({ a: { type: 'boolean' } }), type: ['object', 'null'] } } }),
     ],
-  ])('reads a union with null: %s', async (_, source, schema) => {
+  ])('reads a union with null: %s', (_, source, schema) => {
     const compiled = compile(source);
     expect(compiled.findings).toEqual([]);
     expect(compiled.input.schema).toEqual(schema);
