@@ -12,15 +12,15 @@ import type {
 import { EncodedOnce, RequestBody, toWireArguments, toWireName } from '@toolloop/wire';
 import type { OpenAiTarget } from './openai-options.js';
 import { type ProviderData, providerDataOf } from './provider-data.js';
-import { fileName, isStrictSchema, toJsonSchemaFormat, ToolEncoder, wireIdsOf } from './request-parts.js';
+import { fileName, toJsonSchemaFormat, ToolEncoder, wireIdsOf } from './request-parts.js';
+import { toStrictSchema } from './strict-schema.js';
 
-function toTool(spec: ToolSpec, isStrict: boolean): ChatTool {
-  const { id: name, description, inputSchema: parameters } = spec;
-  return { type: 'function', function: { name, description, parameters, ...(isStrict && { strict: true }) } };
+function toTool({ id: name, description, inputSchema }: ToolSpec, strict?: object): ChatTool {
+  return { type: 'function', function: { name, description, parameters: strict ?? inputSchema, ...(strict && { strict: true }) } };
 }
 
-const strictTools = new ToolEncoder((spec) => toTool(spec, isStrictSchema(spec.inputSchema)));
-const looseTools = new ToolEncoder((spec) => toTool(spec, false));
+const strictTools = new ToolEncoder((spec) => toTool(spec, toStrictSchema(spec.inputSchema)));
+const looseTools = new ToolEncoder((spec) => toTool(spec));
 
 /** Writes the body of `POST /chat/completions` from parts that are encoded once and known by identity. */
 export function toChatRequest(request: ModelRequest, target: OpenAiTarget): string {

@@ -2,15 +2,16 @@ import type { AssistantMessage, ContentPart, Message, ModelRequest, ToolCall, To
 import { EncodedOnce, RequestBody, toWireArguments, toWireName, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import type { OpenAiTarget } from './openai-options.js';
 import { PROVIDER_CALLS, providerDataOf } from './provider-data.js';
-import { fileName, isStrictSchema, toJsonSchemaFormat, ToolEncoder, wireIdsOf } from './request-parts.js';
+import { fileName, toJsonSchemaFormat, ToolEncoder, wireIdsOf } from './request-parts.js';
+import { toStrictSchema } from './strict-schema.js';
 
 /** Writes a tool, always with `strict`: this API takes a tool without it for strict, and would refuse its schema. */
-function toTool({ id: name, description, inputSchema: parameters }: ToolSpec, strict: boolean): ResponsesTool {
-  return { type: 'function', name, description, parameters, strict };
+function toTool({ id: name, description, inputSchema }: ToolSpec, strict?: object): ResponsesTool {
+  return { type: 'function', name, description, parameters: strict ?? inputSchema, strict: strict !== undefined };
 }
 
-const strictTools = new ToolEncoder((spec) => toTool(spec, isStrictSchema(spec.inputSchema)));
-const looseTools = new ToolEncoder((spec) => toTool(spec, false));
+const strictTools = new ToolEncoder((spec) => toTool(spec, toStrictSchema(spec.inputSchema)));
+const looseTools = new ToolEncoder((spec) => toTool(spec));
 
 /** The models that do not reason, and refuse a request for their encrypted reasoning. */
 const NOT_REASONING = /^(?:ft:)?(?:gpt-3|gpt-4|chatgpt-|gpt-5.*-chat)/;

@@ -137,7 +137,7 @@ const GOLDEN: Readonly<Record<string, ModelRequest>> = {
 function bodyOf(request: ModelRequest, target = TARGET) {
   return JSON.parse(toChatRequest(request, target)) as {
     messages: { role: string; content: unknown; tool_calls?: Record<string, unknown>[] }[];
-    response_format: { json_schema: { strict: boolean } };
+    response_format: { json_schema: { strict: boolean; schema: unknown } };
     tools?: { function: { strict?: boolean } }[];
   } & Record<string, unknown>;
 }
@@ -145,6 +145,20 @@ function bodyOf(request: ModelRequest, target = TARGET) {
 /** The text between the brackets of `tools`, which come last. */
 function toolsOf(tools: ModelRequest['tools']): string {
   return /"tools":\[(.*)\]\}$/.exec(toChatRequest(ask('Hi', { tools }), TARGET))?.[1] ?? '';
+}
+
+/** The schema in which an answer's only property `a` is sent, where that is strict. */
+function sentAs(a: object, isRequired = true, $defs?: AnswerFormat['schema']['$defs']): unknown {
+  const schema = {
+    type: 'object',
+    properties: { a },
+    required: isRequired ? ['a'] : [],
+    additionalProperties: false,
+    ...($defs && { $defs }),
+  } as const;
+  const sent = bodyOf(ask('', { answerFormat: { name: 'answer', schema } })).response_format.json_schema;
+  const { properties, required } = sent.schema as { properties: { a: unknown }; required: unknown };
+  return sent.strict && [properties.a, required];
 }
 
 function strictOf(schema: AnswerFormat['schema']): boolean {
@@ -280,12 +294,45 @@ describe('strict mode', () => {
   it('holds tools to it, too, but for a server that knows no strictness', () => {
     const tools = [
       { ...toolSpec('strict'), inputSchema: closed },
-      { ...toolSpec('loose'), inputSchema: { ...closed, required: [] } },
+      { ...toolSpec('loose'), inputSchema: { ...closed, additionalProperties: true } },
     ];
     const strictIn = (target: OpenAiTarget) => bodyOf(ask('', { tools }), target).tools?.map((tool) => tool.function.strict);
     expect(strictIn(TARGET)).toEqual([true, undefined]);
     expect(strictIn({ ...TARGET, strictTools: false })).toEqual([undefined, undefined]);
     expect(strictIn(TARGET)).toEqual([true, undefined]);
+  });
+
+  it.each<[string, object, object]>([
+    ['a length', { type: 'string', minLength: 1, maxLength: 9 }, { type: 'string', description: 'minLength: 1; maxLength: 9' }],
+    ['a default', { type: 'integer', default: 10, description: 'How many' }, { type: 'integer', description: 'How many; default: 10' }],
+    ['a format', { type: 'string', format: 'uri' }, { type: 'string', description: 'format: "uri"' }],
+    ['a pattern that looks around', { type: 'string', pattern: '^(?!x)' }, { type: 'string', description: 'pattern: "^(?!x)"' }],
+    [
+      'unique items',
+      { type: 'array', items: { type: 'string', minLength: 1 }, uniqueItems: true },
+      { type: 'array', items: { type: 'string', description: 'minLength: 1' }, description: 'uniqueItems: true' },
+    ],
+  ])('is told %s in words', (_what, given, sent) => {
+    expect(sentAs(given)).toEqual([sent, ['a']]);
+  });
+
+  it.each<[string, object, object]>([
+    ['a text', { type: 'string', description: 'Which' }, { type: ['string', 'null'], description: 'Which' }],
+    ['one of a list', { type: 'string', enum: ['x', 'y'] }, { type: ['string', 'null'], enum: ['x', 'y', null] }],
+    ['a constant', { const: 'x' }, { enum: ['x', null] }],
+    ['a list', { type: 'array', items: { type: 'string' } }, { type: ['array', 'null'], items: { type: 'string' } }],
+    ['an object', closed, { anyOf: [closed, { type: 'null' }] }],
+    ['one of several', { anyOf: [{ type: 'string' }, closed] }, { anyOf: [{ type: 'string' }, closed, { type: 'null' }] }],
+    ['a definition', { $ref: '#/$defs/b' }, { anyOf: [{ $ref: '#/$defs/b' }, { type: 'null' }] }],
+  ])('requires what is optional, or null: %s', (_what, given, sent) => {
+    expect(sentAs(given, false, { b: closed })).toEqual([sent, ['a']]);
+  });
+
+  it('takes a reference beside a description', () => {
+    expect(sentAs({ $ref: '#/$defs/b', description: 'b' }, true, { b: closed })).toEqual([
+      { anyOf: [{ $ref: '#/$defs/b' }], description: 'b' },
+      ['a'],
+    ]);
   });
 
   it('is asked for up to its limits', () => {
@@ -303,18 +350,19 @@ describe('strict mode', () => {
       'a long list has too long values',
       { ...closed, properties: { a: { enum: Array.from({ length: 251 }, (_, index) => `${'x'.repeat(60)}${index}`) } } },
     ],
-    ['a property is optional', { ...closed, required: [] }],
+    [
+      'a property may be left out and may be null, which are two things',
+      { ...closed, properties: { a: { type: ['string', 'null'] } }, required: [] },
+    ],
+    ['a property of an alternative may be left out', { ...closed, properties: { a: { anyOf: [{ ...closed, required: [] }] } } }],
+    ['a keyword that shapes the value is not supported', { ...closed, properties: { a: { oneOf: [{ type: 'string' }] } } }],
     ['other properties are allowed', { ...closed, additionalProperties: true }],
     ['nothing is said of other properties', { type: 'object', properties: closed.properties, required: ['a'] }],
     ['an object inside is open', { ...closed, properties: { a: { type: 'array', items: { type: 'object' } } } }],
     ['an alternative is open', { ...closed, properties: { a: { anyOf: [{ type: 'object', properties: {} }] } } }],
     ['a definition is open', { ...closed, $defs: { b: { type: 'object' } } }],
-    ['a keyword is not supported', { ...closed, properties: { a: { type: 'string', minLength: 1 } } }],
-    ['a pattern looks around', { ...closed, properties: { a: { type: 'string', pattern: '^(?!x)' } } }],
     ['a type is not said', { ...closed, properties: { a: { description: 'Anything' } } }],
     ['a list says nothing of its items', { ...closed, properties: { a: { type: 'array' } } }],
-    ['a reference does not stand alone', { ...closed, properties: { a: { $ref: '#/$defs/b', description: 'b' } }, $defs: { b: closed } }],
-    ['a format is not supported', { ...closed, properties: { a: { type: 'string', format: 'uri' } } }],
     ['it is nested too deeply', { ...closed, properties: { a: nested(10) } }],
     ['the answer is no object', { type: 'array', items: { type: 'string' } }],
   ] as const satisfies readonly (readonly [string, AnswerFormat['schema']])[])('is not where %s', (_why, schema) => {
