@@ -26,7 +26,7 @@ export interface AnswerSource {
    */
   readonly open: (signal: AbortSignal) => Promise<ResponseBody | undefined>;
   /** Removes the values that no error may repeat from one. */
-  readonly veil: (error: ModelError) => ModelError;
+  readonly veil: (error: ModelError) => ModelError | Promise<ModelError>;
   /** Ends the reading without an error. */
   readonly signal?: AbortSignal;
   /** The time limits of each request. @default none */
@@ -71,7 +71,7 @@ export async function* readAnswer(answer: WireAnswer, source: AnswerSource): Asy
     while (answer.isPaused && !own.signal.aborted);
   } catch (error) {
     if (answer.reportedUsage !== undefined) yield { type: 'usage', usage: answer.reportedUsage };
-    throw error instanceof ModelError ? source.veil(error) : error;
+    throw error instanceof ModelError ? await source.veil(error) : error;
   } finally {
     signal?.removeEventListener('abort', abort);
   }
