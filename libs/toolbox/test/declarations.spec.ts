@@ -1,8 +1,29 @@
 import type { Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { LlmTool, type RawToolClass, ToolCatalog, ToolInput, ToolLoopModule, ToolLoopService, ToolProvider } from '@toolloop/core';
+import {
+  LlmTool,
+  type RawTool,
+  rawTool,
+  type RawToolClass,
+  ToolCatalog,
+  ToolInput,
+  ToolLoopModule,
+  ToolLoopService,
+  ToolProvider,
+} from '@toolloop/core';
 import { call, calls, ScriptedModel, text } from '@toolloop/testing';
-import { FetchPage, GetCurrentTime, InterpretCode, PerplexityTool, ReadFile, SearchFiles, TavilyTool, WebSearch } from '@toolloop/toolbox';
+import {
+  CodeInterpreter,
+  type CodeOutcome,
+  FetchPage,
+  GetCurrentTime,
+  InterpretCode,
+  PerplexityTool,
+  ReadFile,
+  SearchFiles,
+  TavilyTool,
+  WebSearch,
+} from '@toolloop/toolbox';
 import { describe, expect, it } from '@jest/globals';
 import { TemporaryDirectory } from './temporary-directory.js';
 
@@ -24,8 +45,8 @@ function providerOf({ tool }: RawToolClass, perform: (input: unknown) => unknown
   return RawToolHost;
 }
 
-async function start(providers: readonly Type[], model = new ScriptedModel([])) {
-  const module = ToolLoopModule.forRoot({ model, policy: { allow: ['*'] } });
+async function start(providers: readonly Type[], model = new ScriptedModel([]), tools: readonly RawTool[] = []) {
+  const module = ToolLoopModule.forRoot({ model, tools, policy: { allow: ['*'] } });
   const built = await Test.createTestingModule({ imports: [module], providers: [...providers] }).compile();
   return built.init();
 }
@@ -73,8 +94,25 @@ describe('the declarations of the toolbox', () => {
     await app.close();
   });
 
-  it('have short names', () => {
-    const named = [FetchPage, SearchFiles, InterpretCode, PerplexityTool, TavilyTool].map(({ shortName }) => shortName);
-    expect(named).toEqual(['web_page_fetch', 'file_search', 'code_interpreter', 'perplexity', 'tavily']);
+  it('have short names, by which selections find them', async () => {
+    class NoInterpreter extends CodeInterpreter {
+      override run(): Promise<CodeOutcome> {
+        return Promise.resolve({ stdout: '', stderr: '', exitCode: 0 });
+      }
+    }
+    const interpreter = new NoInterpreter();
+    const tools = [
+      rawTool(FetchPage),
+      rawTool(SearchFiles, { options: { root: import.meta.dirname } }),
+      rawTool(InterpretCode, { options: { interpreter } }),
+      rawTool(PerplexityTool, { options: { apiKey: 'none', timeoutMs: 60_000 } }),
+      rawTool(TavilyTool, { as: 'web__tavily', options: { apiKey: 'none' } }),
+    ];
+    const app = await start([], new ScriptedModel([]), tools);
+    const found = ['web_page_fetch', 'file_search', 'code_interpreter', 'perplexity', 'tavily'].map(
+      (name) => app.get(ToolCatalog).resolve(name).spec.id,
+    );
+    expect(found).toEqual(['web__fetch_page', 'files__search', 'code__interpret', 'web__search', 'web__tavily']);
+    await app.close();
   });
 });

@@ -8,7 +8,7 @@ import { isClassOrBelow } from '../discovery/provider-instances.js';
 import { foldedId, sharedIdProblem, type TakenId } from '../discovery/tool-names.js';
 import type { ToolTemplate } from '../discovery/tool-template.js';
 import { notReady, type Problem, ToolRegistry, unknownTool } from './tool-registry.js';
-import { type CatalogEntry, declaredIdIn, DISPATCHER_ID, groupedId, isGlob, isToolPredicate, selects } from './tool-selection.js';
+import { type CatalogEntry, declaredIdIn, DISPATCHER_ID, groupedId, isGlob, isNamed, isToolPredicate, selects } from './tool-selection.js';
 
 /** A selection of the catalog's tools. */
 export interface ToolSelection {
@@ -136,9 +136,17 @@ export class ToolCatalog {
     return [...tools, ...exclude].flatMap((selector) => this.problemWith(selector) ?? []);
   }
 
-  /** Finds the problems of names in records of calls, which may also be the ids of instances' tools. */
+  /** Finds the problems of names in records of calls, which may also be the ids of instances' tools, and have no short names but those that ids have. */
   problemsWithCalled(names: readonly string[]): readonly Problem[] {
-    return names.flatMap((name) => (this.isOfInstance(name) ? [] : (this.problemWith(name) ?? [])));
+    return names.flatMap((name) => {
+      if (this.isOfInstance(name)) return [];
+      const entry = isGlob(name) ? undefined : this.registry.entryOf(name);
+      if (entry && !isNamed(entry.tool.spec, name))
+        return [
+          { problem: `"${name}" is a short name, which records of calls do not have.`, remedy: `Name "${entry.tool.spec.declaredId}".` },
+        ];
+      return this.problemWith(name) ?? [];
+    });
   }
 
   /** Tells whether an id can be that of an instance's tool in a run. */

@@ -169,10 +169,12 @@ function tooLate(tools: readonly RawTool[]): Error {
 function grouped(entries: readonly CatalogEntry[]): ReadonlyMap<string, readonly CatalogEntry[]> {
   const groups = new Map<string, CatalogEntry[]>();
   for (const entry of entries) {
-    const name = shortNameOf(entry.tool.spec.declaredId);
-    const group = groups.get(name);
-    if (group) group.push(entry);
-    else groups.set(name, [entry]);
+    for (const name of new Set([shortNameOf(entry.tool.spec.declaredId), entry.shortName])) {
+      if (name === undefined) continue;
+      const group = groups.get(name);
+      if (group) group.push(entry);
+      else groups.set(name, [entry]);
+    }
   }
   return groups;
 }

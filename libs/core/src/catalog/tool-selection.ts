@@ -8,6 +8,8 @@ import { isClassOrBelow } from '../discovery/provider-instances.js';
 export interface CatalogEntry {
   readonly tool: Tool;
   readonly type?: object;
+  /** A further short name, by which selections find it. */
+  readonly shortName?: string;
   /** The place of its declaration, for findings. */
   readonly at: string;
   /** Set if the tool appears only in the course of a run: policies may name it, but no selection includes it. */
@@ -19,11 +21,11 @@ export interface CatalogEntry {
 /** Tells whether a selector includes an entry. A class includes its subclasses' tools too. */
 export function selects(
   selector: ToolSelector,
-  { tool, type }: Pick<CatalogEntry, 'type'> & { readonly tool: Pick<Tool, 'spec'> },
+  { tool, type, shortName }: Pick<CatalogEntry, 'type' | 'shortName'> & { readonly tool: Pick<Tool, 'spec'> },
 ): boolean {
   const { declaredId } = tool.spec;
   if (typeof selector === 'string')
-    return isGlob(selector) ? matchesGlob(selector, declaredId) : selector === declaredId || selector === shortNameOf(declaredId);
+    return isGlob(selector) ? matchesGlob(selector, declaredId) : [declaredId, shortNameOf(declaredId), shortName].includes(selector);
   if (isToolPredicate(selector)) return selector(tool.spec);
   return isClassOrBelow(type, selector);
 }

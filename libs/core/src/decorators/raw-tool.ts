@@ -1,4 +1,5 @@
 import type { Type } from '@nestjs/common';
+import { INJECTABLE_WATERMARK, PROPERTY_DEPS_METADATA, SELF_DECLARED_DEPS_METADATA } from '@nestjs/common/constants.js';
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec';
 import type { ToolEffect, ToolPreview } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
@@ -18,9 +19,10 @@ export class RawTool {
     readonly declaration: Partial<RawToolDeclaration>,
     /** Shown in findings. */
     readonly at: string,
-    readonly source: Executable<unknown>,
+    /** Absent where the class is a provider, whose instance is found when the application starts. */
+    readonly source: Executable<unknown> | undefined,
     /** The class it was made of, by which it can be selected. */
-    readonly type?: Type,
+    readonly type?: RawType,
     /** Set where a call of it is a run. */
     readonly subRun?: SubRun,
   ) {}
@@ -31,6 +33,9 @@ export function tool<Input>(declaration: RawToolDeclaration<Input> & Executable<
   return new RawTool(declaration, `tool ${declaration.id}`, declaration);
 }
 
+/** The class of a raw tool. */
+export type RawType = Type & { readonly shortName?: string };
+
 /** How a class becomes a tool; overrides the class's static `tool`. */
 export type RawToolSettings<Options> = Partial<Omit<RawToolDeclaration, 'id'>> & {
   /** The tool's id. @default the `id` in the class's static `tool` */
@@ -39,21 +44,64 @@ export type RawToolSettings<Options> = Partial<Omit<RawToolDeclaration, 'id'>> &
   readonly options?: Options;
 };
 
-/** Makes a class a tool; all the class needs is a method `call`. */
-export function rawTool<Options>(type: RawToolClass<Options>, { as, options, ...own }: RawToolSettings<NoInfer<Options>> = {}): RawTool {
+/**
+ * Makes a class or an instance a tool; all it needs is a method `call`. A class gets its `options`. A class marked `@Injectable()` has its dependencies from Nest, unless
+ * it is given `options`: list it in the `providers` of a module.
+ *
+ * @throws TypeError for what is no class and no instance of one, and for a class without a method `call`
+ * @example
+ * ToolLoopModule.forRoot({ model, tools: [rawTool(FetchPage, { options: { allowHosts: ['example.com'] } }), rawTool(new SearchApi(client)), rawTool(StockService)] });
+ */
+export function rawTool<Options>(type: RawToolClass<Options>, settings?: RawToolSettings<NoInfer<Options>>): RawTool;
+export function rawTool(from: CallableObject | InjectedToolClass, settings?: Omit<RawToolSettings<never>, 'options'>): RawTool;
+export function rawTool(from: object, { as, options, ...own }: RawToolSettings<unknown> = {}): RawTool {
+  const type = typeOf(from);
   const id = as ?? type.tool?.id;
   const declaration = { ...type.tool, ...own, ...(id !== undefined && { id }) };
-  return new RawTool(declaration, type.name, executableOf(type, options), type);
+  const source = from === type ? sourceOf(type, options) : executableOf(type, from);
+  return new RawTool(declaration, type.name, source, type);
 }
 
-/** One instance serves every call: it is made when the application starts, so that a missing option is found then. */
-function executableOf<Options>(type: RawToolClass<Options>, options: Options | undefined): Executable<unknown> {
-  const instance: unknown = Reflect.construct(type, options === undefined ? [] : [options]);
+function sourceOf(type: Type, options: unknown): Executable<unknown> | undefined {
+  if (options !== undefined) return executableOf(type, Reflect.construct(type, [options]));
+  return isInjectable(type) ? undefined : executableOf(type, Reflect.construct(type, []));
+}
+
+/** An instance with a method `call`. A function has one of its own, which is not meant. */
+type CallableObject = { call(input: never, context: ToolCallContext): unknown } & { readonly apply?: never };
+
+/** A class of which Nest makes the instance. */
+interface InjectedToolClass {
+  new (...dependencies: never[]): { call(input: never, context: ToolCallContext): unknown };
+  readonly tool?: RawToolDeclaration;
+}
+
+function typeOf(from: object): RawType & { readonly tool?: RawToolDeclaration } {
+  const type: unknown = typeof from === 'function' ? from : from.constructor;
+  if (isClass(type)) return type;
+  throw new TypeError('A raw tool is a class, or an instance of one, with a method "call".');
+}
+
+function isClass(value: unknown): value is RawType & { readonly tool?: RawToolDeclaration } {
+  return typeof value === 'function' && typeof value.prototype === 'object' && value !== Object;
+}
+
+function isInjectable(type: Type): boolean {
+  return [INJECTABLE_WATERMARK, SELF_DECLARED_DEPS_METADATA, PROPERTY_DEPS_METADATA].some((key) => Reflect.hasMetadata(key, type));
+}
+
+/**
+ * Makes the code of a tool of an instance. One instance serves every call: it is made when the application starts, so that a missing option is found then.
+ *
+ * @throws TypeError for an instance without a method `call`
+ */
+function executableOf(type: Type, instance: unknown): Executable<unknown> {
   if (!isCallable(instance)) throw new TypeError(`${type.name} has no method "call", which a raw tool needs.`);
   return { execute: (input, context) => instance.call(input, context) };
 }
 
-function isCallable(value: unknown): value is { call(input: unknown, context: ToolCallContext): unknown } {
+/** Tells whether a value has the method that makes it a raw tool. */
+export function isCallable(value: unknown): value is { call(input: unknown, context: ToolCallContext): unknown } {
   return typeof value === 'object' && value !== null && 'call' in value && typeof value.call === 'function';
 }
 
@@ -102,6 +150,8 @@ export const RAW_TOOL = defineOptions<RawToolDeclaration & { readonly execute?: 
 export interface RawToolClass<Options = never> {
   new (options: Options): { call(input: never, context: ToolCallContext): unknown };
   readonly tool?: RawToolDeclaration;
+  /** A further name by which selections find the tool, beside the last part of its id. */
+  readonly shortName?: string;
 }
 
 /** What a model says to a sub-run, unless its declaration says otherwise. */

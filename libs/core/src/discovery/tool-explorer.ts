@@ -4,7 +4,8 @@ import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js'
 import type { Module } from '@nestjs/core/injector/module.js';
 import { type Finding, LoopEventSink } from '@toolloop/protocol';
 import { type Tool, ToolInterceptor, ToolSource } from '../contracts/tool.js';
-import { RawTool } from '../decorators/raw-tool.js';
+import type { ToolCallContext } from '../contracts/tool-call.js';
+import { isCallable, RawTool } from '../decorators/raw-tool.js';
 import { providerOptionsOf, type ToolMethod, toolMethodsOf } from '../decorators/tool-metadata.js';
 import { TOOL_PROVIDER } from '../decorators/tool-provider.decorator.js';
 import { inWords } from '../findings/options.js';
@@ -17,7 +18,7 @@ import { enhancerFindings, entityOfHost, MethodLayers, NestLayerCompiler } from 
 import { classOfProvider, isClass, isOpaque, isSingleton, ProviderInstances, tokenClassOf } from './provider-instances.js';
 import { ToolFeature } from './tool-feature.js';
 import { misplacedFindings, namespaceOf, SAFE_TOOL_ID } from './tool-names.js';
-import { boundTool, type DeclarationRules, placeOf, type ToolTemplate, ToolTemplateCompiler } from './tool-template.js';
+import { boundTool, type DeclarationRules, placeOf, type RawCall, type ToolTemplate, ToolTemplateCompiler } from './tool-template.js';
 
 /** What the application's declarations come to. */
 export interface Exploration {
@@ -30,6 +31,8 @@ export interface Exploration {
 /** A tool of a Nest provider, or a raw one, with the class that selects it. */
 export interface ServiceTool {
   readonly type?: Type;
+  /** A further short name, of a raw tool. */
+  readonly shortName?: string;
   readonly tool: Tool;
   /** Class and method, for findings. */
   readonly at: string;
@@ -80,7 +83,7 @@ export class ToolExplorer {
     const features = this.instancesOf(ToolFeature).flatMap(({ options }) => listedRaw(options.tools));
     const found = [
       ...providers.map((provider) => this.toolsOf(provider, compiler)),
-      ...[...raw, ...features].map((one) => rawToolOf(one, compiler)),
+      ...[...raw, ...features].map((one) => this.rawToolOf(one, compiler)),
     ];
     const findings = found.flatMap((one) => one.findings);
     const returned = found.flatMap((one) => one.returned);
@@ -198,6 +201,37 @@ export class ToolExplorer {
     return { tools, returned, findings };
   }
 
+  private rawToolOf(raw: RawTool, compiler: ToolTemplateCompiler): FoundTools {
+    if (!(raw instanceof RawTool)) return { tools: [], returned: [], findings: [noRawTool(raw)] };
+    const { at, type, source } = raw;
+    const startedAt = performance.now();
+    const { execute, findings: missing } = source ? { execute: source.execute.bind(source), findings: [] } : this.provided(raw);
+    const compiled = compiler.compileRaw(raw, execute);
+    const findings = [...missing, ...compiled.findings, ...idFindings(at, raw.declaration.id ?? '')];
+    const returned = compiled.returns ? [compiled.returns.type] : [];
+    const { template } = compiled;
+    if (!template) return { tools: [], returned, findings };
+    const tool = boundTool(template, () => NOTHING);
+    const { shortName } = type ?? {};
+    const named = { ...(type && { type }), ...(typeof shortName === 'string' && { shortName }) };
+    return { tools: [{ ...named, at, tool, buildMs: performance.now() - startedAt }], returned, findings };
+  }
+
+  /** The instance that Nest makes of the class of a raw tool; of a request-scoped one, that of the run. */
+  private provided({ at, type }: RawTool): RawInstance {
+    const providers: readonly InstanceWrapper<object>[] = this.discovery.getProviders();
+    const wrapper = providers.find((one) => !one.isAlias && (one.token === type || classOfProvider(one) === type));
+    const say = (problem: string, remedy: string): RawInstance => ({ execute: () => undefined, findings: [{ at, problem, remedy }] });
+    if (!wrapper)
+      return say('It is marked @Injectable(), and no module provides it.', 'List it in `providers`, or give its instance: rawTool(new …).');
+    if (isSingleton(wrapper) && !isCallable(wrapper.instance)) return say('It has no method "call", which a raw tool needs.', 'Add one.');
+    const execute: RawCall = (input, context) => {
+      const found = this.instances.resolve(wrapper, context);
+      return found instanceof Promise ? found.then((instance) => callOn(instance, input, context)) : callOn(found, input, context);
+    };
+    return { execute, findings: [] };
+  }
+
   private toTool({ type, wrapper }: Provider, method: ToolMethod, template: ToolTemplate): Tool {
     const tool = boundTool(template, isSingleton(wrapper) ? () => wrapper.instance : (run) => this.instances.resolve(wrapper, run));
     return { ...tool, layers: this.layers.of({ type, method, wrapper }) };
@@ -209,17 +243,16 @@ export function listedRaw(tools: readonly RawTool[] = []): readonly RawTool[] {
   return [tools].flat();
 }
 
-function rawToolOf(raw: RawTool, compiler: ToolTemplateCompiler): FoundTools {
-  if (!(raw instanceof RawTool)) return { tools: [], returned: [], findings: [noRawTool(raw)] };
-  const { at, type } = raw;
-  const startedAt = performance.now();
-  const compiled = compiler.compileRaw(raw);
-  const findings = [...compiled.findings, ...idFindings(at, raw.declaration.id ?? '')];
-  const returned = compiled.returns ? [compiled.returns.type] : [];
-  const { template } = compiled;
-  if (!template) return { tools: [], returned, findings };
-  const tool = boundTool(template, () => NOTHING);
-  return { tools: [{ ...(type && { type }), at, tool, buildMs: performance.now() - startedAt }], returned, findings };
+/** Where a raw tool finds the instance of its class: a provider, or one that it makes itself. */
+interface RawInstance {
+  readonly execute: RawCall;
+  readonly findings: readonly Finding[];
+}
+
+/** @throws TypeError for an instance without a method `call`, which a factory that runs in a request may make */
+function callOn(instance: object, input: unknown, context: ToolCallContext): unknown {
+  if (isCallable(instance)) return instance.call(input, context);
+  throw new TypeError(`${instance.constructor.name} has no method "call", which a raw tool needs.`);
 }
 
 function noRawTool(given: unknown): Finding {

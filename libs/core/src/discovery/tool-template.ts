@@ -40,6 +40,9 @@ export interface ToolDeclaration {
   readonly declaredId: string;
 }
 
+/** The code of a raw tool. */
+export type RawCall = (input: unknown, context: ToolCallContext) => unknown;
+
 /** What an application says about all tools. */
 export interface DeclarationRules {
   readonly reservedArguments: readonly string[];
@@ -76,12 +79,12 @@ export class ToolTemplateCompiler {
   }
 
   /** A tool that is no method; it is called on nothing. */
-  compileRaw({ declaration, at, source, subRun }: RawTool): CompiledTool {
+  compileRaw({ declaration, at, subRun }: RawTool, execute: RawCall): CompiledTool {
     const { id = '', input: declared, canCall, preview, ...options } = RAW_TOOL.sound(declaration);
     const hooks = ownHooks({ canCall, preview, compensate: options.directive?.compensate });
     const reserved = withoutAllowed(this.rules.reservedArguments, options.allowReserved?.arguments);
     const input = compileRawInput({ at, reserved, input: declared }, this.validators);
-    const call: ToolTemplate['call'] = (_target, built, context) => source.execute(built, context);
+    const call: ToolTemplate['call'] = (_target, built, context) => execute(built, context);
     const { template, ...compiled } = this.assemble({ at, declaredId: id, options, input, call, hooks });
     const findings = [...RAW_TOOL.findings(declaration, at), ...compiled.findings];
     return { ...compiled, template: { ...template, ...(subRun && { subRun }) }, findings };

@@ -20,7 +20,7 @@ export class ToolReserve {
    * @throws InvalidRequestError if a strategy names a tool that does not exist
    */
   divide(permitted: readonly Tool[], strategies: readonly ToolInjectionStrategy[]): RunReserve {
-    const [problem] = strategies.flatMap(({ awaited = [] }) => this.catalog.problemsWith({ tools: awaited }));
+    const [problem] = strategies.flatMap(({ awaited = [] }) => this.catalog.problemsWithCalled(awaited));
     if (problem) throw unknownTool(problem);
     const claims = strategies.flatMap((strategy) => {
       const { withheld = [] } = strategy;

@@ -1,6 +1,6 @@
 import { InvalidRequestError, type Message, type ModelRequest, type ToolChoice, type ToolSpec } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
-import { isToolPredicate, selects } from '../catalog/tool-selection.js';
+import { isGlob, isToolPredicate, selects } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { RemovalCause } from '../contracts/injection.js';
 import { STEP_CHANGE, type StepChange, type ToolSelector } from '../contracts/loop-request.js';
@@ -64,7 +64,8 @@ export class StepPreparation {
   private oneChoiceOf(selector: ToolSelector, toolset: Toolset): (spec: ToolSpec) => boolean {
     if (typeof selector === 'string') {
       if (!toolset.held(selector) && !this.catalog.isOfInstance(selector)) this.catalog.build({ tools: [selector] });
-      return (spec) => spec.id === selector || selects(selector, { tool: { spec } });
+      const named = isGlob(selector) ? undefined : this.catalog.registry.entryOf(selector)?.tool.spec;
+      return (spec) => spec.id === selector || spec.declaredId === named?.declaredId || selects(selector, { tool: { spec } });
     }
     if (isToolPredicate(selector)) return selector;
     const ofEntity = this.catalog.entities.definitions.filter(({ type }) => isClassOrBelow(type, selector));

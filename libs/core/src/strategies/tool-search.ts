@@ -153,7 +153,11 @@ function queryOf(input: unknown): string {
 /** Finds names in strategies' triggers and withheld tools that no tool has. */
 export function strategyFindings(strategies: readonly ToolInjectionStrategy[], at: string, catalog: ToolCatalog): Finding[] {
   return strategies.flatMap(({ name, withheld = [], awaited = [] }) =>
-    catalog.problemsWith({ tools: [...withheld, ...awaited] }).map(({ problem, remedy }) => ({ at: `${at} "${name}"`, problem, remedy })),
+    [...catalog.problemsWith({ tools: withheld }), ...catalog.problemsWithCalled(awaited)].map(({ problem, remedy }) => ({
+      at: `${at} "${name}"`,
+      problem,
+      remedy,
+    })),
   );
 }
 
