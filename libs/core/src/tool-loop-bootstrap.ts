@@ -6,7 +6,10 @@ import { ToolExplorer, listedRaw, type Exploration } from './discovery/tool-expl
 import { ToolFeature } from './discovery/tool-feature.js';
 import { RESULT_READER } from './execution/result-reader.js';
 import { SEARCH_TOOL } from './strategies/tool-search.js';
-import { DirectiveBootstrap } from './directives/directive-bootstrap.js';
+import { ActorDirectory } from './contracts/tool-call.js';
+import { directiveEntries, directiveFindings, longestDirectiveMs } from './directives/directive-bootstrap.js';
+import { DirectiveRunner } from './directives/directive-runner.js';
+import { DirectiveService } from './directives/directive.service.js';
 import { DEFAULT_RESERVED_ARGUMENTS, FEATURE, unpricedWarning } from './loop/loop-options.js';
 import { LoopSettings } from './loop/loop-settings.js';
 import { SubRunPreparation } from './loop/sub-run-preparation.js';
@@ -23,7 +26,8 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     private readonly explorer: ToolExplorer,
     private readonly catalog: ToolCatalog,
     private readonly settings: LoopSettings,
-    private readonly directives: DirectiveBootstrap,
+    private readonly directives: DirectiveService,
+    private readonly directiveRunner: DirectiveRunner,
     private readonly subRuns: SubRunPreparation,
   ) {}
 
@@ -34,14 +38,14 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const { admitted: contributed, findings: kept } = quarantined(exploration.tools, await contributedTools(exploration));
     for (const { at, problem, remedy } of kept) this.logger.warn(`${at}: ${problem} ${remedy}`);
     const own = [...exploration.tools, ...contributed.map((entry) => this.takenIn(entry))];
-    const entries = [LATENT_READER, LATENT_SEARCH, ...own, ...this.directives.entries(own)];
+    const entries = [LATENT_READER, LATENT_SEARCH, ...own, ...directiveEntries(own, this.directives)];
     this.catalog.announced = this.announced();
     const collisions = this.catalog.load(entries, exploration.entities);
     const findings = [
       ...exploration.findings,
       ...contributed.flatMap(({ tool }) => this.explorer.contributedFindings(tool, reservedArguments)),
       ...collisions,
-      ...this.directives.findings(own),
+      ...directiveFindings(own, this.explorer.instancesOf(ActorDirectory).length > 0),
       ...this.settings.findings(),
       ...this.loopFindings(),
       ...this.subRunFindings(entries),
@@ -58,7 +62,8 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
         'No policy: no tool is listed and none can be called. Give one: ToolLoopModule.forRoot({ policy: { allow: [...] } }).',
       );
     this.warnOfCosts(entries);
-    await this.directives.start(own);
+    const longestMs = longestDirectiveMs(own, this.settings.limitsFor().toolCallMs);
+    if (longestMs !== undefined) await this.directiveRunner.start(longestMs);
   }
 
   private warnOfCosts(entries: readonly CatalogEntry[]): void {

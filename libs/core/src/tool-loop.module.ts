@@ -25,19 +25,16 @@ import { Effects } from './execution/call.js';
 import { ExecutionRules, ToolRunner } from './execution/tool-runner.js';
 import { DirectiveEffects } from './directives/directive-effects.js';
 import { MemoryCallJournal } from './memory/memory-call-journal.js';
-import { ToolProviderExtractor, ToolProviderStrategy } from './injection/entity-tools.js';
+import { ToolProviderExtractor } from './injection/entity-tools.js';
 import { ConversationService } from './loop/conversation.service.js';
-import { DirectiveRunner, DirectiveScopes } from './directives/directive-runner.js';
-import { DirectiveBootstrap } from './directives/directive-bootstrap.js';
+import { DirectiveRunner } from './directives/directive-runner.js';
 import { DirectiveService } from './directives/directive.service.js';
-import { DirectiveUpdates } from './loop/directive-updates.js';
 import { MemoryRunLog } from './memory/memory-run-log.js';
 import { MemoryDirectiveStore } from './memory/memory-directive-store.js';
 import { toolLoopToken, ToolLoopService } from './loop/tool-loop.service.js';
 import { LoopSettings } from './loop/loop-settings.js';
-import { RunOpener, SubRunOpener } from './loop/run-opener.js';
+import { RunOpener } from './loop/run-opener.js';
 import { RunPreparation } from './loop/run-preparation.js';
-import { StructuredAnswers } from './loop/structured-answer.js';
 import { SubRunPreparation } from './loop/sub-run-preparation.js';
 import { SuspendedRuns } from './loop/suspended-runs.js';
 import { ToolLoop } from './loop/tool-loop.js';
@@ -98,22 +95,16 @@ const OWN_PROVIDERS: readonly Provider[] = [
   ToolCallStorage,
   ToolRunner,
   ToolProviderExtractor,
-  ToolProviderStrategy,
   LoopSettings,
-  StructuredAnswers,
-  DirectiveUpdates,
   ToolLoop,
   ConversationService,
   SuspendedRuns,
   RunPreparation,
   SubRunPreparation,
-  SubRunOpener,
   RunOpener,
   RunService,
-  DirectiveScopes,
   DirectiveRunner,
   DirectiveService,
-  DirectiveBootstrap,
   ToolLoopBootstrap,
   loopProvider(ToolLoopService, {}),
   { provide: ExecutionRules, inject: [TOOL_LOOP_OPTIONS], useFactory: ({ execution }: ToolLoopOptions) => new ExecutionRules(execution) },

@@ -1,61 +1,46 @@
-import { Injectable } from '@nestjs/common';
 import { type Finding, ToolError, type ToolSpec } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import type { CatalogEntry } from '../catalog/tool-selection.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
-import { LoopSettings } from '../loop/loop-settings.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/reveal.js';
 import { compileSchemaInput } from '../schema/tool-input.js';
-import { DirectiveRunner, DirectiveScopes } from './directive-runner.js';
-import { DirectiveError, DirectiveService, type DirectiveView } from './directive.service.js';
+import { DirectiveError, type DirectiveService, type DirectiveView } from './directive.service.js';
 
-/** What directives need when the application starts. */
-@Injectable()
-export class DirectiveBootstrap {
-  constructor(
-    private readonly service: DirectiveService,
-    private readonly scopes: DirectiveScopes,
-    private readonly runner: DirectiveRunner,
-    private readonly settings: LoopSettings,
-  ) {}
+/** The tool that tells a directive's status, in an application that has any. */
+export function directiveEntries(tools: readonly CatalogEntry[], service: DirectiveService): readonly CatalogEntry[] {
+  if (!tools.some(hasDirective)) return [];
+  return [{ tool: directiveStatusTool((directiveId, who) => service.get(directiveId, who)), at: 'Toolloop' }];
+}
 
-  /** The tool that tells a directive's status, in an application that has any. */
-  entries(tools: readonly CatalogEntry[]): readonly CatalogEntry[] {
-    if (!tools.some(hasDirective)) return [];
-    return [{ tool: directiveStatusTool((directiveId, who) => this.service.get(directiveId, who)), at: 'Toolloop' }];
-  }
+/** Mistakes in the declarations of directives: no directory that loads their actors, or a type that two tools share. */
+export function directiveFindings(tools: readonly CatalogEntry[], hasDirectory: boolean): readonly Finding[] {
+  const having = tools.filter(hasDirective);
+  const findings: Finding[] = [];
+  const [first] = having;
+  if (first && !hasDirectory)
+    findings.push({
+      at: first.at,
+      problem: 'It has a directive, but nothing loads the actor for whom it is performed later.',
+      remedy: 'Provide a class that extends ActorDirectory, in any module.',
+    });
+  const types = having.map(({ tool }) => tool.directive?.type);
+  const shared = having.filter(({ tool }) => types.indexOf(tool.directive?.type) !== types.lastIndexOf(tool.directive?.type));
+  return [
+    ...findings,
+    ...shared.map(({ at, tool }) => ({
+      at,
+      problem: `Another tool also has directives of the type "${tool.directive?.type}".`,
+      remedy: 'Give each tool a type of its own.',
+    })),
+  ];
+}
 
-  findings(tools: readonly CatalogEntry[]): readonly Finding[] {
-    const having = tools.filter(hasDirective);
-    const findings: Finding[] = [];
-    const [first] = having;
-    if (first && !this.scopes.hasDirectory)
-      findings.push({
-        at: first.at,
-        problem: 'It has a directive, but nothing loads the actor for whom it is performed later.',
-        remedy: 'Provide a class that extends ActorDirectory, in any module.',
-      });
-    const types = having.map(({ tool }) => tool.directive?.type);
-    const shared = having.filter(({ tool }) => types.indexOf(tool.directive?.type) !== types.lastIndexOf(tool.directive?.type));
-    return [
-      ...findings,
-      ...shared.map(({ at, tool }) => ({
-        at,
-        problem: `Another tool also has directives of the type "${tool.directive?.type}".`,
-        remedy: 'Give each tool a type of its own.',
-      })),
-    ];
-  }
-
-  /** Once everything is checked and in the catalog. */
-  async start(tools: readonly CatalogEntry[]): Promise<void> {
-    const having = tools.filter(hasDirective);
-    if (having.length === 0) return;
-    const { toolCallMs } = this.settings.limitsFor();
-    await this.runner.start(Math.max(...having.map(({ tool }) => tool.timeoutMs ?? toolCallMs)));
-  }
+/** The longest time that a call of a tool with directives may take, in milliseconds; undefined where no tool has any. */
+export function longestDirectiveMs(tools: readonly CatalogEntry[], toolCallMs: number): number | undefined {
+  const having = tools.filter(hasDirective);
+  return having.length > 0 ? Math.max(...having.map(({ tool }) => tool.timeoutMs ?? toolCallMs)) : undefined;
 }
 
 function hasDirective({ tool }: CatalogEntry): boolean {
@@ -91,7 +76,7 @@ const spec: ToolSpec = Object.freeze<ToolSpec>({
 const { input } = compileSchemaInput({ at: STATUS_ID, reserved: [], schema: inputSchema });
 
 /** The tool by which a model learns what became of a directive that the actor may see, in the actor's own tenant. */
-export function directiveStatusTool(get: (directiveId: string, who: Pick<RunContext, 'actor' | 'tenant'>) => Promise<DirectiveView>): Tool {
+function directiveStatusTool(get: (directiveId: string, who: Pick<RunContext, 'actor' | 'tenant'>) => Promise<DirectiveView>): Tool {
   return {
     spec,
     origin: { source: 'toolloop', trusted: true },

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { type BeforeApplicationShutdown, Inject, Injectable, Logger, Optional } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Injectable, Logger, Optional } from '@nestjs/common';
 import {
   type DirectiveEventType,
   type JsonObject,
@@ -30,13 +30,13 @@ import { BoundedStores } from '../execution/bounded-stores.js';
 import { CallFailure, Interruption, unexplained, withinTime } from '../execution/call-failure.js';
 import type { CallRequest, ExecutionScope } from '../execution/call.js';
 import { ToolRunner } from '../execution/tool-runner.js';
-import { TOOL_LOOP_OPTIONS, type ToolLoopOptions } from '../loop/loop-options.js';
+import type { ToolLoopOptions } from '../loop/loop-options.js';
 import { LoopSettings } from '../loop/loop-settings.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { RunApprovals, SpendingLedger } from '../policy/rules.js';
 import { compileReveal } from '../schema/reveal.js';
-import { type DEFAULT_DIRECTIVES, directiveOptionsOf } from '../loop/directive-options.js';
-import { HeldLease } from '../loop/directive-updates.js';
+import { type DEFAULT_DIRECTIVES, directiveOptionsOf } from '../loop/run-directives.js';
+import { HeldLease } from '../loop/run-directives.js';
 import { DirectiveAttempt } from './directive-effects.js';
 
 const ATTEMPTS_WITHOUT_TOOL = 1;
@@ -46,9 +46,14 @@ const PARTS_WITH_TIME_LIMIT = 3;
 /** What is in hand when the application stops has so long to end. */
 const LONGEST_STOP_MS = 10_000;
 
+/** The tool of a directive; undefined where the application has none any more. */
+export function directiveToolOf(catalog: ToolCatalog, { call, type }: DirectiveIntent): DirectiveTool | undefined {
+  const tool = call.instanceId === undefined ? catalog.find(call.declaredId) : undefined;
+  return tool?.directive?.type === type ? { ...tool, directive: tool.directive } : undefined;
+}
+
 /** Makes the place where a directive is performed: whose it is now, under which rules, and which tool. */
-@Injectable()
-export class DirectiveScopes {
+class DirectiveScopes {
   private readonly journal: CallJournal;
 
   constructor(
@@ -61,21 +66,11 @@ export class DirectiveScopes {
     this.journal = stores.journal;
   }
 
-  get hasDirectory(): boolean {
-    return this.directory() !== undefined;
-  }
-
-  /** The tool of a directive; undefined where the application has none any more. The instance of an entity would be found here. */
-  toolOf({ call, type }: DirectiveIntent): DirectiveTool | undefined {
-    const tool = call.instanceId === undefined ? this.catalog.find(call.declaredId) : undefined;
-    return tool?.directive?.type === type ? { ...tool, directive: tool.directive } : undefined;
-  }
-
   /** Throws a `CallFailure` for whom or what is not there any more, and anything else where that could not be found out. */
   async open(record: DirectiveRecord, attempt: DirectiveAttempt, signal: AbortSignal): Promise<DirectiveExecution> {
     const { intent } = record;
     const { call, authority, tenant, correlationId } = intent;
-    const found = this.toolOf(intent);
+    const found = directiveToolOf(this.catalog, intent);
     if (!found) throw CallFailure.of('tool_gone', `The tool ${call.declaredId} does not take directives of this type any more.`);
     const tool = record.task === 'compensate' ? undoing(found, record) : found;
     const actor = await this.actorOf(authority, tenant);
@@ -169,14 +164,20 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
 
   private readonly store: DirectiveStore;
   private readonly audit: DirectiveAudit;
+  private readonly options: ToolLoopOptions;
+  private readonly scopes: DirectiveScopes;
 
   constructor(
     stores: BoundedStores,
     private readonly runner: ToolRunner,
-    private readonly scopes: DirectiveScopes,
-    @Inject(TOOL_LOOP_OPTIONS) private readonly options: ToolLoopOptions,
+    private readonly catalog: ToolCatalog,
+    settings: LoopSettings,
+    identity: ActorIdentity,
+    explorer: ToolExplorer,
     @Optional() trail?: AuditTrail,
   ) {
+    this.options = settings.options;
+    this.scopes = new DirectiveScopes(catalog, settings, identity, explorer, stores);
     this.store = stores.directives;
     this.audit = new DirectiveAudit(trail);
   }
@@ -220,7 +221,7 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
 
   private async attempt(record: DirectiveRecord): Promise<DirectiveChange> {
     const attempt = new DirectiveAttempt(effectKeyOf(record), () => this.isHeld(record));
-    const most = this.scopes.toolOf(record.intent)?.directive.attempts ?? ATTEMPTS_WITHOUT_TOOL;
+    const most = directiveToolOf(this.catalog, record.intent)?.directive.attempts ?? ATTEMPTS_WITHOUT_TOOL;
     const terms = { ...directiveOptionsOf(this.options.directives), attempts: most };
     const outcome = await this.outcomeOf(record, attempt, most);
     const hasEnded = outcome.status === 'succeeded' || attempt.mayHaveEffect;

@@ -3,6 +3,7 @@ import { Inject, Injectable, Optional } from '@nestjs/common';
 import type { DirectiveStatus, JsonObject, JsonValue, ToolFailure, ToolPreview } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
 import { AuditTrail } from '../audit/audit-trail.js';
+import { ToolCatalog } from '../catalog/tool-catalog.js';
 import {
   type DirectiveChange,
   type DirectiveEvent,
@@ -18,7 +19,7 @@ import { BoundedStores } from '../execution/bounded-stores.js';
 import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from '../loop/loop-options.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { DirectiveOperators } from './directive-effects.js';
-import { DirectiveAudit, DirectiveScopes, DONE, effectKeyOf } from './directive-runner.js';
+import { DirectiveAudit, directiveToolOf, DONE, effectKeyOf } from './directive-runner.js';
 
 /** Who looks at directives, or decides about them: whom the application identified, never what a client says. */
 export interface DirectiveOperator<Actor = RegisteredActor> {
@@ -59,7 +60,7 @@ export class DirectiveService<Actor = RegisteredActor> {
   constructor(
     stores: BoundedStores,
     private readonly identity: ActorIdentity<Actor>,
-    private readonly scopes: DirectiveScopes,
+    private readonly catalog: ToolCatalog,
     @Inject(TOOL_LOOP_OPTIONS) { directives }: ToolLoopOptions,
     @Optional() trail?: AuditTrail,
   ) {
@@ -123,7 +124,8 @@ export class DirectiveService<Actor = RegisteredActor> {
         : { event: 'cancelled', status: 'cancelled' };
     if (status !== 'succeeded') throw notPossible(`It is ${status} and cannot be cancelled.`);
     this.assertOperator(intent.authority.actorId, operator);
-    if (!this.scopes.toolOf(intent)?.directive.compensate) throw notPossible('It was performed, and its tool has no way to undo it.');
+    if (!directiveToolOf(this.catalog, intent)?.directive.compensate)
+      throw notPossible('It was performed, and its tool has no way to undo it.');
     return { event: 'cancelled', status: 'pending', task: 'compensate', attempts: 0, dueInMs: 0 };
   }
 

@@ -327,7 +327,6 @@ function isIterable(value: object): value is Iterable<unknown> {
 }
 
 /** Adds the tools of every entity that a result shows. On by default. Beyond the nesting depth it still refreshes the instances of existing tools. */
-@Injectable()
 export class ToolProviderStrategy extends ToolInjectionStrategy {
   override readonly name = 'entities';
   override readonly yields = true;

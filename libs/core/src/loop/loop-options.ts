@@ -26,7 +26,7 @@ import {
 } from '../findings/options.js';
 import { type ModelPrices, PricedModel, priceOf, PRICES } from '../models/priced.js';
 import { policyList } from '../policy/policy-engine.js';
-import { type DirectiveOptions, DIRECTIVES } from './directive-options.js';
+import { type DirectiveOptions, DIRECTIVES } from './run-directives.js';
 
 /** Argument names that no model may send and no tool may declare. */
 export const DEFAULT_RESERVED_ARGUMENTS: readonly string[] = ['tenant', 'tenantId', 'actor', 'actorId'];

@@ -18,7 +18,7 @@ import { strictlyListed } from '../execution/resolve-tool.js';
 import { asRun } from '../execution/store-calls.js';
 import { EventOutlet, type EventReader, PullQueue, RunInputs } from './event-outlet.js';
 import { LiveRun } from './live-run.js';
-import { FinishedRun } from './loop-result.js';
+import { FinishedRun } from './loop-state.js';
 import { finishFor, firstState, isUnavailable, labelledMessages, type LoopState, type PendingStep } from './loop-state.js';
 import { processStateOf, type ResumedRun, resumedState, type SavedPlace, savedRun } from './saved-run.js';
 import type { RunPlan, SubRunsWithin } from './run-plan.js';

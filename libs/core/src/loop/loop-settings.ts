@@ -3,7 +3,7 @@ import { ConfigurationError, type Finding, InvalidRequestError, isRecord, type L
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import type { ToolInjection } from '../contracts/injection.js';
 import { DEFAULT_LIMITS, type Limits, LIMITS, type Quota, QUOTAS } from '../contracts/limits.js';
-import { type LoopProfile, type LoopRequest, PROFILE } from '../contracts/loop-request.js';
+import { type LoopProfile, type LoopRequest, PROFILE, type StopCondition } from '../contracts/loop-request.js';
 import { type Policy, PolicyEngine } from '../contracts/policy.js';
 import type { ExecutionOptions, RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
@@ -19,12 +19,14 @@ import { SchemaValidators } from '../schema/validators.js';
 import { searchFindings, strategyFindings } from '../strategies/tool-search.js';
 import { APPLICATION, DEFAULT_RESERVED_ARGUMENTS, TOOL_LOOP_OPTIONS, type ToolLoopOptions } from './loop-options.js';
 import { QuotaGuard } from './quota-guard.js';
-import { stopFindings } from './stop-condition.js';
-import { outputFindings } from './structured-answer.js';
+import { outputFindings, StructuredAnswers } from './structured-answer.js';
+import { isNamed } from '../catalog/tool-selection.js';
 
 /** The application's options with the defaults filled in, and what a request makes of them. */
 @Injectable()
 export class LoopSettings {
+  /** The classes that answers of runs must be. */
+  readonly answers: StructuredAnswers;
   private readonly compiled = new WeakMap<Policy, CompiledPolicy>();
   private readonly foreign: ForeignTools;
   private readonly vouched: VouchedTools;
@@ -37,6 +39,7 @@ export class LoopSettings {
     private readonly stores: BoundedStores,
   ) {
     const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS } = options;
+    this.answers = new StructuredAnswers(validators);
     this.vouched = new VouchedTools(engine);
     this.foreign = new ForeignTools(catalog, { reservedArguments, validators }, this.vouched);
   }
@@ -268,3 +271,50 @@ export class ForeignTools {
     return contributedFindings(tool, this.rules);
   }
 }
+
+/** Which tools a condition waits for. */
+const awaited = new WeakMap<StopCondition, readonly string[]>();
+
+/** Holds once one of these tools was called and succeeded: declared ids, short names, ids that the model knows, or globs. */
+export function calledTool(...tools: readonly [string, ...string[]]): StopCondition {
+  const condition = withName(`calledTool(${tools.join(', ')})`, ({ toolCalls }) =>
+    toolCalls.some((record) => record.status === 'succeeded' && tools.some((tool) => isNamed(record, tool))),
+  );
+  awaited.set(condition, tools);
+  return condition;
+}
+
+/** Holds after so many steps. Unlike `limits.steps` it is a wish and no limit: the run ends with `stop`. */
+export function maxSteps(most: number): StopCondition {
+  if (!(Number.isInteger(most) && most > 0)) throw new TypeError(`maxSteps(${most}): give a whole number, 1 or more.`);
+  return withName(`maxSteps(${most})`, ({ step }) => step >= most);
+}
+
+/** Names a condition for errors and for the detail of a finish reason. */
+function withName(name: string, condition: StopCondition): StopCondition {
+  return Object.defineProperty(condition, 'name', { value: name });
+}
+
+/** What would never hold: what is no condition, and one that waits for tools which do not exist. `announced`: of tools that may join runs. */
+export function stopFindings(stopWhen: unknown, at: string, catalog: ToolCatalog, announced: readonly string[] = []): Finding[] {
+  const conditions: readonly unknown[] = stopWhen === undefined ? [] : [stopWhen].flat();
+  return conditions.flatMap((condition) => {
+    if (!isCondition(condition)) return [{ at: `${at} stopWhen`, ...NO_CONDITION }];
+    const names = (awaited.get(condition) ?? []).filter((name) => !announced.includes(name));
+    return catalog.problemsWithCalled(names).map(({ problem, remedy }) => ({ at: `${at} stopWhen`, problem, remedy }));
+  });
+}
+
+/** One, several or none, as a list. */
+export function stopConditionsOf(...given: readonly (StopCondition | readonly StopCondition[] | undefined)[]): readonly StopCondition[] {
+  return given.flatMap((stopWhen) => stopWhen ?? []);
+}
+
+function isCondition(value: unknown): value is StopCondition {
+  return typeof value === 'function';
+}
+
+const NO_CONDITION = {
+  problem: 'A stop condition is not a function.',
+  remedy: 'Give calledTool(…), maxSteps(…) or a function of the step.',
+} as const;

@@ -25,7 +25,7 @@ import { type SubRunCheckpoint, type SubRunCall, type SubRunEnding, SubRunProces
 import { cut } from '../execution/result-pages.js';
 import { hasChangedThings } from '../execution/sub-run-call.js';
 import { toJsonObject } from '../schema/canonical-json.js';
-import { FinishedRun } from './loop-result.js';
+import { FinishedRun } from './loop-state.js';
 import { LoopRun, type RunParts } from './loop-run.js';
 import { fromRunEntries } from './run-log.js';
 import type { EnclosingRun, SubRunsWithin } from './run-plan.js';
@@ -54,8 +54,7 @@ class WaitingSubRun extends SubRunProcessState {
 }
 
 /** Opens runs within runs: the same loop, told and kept by the run around it. */
-@Injectable()
-export class SubRunOpener implements SubRunsWithin {
+class SubRunOpener implements SubRunsWithin {
   private readonly logger = new Logger(SubRunOpener.name);
   /** What every run works with, the outermost as well. */
   readonly services: Pick<RunParts, 'loop' | 'conversations'>;
@@ -236,14 +235,19 @@ export class OpenRuns {
 @Injectable()
 export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
   private readonly openRuns = new OpenRuns();
+  private readonly subRuns: SubRunOpener;
   private sinks: readonly LoopEventSink[] | undefined;
 
   constructor(
     private readonly preparation: RunPreparation,
     private readonly explorer: ToolExplorer,
     private readonly suspended: SuspendedRuns,
-    private readonly subRuns: SubRunOpener,
-  ) {}
+    subRuns: SubRunPreparation,
+    loop: ToolLoop,
+    stores: BoundedStores,
+  ) {
+    this.subRuns = new SubRunOpener(subRuns, loop, stores);
+  }
 
   onModuleDestroy(): void {
     this.openRuns.refuse();

@@ -9,7 +9,7 @@ import { type LoopProfile, type LoopRequest, REQUEST } from '../contracts/loop-r
 import type { ConversationKey } from '../contracts/stores.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import { strictlyListed } from '../execution/resolve-tool.js';
-import { ToolProviderStrategy } from '../injection/entity-tools.js';
+import { ToolProviderExtractor, ToolProviderStrategy } from '../injection/entity-tools.js';
 import { RunEntityHandles } from '../injection/run-entities.js';
 import { type ListingRules, resumedTools, type RunInjection, ToolListing, type ToolNarrowing } from '../injection/starting-toolset.js';
 import { takesMedia } from '../models/request-fitting.js';
@@ -20,8 +20,7 @@ import { LoopSettings } from './loop-settings.js';
 import { asSaid } from './loop-state.js';
 import { checkMessages } from './message-check.js';
 import type { ResumedRun } from './saved-run.js';
-import { stopConditionsOf, stopFindings } from './stop-condition.js';
-import { StructuredAnswers } from './structured-answer.js';
+import { stopConditionsOf, stopFindings } from './loop-settings.js';
 
 /** What decides on the tools of a run, and for whom. */
 export type ListingRequest<Actor> = Pick<
@@ -39,14 +38,15 @@ type KnownRun = Pick<ResumedRun, 'runId'> & Partial<ResumedRun>;
 @Injectable()
 export class RunPreparation {
   private readonly listing: ToolListing;
+  private readonly entities: ToolProviderStrategy;
 
   constructor(
     private readonly settings: LoopSettings,
     private readonly catalog: ToolCatalog,
-    private readonly entities: ToolProviderStrategy,
-    private readonly answers: StructuredAnswers,
+    entities: ToolProviderExtractor,
     private readonly identity: ActorIdentity,
   ) {
+    this.entities = new ToolProviderStrategy(entities);
     this.listing = new ToolListing(catalog, (injection) => settings.admit(injection));
   }
 
@@ -83,7 +83,7 @@ export class RunPreparation {
       relist: (authority, records) => this.listing.list(rules, { ...execution, ...authority }, { records }),
       ...this.stepsOf(request, run),
       stopWhen: stopConditionsOf(this.settings.options.stopWhen, profile.stopWhen, own.stopWhen),
-      answer: output && { type: output, ...this.answers.shapeOf(output) },
+      answer: output && { type: output, ...this.settings.answers.shapeOf(output) },
       options: request,
     };
   }

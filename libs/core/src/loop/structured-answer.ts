@@ -1,4 +1,4 @@
-import { Injectable, type Type } from '@nestjs/common';
+import type { Type } from '@nestjs/common';
 import { type AnswerFormat, type ArgumentProblem, ConfigurationError, type Finding, type JsonValue } from '@toolloop/protocol';
 import type { ToolInputCodec } from '../contracts/tool.js';
 import { parseJson } from '../schema/canonical-json.js';
@@ -21,7 +21,6 @@ export interface StructuredOutput {
 export type AnswerReading = StructuredOutput | { readonly problems: readonly ArgumentProblem[] };
 
 /** Reads the answers of runs that ask for an `output` class, by the same schema and checks that a tool's input has. */
-@Injectable()
 export class StructuredAnswers {
   private readonly shapes = new WeakMap<Type, AnswerShape>();
 

@@ -15,8 +15,7 @@ import { isPermitted } from '../policy/policy-engine.js';
 import type { EnclosingRun, RunPlace, RunPlan } from './run-plan.js';
 import { LoopSettings } from './loop-settings.js';
 import type { ResumedRun } from './saved-run.js';
-import { stopConditionsOf } from './stop-condition.js';
-import { StructuredAnswers } from './structured-answer.js';
+import { stopConditionsOf } from './loop-settings.js';
 
 /** The run around a sub-run, and the tools it has when it makes the call. */
 export interface OuterRun {
@@ -94,7 +93,6 @@ export class SubRunPreparation {
 
   constructor(
     private readonly settings: LoopSettings,
-    private readonly answers: StructuredAnswers,
     private readonly catalog: ToolCatalog,
   ) {
     this.tools = new SubRunTools(catalog);
@@ -137,7 +135,7 @@ export class SubRunPreparation {
       injection: listed.injection,
       ...this.stepsOf(subRun, execution.run),
       stopWhen: stopConditionsOf(stopWhen),
-      answer: output && { type: output, ...this.answers.shapeOf(output) },
+      answer: output && { type: output, ...this.settings.answers.shapeOf(output) },
       options: optionsOf(outer, call),
     };
   }

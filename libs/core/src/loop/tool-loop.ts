@@ -21,10 +21,11 @@ import { askModel } from './model-step.js';
 import { detailOf } from './quota-guard.js';
 import { HistoryStep } from './history-step.js';
 import { StepPreparation, withRolesOfNow } from './step-preparation.js';
-import { correctionFor, StructuredAnswers } from './structured-answer.js';
+import { correctionFor } from './structured-answer.js';
 import { ResultInjection, ToolStep } from './tool-step.js';
 import { LoopSettings } from './loop-settings.js';
-import { DirectiveUpdates } from './directive-updates.js';
+import { DirectiveUpdates } from './run-directives.js';
+import { BoundedStores } from '../execution/bounded-stores.js';
 import { ToolProviderExtractor } from '../injection/entity-tools.js';
 import { ToolRunner } from '../execution/tool-runner.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
@@ -50,16 +51,15 @@ export class ToolLoop {
   private readonly tools: ToolStep;
 
   constructor(
-    settings: LoopSettings,
+    private readonly settings: LoopSettings,
     catalog: ToolCatalog,
     runner: ToolRunner,
     entities: ToolProviderExtractor,
-    updates: DirectiveUpdates,
-    private readonly structured: StructuredAnswers,
+    { directives }: BoundedStores,
   ) {
     this.history = new HistoryStep(settings);
     this.preparation = new StepPreparation(settings, catalog);
-    this.tools = new ToolStep(runner, entities, updates, new ResultInjection(settings));
+    this.tools = new ToolStep(runner, entities, new DirectiveUpdates(directives), new ResultInjection(settings));
   }
 
   /** The last state; it has a `finish`, unless the run continues elsewhere. Never rejects. */
@@ -148,7 +148,7 @@ export class ToolLoop {
     if (!live.inputs.isEmpty) return state;
     const { answer } = live.plan;
     if (!answer) return { ...state, finish: { reason: 'stop' } };
-    const reading = await this.structured.read(answer, state.text);
+    const reading = await this.settings.answers.read(answer, state.text);
     if ('output' in reading) return { ...state, output: reading, finish: { reason: 'stop' } };
     if (state.corrections >= MOST_CORRECTIONS) return { ...state, finish: INVALID_OUTPUT };
     const correction: Message = {

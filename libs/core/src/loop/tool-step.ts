@@ -4,7 +4,7 @@ import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import type { InjectionResult, ToolInjectionStrategy } from '../contracts/injection.js';
 import type { Tool } from '../contracts/tool.js';
-import { DirectiveUpdates } from './directive-updates.js';
+import { DirectiveUpdates } from './run-directives.js';
 import { withinTime } from '../execution/call-failure.js';
 import { type CallRequest, resolveSurfaceCall, type ToolOutcome } from '../execution/call.js';
 import { shownCall } from '../execution/describe.js';

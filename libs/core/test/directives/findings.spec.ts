@@ -3,7 +3,7 @@ import { Injectable } from '@nestjs/common';
 import { Expose } from 'class-transformer';
 import { ActorDirectory, LlmTool, tool, ToolField, ToolInput, ToolLoopModule, ToolParam, ToolProvider } from '@toolloop/core';
 import { IsArray, IsOptional, IsString } from 'class-validator';
-import { DEFAULT_DIRECTIVES, directiveOptionsOf } from '../../src/loop/directive-options.js';
+import { DEFAULT_DIRECTIVES, directiveOptionsOf } from '../../src/loop/run-directives.js';
 import { findingsOf } from '../discovery/application.js';
 import { People } from './bench.js';
 
