@@ -1,20 +1,20 @@
 import type { LanguageModel, Message, ModelRequest } from '@toolloop/protocol';
 import type { RunContext } from './tool-call.js';
 
-/** What a model is sent of a transcript: what stands in for its beginning, then the rest. */
+/** The part of a transcript that a model is sent: a summary in the place of its beginning, then the rest. */
 export interface HistoryCut {
   /**
    * Index of the first message that is sent. Where no step or user message begins, the loop goes back to where one does; the user message that a
    * step belongs to is sent with it, so the newest one always is. 0 sends everything.
    */
   readonly from: number;
-  /** Of what is left out. Sent first, as data, in a user message that says what it is. */
+  /** A summary of the messages that are left out. Sent first, as data, in a user message that says so. */
   readonly summary?: string;
-  /** Shown as a `warning` event, `history_failed`: why the cut is not what it should be. */
+  /** The reason why the cut is not as it should be, shown as a `warning` event, `history_failed`. */
   readonly warning?: string;
 }
 
-/** What a policy may look at, before every model call. */
+/** The input of a policy, before every model call. */
 export interface HistoryContext {
   readonly run: RunContext;
   /** From 1. */
@@ -34,9 +34,17 @@ export interface HistoryContext {
 }
 
 /**
- * Decides how much of a transcript a model is sent. Returns data, the loop applies it; the transcript itself stays whole. Holds no state of a run.
+ * Decides how much of a transcript a model is sent. Returns data, which the loop applies; the transcript itself stays whole. Holds no state of a run.
  *
  * A cut stays until the policy moves it. Move it seldom and far: each move costs the provider's prompt cache. A policy that throws changes nothing.
+ *
+ * @example
+ * class LastTwenty extends HistoryPolicy {
+ *   cut({ messages, cut }: HistoryContext): HistoryCut | undefined {
+ *     const from = messages.length - 20;
+ *     return from - (cut?.from ?? 0) >= 20 ? { from } : undefined;
+ *   }
+ * }
  */
 export abstract class HistoryPolicy {
   /** Undefined leaves the cut where it is. */

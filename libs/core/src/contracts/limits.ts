@@ -26,7 +26,7 @@ export interface Limits {
   readonly keptResultBytes: number;
   /** Bytes of the images and files of one result, or of one message from outside. @default 4 MB */
   readonly attachmentBytes: number;
-  /** How often a call is attempted under `onToolError: 'retry'`, the first attempt included. @default 3 */
+  /** The most attempts at a call under `onToolError: 'retry'`, the first included. @default 3 */
   readonly attempts: number;
   /** Characters of a tool call id. @default 128 */
   readonly toolCallIdLength: number;
@@ -37,13 +37,13 @@ export interface Limits {
   readonly injectedTools: number;
   /** Entity instances whose tools a run holds; beyond that, the least recently used are removed. @default 1,000 */
   readonly injectedInstances: number;
-  /** How far entities may lead to further entities: 1 for what a service tool returned. @default 3 */
+  /** The most steps from entity to entity: 1 for entities that a service tool returned. @default 3 */
   readonly injectionDepth: number;
   /** Unknown tools or refused calls in a row before the run ends. @default 3 */
   readonly refusalsInARow: number;
   /** Reads of one step that run at once. @default 8 */
   readonly parallelReads: number;
-  /** How deep sub-runs may nest; 0 for none. @default 1 */
+  /** The most levels of sub-runs; 0 for none. @default 1 */
   readonly subRunDepth: number;
   /** Input and output tokens of the whole run, its sub-runs included. @default no limit */
   readonly tokens: number;
@@ -108,10 +108,10 @@ export const LIMITS = defineOptions<Partial<Limits>>(
   { wording: { unknown: 'There is no limit "*".', option: 'The limit "*"' } },
 );
 
-/** What a quota counts: tool calls, input and output tokens, or the cost that models report. */
+/** The quantity that a quota counts: tool calls, input and output tokens, or the cost that models report. */
 export type QuotaQuantity = 'calls' | 'tokens' | 'usd';
 
-/** What all runs of one tenant together may use in one window of time. */
+/** A limit on the use of all runs of one tenant together, in one window of time. */
 export interface Quota {
   readonly quantity: QuotaQuantity;
   /** Not negative; `Infinity` for no end. */
@@ -142,7 +142,7 @@ export const QUOTAS = listOfOptions(QUOTA, 'a list of quotas; an empty one for n
   }),
 );
 
-/** One use of a quota. Whose it is, what and which window length make the counter; they are never part of what a model says. */
+/** One use of a quota. Tenant, quantity and window length make the counter; they are never part of what a model says. */
 export interface QuotaUse {
   readonly tenant: string;
   readonly quantity: QuotaQuantity;
@@ -159,6 +159,14 @@ export interface QuotaUse {
  * excluded.used returning used`. Counters of windows that are over may be deleted at any time.
  *
  * A store that throws keeps calls from being made and models from being asked; one that does not answer for now ends the run.
+ *
+ * @example
+ * class RedisQuotaStore extends QuotaStore {
+ *   async use({ tenant, quantity, windowMs, amount }: QuotaUse): Promise<number> {
+ *     const window = Math.floor(Date.now() / windowMs);
+ *     return Number(await this.redis.incrByFloat(`${tenant}:${quantity}:${windowMs}:${window}`, amount));
+ *   }
+ * }
  */
 export abstract class QuotaStore {
   /** The total of the present window, this use included. */

@@ -80,49 +80,50 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
    */
   readonly messages?: readonly Message[];
   /**
-   * Whether anybody may know what the user says and what the instructions say. While it is `private`, a run that has read untrusted content asks before a
-   * call that can carry it out. @default { reads: 'private' }
+   * The confidentiality of the user's messages and the instructions. While it is `private`, a run that has read untrusted content asks before a call that can
+   * carry it out. @default { reads: 'private' }
    */
   readonly labels?: Pick<MessageLabels, 'reads'>;
   /** @default the module's instructions */
   readonly instructions?: string | ((context: RunContext<Actor>) => string | Promise<string>);
   /** A model, or a name from the module's `models`. @default the module's model */
   readonly model?: LanguageModel | string;
-  /** Which of the catalog's tools to offer; policy still decides. @default all */
+  /** The tools of the catalog to offer; policy still decides. @default all */
   readonly tools?: readonly ToolSelector[];
-  /** Which tools not to offer, injected ones included. */
+  /** The tools not to offer, injected ones included. */
   readonly exclude?: readonly ToolSelector[];
-  /** Whom the run acts for; an application without users passes a constant. */
+  /** The actor of the run; an application without users passes a constant. */
   readonly actor: Actor;
-  /** Whose data the run is about; a single-tenant application passes a constant. */
+  /** The tenant whose data the run is about; a single-tenant application passes a constant. */
   readonly tenant: string;
   /** Handed to tools as `context.context`; the model never sees it. */
   readonly context?: Readonly<Record<string, unknown>>;
   /** Narrows the module's policy for this run; it can never widen it. */
   readonly policy?: Policy;
   readonly limits?: Partial<Limits>;
-  /** How the calls of this run are executed; overrides what the application and the tools say. */
+  /** Execution options for the calls of this run; they override those of the application and the tools. */
   readonly execution?: Partial<ExecutionOptions>;
   /** Strategies that run after the one for entity tools; `false` turns injection off, for entity tools as well. */
   readonly injection?: readonly ToolInjectionStrategy[] | false;
-  /** How entity tools are presented to the model. @default the module's, else 'auto' */
+  /** The way entity tools are presented to the model. @default the module's, else 'auto' */
   readonly surface?: EntitySurface;
   /** The class of the final answer; its class-validator decorators give the schema. */
   readonly output?: Type<Output>;
   /**
-   * What a failed tool does to the run. `retry` is like `continue`, but first attempts reads, and tools that are `idempotent` or have an `idempotencyKey`, up to `limits.attempts` times:
-   * after a timeout, an unknown exception, a `ToolError` with `retryable`, or Nest's 408, 429 and 5xx. @default 'continue'
+   * The consequence of a failed tool for the run. `retry` is like `continue`, but first attempts reads, and tools that are `idempotent` or have an
+   * `idempotencyKey`, up to `limits.attempts` times: after a timeout, an unknown exception, a `ToolError` with `retryable`, or Nest's 408, 429 and 5xx.
+   * @default 'continue'
    */
   readonly onToolError?: 'continue' | 'halt' | 'retry';
-  /** What a refused call does to the run. @default 'continue' */
+  /** The consequence of a refused call for the run. @default 'continue' */
   readonly onForbidden?: 'continue' | 'halt';
-  /** How much of the conversation is sent to the model. @default the module's, else all of it */
+  /** Decides how much of the conversation is sent to the model. @default the module's, else all of it */
   readonly history?: HistoryPolicy;
   /** Sees every step before its model call, and may change it. @default the module's */
   readonly prepareStep?: PrepareStep<Actor>;
   /**
-   * What happens to a call that needs approval. `suspend`: the run ends as `waiting`, and `ToolLoopService.resume` continues it. `wait`: the run
-   * stays open until somebody answers, the approval expires or the run's time (`limits.runMs`) is up. `deny`: the call is refused. @default 'suspend'
+   * The treatment of a call that needs approval. `suspend`: the run ends as `waiting`, and `ToolLoopService.resume` continues it. `wait`: the run stays open
+   * until somebody answers, the approval expires or the run's time (`limits.runMs`) is up. `deny`: the call is refused. @default 'suspend'
    */
   readonly approvals?: 'suspend' | 'wait' | 'deny';
   readonly hooks?: LoopHooks;
@@ -154,7 +155,7 @@ export type ResumeRequest<Output = unknown, Actor = RegisteredActor> = Omit<
   'prompt' | 'messages' | 'requestId' | 'conversationId'
 >;
 
-/** What only a run can say: what is asked, for whom, and which request it is. */
+/** The options that only a run can set, since they say what is asked, for whom, and which request it is. */
 export const SAID_BY_THE_RUN = [
   'prompt',
   'messages',
@@ -167,7 +168,7 @@ export const SAID_BY_THE_RUN = [
 ] as const satisfies readonly (keyof LoopRequest)[];
 
 /**
- * What a named loop says for its runs. `policy`, `tools` and `exclude` narrow, as they do in a request: application, loop and run must all let a tool in.
+ * The options of a named loop for its runs. `policy`, `tools` and `exclude` narrow, as they do in a request: application, loop and run must all let a tool in.
  * Injection strategies add up, and `false` turns injection off. In all else the run wins over the loop, and the loop over the application; `limits` and
  * `execution` do so option by option.
  */
@@ -180,19 +181,19 @@ export type LoopProfile<Actor = RegisteredActor> = Omit<LoopRequest<unknown, Act
 export interface UpcomingStep<Actor = RegisteredActor> {
   /** From 1. */
   readonly step: number;
-  /** What will be sent: the transcript as the history policy leaves it. */
+  /** The messages to send: the transcript as the history policy leaves it. */
   readonly messages: readonly Message[];
   readonly tools: readonly ToolSpec[];
-  /** Of the run so far. */
+  /** The usage of the run so far. */
   readonly usage: Usage;
-  /** Of the run so far, in order. */
+  /** The calls of the run so far, in order. */
   readonly toolCalls: readonly ToolInvocationRecord[];
   readonly run: RunContext<Actor>;
   /** Aborted with the run, which does not wait. */
   readonly signal: AbortSignal;
 }
 
-/** What is different in one step; the next starts from the run's own again. */
+/** The changes for one step; the next starts from the run's own options again. */
 export interface StepChange {
   /** A model, or a name from the module's `models`. */
   readonly model?: LanguageModel | string;
@@ -204,9 +205,9 @@ export interface StepChange {
   readonly tools?: readonly ToolSelector[];
   /** A forced tool must be among the step's own. @default in the first step the request's, else 'auto' */
   readonly toolChoice?: ToolChoice;
-  /** What is sent instead, with a result for every call and a user message at least. The transcript stays whole. */
+  /** The messages to send instead, with a result for every call and at least one user message. The transcript stays whole. */
   readonly messages?: readonly Message[];
-  /** Instead of the request's. */
+  /** Replaces the request's options. */
   readonly modelOptions?: ModelOptions;
 }
 
@@ -217,11 +218,11 @@ export type PrepareStep<Actor = RegisteredActor> = (step: UpcomingStep<Actor>) =
 export interface FinishedStep {
   /** From 1. */
   readonly step: number;
-  /** Of the step's answer. */
+  /** The text of the step's answer. */
   readonly text: string;
-  /** Of this step, in the order of the model. */
+  /** The calls of this step, in the order of the model. */
   readonly toolCalls: readonly ToolInvocationRecord[];
-  /** Of the run so far. */
+  /** The usage of the run so far. */
   readonly usage: Usage;
   readonly run: RunContext;
 }
@@ -232,7 +233,7 @@ export interface FinishedStep {
  */
 export type StopCondition = (step: FinishedStep) => boolean | Promise<boolean>;
 
-/** What a sub-run says of itself. Whatever it says narrows what the run around it may do. */
+/** The options that a sub-run shares with a loop. All of them narrow what the run around it may do. */
 export interface SubRunProfile extends Pick<
   LoopProfile,
   | 'model'
@@ -247,26 +248,26 @@ export interface SubRunProfile extends Pick<
   | 'keepToolChoice'
   | 'modelOptions'
 > {
-  /** What it may use of what the run around it may; tools that entities bring are named as well. */
+  /** The tools that it may use, among those of the run around it; tools that entities bring are named as well. */
   readonly tools: NonNullable<LoopProfile['tools']>;
   /** A class the answer must be; the result holds it as `output`. */
   readonly output?: Type;
-  /** Of the summary in the result. @default 4,096 */
+  /** The size of the summary in the result, in bytes. @default 4,096 */
   readonly summaryBytes?: number;
 }
 
 /** A tool whose call is a run. */
 export interface SubRun extends SubRunProfile {
-  /** What is asked, made of the tool's input. */
+  /** Makes the sub-run's prompt of the tool's input. */
   prompt(this: void, input: unknown): string;
-  /** The strongest effect that its tools may have, where it says one. */
+  /** The strongest effect that its tools may have. @default the strongest of its tools */
   readonly effect?: ToolEffect;
 }
 
 /**
  * A run that starts when it is first read: by subscribing to `events$`, by iterating, or by asking for `result`. Its events have one reader.
  *
- * Iterating is pull-driven: a slow reader slows down the reading from the provider. Unsubscribing, or leaving the iteration, aborts the run; a durable run goes on.
+ * Iterating is pull-driven: a slow reader slows down the reading from the provider. Unsubscribing, or leaving the iteration, aborts the run; a durable run continues.
  */
 export interface RunHandle<Output = unknown> extends AsyncIterable<LoopEvent> {
   readonly runId: string;
@@ -304,7 +305,7 @@ const MODEL_OPTIONS = defineOptions<ModelOptions>({
   provider: OBJECT,
 });
 
-/** What may be said of a single step as well. */
+/** The options of a run that hold for a single step as well. */
 const OF_A_STEP = {
   model: MODEL_OR_NAME,
   tools: SELECTORS,
@@ -312,10 +313,10 @@ const OF_A_STEP = {
   modelOptions: optionsOf(MODEL_OPTIONS),
 } as const;
 
-/** What `prepareStep` may return. */
+/** The options that `prepareStep` may return. */
 export const STEP_CHANGE = defineOptions<StepChange>({ ...OF_A_STEP, instructions: TEXT, messages: listOf(OBJECT, 'a list of messages') });
 
-/** What the application says for all runs as well. */
+/** The options of a run that the application can set for all runs as well. */
 export const OF_ALL_RUNS = {
   instructions: either(TEXT, FUNCTION),
   policy: CHECKED_BY_USE,
@@ -326,7 +327,7 @@ export const OF_ALL_RUNS = {
   stopWhen: CHECKED_BY_USE,
 } as const;
 
-/** What a named loop takes. */
+/** The options of a named loop. */
 export const PROFILE = defineOptions<LoopProfile>(
   {
     ...OF_A_STEP,
@@ -352,7 +353,7 @@ function onlyOfARun(name: string): [string, Pick<Finding, 'problem' | 'remedy'>]
 
 const { execution: _execution, ...OF_SUB_RUNS } = OF_ALL_RUNS;
 
-/** What `subRunTool()` takes beside what every tool takes. */
+/** The options of `subRunTool()`, beside those of every tool. */
 export const SUB_RUN = defineOptions<SubRun>({
   ...OF_A_STEP,
   ...OF_SUB_RUNS,
@@ -365,7 +366,7 @@ export const SUB_RUN = defineOptions<SubRun>({
   summaryBytes: WHOLE_ABOVE_ZERO,
 });
 
-/** What a request takes. What a client may have sent in it is checked where it is used, and refused as the client's. */
+/** The options of a request. Values that a client may have sent are checked where they are used, and refused as the client's. */
 export const REQUEST = defineOptions<LoopRequest>({
   ...PROFILE.rules,
   prompt: CHECKED_BY_USE,

@@ -1,7 +1,7 @@
 import type { ApprovalTerms, CallBudget, Decision, JsonObject, ToolEffect, ToolLabels, ToolOrigin, ToolSpec } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 
-/** Which tools somebody may call. Patterns match declared ids; `*` stands for any characters. */
+/** The tools that are allowed, denied or need approval. Patterns match declared ids; `*` stands for any characters. */
 export interface PolicyGrants {
   readonly allow?: readonly string[];
   /** Wins over every `allow`. */
@@ -9,7 +9,7 @@ export interface PolicyGrants {
 }
 
 /**
- * How closely a policy watches where information comes from and where it goes: which calls need approval.
+ * The level at which a policy watches where information comes from and where it goes: which calls need approval.
  *
  * - `off`: none.
  * - `trifecta`: a call that can carry data out, once the run has read private data and untrusted content.
@@ -33,7 +33,7 @@ export interface ApprovalRule extends ApprovalTerms {
   readonly reason?: string;
 }
 
-/** What a run may use in total. Calls that were let in count, whether they succeed or not. */
+/** A limit on the calls of a run. Calls that were let in count, whether they succeed or not. */
 export interface RunBudget {
   /** @default every tool */
   readonly tools?: readonly string[];
@@ -44,20 +44,18 @@ export interface RunBudget {
   readonly tokens?: number;
   /** Cost in USD of the run's model calls so far. If an answer has neither a reported cost nor a price (`prices`), the cost is unknown and the call exceeds the budget. */
   readonly usd?: number;
-  /** What happens to a call that exceeds the budget: it is refused, or needs approval. @default 'deny' */
+  /** The treatment of a call that exceeds the budget: it is refused, or needs approval. @default 'deny' */
   readonly beyond?: 'deny' | 'ask';
 }
 
-/** Which connections tools may use. Once a policy has such a rule, every connection that no rule names is refused. */
+/** The connections that tools may use. Once a policy has such a rule, every connection that no rule names is refused. */
 export interface ConnectionRule {
   readonly tools: readonly string[];
   /** Connection ids; `*` stands for any characters. */
   readonly connections: readonly string[];
 }
 
-/**
- * What the application vouches for of a tool whose source is not trusted. What such a tool says of its own effect and labels counts for nothing.
- */
+/** Properties of a tool from an untrusted source for which the application vouches. The tool's own effect and labels count for nothing. */
 export interface VouchedTool {
   /** @default 'external_side_effect' */
   readonly effect?: ToolEffect;
@@ -73,8 +71,8 @@ export interface VouchedTool {
 }
 
 /**
- * What a run may do, as data: JSON in, JSON out. Patterns match declared ids; `*` stands for any characters. Globs never match the tools of an
- * untrusted source; those must be named exactly. Whatever no rule allows is denied.
+ * The rules for a run, as data: JSON in, JSON out. Patterns match declared ids; `*` stands for any characters. Globs never match the tools of an untrusted
+ * source; those must be named exactly. A call that no rule allows is denied.
  */
 export interface Policy extends PolicyGrants {
   /** Recorded in every decision, approval and audit entry. @default a hash of the policy */
@@ -90,7 +88,7 @@ export interface Policy extends PolicyGrants {
   readonly runBudgets?: readonly RunBudget[];
   readonly callBudgets?: readonly CallBudget[];
   readonly connections?: readonly ConnectionRule[];
-  /** What the application vouches for of tools of untrusted sources, by declared id; only the application's own policy can. Read when it starts. */
+  /** The tools of untrusted sources for which the application vouches, by declared id; only in the application's own policy. Read when the application starts. */
   readonly vouched?: Readonly<Record<string, VouchedTool>>;
   /** @default 'trifecta' */
   readonly flow?: FlowLevel;
@@ -98,7 +96,7 @@ export interface Policy extends PolicyGrants {
   readonly shadow?: boolean;
 }
 
-/** For whom a decision is made. */
+/** The actor for whom a decision is made. */
 export interface PolicyActor {
   readonly tenant: string;
   readonly roles: readonly string[];
@@ -106,12 +104,12 @@ export interface PolicyActor {
   readonly assumed?: readonly string[];
 }
 
-/** What a policy knows of a tool. */
+/** The properties of a tool that a policy can match. */
 export interface PolicyTool extends Pick<ToolSpec, 'declaredId' | 'effect' | 'labels' | 'inputSchema'> {
   readonly origin: ToolOrigin;
 }
 
-/** What a decision is about: a tool as it is listed, or with `call` one call of it. */
+/** The subject of a decision: a tool as it is listed, or with `call` one call of it. */
 export interface PolicySubject extends PolicyTool {
   readonly actor: PolicyActor;
   readonly call?: PolicyCall;
@@ -119,26 +117,26 @@ export interface PolicySubject extends PolicyTool {
   readonly connection?: string;
 }
 
-/** What is known of a call when it is decided. */
+/** The facts of a call on which a decision rests. */
 export interface PolicyCall {
-  /** Canonical. */
+  /** The arguments in canonical form. */
   readonly args: JsonObject;
   readonly instanceId?: string;
   readonly flow: InformationFlow;
   readonly spent: RunSpending;
 }
 
-/** What the model has read so far in a run, and what a value in a call stems from. */
+/** The labels of all that the model has read so far in a run, and the origin of values in a call. */
 export interface InformationFlow {
   readonly integrity: 'trusted' | 'untrusted';
   readonly confidentiality: 'public' | 'private';
-  /** Whether a text or a number stands in the user's own words or in a trusted result. */
+  /** Returns whether a text or a number occurs in the user's own words or in a trusted result. */
   isTraced(value: string | number): boolean;
-  /** Whether a text stands whole in the user's own words. */
+  /** Returns whether a text occurs whole in the user's own words. */
   isSaid(value: string): boolean;
 }
 
-/** What a run has used up so far. */
+/** The use of a run so far. */
 export interface RunSpending {
   /** Calls that were let in. */
   readonly calls: readonly { readonly declaredId: string; readonly trusted: boolean; readonly args: JsonObject }[];
@@ -149,12 +147,20 @@ export interface RunSpending {
 }
 
 /**
- * The port that decides. Listing and execution ask the same method, so it is synchronous: an engine whose rules live elsewhere keeps a copy of them.
- * If it throws, the call is denied.
+ * The port that decides. Listing and execution call the same method, so it is synchronous: an engine whose rules live elsewhere keeps a copy of them. If it
+ * throws, the call is denied.
+ *
+ * @example
+ * class OfficeHours extends PolicyEngine {
+ *   decide({ effect }: PolicySubject): Decision {
+ *     const isOpen = effect === 'read_only' || new Date().getUTCHours() < 17;
+ *     return { kind: isOpen ? 'allow' : 'deny', rule: 'office hours', reason: 'Changes are made until 17:00 UTC.', policyVersion: '1' };
+ *   }
+ * }
  */
 export abstract class PolicyEngine {
   abstract decide(subject: PolicySubject): Decision;
 
-  /** What the application vouches for of a tool whose source is not trusted. @default nothing */
+  /** Returns the properties for which the application vouches, for a tool of an untrusted source. @default none */
   vouchedFor?(declaredId: string): VouchedTool | undefined;
 }

@@ -18,6 +18,9 @@ import type { LoopProfile, LoopRequest, RunHandle } from './loop-request.js';
 /**
  * Adapters of the ports that keep something, given by a library with a database. A global module that exports a provider of this class replaces those in
  * memory; `forRoot({ providers })` of the application replaces both. What is absent stays in memory.
+ *
+ * @example
+ * { provide: ToolLoopStores, useClass: RedisStores }
  */
 export abstract class ToolLoopStores {
   abstract readonly approvals?: ApprovalStore;
@@ -31,26 +34,26 @@ export abstract class ToolLoopStores {
   abstract readonly transactions?: CallTransactions;
 }
 
-/** Whose conversation it is. An id alone opens nothing: tenant and actor are part of the key. */
+/** The key of a conversation. An id alone opens nothing: tenant and actor are part of the key. */
 export interface ConversationKey {
   readonly tenant: string;
   readonly actorId: string;
   readonly conversationId: string;
 }
 
-/** Whose conversations. */
+/** The owner of conversations. */
 export type ConversationOwner = Pick<ConversationKey, 'tenant' | 'actorId'>;
 
 /** A conversation in a list. */
 export interface ConversationSummary {
   readonly conversationId: string;
-  /** How many are kept. */
+  /** The number of messages. */
   readonly messages: number;
-  /** When something was appended last; ISO 8601, UTC. */
+  /** The time of the last append: ISO 8601, UTC. */
   readonly updatedAt: string;
 }
 
-/** Which conversations to list. */
+/** A selection of conversations. */
 export interface ConversationListing {
   /** @default 100 */
   readonly limit?: number;
@@ -58,7 +61,7 @@ export interface ConversationListing {
   readonly after?: string;
 }
 
-/** Which messages to read. */
+/** A selection of messages. */
 export interface MessagePage {
   /** Position of the first one, from 0, among those that are kept. */
   readonly from: number;
@@ -67,7 +70,17 @@ export interface MessagePage {
 
 /** The port that keeps conversations between runs. */
 export abstract class ConversationStore {
-  /** Empty for a conversation that does not exist. */
+  /**
+   * The port that stores conversations between runs.
+   *
+   * @example
+   * class RedisConversationStore extends ConversationStore {
+   *   async delete({ tenant, actorId, conversationId }: ConversationKey): Promise<boolean> {
+   *     return (await this.redis.del(`${tenant}:${actorId}:${conversationId}`)) === 1;
+   *   }
+   *   // … and the other methods; `conversationStoreContract` of `@toolloop/testing` checks them
+   * }
+   */
   abstract load(key: ConversationKey): Promise<readonly Message[]>;
   /**
    * Appends what a run added, as one unit, so that no call is kept without its result. What the same run had appended before is replaced, in its place: a durable run
@@ -85,7 +98,7 @@ export abstract class ConversationStore {
 /** Identifies a call across attempts, resumes and processes. */
 export interface JournalKey {
   readonly tenant: string;
-  /** Of the place of the call in its request, or of what the tool declares; two tools never share one. */
+  /** A key made from the call's position in its request, or the one that the tool declares; two tools never share one. */
   readonly idempotencyKey: string;
 }
 
@@ -105,11 +118,11 @@ export interface JournalStart extends JournalCall, LeaseRequest {
   readonly runId: string;
 }
 
-/** What a finished call came to; enough to answer the model again without a second effect. */
+/** The outcome of a finished call; enough to answer the model again without a second effect. */
 export type JournalOutcome =
   | {
       readonly status: 'succeeded';
-      /** What the model read, its images and files left out. */
+      /** The text that the model read, without images and files. */
       readonly content: string;
       readonly ui: JsonValue;
       readonly attachments?: readonly RecordedAttachment[];
@@ -129,14 +142,19 @@ export type JournalEntry =
 /** The answer to an attempt. `acquired`: no other attempt has the key, and now it is this one's. `conflict`: the key belongs to another call. */
 export type JournalClaim = { readonly status: 'acquired'; readonly lease: Lease } | { readonly status: 'conflict' } | JournalEntry;
 
-/** The port that performs a mutating call at most once per idempotency key: the key is taken before the effect. */
+/**
+ * The port that performs a mutating call at most once per idempotency key: the key is taken before the effect.
+ *
+ * @example
+ * ToolLoopModule.forRoot({ model, providers: [{ provide: CallJournal, useClass: RedisCallJournal }] })
+ */
 export abstract class CallJournal {
   /**
    * Leases the key, atomically, or says what became of it. The same owner again gets its lease again. That of a call in progress is not given to another owner, even when it
    * has expired: its effect may have taken place, so it is stolen on purpose or not at all.
    */
   abstract acquire(start: JournalStart): Promise<JournalClaim>;
-  /** What became of a call, and takes nothing; undefined where it was not begun. */
+  /** Returns the state of a call, without leasing it; undefined for a call that was never begun. */
   abstract find(call: JournalCall): Promise<JournalEntry | undefined>;
   /** Leases the key of a call in progress, from its holder if need be. `undefined` for a call that has ended or was never begun. */
   abstract steal(key: JournalKey, request: LeaseRequest): Promise<Lease | undefined>;
@@ -146,7 +164,12 @@ export abstract class CallJournal {
   abstract release(hold: JournalHold): Promise<void>;
 }
 
-/** The port behind `context.transaction`: effects in the same database as the journal, exactly once. */
+/**
+ * The port behind `context.transaction`: effects in the same database as the journal, exactly once.
+ *
+ * @example
+ * await context.transaction?.(() => this.orders.update({ id }, { shipped: true }));
+ */
 export abstract class CallTransactions {
   /**
    * Runs `work` in one transaction, together with a mark that this call has been done, and resolves to what it returned, as the JSON that a model would read. Where the mark is there
@@ -187,7 +210,7 @@ export interface RunInputEntry {
 
 /** The place of a sub-run in the run around it. */
 export interface SubRunPlace {
-  /** Of the sub-run; a UUID. */
+  /** The id of the sub-run, a UUID. */
   readonly runId: string;
   /** The call of the run around it. */
   readonly toolCallId: string;
@@ -227,7 +250,12 @@ export interface NamedProfile {
   readonly profile: LoopProfile;
 }
 
-/** The port behind `durable: true`: opens runs that outlive their process. `@toolloop/durable` binds it. */
+/**
+ * The port behind `durable: true`: opens runs that outlive their process. `@toolloop/durable` binds it.
+ *
+ * @example
+ * const runId = await this.runs.start({ prompt, actor, tenant }, 'support');
+ */
 export abstract class DurableRuns {
   /**
    * Opens a run that this process begins and any other can continue.

@@ -10,13 +10,13 @@ export interface RunContext<Actor = RegisteredActor> {
   readonly path?: readonly string[];
   readonly actor: Actor;
   readonly tenant: string;
-  /** What the application passed as `context`; never part of a tool's arguments. */
+  /** The value that the application passed as `context`; never part of a tool's arguments. */
   readonly context: Readonly<Record<string, unknown>>;
   /** Shared by the calls of a run. A sub-run starts with its own copy. */
   readonly state: Map<string, unknown>;
 }
 
-/** What a tool receives in addition to its input, through `@ToolContext()`. */
+/** The second input of a tool, which `@ToolContext()` injects. */
 export interface ToolCallContext<Actor = RegisteredActor> extends RunContext<Actor> {
   /** Starts at 1. */
   readonly step: number;
@@ -46,8 +46,8 @@ export interface ToolCallContext<Actor = RegisteredActor> extends RunContext<Act
 }
 
 /**
- * What a `ConnectionBroker` hands out. `token` can be read only during the call; afterwards it throws. The credential prints as `[secret]`, and if the token
- * appears in the tool's result, error or log, it is replaced by `[secret]`.
+ * A credential that a `ConnectionBroker` returned. `token` can be read only during the call; afterwards it throws. The credential prints as `[secret]`, and if
+ * the token appears in the tool's result, error or log, it is replaced by `[secret]`.
  */
 export interface Credential {
   readonly connectionId: string;
@@ -55,13 +55,22 @@ export interface Credential {
   readonly expiresAt?: Date;
 }
 
-/** The port that turns a connection id into a credential for one tenant and actor. Throws if it is not theirs. */
+/**
+ * The port that turns a connection id into a credential for one tenant and actor. Throws if it is not theirs.
+ *
+ * @example
+ * class VaultBroker extends ConnectionBroker {
+ *   async resolve(connectionId: string, { tenant }: ToolCallContext): Promise<Credential> {
+ *     return { connectionId, token: await this.vault.read(tenant, connectionId) };
+ *   }
+ * }
+ */
 export abstract class ConnectionBroker {
   abstract resolve(connectionId: string, context: ToolCallContext): Promise<Credential>;
 }
 
 /**
- * How a call is executed and reported. Set for the application, a provider, a tool or a run, each of which may leave options out; in that order, the
+ * Options for executing and reporting a call. Set for the application, a provider, a tool or a run, each of which may leave options out; in that order, the
  * later wins.
  */
 export interface ExecutionOptions {
@@ -88,7 +97,7 @@ export interface ExecutionOptions {
   readonly availableOperations: boolean;
 }
 
-/** What a provider or a tool may say. */
+/** The execution options of a provider or a tool. */
 export interface ToolExecutionOptions extends Partial<ExecutionOptions> {
   /** The tool validates, logs and words its results itself, and nothing of that is done for it, whatever the application or the run says. @default false */
   readonly selfManaged?: boolean;
@@ -106,7 +115,7 @@ export const DEFAULT_EXECUTION: ExecutionOptions = {
 
 const EXECUTION_WORDING = { unknown: 'There is no execution option "*" here.', option: 'The execution option "*"' };
 
-/** What the application and a run may say. */
+/** The option table of the application and a run. */
 export const EXECUTION_OPTIONS = defineOptions<Partial<ExecutionOptions>>(
   {
     validation: BOOLEAN,
@@ -123,15 +132,22 @@ export const EXECUTION_OPTIONS = defineOptions<Partial<ExecutionOptions>>(
   },
 );
 
-/** What a provider and a tool may say. */
+/** The option table of a provider and a tool. */
 export const TOOL_EXECUTION_OPTIONS = defineOptions<ToolExecutionOptions>(
   { ...EXECUTION_OPTIONS.rules, selfManaged: BOOLEAN },
   { wording: EXECUTION_WORDING },
 );
 
 /**
- * The port that loads who acts, as they are now, where a run or a directive goes on without a request: in another process, or days later. What they may do is
- * decided by their roles of that moment. One class that extends it, a provider of any module, is found at the start.
+ * The port that loads the actor, as of now, when a run or a directive continues without a request: in another process, or days later. The present roles of the
+ * actor decide what is permitted. One class that extends it, a provider of any module, is found at the start.
+ *
+ * @example
+ * class Staff extends ActorDirectory<User> {
+ *   find(actorId: string, tenant: string): Promise<User | undefined> {
+ *     return this.users.findOne({ id: actorId, tenant });
+ *   }
+ * }
  */
 export abstract class ActorDirectory<Actor = unknown> {
   /** Undefined for somebody who is not there any more, or not in that tenant. */
@@ -186,14 +202,14 @@ export class Secret<Value> {
   }
 }
 
-/** What a tool adds to its result for the model to look at: an `https:` or `data:` URL, or the bytes and what they are. */
+/** An addition to a tool's result that the model can look at: an `https:` or `data:` URL, or bytes with their type. */
 export type Attachment =
   MediaPart | { readonly type: 'image' | 'file'; readonly data: Uint8Array; readonly mediaType: string; readonly name?: string };
 
 /** A result with images or files beside it; made by {@link attach}. */
 export class AttachedResult<Value = unknown> {
   constructor(
-    /** What is projected, and what injection looks at. */
+    /** The value that is projected, and from which injection starts. */
     readonly value: Value,
     readonly attachments: readonly Attachment[],
   ) {}

@@ -30,7 +30,7 @@ export interface ReservedAllowance {
   readonly reason: string;
 }
 
-/** What a call over a tool that stands for others means: a method of one instance, and what the model would have sent to its own tool. */
+/** The meaning of a call over a surface: a method of one instance, and the arguments for its own tool. */
 export interface MeantCall {
   readonly declaredId: string;
   /** The real id, as the model said it. */
@@ -38,7 +38,7 @@ export interface MeantCall {
   readonly args: JsonValue;
 }
 
-/** How the model is offered the tools of many instances as one. */
+/** A way to offer the model the tools of many instances as one. */
 export interface ToolSurface {
   /** `grouped`: one method of all instances of a class. `dispatcher`: every method of every instance. */
   readonly kind: 'grouped' | 'dispatcher';
@@ -48,7 +48,7 @@ export interface ToolSurface {
   meant(args: JsonValue): MeantCall | undefined;
 }
 
-/** What a tool's method receives, or what a model has to mend. */
+/** The input of a tool's method, or the problems that the model has to mend. */
 export type InputReading = { readonly value: unknown } | { readonly problems: readonly ArgumentProblem[] };
 
 /** The way from JSON arguments to what a tool's method receives: {@link normalize}, the schema, {@link read}. */
@@ -80,7 +80,7 @@ export interface ResultProjector {
   project(value: unknown, audience: Audience, shown?: ProjectionObserver): JsonValue;
 }
 
-/** How an entity tool finds its instance before a call. */
+/** The way an entity tool finds its instance before a call. */
 export interface ToolRehydration {
   /** The same for all tools of the instance: calls that need it at the same time look it up once. */
   readonly key: string;
@@ -90,7 +90,7 @@ export interface ToolRehydration {
   on(instance: object): Tool;
 }
 
-/** What was performed, for the method that undoes it. */
+/** A performed directive, for the method that undoes it. */
 export interface PerformedDirective {
   readonly directiveId: string;
   /** The `context.idempotencyKey` of the effect; the undoing has its own. */
@@ -99,24 +99,24 @@ export interface PerformedDirective {
   readonly result?: JsonValue;
 }
 
-/** How a tool requests its effect instead of having it at once; see `directive` of `@LlmTool()`. */
+/** The declaration of a tool that requests its effect, to be performed later; see `directive` of `@LlmTool()`. */
 export interface ToolDirective {
   readonly type: string;
   readonly preview: 'required' | 'optional';
   readonly maybeRan: 'ask' | 'repeat';
   readonly attempts: number;
-  /** Of the canonical arguments. */
+  /** Returns the subject of canonical arguments. */
   subjectOf(args: JsonObject): string;
-  /** Of the canonical arguments; absent where it is the request's id that makes two requests one. */
+  /** Returns the key of canonical arguments; absent if the request's id is what makes two requests one. */
   keyOf?(args: JsonObject): string;
   /** Undoes what {@link Tool.invoke} did; it is handed the same input. */
   compensate?(input: unknown, performed: PerformedDirective, context: ToolCallContext): unknown;
 }
 
-/** Who shares an idempotency key of a tool: only the same actor, or everybody of the tenant. */
+/** The range in which an idempotency key of a tool is shared: the same actor, or everybody of the tenant. */
 export type IdempotencyScope = 'actor' | 'tenant';
 
-/** What a tool says of all its calls. Wherever it is declared, its calls go by this as it stands. */
+/** The settings of a tool for all its calls, independent of where it is declared. */
 export interface ToolSettings {
   /** Lists the tool only where it makes sense: returns whether it does in this run. @default always */
   readonly when?: (context: RunContext) => boolean;
@@ -131,19 +131,20 @@ export interface ToolSettings {
    */
   idempotencyKey?(this: void, input: unknown, context: RunContext): string;
   /**
-   * Who shares an `idempotencyKey`. With `tenant`, a colleague's call with the same key is the same call, for example because an order is shipped once, whoever asks. The
-   * colleague then reads the first caller's result, so everybody who may call the tool must be allowed to see it. @default 'actor'
+   * The range in which an `idempotencyKey` is shared. With `tenant`, a colleague's call with the same key is the same call, for example because an order is
+   * shipped once, no matter who asks. The colleague then reads the first caller's result, so everybody who may call the tool must be allowed to see it.
+   * @default 'actor'
    */
   readonly idempotencyScope?: IdempotencyScope;
   /**
    * For a tool that changes things: whether making the same call twice has its effect once, because the system behind it recognises `context.idempotencyKey`, or
    * because everything happens in `context.transaction`. A call whose process died is then made again by itself. Without this and without an
-   * `idempotencyKey`, a person is asked first, and if nobody can be asked the call ends as `unknown_outcome`. @default false
+   * `idempotencyKey`, a person is asked first, and if no one can be asked the call ends as `unknown_outcome`. @default false
    */
   readonly idempotent?: boolean;
   /**
-   * How many calls of the tool run at once in the process, over all runs and tenants. Others wait their turn, within their time. A method that goes
-   * on after its time is up no longer counts. @default no limit
+   * The most calls of the tool at once in the process, over all runs and tenants. Others wait their turn, within their time. A method that still runs after its
+   * time is up no longer counts. @default no limit
    */
   readonly concurrency?: number;
   /** Validation, logging and result format of this tool; overrides its provider's and the application's. The same object for every instance of an entity. */
@@ -195,9 +196,9 @@ export interface Tool extends ToolSettings {
   readonly rehydration?: ToolRehydration;
   /** The tool whose result brought it, as the model called it. Set on entity tools. */
   readonly givenBy?: string;
-  /** Whether whom a run acts for may call it, beside what policy says; asked at every call. Whatever is not `true` denies. */
+  /** Decides whether the actor of a run may call it, in addition to policy; called for every call. Any answer but `true` denies. */
   readonly canCall?: (run: RunContext) => boolean | Promise<boolean>;
-  /** What a call would do, for whoever approves it: a sentence or a `ToolPreview`. It is handed what the method would be. */
+  /** Describes the effect of a call to its approver: a sentence or a `ToolPreview`. It receives the method's input. */
   readonly preview?: (input: unknown, context: ToolCallContext) => unknown;
   /** Set where a call asks for the effect, and the directive runner has it later. */
   readonly directive?: ToolDirective;
@@ -209,7 +210,18 @@ export interface Tool extends ToolSettings {
   invoke(input: unknown, context: ToolCallContext): unknown;
 }
 
-/** The port for contributing tools at bootstrap. A module registers one as a provider; the catalog finds it. */
+/**
+ * The port for contributing tools at bootstrap. A module registers one as a provider; the catalog finds it.
+ *
+ * @example
+ * class ReportTools extends ToolSource {
+ *   readonly origin = { source: 'reports', trusted: true };
+ *
+ *   tools(): Promise<readonly Tool[]> {
+ *     return this.reports.asTools();
+ *   }
+ * }
+ */
 export abstract class ToolSource {
   abstract readonly origin: ToolOrigin;
   abstract tools(): readonly Tool[] | Promise<readonly Tool[]>;
@@ -221,14 +233,14 @@ export interface ToolLayers {
   readonly admit: (input: unknown, context: ToolCallContext) => Promise<unknown>;
   /** Interceptors. What they make of the result is still checked and projected like any result. */
   readonly around: (input: unknown, context: ToolCallContext, call: () => Promise<unknown>) => Promise<unknown>;
-  /** What an exception filter says of an error; undefined when no filter is responsible. Never a success. */
+  /** Returns an exception filter's description of an error; undefined if no filter is responsible. Never a success. */
   readonly explain: (error: unknown, input: unknown, context: ToolCallContext) => Promise<unknown>;
 }
 
 /** A call that passed validation, policy and approval and is about to reach the tool's method. */
 export interface ToolInvocation {
   readonly tool: ToolSpec;
-  /** What the method receives: the DTO, or the named arguments. */
+  /** The input of the method: the DTO, or the named arguments. */
   readonly input: unknown;
   readonly context: ToolCallContext;
 }
@@ -237,6 +249,14 @@ export interface ToolInvocation {
  * Wraps every tool's method, in the order of the providers. It may measure, wrap errors, or answer itself by not calling `next`. What it returns
  * is still checked and projected like any result. Of a tool that changes things it decides nothing about the effect: `next` calls the method once and while the call
  * lasts, a call that it ends while the method runs has an unknown outcome, one that fails after the method answered took place, and a method that threw has failed.
+ *
+ * @example
+ * class Timing extends ToolInterceptor {
+ *   async intercept({ tool }: ToolInvocation, next: () => Promise<unknown>): Promise<unknown> {
+ *     const stop = this.metrics.start(tool.declaredId);
+ *     return next().finally(stop);
+ *   }
+ * }
  */
 export abstract class ToolInterceptor {
   abstract intercept(invocation: ToolInvocation, next: () => Promise<unknown>): Promise<unknown>;
@@ -251,7 +271,7 @@ export abstract class ToolInterceptor {
  */
 export type Rehydrate = 'never' | 'on-resume' | 'always';
 
-/** For whom an entity is looked up. Calls that need the instance at the same time share one look-up, so it contains nothing of a single call. */
+/** The run for which an entity is looked up. Calls that need the instance at the same time share one look-up, so it contains nothing of a single call. */
 export interface EntityContext<Actor = RegisteredActor> extends RunContext<Actor> {
   /** Aborted with the run, or when the look-up has taken longer than `limits.toolCallMs`. */
   readonly signal: AbortSignal;
@@ -259,6 +279,13 @@ export interface EntityContext<Actor = RegisteredActor> extends RunContext<Actor
 
 /**
  * The port that loads an entity again by its id, for the run's actor as of now. A class marked `@ToolEntityResolver(Customer)` is one; it need not extend this.
+ *
+ * @example
+ * class CustomerResolver extends EntityResolver<Customer, User> {
+ *   resolve(id: string, { tenant }: EntityContext<User>): Promise<Customer | undefined> {
+ *     return this.customers.findOne({ id, tenant });
+ *   }
+ * }
  */
 export abstract class EntityResolver<Entity extends object, Actor = RegisteredActor> {
   /**
