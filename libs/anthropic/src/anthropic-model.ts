@@ -1,5 +1,5 @@
 import { type AttemptControl, LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '@toolloop/protocol';
-import { bytesOf, readAnswer, ResponseBody, toTimeLimits, withDiscretion } from '@toolloop/wire';
+import { bytesOf, ignoredOptions, readAnswer, requestIdOf, ResponseBody, toTimeLimits, withDiscretion } from '@toolloop/wire';
 import { type AnthropicModelOptions, type AnthropicTarget, toClient } from './anthropic-options.js';
 import { fromRequestError } from './from-provider.js';
 import { MessagesAnswer } from './messages-answer.js';
@@ -36,6 +36,7 @@ export class AnthropicModel extends LanguageModel {
   stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent, void, undefined> {
     const answer = new MessagesAnswer(this.modelId, MOST_PAUSES);
     const { apiKey, firstByteMs } = this.#connection;
+    const { apiVersion } = this.#target;
     const open = (own: AbortSignal): Promise<ResponseBody | undefined> => {
       const { paused } = answer;
       if (paused !== undefined) answer.resume();
@@ -47,6 +48,11 @@ export class AnthropicModel extends LanguageModel {
       veil: (error) => withDiscretion(error, { apiKey, request }),
       signal,
       timeLimits: toTimeLimits(request, firstByteMs),
+      warnings: ignoredOptions(
+        request.options ?? {},
+        apiVersion === '2023-06-01' ? ['seed'] : ['temperature', 'topP', 'seed'],
+        "Anthropic's API",
+      ),
     });
   }
 
@@ -62,7 +68,7 @@ export class AnthropicModel extends LanguageModel {
       const options = { body, headers: { 'content-type': 'application/json' }, signal };
       // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
       const response = await client.post('/v1/messages', options).asResponse();
-      return new ResponseBody(bytesOf(response), signal);
+      return new ResponseBody(bytesOf(response), signal, requestIdOf(response));
     } catch (error) {
       if (signal.aborted) return undefined;
       throw fromRequestError(error);

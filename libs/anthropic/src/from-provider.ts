@@ -41,7 +41,7 @@ export function fromRequestError(error: unknown): ModelError {
     return refused(status, { kind: kindOf({ type }), message, requestId, headers });
   }
   const message = error instanceof Error ? error.message : String(error);
-  return new ModelError(`The request could not be sent: ${message}`, { cause: error });
+  return new ModelError(`The request could not be sent: ${message}`, { code: 'invalid_request', cause: error });
 }
 
 /** Reads the kind of an error; `error` is none. */

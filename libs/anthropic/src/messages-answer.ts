@@ -1,6 +1,22 @@
 import { randomUUID } from 'node:crypto';
-import { addUsage, type AssistantMessage, ModelError, type ModelFinishReason, type Usage } from '@toolloop/protocol';
-import { type CallName, type EventBatch, isWireObject, parseWireObject, WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import {
+  addUsage,
+  type AssistantMessage,
+  ModelError,
+  type ModelFinishReason,
+  type ModelResponseIdentity,
+  type Usage,
+} from '@toolloop/protocol';
+import {
+  type CallName,
+  type EventBatch,
+  isWireObject,
+  toIdentity,
+  parseWireObject,
+  WireAnswer,
+  type WireObject,
+  wireObjectsIn,
+} from '@toolloop/wire';
 import {
   fromCitation,
   fromErrorPayload,
@@ -22,6 +38,7 @@ export class MessagesAnswer extends WireAnswer {
   private refusal: WireObject | undefined;
   private container: string | undefined;
   private counts: WireObject = {};
+  private named: ModelResponseIdentity = {};
   /** The usage of the parts before a pause. */
   private usageBefore: Usage | undefined;
   private hasBegun = false;
@@ -37,6 +54,10 @@ export class MessagesAnswer extends WireAnswer {
 
   override get providerReason(): string | undefined {
     return this.stopReason;
+  }
+
+  override get identity(): ModelResponseIdentity {
+    return this.named;
   }
 
   override get reportedUsage(): Usage | undefined {
@@ -116,9 +137,11 @@ export class MessagesAnswer extends WireAnswer {
   }
 
   private begin(message: unknown): void {
-    if (this.hasBegun) this.fail(new ModelError('The provider began a second message in one answer.', { retryable: true }));
+    if (this.hasBegun)
+      this.fail(new ModelError('The provider began a second message in one answer.', { code: 'invalid_answer', retryable: true }));
     this.hasBegun = true;
     if (!isWireObject(message) || this.failure !== undefined) return;
+    this.named = toIdentity(message);
     wireObjectsIn(message.content).forEach((block, index) => {
       this.blocks.begin(index, block);
       this.blocks.end(index);

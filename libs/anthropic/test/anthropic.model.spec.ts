@@ -16,7 +16,7 @@ const HELLO = answer(text(0, 'Hello'));
 const HELLO_EVENTS: readonly ModelEvent[] = [
   { type: 'text-delta', text: 'Hello' },
   USED as ModelEvent,
-  { type: 'finish', finishReason: 'stop' },
+  { type: 'finish', finishReason: 'stop', response: { id: 'msg_1' } },
 ];
 /** The beginning of an answer, and nothing more. */
 const HEL = sse(START, ...text(0, 'Hel').slice(0, 2));
@@ -87,7 +87,7 @@ describe('an answer', () => {
 
   it('is incomplete when it is cut without an error', async () => {
     const subject = await model(streams(`${HEL}data: {"type":"cont`));
-    expect((await eventsOf(subject)).at(-1)).toEqual({ type: 'finish', finishReason: 'incomplete' });
+    expect((await eventsOf(subject)).at(-1)).toEqual({ type: 'finish', finishReason: 'incomplete', response: { id: 'msg_1' } });
   });
 
   it('throws when it holds an error, behind the events that came before it', async () => {
@@ -144,7 +144,7 @@ describe('a turn that the provider pauses', () => {
       { type: 'provider-tool', id: 'srvtoolu_1', name: 'web_search', status: 'succeeded' },
       { type: 'text-delta', text: 'Tea.' },
       { type: 'usage', usage: expect.objectContaining({ inputTokens: 6, outputTokens: 8 }) },
-      { type: 'finish', finishReason: 'stop', providerData: { anthropic: { model: 'own-1', blocks } } },
+      { type: 'finish', finishReason: 'stop', response: { id: 'msg_1' }, providerData: { anthropic: { model: 'own-1', blocks } } },
     ]);
     const { messages } = JSON.parse(provider().requests[1]?.body ?? '') as { messages: object[] };
     expect(messages).toEqual([

@@ -1,5 +1,5 @@
-import { type Citation, ModelError, type ModelFinishReason, type Usage } from '@toolloop/protocol';
-import { isWireObject, WireAnswer, type WireObject } from '@toolloop/wire';
+import { type Citation, ModelError, type ModelFinishReason, type ModelResponseIdentity, type Usage } from '@toolloop/protocol';
+import { isWireObject, toIdentity, WireAnswer, type WireObject } from '@toolloop/wire';
 import {
   fromChatAnnotations,
   fromChatUsage,
@@ -21,6 +21,8 @@ export class ChatAnswer extends WireAnswer {
   private readonly calls = new ToolCallAssembler(this.batch);
   private readonly collector = new ProviderDataCollector();
   private finishReason: string | undefined;
+  /** The first id and the first model that a chunk names: some gateways change them on the way. */
+  private named: ModelResponseIdentity = {};
   private usage: Usage | undefined;
   /** The usage in the places that Groq and Moonshot use; a usage beside the choices wins, and nothing is added up. */
   private usageElsewhere: Usage | undefined;
@@ -35,6 +37,10 @@ export class ChatAnswer extends WireAnswer {
 
   override get providerReason(): string | undefined {
     return this.finishReason;
+  }
+
+  override get identity(): ModelResponseIdentity {
+    return this.named;
   }
 
   override get reportedUsage(): Usage | undefined {
@@ -62,7 +68,7 @@ export class ChatAnswer extends WireAnswer {
     const calls = this.calls.finish();
     const reason = this.reasonFor(calls);
     if ((reason === 'stop' || reason === 'tool_calls') && this.calls.hasNameless) {
-      this.fail(new ModelError('The provider sent a tool call without a name.', { retryable: true }));
+      this.fail(new ModelError('The provider sent a tool call without a name.', { code: 'invalid_answer', retryable: true }));
       return;
     }
     for (const { toolCallId, name, arguments: text } of calls) this.batch.push({ type: 'tool-call', toolCallId, name, arguments: text });
@@ -80,6 +86,7 @@ export class ChatAnswer extends WireAnswer {
     // n is 1 in every request, and an old text-generation-inference counts tokens in `index`: the first choice is ours whatever its index.
     const choice: unknown = Array.isArray(chunk.choices) ? chunk.choices[0] : undefined;
     if (isWireObject(choice)) this.takeChoice(choice, content);
+    this.named = { ...toIdentity(chunk), ...this.named };
     if (chunk.citations !== undefined) this.sources = fromSources(chunk.citations);
     this.usage = fromChatUsage(chunk.usage) ?? this.usage;
     if (isWireObject(chunk.x_groq)) this.takeUsageElsewhere(chunk.x_groq);

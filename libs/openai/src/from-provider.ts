@@ -40,7 +40,7 @@ export function fromRequestError(error: unknown): ModelError {
     return refused(status, { kind: kindOf(fields), message: fields.message, requestId, headers });
   }
   const message = error instanceof Error ? error.message : String(error);
-  return new ModelError(`The request could not be sent: ${message}`, { cause: error });
+  return new ModelError(`The request could not be sent: ${message}`, { code: 'invalid_request', cause: error });
 }
 
 /** Chooses the most telling code of an error: `code` before `type`, unless it only repeats the status as a number. */

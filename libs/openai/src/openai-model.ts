@@ -1,5 +1,14 @@
 import { type AttemptControl, LanguageModel, type ModelCapabilities, type ModelEvent, type ModelRequest } from '@toolloop/protocol';
-import { bytesOf, readAnswer, ResponseBody, toTimeLimits, type WireAnswer, withDiscretion } from '@toolloop/wire';
+import {
+  bytesOf,
+  ignoredOptions,
+  readAnswer,
+  requestIdOf,
+  ResponseBody,
+  toTimeLimits,
+  type WireAnswer,
+  withDiscretion,
+} from '@toolloop/wire';
 import { ChatAnswer } from './chat-answer.js';
 import { fromRequestError } from './from-provider.js';
 import { type OpenAiModelOptions, type OpenAiTarget, toClient } from './openai-options.js';
@@ -41,6 +50,7 @@ export class OpenAiModel extends LanguageModel {
       veil: (error) => withDiscretion(error, { apiKey, request }),
       signal,
       timeLimits: toTimeLimits(request, firstByteMs),
+      warnings: this.#wire.ignoredOptions(request, this.#target),
     });
   }
 
@@ -56,7 +66,7 @@ export class OpenAiModel extends LanguageModel {
       const body = this.#wire.toRequest(request, this.#target);
       // A string with its content type is sent as it is, and the raw response leaves the SDK's own stream decoder out.
       const response = await client.post(path, { body, headers: { 'content-type': 'application/json' }, signal }).asResponse();
-      return new ResponseBody(bytesOf(response), signal);
+      return new ResponseBody(bytesOf(response), signal, requestIdOf(response));
     } catch (error) {
       if (signal.aborted) return undefined;
       throw fromRequestError(error);
@@ -83,11 +93,23 @@ export interface Wire {
   readonly path: string;
   /** Writes the body of a request, as JSON text. */
   toRequest(request: ModelRequest, target: OpenAiTarget): string;
+  /** Tells which options of a request the API does not have, so that they are not sent. */
+  ignoredOptions(request: ModelRequest, target: OpenAiTarget): readonly string[];
   /** Creates the decoder of one answer. */
   createAnswer(model: string): WireAnswer;
 }
 
 export const WIRES: Readonly<Record<'chat' | 'responses', Wire>> = {
-  chat: { path: '/chat/completions', toRequest: toChatRequest, createAnswer: (model) => new ChatAnswer(model) },
-  responses: { path: '/responses', toRequest: toResponsesRequest, createAnswer: (model) => new ResponsesAnswer(model) },
+  chat: {
+    path: '/chat/completions',
+    toRequest: toChatRequest,
+    ignoredOptions: (_request, target) => ignoredOptions(target, ['builtInTools', 'reasoningSummary'], "OpenAI's chat completions"),
+    createAnswer: (model) => new ChatAnswer(model),
+  },
+  responses: {
+    path: '/responses',
+    toRequest: toResponsesRequest,
+    ignoredOptions: ({ options = {} }) => ignoredOptions(options, ['seed', 'stopSequences'], "OpenAI's responses API"),
+    createAnswer: (model) => new ResponsesAnswer(model),
+  },
 };

@@ -1,5 +1,5 @@
-import { ModelError, type ModelFinishReason, type ProviderToolStatus, type Usage } from '@toolloop/protocol';
-import { type EventBatch, isWireObject, WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
+import { ModelError, type ModelFinishReason, type ModelResponseIdentity, type ProviderToolStatus, type Usage } from '@toolloop/protocol';
+import { type EventBatch, isWireObject, toIdentity, WireAnswer, type WireObject, wireObjectsIn } from '@toolloop/wire';
 import {
   fromErrorPayload,
   fromIncompleteReason,
@@ -28,6 +28,7 @@ export class ResponsesAnswer extends WireAnswer {
   override readonly redundant = REDUNDANT;
   private readonly output = new ResponsesOutput(this.batch);
   private usage: Usage | undefined;
+  private named: ModelResponseIdentity = {};
   /** The status of the terminal event, once it came. */
   private end: { readonly status: unknown; readonly reason: unknown } | undefined;
 
@@ -44,6 +45,10 @@ export class ResponsesAnswer extends WireAnswer {
 
   override get hasEnded(): boolean {
     return this.end !== undefined;
+  }
+
+  override get identity(): ModelResponseIdentity {
+    return this.named;
   }
 
   override get reportedUsage(): Usage | undefined {
@@ -84,6 +89,7 @@ export class ResponsesAnswer extends WireAnswer {
   override takeWhole(response: WireObject): void {
     const { status, error, incomplete_details: details } = response;
     this.usage = fromResponsesUsage(response.usage) ?? this.usage;
+    this.named = toIdentity(response);
     if (status === 'failed' || response.type === 'error' || isError(error)) {
       this.fail(fromProviderError(error ?? (response.type === 'error' ? response : {})));
       return;
@@ -102,7 +108,7 @@ export class ResponsesAnswer extends WireAnswer {
     const { items, calls, refusal, hasNameless } = output;
     const reason = this.reasonFor(output);
     if (hasNameless && (reason === 'stop' || reason === 'tool_calls')) {
-      this.fail(new ModelError('The provider sent a tool call without a name.', { retryable: true }));
+      this.fail(new ModelError('The provider sent a tool call without a name.', { code: 'invalid_answer', retryable: true }));
       return;
     }
     for (const { toolCallId, name, arguments: text } of calls) this.batch.push({ type: 'tool-call', toolCallId, name, arguments: text });

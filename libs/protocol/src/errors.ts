@@ -41,19 +41,42 @@ export class InvalidRequestError extends Error {
   }
 }
 
-/** The kind of a model's failure, for code that decides what to do. */
+/**
+ * The kind of a model's failure, for code that decides what to do.
+ *
+ * - `unauthorized`, `forbidden`: the key is missing or wrong, or may not do this · `quota_exceeded`: there is no credit left
+ * - `invalid_request`, `request_too_large`, `not_found`: the request is refused as it is; there is no such model or address
+ * - `context_length`: the request is longer than the model's context · `refused`: the provider refused the content
+ * - `rate_limited`, `overloaded`, `provider_error`: too many requests; too little capacity; any other failure of the provider
+ * - `unreachable`, `connection_lost`: there is no connection; it broke in the middle of an answer
+ * - `no_response`, `no_content`, `idle`: the provider did not begin to answer in time; it was alive and sent no content; it fell silent in the middle
+ * - `incomplete`, `invalid_answer`: the answer ended before it began; it was no answer of the API
+ * - `unknown`: none of these can be told
+ */
 export type ModelErrorCode =
-  /** The provider did not begin to answer in time. */
+  | 'unauthorized'
+  | 'forbidden'
+  | 'quota_exceeded'
+  | 'invalid_request'
+  | 'request_too_large'
+  | 'not_found'
+  | 'context_length'
+  | 'refused'
+  | 'rate_limited'
+  | 'overloaded'
+  | 'provider_error'
+  | 'unreachable'
+  | 'connection_lost'
   | 'no_response'
-  /** The provider was alive, but sent no content in time. */
   | 'no_content'
-  /** The provider fell silent in the middle of its answer. */
   | 'idle'
-  /** The answer ended before it began. */
-  | 'incomplete';
+  | 'incomplete'
+  | 'invalid_answer'
+  | 'unknown';
 
 /** Details of a model's failure, as far as they are known. */
 export interface ModelErrorOptions {
+  /** @default what the status stands for */
   readonly code?: ModelErrorCode;
   /** The HTTP status of the provider's answer, or the one that its error code stands for. */
   readonly status?: number;
@@ -69,7 +92,7 @@ export interface ModelErrorOptions {
 /** A failure of a provider or of the connection to it. `message` is for logs and holds neither key nor prompt; users and models read a fixed text. */
 export class ModelError extends Error {
   override readonly name = 'ModelError';
-  readonly code: ModelErrorCode | undefined;
+  readonly code: ModelErrorCode;
   readonly status: number | undefined;
   readonly isRetryable: boolean;
   readonly requestId: string | undefined;
@@ -77,12 +100,33 @@ export class ModelError extends Error {
 
   constructor(message: string, { code, status, retryable = false, requestId, retryAfterMs, cause }: ModelErrorOptions = {}) {
     super(message, { cause });
-    this.code = code;
+    this.code = code ?? codeForStatus(status);
     this.status = status;
     this.isRetryable = retryable;
     this.requestId = requestId;
     this.retryAfterMs = retryAfterMs;
   }
+}
+
+const CODES: ReadonlyMap<number, ModelErrorCode> = new Map([
+  [400, 'invalid_request'],
+  [401, 'unauthorized'],
+  [402, 'quota_exceeded'],
+  [403, 'forbidden'],
+  [404, 'not_found'],
+  [408, 'provider_error'],
+  [409, 'provider_error'],
+  [413, 'request_too_large'],
+  [422, 'invalid_request'],
+  [429, 'rate_limited'],
+  [503, 'overloaded'],
+  [529, 'overloaded'],
+]);
+
+/** Returns the kind of failure that an HTTP status stands for. */
+function codeForStatus(status: number | undefined): ModelErrorCode {
+  if (status === undefined) return 'unknown';
+  return CODES.get(status) ?? (status >= 500 ? 'provider_error' : 'invalid_request');
 }
 
 /**

@@ -38,6 +38,7 @@ export type {
   ModelFinishReason,
   ModelOptions,
   ModelRequest,
+  ModelResponseIdentity,
   ModelTimeLimits,
   ProviderToolStatus,
   ToolChoice,

@@ -76,7 +76,19 @@ export type ModelEvent =
   /** The model that answers, where it is not the one that was asked, such as behind `fallback`. Comes before anything else that is shown. */
   | { readonly type: 'model'; readonly provider: string; readonly modelId: string }
   | { readonly type: 'usage'; readonly usage: Usage }
+  /** Something that the developer has to know, such as an option that the provider does not have. */
+  | { readonly type: 'warning'; readonly message: string }
   | ModelFinish;
+
+/** A provider's names for one answer, which its support and its logs go by. */
+export interface ModelResponseIdentity {
+  /** The id of the answer, e.g. `chatcmpl-…` or `msg_…`. */
+  readonly id?: string;
+  /** The model that answered, which an alias or a gateway may have chosen, e.g. `gpt-5-mini-2025-08-07`. */
+  readonly model?: string;
+  /** The id of the HTTP request. */
+  readonly requestId?: string;
+}
 
 /** The last event of an answer. A model states why it stopped; the exported decoders also repeat the content: text, reasoning, calls and usage. */
 export interface ModelFinish {
@@ -85,6 +97,8 @@ export interface ModelFinish {
   /** The provider's own finish reason, such as `end_turn`. */
   readonly providerReason?: string;
   readonly providerData?: Readonly<Record<string, unknown>>;
+  /** The provider's names for the answer. */
+  readonly response?: ModelResponseIdentity;
   readonly text?: string;
   readonly reasoning?: string;
   readonly toolCalls?: readonly ToolCall[];

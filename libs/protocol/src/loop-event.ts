@@ -1,6 +1,6 @@
 import type { ApprovalDecision, ApprovalRequest, Decision, DirectiveEventType, DirectiveRequest } from './decision.js';
 import type { JsonObject, JsonValue } from './json.js';
-import type { ModelFinishReason, ProviderToolStatus } from './language-model.js';
+import type { ModelFinishReason, ModelResponseIdentity, ProviderToolStatus } from './language-model.js';
 import type { FinishReason, RunFailure, ToolInvocationRecord } from './loop-result.js';
 import type { Citation, Usage } from './message.js';
 import type { ToolEffect } from './tool-definition.js';
@@ -35,7 +35,8 @@ export type WarningCode =
   | 'empty_answer'
   | 'history_failed'
   | 'sink_failed'
-  | 'redaction_failed';
+  | 'redaction_failed'
+  | 'option_ignored';
 
 /** An event of a run, before it is stamped. Values are the ui projection; the model's is in the transcript only. */
 export type LoopEventBody =
@@ -104,13 +105,17 @@ export type LoopEventBody =
   /** The usage of one model call: the step's own, with the tools it was sent, or one that the history policy made before it. */
   | { readonly type: 'usage'; readonly step: number; readonly usage: Usage; readonly total: Usage; readonly tools?: ToolPrefix }
   | { readonly type: 'warning'; readonly step?: number; readonly code: WarningCode; readonly message: string }
-  /** The end of a step. `model` is the model that answered, as `provider/modelId`, if it is not the one that was asked. */
+  /**
+   * The end of a step. `model` is the model that answered, as `provider/modelId`, if it is not the one that was asked; `response` has the provider's names for
+   * its answer.
+   */
   | {
       readonly type: 'step-end';
       readonly step: number;
       readonly modelFinishReason: ModelFinishReason;
       readonly toolCalls: number;
       readonly model?: string;
+      readonly response?: ModelResponseIdentity;
     }
   | {
       readonly type: 'run-end';

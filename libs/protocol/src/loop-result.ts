@@ -1,3 +1,4 @@
+import type { ModelErrorCode } from './errors.js';
 import type { Decision } from './decision.js';
 import type { JsonObject, JsonValue } from './json.js';
 import type { Citation, Message, RecordedAttachment, Usage } from './message.js';
@@ -38,6 +39,8 @@ export interface RunFailure {
     | 'storage_unavailable'
     | 'internal';
   readonly message: string;
+  /** The kind of the model's failure, for `model_error`. */
+  readonly modelError?: ModelErrorCode;
   readonly correlationId?: string;
 }
 

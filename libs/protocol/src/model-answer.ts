@@ -1,4 +1,4 @@
-import type { ModelEvent, ModelFinish, ModelFinishReason } from './language-model.js';
+import type { ModelEvent, ModelFinish, ModelFinishReason, ModelResponseIdentity } from './language-model.js';
 import { type AssistantMessage, type Citation, NO_USAGE, type ToolCall, type Usage } from './message.js';
 
 /** A complete answer of a model. */
@@ -18,6 +18,8 @@ export interface ModelAnswer {
   readonly providerData?: AssistantMessage['providerData'];
   /** The model that answered, as `provider/modelId`, where it is not the one that was asked. */
   readonly answeredBy?: string;
+  /** The provider's names for the answer. */
+  readonly response?: ModelResponseIdentity;
 }
 
 /** Assembles an answer from its events. Calls are taken from `tool-call` events, never from deltas. */
@@ -25,7 +27,7 @@ export class AnswerFold {
   private text = '';
   private reasoning = '';
   private usage = NO_USAGE;
-  private end: Pick<ModelFinish, 'finishReason' | 'providerReason' | 'providerData'> = { finishReason: 'incomplete' };
+  private end: Pick<ModelFinish, 'finishReason' | 'providerReason' | 'providerData' | 'response'> = { finishReason: 'incomplete' };
   private answeredBy: string | undefined;
   private readonly toolCalls: ToolCall[] = [];
   private readonly citations: Citation[] = [];
@@ -48,7 +50,7 @@ export class AnswerFold {
   /** The answer as far as it was received. */
   get answer(): ModelAnswer {
     const { text, reasoning, toolCalls, citations, usage, answeredBy } = this;
-    const { finishReason, providerReason, providerData } = this.end;
+    const { finishReason, providerReason, providerData, response } = this.end;
     return {
       text,
       reasoning,
@@ -59,6 +61,7 @@ export class AnswerFold {
       usage,
       ...(providerData !== undefined && { providerData }),
       ...(answeredBy !== undefined && { answeredBy }),
+      ...(response !== undefined && { response }),
     };
   }
 

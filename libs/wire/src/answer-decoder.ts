@@ -1,4 +1,4 @@
-import { ModelError, type ModelEvent, type Usage } from '@toolloop/protocol';
+import { ModelError, type ModelEvent, type ModelResponseIdentity, type Usage } from '@toolloop/protocol';
 import { createParser, type EventSourceParser } from 'eventsource-parser';
 import { parseWireObject, type WireObject } from './wire-object.js';
 
@@ -107,7 +107,8 @@ export class AnswerDecoder {
 
   private takeBody(text: string): void {
     const body = parseWireObject(text) ?? firstOf(text);
-    if (body === undefined) this.answer.fail(new ModelError('The provider sent a JSON body that is not valid.', { retryable: true }));
+    if (body === undefined)
+      this.answer.fail(new ModelError('The provider sent a JSON body that is not valid.', { code: 'invalid_answer', retryable: true }));
     else if (this.answer.recognises(body)) this.answer.takeWhole(body);
     else this.answer.fail(this.notAnAnswer('other JSON'));
   }
@@ -120,7 +121,10 @@ export class AnswerDecoder {
 
   private notAnAnswer(what: string): ModelError {
     const { kind, whereToLook } = this.answer;
-    return new ModelError(`The server answered with ${what} instead of a ${kind}. ${whereToLook}`, { retryable: false });
+    return new ModelError(`The server answered with ${what} instead of a ${kind}. ${whereToLook}`, {
+      code: 'invalid_answer',
+      retryable: false,
+    });
   }
 }
 
@@ -131,7 +135,10 @@ function firstOf(text: string): WireObject | undefined {
 }
 
 function tooLong(): ModelError {
-  return new ModelError(`The provider sent an event of more than ${MAX_CHARACTERS} characters.`, { retryable: false });
+  return new ModelError(`The provider sent an event of more than ${MAX_CHARACTERS} characters.`, {
+    code: 'invalid_answer',
+    retryable: false,
+  });
 }
 
 const NONE: ReadonlySet<string> = new Set();
@@ -186,6 +193,11 @@ export abstract class WireAnswer {
   /** The provider's own finish reason, such as `end_turn`. */
   get providerReason(): string | undefined {
     return undefined;
+  }
+
+  /** The provider's names for the answer, as far as they are in its body. */
+  get identity(): ModelResponseIdentity {
+    return {};
   }
 
   /** The usage as far as the provider has reported it: an answer that fails has cost that much. */

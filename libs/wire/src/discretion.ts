@@ -13,6 +13,9 @@ const QUOTATION = 16;
 /** The shortest whole text that counts as a quotation: `Hello` stands in many errors. */
 const SHORTEST_TEXT = 6;
 
+/** The shortest key that is looked for: a shorter one, such as `none` for a local server, is no secret, and its letters stand in many errors. */
+const SHORTEST_KEY = 8;
+
 /** The longest message of an error that is kept; nothing behind it has to be searched for. */
 const MESSAGE_CHARACTERS = 2_000;
 
@@ -21,7 +24,7 @@ const MESSAGE_CHARACTERS = 2_000;
  * models and tools stay, since an error is of no use without them. Reads the request once, and lets others run meanwhile: a transcript can be long.
  */
 export async function withDiscretion(error: ModelError, { apiKey, request }: Confidences): Promise<ModelError> {
-  const keyless = apiKey === '' ? error.message : error.message.replaceAll(apiKey, '[api key]');
+  const keyless = apiKey.length < SHORTEST_KEY ? error.message : error.message.replaceAll(apiKey, '[api key]');
   const message = await withoutQuotations(shortened(keyless), textsIn(request));
   if (message === error.message) return error;
   const { code, status, isRetryable: retryable, requestId, retryAfterMs, cause } = error;

@@ -1,4 +1,4 @@
-import { ModelError } from '@toolloop/protocol';
+import { ModelError, type ModelErrorCode } from '@toolloop/protocol';
 import { isWireObject } from './wire-object.js';
 
 /** The longest message of a provider that is kept: an error page can be megabytes of HTML. */
@@ -8,12 +8,16 @@ const MOST_WORD_CHARACTERS = 64;
 
 /** Makes the error of a request without an answer. Fetch says no more than "fetch failed"; the reason is in the cause of the cause. */
 export function unreachable(error: Error, message = rootMessage(error)): ModelError {
-  return new ModelError(`The provider could not be reached: ${message}`, { retryable: true, cause: error.cause });
+  return new ModelError(`The provider could not be reached: ${message}`, { code: 'unreachable', retryable: true, cause: error.cause });
 }
 
 /** Makes the error of a connection that broke while the answer was being read. */
 export function fromReadError(error: unknown): ModelError {
-  return new ModelError(`The connection broke in the middle of an answer: ${rootMessage(error)}`, { retryable: true, cause: error });
+  return new ModelError(`The connection broke in the middle of an answer: ${rootMessage(error)}`, {
+    code: 'connection_lost',
+    retryable: true,
+    cause: error,
+  });
 }
 
 /** A failure as the provider describes it, unchecked. */
@@ -44,11 +48,43 @@ function toModelError(start: string, { kind, message, status, retryable, request
   const why = typeof message === 'string' && message !== '' ? cut(message) : 'It does not say why.';
   const text = `${start}: ${word === undefined ? '' : `${word}: `}${why}${id === undefined ? '' : ` (request ${id})`}`;
   return new ModelError(text, {
+    code: codeIn(kind, message, status),
     status,
     retryable: retryable ?? saidRetryable(headers) ?? (status !== undefined && isRetryable(status)),
     requestId: id,
     retryAfterMs: headers && retryAfterMs(headers),
   });
+}
+
+/** The codes of providers' own words for a failure, and of their sentences where there is no word: the first that fits counts. */
+const CODES: readonly (readonly [RegExp, ModelErrorCode])[] = [
+  [
+    /context_length|context_window|model_max_length|maximum context|context window|prompt is too long|too many (input )?tokens/i,
+    'context_length',
+  ],
+  [/content_filter|content_policy|content_management|responsible_ai|moderation|safety_|refusal|prohibited_content/i, 'refused'],
+  [/insufficient_quota|billing|credit balance|insufficient_credits|payment_required/i, 'quota_exceeded'],
+];
+
+/** The words of providers that give no status, such as in the middle of an answer. */
+const WORDS: readonly (readonly [RegExp, ModelErrorCode])[] = [
+  [/invalid_api_key|authentication|unauthorized/i, 'unauthorized'],
+  [/permission|forbidden/i, 'forbidden'],
+  [/rate_limit|too_many_requests/i, 'rate_limited'],
+  [/overloaded|unavailable|capacity/i, 'overloaded'],
+  [/not_found/i, 'not_found'],
+  [/too_large/i, 'request_too_large'],
+  [/invalid_request|invalid_prompt/i, 'invalid_request'],
+  [/server_error|internal|api_error|timeout/i, 'provider_error'],
+];
+
+/** Reads the kind of a failure; undefined where the status alone tells it. A message is read only for a refused request, since any other may quote anything. */
+function codeIn(kind: unknown, message: unknown, status: number | undefined): ModelErrorCode | undefined {
+  const isRefused = status === 400 || status === 413 || status === 422;
+  const said = [kind, isRefused && message].filter((text) => typeof text === 'string').join(' ');
+  const special = CODES.find(([words]) => words.test(said));
+  if (special !== undefined || status !== undefined) return special?.[1];
+  return typeof kind === 'string' ? WORDS.find(([words]) => words.test(kind))?.[1] : undefined;
 }
 
 function wordIn(value: unknown): string | undefined {

@@ -83,6 +83,11 @@ export class NodeBytes implements ByteSource {
 /** The bytes of the responses made below, for readers that need no web stream around them. */
 const bytesByResponse = new WeakMap<Response, NodeBytes>();
 
+/** Reads the provider's id of a request from the headers of its answer. */
+export function requestIdOf({ headers }: Response): string | undefined {
+  return headers.get('x-request-id') ?? headers.get('request-id') ?? undefined;
+}
+
 /** Returns the bytes of a body; undefined where there is none. */
 export function bytesOf(response: Response): ByteSource | undefined {
   return bytesByResponse.get(response) ?? (response.body === null ? undefined : new WebBytes(response.body));

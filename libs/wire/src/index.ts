@@ -1,5 +1,5 @@
-export { boundedErrors, defaultFetch, bytesOf, httpFetch, type Fetch, type HttpFetchOptions } from './http-fetch.js';
-export { EncodedOnce, RequestBody } from './request-body.js';
+export { boundedErrors, defaultFetch, bytesOf, httpFetch, requestIdOf, type Fetch, type HttpFetchOptions } from './http-fetch.js';
+export { EncodedOnce, ignoredOptions, RequestBody } from './request-body.js';
 export { EventBatch, type CallName, AnswerDecoder, WireAnswer } from './answer-decoder.js';
 export { withDiscretion, type Confidences } from './discretion.js';
 export { refused, reported, unreachable, type Refusal } from './from-failure.js';
@@ -13,4 +13,4 @@ export {
   ResponseBody,
   toTimeLimits,
 } from './read-answer.js';
-export { toWireArguments, toWireName, isWireObject, parseWireObject, wireObjectsIn, type WireObject } from './wire-object.js';
+export { toIdentity, toWireArguments, toWireName, isWireObject, parseWireObject, wireObjectsIn, type WireObject } from './wire-object.js';

@@ -29,6 +29,8 @@ export interface AnswerSource {
   readonly veil: (error: ModelError) => ModelError | Promise<ModelError>;
   /** Ends the reading without an error. */
   readonly signal?: AbortSignal;
+  /** Warnings that come before the answer, such as of an option that the provider does not have. */
+  readonly warnings?: readonly string[];
   /** The time limits of each request. @default none */
   readonly timeLimits?: ModelTimeLimits | undefined;
 }
@@ -67,14 +69,27 @@ export async function* readAnswer(answer: WireAnswer, source: AnswerSource): Asy
   if (signal?.aborted) return;
   signal?.addEventListener('abort', abort, { once: true });
   try {
+    yield* warningsOf(source);
     do yield* readBody(answer, source, own);
     while (answer.isPaused && !own.signal.aborted);
   } catch (error) {
-    if (answer.reportedUsage !== undefined) yield { type: 'usage', usage: answer.reportedUsage };
-    throw error instanceof ModelError ? await source.veil(error) : error;
+    yield* usageOf(answer);
+    throw await veiled(error, source);
   } finally {
     signal?.removeEventListener('abort', abort);
   }
+}
+
+function* warningsOf({ warnings = [] }: AnswerSource): Generator<ModelEvent, void, undefined> {
+  for (const message of warnings) yield { type: 'warning', message };
+}
+
+function* usageOf({ reportedUsage: usage }: WireAnswer): Generator<ModelEvent, void, undefined> {
+  if (usage !== undefined) yield { type: 'usage', usage };
+}
+
+async function veiled(error: unknown, { veil }: AnswerSource): Promise<unknown> {
+  return error instanceof ModelError ? await veil(error) : error;
 }
 
 async function* readBody(answer: WireAnswer, source: AnswerSource, own: AbortController): AsyncGenerator<ModelEvent, void, undefined> {
@@ -127,7 +142,7 @@ class BodyReading {
       const events = bytes === undefined ? decoder.end() : decoder.read(bytes);
       this.note(events);
       for (const event of events) {
-        yield event;
+        yield event.type === 'finish' ? this.identified(event) : event;
         if (signal?.aborted) return;
       }
     }
@@ -149,6 +164,12 @@ class BodyReading {
     } finally {
       clock.pause();
     }
+  }
+
+  private identified(finish: ModelFinish): ModelFinish {
+    const { requestId } = this.body;
+    const response = { ...this.answer.identity, ...(requestId !== undefined && { requestId }) };
+    return Object.keys(response).length === 0 ? finish : { ...finish, response };
   }
 
   private note(events: readonly ModelEvent[]): void {
@@ -193,6 +214,8 @@ export class ResponseBody {
   constructor(
     private readonly bytes: ByteSource | undefined,
     private readonly signal?: AbortSignal,
+    /** The provider's id of the request. */
+    readonly requestId?: string,
   ) {
     signal?.addEventListener('abort', this.close, { once: true });
     if (signal?.aborted) this.close();

@@ -1,5 +1,15 @@
 import type { ModelOptions } from '@toolloop/protocol';
 
+/** Returns a warning for each of these options that is set though the API does not have it. */
+export function ignoredOptions<Options extends object>(
+  options: Options,
+  unknown: readonly (keyof Options & string)[],
+  api: string,
+): readonly string[] {
+  const given = unknown.filter((name) => options[name] !== undefined);
+  return given.map((name) => `The option "${name}" is not sent: ${api} has no such option.`);
+}
+
 /** A JSON object made of fields of which some are JSON text already. */
 export class RequestBody {
   private readonly fields = new Map<string, string>();

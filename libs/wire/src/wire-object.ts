@@ -1,8 +1,18 @@
+import type { ModelResponseIdentity } from '@toolloop/protocol';
+
 /** An unchecked object of a provider: each field is read with a check of its type. */
 export type WireObject = Readonly<Record<string, unknown>>;
 
 export function isWireObject(value: unknown): value is WireObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Reads the id of an answer and the model that gave it, where a payload names them. */
+export function toIdentity({ id, model }: WireObject): Pick<ModelResponseIdentity, 'id' | 'model'> {
+  return {
+    ...(typeof id === 'string' && id !== '' && { id }),
+    ...(typeof model === 'string' && model !== '' && { model }),
+  };
 }
 
 /** Parses a JSON object; undefined when the text is malformed or holds anything else. */

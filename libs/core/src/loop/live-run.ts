@@ -39,6 +39,8 @@ export class LiveRun implements EnclosingRun {
   readonly spending: SpendingLedger;
   readonly use: RunUse;
   readonly roles: RunRoles;
+  /** The warnings of models that were shown. */
+  readonly warnings = new Set<string>();
   /** What strategies keep back under the roles of now. */
   reserve: RunReserve;
   /** Writes a durable run down. */

@@ -173,7 +173,11 @@ export const INCOMPLETE: Finish = {
 /** Returns the end of a run whose model reached a limit of its time, or broke off before it began. */
 function unansweredFinish(error: ModelError): Finish | undefined {
   if (error.code === 'incomplete') return { ...INCOMPLETE, cause: error };
-  return error.code !== undefined && TIMEOUTS.has(error.code) ? { reason: 'timeout', detail: error.message, cause: error } : undefined;
+  return TIMEOUTS.has(error.code) ? { reason: 'timeout', detail: error.message, cause: error } : undefined;
+}
+
+function kindOf(error: unknown, code: RunFailure['code']): Pick<RunFailure, 'modelError'> {
+  return error instanceof ModelError && code === 'model_error' ? { modelError: error.code } : {};
 }
 
 /** How a run ends for an error: interrupted, or failed with a fixed text and a reference under which the log has the cause. */
@@ -189,7 +193,7 @@ export function finishFor(error: unknown, code: keyof typeof MESSAGES, { runId, 
     return { reason: 'error', error: { code: 'storage_unavailable', message: UNAVAILABLE, correlationId }, cause: error };
   // A run that was interrupted for a failure of ours, such as a critical sink's, is no fault of the model's.
   const told = error instanceof Interruption ? 'internal' : code;
-  return { reason: 'error', error: { code: told, message: MESSAGES[told], correlationId }, cause: error };
+  return { reason: 'error', error: { code: told, message: MESSAGES[told], ...kindOf(error, told), correlationId }, cause: error };
 }
 
 /** A model's words are worth what it had read: a store that forgets what that was must not forget this. */

@@ -53,7 +53,12 @@ class AnswerDisplay {
   /** Returns a promise only where the reader of the events makes the run wait. */
   take(event: ModelEvent): void | Promise<void> {
     if (event.type === 'citation') return this.cite(event.citation);
+    if (event.type === 'warning') return this.warn(event.message);
     this.fold.take(event);
+    return this.show(event);
+  }
+
+  private show(event: Exclude<ModelEvent, { readonly type: 'citation' | 'warning' }>): void | Promise<void> {
     switch (event.type) {
       case 'text-delta':
         return this.live.emit({ type: 'text-delta', step: this.step, text: event.text });
@@ -78,6 +83,14 @@ class AnswerDisplay {
     const { answer } = this.fold;
     const { beyondTranscript: labels } = this.live.flow;
     return { ...answer, toolCalls: answer.toolCalls.map((call, index) => this.claimed(call, index)), ...(labels && { labels }) };
+  }
+
+  /** Shows a warning of a model once a run: the same request options hold in every step. */
+  private warn(message: string): void | Promise<void> {
+    const { warnings } = this.live;
+    if (warnings.has(message)) return undefined;
+    warnings.add(message);
+    return this.live.emit({ type: 'warning', step: this.step, code: 'option_ignored', message });
   }
 
   /** A reader makes a link of the address: one that is not of the web, such as a script, is left out, whatever model says it. */

@@ -94,6 +94,7 @@ const ANSWER = partly<StepAnswer>({
   finishReason: TEXT,
   usage: USAGE,
   answeredBy: optional(TEXT),
+  response: optional(partly()),
   labels: LABELS,
 });
 

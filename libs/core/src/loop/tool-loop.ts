@@ -206,9 +206,9 @@ export class ToolLoop {
 
   private async endStep(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): Promise<void> {
     const toolCalls = state.records.filter(({ step }) => step === state.step);
-    const { finishReason: modelFinishReason, answeredBy } = answer;
-    const model = answeredBy !== undefined && { model: answeredBy };
-    await live.emit({ type: 'step-end', step: state.step, modelFinishReason, toolCalls: toolCalls.length, ...model });
+    const { finishReason: modelFinishReason, answeredBy, response } = answer;
+    const by = { ...(answeredBy !== undefined && { model: answeredBy }), ...(response && { response }) };
+    await live.emit({ type: 'step-end', step: state.step, modelFinishReason, toolCalls: toolCalls.length, ...by });
     const { step, usage } = state;
     const tools = offered.specs.map(({ id }) => id);
     await live.notify((hooks, { run }) => hooks.onIteration?.({ runId: run.runId, step, toolCalls, tools, usage }, run));

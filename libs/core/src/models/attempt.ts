@@ -82,7 +82,7 @@ export class InterruptibleIterator<Value> {
 }
 
 /** The events that show the user nothing, after which another attempt is possible. A call runs when its answer has ended, and is shown by its deltas. */
-const SILENT: ReadonlySet<ModelEvent['type']> = new Set<ModelEvent['type']>(['usage', 'model', 'tool-call']);
+const SILENT: ReadonlySet<ModelEvent['type']> = new Set<ModelEvent['type']>(['usage', 'model', 'tool-call', 'warning']);
 
 /**
  * One attempt to get an answer. It holds events back until there is content to show, so that the caller knows whether another attempt can replace it: once

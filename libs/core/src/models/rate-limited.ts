@@ -111,7 +111,10 @@ export class RateLimiter {
     if (this.waiting.size === 0 && this.wait(performance.now()) === 0) return Promise.resolve(this.begin());
     if (this.waiting.size >= queue)
       return Promise.reject(
-        new ModelError(`${queue} requests to ${this.name} are waiting already, which is the maximum.`, { retryable: true }),
+        new ModelError(`${queue} requests to ${this.name} are waiting already, which is the maximum.`, {
+          code: 'rate_limited',
+          retryable: true,
+        }),
       );
     return this.enqueue(signal);
   }
