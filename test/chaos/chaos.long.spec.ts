@@ -21,5 +21,6 @@ suite(`durable runs whose workers are killed, on PostgreSQL${reason}`, () => {
     const report = await unleash({ engine: 'postgres', ...SMALL });
     expect(report.violations).toEqual([]);
     expect(report.frozen).toBe(1);
+    expect(report.cut).toBeGreaterThan(0);
   });
 });

@@ -21,6 +21,8 @@ export interface ChaosReport extends Findings {
   readonly kills: number;
   /** Workers that were stopped until another had taken their run over, and then woken up. */
   readonly frozen: number;
+  /** Connections to the server that were ended under the workers. */
+  readonly cut: number;
   readonly seconds: number;
 }
 
@@ -57,6 +59,7 @@ class Chaos {
   private readonly acknowledged = new Set<string>();
   private kills = 0;
   private frozen = 0;
+  private cut = 0;
   private names = 0;
   private isOver = false;
   private readonly going: Promise<void>[] = [];
@@ -73,7 +76,7 @@ class Chaos {
 
   async run(): Promise<ChaosReport> {
     const before = performance.now();
-    this.going.push(...this.seats.map((seat) => this.occupy(seat)), this.approve());
+    this.going.push(...this.seats.map((seat) => this.occupy(seat)), this.approve(), this.cutConnections());
     await this.feed();
     if (this.options.engine === 'postgres') await this.freeze();
     await this.untilEnded();
@@ -81,7 +84,15 @@ class Chaos {
     const seconds = (performance.now() - before) / 1000;
     const { engine } = this.options;
     const { violations, ...figures } = await Inspection.of(this.place.durable, this.receiver, this.acknowledged);
-    return { engine, kills: this.kills, frozen: this.frozen, seconds, ...figures, violations: [...this.problems, ...violations] };
+    return {
+      engine,
+      kills: this.kills,
+      frozen: this.frozen,
+      cut: this.cut,
+      seconds,
+      ...figures,
+      violations: [...this.problems, ...violations],
+    };
   }
 
   async stop(): Promise<void> {
@@ -136,6 +147,15 @@ class Chaos {
     while (!this.isOver) {
       await wait(150);
       await this.ask({ type: 'approve' });
+    }
+  }
+
+  /** Ends connections under workers that are at work. */
+  private async cutConnections(): Promise<void> {
+    const { cut } = this.place;
+    while (cut && !this.isOver) {
+      await wait(between(this.random, 100, 700));
+      this.cut += await cut();
     }
   }
 

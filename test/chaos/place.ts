@@ -12,6 +12,8 @@ export const ENGINES: readonly Engine[] = ['pglite', 'postgres'];
 export interface Place {
   readonly durable: DurableOptions;
   readonly remove: () => Promise<void>;
+  /** Ends one connection of those that others have to it, and resolves to how many that were. Absent where there are no connections. */
+  readonly cut?: () => Promise<number>;
 }
 
 /** The server for the checks; undefined where none is given. */
@@ -38,13 +40,20 @@ async function openServer(server: string): Promise<Place> {
   await onServer(server, `create database ${name}`);
   const url = new URL(server);
   url.pathname = `/${name}`;
-  return { durable: { url: url.href, connections: 5 }, remove: () => onServer(server, `drop database if exists ${name} with (force)`) };
+  const endOne = `select pg_terminate_backend(pid) from (select pid from pg_stat_activity where datname = '${name}' order by random() limit 1) as one`;
+  return {
+    durable: { url: url.href, connections: 5 },
+    remove: async () => void (await onServer(server, `drop database if exists ${name} with (force)`)),
+    cut: () => onServer(server, endOne),
+  };
 }
 
-async function onServer(url: string, statement: string): Promise<void> {
+/** Resolves to the number of rows. */
+async function onServer(url: string, statement: string): Promise<number> {
   const database = await openDatabase({ url, connections: 1 });
   try {
-    await database.query(statement);
+    const rows = await database.query(statement);
+    return rows.length;
   } finally {
     await database.close();
   }

@@ -6,6 +6,7 @@ const COLUMNS: readonly (readonly [string, (report: ChaosReport) => string | num
   ['calls', ({ calls }) => calls],
   ['kills', ({ kills }) => kills],
   ['frozen', ({ frozen }) => frozen],
+  ['cut', ({ cut }) => cut],
   ['takeovers', ({ takeovers }) => takeovers],
   ['approvals', ({ approvals }) => approvals],
   ['keyed effects', ({ keyed }) => keyed],

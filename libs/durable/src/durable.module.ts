@@ -1,7 +1,7 @@
 import { ConfigurableModuleBuilder, Injectable, Module, type OnApplicationShutdown, type Provider } from '@nestjs/common';
 import { ConfigurationError } from '@toolloop/core';
 import { type ApprovalStore, type RunLog, ToolLoopStores } from '@toolloop/core/stores';
-import { type DatabaseDriver, unreachable } from './database/database-driver.js';
+import { type DatabaseDriver, repeatedWhereLost, unreachable } from './database/database-driver.js';
 import { Database } from './database/database.js';
 import { migrate, OutdatedDatabaseError } from './database/migrations.js';
 import { PgliteDriver } from './database/pglite-driver.js';
@@ -28,8 +28,10 @@ export async function openDatabase(options: DurableOptions): Promise<Database> {
   DURABLE.assert(options, 'DurableModule');
   const database = new Database(await driverFor(options));
   try {
-    if ('url' in options) await assertRights(database);
-    await migrate(database);
+    await repeatedWhereLost(async () => {
+      if ('url' in options) await assertRights(database);
+      await migrate(database);
+    });
     return database;
   } catch (error) {
     await database.close();

@@ -25,14 +25,15 @@ export async function createServerDatabase(): Promise<{ readonly url: string; re
   await onServer(`create database ${name}`);
   const url = new URL(SERVER ?? '');
   url.pathname = `/${name}`;
-  return { url: url.href, drop: () => onServer(`drop database if exists ${name} with (force)`) };
+  return { url: url.href, drop: async () => void (await onServer(`drop database if exists ${name} with (force)`)) };
 }
 
-export async function onServer(statement: string): Promise<void> {
+/** Resolves to the number of rows. */
+export async function onServer(statement: string): Promise<number> {
   const client = new Client({ connectionString: SERVER });
   await client.connect();
   try {
-    await client.query(statement);
+    return (await client.query(statement)).rowCount ?? 0;
   } finally {
     await client.end();
   }

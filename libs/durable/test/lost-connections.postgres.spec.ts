@@ -80,3 +80,29 @@ describePostgres('runs whose connections to the database are ended', () => {
     60_000,
   );
 });
+
+describePostgres('a start whose connection is ended', () => {
+  it('is begun again, and the schema is there', async () => {
+    const server = await createServerDatabase();
+    const name = new URL(server.url).pathname.slice(1);
+    const holder = await openDatabase({ url: server.url, connections: 1 });
+    await holder.query('drop schema toolloop cascade');
+    let release = (): void => undefined;
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const holding = holder.transaction(async () => {
+      await holder.query('select pg_advisory_xact_lock($1)', [7_061_108_100]);
+      await held;
+    });
+    const starting = openDatabase({ url: server.url, connections: 1 });
+    const waiting = `from pg_stat_activity where datname = '${name}' and wait_event = 'advisory'`;
+    while ((await onServer(`select pg_terminate_backend(pid) ${waiting}`)) === 0) await wait(5);
+    release();
+    await holding;
+    const database = await starting;
+    await expect(database.query('select version from toolloop.migrations')).resolves.toEqual([{ version: 1 }]);
+    await Promise.all([database.close(), holder.close()]);
+    await server.drop();
+  });
+});

@@ -1,3 +1,4 @@
+import { setTimeout as wait } from 'node:timers/promises';
 import type { PGlite } from '@electric-sql/pglite';
 import { ConfigurationError } from '@toolloop/core';
 import { StorageUnavailableError } from '@toolloop/protocol';
@@ -71,8 +72,8 @@ function placeOf(url: string): string {
 
 /** Why a server does not let us in, and what to do. */
 export function unreachable(url: string, error: unknown): ConfigurationError {
-  const { code, message } = fromError(error);
-  const said = withoutPassword(url, message);
+  const { code, message } = fromError(StorageUnavailableError.in(error)?.cause ?? error);
+  const said = withoutPassword(url, message).replace(/\.$/, '');
   return new ConfigurationError([
     { at: AT, problem: `PostgreSQL at ${placeOf(url)} cannot be used: ${said || code}.`, remedy: REMEDIES[code] ?? REMEDY },
   ]);
@@ -114,6 +115,24 @@ export function toStorageError(error: unknown): unknown {
   const { code, message } = fromError(error);
   const mayPass = PASSING_STATE.test(code) || PASSING_CODE.has(code) || PASSING_TEXT.test(message);
   return mayPass ? new StorageUnavailableError('The connection to the database was lost.', { cause: error }) : error;
+}
+
+/** Codes of a server that was never reached: to wait for it would only hide a wrong address. */
+const UNREACHED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
+const ATTEMPTS = 5;
+const PAUSE_MS = 300;
+
+/** Runs an idempotent preparation again where the connection is lost under it, so that a process starts through a restart of its server. */
+export async function repeatedWhereLost(work: () => Promise<void>): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await work();
+    } catch (error) {
+      const lost = StorageUnavailableError.in(error);
+      if (!lost || UNREACHED.has(fromError(lost.cause).code) || attempt >= ATTEMPTS) throw error;
+      await wait(PAUSE_MS);
+    }
+  }
 }
 
 /** Rejects with it. */
