@@ -153,7 +153,8 @@ class Chaos {
   /** Ends connections under workers that are at work. */
   private async cutConnections(): Promise<void> {
     const { cut } = this.place;
-    while (cut && !this.isOver) {
+    if (!cut) return;
+    while (!this.isOver) {
       await wait(between(this.random, 100, 700));
       this.cut += await cut();
     }
