@@ -87,7 +87,10 @@ describePostgres('a start whose connection is ended', () => {
     const name = new URL(server.url).pathname.slice(1);
     const holder = await openDatabase({ url: server.url, connections: 1 });
     await holder.query('drop schema toolloop cascade');
-    const { promise: held, resolve: release } = Promise.withResolvers<void>();
+    let release!: () => void;
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
     const holding = holder.transaction(async () => {
       await holder.query('select pg_advisory_xact_lock($1)', [7_061_108_100]);
       await held;
