@@ -387,7 +387,10 @@ export abstract class RunLog {
   /** The entries, in the order in which they were appended. */
   abstract read(runId: string): Promise<readonly RunEntry[]>;
   abstract events(runId: string, page: EventPage): Promise<readonly LoopEvent[]>;
-  /** Calls `changed` after something was appended for the run, perhaps more often. Resolves to what ends it. */
+  /**
+   * Calls `changed` after something was appended for the run, perhaps more often. It has thousands of callers at once, and they do not look by themselves: a change is
+   * told within seconds even where its notification was lost. Resolves to what ends it.
+   */
   abstract watch(runId: string, changed: () => void): Promise<() => Promise<void>>;
   /** Hands queued runs to `advance`, at most so many at once, and again where it rejects. Resolves to what ends it, without waiting. */
   abstract work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>>;

@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { type FinishReason, InvalidRequestError, type LoopEvent } from '@toolloop/protocol';
 import { Observable, ReplaySubject, type Subscriber, takeUntil } from 'rxjs';
@@ -39,6 +40,8 @@ export type RunFilter = Pick<RunQuery, 'status' | 'limit' | 'after'>;
 @Injectable()
 export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
   private readonly log: RunLog;
+  private readonly found = new SharedReads<RunRecord | undefined>();
+  private readonly pages = new SharedReads<readonly LoopEvent[]>();
   private readonly closed = new ReplaySubject<void>(1);
 
   constructor(
@@ -107,7 +110,11 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
    */
   events(runId: string, reader: RunReader<Actor>, after = 0): Observable<LoopEvent> {
     if (!isWhole(after, 0)) throw invalid('`after` is not the sequence of an event, which is a whole number, 0 for none.');
-    return watched(this.log, () => this.findDurable(runId, reader), after).pipe(takeUntil(this.closed));
+    return new Observable<LoopEvent>((subscriber) => {
+      const watching = new WatchedRun(this.log, this.pages, () => this.findDurable(runId, reader), subscriber);
+      void watching.follow(after);
+      return () => watching.stop();
+    }).pipe(takeUntil(this.closed));
   }
 
   /**
@@ -163,7 +170,7 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
   }
 
   private async find(runId: string, reader: RunReader<Actor>): Promise<RunRecord> {
-    const run = typeof runId === 'string' ? await this.log.find(runId) : undefined;
+    const run = typeof runId === 'string' ? await this.found.of(runId, () => this.log.find(runId)) : undefined;
     if (run && run.tenant === reader.tenant && run.actorId === this.actorIdOf(reader)) return run;
     const shown = typeof runId === 'string' ? ` ${JSON.stringify(runId.slice(0, 64))}` : '';
     throw new InvalidRequestError('unknown_run', `No run${shown} is yours.`);
@@ -195,31 +202,69 @@ function viewOf({ runId, status, request, finishReason, lastSequence, forkOf, cr
   return { runId, status, durable, ...(finishReason && { finishReason }), lastSequence, ...(forkOf && { forkOf }), createdAt, updatedAt };
 }
 
-const PAGE = 200;
-/** A word that something changed may be lost with a connection. */
-const LONGEST_SILENCE_MS = 2_000;
+const MOST_READS = 3;
 
-/** The events that a run has, and then those that come, until it has ended. */
-function watched(log: RunLog, find: () => Promise<RunRecord>, after: number): Observable<LoopEvent> {
-  return new Observable((subscriber) => {
-    const watching = new WatchedRun(log, find, subscriber, after);
-    void watching.follow();
-    return () => watching.stop();
-  });
+/**
+ * The reads of one kind by all who look at runs in this process: a few at a time, so that thousands of readers who come at once do not stand in the way of the runs themselves.
+ * A caller that asks for the same before a read has begun gets its answer.
+ */
+class SharedReads<Result> {
+  private readonly next = new Map<string, Promise<Result>>();
+  private readonly starts: (() => void)[] = [];
+  private underWay = 0;
+  /** A read is no part of the request, run or transaction of the one who asked for it first. */
+  private readonly detached = AsyncLocalStorage.snapshot();
+
+  of(key: string, read: () => Promise<Result>): Promise<Result> {
+    const shared = this.next.get(key);
+    if (shared) return shared;
+    const mine = this.detached(() => this.inTurn(key, read));
+    this.next.set(key, mine);
+    return mine;
+  }
+
+  private async inTurn(key: string, read: () => Promise<Result>): Promise<Result> {
+    await new Promise<void>((start) => {
+      this.starts.push(start);
+      queueMicrotask(() => this.startNext());
+    });
+    this.next.delete(key);
+    try {
+      return await read();
+    } finally {
+      this.underWay -= 1;
+      this.startNext();
+    }
+  }
+
+  private startNext(): void {
+    const start = this.underWay < MOST_READS ? this.starts.shift() : undefined;
+    if (!start) return;
+    this.underWay += 1;
+    start();
+  }
 }
 
+const PAGE = 200;
+
+/** The state of a reader after a read: it has all events of a run that has ended, has read some, or has all there are. */
+type Progress = 'ended' | 'some' | 'none';
+
+/** The events that a run has, and then those that come, until it has ended. */
 class WatchedRun {
   private wake: () => void = () => undefined;
   private hasChanged = false;
+  private after = 0;
 
   constructor(
     private readonly log: RunLog,
+    private readonly pages: SharedReads<readonly LoopEvent[]>,
     private readonly find: () => Promise<RunRecord>,
     private readonly subscriber: Subscriber<LoopEvent>,
-    private after: number,
   ) {}
 
-  async follow(): Promise<void> {
+  async follow(after: number): Promise<void> {
+    this.after = after;
     let end: (() => Promise<void>) | undefined;
     try {
       const { runId } = await this.find();
@@ -236,24 +281,28 @@ class WatchedRun {
     this.changed();
   }
 
-  /** The status is read before the events, so that none of an ended run is missed. */
+  /** Its last event tells that a run has ended; its status tells it to a reader that had read that event before. */
   private async hasEnded(runId: string): Promise<boolean> {
     this.hasChanged = false;
-    const { status, lastSequence } = await this.find();
-    await this.catchUp(runId);
-    const isOver = status === 'ended' && this.after >= lastSequence;
-    if (!isOver && !this.subscriber.closed) await this.change();
-    return isOver;
+    const progress = await this.catchUp(runId);
+    if (progress === 'ended') return true;
+    const isOver = progress === 'none' && (await this.find()).status === 'ended';
+    if (isOver) return (await this.catchUp(runId)) !== 'some'; // it may have ended after the first look
+    if (!this.subscriber.closed) await this.change();
+    return false;
   }
 
-  private async catchUp(runId: string): Promise<void> {
-    for (;;) {
-      const events = await this.log.events(runId, { after: this.after, limit: PAGE });
+  private async catchUp(runId: string): Promise<Progress> {
+    for (let progress: Progress = 'none'; ; progress = 'some') {
+      const page = { after: this.after, limit: PAGE };
+      const events = await this.pages.of(JSON.stringify([runId, page.after]), () => this.log.events(runId, page));
       for (const event of events) {
         this.subscriber.next(event);
         this.after = event.sequence;
       }
-      if (events.length < PAGE || this.subscriber.closed) return;
+      const last = events.at(-1);
+      if (last?.type === 'run-end' && last.finishReason !== 'waiting') return 'ended';
+      if (events.length < PAGE || this.subscriber.closed) return last ? 'some' : progress;
     }
   }
 
@@ -263,13 +312,6 @@ class WatchedRun {
   }
 
   private change(): Promise<void> {
-    if (this.hasChanged) return Promise.resolve();
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, LONGEST_SILENCE_MS);
-      this.wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-    });
+    return this.hasChanged ? Promise.resolve() : new Promise((resolve) => (this.wake = resolve));
   }
 }

@@ -20,10 +20,12 @@ import type { Database } from '../database/database.js';
 import { fromLeaseRow, heldBy, inMs, LEASE, type LeaseRow, leaseTo } from '../database/lease-sql.js';
 import { type JobQueue, KEEP_JOBS_SECONDS, openJobs } from '../queue/job-queue.js';
 import { withdrawApprovals } from '../stores/sql-approval.store.js';
+import { RowWatch } from '../database/row-watch.js';
 import { isStorable, keyHash, shownText, storableKey, storedJson } from '../stores/storable.js';
 
 const QUEUE = 'toolloop-runs';
 const CHANGED = 'toolloop_runs';
+const LOOK_AGAIN_MS = 5_000;
 const COLUMNS = `run_id, tenant, actor_id, loop, request, fork_of, status, finish_reason, ${LEASE}, cancelled, last_sequence, created_at, updated_at`;
 /** The jobs of a run: one for each time it is queued, and one that looks at a waiting run at some time. */
 const TURN = 'turn:';
@@ -78,11 +80,21 @@ const EVENTS = `
 
 /** Keeps runs in SQL, and has pg-boss say whose turn a durable one is. */
 export class SqlRunLog extends RunLog {
+  private readonly rows: RowWatch<string>;
+
   constructor(
     private readonly database: Database,
     private readonly jobs: JobQueue,
   ) {
     super();
+    const look = (runIds: readonly string[]): Promise<readonly (readonly [string, string])[]> => this.statesOf(runIds);
+    this.rows = new RowWatch<string>(database, {
+      channel: CHANGED,
+      notified: 'written',
+      look,
+      everyMs: LOOK_AGAIN_MS,
+      what: 'Events of runs',
+    });
   }
 
   override open(): Promise<void> {
@@ -215,10 +227,18 @@ export class SqlRunLog extends RunLog {
     return events.filter(({ sequence }) => sequence > after).slice(0, limit);
   }
 
-  override watch(runId: string, changed: () => void): Promise<() => Promise<void>> {
-    return this.database.listen(CHANGED, (payload) => {
-      if (payload === runId) changed();
-    });
+  override async watch(runId: string, changed: () => void): Promise<() => Promise<void>> {
+    const end = await this.rows.watch(runId, changed);
+    return () => Promise.resolve(end());
+  }
+
+  private async statesOf(runIds: readonly string[]): Promise<readonly (readonly [string, string])[]> {
+    const rows = await this.database.query<{ run_id: string; state: string }>(
+      `select run_id, status || last_sequence as state from toolloop.runs where run_id = any($1::text[])`,
+      [runIds],
+    );
+    const states = new Map(rows.map(({ run_id: runId, state }) => [runId, state]));
+    return runIds.map((runId) => [runId, states.get(runId) ?? 'gone'] as const);
   }
 
   override async work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
