@@ -40,17 +40,21 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
   core: {
     files: [150, 140],
     largestFolder: [27],
+<<<<<<< HEAD
     lines: [28517, 22000],
+=======
+    lines: [28531, 22000],
+>>>>>>> 68f8f61 (Word the documentation of core's pipeline as noun phrases and verbs, and its messages without riddles)
     linesPerImport: [20],
     oneImporterPercent: [10],
     largestTypeCircle: [3],
     injectables: [30],
     moduleProviders: [30],
     namesOnMainEntry: [90],
-    ellipticDocstringPercent: [12.3, 5],
-    throwsWithoutTag: [2, 0],
-    withoutExample: [19, 0],
-    riddles: [71, 0],
+    ellipticDocstringPercent: [3.9, 5],
+    throwsWithoutTag: [1, 0],
+    withoutExample: [11, 0],
+    riddles: [23, 0],
     oddFileNames: [0],
   },
   durable: {

@@ -184,9 +184,9 @@ describe("a person's no", () => {
   });
 
   it('is told in an envelope, too', async () => {
-    const errors = [{ status: '403', code: 'approval_denied', detail: 'Nobody approved the call in time, so it was not made.' }];
+    const errors = [{ status: '403', code: 'approval_denied', detail: 'The call was not approved in time, so it was not made.' }];
     const run = await runLoop('Cancel the last order', desk({ value: { ok: false, type: 'object', errors }, tools: [] }));
-    expect(run.text).toBe('Not done: cancel order o-1. Nobody approved the call in time, so it was not made.');
+    expect(run.text).toBe('Not done: cancel order o-1. The call was not approved in time, so it was not made.');
   });
 });
 

@@ -85,7 +85,14 @@ export class AskedApprovals {
     const { approvalId, expiresAt } = approval;
     await scope.emit({ type: 'approval-request', step: request.step, approval }); // again, for a reader who comes later
     if (scope.approvals.mode === 'suspend') throw new CallPending(approvalId);
-    const link = linkSignal(scope.signal, { ms: Math.max(0, Date.parse(expiresAt) - Date.now()), message: 'Nobody answered in time.' });
+<<<<<<< HEAD
+    const link = linkSignal(scope.signal, { ms: Math.max(0, Date.parse(expiresAt) - Date.now()), message: 'The approval expired without an answer.' });
+=======
+    const link = linkSignal(scope.signal, {
+      ms: Math.max(0, Date.parse(expiresAt) - Date.now()),
+      message: 'The approval expired without an answer.',
+    });
+>>>>>>> 68f8f61 (Word the documentation of core's pipeline as noun phrases and verbs, and its messages without riddles)
     try {
       await untilAborted(this.store.answered(approvalId, link.signal), link.signal);
       return true;
@@ -127,9 +134,9 @@ export interface ApprovalQuestion extends Pick<ApprovalRequest, 'reason' | 'mayE
 
 /** The reason why no person can be asked about a call of this run; undefined where one can. */
 export function unaskableReason({ approvals, actorId }: ExecutionScope): string | undefined {
-  if (approvals.mode === 'deny') return 'Nobody can give it in this run.';
+  if (approvals.mode === 'deny') return 'No one can give it in this run.';
   // Without an id no one could resume the run, and where the policy names no role no one could approve.
-  return actorId === undefined ? 'The actor of this run has no id, so nobody can give it.' : undefined;
+  return actorId === undefined ? 'The actor of this run has no id, so no one can give it.' : undefined;
 }
 
 /** A sub-run does not wait by itself: the root run does, and is resumed. */

@@ -24,7 +24,7 @@ import {
 import { readArguments, readInput } from './read-arguments.js';
 import { deniedToolMessage, limitsOf, type ToolResolution } from './resolve-tool.js';
 
-/** What stage 4 works with. */
+/** The services of stage 4. */
 export interface AuthorisationParts {
   readonly resolution: ToolResolution;
   readonly validators: SchemaValidators;
@@ -120,7 +120,7 @@ export class Authorisation {
     const record = asked ?? (await this.ask(call, question));
     if (!record.answer) {
       if (!isExpired(record) && (await approvals.answered(record, call))) return undefined;
-      throw CallFailure.of('approval_denied', 'Nobody approved the call in time, so it was not made.');
+      throw CallFailure.of('approval_denied', 'The call was not approved in time, so it was not made.');
     }
     if (request.isHeld) throw new CallPending(record.request.approvalId);
     return this.use(record, record.answer, call);
@@ -193,7 +193,7 @@ export class Authorisation {
     }
   }
 
-  /** What was approved and stored is what runs: the method receives what the JSON of the pipes' result gives. */
+  /** Rebuilds the input from the JSON of the pipes' result, so that the method receives exactly the arguments that were approved and stored. */
   private async rebuilt({ tool, options }: ReadCall, piped: unknown): Promise<ReadArguments> {
     const canonical = canonicalJson(this.json.project({ ...asRecord(piped) }, 'audit'));
     const args: JsonObject = fromCanonical(canonical);
@@ -237,8 +237,8 @@ function charge<From extends ReadCall>(call: From): From {
 }
 
 /**
- * Whether a yes that was given holds for the call, or nothing happens that needs one: it is answered with the effect that was asked for before. A no to this very
- * call, or a change of its arguments, goes before a yes to all calls of the rule.
+ * Returns whether the call needs no further question: an approval holds for it, or it is answered with the directive that it requested before. A denial of this
+ * very call, or a change of its arguments, goes before an approval of all calls of the rule.
  */
 function isSettled({ tool, decision, scope, deferred }: JudgedCall, asked: ApprovalRecord | undefined): boolean {
   if (asked?.answer?.decision === 'deny' || asked?.answer?.args) return false;
@@ -246,12 +246,15 @@ function isSettled({ tool, decision, scope, deferred }: JudgedCall, asked: Appro
   return standing !== undefined || (!asked && deferred?.isKnown === true);
 }
 
-/** Whether it was used for this very call already: by a process that is gone, or before a person was asked about a repetition. The journal knows the call's outcome. */
+/**
+ * Returns whether an approval was used for this very call: by a process that is gone, or before a person was asked about a repetition. The journal knows the
+ * call's outcome.
+ */
 function isUsedForThisCall({ isUsed }: ApprovalRecord, { request, scope }: JudgedCall): boolean {
   return isUsed && (request.mayHaveRun === true || scope.approvals.repeatOf(request.call.toolCallId) !== undefined);
 }
 
-/** What the approver could not see they cannot have changed. */
+/** Restores the arguments that the approver could not see, and so cannot have changed. */
 function withHidden(edited: JsonObject, sent: JsonObject, hidden: readonly string[]): JsonObject {
   const changed = Object.entries(edited).filter(([name]) => !hidden.includes(name));
   return Object.fromEntries([...changed, ...Object.entries(sent).filter(([name]) => hidden.includes(name))]);

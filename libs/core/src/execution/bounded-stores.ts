@@ -173,7 +173,7 @@ class BoundedConversations extends ConversationStore {
     return askStore(() => this.store.load(key));
   }
 
-  /** What the same run appended before is replaced. Without a run's id nothing tells one append from another. */
+  /** Appends messages; those that the same run appended before are replaced. Without a run's id one append cannot be told from another. */
   override append(key: ConversationKey, messages: readonly Message[], runId?: string): Promise<void> {
     if (runId === undefined) return askStore(() => this.store.append(key, messages), { isRepeatable: false });
     return tellStore('The conversation', () => this.store.append(key, messages, runId));
@@ -187,7 +187,7 @@ class BoundedConversations extends ConversationStore {
     return askStore(() => this.store.read(key, page));
   }
 
-  /** What was deleted by an attempt that got no answer is gone all the same: it was there. */
+  /** Deletes a conversation. One that an attempt without an answer deleted was there as well. */
   override async delete(key: ConversationKey): Promise<boolean> {
     return askStore(async (attempt) => (await this.store.delete(key)) || attempt > 1);
   }
@@ -227,7 +227,7 @@ class BoundedDirectives extends DirectiveStore {
     return askStore(() => this.store.renew(hold, forMs));
   }
 
-  /** A change is made from one epoch and state; whoever has them is the only one to make it. */
+  /** Changes a directive from one epoch and state; only their holder can. */
   override change(from: DirectiveVersion, change: DirectiveChange): Promise<DirectiveRecord | undefined> {
     return tellStore('The state of a directive', async (attempt) => {
       const changed = await this.store.change(from, change);

@@ -168,7 +168,7 @@ export function idempotencyKeyOf({ request, scope, idempotencyKey }: Call): stri
   );
 }
 
-/** Whether making a call again does no harm: it only reads, or whoever performs it knows it again. */
+/** Returns whether making a call again does no harm: it only reads, or its receiver recognises its key. */
 export function isRepeatable({ spec, idempotencyKey, idempotent = false }: Tool): boolean {
   return spec.effect === 'read_only' || idempotencyKey !== undefined || idempotent;
 }
@@ -189,7 +189,7 @@ export function declaredKeyOf({ tool, input, scope }: ReadCall): string | undefi
   if (!idempotencyKey) return undefined;
   try {
     const key: unknown = idempotencyKey(input.built, scope.run);
-    if (key instanceof Promise) key.catch(() => undefined); // a rejection that nobody handles would end the process
+    if (key instanceof Promise) key.catch(() => undefined); // an unhandled rejection would end the process
     if (typeof key !== 'string' || key === '' || key.length > MOST_CHARACTERS)
       throw new TypeError(`The idempotencyKey of ${spec.declaredId} did not return a string of 1 to ${MOST_CHARACTERS} characters.`);
     if (key.includes(SHOWN_SECRET))

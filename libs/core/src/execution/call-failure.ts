@@ -5,8 +5,8 @@ import type { ToolCallContext } from '../contracts/tool-call.js';
 import type { ToolLayers } from '../contracts/tool.js';
 
 /**
- * How far a tool's method has come in a call. It is the only word on the effect of a tool that changes things: not called, the effect did not take place; in flight,
- * it is unknown; answered, it took place; and what the method threw speaks for itself.
+ * The progress of a tool's method in a call. It alone decides on the effect of a tool that changes things: not called, the effect did not take place; in
+ * flight, it is unknown; answered, it took place; and the exception of a method that threw speaks for itself.
  */
 export type MethodState = 'not_called' | 'in_flight' | 'answered' | 'threw';
 
@@ -29,7 +29,7 @@ export class CallFailure extends Error {
   }
 }
 
-/** What the model is told of an exception: a tool's own words where it chose them, else a fixed text and an id that is in the log too. */
+/** Returns the failure that the model reads for an exception: a tool's own words if it chose them, else a fixed text and an id that is in the log too. */
 export function failureOf(error: unknown): ToolFailure {
   if (error instanceof CallFailure) return error.failure;
   if (error instanceof Interruption) return interruptionFailure(error);
@@ -53,29 +53,29 @@ export function notBegun(signal: AbortSignal): CallFailure {
   return new CallFailure(interruptionFailure(Interruption.from(signal)), { method: 'not_called' });
 }
 
-/** What was thrown before the method was called: the effect did not take place. */
+/** Makes the failure of a call whose method was not called: the effect did not take place. */
 export function notCalled(error: unknown): CallFailure {
   return new CallFailure(failureOf(error), { cause: causeOf(error), method: 'not_called' });
 }
 
-/** What was thrown after the method had answered, whoever threw it: the effect took place, and only the answer is missing. */
+/** Makes the failure of a call whose method had answered, no matter what threw afterwards: the effect took place, and only the answer is missing. */
 export function answerLost(error: unknown): CallFailure {
   return new CallFailure({ code: 'invalid_output', safeMessage: LOST }, { cause: causeOf(error), method: 'answered' });
 }
 
 const LOST = 'The tool ran, but its result cannot be shown. Its effect took place: do not repeat the call.';
 
-/** What a failure of the pipeline was made from; any other error itself. */
+/** Returns the cause of a failure of the pipeline; any other error itself. */
 export function causeOf(error: unknown): unknown {
   return error instanceof CallFailure ? error.cause : error;
 }
 
-/** Of a call that had not begun, or that only reads. */
+/** Returns the failure of a call that had not begun, or that only reads. */
 export function interruptionFailure({ kind, message }: Interruption): ToolFailure {
   return { code: kind === 'timeout' ? 'timeout' : 'aborted', safeMessage: message };
 }
 
-/** A text of an exception is as long as whoever threw it likes, and the model reads all of it. */
+/** The longest text of an exception that the model reads, in characters. */
 const MOST_CHARACTERS = 2_000;
 
 function shortened(text: string): string {
@@ -169,7 +169,7 @@ function atMost(ms: number): number {
   return Math.min(ms, LONGEST_MS);
 }
 
-/** What was thrown, where it may be otherwise the next time. */
+/** Returns the exception behind a failure that may pass. */
 function rootCauseOf(error: unknown): { readonly thrown: unknown } | undefined {
   if (!(error instanceof CallFailure)) return isTransient(error) ? { thrown: error } : undefined;
   const { code } = error.failure;
@@ -178,7 +178,7 @@ function rootCauseOf(error: unknown): { readonly thrown: unknown } | undefined {
   return code === 'execution_failed' && isTransient(error.cause) ? { thrown: error.cause } : undefined;
 }
 
-/** Nobody knows what an unknown exception means, and most of them are a network's. */
+/** Returns whether a failure may pass. An unknown exception says nothing of its cause, and most of them are a network's. */
 function isTransient(thrown: unknown): boolean {
   if (thrown instanceof Interruption) return false;
   if (thrown instanceof ToolError) return thrown.retryable;

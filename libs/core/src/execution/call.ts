@@ -25,7 +25,7 @@ import type { MethodState } from './call-failure.js';
 import type { CallCredentials } from './credentials.js';
 import type { OperationsOn, ResultPages } from './result-pages.js';
 
-/** Where a call is executed: whose run, which tools, under which policies and limits. */
+/** The scope of a call: whose run, which tools, under which policies and limits. */
 export interface ExecutionScope {
   readonly run: RunContext;
   readonly requestId: string;
@@ -34,19 +34,19 @@ export interface ExecutionScope {
   /** In a sub-run the steps and indexes of the calls around it, from the root. Part of the idempotency key, so that no call has that of another. */
   readonly place?: readonly number[];
   readonly toolset: Toolset;
-  /** For whom policies decide. */
+  /** The actor for whom policies decide. */
   readonly actor: PolicyActor;
   readonly policies: readonly PolicyEngine[];
-  /** What the model had read when it made the call. */
+  /** The labels of what the model had read when it made the call. */
   readonly flow: InformationFlow;
   readonly spending: SpendingLedger;
   readonly approvals: RunApprovals;
-  /** Where results that are too large are kept, so that the model can read on in them; absent where the run has no way to. */
+  /** The results that are too large, for the model to read in pages; absent if the run has no tool for it. */
   readonly pages?: ResultPages;
   readonly limits: Limits;
-  /** What the run says of how its calls are executed. */
+  /** The run's execution options for its calls. */
   readonly options?: Partial<ExecutionOptions>;
-  /** Who calls, in the metadata of results. */
+  /** The name of the agent that calls, for the metadata of results. */
   readonly agentName?: string;
   /** Attempts reads, and writes with a key of their own, again when that may help. @default false */
   readonly retry?: boolean;
@@ -183,29 +183,29 @@ export interface EffectAttempt {
   readonly idempotencyKey: string;
   /** Rejects where another process has the effect by now, so that nothing happens. */
   begin(): Promise<void>;
-  /** Whether the tool may be called again although an earlier attempt may have had the effect. */
+  /** Returns whether the tool may be called again although an earlier attempt may have had the effect. */
   mayRepeat(tool: Tool): boolean;
   /** The failure to keep for what was thrown, by how far the method had come. */
   read(error: unknown, tool: Tool, signal: AbortSignal): ToolFailure;
 }
 
-/** What became of a call. */
+/** The outcome of a call. */
 export interface ToolOutcome {
   readonly record: ToolInvocationRecord;
   /** The model's projection: text, and behind it what is attached. */
   readonly content: ToolMessage['content'];
   readonly tool?: Tool;
-  /** What the tool's method returned, before any projection. Absent when it failed or was answered from the journal. */
+  /** The value that the tool's method returned, before any projection. Absent if it failed or was answered from the journal. */
   readonly live?: unknown;
   /** The model's projection once more, with what can be called on the entities in it by now. Set where the model is to be told. */
   readonly hinted?: (operationsOn: OperationsOn) => ToolMessage['content'];
   /** The entities in `live` that a resolver finds again, of a call whose run waits. */
   readonly entities?: readonly EntityKey[];
-  /** What strategies noticed in `live`. */
+  /** The triggers that strategies matched in `live`. */
   readonly noticed?: NoticedResult;
   /** Set where the call was not made yet, for want of a decision. */
   readonly isPending?: true;
-  /** Set where it was not made, or nobody knows whether, since a store does not answer. The run ends or is handed over, and nothing is told to the model. */
+  /** Set if a store does not answer, so that the call was not made, or that is unknown. The run ends or is handed over, and nothing is told to the model. */
   readonly unavailable?: StorageUnavailableError;
   /** Set where it is a run that waits. */
   readonly checkpoint?: SubRunCheckpoint;
@@ -213,20 +213,20 @@ export interface ToolOutcome {
   readonly labels?: MessageLabels;
 }
 
-/** What of a sub-run that waits is no JSON: whoever performs it knows what it is. It lives as long as the process does. */
+/** The part of a waiting sub-run that is no JSON and lives as long as the process does. Only the loop knows its fields. */
 export abstract class SubRunProcessState {
-  /** Of results that its model can read on in. */
+  /** The size of the results that its model can read in pages, in bytes. */
   abstract readonly keptBytes: number;
   abstract forgetPages(): void;
 }
 
 /** A sub-run that waits for a decision. */
 export interface SubRunCheckpoint {
-  /** Enough to go on. */
+  /** The state with which a sub-run is resumed. */
   readonly saved: JsonObject;
   /** With which it was begun. */
   readonly args: JsonObject;
-  /** What it did until now. */
+  /** The record of the sub-run until now. */
   readonly record: SubRunRecord;
   readonly processState?: SubRunProcessState;
 }
@@ -239,12 +239,12 @@ export interface SubRunCall {
   readonly args: JsonObject;
   readonly request: CallRequest;
   readonly scope: ExecutionScope;
-  /** How long it may take. */
+  /** The time for the sub-run, in milliseconds. */
   readonly ms: number;
   readonly signal: AbortSignal;
 }
 
-/** What a sub-run came to. */
+/** The end of a sub-run. */
 export type SubRunEnding = { readonly record: SubRunRecord } & (
   | { readonly status: 'succeeded'; readonly result: JsonObject; readonly labels: MessageLabels }
   | { readonly status: 'failed'; readonly failure: ToolFailure; readonly labels: MessageLabels }
@@ -284,8 +284,8 @@ export interface RoutedCall {
 }
 
 /**
- * What a call over a surface means; undefined for a call of any other tool, and for one that means nothing that is there. Everything behind this sees
- * the very call of the entity's own tool, so that policy, approvals, records and events cannot tell one surface from another.
+ * Resolves a call over a surface; undefined for a call of any other tool, and for one that means no tool that is there. All later stages see the very call of
+ * the entity's own tool, so that policy, approvals, records and events cannot tell one surface from another.
  */
 export function resolveSurfaceCall(call: ToolCall, toolset: Toolset, mostArgumentBytes: number): RoutedCall | undefined {
   const surface = toolset.find(call.name)?.surface;

@@ -40,7 +40,7 @@ export class CallCredentials {
     return { ...failure, safeMessage: this.text(failure.safeMessage), ...(problems && { problems }) };
   }
 
-  /** What was thrown, or an error that says the same to whoever handles it, where it tells a credential. */
+  /** Returns an exception without the credential: itself, or an error of the same meaning. */
   error(thrown: unknown): unknown {
     const told = inspect(thrown, { depth: 8 });
     const shown = this.text(told);
@@ -50,7 +50,7 @@ export class CallCredentials {
     return copy;
   }
 
-  /** What somebody logs. */
+  /** Returns a logged value without the credential. */
   logged(detail: unknown): unknown {
     return typeof detail === 'string' ? this.text(detail) : this.error(detail);
   }
@@ -67,7 +67,7 @@ export class CallCredentials {
   }
 }
 
-/** What was thrown in a call, without the credentials that were handed to it. */
+/** Returns an exception of a call without the credentials that the call received. */
 export function discreet(thrown: unknown, { credentials }: { readonly credentials?: CallCredentials }): unknown {
   return credentials ? credentials.error(thrown) : thrown;
 }

@@ -38,7 +38,7 @@ import { closedSubRun } from './sub-run-call.js';
 export interface DescribedResult {
   /** For the model; text, or JSON as text. */
   readonly content: string;
-  /** The same for whoever reads it in another run, where no handle holds. */
+  /** The same for a reader in another run, in which no handle holds. */
   readonly lasting: string;
   readonly ui: JsonValue;
   /** Bytes of the model's projection before it was cut. */
@@ -139,7 +139,7 @@ function withoutSecrets(value: JsonValue, { credentials }: ReadCall): JsonValue 
   return credentials?.json(value) ?? value;
 }
 
-/** What of a result's text fits, and where there is more the way to it. */
+/** Returns the part of a result's text that fits, and if there is more, the way to it. */
 function shortened(
   { tool, scope, limits: { resultBytes: mostBytes } }: ReadCall,
   text: string,
@@ -179,7 +179,7 @@ interface ShownValue {
   readonly sentence: string | undefined;
 }
 
-/** What the model reads of a result: the value or the envelope, as JSON; text stands for itself. */
+/** Returns the text of a result that the model reads: the value or the envelope, as JSON; a text as it is. */
 function resultText({ tool, options }: ReadCall, { live, value, sentence }: ShownValue): string {
   if (options.resultFormat === 'envelope') {
     const worded = sentence !== undefined && { human_readable: sentence };
@@ -189,7 +189,7 @@ function resultText({ tool, options }: ReadCall, { live, value, sentence }: Show
   return isVoid(tool, live) ? '{"ok":true}' : JSON.stringify(value);
 }
 
-/** What the model reads of a failure. A tool that policy denies reads like one that does not exist, its type included. */
+/** Returns the text of a failure that the model reads. A tool that policy denies reads like one that does not exist, its type included. */
 function failureText({ request, tool, options }: Call, failure: ToolFailure): string {
   const shownAs = failure.code === 'policy_denied' ? 'unknown_tool' : failure.code;
   const { errors } = toJsonApi(failure, shownAs);
@@ -198,7 +198,7 @@ function failureText({ request, tool, options }: Call, failure: ToolFailure): st
   return JSON.stringify({ ok: false, type: known ?? request.call.name.slice(0, MOST_OF_A_NAME), errors });
 }
 
-/** What inline metadata says of a call; undefined where none is wanted. */
+/** Returns the inline metadata of a call; undefined if it is not wanted. */
 function metadataOf({ tool, options, scope, startedAt }: ReadCall): JsonObject | undefined {
   if (options.metadata === 'none') return undefined;
   const now = new Date();
@@ -240,7 +240,11 @@ export class RedactionError extends Error {
   }
 }
 
-/** What one audience may see of a value. Throws `RedactionError`. */
+/**
+ * Returns the projection of a value for one audience.
+ *
+ * @throws RedactionError if the value is not what the tool declared
+ */
 export function projected(
   tool: Pick<Tool, 'output'>,
   value: unknown,
@@ -300,7 +304,7 @@ export function requested(call: Call, directiveId: string, answer: JsonObject): 
 
 const DENIED = new Set<ToolFailure['code']>(['forbidden', 'policy_denied', 'approval_denied', 'tenant_override']);
 
-/** A call that was not made yet. Of it nothing is told but that it waits; its outcome follows when the run goes on. */
+/** Describes a call that was not made yet. The model reads only that it waits; its outcome follows when the run is resumed. */
 export function pending(call: Call, checkpoint?: SubRunCheckpoint): ToolOutcome {
   const record: ToolInvocationRecord = { ...basicRecord(call), status: 'waiting' };
   return { record, content: '', isPending: true, ...(checkpoint && { checkpoint }), ...whatOf(call) };

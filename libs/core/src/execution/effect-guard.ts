@@ -16,7 +16,7 @@ import { advance, type AuthorisedCall, type EffectAttempt } from './call.js';
 const LONGEST_FINISH_MS = 10_000;
 /** Beside the time of its attempts, a call has this long until its outcome is kept. */
 const KEEPING_MS = 1_000;
-/** A tool may have no limit at all; nobody waits for one longer than a day. */
+/** The longest lease of a call: a tool may have no limit at all. */
 const LONGEST_CALL_MS = 86_400_000;
 /** Between two looks at a call that is under way elsewhere: at first, and at most. */
 const FIRST_LOOK_MS = 20;
@@ -66,7 +66,7 @@ class RepeatGate {
   }
 }
 
-const UNDECIDED = 'Nobody decided in time whether to make it again.';
+const UNDECIDED = 'No decision was made in time whether to make it again.';
 
 /** Stage 5: takes the idempotency key of a mutating call before its effect, so that the effect happens at most once. */
 export class EffectGuard {
@@ -223,12 +223,12 @@ interface Stolen {
   readonly status: 'stolen';
 }
 
-/** To be let in anew. */
+/** The call is to be admitted anew. */
 interface Reconsidered {
   readonly status: 'reconsider';
 }
 
-/** Whether a call needs the journal. A read does not; nor does a sub-run, which changes things by its calls alone, each of which has a key of its own. */
+/** Returns whether a call needs the journal. A read does not; nor does a sub-run, which changes things by its calls alone, each of which has a key of its own. */
 export const isGuarded = ({ spec, subRun }: Tool): boolean => spec.effect !== 'read_only' && subRun === undefined;
 
 /** The proof that its key is the call's; undefined for a call without an effect. */
@@ -243,7 +243,7 @@ function conflictText({ idempotencyKey }: AuthorisedCall): string {
     : 'This was already done with other arguments, so the call was not made. Check what was done before.';
 }
 
-/** Whether beginning the call once more does no harm, since its receiver knows its key again. */
+/** Returns whether beginning the call once more does no harm, since its receiver recognises its key. */
 function mayRepeat({ tool, scope }: AuthorisedCall): boolean {
   return scope.performing ? scope.performing.mayRepeat(tool) : isRepeatable(tool);
 }
@@ -267,7 +267,7 @@ function startOf(call: AuthorisedCall): JournalStart {
 
 const REASON =
   'It is unknown whether this call took place: it was begun before, and its outcome was not stored. Approve to make it again; deny to leave it.';
-/** What asks, in the place of a rule of a policy. */
+/** The name of the question, in the place of a policy's rule. */
 const ASKS = 'unknown_outcome';
 
 /** Whom policy wants asked about such a call decides on its repetition as well; what they decide is for this one call as it was begun. */

@@ -106,7 +106,7 @@ function assertSettled(method: ToolMethod): void {
   if (method.state === 'threw') throw method.thrown;
 }
 
-/** What the method returned is the live result, so that no serializer hides an entity; attachments of an interceptor replace the method's. */
+/** Makes the live result of the method's own value, so that no serializer hides an entity; attachments of an interceptor replace the method's. */
 function toInvoked(returned: unknown, { answer, state }: ToolMethod): InvokedResult {
   const replaced = returned instanceof AttachedResult ? returned : undefined;
   const result: unknown = replaced ? replaced.value : returned;
@@ -114,7 +114,7 @@ function toInvoked(returned: unknown, { answer, state }: ToolMethod): InvokedRes
   return { live: answer ? answer.live : result, result, attachments, method: state };
 }
 
-/** What is thrown for what a call threw. Of a tool that changes things it depends on the state of its method alone. */
+/** Returns the error for an exception of a call. For a tool that changes things it depends on the state of its method alone. */
 async function toFailure(thrown: unknown, layers: ToolLayers | undefined, { method, inner, call }: RunningCall): Promise<unknown> {
   const { input, context } = method.invocation;
   if (inner) return inner.thrown(thrown, method);
@@ -127,15 +127,15 @@ async function toFailure(thrown: unknown, layers: ToolLayers | undefined, { meth
   return method.changesThings ? notCalled(told) : told;
 }
 
-/** What was thrown to the caller of a method that was called. */
+/** An exception that reached the caller of a method which was called. */
 interface ThrownBehind {
   readonly error: unknown;
   readonly interruption: Interruption | undefined;
-  /** By an exception filter. */
+  /** The failure in the words of an exception filter. */
   readonly worded: ToolFailure | undefined;
 }
 
-/** Of an effect only the method itself has a word: what interceptors and filters throw can put a failure of the method into words, and no more. */
+/** Returns the failure of a tool that changes things. Interceptors and filters can only word a failure of the method; the effect depends on the method alone. */
 function effectFailure(method: ToolMethod, { error, interruption, worded }: ThrownBehind, call: AuthorisedCall): CallFailure {
   const { tool, context } = method.invocation;
   if (method.state === 'threw') {
@@ -159,7 +159,7 @@ function failureInWords(error: unknown, words: ToolFailure | undefined): CallFai
   return new CallFailure(told, { cause: causeOf(error), method: 'threw' });
 }
 
-/** What an interceptor threw on purpose for the model to read. */
+/** Returns the failure that an interceptor threw on purpose for the model to read. */
 function wordsOf(error: unknown): ToolFailure | undefined {
   const failure = failureOf(error);
   return failure.correlationId === undefined ? failure : undefined;
@@ -192,12 +192,12 @@ export class ToolMethod {
     return this.wasCalled ? 'in_flight' : 'not_called';
   }
 
-  /** What the method returned, before any interceptor saw it; undefined while it has not answered. An interceptor may have answered in its place. */
+  /** The method's own result, before any interceptor saw it; undefined while it has not answered. An interceptor may have answered in its place. */
   get answer(): MethodAnswer | undefined {
     return this.answered;
   }
 
-  /** What the method itself threw, whatever the interceptors made of it. */
+  /** The method's own exception, independent of the interceptors. */
   get thrown(): unknown {
     return this.failed?.error;
   }

@@ -105,7 +105,7 @@ const UNSHOWN: ToolFailure = {
   safeMessage: 'The tool was not called: an interceptor answered in its place, and that answer cannot be shown.',
 };
 
-/** Of a call that was taken over, an attempt that did not call the method tells nothing about the attempt before it. */
+/** Returns the failure of a call that was taken over: an attempt that did not call the method tells nothing about the attempt before it. */
 function stillUnknown(error: unknown): unknown {
   if (!(error instanceof CallFailure) || error.method !== 'not_called') return error;
   return new CallFailure(unknownOutcome().failure, { cause: error.cause, method: 'not_called' });
@@ -172,7 +172,7 @@ function delayAfter(error: unknown, number: number, { scope }: AuthorisedCall): 
   return number < scope.limits.attempts && !scope.signal.aborted ? retryDelay(error, number) : undefined;
 }
 
-/** What the first attempt did to its input is not the second's. */
+/** Waits, and rebuilds the input: the first attempt may have changed it. */
 async function rebuiltAfter(delay: number, { tool, input, scope, options }: AuthorisedCall): Promise<unknown> {
   await wait(delay, undefined, { signal: scope.signal }).catch(() => {
     throw notBegun(scope.signal);

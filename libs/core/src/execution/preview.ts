@@ -22,8 +22,9 @@ export class CallPreview {
   constructor(private readonly contexts: CallContextFactory) {}
 
   /**
-   * Within the tool's time limit. A preview that fails is left out: the approver still sees the arguments. Throws `execution_failed` where the tool's directive
-   * requires it: then nobody is asked about what would be refused afterwards.
+   * Makes the preview of a call, within the tool's time limit. A preview that fails is left out: the approver still sees the arguments.
+   *
+   * @throws CallFailure `execution_failed` if the tool's directive requires the preview: then no one is asked about a call that would be refused
    */
   async of(call: ReadCall): Promise<ToolPreview | undefined> {
     const { tool, input, scope } = call;
@@ -44,21 +45,21 @@ export class CallPreview {
   }
 }
 
-/** What the tool said on purpose is for the model. */
+/** Returns the failure of a preview, in the tool's own words if it threw a `ToolError`. */
 function unshown(cause: unknown): CallFailure {
   const told = 'What the call would do could not be shown, so it was not asked for.';
   const safeMessage = cause instanceof ToolError ? `${told} ${failureOf(cause).safeMessage}` : told;
   return new CallFailure({ code: 'execution_failed', safeMessage }, { cause });
 }
 
-/** What is shown must not change what is approved: a preview is handed an input of its own. */
+/** Rebuilds the input for a preview, which must not change what is approved. */
 async function copyOf({ tool, input, options }: ReadCall): Promise<unknown> {
   const reading = await readInput(tool.input, fromCanonical(input.canonical), { ...options, validation: false });
   if ('value' in reading) return reading.value;
   throw new TypeError('The input could not be rebuilt for its preview.');
 }
 
-/** Of a sentence, of the name of what changes, and of each value before and after. */
+/** The longest sentence, name of a change, and value before or after, in characters. */
 const MOST_CHARACTERS = 500;
 const MOST_CHANGES = 50;
 const REDACTED = '[redacted]';
@@ -117,7 +118,7 @@ function covered(value: JsonValue, cover: Cover): JsonValue {
   return Object.fromEntries(Object.entries(value).map(([name, item]) => [cover(name), covered(item, cover)]));
 }
 
-/** What is too long to be read is shown as the beginning of its text. */
+/** Shortens a value that is too long to be read to the beginning of its text. */
 function brief(value: JsonValue): JsonValue {
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   return text.length > MOST_CHARACTERS ? cut(text) : value;

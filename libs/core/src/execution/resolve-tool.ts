@@ -176,7 +176,7 @@ function shortened(id: string): string {
   return id.length > MOST_CHARACTERS ? `${id.slice(0, MOST_CHARACTERS)}…` : id;
 }
 
-/** For whom a tool's own hook is asked, and until when. */
+/** The run whose actor a tool's own hook is asked about, and the limits on the answer. */
 export type HookScope = Pick<ExecutionScope, 'run' | 'limits'> & { readonly signal: AbortSignal | undefined };
 
 const logger = new Logger('ToolPolicy');
@@ -209,14 +209,14 @@ export async function strictlyListed(toolset: Toolset, scope: HookScope): Promis
   return listed.size === tools.length ? toolset : toolset.filter((tool) => listed.has(tool) && !isOfNone(tool, tools, listed));
 }
 
-/** Whether it is a surface of tools none of which is listed. */
+/** Returns whether it is a surface of tools none of which is listed. */
 function isOfNone({ surface }: Tool, tools: readonly Tool[], listed: ReadonlySet<Tool>): boolean {
   if (surface?.kind !== 'grouped') return false;
   const members = tools.filter(({ spec, entity }) => entity && surface.offers.has(spec.declaredId));
   return members.length > 0 && !members.some((tool) => listed.has(tool));
 }
 
-/** What it throws denies, and so does silence until the tool's time is up. */
+/** Asks the tool's own `canCall`. An exception denies, and so does silence until the tool's time is up. */
 async function letsIn({ spec, canCall, timeoutMs }: Tool, { run, limits, signal }: HookScope): Promise<boolean> {
   if (!canCall) return true;
   const ms = timeoutMs ?? limits.toolCallMs;
@@ -284,7 +284,7 @@ function outOfTime(ms: number): string {
 const GONE = new Set([404, 410]);
 const FORBIDDEN = new Set([401, 403]);
 
-/** What a resolver throws on purpose is told as such; anything else may pass, and the cause is in the log. */
+/** Returns the failure of a look-up. An error that a resolver throws on purpose is told as such; any other may pass, and its cause is in the log. */
 function refusalOf(error: unknown, tool: Tool): ToolFailure {
   if (error instanceof Interruption) return { ...interruptionFailure(error), retryable: error.kind === 'timeout' };
   if (error instanceof ForeignEntityError || error instanceof ToolError) return failureOf(error);
@@ -299,7 +299,7 @@ function refusalOf(error: unknown, tool: Tool): ToolFailure {
   };
 }
 
-/** Whether it is gone or kept from this actor is not told. Nor is its id, which may be anybody's words. */
+/** Returns the failure for an entity that is gone or not this actor's: the model is not told which. Nor is the id told, which may be anybody's words. */
 function gone({ spec, givenBy }: Tool): CallFailure {
   const back = givenBy === undefined ? '' : ` Call ${givenBy} to see what there is now.`;
   return CallFailure.of('tool_gone', `The tool "${spec.id}" is no longer available: what it belongs to was not found any more.${back}`);

@@ -3,10 +3,10 @@ import { type JsonObject, type JsonValue, type MediaPart, type RecordedAttachmen
 import type { Attachment } from '../contracts/tool-call.js';
 import { OPERATIONS_KEY } from '../contracts/tool.js';
 
-/** What is asked of a result that was cut. */
+/** A request for a page of a result that was cut. */
 export interface PageQuestion {
   readonly handle: string;
-  /** Where to begin, in characters. */
+  /** The beginning of the page, in characters. */
   readonly offset: number;
   readonly length: number;
 }
@@ -19,9 +19,9 @@ interface KeptResult {
   readonly bytes: number;
 }
 
-/** What the transcript holds already. */
+/** The results in the transcript so far. */
 interface EarlierResults {
-  /** Handles go on counting behind them, so that an old handle is never a new result. */
+  /** The number of results. Handles continue to count after them, so that an old handle is never a new result. */
   readonly results: number;
   readonly hasHandles: boolean;
 }
@@ -46,12 +46,12 @@ export class ResultPages {
     this.wasNeeded = earlier.hasHandles;
   }
 
-  /** Of everything that is kept. */
+  /** The size of all results that are kept, in bytes. */
   get keptBytes(): number {
     return this.bytes;
   }
 
-  /** Whether the model knows of a handle. */
+  /** Returns whether the model knows of a handle. */
   get hasHandles(): boolean {
     return this.wasNeeded;
   }
@@ -107,7 +107,7 @@ export class ResultPages {
 /** The tool that reads what was cut, by the id under which policies name it. */
 export const RESULT_READER_ID = 'results__read';
 
-/** How much of a page its note takes, about. */
+/** The approximate size of a page's note, in bytes. */
 const NOTE_BYTES = 120;
 
 /** A part of a result that was cut before. It becomes as long as the reader's budget lets it. */
@@ -117,19 +117,19 @@ export class ResultPage {
   constructor(
     readonly handle: string,
     private readonly whole: { readonly text: string; readonly tool: string },
-    /** Where it begins, in characters. */
+    /** The beginning of the page, in characters. */
     private readonly offset: number,
     length: number,
   ) {
     this.#text = whole.text.slice(offset, boundaryIn(whole.text, offset + length));
   }
 
-  /** What the ui sees: the text is the model's. */
+  /** The projection for the ui: the text is for the model alone. */
   get facts(): JsonObject {
     return { handle: this.handle, of: this.whole.tool, offset: this.offset, characters: this.whole.text.length };
   }
 
-  /** As much of it as fits, cut between characters, and where to go on. */
+  /** Returns as much of the page as fits, cut between characters, and the call that reads the next one. */
   fitted(mostBytes: number, word: (text: string) => string): string {
     let length = this.#text.length;
     let most = Math.min(length, Math.max(0, mostBytes - NOTE_BYTES));
@@ -146,7 +146,7 @@ export class ResultPage {
   private noteAfter(length: number): string {
     const [end, all] = [this.offset + length, this.whole.text.length];
     const place = `\n[${this.handle}: characters ${this.offset} to ${end} of ${all}`;
-    return end < all ? `${place}. Go on: ${readingOf(this.handle, end)}]` : `${place}, the end.]`;
+    return end < all ? `${place}. Continue: ${readingOf(this.handle, end)}]` : `${place}, the end.]`;
   }
 }
 
@@ -192,17 +192,17 @@ function headOf(text: string, mostBytes: number): string {
   return text.slice(0, read);
 }
 
-/** What begins at this byte, or behind the character that it is in the midst of. */
+/** Returns the text from a byte on, or from the next character if the byte is inside one. */
 function tailOf(text: string, fromByte: number): string {
   const tail = Buffer.from(text).subarray(fromByte);
   const start = tail.findIndex((byte) => (byte & 0xc0) !== 0x80);
   return start < 0 ? '' : tail.subarray(start).toString('utf8');
 }
 
-/** Which tools can be called on an object, by their ids; none for what is no entity. */
+/** Returns the ids of the tools that can be called on an object; none for an object that is no entity. */
 export type OperationsOn = (instance: object) => readonly string[];
 
-/** What the model reads of a result once it is known what can be called on its entities; undefined where that changes nothing, or does not fit. */
+/** Returns the text of a result with the operations on its entities, once they are known; undefined if that changes nothing, or does not fit. */
 export type Hinted = (operationsOn: OperationsOn) => string | undefined;
 
 /** The objects of a result with the JSON that is shown of each, as they are projected. Which tools they bring is known later, when they have been injected. */
@@ -238,7 +238,7 @@ export interface ReadMedia {
   readonly content: Uint8Array;
 }
 
-/** What of a result's attachments the model is shown, and what it is told of the others. */
+/** The attachments of a result that the model sees, and a note about the others. */
 export interface ReadAttachments {
   readonly kept: readonly RecordedAttachment[];
   readonly note?: string;
@@ -335,7 +335,7 @@ function decoded(text: string): string | undefined {
   }
 }
 
-/** Where the content lies elsewhere an image needs none. */
+/** Returns the problem with a media type. An image whose content is elsewhere needs none. */
 function mediaTypeProblem(type: MediaPart['type'], { mediaType, url }: Source): string | undefined {
   if (mediaType === undefined) return type === 'image' && url !== undefined ? undefined : 'it has no media type.';
   if (!MEDIA_TYPE.test(mediaType)) return 'its media type is none.';

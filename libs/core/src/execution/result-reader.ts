@@ -5,7 +5,7 @@ import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { compileSchemaInput } from '../schema/tool-input.js';
 import { type PageQuestion, RESULT_READER_ID, ResultPage, ResultPages } from './result-pages.js';
 
-const description = 'Reads on in a result that was too large to be shown whole. Its note says the handle and where to go on.';
+const description = 'Reads on in a result that was too large to be shown whole. Its note says the handle and where to continue.';
 
 const schema: JSONSchema7 = {
   type: 'object',

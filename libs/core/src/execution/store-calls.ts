@@ -3,7 +3,7 @@ import { Logger } from '@nestjs/common';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import { Interruption, untilAborted } from './call-failure.js';
 
-/** How long an interrupted run waits, all in all, for the stores to keep its last words. They are kept all the same where a store answers later. */
+/** The time for an interrupted run to store its last entries. A store that answers later still stores them. */
 const CLOSING_MS = 35;
 /** One attempt, and all attempts of a call together. */
 const LONGEST_ATTEMPT_MS = 4_000;
@@ -16,7 +16,7 @@ const logger = new Logger('Stores');
 class AskingRun {
   /** Why the run cannot continue: once a question got no answer, nothing else is asked for it. */
   failure: StorageUnavailableError | undefined;
-  /** Aborted a little after the run is: nobody waits for its last words any more. */
+  /** Aborted a little after the run: by then its last entries are not waited for any more. */
   readonly closing = new AbortController();
   private timer: NodeJS.Timeout | undefined;
 
@@ -42,9 +42,9 @@ const parts = new AsyncLocalStorage<true>();
 /** One attempt at a call of a store; attempts count from 1. */
 type Attempt<Result> = (number: number) => Promise<Result>;
 
-/** What a call of a store may come to. */
+/** The terms of a call of a store. */
 interface StoreCallTerms<Result> {
-  /** Whether the statement may be sent again where nobody knows if it was performed. @default true */
+  /** True if the statement may be sent again when it is unknown whether it was performed. @default true */
   readonly isRepeatable?: boolean;
   /** Milliseconds for one attempt; Infinity for what takes as long as a person or a tool does, whose caller has a limit. @default 4,000 */
   readonly longestMs?: number;

@@ -36,8 +36,8 @@ export class SubRunMethod {
   }
 
   /**
-   * What its call throws, once the sub-run has ended by itself and told all of it: it is interrupted with the call, and not left behind. Where it has changed things,
-   * interceptors have no word on that.
+   * Returns the error of the call, once the sub-run has ended by itself and reported: it is interrupted with the call, and not left behind. If it has changed
+   * things, interceptors cannot replace the error.
    */
   async thrown(thrown: unknown, method: CalledMethod): Promise<unknown> {
     await this.running.catch(() => undefined);
@@ -74,12 +74,12 @@ export class SubRunMethod {
   }
 }
 
-/** Whether a call whose method answered had an effect: a sub-run has those of its calls. */
+/** Returns whether a call whose method answered had an effect: a sub-run has those of its calls. */
 export function hadEffect({ tool: { spec, subRun: isSubRun }, subRun }: ReadCall): boolean {
   return isSubRun ? hasChangedThings(subRun?.toolCalls ?? []) : spec.effect !== 'read_only';
 }
 
-/** Whether a call that is no read had its effect, or may have had it. */
+/** Returns whether a call that is no read had its effect, or may have had it. */
 export function hasChangedThings(records: readonly ToolInvocationRecord[]): boolean {
   return records.some(
     ({ effect, status, error, subRun }) =>
@@ -100,7 +100,7 @@ export function closedRecord(record: ToolInvocationRecord): ToolInvocationRecord
   return { ...record, status: 'failed', error: { code: 'aborted', safeMessage }, subRun: closedSubRun(record.subRun) };
 }
 
-/** What a sub-run that waited came to where it does not go on. */
+/** Returns the record of a waiting sub-run that is not resumed. */
 export function closedSubRun(subRun: SubRunRecord): SubRunRecord {
   if (subRun.finishReason !== 'waiting') return subRun;
   const toolCalls = subRun.toolCalls?.map((record) => (record.status === 'waiting' ? closedRecord(record) : record));

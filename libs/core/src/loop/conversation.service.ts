@@ -11,9 +11,9 @@ export interface ConversationReader<Actor = RegisteredActor> {
   readonly tenant: string;
 }
 
-/** What somebody said. */
+/** A message of a conversation, for people to read. */
 export interface ConversationEntry {
-  /** Among the messages that are kept, from 0. */
+  /** The position among the stored messages, from 0. */
   readonly position: number;
   readonly role: 'user' | 'assistant';
   readonly text: string;
@@ -23,13 +23,13 @@ export interface ConversationEntry {
 export interface ConversationPart {
   readonly conversationId: string;
   readonly entries: readonly ConversationEntry[];
-  /** Where the next part begins; absent where there is none. */
+  /** The `from` of the next page; absent if there is none. */
   readonly next?: number;
 }
 
 const PAGE: MessagePage = { from: 0, limit: 100 };
 
-/** Where people see and delete their own conversations. Those of others, and of other tenants, do not exist; an actor without an id has none. */
+/** Lets people read and delete their own conversations. Those of others, and of other tenants, do not exist; an actor without an id has none. */
 @Injectable()
 export class ConversationService<Actor = RegisteredActor> {
   private readonly store: ConversationStore;
@@ -41,7 +41,12 @@ export class ConversationService<Actor = RegisteredActor> {
     this.store = stores.conversations;
   }
 
-  /** The last used first. */
+  /**
+   * Lists the conversations of an actor, the last used first.
+   *
+   * @example
+   * const recent = await conversations.list({ actor, tenant }, { limit: 20 });
+   */
   async list(reader: ConversationReader<Actor>, listing?: ConversationListing): Promise<readonly ConversationSummary[]> {
     const { tenant } = reader;
     const actorId = this.identity.idOf(reader.actor);
@@ -49,8 +54,11 @@ export class ConversationService<Actor = RegisteredActor> {
   }
 
   /**
-   * What was said. Results of tools and the model's calls are left out: they are kept as the model may see them, which is not for a client. Undefined where there is
-   * no such conversation.
+   * Returns a page of a conversation. Results of tools and the model's calls are left out: they are stored as the model may see them, which is not for a
+   * client. Undefined if there is no such conversation.
+   *
+   * @example
+   * const page = await conversations.read(id, { actor, tenant });
    */
   async read(
     conversationId: string,
@@ -66,7 +74,12 @@ export class ConversationService<Actor = RegisteredActor> {
     return { conversationId, entries, ...(messages.length > limit && { next: from + limit }) };
   }
 
-  /** Whether there was one. */
+  /**
+   * Deletes a conversation; resolves to whether there was one.
+   *
+   * @example
+   * if (!(await conversations.delete(id, { actor, tenant }))) throw new NotFoundException();
+   */
   async delete(conversationId: string, reader: ConversationReader<Actor>): Promise<boolean> {
     const key = this.keyOf(conversationId, reader);
     return key !== undefined && this.store.delete(key);

@@ -6,7 +6,7 @@ import { untilRunCloses } from '../execution/store-calls.js';
 import { list, NUMBER, object, TEXT } from '../schema/saved-form.js';
 import { asSaid } from './loop-state.js';
 
-/** Whoever reads a run's events. */
+/** The reader of a run's events. */
 export interface EventReader {
   /** May return a promise: the run waits for it. */
   next(event: LoopEvent): void | Promise<void>;
@@ -136,7 +136,7 @@ interface Demand {
 
 const END: Pulled = { done: true, value: undefined };
 
-/** Hands events to an iteration: whoever emits waits until the reader asks for more, so a slow reader slows the run down to its source. */
+/** Hands events to an iteration: its source waits until the reader asks for more, so a slow reader slows the run down to its source. */
 export class PullQueue implements EventReader {
   private readonly events: LoopEvent[] = [];
   private readonly demands: Demand[] = [];
@@ -159,7 +159,7 @@ export class PullQueue implements EventReader {
     for (const demand of this.demands.splice(0)) demand.meet(END);
   }
 
-  /** Whoever pulls is told once; then it is over. */
+  /** Rejects the next question of the reader with an error, and ends. */
   refuse(error: unknown): void {
     const [demand] = this.demands.splice(0, 1);
     if (demand) demand.refuse(error);
@@ -167,13 +167,13 @@ export class PullQueue implements EventReader {
     this.end();
   }
 
-  /** Lets whoever emits go on without waiting: the run must end now. */
+  /** Lets the source continue without waiting: the run must end now. */
   release(): void {
     this.isReleased = true;
     this.wake();
   }
 
-  /** Nobody reads any more: what is left is forgotten. */
+  /** Ends the reading: the events that are left are dropped. */
   leave(): void {
     this.events.length = 0;
     this.end();
@@ -201,7 +201,7 @@ export class PullQueue implements EventReader {
 
 /** The inputs of a run that continues elsewhere. */
 export interface SavedInputs {
-  /** How many are in the transcript. */
+  /** The number of inputs in the transcript. */
   readonly taken: number;
   /** Those given later, in their order. */
   readonly waiting: readonly string[];
@@ -239,7 +239,7 @@ export class RunInputs {
     return this.waiting.length === 0;
   }
 
-  /** How many are in the transcript. */
+  /** The number of inputs in the transcript. */
   get taken(): number {
     return this.takenBefore;
   }
@@ -271,7 +271,7 @@ export class RunInputs {
     this.closed = true;
   }
 
-  /** What a run that waits is resumed with. */
+  /** Returns the inputs with which a waiting run is resumed. */
   save(): SavedInputs {
     return { taken: this.takenBefore, waiting: this.waiting.map(({ content }) => content) };
   }

@@ -47,7 +47,7 @@ export class HistoryStep {
   }
 }
 
-/** What a policy asks models while it decides, counted as the run's. */
+/** The questions that a policy asks models while it decides, counted as the run's. */
 class HistoryQuestions {
   total: Usage;
 
@@ -110,7 +110,7 @@ export function promptsOf(messages: readonly Message[]): readonly number[] {
   return messages.map(({ role }, index) => (prompt = role === 'user' ? index : prompt));
 }
 
-/** Whether a transcript may be sent from here on: a tool result needs its call before it, and an answer a user message. */
+/** Returns whether a transcript may be sent from an index on: a tool result needs its call before it, and an answer a user message. */
 export function isBorder(messages: readonly Message[], prompts: readonly number[], index: number): boolean {
   return messages[index]?.role !== 'tool' && (prompts[index] ?? -1) >= 0;
 }
@@ -127,7 +127,7 @@ function summaryMessage(summary: string): Message {
   return { role: 'user', content: `${intro}\n${JSON.stringify({ summary })}` };
 }
 
-/** How large what is sent may grow, and to what it is cut then, in whatever unit `sizeOf` speaks. */
+/** The size at which a transcript is cut, and the size it is cut to, in the unit of `sizeOf`. */
 export interface Extent {
   readonly most: number;
   readonly keep: number;
@@ -166,7 +166,7 @@ class TranscriptSizes {
     this.sums = [0, ...messages.map((message) => (sum += extent.sizeOf(message)))];
   }
 
-  /** What is sent of a stretch, the user message it belongs to included. */
+  /** Returns the size of a stretch, the user message it belongs to included. */
   between(from: number, to: number): number {
     const prompt = from === 0 ? from : (this.prompts[from] ?? from);
     const ahead = this.sumTo(Math.min(prompt + 1, from)) - this.sumTo(prompt);

@@ -21,7 +21,7 @@ import { type EntryJournal, RunRecorder } from './run-log.js';
 import type { EnclosingRun, RunPlace, RunPlan, RunStart } from './run-plan.js';
 import type { ResumedRun, SavedPlace, SavedRun } from './saved-run.js';
 
-/** What a hook is called with, by its name. */
+/** A call of a hook, by the hook's name. */
 type HookCall = (hooks: LoopHooks, execution: RunPlan['execution']) => void | Promise<void>;
 
 /** Everything of a run that changes beside its `LoopState`. One per run, so that two runs never meet. */
@@ -41,9 +41,9 @@ export class LiveRun implements EnclosingRun {
   readonly roles: RunRoles;
   /** The warnings of models that were shown. */
   readonly warnings = new Set<string>();
-  /** What strategies keep back under the roles of now. */
+  /** The tools that strategies withhold under the present roles. */
   reserve: RunReserve;
-  /** Writes a durable run down. */
+  /** Stores the entries of a durable run. */
   recorder: RunRecorder | undefined;
   private readonly logger = new Logger(LiveRun.name);
 
@@ -95,7 +95,7 @@ export class LiveRun implements EnclosingRun {
     return { ...execution, ...authority, exclude, entities, instances: this.instances, strictListing, signal: this.signal };
   }
 
-  /** Where a call is executed whose model had read these messages. `offered` of the run's tools may be called; its sub-runs choose among all of them. */
+  /** Returns the scope of calls whose model had read these messages. Only `offered` of the run's tools may be called; its sub-runs choose among all of them. */
   scope(offered: Toolset, read: readonly Message[], toolset: Toolset): ExecutionScope {
     const { plan, approvals, spending, pages, signal, emit } = this;
     this.flow.offer(offered);
@@ -132,7 +132,7 @@ export class LiveRun implements EnclosingRun {
   }
 }
 
-/** What a run counts and knows, beside its state. */
+/** The counters of a run, beside its state. */
 type RunAccounts = Pick<LiveRun, 'handles' | 'instances' | 'counter' | 'spending' | 'use' | 'roles'> & {
   readonly flow: MessageFlow;
   readonly sentBefore: readonly string[] | undefined;
@@ -183,8 +183,8 @@ function ledgerOf(saved: SavedRun | undefined): SpendingLedger {
 }
 
 /**
- * Where a run keeps what was cut: what it kept before it waited, or nothing yet. Undefined where no tool may appear in it, or not the one that reads: then
- * the model is shown no way to the rest.
+ * Returns the place in which a run keeps the results that were cut: as it was before the run waited, or empty. Undefined if no tool may join it, or not the one
+ * that reads pages: then the model is shown no way to the rest.
  */
 export function pagesFor({ injection, execution }: RunPlan, history: readonly Message[], resumed?: ResumedRun): ResultPages | undefined {
   const isKeptOut = injection.exclude.some((selector) => selects(selector, { tool: RESULT_READER }));

@@ -37,11 +37,11 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly model: LanguageModel;
   /** Further models, which a request can choose by name. */
   readonly models?: Readonly<Record<string, LanguageModel>>;
-  /** What models cost, by model id, for `usage.costUsd` and for budgets and quotas in USD. @default only costs that providers report */
+  /** The prices of models by model id, for `usage.costUsd` and for budgets and quotas in USD. @default only costs that providers report */
   readonly prices?: ModelPrices;
   /** Sent to the model before everything else. @default none */
   readonly instructions?: string | ((context: RunContext<Actor>) => string | Promise<string>);
-  /** Who may call what; of several policies the strictest decision wins. @default nothing is allowed, so no tool is listed */
+  /** The policies; of several the strictest decision wins. @default nothing is allowed, so no tool is listed */
   readonly policy?: Policy | readonly Policy[];
   /**
    * Asks every tool's `canCall` already when a run starts and when tools are injected, so that the model is not told of tools it may not call. Otherwise it is
@@ -49,11 +49,11 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
    */
   readonly strictListing?: boolean;
   readonly limits?: Partial<Limits>;
-  /** What all runs of a tenant together may use; no loop and no run can widen it. A function is called for every run. @default no quotas */
+  /** The quotas of a tenant, over all its runs; no loop and no run can widen them. A function is called for every run. @default no quotas */
   readonly quotas?: readonly Quota[] | ((tenant: string) => readonly Quota[]);
-  /** How calls are executed; a provider, a tool and a run can override it. */
+  /** Execution options for calls; a provider, a tool and a run can override them. */
   readonly execution?: Partial<ExecutionOptions>;
-  /** How much of a conversation is sent to the model. @default `keepEverything()` */
+  /** Decides how much of a conversation is sent to the model. @default `keepEverything()` */
   readonly history?: HistoryPolicy;
   /** Sees every step before its model call, and may change it. */
   readonly prepareStep?: PrepareStep<Actor>;
@@ -65,7 +65,7 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly tools?: readonly RawTool[];
   /** Strategies that run after the one for entity tools, in every run. */
   readonly injection?: readonly ToolInjectionStrategy[];
-  /** How entity tools are presented to the model. @default 'auto' */
+  /** The way entity tools are presented to the model. @default 'auto' */
   readonly surface?: EntitySurface;
   /** Argument names that no tool may declare and no model may send; compared without regard to case, `_` and `-`. @default tenant, tenantId, actor, actorId */
   readonly reservedArguments?: readonly string[];
@@ -77,7 +77,7 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly actorRoles?: (actor: Actor) => readonly string[];
   /** Keeps an audit, chained by an HMAC with this key. @default no audit */
   readonly audit?: AuditOptions;
-  /** Who operates directives, and how they are performed. */
+  /** The operators of directives, and the way directives are performed. */
   readonly directives?: DirectiveOptions;
 }
 
@@ -90,7 +90,7 @@ const ITS_MODEL: OptionRule<LanguageModel> = {
   problem: () => 'There is no model, or it is not a LanguageModel.',
 };
 
-/** What `forRoot` takes, with what it takes for the module. Raw tools and policies are checked with all that they are about. */
+/** The options of `forRoot`, those of the module included. Raw tools and policies are checked with all that they are about. */
 export const APPLICATION = defineOptions<ToolLoopOptions & { readonly providers?: unknown; readonly imports?: unknown }>({
   ...OF_ALL_RUNS,
   model: needed(ITS_MODEL),
@@ -112,7 +112,7 @@ export const APPLICATION = defineOptions<ToolLoopOptions & { readonly providers?
   imports: CHECKED_BY_USE,
 });
 
-/** What `forFeature` takes. */
+/** The options of `forFeature`. */
 export const FEATURE = defineOptions<ToolFeatureOptions>({
   entities: CHECKED_BY_USE,
   imports: CHECKED_BY_USE,
@@ -120,7 +120,7 @@ export const FEATURE = defineOptions<ToolFeatureOptions>({
   loops: OBJECT,
 });
 
-/** Who may be asked, and under which budgets and limits. */
+/** The models that may be asked, and the budgets and limits on their cost. */
 export interface CostSurroundings {
   readonly application: Pick<ToolLoopOptions, 'model' | 'models' | 'prices' | 'policy' | 'limits'>;
   /** Its loops and sub-runs. */
@@ -128,8 +128,8 @@ export interface CostSurroundings {
 }
 
 /**
- * What to say when the application starts, where a budget or a limit is in USD and a model has no price: whether a provider reports its costs shows only as it
- * answers.
+ * Returns a warning for the start of the application if a budget or a limit is in USD and a model has no price: whether a provider reports its costs shows only
+ * in its answers.
  */
 export function unpricedWarning({ application, profiles }: CostSurroundings): string | undefined {
   const { model: shared, models: named = {}, prices = {}, policy, limits } = application;

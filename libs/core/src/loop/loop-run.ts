@@ -56,7 +56,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private held: HeldSuspension | undefined;
   private hasEnded = false;
   private hasReader = false;
-  /** Whether somebody may still be asked for a yes to one of its calls. */
+  /** True while a person may still be asked to approve one of its calls. */
   private mayHaveAsked: boolean;
 
   constructor(
@@ -170,7 +170,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   private readonly instructed: Instructing = async () => untilAborted(Promise.resolve(this.plan.instructions()), this.interruption.signal);
 
-  /** Whether the run was suspended in the log, where another caller may claim it as well. */
+  /** Returns whether the run was suspended in the log, where another caller may claim it as well. */
   private get isTaken(): boolean {
     return this.resumed !== undefined && !this.journal && !this.plan.within;
   }
@@ -273,7 +273,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     return finishReason === 'error' || finishReason === 'aborted' ? this.reject(state, result) : result;
   }
 
-  /** What a run asked for that waits, for a person or a store, may be answered yet. */
+  /** Withdraws the questions of a waiting run, to a person or a store, which may be answered yet. */
   private async withdraw(state: LoopState): Promise<void> {
     const isOver = state.finish?.reason !== 'waiting' && !isUnavailable(state);
     if (isOver && this.mayHaveAsked) await this.services.suspended.withdrawApprovals(this.plan.execution.run);
@@ -304,7 +304,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     return { ...state, finish: finishFor(error, 'internal', { runId: this.runId, logger: this.logger }) };
   }
 
-  /** What somebody has to answer, or has answered, is told where they look: by the root run. */
+  /** Emits an event that a person acts on where they look for it: in the root run. */
   private tell(event: LoopEventBody): void | Promise<void> {
     const { within } = this.plan;
     const isOfApproval = event.type === 'approval-request' || event.type === 'approval-decision';
@@ -323,7 +323,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 }
 
-/** What a run tells of itself before anything else. */
+/** Returns the event with which a run starts. */
 export function startEvent({ model, conversation, execution, within }: RunPlan, toolset: Toolset): LoopEventBody {
   const tools = toolset.specs.map(({ id }) => id);
   return {

@@ -49,12 +49,12 @@ export class LoopSettings {
     return this.vouched.take(tool);
   }
 
-  /** What of an injection may be applied: tools that no catalog holds are held to what those of a source are. */
+  /** Returns the part of an injection that may be applied: tools that no catalog holds are checked like those of a source. */
   admit(injection: ToolInjection): ToolInjection {
     return this.foreign.admit(injection);
   }
 
-  /** What is wrong with the options; asked once the catalog is filled. */
+  /** Returns the findings in the options; called once the catalog is filled. */
   findings(): Finding[] {
     const { policy, stopWhen } = this.options;
     const { injection = [] } = APPLICATION.sound(this.options);
@@ -67,13 +67,13 @@ export class LoopSettings {
     ];
   }
 
-  /** What is wrong with a named loop; asked once the catalog is filled. */
+  /** Returns the findings in a named loop; called once the catalog is filled. */
   profileFindings(at: string, profile: LoopProfile): Finding[] {
     if (!isRecord(profile)) return [{ at, problem: `It is ${inWords(profile)}.`, remedy: 'Give its options as an object.' }];
     return [...PROFILE.findings(profile, at), ...this.surroundingFindings(at, PROFILE.sound(profile))];
   }
 
-  /** What a named loop or a sub-run names and the application does not have; asked once the catalog is filled. */
+  /** Returns findings for names that a loop or a sub-run uses and the application does not have; called once the catalog is filled. */
   surroundingFindings(at: string, { model, policy, stopWhen, injection, output, tools, exclude }: Partial<LoopProfile>): Finding[] {
     return [
       ...stopFindings(stopWhen, at, this.catalog, this.catalog.announced),
@@ -105,7 +105,7 @@ export class LoopSettings {
     return { ...limits, runMs: timerMs(limits.runMs), toolCallMs: timerMs(limits.toolCallMs) };
   }
 
-  /** What a run is told, or else the application's; asked once, when the run starts. */
+  /** Returns the instructions of a run, by default the application's; called once, when the run starts. */
   instructionsFor<Actor>(
     own: LoopRequest<unknown, Actor>['instructions'] = this.options.instructions,
     run: RunContext<Actor>,
@@ -113,7 +113,11 @@ export class LoopSettings {
     return () => (typeof own === 'function' ? own(run) : own);
   }
 
-  /** What the run's tenant may use. Throws `ConfigurationError` where a function of the options gives what is no quota. */
+  /**
+   * Returns a guard for the quotas of the run's tenant.
+   *
+   * @throws ConfigurationError if the function of the options returns something other than quotas
+   */
   quotasFor(run: Pick<RunContext, 'runId' | 'tenant'>): QuotaGuard | undefined {
     const { quotas = [] } = this.options;
     const own = typeof quotas === 'function' ? quotas(run.tenant) : quotas;
@@ -121,7 +125,7 @@ export class LoopSettings {
     return own.length > 0 ? new QuotaGuard(this.stores.quotas, run, own) : undefined;
   }
 
-  /** What a run says of its calls and of who makes them. */
+  /** Returns the options of a run's calls, and the agent that makes them. */
   executionFor(own: Partial<ExecutionOptions> | undefined, { modelId }: LanguageModel): Pick<ExecutionScope, 'options' | 'agentName'> {
     const agentName = this.options.agentName ?? modelId;
     return { ...(own && { options: own }), ...(agentName && { agentName }) };
@@ -184,7 +188,7 @@ export class LoopSettings {
     });
   }
 
-  /** One is named without its number; policies that nobody reads are a mistake. */
+  /** Returns the findings in the policies of the application. A single one is named without its number. */
   private applicationPolicyFindings(policies: readonly Policy[]): Finding[] {
     const at = 'ToolLoopModule policy';
     if (policies.length > 0 && !(this.engine instanceof DataPolicyEngine))
@@ -202,13 +206,10 @@ function timerMs(ms: number): number {
   return Math.min(ms, 2 ** 31 - 1);
 }
 
-/** What a function that gives a tenant's quotas answers. */
+/** The shape of an answer of the function that returns a tenant's quotas. */
 const QUOTA_OPTIONS = defineOptions<{ readonly quotas: readonly Quota[] }>({ quotas: QUOTAS });
 
-/**
- * What of an injection may be applied at all. A tool that no catalog holds joins under what holds for every tool of a source: it is declared as they are, and it
- * does not take the id of one that the application has.
- */
+/** Checks the tools of an injection that no catalog holds. They are declared like the tools of a source, and do not take the id of a tool of the application. */
 export class ForeignTools {
   private readonly checked = new WeakMap<object, string | undefined>();
   private readonly read = new WeakMap<Tool, Tool>();
@@ -272,7 +273,7 @@ export class ForeignTools {
   }
 }
 
-/** Which tools a condition waits for. */
+/** The tools that a condition waits for. */
 const awaited = new WeakMap<StopCondition, readonly string[]>();
 
 /** Holds once one of these tools was called and succeeded: declared ids, short names, ids that the model knows, or globs. */
@@ -284,7 +285,11 @@ export function calledTool(...tools: readonly [string, ...string[]]): StopCondit
   return condition;
 }
 
-/** Holds after so many steps. Unlike `limits.steps` it is a wish and no limit: the run ends with `stop`. */
+/**
+ * Holds after a number of steps. Unlike `limits.steps` it is a wish and no limit: the run ends with `stop`.
+ *
+ * @throws TypeError for anything but a whole number of 1 or more
+ */
 export function maxSteps(most: number): StopCondition {
   if (!(Number.isInteger(most) && most > 0)) throw new TypeError(`maxSteps(${most}): give a whole number, 1 or more.`);
   return withName(`maxSteps(${most})`, ({ step }) => step >= most);
@@ -295,7 +300,10 @@ function withName(name: string, condition: StopCondition): StopCondition {
   return Object.defineProperty(condition, 'name', { value: name });
 }
 
-/** What would never hold: what is no condition, and one that waits for tools which do not exist. `announced`: of tools that may join runs. */
+/**
+ * Returns findings for conditions that never hold: values that are no condition, and conditions that wait for tools which do not exist. `announced`: the tools
+ * that may join runs.
+ */
 export function stopFindings(stopWhen: unknown, at: string, catalog: ToolCatalog, announced: readonly string[] = []): Finding[] {
   const conditions: readonly unknown[] = stopWhen === undefined ? [] : [stopWhen].flat();
   return conditions.flatMap((condition) => {

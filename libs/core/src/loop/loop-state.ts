@@ -31,15 +31,15 @@ import { toJson } from '../schema/canonical-json.js';
 export interface Finish {
   readonly reason: FinishReason;
   readonly error?: RunFailure;
-  /** Which limit or condition it was, where the reason alone does not tell. */
+  /** The limit or condition that ended the run, if the reason alone does not tell. */
   readonly detail?: string;
-  /** For the log and the rejection only. */
+  /** The error for the log and the rejection only. */
   readonly cause?: unknown;
 }
 
 /** A cut that is known to leave a valid transcript. */
 export interface AppliedCut extends HistoryCut {
-  /** What goes before the messages from `from` on; the same objects for as long as the cut holds. */
+  /** The messages before those from `from` on; the same objects for as long as the cut holds. */
   readonly ahead: readonly Message[];
 }
 
@@ -47,12 +47,12 @@ export interface AppliedCut extends HistoryCut {
 export interface LoopState {
   readonly step: number;
   readonly messages: readonly Message[];
-  /** What of the messages is sent. @default all */
+  /** The part of the messages that is sent. @default all */
   readonly cut?: AppliedCut;
   readonly toolset: Toolset;
   readonly usage: Usage;
   readonly records: readonly ToolInvocationRecord[];
-  /** Of the last answer. */
+  /** The text of the last answer. */
   readonly text: string;
   readonly citations: readonly Citation[];
   readonly output?: StructuredOutput;
@@ -60,7 +60,7 @@ export interface LoopState {
   readonly corrections: number;
   readonly emptyAnswers: number;
   readonly finish?: Finish;
-  /** What the model has read by now is worth; known once the run is over. */
+  /** The labels of everything the model has read; known once the run is over. */
   readonly read?: MessageLabels;
   /** The step that waits for decisions, where the run does. */
   readonly pending?: PendingStep;
@@ -97,11 +97,11 @@ export interface PreparedStep {
 /** A step whose calls are not all made: the answer that made them, and what became of those that are done. It is not in the transcript yet. */
 export interface PendingStep {
   readonly answer: StepAnswer;
-  /** What the model was offered. */
+  /** The tools that the model was offered. */
   readonly offered: Toolset;
-  /** Whether its calls were counted: else a process ended before it knew what became of them, and they are counted again. */
+  /** True once its calls were counted. Otherwise a process ended before it knew what became of them, and they are counted again. */
   readonly isPlanned: boolean;
-  /** Of each call that was begun, in their order; those that wait are pending. */
+  /** The outcomes of the calls that were begun, in their order; those that wait are pending. */
   readonly outcomes: readonly ToolOutcome[];
   /** Sub-runs of its calls that a process which is gone had begun, as far as they came. */
   readonly checkpoints?: readonly (SubRunCheckpoint & { readonly toolCallId: string })[];
@@ -131,7 +131,7 @@ export function assistantMessage({ text, reasoning, toolCalls, citations, provid
   };
 }
 
-/** Whether a run ends for a store that does not answer for now. */
+/** Returns whether a run ends because a store is unavailable. */
 export function isUnavailable({ finish }: Pick<LoopState, 'finish'>): boolean {
   return finish?.error?.code === 'storage_unavailable';
 }
@@ -148,7 +148,7 @@ const MESSAGES = { internal: 'The run failed.', model_error: 'The model could no
   Record<RunFailure['code'], string>
 >;
 
-/** What the application's own code for a run did wrong, in words that may be shown: they name the code, and nothing of the run. */
+/** An error of the application's own code for a run, in words that may be shown: they name the code, and nothing of the run. */
 export class RunFault extends Error {
   override readonly name = 'RunFault';
 
@@ -180,7 +180,7 @@ function kindOf(error: unknown, code: RunFailure['code']): Pick<RunFailure, 'mod
   return error instanceof ModelError && code === 'model_error' ? { modelError: error.code } : {};
 }
 
-/** How a run ends for an error: interrupted, or failed with a fixed text and a reference under which the log has the cause. */
+/** Returns the end of a run by an error: interrupted, or failed with a fixed text and a reference under which the log has the cause. */
 export function finishFor(error: unknown, code: keyof typeof MESSAGES, { runId, logger }: FailedRun): Finish {
   if (error instanceof Interruption && error.kind !== 'failed') return { reason: error.kind, cause: error };
   const unanswered = error instanceof ModelError ? unansweredFinish(error) : undefined;
@@ -201,7 +201,7 @@ export function labelledMessages(messages: readonly Message[], labels: MessageLa
   return messages.map((message) => (message.role === 'assistant' ? { ...message, labels } : message));
 }
 
-/** What a user says, labelled where the request says that anybody may know it: later runs of the conversation may say otherwise of their own. */
+/** Labels the user's messages if the request says that they are public: later runs of the conversation may say otherwise of their own. */
 export function asSaid<Said extends Message>(messages: readonly Said[], { labels }: Pick<LoopRequest, 'labels'>): readonly Said[] {
   if (labels?.reads !== 'public') return messages;
   return messages.map((message) => (message.role === 'user' ? { ...message, labels: { returns: 'trusted', reads: 'public' } } : message));
@@ -247,7 +247,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     return this.#json;
   }
 
-  /** What all that its model has read is worth. */
+  /** Returns the labels of everything that the run's model has read. */
   get read(): MessageLabels {
     return this.#read;
   }

@@ -14,18 +14,18 @@ import { Interruption, interruptionFailure, untilAborted } from '../execution/ca
 import type { SpendingLedger } from '../policy/rules.js';
 import type { Finish } from './loop-state.js';
 
-/** How many calls may be made, and what becomes of those beyond. */
+/** The number of calls that may be made, and the end of the run for those beyond. */
 export interface CallGrant {
   readonly calls: number;
   readonly beyond: { readonly refusal: ToolFailure; readonly limit?: FinishReason; readonly detail?: string };
 }
 
-/** What a run has used since it was last asked. */
+/** The use of a run since the last question. */
 export interface Spent {
   readonly tokens: number;
   /** Absent where no model has reported a cost. */
   readonly usd?: number;
-  /** Whether `usd` lacks what an answer cost. */
+  /** True if the cost of an answer is missing in `usd`. */
   readonly hasUnknownCost: boolean;
 }
 
@@ -35,7 +35,7 @@ export class QuotaGuard {
   /** The shortest window first: what it refuses is not taken from the longer ones. */
   private readonly ofCalls: readonly Quota[];
   private readonly ofSpending: readonly Quota[];
-  /** Whether a model has reported what is no number: nobody knows what the run has used of its quotas. */
+  /** True once a model has reported something other than a number: then the use of the quotas is unknown. */
   private isUncounted = false;
   private hasFailed = false;
   private hasWarned = false;
@@ -119,7 +119,7 @@ export class QuotaGuard {
   }
 }
 
-/** Which quota it is: what is left of it, and what others have used, is nobody's business. */
+/** Returns the detail of an end by a quota: what is left of it, and what others have used, are not told. */
 export function detailOf({ quantity, most, windowMs }: Quota): string {
   return `The tenant's quota of ${most} ${quantity} in ${windowMs} ms is used up.`;
 }
@@ -143,11 +143,11 @@ export interface UsedBefore {
 
 const NOTHING: UsedBefore = { usage: NO_USAGE, steps: 0, innerSteps: 0, hasUnknownCost: false };
 
-/** What one run uses up, its sub-runs included, and the limits on it. What a sub-run uses the runs around it have used. */
+/** The use of one run, its sub-runs included, and the limits on it. The use of a sub-run counts in the runs around it. */
 export class RunUse {
-  /** What the run's state holds. */
+  /** The usage in the run's state. */
   private counted: Usage;
-  /** What sub-runs have used since the state was last told. */
+  /** The usage of sub-runs since the state was last told. */
   private inner = NO_USAGE;
   private steps: number;
   private stepsWithin: number;
@@ -174,7 +174,7 @@ export class RunUse {
     return this.stepsWithin;
   }
 
-  /** Whether an answer of the run or of its sub-runs had no cost. */
+  /** Returns whether an answer of the run or of its sub-runs had no cost. */
   get hasUnknownCost(): boolean {
     return this.isCostUnknown;
   }
@@ -203,7 +203,7 @@ export class RunUse {
     return { tokens, hasUnknownCost, ...(usd !== undefined && { usd }) };
   }
 
-  /** Notes what one answer was said to use: in a sum nobody sees that the cost of a part is missing. */
+  /** Records the use of one answer. A sum would not show that the cost of a part is missing. */
   recordUsage(usage: Usage): void {
     if (Number.isFinite(usage.costUsd) && !usage.hasUnknownCost) return;
     this.hasNewUnknown = true;
@@ -221,7 +221,7 @@ export class RunUse {
     return sum;
   }
 
-  /** How the run has to end for what was used up, by itself or around it. A sub-run leaves the run around it one step to answer in. */
+  /** Returns the end of the run for what was used up, by itself or around it. A sub-run leaves the run around it one step to answer in. */
   limitReached(): Finish | undefined {
     const beyond = this.beyond('The run');
     if (beyond !== undefined) return { reason: 'budget', detail: beyond };
@@ -235,7 +235,7 @@ export class RunUse {
     return undefined;
   }
 
-  /** Which of the limits on what is paid for was passed. Where there is one, what is no number is beyond it. */
+  /** Returns the limit on tokens or cost that was passed. With a limit, a value that is no number is beyond it. */
   private beyond(who: string): string | undefined {
     const { tokens, usd } = this.limits;
     if (tokens !== Number.POSITIVE_INFINITY && !(tokensOf(this.counted) + tokensOf(this.inner) <= tokens))

@@ -41,13 +41,13 @@ export class CallCounter {
   private readonly perTool: Map<string, number>;
   private readonly identical: Map<string, number>;
   private refusals: number;
-  /** What was counted since it was taken last. */
+  /** The calls that were counted since the last time they were taken. */
   private readonly counted = { perTool: new Set<string>(), identical: new Set<string>() };
 
   constructor(
     private readonly limits: Limits,
     saved: SavedCounts = { perTool: [], identical: [], refusals: 0 },
-    /** Of the run around a sub-run: its calls are that run's too. */
+    /** The counter of the run around a sub-run, whose calls it counts too. */
     private readonly outer?: CallCounter,
   ) {
     this.perTool = new Map(saved.perTool);
@@ -124,7 +124,7 @@ function changedOf(counts: ReadonlyMap<string, number>, changed: ReadonlySet<str
   return [...changed].map((key) => [key, counts.get(key) ?? 0]);
 }
 
-/** What the tools up to and including one hash to, where they stand behind others that hash to `after`. */
+/** The hash of the tools up to and including one, after others that hash to `after`. */
 interface Link {
   readonly after: string;
   readonly hash: string;
@@ -181,7 +181,7 @@ export type AssumedRoles = readonly string[] | 'all';
 
 export const SAVED_ROLES: Form<AssumedRoles> = wordOr('all', list(TEXT));
 
-/** For whom policies decide right now, and by which. */
+/** The actor for whom policies decide at present, and the policies. */
 export interface Authority {
   readonly actor: PolicyActor;
   readonly policies: readonly PolicyEngine[];
@@ -189,7 +189,7 @@ export interface Authority {
 
 const UNKNOWN: Decision = { kind: 'deny', rule: 'roles', reason: 'The roles of the actor could not be found out.', policyVersion: 'none' };
 
-/** Stands before all policies where nobody knows what the actor is. */
+/** Precedes all policies if the roles of the actor are unknown. */
 class UnknownRoles extends PolicyEngine {
   override decide(): Decision {
     return UNKNOWN;
@@ -208,13 +208,13 @@ export class RunRoles {
     private readonly planned: Authority,
     private readonly read: () => readonly string[],
     private own: AssumedRoles | undefined,
-    /** Of the run around a sub-run. */
+    /** The roles of the run around a sub-run. */
     private readonly outer?: RunRoles,
   ) {
     this.listedFor = JSON.stringify(planned.actor);
   }
 
-  /** What was assumed; undefined where nothing ever was. */
+  /** Returns the assumed roles; undefined if none were ever assumed. */
   get assumed(): AssumedRoles | undefined {
     return this.own;
   }
@@ -235,7 +235,7 @@ export class RunRoles {
     }
   }
 
-  /** Whether they are others than those the tools were last listed for; from then on they are these. */
+  /** Returns whether the authority has changed since the tools were last listed, and remembers this one. */
   hasChanged({ actor, policies }: Authority): boolean {
     const now = JSON.stringify(policies.length === this.planned.policies.length ? actor : UNKNOWN);
     if (now === this.listedFor) return false;
@@ -251,7 +251,7 @@ export class RunRoles {
   }
 }
 
-/** What the model of one run has read: the transcript, and what it was shown beside it. */
+/** The labels of all that the model of one run has read: the transcript, and what it was shown beside it. */
 export class RunFlow {
   private wasShownMore = false;
 

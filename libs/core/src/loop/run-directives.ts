@@ -5,22 +5,22 @@ import type { Subscription } from 'rxjs';
 import type { DirectiveEvent, DirectiveStore } from '../contracts/directive.js';
 import type { ExecutionScope } from '../execution/call.js';
 
-/** How an application looks after its directives. */
+/** The way an application looks after its directives. */
 export interface DirectiveOptions {
   /**
-   * Roles of those who see every directive of their tenant, undo what was performed, and decide on what failed. @default whoever asked for a directive does that for
+   * Roles of those who see every directive of their tenant, undo what was performed, and decide on what failed. @default the actor who requested a directive does that for
    * their own
    */
   readonly operators?: readonly string[];
-  /** Whether this process performs directives, or only asks for them. @default true */
+  /** Lets this process perform directives; with `false` it only requests them. @default true */
   readonly perform?: boolean;
-  /** How many this process performs at once. @default 8 */
+  /** The most directives that this process performs at once. @default 8 */
   readonly concurrency?: number;
   /** Milliseconds before the second attempt; each further one waits twice as long, less up to half of it by chance. @default 1,000 */
   readonly firstDelayMs?: number;
   /** @default 300,000, five minutes */
   readonly longestDelayMs?: number;
-  /** How often a process tells that it is still at what it performs. @default 3,000 */
+  /** Milliseconds between the heartbeats of a process that performs a directive. @default 3,000 */
   readonly heartbeatMs?: number;
   /** After how many milliseconds of silence another process takes up what was being performed; several heartbeats. @default 15,000 */
   readonly takeoverMs?: number;
@@ -52,7 +52,7 @@ export function directiveOptionsOf(options: DirectiveOptions = {}): DirectiveOpt
   return DIRECTIVES.merge(DEFAULT_DIRECTIVES, options);
 }
 
-/** How directives are looked after may come from a file that no compiler has seen. */
+/** The option table of directives. The options may come from a file that no compiler has seen. */
 export const DIRECTIVES: OptionTable<DirectiveOptions> = defineOptions<DirectiveOptions>(
   {
     operators: ROLES,
@@ -86,14 +86,14 @@ function timeFindings(options: DirectiveOptions, at: string): Finding[] {
 
 type Requested = Extract<LoopEventBody, { readonly type: 'directive-request' }>;
 
-/** A run that asked for directives and still goes on. */
+/** A run that requested directives and has not ended. */
 interface FollowingRun {
   readonly emit: ExecutionScope['emit'];
-  /** By the directive's id. */
+  /** The requested directives, by their ids. */
   readonly requests: Map<string, Requested>;
 }
 
-/** Tells runs that still go on what becomes of the directives they asked for. */
+/** Reports changes of directives to the runs that requested them, until they end. */
 export class DirectiveUpdates {
   private readonly runs = new Map<string, FollowingRun>();
   private subscription: Subscription | undefined;
@@ -132,10 +132,10 @@ export class DirectiveUpdates {
   }
 }
 
-/** How a lease is kept. Times are milliseconds. */
+/** The times of a lease, in milliseconds. */
 interface LeaseTerms {
   readonly everyMs: number;
-  /** Whoever has not ended by then has hung, and loses it. */
+  /** The longest time to an end. A holder that has not ended by then has hung, and loses the lease. */
   readonly mostMs: number;
 }
 

@@ -11,13 +11,13 @@ import type { SavedCounts } from './run-accounts.js';
 import { assertVersion, fromSavedJson, SAVED_RUN_VERSION, unreadable, wrongInEntry } from './saved-run-reader.js';
 import { type SavedOutcome, savedOutcome, savedParts, type SavableRun, type SavedPlace, type SavedRun } from './saved-run.js';
 
-/** What of a saved run an entry holds: parts that did not change are left out, lists have what was added, and counts what was counted. */
+/** The parts of a saved run in an entry: parts that did not change are left out; lists have what was added, and counts what was counted. */
 type SavedPart = Partial<SavedRun> & Pick<SavedRun, 'state' | 'counts'>;
 
 /** The parts that a run and its sub-runs share. The latest handles are all of them; of the calls each entry has those that no earlier one has. */
 type SharedParts = Pick<SavedRun, 'spent'> & Partial<Pick<SavedRun, 'handles' | 'hasUnknownCost'>>;
 
-/** What became of a call, with what it counts for. */
+/** The outcome of a call, with its count in budgets. */
 type SavedCall = SavedOutcome & Partial<Pick<SavedRun, 'spent'>>;
 
 type PendingRun = NonNullable<SavedRun['pending']>;
@@ -61,7 +61,7 @@ class RunReading {
   private run: SavedPart | undefined;
   private shared: SharedParts = { spent: [] };
   private readonly inner = new Map<string, InnerRun>();
-  /** By their numbers. */
+  /** The inputs by their numbers. */
   private readonly inputs = new Map<number, string>();
 
   constructor(private readonly runId: string) {}
@@ -144,7 +144,7 @@ function sharedOn(before: SharedParts, entry: RunEntry): SharedParts {
   return { ...before, ...(handles && { handles }), ...(hasUnknownCost && { hasUnknownCost }), spent: [...before.spent, ...spent] };
 }
 
-/** What a sub-run used, the run around it has used; one that did not end continues where it was. */
+/** Adds the use of a sub-run to the run around it; a sub-run that did not end continues where it was. */
 function withInner(run: SavedRun, { runId, toolCallId, args, entries, counted }: InnerRun): SavedRun {
   const { pending, state, counts } = run;
   const now = fromRunEntries(runId, entries);
@@ -168,7 +168,7 @@ function withCheckpoint(pending: PendingRun, latest: RunCheckpoint): PendingRun 
   return { ...pending, checkpoints: [...others, latest] };
 }
 
-/** What a sub-run used, and what was in it. The last answer of one that has ended is known by its result alone. */
+/** Returns the use of a sub-run, and of those in it. The last answer of one that has ended is known by its result alone. */
 function usedBy(run: SavedRun | undefined, result?: Pick<SubRunRecord, 'usage' | 'steps'>): Pick<SubRunRecord, 'usage' | 'steps'> {
   if (!run) return { usage: NO_USAGE, steps: 0 };
   const { usage, steps } = result ?? { usage: run.state.usage, steps: run.state.step };
@@ -214,7 +214,7 @@ export class RunRecorder {
     return !this.journal.isOurs;
   }
 
-  /** Where a sub-run of one of its calls is written down. */
+  /** Returns the journal of a sub-run of one of its calls. */
   within(place: SubRunPlace): EntryJournal {
     return new SubRunJournal(this.journal, place);
   }
@@ -235,8 +235,8 @@ export class RunRecorder {
   }
 
   /**
-   * What became of a call, and with it what it counts for in the budgets of policies. A read may be made again, so the run waits for it only where it
-   * `mustBeKept`, with all reads noted before.
+   * Stores the outcome of a call, and with it its count in the budgets of policies. A read may be made again, so the run waits for it only if it `mustBeKept`,
+   * with all reads noted before.
    */
   called(outcome: ToolOutcome, mustBeKept: boolean): Promise<void> | void {
     const { toolCallId, effect } = outcome.record;
@@ -245,7 +245,7 @@ export class RunRecorder {
     return this.kept({ type: 'tool', key, value: toJsonObject({ ...savedOutcome(outcome), spent: this.run.spending.takeNew() }) });
   }
 
-  /** How a step ended. It is kept with whatever comes next; where that is the run's end, or a wait, together with it and not before. */
+  /** Notes the end of a step. It is stored with the next entry; with the run's end, or a wait, in one write and not before. */
   stepped(state: LoopState): void {
     const { pending, finish, step } = state;
     const type = finish ? (finish.reason === 'waiting' ? 'wait' : 'end') : 'step';
@@ -297,7 +297,7 @@ export class RunRecorder {
   }
 }
 
-/** What a run is written down in. */
+/** The journal into which a run writes its entries. */
 export type EntryJournal = Omit<RunJournal, 'sink' | 'handOver'>;
 
 /** Writes a sub-run down among the entries of the run around it, so that a process which takes over that run continues within the sub-run. */

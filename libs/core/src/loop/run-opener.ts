@@ -56,7 +56,7 @@ class WaitingSubRun extends SubRunProcessState {
 /** Opens runs within runs: the same loop, told and kept by the run around it. */
 class SubRunOpener implements SubRunsWithin {
   private readonly logger = new Logger(SubRunOpener.name);
-  /** What every run works with, the outermost as well. */
+  /** The services of every run, the outermost as well. */
   readonly services: Pick<RunParts, 'loop' | 'conversations'>;
 
   constructor(
@@ -101,7 +101,7 @@ class SubRunOpener implements SubRunsWithin {
     return { record, labels: result.read, ...this.toldOf(result, call) };
   }
 
-  /** Where its result cannot be told, the record of what it did is there all the same. */
+  /** Returns the end of a sub-run. If its result cannot be told, the record of its calls is there all the same. */
   private toldOf(result: FinishedRun<unknown>, call: SubRunCall): Ended {
     try {
       return endingOf(result, call);
@@ -186,9 +186,9 @@ export interface DurableRun {
   /** The name of its loop; absent for `ToolLoopService` itself. */
   readonly loop: string | undefined;
   readonly journal: RunJournal;
-  /** What was written down, in that order. @default none: the run begins */
+  /** The stored entries, in order. @default none: the run begins */
   readonly entries?: readonly RunEntry[];
-  /** Of the last event that was kept. @default 0 */
+  /** The sequence of the last stored event. @default 0 */
   readonly lastSequence?: number;
 }
 
@@ -381,5 +381,5 @@ export function flushBeforeClose(): Promise<void> {
   return wait(FLUSH_MS);
 }
 
-/** What of a run is needed to end it. */
+/** The part of a run that is needed to end it. */
 type Cancelled = Pick<RunHandle, 'cancel'>;

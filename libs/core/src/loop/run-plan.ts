@@ -49,17 +49,17 @@ export interface SubRunsWithin {
   within(live: EnclosingRun, toolset: Toolset): SubRuns | undefined;
 }
 
-/** Where a sub-run stands in the run around it. */
+/** The place of a sub-run in the run around it. */
 export interface RunPlace {
   readonly live: EnclosingRun;
-  /** What the model that asked for it had read. */
+  /** The labels of what the model that called it had read. */
   readonly flow: InformationFlow;
   readonly toolCallId: string;
   /** With which it was begun. */
   readonly args: JsonObject;
   readonly tool: string;
   readonly step: number;
-  /** Whether a process that is gone may have begun the sub-run, and made its calls. */
+  /** True if a process that is gone may have begun the sub-run, and made its calls. */
   readonly mayHaveRun: boolean;
 }
 
@@ -72,12 +72,12 @@ export interface RunPlan<Output = unknown> {
   readonly loop?: string | undefined;
   /** Set in a sub-run: the run around it. */
   readonly within?: RunPlace;
-  /** What the request adds to the conversation, or all of it where there is no conversation. */
+  /** The messages that the request adds to the conversation, or all of them without a conversation. */
   readonly messages: readonly Message[];
   readonly conversation: ConversationKey | undefined;
-  /** What policy lets the run start with. */
+  /** The tools that policy lets the run start with. */
   readonly toolset: Toolset;
-  /** Whether the model is told of a tool only once the tool's own `canCall` has let the actor in. */
+  /** True if the model is told of a tool only once the tool's own `canCall` has let the actor in. */
   readonly strictListing: boolean;
   readonly execution: Pick<
     ExecutionScope,
@@ -89,9 +89,9 @@ export interface RunPlan<Output = unknown> {
   readonly narrowing: readonly Policy[];
   /** The actor's roles at this moment. */
   readonly rolesNow: () => readonly string[];
-  /** Which of them the run begins with. @default all */
+  /** The roles that the run begins with. @default all */
   readonly assumed?: AssumedRoles | undefined;
-  /** What the run would begin with under another authority. Absent in a sub-run, which has what the run around it had. */
+  /** Returns the tools that the run would begin with under another authority. Absent in a sub-run, which has those of the run around it. */
   readonly relist?: ((authority: Authority, records: readonly ToolInvocationRecord[]) => ListedTools) | undefined;
   readonly injection: RunInjection;
   readonly history: HistoryPolicy | undefined;

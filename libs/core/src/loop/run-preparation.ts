@@ -22,7 +22,7 @@ import { checkMessages } from './message-check.js';
 import type { ResumedRun } from './saved-run.js';
 import { stopConditionsOf, stopFindings } from './loop-settings.js';
 
-/** What decides on the tools of a run, and for whom. */
+/** The part of a request that decides on the tools of a run. */
 export type ListingRequest<Actor> = Pick<
   LoopRequest<unknown, Actor>,
   'actor' | 'tenant' | 'context' | 'policy' | 'tools' | 'exclude' | 'surface'
@@ -105,7 +105,7 @@ export class RunPreparation {
     return rules.strictListing ? strictlyListed(toolset, { ...scope, signal: undefined }) : toolset;
   }
 
-  /** For whom the run's calls are made, under which policies and limits. */
+  /** Returns the actor, the policies and the limits of the run's calls. */
   private scopeOf<Actor>(
     levels: readonly Narrowing[],
     { actor, tenant, limits, assumed }: Pick<LoopRequest<unknown, Actor>, 'actor' | 'tenant' | 'limits'> & Pick<RunPlan, 'assumed'>,
@@ -129,7 +129,7 @@ export class RunPreparation {
     return { levels, strategies: this.strategiesOf(levels), surface, strictListing: this.settings.options.strictListing ?? false };
   }
 
-  /** What looks at every step of the run before its model call. */
+  /** Returns the code of the application that sees every step before its model call. */
   private stepsOf<Actor>(request: LoopRequest<unknown, Actor>, run: RunContext<Actor>): Pick<RunPlan, 'history' | 'prepareStep'> {
     const { options } = this.settings;
     const { history = options.history, prepareStep = options.prepareStep } = request;
@@ -155,7 +155,7 @@ function beforeWait({ saved }: ResumedRun): Pick<RunBeginning, 'records' | 'show
   return { records: saved.state.records, shown: saved.tools.order };
 }
 
-/** What a run begins with that several strategies have a say in: what each of them leaves it. */
+/** Returns the roles that a run begins with: those that every strategy leaves it. */
 function startingRoles(strategies: readonly ToolInjectionStrategy[]): readonly string[] | undefined {
   const said = strategies.flatMap(({ startsAs }) => (startsAs ? [startsAs] : []));
   const [first, ...others] = said;
@@ -188,7 +188,7 @@ function requestIdOf<Actor>({ requestId }: Pick<LoopRequest, 'requestId'>, { run
   return resumed?.saved.requestId ?? requestId ?? runId;
 }
 
-/** What a request says. Of a conversation the server knows the past, so only the newest user message is taken. */
+/** Returns the messages of a request. The server knows the past of a conversation, so only the newest user message is taken. */
 function messagesOf(
   { prompt, messages }: Pick<LoopRequest, 'prompt' | 'messages'>,
   hasConversation: boolean,
@@ -205,7 +205,7 @@ function messagesOf(
   return checked.filter(({ role }) => role === 'user').slice(-1);
 }
 
-/** What a user shows a model that cannot see it would be answered without having been looked at. */
+/** Refuses attachments that the model cannot see, so that it does not answer without having looked. */
 function takenBy({ provider, modelId, capabilities }: LanguageModel, messages: readonly Message[]): readonly Message[] {
   const untaken = messages.findIndex((message) => message.role === 'user' && !takesMedia([message], capabilities));
   if (untaken === -1) return messages;

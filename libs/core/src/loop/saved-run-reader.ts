@@ -140,7 +140,7 @@ const STEP = object<SavedStep>({
   ),
 });
 
-/** What every entry has of a run that tells of its state: of lists and counts it has what is new. */
+/** The fields of every entry that tells of a run's state: lists and counts have only what is new. */
 const GROWING = { state: STATE, counts: SAVED_COUNTS, spent: SAVED_CALLS };
 const PLACE = { requestId: TEXT, sequence: NUMBER, past: NUMBER };
 const NEEDED = { ...PLACE, ...formsIn(PARTS), tools: SAVED_TOOLS };

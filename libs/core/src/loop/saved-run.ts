@@ -12,7 +12,7 @@ import { firstState, type LoopState, type PendingStep } from './loop-state.js';
 import type { RunUse } from './quota-guard.js';
 import { type CallCounter, type RunRoles, SAVED_ROLES, type SavedCounts, type SentTools } from './run-accounts.js';
 
-/** Where a run stands among its events and its conversation. */
+/** The position of a run among its events and in its conversation. */
 export type SavedPlace = Pick<SavedRun, 'requestId' | 'conversationId' | 'past' | 'sequence'>;
 
 /** The parts of a run that are saved with it. Each saves itself; `LiveRun` has them all. */
@@ -59,7 +59,7 @@ function part<Value>(form: Form<Value>, save: RunPart<Value>['save']): RunPart<V
 
 type FormValue<Part> = Part extends RunPart<infer Value> ? Value : never;
 
-/** What the parts save. */
+/** The saved form of each part. */
 type PartsOfRun = { readonly [Name in keyof typeof PARTS]: FormValue<(typeof PARTS)[Name]> } & {
   readonly [Name in keyof typeof OPTIONAL_PARTS]?: FormValue<(typeof OPTIONAL_PARTS)[Name]>;
 };
@@ -126,14 +126,14 @@ function savedStep({ answer, offered, outcomes, limit, isPlanned }: PendingStep,
   return { answer, outcomes: outcomes.map(savedOutcome), isPlanned, ...narrowed, ...(limit && { limit }) };
 }
 
-/** Of a step that was narrowed the rest stays away: calls of it may not be made yet. */
+/** Returns the tools of a step that was narrowed: calls of the others may not be made yet. */
 function offeredIn({ offered }: SavedStep, toolset: Toolset): Toolset {
   if (!offered) return toolset;
   const ids = new Set(offered);
   return toolset.filter(({ spec }) => ids.has(spec.id));
 }
 
-/** What of an outcome is JSON. */
+/** Returns the part of an outcome that is JSON. */
 export function savedOutcome({ record, content, isPending, entities, noticed, labels, checkpoint }: ToolOutcome): SavedOutcome {
   const inner = checkpoint && { checkpoint: { saved: checkpoint.saved, args: checkpoint.args } };
   const seen = { ...(entities && { entities }), ...(noticed && { noticed }) };
@@ -157,12 +157,12 @@ function checkpointAgain(
   return record.subRun && { ...checkpoint, record: record.subRun, ...(kept && { processState: kept }) };
 }
 
-/** What of a run's state is JSON. The tools are not: they are made anew, or kept beside it. */
+/** The part of a run's state that is JSON. The tools are not: they are made anew, or kept beside it. */
 export type SavedState = Pick<LoopState, 'step' | 'messages' | 'cut' | 'usage' | 'records' | 'text' | 'corrections' | 'emptyAnswers'>;
 
-/** What became of a call, without the tool and what it returned. */
+/** The outcome of a call, without the tool and its result. */
 export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' | 'entities' | 'noticed' | 'labels'> & {
-  /** Of a sub-run that waits. */
+  /** The checkpoint of a sub-run that waits. */
   readonly checkpoint?: Pick<SubRunCheckpoint, 'saved' | 'args'>;
 };
 
@@ -177,7 +177,7 @@ export interface SavedStep extends Pick<PendingStep, 'answer' | 'limit' | 'isPla
 export interface SavedRun extends PartsOfRun {
   readonly requestId: string;
   readonly conversationId?: string;
-  /** Of the last event. */
+  /** The sequence of the last event. */
   readonly sequence: number;
   /** Messages that the conversation had before the run. */
   readonly past: number;
@@ -187,7 +187,7 @@ export interface SavedRun extends PartsOfRun {
   readonly tools: SavedTools;
   readonly counts: SavedCounts;
   readonly spent: RunSpending['calls'];
-  /** What the user added. @default nothing */
+  /** The inputs of the user. @default none */
   readonly inputs?: SavedInputs;
 }
 
@@ -196,9 +196,9 @@ export interface ProcessState extends ProcessTools {
   /** Results that the model can read on in. */
   readonly pages?: ResultPages;
   readonly state: RunContext['state'];
-  /** What the calls that are done returned, by call id. */
+  /** The results of the finished calls, by call id. */
   readonly results: ReadonlyMap<string, unknown>;
-  /** Of the sub-runs that wait, by call id. */
+  /** The process state of the waiting sub-runs, by call id. */
   readonly subRuns: ReadonlyMap<string, SubRunProcessState>;
 }
 
@@ -208,7 +208,7 @@ export interface ResumedRun {
   readonly saved: SavedRun;
   /** Absent in another process: then tools of entities are gone until a tool returns them again. */
   readonly processState?: ProcessState;
-  /** Of a suspended run, as it was read: it is claimed only where it is still that. */
+  /** The epoch of a suspended run when it was read: it is claimed only if that is unchanged. */
   readonly epoch?: number;
   /** Set for a suspended run that another process had resumed: it may have made some of the calls. */
   readonly isTakenOver?: boolean;

@@ -77,7 +77,7 @@ export class StepPreparation {
   }
 }
 
-/** What a request says beside its messages and its tools. */
+/** Returns the part of a request beside its messages and its tools. */
 function requestOf(change: StepChange, { plan, start }: LiveRun): Partial<ModelRequest> {
   const { instructions = start.instructions, modelOptions: options = plan.options.modelOptions } = change;
   return {
@@ -98,7 +98,7 @@ async function changeOf(state: LoopState, messages: readonly Message[], live: Li
   return change;
 }
 
-/** What would be passed over in silence: a step that is not what was meant is not taken. */
+/** Returns the problems of a change that would be ignored silently: a step that differs from what was meant is not taken. */
 function changeProblems(change: unknown): readonly string[] {
   if (typeof change !== 'object' || change === null || Array.isArray(change))
     return ['prepareStep returned no object. Return what is different in the step, or nothing.'];

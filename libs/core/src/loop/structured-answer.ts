@@ -17,7 +17,7 @@ export interface StructuredOutput {
   readonly json: JsonValue;
 }
 
-/** What the model's text came to. */
+/** The structured answer in the model's text, or its problems. */
 export type AnswerReading = StructuredOutput | { readonly problems: readonly ArgumentProblem[] };
 
 /** Reads the answers of runs that ask for an `output` class, by the same schema and checks that a tool's input has. */
@@ -50,7 +50,7 @@ export class StructuredAnswers {
   }
 }
 
-/** What is wrong with the class that answers are to be. */
+/** Returns the findings in the class of structured answers. */
 export function outputFindings(output: Type | undefined, at: string): Finding[] {
   if (output === undefined) return [];
   const { findings } = compileDtoInput({ at: output.name, type: output, reserved: [] });
@@ -67,7 +67,7 @@ function jsonOf(output: unknown, sent: JsonValue): JsonValue {
   }
 }
 
-/** What the model is told of an answer that does not fit. */
+/** Returns the message to the model about an answer that does not fit. */
 export function correctionFor(problems: readonly ArgumentProblem[]): string {
   const list = problems.map(({ pointer, message }) => `- ${pointer || 'the answer'}: ${message}`).join('\n');
   return `Your answer does not have the required form:\n${list}\nAnswer again, with the JSON object only.`;

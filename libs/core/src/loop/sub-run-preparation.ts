@@ -27,7 +27,7 @@ interface Selected {
   readonly isKeptOut: (spec: ToolSpec) => boolean;
 }
 
-/** Which tools a sub-run may use, whoever brings them: in a sub-run the list holds for injected tools too. */
+/** The tools that a sub-run may use, no matter which strategy adds them: in a sub-run the list holds for injected tools too. */
 export class SubRunTools {
   private readonly named = new WeakMap<Selection, ReadonlySet<string>>();
   private known: ReadonlySet<string> | undefined;
@@ -62,7 +62,7 @@ export class SubRunTools {
     if (this.idsIn(selection).has(spec.declaredId)) return true;
     this.known ??= new Set(this.catalog.subjects().map(({ declaredId }) => declaredId));
     if (this.known.has(spec.declaredId)) return false;
-    // Of a tool that joins while runs go on, all that is known is its spec.
+    // Of a tool that joins during runs, all that is known is its spec.
     const isBy = (selector: ToolSelector): boolean => namesSpec(selector, spec);
     return selection.tools.some(isBy) && !(selection.exclude ?? []).some(isBy);
   }
@@ -103,7 +103,7 @@ export class SubRunPreparation {
     return this.tools.withEffect(tool);
   }
 
-  /** What is wrong with a tool whose call is a run; asked once the catalog is filled. */
+  /** Returns the findings in a tool whose call is a run; called once the catalog is filled. */
   findings({ spec, subRun }: Tool): Finding[] {
     if (!subRun) return [];
     const at = `sub-run ${spec.id}`;
@@ -153,7 +153,7 @@ export class SubRunPreparation {
     return resumedTools(toolset, { saved: saved.tools, processState }, injection, { registry: this.catalog.entities, handles });
   }
 
-  /** For whom and under what its calls are made: the same, or less. */
+  /** Returns the execution options and limits of its calls: the same as outside, or less. */
   private executionOf({ subRun, scope, request, ms }: SubRunCall, outer: RunPlan, resumed: ResumedRun | undefined): RunPlan['execution'] {
     const { policy, limits } = subRun;
     const own = policy ? this.settings.policiesFor([policy]).slice(0, 1) : [];
@@ -167,7 +167,7 @@ export class SubRunPreparation {
     };
   }
 
-  /** Of the request around it nothing is taken over: that looks at a transcript of its own. */
+  /** Returns the options of its steps. None of the request around it is taken over, since a sub-run has a transcript of its own. */
   private stepsOf(
     { history = this.settings.options.history, prepareStep }: SubRun,
     run: RunContext,
@@ -176,7 +176,7 @@ export class SubRunPreparation {
   }
 }
 
-/** How many runs are around a run. */
+/** Returns the number of runs around a run. */
 export function depthOf({ path }: Pick<RunContext, 'path'>): number {
   return path ? path.length - 1 : 0;
 }
@@ -186,7 +186,7 @@ function placeOf({ request, scope, tool, args }: SubRunCall, live: EnclosingRun)
   return { live, flow: scope.flow, toolCallId: call.toolCallId, args, tool: tool.id, step, mayHaveRun };
 }
 
-/** Whether its list, the policies of both runs and the depth let it have a tool. */
+/** Returns whether its list, the policies of both runs and the depth permit it a tool. */
 function isLeft(tool: Tool, scope: RunPlan['execution'] & Selected): boolean {
   if (scope.isKeptOut(tool.spec) || (tool.subRun && depthOf(scope.run) >= scope.limits.subRunDepth)) return false;
   return isPermitted(tool, scope);
@@ -209,7 +209,7 @@ function valueOf(limits: Limits, name: string): number {
   return typeof value === 'number' ? value : Number.POSITIVE_INFINITY;
 }
 
-/** In a model's words, which are nobody's authority. */
+/** Labels text in a model's words, which carries no authority. */
 function asked(prompt: string): Message {
   return { role: 'user', content: prompt, labels: { returns: 'untrusted', reads: 'public' } };
 }

@@ -17,18 +17,33 @@ export class ToolLoopService<Actor = RegisteredActor> {
     private readonly name?: string,
   ) {}
 
-  /** A run that starts when it is first read. */
+  /**
+   * Opens a run, which starts when it is first read.
+   *
+   * @example
+   * for await (const event of loop.open({ prompt, actor, tenant })) response.write(JSON.stringify(event));
+   */
   open<Output = unknown>(request: LoopRequest<Output, Actor>): RunHandle<Output> {
     const { profile, name } = this;
     return this.runs.open(request, { profile, ...(name !== undefined && { name }) });
   }
 
-  /** Runs to the end. Rejects with a `RunError`, which carries the partial result, for `error` and `aborted`. */
+  /**
+   * Runs to the end. Rejects with a `RunError`, which carries the partial result, for `error` and `aborted`.
+   *
+   * @example
+   * const { text } = await loop.run({ prompt: 'Refund order 7.', actor, tenant });
+   */
   async run<Output = unknown>(request: LoopRequest<Output, Actor>): Promise<LoopResult<Output>> {
     return this.open(request).result;
   }
 
-  /** The events of a run, which starts with its one subscription. Unsubscribing aborts the run; a durable run continues. */
+  /**
+   * Returns the events of a run, which starts with its one subscription. Unsubscribing aborts the run; a durable run continues.
+   *
+   * @example
+   * return loop.stream({ prompt, actor, tenant }).pipe(map((data) => ({ data })));
+   */
   stream(request: LoopRequest<unknown, Actor>): Observable<LoopEvent> {
     return this.open(request).events$;
   }
@@ -37,18 +52,26 @@ export class ToolLoopService<Actor = RegisteredActor> {
    * Continues a run that ended as `waiting`, for the same actor: approved calls are made, denials are told to the model, and for unanswered calls it
    * waits again. Rejects with an `InvalidRequestError` (`unknown_run`) if the run is not this actor's to resume. If two callers resume it at once, one continues; for
    * the other `result` rejects and `events$` errors in the same way.
+   *
+   * @example
+   * const { result } = await loop.resume(runId, { actor, tenant });
    */
   resume<Output = unknown>(runId: string, request: ResumeRequest<Output, Actor>): Promise<RunHandle<Output>> {
     return this.runs.resume(runId, request, this.profile);
   }
 
-  /** The tools that a run of this actor would start with. Rejects with what `open` would throw. */
+  /**
+   * Lists the tools that a run of this actor would start with. Rejects with the error that `open` would throw.
+   *
+   * @example
+   * const ids = (await loop.list({ actor, tenant })).map(({ id }) => id);
+   */
   list(request: ListingRequest<Actor>): Promise<readonly ToolSpec[]> {
     return this.runs.list(request, this.profile);
   }
 }
 
-/** What a named loop is provided under, for `overrideProvider` and `app.get`. It is a text that explains itself: Nest shows it where there is no such loop. */
+/** Returns the token of a named loop, for `overrideProvider` and `app.get`. It is a text that explains itself: Nest shows it if there is no such loop. */
 export function toolLoopToken(name: string): string {
   return `loop ${JSON.stringify(name)} of ToolLoopModule.forFeature({ loops: { … } })`;
 }

@@ -264,7 +264,7 @@ function unbegun(error: unknown, before: PendingStep | undefined): UnbegunStep {
 /** A model that was cut off, or filtered, may have made half a call: nothing of it is run. */
 const RUNNABLE = new Set<ModelFinishReason>(['stop', 'tool_calls']);
 
-/** What is opaque may speak of the calls, so it goes with them. */
+/** Removes the calls of an answer. The provider's opaque data may refer to them, so it is removed with them. */
 function withoutCalls(answer: StepAnswer): StepAnswer {
   const { providerData: _ofCalls, ...rest } = answer;
   return answer.toolCalls.length === 0 ? answer : { ...rest, toolCalls: [] };
@@ -277,7 +277,7 @@ function overtaken(state: LoopState, live: LiveRun): LoopState {
 }
 
 /**
- * The last word on a step: a limit ends what goes on, and a run that is over takes no more inputs. Those that came during a step that waits stay behind its calls,
+ * The last word on a step: a limit ends a run that would continue, and a run that is over takes no more inputs. Those that came during a step that waits stay behind its calls,
  * which are not in the transcript yet.
  */
 function settle(state: LoopState, live: LiveRun): LoopState {
@@ -292,7 +292,11 @@ function withLimit(state: LoopState, live: LiveRun): LoopState {
   return finish ? { ...state, finish } : state;
 }
 
-/** How a run ends for a stop condition that holds of the step that has just ended. Throws a `RunFault` that names the one that failed. */
+/**
+ * Returns the end of a run by the stop condition that holds for the last step.
+ *
+ * @throws RunFault that names a condition which failed
+ */
 export async function stopFor({ step, text, records, usage }: LoopState, live: LiveRun): Promise<Finish | undefined> {
   const { stopWhen, execution } = live.plan;
   if (stopWhen.length === 0 || step === 0) return undefined;

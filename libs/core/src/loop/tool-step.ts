@@ -19,12 +19,12 @@ import type { LiveRun } from './live-run.js';
 import { LoopSettings } from './loop-settings.js';
 import { assistantMessage, checkpointIn, type Finish, type LoopState, type PendingStep } from './loop-state.js';
 
-/** Where the calls of a step stand. */
+/** The surroundings of the calls of a step. */
 export interface ToolStepContext {
   readonly step: number;
   /** The run's, which injection changes. */
   readonly toolset: Toolset;
-  /** What of it the model was offered in this step: nothing else is called. */
+  /** The tools that the model was offered in this step: no other is called. */
   readonly offered: Toolset;
   /** The transcript up to and including the answer that made the calls. */
   readonly history: readonly Message[];
@@ -33,7 +33,7 @@ export interface ToolStepContext {
   readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned' | 'checkpoints'>;
 }
 
-/** What the calls of a step came to, in the order of the calls. */
+/** The outcomes of the calls of a step, in the order of the calls. */
 export interface ToolStepResult {
   readonly messages: readonly ToolMessage[];
   readonly records: readonly ToolInvocationRecord[];
@@ -45,7 +45,7 @@ export interface ToolStepResult {
 
 interface PlannedCall extends CallRequest {
   readonly limit?: FinishReason;
-  /** What the call means: over a surface, the call of an entity's own tool. */
+  /** The call that is meant: over a surface, the call of an entity's own tool. */
   readonly meant: { readonly call: ToolCall; readonly tool: Tool | undefined };
   readonly detail?: string;
 }
@@ -56,7 +56,7 @@ export class ResultInjection {
 
   constructor(private readonly settings: LoopSettings) {}
 
-  /** With what strategies notice in what a tool really returned: asked at once, since the step may end in a process that does not have it any more. */
+  /** Adds the triggers that strategies match in the live result: asked at once, since the step may end in a process that no longer has it. */
   noticed(outcome: ToolOutcome, { plan }: LiveRun): ToolOutcome {
     const { strategies } = plan.injection;
     if (!outcome.tool || outcome.live === undefined) return outcome;
@@ -133,13 +133,13 @@ export class ToolStep {
     return { messages, records, toolset, ...(finish && { finish }) };
   }
 
-  /** What a result showed is injected when its step is complete, which may be in a process that does not have the result any more. */
+  /** Adds the entities of a result, which are injected once its step is complete: possibly in a process that no longer has the result. */
   private withEntities(outcome: ToolOutcome, live: LiveRun): ToolOutcome {
     if (!outcome.tool || outcome.live === undefined) return outcome;
     return { ...outcome, entities: this.entities.keysIn(shownResult(outcome, outcome.tool), live.plan.execution.run) };
   }
 
-  /** What the model reads, with what it can call on what it reads of: known only now that every result of the step has brought its tools. */
+  /** Adds the operations on entities to the text for the model: known only now that every result of the step has brought its tools. */
   private hinted(outcomes: readonly ToolOutcome[], toolset: Toolset, { live }: ToolStepContext): readonly ToolOutcome[] {
     if (!outcomes.some(({ hinted }) => hinted)) return outcomes;
     const { run } = live.plan.execution;
@@ -149,7 +149,7 @@ export class ToolStep {
     return outcomes.map((outcome) => (outcome.hinted ? { ...outcome, content: outcome.hinted(operationsOn) } : outcome));
   }
 
-  /** What goes on without the run is not told to it any more. */
+  /** Stops telling the run about directives that continue without it. */
   leave(live: LiveRun): void {
     this.updates.forget(live.plan.execution.run.runId);
   }
@@ -198,7 +198,7 @@ export class ToolStep {
   }
 }
 
-/** What became of the calls that were made before the step stood still. That they used their entities is known by them alone, where their process is gone. */
+/** Returns the outcomes of the calls that were made before the step waited. If their process is gone, only they tell that they used their entities. */
 function doneBefore({ pending, live }: ToolStepContext): readonly ToolOutcome[] {
   const done = (pending?.outcomes ?? []).filter(({ isPending }) => !isPending);
   for (const { tool } of done) if (tool?.entity) live.instances.used(tool);
@@ -209,7 +209,7 @@ function waitingFor(pending: NonNullable<ToolStepResult['pending']>, { toolset }
   return { messages: [], records: [], toolset, finish: { reason: 'waiting' }, pending };
 }
 
-/** Of the first call that went beyond one. */
+/** Returns the limit that the first call beyond one has reached. */
 function limitOf(planned: readonly PlannedCall[]): Finish | undefined {
   const { limit: reason, detail } = planned.find(({ limit }) => limit) ?? {};
   return reason && { reason, ...(detail !== undefined && { detail }) };
@@ -230,7 +230,7 @@ function plannedCall(call: ToolCall, index: number, context: ToolStepContext): P
   return { ...place, ...(limit && { limit: limit.reason, refusal: limit.refusal }) };
 }
 
-/** What may have become of a call before this process came to it. */
+/** Returns the possible state of a call before this process came to it. */
 function beginningOf(
   { toolCallId }: ToolCall,
   index: number,
@@ -295,7 +295,7 @@ function haltFor(records: readonly ToolInvocationRecord[], { plan: { options } }
   return halting && (halting.status === 'failed' ? 'tool_error' : 'forbidden');
 }
 
-/** What the model reads, under the name by which it called. */
+/** Makes the message for the model, under the name by which it called. */
 export function toMessage({ record, content, tool, labels: own }: ToolOutcome, calls: readonly ToolCall[]): ToolMessage {
   const { name: toolName } = callOf(record, calls) ?? { name: record.id };
   const told = {
@@ -323,12 +323,12 @@ function labelsOf({ origin, spec: { labels } }: Tool, code: ToolErrorCode | unde
   return own ?? { returns: origin.trusted ? labels.returns : 'untrusted', reads: labels.reads };
 }
 
-/** What became of a call, and what the model called. */
+/** An outcome, with the name that the model called. */
 interface CalledOutcome extends ToolOutcome {
   readonly calledAs: string | undefined;
 }
 
-/** What a strategy is shown of a result. */
+/** Returns the result as a strategy sees it. */
 function lastResult(outcome: CalledOutcome, tool: Tool, noticed: readonly string[] | undefined): InjectionResult {
   const { record, calledAs } = outcome;
   const more = { ...(calledAs !== undefined && { calledAs }), ...(noticed && { noticed }) };

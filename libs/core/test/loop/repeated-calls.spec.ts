@@ -124,7 +124,7 @@ describe('a call of unknown outcome', () => {
       const result = await resume(first);
       jest.useRealTimers();
       expect(resultsIn(result.messages)[0]).toContain(
-        decides ? 'The approval had expired, so it was not made again.' : 'Nobody decided in time',
+        decides ? 'The approval had expired, so it was not made again.' : 'No decision was made in time',
       );
       expect([result.toolCalls[0]?.error?.code, done]).toEqual(['unknown_outcome', []]);
     }
@@ -256,7 +256,7 @@ describe('`approvals: wait`, and a call of unknown outcome', () => {
     while ((await waiting()).length === 0) await jest.advanceTimersByTimeAsync(1);
     await jest.advanceTimersByTimeAsync(HOUR_MS + 1);
     const { result } = await running;
-    expect(resultsIn(result.messages)[0]).toContain('Nobody decided in time whether to make it again.');
+    expect(resultsIn(result.messages)[0]).toContain('No decision was made in time whether to make it again.');
     expect([result.toolCalls[0]?.error?.code, done]).toEqual(['unknown_outcome', []]);
   });
 });

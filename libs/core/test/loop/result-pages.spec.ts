@@ -62,7 +62,7 @@ describe('a result that was cut', () => {
     const { result } = await playLong([calls(show()), calls(on('r1', 5, 10)), calls(on('r1', LONG.length - 3)), text('Done.')]);
     const [, some = '', end = ''] = resultsIn(result.messages);
     expect(some).toBe(
-      `${LONG.slice(5, 15)}\n[r1: characters 5 to 15 of ${LONG.length}. Go on: results__read({"handle":"r1","offset":15})]`,
+      `${LONG.slice(5, 15)}\n[r1: characters 5 to 15 of ${LONG.length}. Continue: results__read({"handle":"r1","offset":15})]`,
     );
     expect(end).toContain('the end.]');
   });
