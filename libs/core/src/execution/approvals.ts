@@ -85,14 +85,10 @@ export class AskedApprovals {
     const { approvalId, expiresAt } = approval;
     await scope.emit({ type: 'approval-request', step: request.step, approval }); // again, for a reader who comes later
     if (scope.approvals.mode === 'suspend') throw new CallPending(approvalId);
-<<<<<<< HEAD
-    const link = linkSignal(scope.signal, { ms: Math.max(0, Date.parse(expiresAt) - Date.now()), message: 'The approval expired without an answer.' });
-=======
     const link = linkSignal(scope.signal, {
       ms: Math.max(0, Date.parse(expiresAt) - Date.now()),
       message: 'The approval expired without an answer.',
     });
->>>>>>> 68f8f61 (Word the documentation of core's pipeline as noun phrases and verbs, and its messages without riddles)
     try {
       await untilAborted(this.store.answered(approvalId, link.signal), link.signal);
       return true;
