@@ -20,15 +20,12 @@ interface Entry {
 }
 
 /**
- * Keeps calls in memory; the oldest finished ones are dropped when there are more than 10,000. It keeps the newest 64 MB of attachments: an older call is
- * answered without them, and never made again.
+ * Keeps calls in memory; beyond 10,000 finished ones of a tenant its oldest are dropped. Of each tenant it keeps the newest 64 MB of attachments: an older call is answered
+ * without them, and never made again.
  */
 export class MemoryCallJournal extends CallJournal {
   private readonly open = new Map<string, Entry>();
-  private readonly finished = new Map<string, Entry>();
-  /** The finished calls that have attachments. */
-  private readonly attached = new Set<Entry>();
-  private attachedCharacters = 0;
+  private readonly finished = new Map<string, FinishedCalls>();
 
   override acquire(start: JournalStart): Promise<JournalClaim> {
     const known = this.known(start);
@@ -59,12 +56,10 @@ export class MemoryCallJournal extends CallJournal {
     const text = textOf(hold);
     const known = this.held(hold);
     if (!known) return Promise.resolve();
-    const entry = { ...known, outcome };
     this.open.delete(text);
-    this.finished.set(text, entry);
-    this.attachedCharacters += attachedTo(entry);
-    if (attachedTo(entry) > 0) this.attached.add(entry);
-    this.forgetOldest();
+    const finished = this.finished.get(hold.tenant) ?? new FinishedCalls();
+    this.finished.set(hold.tenant, finished);
+    finished.add(text, { ...known, outcome });
     return Promise.resolve();
   }
 
@@ -74,24 +69,38 @@ export class MemoryCallJournal extends CallJournal {
   }
 
   private known(key: JournalKey): Entry | undefined {
-    return this.finished.get(textOf(key)) ?? this.open.get(textOf(key));
+    return this.finished.get(key.tenant)?.get(textOf(key)) ?? this.open.get(textOf(key));
   }
 
   private held(hold: JournalHold): Entry | undefined {
     const known = this.open.get(textOf(hold));
     return isHeldBy(known?.lease, hold) ? known : undefined;
   }
+}
 
-  private forgetOldest(): void {
-    for (const entry of this.attached) {
+/** The finished calls of one tenant, the oldest first: a tenant that floods takes nothing from another. */
+class FinishedCalls {
+  private readonly calls = new Map<string, Entry>();
+  /** The calls that have attachments. */
+  private readonly attached = new Set<Entry>();
+  private attachedCharacters = 0;
+
+  get(text: string): Entry | undefined {
+    return this.calls.get(text);
+  }
+
+  add(text: string, entry: Entry): void {
+    this.calls.set(text, entry);
+    this.attachedCharacters += attachedTo(entry);
+    if (attachedTo(entry) > 0) this.attached.add(entry);
+    for (const attached of this.attached) {
       if (this.attachedCharacters <= MOST_ATTACHED_CHARACTERS) break;
-      this.detach(entry);
+      this.detach(attached);
     }
-    const [oldest] = this.finished;
-    if (this.finished.size <= MOST_FINISHED || !oldest) return;
-    const [text, entry] = oldest;
-    this.finished.delete(text);
-    this.detach(entry);
+    const [oldest] = this.calls;
+    if (this.calls.size <= MOST_FINISHED || !oldest) return;
+    this.calls.delete(oldest[0]);
+    this.detach(oldest[1]);
   }
 
   private detach(entry: Entry): void {

@@ -26,11 +26,12 @@ interface LoggedRun {
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 const MOST_ENDED = 1_000;
-const MOST_WAITING = 1_000;
+const MOST_WAITING_OF_AN_ACTOR = 1_000;
+const MOST_WAITING_OF_A_TENANT = 10_000;
 
 /**
- * Keeps runs for as long as the process lives: the last 1,000 that have ended, and of each tenant up to 1,000 that wait for their actor. A run that waits is never
- * forgotten, so past that no further one is taken.
+ * Keeps runs for as long as the process lives: of each actor the last 1,000 that have ended, and up to 1,000 that wait for that actor, of a tenant 10,000. A run that waits
+ * is never dropped, so no further one is accepted then.
  */
 export class MemoryRunLog extends RunLog {
   private readonly runs = new Map<string, LoggedRun>();
@@ -38,8 +39,8 @@ export class MemoryRunLog extends RunLog {
   private readonly queue = new Map<string, string[]>();
   private readonly watchers = new Set<{ readonly runId: string; changed(): void }>();
   private readonly workers = new Set<() => void>();
-  /** The ids of those that have ended, the oldest first. */
-  private readonly ended: string[] = [];
+  /** The ids of those that have ended by tenant and actor, the oldest first. */
+  private readonly ended = new Map<string, string[]>();
 
   override open(): Promise<void> {
     return Promise.resolve();
@@ -47,8 +48,8 @@ export class MemoryRunLog extends RunLog {
 
   override add(run: NewRun, status: 'queued' | 'waiting'): Promise<void> {
     if (this.runs.has(run.runId)) return Promise.reject(alreadyThere(run));
-    if (status === 'waiting' && this.waitingIn(run.tenant) >= MOST_WAITING)
-      return Promise.reject(new Error(`${MOST_WAITING} runs of one tenant wait in memory, and no more are taken. Bind a durable RunLog.`));
+    const crowd = status === 'waiting' ? this.crowdOf(run) : undefined;
+    if (crowd !== undefined) return Promise.reject(new Error(`${crowd} wait in memory, and no more are accepted. Bind a durable RunLog.`));
     this.keep(run, { status, ...(status === 'waiting' && { finishReason: 'waiting' }) });
     if (status === 'queued') this.enqueue(run.runId);
     return Promise.resolve();
@@ -214,17 +215,23 @@ export class MemoryRunLog extends RunLog {
     for (const next of this.workers) next();
   }
 
-  private waitingIn(tenant: string): number {
-    const isCounted = ({ record }: LoggedRun): boolean => record.status === 'waiting' && record.tenant === tenant;
-    return [...this.runs.values()].filter(isCounted).length;
+  /** Names the runs that leave no room for another one that waits. */
+  private crowdOf({ tenant, actorId }: NewRun): string | undefined {
+    const waiting = [...this.runs.values()].filter(({ record }) => record.status === 'waiting' && record.tenant === tenant);
+    if (waiting.length >= MOST_WAITING_OF_A_TENANT) return `${waiting.length} runs of one tenant`;
+    const own = waiting.filter(({ record }) => record.actorId === actorId).length;
+    return own >= MOST_WAITING_OF_AN_ACTOR ? `${own} runs of one actor` : undefined;
   }
 
-  /** Hands out a run that was woken or cancelled before it began to wait; of those that have ended the oldest is forgotten. */
+  /** Hands out a run that was woken or cancelled before it began to wait; of an actor's runs that have ended the oldest is dropped. */
   private finished({ record, isWoken }: LoggedRun): void {
     if (record.status === 'waiting' && (isWoken || record.cancelled !== undefined)) this.enqueue(record.runId);
     if (record.status !== 'ended') return;
-    this.ended.push(record.runId);
-    const oldest = this.ended.length > MOST_ENDED ? this.ended.shift() : undefined;
+    const owner = JSON.stringify([record.tenant, record.actorId]);
+    const ended = this.ended.get(owner) ?? [];
+    this.ended.set(owner, ended);
+    ended.push(record.runId);
+    const oldest = ended.length > MOST_ENDED ? ended.shift() : undefined;
     if (oldest !== undefined) this.runs.delete(oldest);
   }
 

@@ -15,10 +15,13 @@ import {
 
 const MOST_APPROVALS = 10_000;
 
-/** Keeps approvals for as long as the process lives. Past 10,000 of a tenant its oldest goes, which is as if it had expired. */
+/**
+ * Keeps approvals for as long as the process lives. Beyond 10,000 of a tenant its oldest one that is answered or has expired is dropped; where all of them wait for a person,
+ * no further one is accepted.
+ */
 export class MemoryApprovalStore extends ApprovalStore {
   private readonly records = new Map<string, ApprovalRecord>();
-  /** So that a tenant that floods takes nothing from another. */
+  /** The ids by tenant: a tenant that floods takes nothing from another. */
   private readonly ofTenants = new Map<string, Set<string>>();
   /** The leases of those who are deciding. */
   private readonly claims = new Map<string, Lease>();
@@ -28,14 +31,23 @@ export class MemoryApprovalStore extends ApprovalStore {
     const { tenant } = record.binding;
     if (this.records.has(record.request.approvalId)) return Promise.resolve();
     const ids = this.ofTenants.get(tenant) ?? new Set();
+    if (ids.size >= MOST_APPROVALS && !this.forgetOldest(ids))
+      return Promise.reject(
+        new Error(`${MOST_APPROVALS} approvals of one tenant wait in memory, and no more are accepted. Bind a durable ApprovalStore.`),
+      );
     this.ofTenants.set(tenant, ids.add(record.request.approvalId));
     this.records.set(record.request.approvalId, record);
-    const [oldest] = ids;
-    if (ids.size > MOST_APPROVALS && oldest !== undefined) {
-      ids.delete(oldest);
-      this.records.delete(oldest);
-    }
     return Promise.resolve();
+  }
+
+  private forgetOldest(ids: Set<string>): boolean {
+    const oldest = [...ids].find((id) => {
+      const record = this.records.get(id);
+      return !record || record.answer !== undefined || Date.parse(record.request.expiresAt) <= Date.now();
+    });
+    if (oldest === undefined) return false;
+    this.records.delete(oldest);
+    return ids.delete(oldest);
   }
 
   override find(approvalId: string): Promise<ApprovalRecord | undefined> {
@@ -90,15 +102,17 @@ export class MemoryApprovalStore extends ApprovalStore {
   }
 }
 
-const MOST_CONVERSATIONS = 1_000;
+const MOST_OF_AN_ACTOR = 1_000;
+const MOST_OF_A_TENANT = 10_000;
 const MOST_MESSAGES = 200;
 
 /**
- * Keeps conversations in memory, with the last 200 messages of each. Beyond 1,000 the least recently used one is dropped.
+ * Keeps conversations in memory, with the last 200 messages of each. Beyond 1,000 of an actor that actor's least recently used one is dropped. Beyond 10,000 of a tenant the
+ * actor with the most loses one.
  */
 export class MemoryConversationStore extends ConversationStore {
-  /** The conversations in the order of their last use. */
-  private readonly conversations = new Map<string, KeptConversation>();
+  /** The conversations by tenant, then by actor, in the order of their last use. */
+  private readonly tenants = new Map<string, Map<string, OwnConversations>>();
 
   override load(key: ConversationKey): Promise<readonly Message[]> {
     return Promise.resolve(this.messagesOf(key));
@@ -106,12 +120,15 @@ export class MemoryConversationStore extends ConversationStore {
 
   override append(key: ConversationKey, messages: readonly Message[], runId?: string): Promise<void> {
     if (messages.length === 0) return Promise.resolve();
-    const text = textOf(key);
-    const parts = newest(withPart(this.conversations.get(text)?.parts ?? [], { runId, messages }));
-    this.conversations.delete(text);
-    this.conversations.set(text, { key, parts, updatedAt: new Date().toISOString() });
-    const [oldest] = this.conversations.keys();
-    if (this.conversations.size > MOST_CONVERSATIONS && oldest !== undefined) this.conversations.delete(oldest);
+    const { tenant, actorId, conversationId } = key;
+    const actors = this.tenants.get(tenant) ?? new Map<string, OwnConversations>();
+    const own = actors.get(actorId) ?? new Map<string, KeptConversation>();
+    const parts = newest(withPart(own.get(conversationId)?.parts ?? [], { runId, messages }));
+    own.delete(conversationId);
+    own.set(conversationId, { parts, updatedAt: new Date().toISOString() });
+    this.tenants.set(tenant, actors.set(actorId, own));
+    if (own.size > MOST_OF_AN_ACTOR) forgetOldest(own);
+    else if (sizeOf(actors) > MOST_OF_A_TENANT) forgetOldest(largestOf(actors));
     return Promise.resolve();
   }
 
@@ -119,11 +136,11 @@ export class MemoryConversationStore extends ConversationStore {
     { tenant, actorId }: ConversationOwner,
     { limit = 100, after }: ConversationListing = {},
   ): Promise<readonly ConversationSummary[]> {
-    const own = [...this.conversations.values()].toReversed().filter(({ key }) => key.tenant === tenant && key.actorId === actorId);
-    const start = after === undefined ? 0 : own.findIndex(({ key }) => key.conversationId === after) + 1;
+    const own = [...(this.tenants.get(tenant)?.get(actorId) ?? [])].toReversed();
+    const start = after === undefined ? 0 : own.findIndex(([conversationId]) => conversationId === after) + 1;
     const page = own.slice(start, start + limit);
     return Promise.resolve(
-      page.map(({ key, parts, updatedAt }) => ({ conversationId: key.conversationId, messages: messagesIn(parts).length, updatedAt })),
+      page.map(([conversationId, { parts, updatedAt }]) => ({ conversationId, messages: messagesIn(parts).length, updatedAt })),
     );
   }
 
@@ -131,19 +148,34 @@ export class MemoryConversationStore extends ConversationStore {
     return Promise.resolve(this.messagesOf(key).slice(from, from + limit));
   }
 
-  override delete(key: ConversationKey): Promise<boolean> {
-    return Promise.resolve(this.conversations.delete(textOf(key)));
+  override delete({ tenant, actorId, conversationId }: ConversationKey): Promise<boolean> {
+    return Promise.resolve(this.tenants.get(tenant)?.get(actorId)?.delete(conversationId) ?? false);
   }
 
-  private messagesOf(key: ConversationKey): readonly Message[] {
-    return messagesIn(this.conversations.get(textOf(key))?.parts ?? []);
+  private messagesOf({ tenant, actorId, conversationId }: ConversationKey): readonly Message[] {
+    return messagesIn(this.tenants.get(tenant)?.get(actorId)?.get(conversationId)?.parts ?? []);
   }
 }
 
 interface KeptConversation {
-  readonly key: ConversationKey;
   readonly parts: readonly Part[];
   readonly updatedAt: string;
+}
+
+/** The conversations of one actor by their ids, the least recently used first. */
+type OwnConversations = Map<string, KeptConversation>;
+
+function forgetOldest(conversations: OwnConversations): void {
+  const [oldest] = conversations.keys();
+  if (oldest !== undefined) conversations.delete(oldest);
+}
+
+function sizeOf(actors: ReadonlyMap<string, OwnConversations>): number {
+  return [...actors.values()].reduce((sum, { size }) => sum + size, 0);
+}
+
+function largestOf(actors: ReadonlyMap<string, OwnConversations>): OwnConversations {
+  return [...actors.values()].reduce((largest, own) => (own.size > largest.size ? own : largest));
 }
 
 /** The messages that one run added. */
@@ -177,10 +209,6 @@ function lastOf(messages: readonly Message[], most: number): readonly Message[] 
   if (messages.length <= most) return messages;
   const from = messages.findIndex(({ role }, index) => role === 'user' && index >= messages.length - most);
   return from < 0 ? messages.slice(messages.findLastIndex(({ role }) => role === 'user')) : messages.slice(from);
-}
-
-function textOf({ tenant, actorId, conversationId }: ConversationKey): string {
-  return JSON.stringify([tenant, actorId, conversationId]);
 }
 
 const MOST_COUNTERS = 100_000;
