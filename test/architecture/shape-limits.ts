@@ -40,7 +40,7 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
   core: {
     files: [150, 140],
     largestFolder: [27],
-    lines: [28576, 22000],
+    lines: [28620, 22000],
     linesPerImport: [20],
     oneImporterPercent: [10],
     largestTypeCircle: [3],
@@ -56,11 +56,11 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
   durable: {
     linesPerImport: [18],
     oneImporterPercent: [15],
-    ellipticDocstringPercent: [17.5, 5],
-    throwsWithoutTag: [2, 0],
-    withoutExample: [0, 0],
-    riddles: [36, 0],
-    oddFileNames: [2, 0],
+    ellipticDocstringPercent: [0],
+    throwsWithoutTag: [0],
+    withoutExample: [0],
+    riddles: [0],
+    oddFileNames: [0],
   },
   openai: {
     linesPerImport: [35, 18],

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
 import { Database } from './database/database.js';
 
-/** Whether to send a process more work. */
+/** The answer to a load balancer: may it send this process more work? */
 export interface Readiness {
   /** The database answers, and the process does not leave. */
   readonly isReady: boolean;
@@ -13,7 +13,7 @@ export interface Readiness {
 
 const LONGEST_ANSWER_MS = 2_000;
 
-/** Tells whoever balances the load whether this process can take more. Whether it lives, an answer tells. */
+/** Tells a load balancer if this process can take more work. Any answer tells that it lives. */
 @Injectable()
 export class DurableHealth implements OnModuleDestroy {
   private isLeaving = false;

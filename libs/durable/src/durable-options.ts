@@ -14,14 +14,14 @@ export interface Retention {
   readonly directives?: number;
   /** Runs, after they ended. */
   readonly runs?: number;
-  /** Runs that are not durable, after they began to wait: from then on nobody can resume them. */
+  /** Runs that are not durable, after they began to wait: from then on no one can resume them. */
   readonly suspendedRuns?: number;
 }
 
 interface CommonOptions {
-  /** What is deleted, and when. The audit never is. @default nothing */
+  /** The days after which things are deleted. The audit never is. @default nothing */
   readonly retention?: Retention;
-  /** How this process works on durable runs. */
+  /** The work of this process on durable runs. */
   readonly runs?: RunOptions;
 }
 
@@ -46,18 +46,18 @@ export interface MemoryOptions extends CommonOptions {
   readonly template?: Blob;
 }
 
-/** Where everything is kept: one of the three. */
+/** The place where everything is kept: one of the three. */
 export type DurableOptions = ServerOptions | FolderOptions | MemoryOptions;
 
-/** How a process works on durable runs. Times are in milliseconds. */
+/** The work of a process on durable runs. Times are in milliseconds. */
 export interface RunOptions {
-  /** How many queued runs a process works on at once. With 0 it only runs those it opens itself. @default 10 */
+  /** The number of queued runs that a process works on at once. With 0 it only runs those it opens itself. @default 10 */
   readonly concurrency?: number;
-  /** How often a process reports that its runs are alive. @default 3000 */
+  /** The time between two reports of a process that its runs are alive. @default 3000 */
   readonly heartbeatMs?: number;
   /** After how much silence another process takes over a run; several heartbeats. @default 15000 */
   readonly takeoverMs?: number;
-  /** How long steps in progress may take at shutdown before they are broken off. @default 10000 */
+  /** The time that steps in progress may take at shutdown before they are broken off. @default 10000 */
   readonly drainMs?: number;
 }
 
@@ -112,7 +112,7 @@ function silenceFindings(options: RunOptions, at: string): Finding[] {
 
 const SAY_ONE = 'Give one of url (PostgreSQL), dataDir (a folder) and memory: true.';
 
-/** What `DurableModule` takes. */
+/** The rules of the options of `DurableModule`. */
 export const DURABLE = defineOptions<DurableOptions>(
   {
     url: {
@@ -147,7 +147,7 @@ function problemWithUrl(url: unknown): string | undefined {
   return urlProblem(typeof url === 'string' ? url : '');
 }
 
-/** Which place an option says something about. */
+/** The place that an option belongs to. */
 const BELONGS_TO = { connections: 'url', template: 'memory' } as const;
 
 /** Everything is kept in one place, which an option that is wrong names as well. */

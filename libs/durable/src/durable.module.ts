@@ -6,14 +6,14 @@ import { Database } from './database/database.js';
 import { migrate, OutdatedDatabaseError } from './database/migrations.js';
 import { PgliteDriver } from './database/pglite-driver.js';
 import { PostgresDriver } from './database/postgres-driver.js';
-import { SqlDirectiveStore } from './directives/sql-directive.store.js';
+import { SqlDirectiveStore } from './directives/sql-directive-store.js';
 import { DurableHealth } from './durable-health.js';
 import { DURABLE, type DurableOptions } from './durable-options.js';
 import { JobQueue } from './queue/job-queue.js';
 import { RetentionSweep } from './retention.js';
 import { RUN_OPTIONS, RunEngine } from './runs/run-engine.js';
 import { SqlRunLog } from './runs/sql-run-log.js';
-import { SqlApprovalStore, WakingApprovalStore } from './stores/sql-approval.store.js';
+import { SqlApprovalStore, WakingApprovalStore } from './stores/sql-approval-store.js';
 import { SqlCallJournal, SqlCallTransactions } from './stores/sql-call-journal.js';
 import { SqlAuditStore, SqlConversationStore, SqlQuotaStore } from './stores/sql-stores.js';
 
@@ -52,7 +52,7 @@ export class SqlStores extends ToolLoopStores {
   override readonly runs?: RunLog;
   override readonly transactions: SqlCallTransactions;
 
-  /** Where there are durable runs, an answered approval has its run gone on with. Directives need a queue, which whoever gives them has. */
+  /** With a log of durable runs, an answered approval wakes its run. Directives need a queue, which their store has. */
   constructor(database: Database, runs?: RunLog, directives?: SqlDirectiveStore) {
     super();
     const approvals = new SqlApprovalStore(database);
@@ -153,7 +153,11 @@ const RIGHTS = `
     ) as may_use
   from unnest($1::text[]) as s (name) left join pg_namespace n on n.nspname = s.name order by s.name desc`;
 
-/** Throws `ConfigurationError` with what to grant where the user may not make the schemas, or may not use those that another user has made. */
+/**
+ * Checks that the user may make the schemas, or use those that another user has made.
+ *
+ * @throws {ConfigurationError} With the statements that grant it.
+ */
 export async function assertRights(database: Database): Promise<void> {
   const rights = await database.query<Rights>(RIGHTS, [SCHEMAS]);
   const lacking = rights.filter(({ is_there, may_use, may_create }) => !(is_there ? may_use : may_create));

@@ -21,9 +21,9 @@ export {
   DEFAULT_RUN_OPTIONS,
   type RunOptions,
 } from './durable-options.js';
-export { SqlDirectiveStore } from './directives/sql-directive.store.js';
+export { SqlDirectiveStore } from './directives/sql-directive-store.js';
 export { RetentionSweep } from './retention.js';
-export { SqlApprovalStore, WakingApprovalStore, type Transaction } from './stores/sql-approval.store.js';
+export { SqlApprovalStore, WakingApprovalStore, type Transaction } from './stores/sql-approval-store.js';
 export { SqlAuditStore, SqlConversationStore, SqlQuotaStore } from './stores/sql-stores.js';
 export { SqlCallJournal, SqlCallTransactions } from './stores/sql-call-journal.js';
 export { UnstorableError } from './stores/storable.js';

@@ -1,7 +1,7 @@
 import { Injectable, Logger, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
 import { Database } from './database/database.js';
 import type { Retention } from './durable-options.js';
-import { withdrawApprovals } from './stores/sql-approval.store.js';
+import { withdrawApprovals } from './stores/sql-approval-store.js';
 
 const EVERY_MS = 3_600_000;
 /** Rows of one statement: a delete of a million would hold its locks, and on PGlite everybody, for as long as it takes. */
@@ -75,7 +75,7 @@ export class RetentionSweep implements OnApplicationBootstrap, OnModuleDestroy {
   }
 }
 
-/** Counters of windows that are over may go at any time; a day later nobody looks at them any more. */
+/** Counters of windows that are over may go at any time; a day later no one looks at them any more. */
 function rulesOf({ approvals, calls, conversations, directives, runs, suspendedRuns }: Retention): readonly Rule[] {
   const ago = `now() - $1::float8 * interval '1 day'`;
   const created = `created_at < ${ago}`;

@@ -4,10 +4,10 @@ import { ConfigurationError } from '@toolloop/core';
 import { StorageUnavailableError } from '@toolloop/protocol';
 import type { Pool, QueryConfig, QueryResult, Submittable } from 'pg';
 
-/** What a statement takes. Nothing else reaches SQL: identifiers are ours, values are parameters. */
+/** A parameter of a statement. Nothing else reaches SQL: identifiers are ours, values are parameters. */
 export type SqlValue = string | number | bigint | boolean | Date | Uint8Array | null | readonly string[];
 
-/** What the handle is made of. It knows nothing of `Database.transaction`: on PGlite, whoever asks it inside of one waits for ever. */
+/** The connection under the handle. It knows nothing of `Database.transaction`: on PGlite, a query of it inside of one waits for ever. */
 export type NativeConnection =
   { readonly engine: 'pglite'; readonly pglite: PGlite } | { readonly engine: 'postgres'; readonly pool: Pool };
 
@@ -32,7 +32,7 @@ export interface SqlSession {
   ask(statement: QueryConfig): Promise<SqlAnswer>;
 }
 
-/** What a library's client is outside of `Database.transaction`: a session of its own, as far as the engine has any. */
+/** The session of a library's client outside of `Database.transaction`: one of its own, as far as the engine has any. */
 export interface ClientSession {
   ask(statement: QueryConfig): Promise<SqlAnswer>;
   /** Runs what reads by itself, such as a cursor. Throws where the engine has no connection for it. */
@@ -41,7 +41,7 @@ export interface ClientSession {
   end(): Promise<void>;
 }
 
-/** What differs between PGlite and PostgreSQL. A `query` of the driver itself commits by itself. */
+/** The difference between PGlite and PostgreSQL. A `query` of the driver itself commits by itself. */
 export interface DatabaseDriver extends SqlSession {
   readonly connection: NativeConnection;
   /** One after the other on PGlite; each on a connection of its own on PostgreSQL. Rolled back when `work` rejects. */
@@ -55,7 +55,7 @@ export interface DatabaseDriver extends SqlSession {
 
 const AT = 'DurableModule url';
 
-/** What is wrong with the address of a server, without ever quoting it: there is a password in it. */
+/** Describes the mistake in the address of a server without ever quoting it: there is a password in it. */
 export function urlProblem(url: string): string | undefined {
   const isRead = URL.canParse(url) && /^postgres(ql)?:$/.test(new URL(url).protocol);
   if (!isRead) return 'It is not an address of the form postgres://user:password@host:5432/database.';
@@ -63,7 +63,7 @@ export function urlProblem(url: string): string | undefined {
   return new URL(url).pathname.includes('@') ? 'A character of its user or password, such as / or #, is not percent-encoded.' : undefined;
 }
 
-/** Where a server is and as whom we come: all of its address that may be shown. */
+/** Describes the server and the user of an address: all of it that may be shown. */
 function placeOf(url: string): string {
   const { hostname, port, pathname, username } = new URL(url);
   const database = decodeURIComponent(pathname.slice(1)) || username;
@@ -95,7 +95,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   '53300': 'The server has no connection left: raise max_connections, or give fewer to each process ({ connections }).',
 };
 
-/** What the database, or Node, said of an error. Errors of another realm are errors as well, so nobody asks `instanceof`. */
+/** The code and message of an error of the database or of Node. Errors of another realm are errors as well, so `instanceof` is not asked. */
 export interface ErrorSaid {
   /** Such as `ECONNREFUSED` or `28P01`; empty where there is none. */
   readonly code: string;
@@ -105,7 +105,7 @@ export interface ErrorSaid {
 /** SQLSTATE of what passes: the connection is lost or refused, the server stops or starts, it has no room, two transactions were in each other's way. */
 const PASSING_STATE = /^(?:08|57P0[1235]|533|40001|40P01)/;
 const PASSING_CODE = new Set(['ECONNRESET', 'ECONNREFUSED', 'EPIPE', 'ETIMEDOUT', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
-/** What pg says of a connection itself. It has no code for these. */
+/** The messages of pg about a connection itself. It has no code for these. */
 const PASSING_TEXT =
   /^(?:Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|terminating connection)/;
 
@@ -162,11 +162,11 @@ export function settingsIn({ text, values = [] }: QueryConfig<unknown[]>): reado
 
 const FOR_SESSION = /^\s*set\s+(?:session\s+)?(?:role|session\s+authorization)\b|set_config\s*\([^()]*,\s*false\s*\)/i;
 
-/** Whether a statement gives the whole session a role, or settings that outlast the transaction: whoever has the connection next would have them, too. */
+/** Tells if a statement gives the whole session a role, or settings that outlast the transaction: the next user of the connection would have them, too. */
 export function isForSession({ text }: QueryConfig): boolean {
   return CHANGES.test(text) && FOR_SESSION.test(text);
 }
 
-/** What to say of one where the session is everybody's. */
+/** The message for one where the session is everybody's. */
 export const FOR_SESSION_REFUSED =
   'This would leak its role or settings to the next user of the connection. Set them for a transaction: set local, set_config(…, true).';

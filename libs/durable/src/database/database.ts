@@ -33,7 +33,7 @@ export class Database {
     this.connection = toPoolConfig({ driver, scope: () => this.scopes.getStore() });
   }
 
-  /** What the handle is made of. Libraries take `connection`: on PGlite, whoever asks this one inside of a transaction waits for ever. */
+  /** The connection under the handle. Libraries take `connection`: on PGlite, a query of this one inside of a transaction waits for ever. */
   get native(): NativeConnection {
     return this.driver.connection;
   }
@@ -46,7 +46,7 @@ export class Database {
     return this.closing !== undefined;
   }
 
-  /** Whether the caller is within `transaction`. */
+  /** `true` within `transaction`. */
   get isInTransaction(): boolean {
     return this.scopes.getStore() !== undefined;
   }
@@ -84,7 +84,7 @@ export class Database {
   }
 }
 
-/** What makes a `pg` pool of a library one that shares the handle. Nobody waits for a place in it: the handle itself has few enough. */
+/** The options that make a `pg` pool of a library one that shares the handle. No one waits for a place in it: the handle itself has few enough. */
 export function toPoolConfig(handle: SharedHandle): PoolConfig {
   const Client = class extends SharedClient {
     constructor(config?: ClientConfig) {
@@ -94,7 +94,7 @@ export function toPoolConfig(handle: SharedHandle): PoolConfig {
   return { Client: Client as unknown as new () => ClientBase, max: Number.MAX_SAFE_INTEGER, maxUses: 1 };
 }
 
-/** What the clients of libraries are made of. */
+/** The parts of the handle that clients of libraries use. */
 export interface SharedHandle {
   readonly driver: DatabaseDriver;
   /** The transaction that the caller is in. */
@@ -104,7 +104,7 @@ export interface SharedHandle {
 type Callback<Result> = (error: Error | null, result: Result) => void;
 
 /**
- * What a `pg` pool of a library takes for its connection. Where that library asks inside of `Database.transaction` it is part of the transaction, else it has
+ * The client that a `pg` pool of a library takes for its connection. Where that library asks inside of `Database.transaction` it is part of the transaction, else it has
  * a session of its own. The pool makes one for each use, so the place it is made in is the place it is used in.
  */
 export class SharedClient extends EventEmitter {
@@ -160,13 +160,13 @@ export class SharedClient extends EventEmitter {
     throw new Error('This connection was released, or never opened.');
   }
 
-  /** How the library wants values to be read. */
+  /** The library's own way to read values. */
   private types(): Pick<QueryConfig, 'types'> {
     const { types } = this.config;
     return types ? { types } : {};
   }
 
-  /** An error that nobody hears would end the process; whoever asks next is told. */
+  /** An error without a listener would end the process; the next query rejects with it. */
   private lose(error: Error): void {
     if (this.listenerCount('error') > 0) this.emit('error', error);
   }
@@ -178,7 +178,7 @@ function answered<Result>(work: Promise<Result>, callback?: Callback<Result>): P
   return undefined;
 }
 
-/** The answer to a command, of which nobody reads more than that there is one. */
+/** The answer to a command, of which no one reads more than that there is one. */
 const NOTHING: QueryResult = { command: '', rowCount: null, oid: 0, fields: [], rows: [] };
 const BEGAN_OUTSIDE =
   'A library began this transaction outside of database.transaction, so it cannot take part in it. Begin it inside, or use a fork of the entity manager there.';
@@ -188,7 +188,7 @@ const OWN = '';
 
 /** A library's client inside of `Database.transaction`: all it does is part of that, and what it takes for its own transaction is a savepoint. */
 export class JoinedSession implements ClientSession {
-  /** What settings were before its own transaction changed them. */
+  /** The settings before its own transaction changed them. */
   private readonly earlier = new Map<string, string>();
 
   /** `current` tells which transaction the caller is in: it may be a savepoint within `home`, where the client was made. */

@@ -12,7 +12,7 @@ const ATTEMPTS = 5;
 /**
  * Keeps a second process out of a folder: PGlite has no lock of its own, and two processes lose each other's data in silence.
  *
- * Every process lays down a claim of its own name and then looks for others, so that of two who come at once at least one sees the other, and nobody ever
+ * Every process lays down a claim of its own name and then looks for others, so that of two who come at once at least one sees the other, and none ever
  * removes a claim but a dead process's. A process is known by its id and by when it began: ids come back, in a container after every restart.
  */
 export class FolderLock {
@@ -67,7 +67,7 @@ async function ownClaim(): Promise<Claim> {
   return { pid: process.pid, host: hostname(), ...(began !== undefined && { began }) };
 }
 
-/** On another host, which may share the folder, nobody can tell: then it counts as alive. */
+/** A process on another host, which may share the folder, cannot be looked at: it counts as alive. */
 async function isAlive({ pid, host, began }: Claim): Promise<boolean> {
   if (host !== hostname()) return true;
   if (!isRunning(pid)) return false;
@@ -137,7 +137,7 @@ export function unusableFolder(folder: string, error: unknown): ConfigurationErr
   ]);
 }
 
-/** Who has a folder. */
+/** The process that has a folder. */
 export interface Claim {
   readonly pid: number;
   readonly host: string;

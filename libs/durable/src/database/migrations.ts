@@ -200,9 +200,9 @@ export const MIGRATIONS: readonly Migration[] = [
   },
 ];
 
-/** How long a migration waits for what others have locked. */
+/** The time for which a migration waits for others' locks. */
 export interface LockPatience {
-  /** For one lock. Whoever reads the table meanwhile waits behind the migration, so it gives up soon and lets them pass. */
+  /** For one lock. Those who read the table meanwhile wait behind the migration, so it gives up soon and lets them pass. */
   readonly lockTimeoutMs: number;
   /** The number of times it is begun, the first one included. */
   readonly attempts: number;
@@ -212,7 +212,7 @@ const PATIENCE: LockPatience = { lockTimeoutMs: 3_000, attempts: 20 };
 const PAUSE_MS = 500;
 /** SQLSTATE of a lock that was not got in time. */
 const LOCK_NOT_AVAILABLE = '55P03';
-/** Of the lock that only one process at a time migrates under; any number that no other application uses. */
+/** The number of the lock that makes only one process at a time migrate; any that no other application uses. */
 const MIGRATION_LOCK = 7_061_108_100;
 
 /**

@@ -135,7 +135,7 @@ function yieldAfterStatements(pglite: PGlite): void {
     });
 }
 
-/** As on the server: nobody may keep the others waiting for longer, without asking anything. */
+/** The same as on the server: the milliseconds for which a transaction may keep the others waiting without a statement. */
 const LONGEST_IDLE_MS = 15_000;
 
 /** A library's client on PGlite, outside of `Database.transaction`. Its transaction takes its turn among all others. */
@@ -249,7 +249,7 @@ class OpenTransaction {
 
 const STOOD_STILL = `A library's transaction stood still for ${LONGEST_IDLE_MS / 1_000} seconds while PGlite has one session for everybody, so it was rolled back. Whatever it waited for may have waited for it: where database or its stores are used as well, begin with database.transaction.`;
 
-/** What is loaded with PGlite, and only where it is used. */
+/** The parts of PGlite's module that are used here. It is loaded only where a database is embedded. */
 export type PgliteModule = Pick<typeof import('@electric-sql/pglite'), 'protocol' | 'parse'>;
 
 /**
@@ -334,7 +334,7 @@ function toResult({ command = '', rowCount, rows, fields }: Results): QueryResul
 }
 
 /** The rows of one statement. */
-// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- what a row looks like only whoever asks knows
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- only the caller knows the columns of a row
 export function fromResults<Row extends object>([result]: readonly Results[]): readonly Row[] {
   return (result?.rows ?? []) as unknown as readonly Row[];
 }

@@ -14,10 +14,10 @@ import {
   unreachable,
 } from './database-driver.js';
 
-/** Of one process, beside the one that listens. */
+/** The connections of one process, beside the one that listens. */
 const MOST_CONNECTIONS = 10;
 const LONGEST_CONNECT_MS = 10_000;
-/** Whoever freezes in the middle of a transaction holds its locks for so long, and nobody could take his runs over. */
+/** A process that freezes in the middle of a transaction holds its locks for so long, and its runs cannot be taken over meanwhile. */
 const LONGEST_IDLE_MS = 15_000;
 const INT8 = 20;
 
@@ -27,7 +27,7 @@ export function readInt8(text: string): number | bigint {
   return Number.isSafeInteger(number) ? number : BigInt(text);
 }
 
-/** Numbers as PGlite reads them; said per statement, so that whoever shares the pool keeps pg's ways. */
+/** Numbers as PGlite reads them; said per statement, so that others who share the pool keep pg's ways. */
 const TYPES: CustomTypesConfig = {
   getTypeParser: (id: number, format?: 'text' | 'binary'): unknown => {
     if (id === INT8 && format !== 'binary') return readInt8;
@@ -49,7 +49,7 @@ export class PostgresDriver implements DatabaseDriver {
     this.listener = new PostgresListener(url);
   }
 
-  /** Throws `ConfigurationError` where no server lets us in. */
+  /** @throws {ConfigurationError} Where no server lets us in. */
   static async connect(url: string, connections = MOST_CONNECTIONS): Promise<PostgresDriver> {
     const pool = new Pool({
       connectionString: url,
@@ -106,7 +106,7 @@ export class PostgresDriver implements DatabaseDriver {
       throw error;
     } finally {
       client.off('error', onError);
-      client.release(broken); // which destroys it: nobody knows what state it is in
+      client.release(broken); // which destroys it: its state is unknown
     }
   }
 
@@ -153,7 +153,7 @@ export class LeasedSession implements ClientSession {
 
   end(): Promise<void> {
     this.client.off('error', this.lose);
-    // One that was left in the middle of a transaction, or in another role, is destroyed: the next to have it would go on there.
+    // One that was left in the middle of a transaction, or in another role, is destroyed: the next to have it would continue there.
     this.client.release(this.broken ?? (this.hasSettings || this.client.getTransactionStatus() !== 'I'));
     return Promise.resolve();
   }
@@ -221,7 +221,7 @@ export class PostgresListener {
     return client;
   }
 
-  /** Listeners are told nothing of it, so whoever listens looks for itself from time to time. */
+  /** Listeners are told nothing of it, so each of them looks for itself from time to time. */
   private async reconnect(): Promise<void> {
     this.logger.warn('The connection for notifications was lost; reconnecting.');
     while (!this.isClosed) {

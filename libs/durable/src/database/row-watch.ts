@@ -5,7 +5,7 @@ import type { Database } from './database.js';
 export interface WatchTerms<Told> {
   /** The channel on which the id of a row is notified. */
   readonly channel: string;
-  /** What a notification tells by itself. @default the row is looked at */
+  /** The change that a notification tells by itself. @default the row is looked at */
   readonly notified?: Told;
   /** Looks at rows, and resolves to what there is to tell of them. What was told by the look before is not told again. */
   readonly look: (ids: readonly string[]) => Promise<readonly (readonly [id: string, told: Told])[]>;

@@ -22,7 +22,7 @@ export class TransactionScope {
     this.savepoints = new SavepointStack(`toolloop_shared_${this.depth}`);
   }
 
-  /** Whether it is the other, or a savepoint somewhere in it. */
+  /** Tells if it is the other, or a savepoint somewhere in it. */
   isWithin(other: TransactionScope): boolean {
     return this === other || this.outer?.isWithin(other) === true;
   }
@@ -34,7 +34,7 @@ export class TransactionScope {
     });
   }
 
-  /** What a library asks over a client of its own. */
+  /** Runs a statement that a library sends over a client of its own. */
   ask(statement: QueryConfig, client: object): Promise<SqlAnswer> {
     return this.take(() => {
       this.savepoints.asked(client);
@@ -42,7 +42,7 @@ export class TransactionScope {
     });
   }
 
-  /** What a client has open changes settings: role, tenant. Whoever has something open below must not ask with them. */
+  /** Marks a client's open savepoint as one that changes settings: role, tenant. No one with a savepoint below may ask with them. */
   keepSettings(client: object): void {
     this.savepoints.keepSettings(client);
   }
@@ -76,7 +76,7 @@ export class TransactionScope {
     });
   }
 
-  /** Runs `work` behind a savepoint: when it rejects, what it did is undone and the transaction goes on. */
+  /** Runs `work` behind a savepoint: when it rejects, what it did is undone and the transaction continues. */
   nested<Result>(work: (scope: TransactionScope) => Promise<Result>): Promise<Result> {
     const name = `toolloop_${this.depth + 1}`;
     return this.take(async () => {
@@ -166,8 +166,8 @@ interface Savepoint {
 }
 
 /**
- * The savepoints that clients of libraries have in one transaction. They may end in any order, though those of a session are nested, and nobody waits for
- * another: whoever asks something inside of a library's transaction could not be told from who asks beside it, and would wait for ever.
+ * The savepoints that clients of libraries have in one transaction. They may end in any order, though those of a session are nested, and no one waits for
+ * another: a query inside of a library's transaction could not be told from one beside it, and would wait for ever.
  */
 export class SavepointStack {
   private readonly savepoints: Savepoint[] = [];
@@ -179,7 +179,11 @@ export class SavepointStack {
     return this.savepoints.some(({ isOver }) => !isOver);
   }
 
-  /** What somebody asks would be undone with every savepoint that others have open. Throws where it would be done in another's role or tenant. */
+  /**
+   * Notes a statement, which would be undone with every savepoint that others have open.
+   *
+   * @throws {Error} Where it would run in another's role or tenant.
+   */
   asked(client?: object): void {
     const own = this.savepoints.findIndex((one) => one.client === client && !one.isOver);
     const above = own < 0 ? [] : this.savepoints.slice(own);
@@ -236,7 +240,7 @@ const NO_TRANSACTION = "The library's transaction no longer exists: it was rolle
 const OTHER_SETTINGS =
   'Another library transaction is open in this one and has set its own role or tenant, under which this would run. Await one before the next begins.';
 
-/** How a library begins and ends its transactions. Here they may be parts of one of ours, so they are understood and not just passed on. */
+/** A command by which a library begins or ends its transactions. Here they may be parts of one of ours, so they are understood and not just passed on. */
 export type TransactionCommand =
   | { readonly kind: 'begin'; readonly modes: string }
   | { readonly kind: 'commit' | 'rollback' }
@@ -255,7 +259,11 @@ const FORMS: readonly (readonly [TransactionCommand['kind'], RegExp])[] = [
   ['rollback-to', new RegExp(String.raw`^rollback${WORK}\s+to\s+(?:savepoint\s+)?${NAME}$`, 'i')],
 ];
 
-/** Undefined for every other statement. Throws where a command comes together with others, or in a form that cannot be a part of a transaction. */
+/**
+ * Reads a command; undefined for every other statement.
+ *
+ * @throws {Error} Where a command comes together with others, or in a form that cannot be a part of a transaction.
+ */
 export function transactionCommand(text: string): TransactionCommand | undefined {
   if (!BEGINS_LIKE_ONE.test(text)) return undefined;
   const command = text.trim().replace(/[;\s]+$/, '');

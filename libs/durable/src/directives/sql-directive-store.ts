@@ -27,7 +27,7 @@ import { type JobQueue, KEEP_JOBS_SECONDS, openJobs } from '../queue/job-queue.j
 import { isStorable, keyHash, storableKey, storedJson } from '../stores/storable.js';
 
 const QUEUE = 'toolloop-directives';
-/** Whatever rejects is the infrastructure, and no job is given up for its age: a directive waits for as long as nobody performs any. */
+/** Whatever rejects is the infrastructure, and no job is given up for its age: a directive waits for as long as no process performs any. */
 const JOBS = {
   retryLimit: 1_000,
   retryDelay: 1,
@@ -44,8 +44,6 @@ interface UnchangedRow {
   readonly at: Date;
   readonly again_at: Date;
 }
-
-type StoredDirective = DirectiveRecord | undefined;
 
 /**
  * Keeps directives in SQL. The row is the truth, what failed for good included; every change that leaves one to be looked at writes a job that says when, in its
@@ -71,6 +69,7 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
     await this.ready();
   }
 
+  /** @throws {Error} For an id that belongs to a directive with another key. */
   override async add(intent: DirectiveIntent, first?: () => Promise<void>): Promise<AddedDirective> {
     const { tenant, directiveId, key, subject, authority } = intent;
     const record = await this.put(
@@ -249,9 +248,9 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
     statement: string,
     values: readonly SqlValue[],
     first?: () => Promise<void>,
-  ): Promise<StoredDirective> {
+  ): Promise<DirectiveRecord | undefined> {
     await this.ready();
-    const keep = async (): Promise<StoredDirective> => {
+    const keep = async (): Promise<DirectiveRecord | undefined> => {
       await first?.();
       const [row] = await this.database.query<DirectiveRow>(statement, values);
       if (!row) return undefined;
@@ -390,7 +389,7 @@ export function fromJobId(id: string): DirectiveTurn {
 
 /** A change as processes tell it to each other. */
 export interface ToldChange {
-  /** Of the process that has told its own listeners already. */
+  /** The id of the process that has told its own listeners already. */
   readonly from?: string;
   readonly event: DirectiveEvent;
 }

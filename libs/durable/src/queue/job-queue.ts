@@ -34,13 +34,13 @@ export function openJobs(queue: string): string {
 /** Seconds for which a job is kept that no process has asked for: ten years, since its work waits for as long as there is no process. */
 export const KEEP_JOBS_SECONDS = 3_650 * 86_400;
 
-/** How a queue treats its jobs. Times are seconds. */
+/** The options of a queue for its jobs. Times are seconds. */
 export type QueueOptions = Pick<Queue, 'retryLimit' | 'retryDelay' | 'retryBackoff' | 'expireInSeconds' | 'retentionSeconds'>;
 
 /** A process that is gone is noticed after as much silence; the least pg-boss allows. */
 const HEARTBEAT_SECONDS = 10;
 /**
- * How often pg-boss looks for processes that died and counts its jobs, which is most of what an idle process does. In a folder there is no other process that could
+ * The seconds between two looks of pg-boss for processes that died, when it counts its jobs, which is most of what an idle process does. In a folder there is no other process that could
  * die: what its last one left is reopened at the start.
  */
 const SUPERVISE_SECONDS = { postgres: 2, pglite: 60 } as const;
@@ -128,7 +128,7 @@ export class JobQueue implements OnApplicationShutdown {
     else await boss.supervise(queue); // its timer comes first after a while, which a process that keeps dying at its start never sees
   }
 
-  /** Nobody else is on an embedded database, so what is under way is of a process that is gone: it is due now, not after its heartbeat. */
+  /** No other process is on an embedded database, so what is under way is of a process that is gone: it is due now, not after its heartbeat. */
   private async reopenJobs(boss: PgBoss, queue: string): Promise<void> {
     const orphans = await this.database.query<{ id: string }>(
       `select id::text as id from pgboss.job where name = $1 and state = 'active'`,
@@ -141,7 +141,7 @@ export class JobQueue implements OnApplicationShutdown {
       );
   }
 
-  /** Of two processes that make pg-boss's tables at once one may be told that they are there already; then they are. */
+  /** Starts pg-boss, once more where that fails: of two processes that make its tables at once, one may be told that they are there already. */
   private started(): Promise<PgBoss> {
     this.starting ??= this.database.outside(() => this.start().catch(() => this.start()));
     return this.starting;

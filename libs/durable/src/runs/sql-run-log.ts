@@ -19,7 +19,7 @@ import type { NamedStatement } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
 import { fromLeaseRow, heldBy, inMs, LEASE, type LeaseRow, leaseTo } from '../database/lease-sql.js';
 import { type JobQueue, KEEP_JOBS_SECONDS, openJobs } from '../queue/job-queue.js';
-import { withdrawApprovals } from '../stores/sql-approval.store.js';
+import { withdrawApprovals } from '../stores/sql-approval-store.js';
 import { RowWatch } from '../database/row-watch.js';
 import { isStorable, keyHash, shownText, storableKey, storedJson } from '../stores/storable.js';
 

@@ -69,7 +69,7 @@ export class SqlApprovalStore extends ApprovalStore {
     return claimed.length > 0;
   }
 
-  /** One statement: of two who answer, one finds it unanswered. Whoever waits is told after the commit. */
+  /** One statement: of two who answer, one finds it unanswered. Those who wait are told after the commit. */
   override async answer(approvalId: string, answer: ApprovalAnswer): Promise<ApprovalRecord | undefined> {
     if (!isStorable(approvalId)) return undefined;
     const [row] = await this.database.query<ApprovalRow>(
@@ -217,8 +217,8 @@ export class AnswerWatch {
 }
 
 /**
- * Takes back what these runs asked for and nobody has answered, in the transaction that ends them: a process may be killed after it. What is being answered at this
- * moment is left to whoever answers, since an answer waits for the run.
+ * Withdraws the approvals of these runs that have no answer, in the transaction that ends them: a process may be killed after it. One that is being answered at this
+ * moment is skipped, since its answer waits for the run.
  */
 export async function withdrawApprovals(database: Database, runs: readonly Pick<ApprovalBinding, 'tenant' | 'runId'>[]): Promise<void> {
   if (runs.length === 0) return;

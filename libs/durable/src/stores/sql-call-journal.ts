@@ -37,7 +37,7 @@ const FINISH: NamedStatement = {
   text: `update toolloop.calls set outcome = $5, finished_at = now() where ${IS_HELD}`,
 };
 
-/** Keeps in SQL which mutating calls were begun and what they came to, across crashes and processes. Of arguments it keeps a hash. */
+/** Keeps the mutating calls that were begun and their outcomes in SQL, across crashes and processes. Of arguments it keeps a hash. */
 export class SqlCallJournal extends CallJournal {
   constructor(private readonly database: Database) {
     super();
@@ -94,7 +94,11 @@ export class SqlCallJournal extends CallJournal {
   }
 }
 
-/** The columns by which a call is found. Throws `UnstorableError`. */
+/**
+ * The columns by which a call is found.
+ *
+ * @throws {UnstorableError} For a tenant that cannot be stored.
+ */
 export function keysOf({ tenant, idempotencyKey }: JournalKey): [tenant: string, keyHash: string] {
   return [storableKey(tenant, 'tenant'), keyHash(idempotencyKey)];
 }

@@ -15,7 +15,7 @@ import {
 import type { Database } from '../database/database.js';
 import { isStorable, keyHash, storableKey, storedJson } from './storable.js';
 
-/** How many of the last messages a run goes on with, and the rest of the part that the oldest of them is in. All are kept. */
+/** The number of the last messages with which a run continues, together with the rest of the part that the oldest of them is in. All are kept. */
 const MOST_MESSAGES = 200;
 
 /** Keeps conversations in SQL, one row for what one run added, so that no call is ever read without its result. */
@@ -108,7 +108,7 @@ export function fromTextJson(json: string): string {
   return JSON.parse(json) as string;
 }
 
-/** Of appends that lost to another process; each time one of them has won. */
+/** The attempts to append an entry. Each time one fails, another process has appended its own. */
 const MOST_ATTEMPTS = 1_000;
 
 /** Keeps the audit in SQL, where triggers refuse to change or remove an entry. */
@@ -119,7 +119,9 @@ export class SqlAuditStore extends AuditStore {
 
   /**
    * The primary key decides: of two entries that follow the same head one is kept, and the other is made anew. No lock is held meanwhile, so that a
-   * process that freezes holds up nobody.
+   * process that freezes holds up no other.
+   *
+   * @throws {Error} For an entry that does not follow the last one, and where other processes always append first.
    */
   override async append(tenant: string, build: (head: AuditHead | undefined) => AuditEntry): Promise<void> {
     storableKey(tenant, 'tenant');
@@ -137,7 +139,7 @@ export class SqlAuditStore extends AuditStore {
     throw new Error(`Other processes appended first ${MOST_ATTEMPTS} times in a row.`);
   }
 
-  /** Whether the entry at its place is this one, of an attempt whose answer was lost. */
+  /** Tells if the entry at its place is this one: the answer to an attempt may be lost. */
   private async isKept({ tenant, sequence, hash }: AuditEntry): Promise<boolean> {
     const [known] = await this.database.query<Pick<AuditHead, 'hash'>>(
       'select hash from toolloop.audit where tenant = $1 and sequence = $2',

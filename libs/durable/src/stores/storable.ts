@@ -6,18 +6,22 @@ const MOST_CHARACTERS = 512;
 const UNKEPT = /\0|\p{Surrogate}/u;
 const ALL_UNKEPT = new RegExp(UNKEPT, 'gu');
 
-/** What the database cannot keep as it is. Nothing was written: a value that is quietly changed would be another's. */
+/** Thrown for a value that the database cannot keep as it is. Nothing was written: a value that is quietly changed would be another's. */
 export class UnstorableError extends Error {
   override readonly name = 'UnstorableError';
   readonly code = 'unstorable';
 }
 
-/** Whether a text comes back from the database as it went in. */
+/** Tells if a text comes back from the database as it went in. */
 export function isStorable(text: string): boolean {
   return text.length <= MOST_CHARACTERS && !UNKEPT.test(text);
 }
 
-/** The name of a tenant or a run, as a key. Throws `UnstorableError`. */
+/**
+ * The name of a tenant or a run, as a key.
+ *
+ * @throws {UnstorableError} For a text that is too long or would be changed.
+ */
 export function storableKey(text: string, what: string): string {
   if (isStorable(text)) return text;
   throw new UnstorableError(
@@ -35,7 +39,11 @@ export function shownText(text: string): string {
   return text.slice(0, MOST_CHARACTERS).replace(ALL_UNKEPT, '\ufffd');
 }
 
-/** JSON text of a value. Throws `UnstorableError` for what JSON would drop or change: a bigint, a date, bytes, a number that is none. */
+/**
+ * The JSON text of a value.
+ *
+ * @throws {UnstorableError} For values that JSON would drop or change: a bigint, a date, bytes, a number that is none.
+ */
 export function storedJson(value: unknown, what: string): string {
   const found = unstorableIn(value, what);
   if (found !== undefined) throw new UnstorableError(`${found} is not JSON and cannot be stored.`);
