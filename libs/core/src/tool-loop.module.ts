@@ -9,6 +9,7 @@ import {
   type Type,
 } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
+import { duplicatesOf, registerCopy } from '@toolloop/protocol';
 import { ToolCatalog } from './catalog/tool-catalog.js';
 import { ToolRegistry } from './catalog/tool-registry.js';
 import { toolMethodsOf } from './decorators/tool-metadata.js';
@@ -51,6 +52,11 @@ import { PolicyEngine } from './contracts/policy.js';
 import { QuotaStore } from './contracts/limits.js';
 import { SchemaValidators } from './schema/validators.js';
 import { ToolLoopBootstrap } from './tool-loop-bootstrap.js';
+
+registerCopy('@toolloop/core', import.meta.url);
+// Said at once: Nest may fail before the application starts, because a service of the one copy is not that of the other.
+const duplicates = duplicatesOf('@toolloop/core');
+if (duplicates !== undefined) process.emitWarning(duplicates, { code: 'TOOLLOOP_DUPLICATE' });
 
 /** What else `forRoot` takes. */
 export interface ToolLoopExtras {

@@ -1,3 +1,4 @@
+import { recogniseCopies } from './copies.js';
 import type { LoopResult } from './loop-result.js';
 
 /** A problem of a declaration, and how to fix it. */
@@ -200,3 +201,6 @@ export class ToolError extends Error {
     this.retryAfterMs = retryAfterMs;
   }
 }
+
+const CLASSES = { ConfigurationError, InvalidRequestError, ModelError, StorageUnavailableError, RunElsewhereError, RunError, ToolError };
+for (const [name, type] of Object.entries(CLASSES)) recogniseCopies(name, type);

@@ -27,6 +27,7 @@ export type {
   ToolRedaction,
   ToolSpec,
 } from './tool-definition.js';
+export { duplicatesOf, registerCopy } from './copies.js';
 export { AttemptClock } from './attempt-clock.js';
 export { LanguageModel, TokenCounter } from './language-model.js';
 export type {

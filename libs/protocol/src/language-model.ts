@@ -1,4 +1,5 @@
 import type { JSONSchema7 } from 'json-schema';
+import { recogniseCopies } from './copies.js';
 import type { Citation, Message, ToolCall, Usage } from './message.js';
 import type { ToolSpec } from './tool-definition.js';
 
@@ -168,3 +169,6 @@ export abstract class LanguageModel {
 export abstract class TokenCounter {
   abstract count(text: string): number;
 }
+
+recogniseCopies('LanguageModel', LanguageModel);
+recogniseCopies('TokenCounter', TokenCounter);

@@ -1,4 +1,4 @@
-import { ConfigurationError, type Finding, isObject, isRecord, LanguageModel } from '@toolloop/protocol';
+import { ConfigurationError, duplicatesOf, type Finding, isObject, isRecord, LanguageModel } from '@toolloop/protocol';
 import { closest, distance } from 'fastest-levenshtein';
 
 /** The values that one option takes, in words and as a test. A rule for more values than an option has serves it too; one for fewer does not compile. */
@@ -9,7 +9,7 @@ export interface OptionRule<in Value> {
   readonly isNeeded?: boolean;
   readonly accept: (value: unknown) => boolean;
   /** The problem with a value that is not accepted; `option` names the option. @default `${option} is ${value}.` */
-  readonly problem?: (value: unknown, option: string) => string;
+  readonly problem?: (value: unknown, option: string) => string | undefined;
   /** The remedy for such a value, where there is a better one than what is `wanted`. */
   readonly remedy?: (value: unknown) => string | undefined;
   /** The findings within a value that is accepted. */
@@ -195,7 +195,18 @@ export const CLASS: OptionRule<AnyClass> = {
 };
 
 /** A model, whatever it wraps. */
-export const MODEL: OptionRule<LanguageModel> = { wanted: 'a LanguageModel', accept: (value) => value instanceof LanguageModel };
+export const MODEL: OptionRule<LanguageModel> = {
+  wanted: 'a LanguageModel',
+  accept: (value) => value instanceof LanguageModel,
+  problem: foreignModel,
+};
+
+/** Names what keeps an object with the methods of a model from being one; undefined for any other value. */
+export function foreignModel(value: unknown): string | undefined {
+  if (!isRecord(value) || typeof value.stream !== 'function') return undefined;
+  const duplicates = duplicatesOf('@toolloop/protocol') ?? 'If its class is yours, let it extend LanguageModel.';
+  return `The model is an object with stream(), but no LanguageModel that this copy of @toolloop/protocol knows. ${duplicates}`;
+}
 
 /** An object of an abstract class whose method it has, whether it inherits it or not. */
 export function whatCan(method: string, wanted: string): OptionRule<object> {

@@ -15,6 +15,7 @@ import {
   CLASS,
   defineOptions,
   either,
+  foreignModel,
   FUNCTION,
   listOf,
   MODEL,
@@ -87,7 +88,7 @@ export const TOOL_LOOP_OPTIONS = Symbol('toolloop:options');
 const ITS_MODEL: OptionRule<LanguageModel> = {
   ...MODEL,
   wanted: 'one: ToolLoopModule.forRoot({ model }). A factory that returns none has the same effect',
-  problem: () => 'There is no model, or it is not a LanguageModel.',
+  problem: (value) => foreignModel(value) ?? 'There is no model, or it is not a LanguageModel.',
 };
 
 /** The options of `forRoot`, those of the module included. Raw tools and policies are checked with all that they are about. */

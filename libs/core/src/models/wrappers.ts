@@ -9,7 +9,15 @@ import {
   type ModelRequest,
   NO_USAGE,
 } from '@toolloop/protocol';
-import { defineOptions, FUNCTION, inWords, type OptionRule, type OptionTable, WHOLE_ABOVE_ZERO } from '../findings/options.js';
+import {
+  defineOptions,
+  foreignModel,
+  FUNCTION,
+  inWords,
+  type OptionRule,
+  type OptionTable,
+  WHOLE_ABOVE_ZERO,
+} from '../findings/options.js';
 import { Attempt, usageOf } from './attempt.js';
 import { fitted, takesMedia } from './request-fitting.js';
 
@@ -221,7 +229,7 @@ function modelFindings(models: readonly unknown[], at: string): Finding[] {
     .filter((model) => !(model instanceof LanguageModel))
     .map((model) => ({
       at,
-      problem: `Its model is ${inWords(model)}, not a LanguageModel.`,
+      problem: foreignModel(model) ?? `Its model is ${inWords(model)}, not a LanguageModel.`,
       remedy: 'Pass one: openai(…), or one of your own.',
     }));
 }
