@@ -36,7 +36,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const raw = [...listedRaw(tools), ...this.catalog.registry.take()];
     const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }) }, raw);
     const { admitted: contributed, findings: kept } = quarantined(exploration.tools, await contributedTools(exploration));
-    for (const { at, problem, remedy } of kept) this.logger.warn(`${at}: ${problem} ${remedy}`);
+    this.warnOf(kept);
     const own = [...exploration.tools, ...contributed.map((entry) => this.takenIn(entry))];
     const entries = [LATENT_READER, LATENT_SEARCH, ...own, ...directiveEntries(own, this.directives)];
     this.catalog.announced = this.announced();
@@ -51,6 +51,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
       ...this.subRunFindings(entries),
     ];
     if (findings.length > 0) throw new ConfigurationError(findings);
+    this.warnOf(contributed.flatMap(({ tool }) => this.explorer.unappliedFindings(tool)));
     // What a sub-run may do is known once all that it may use is.
     if (entries.some(({ tool }) => tool.subRun))
       this.catalog.load(
@@ -64,6 +65,11 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     this.warnOfCosts(entries);
     const longestMs = longestDirectiveMs(own, this.settings.limitsFor().toolCallMs);
     if (longestMs !== undefined) await this.directiveRunner.start(longestMs);
+  }
+
+  /** Findings about the tools of untrusted sources, which must not keep the application from starting. */
+  private warnOf(findings: readonly Finding[]): void {
+    for (const { at, problem, remedy } of findings) this.logger.warn(`${at}: ${problem} ${remedy}`);
   }
 
   private warnOfCosts(entries: readonly CatalogEntry[]): void {

@@ -37,6 +37,24 @@ export function readContribution(tool: Tool): Tool {
   return { ...tool, spec: { ...spec, inputSchema }, input: { ...input, schema: withoutNullUnions(input.schema), normalize } };
 }
 
+/** Has the patterns of a tool of an untrusted source run in linear time only; called before its schemas are compiled. */
+export function distrustPatterns({ origin, spec, input }: Tool, validators: SchemaValidators): void {
+  if (!origin.trusted) validators.distrust(spec.inputSchema, input.schema, spec.outputSchema);
+}
+
+/** Finds the patterns of a tool that are not applied. They keep nothing from starting: its source checks them itself. */
+export function unappliedFindings(tool: Tool, validators: SchemaValidators): Finding[] {
+  const { spec, input } = tool;
+  const schemas = [input.schema, ...(spec.outputSchema ? [spec.outputSchema] : [])];
+  return [...new Set(schemas.flatMap((schema) => validators.unappliedPatterns(schema)))].map((pattern) => ({
+    at: placeOf(tool),
+    problem: `Its pattern ${JSON.stringify(pattern.slice(0, MOST_OF_A_PATTERN))} cannot be run in linear time, so it is not applied.`,
+    remedy: 'Have its source write it shorter, without look-around and back references.',
+  }));
+}
+
+const MOST_OF_A_PATTERN = 64;
+
 /** A tool of a source, and where it comes from. */
 interface Contribution {
   readonly tool: Tool;
@@ -83,7 +101,8 @@ export function contributedFindings(tool: Tool, rules: ContributionRules): Findi
     ...DECLARED.findings({ ...DECLARED.copy(spec), ...DECLARED.copy(tool) }, at),
     ...redactionFindings(at, spec),
     ...idFindings(at, tool),
-    ...inputFindings(at, spec, rules),
+    ...inputFindings(at, tool, rules),
+    ...outputFindings(at, spec, rules),
     ...decisiveFindings(at, spec.labels, spec.inputSchema),
     ...givenDirectiveFindings(at, tool.directive, { ...tool, effect: spec.effect }),
   ];
@@ -95,6 +114,11 @@ function redactionFindings(at: string, { redaction }: Partial<ToolSpec>): Findin
   return [
     { at, problem: 'The tool does not say which data may leave it.', remedy: 'Give its spec a redaction, and an output that obeys it.' },
   ];
+}
+
+function outputFindings(at: string, { outputSchema }: ToolSpec, { validators }: ContributionRules): Finding[] {
+  const broken = outputSchema && validators.problemWith(outputSchema);
+  return broken === undefined ? [] : [{ at, problem: `The output schema cannot be used: ${broken}.`, remedy: 'Correct the schema.' }];
 }
 
 /** A declared id of its own could be one that a policy names for another tool, or a glob. */
@@ -115,9 +139,17 @@ function idFindings(at: string, { spec: { id, declaredId }, entity }: Tool): Fin
   return findings;
 }
 
-function inputFindings(at: string, { inputSchema }: ToolSpec, { reservedArguments, validators }: ContributionRules): Finding[] {
+/** What the model sees is what is checked, in most sources; where it is not, both are compiled. */
+function inputFindings(
+  at: string,
+  { spec: { inputSchema }, input }: Tool,
+  { reservedArguments, validators }: ContributionRules,
+): Finding[] {
   const unusable = schemaFindings(at, inputSchema, validators);
   if (unusable.length > 0) return unusable;
+  const broken = validators.problemWith(input.schema);
+  if (broken !== undefined)
+    return [{ at, problem: `Its arguments cannot be checked: ${broken}.`, remedy: 'Correct the schema of its input.' }];
   return propertyNamesOf(inputSchema)
     .filter((name) => isReserved(name, reservedArguments))
     .map((name) => ({

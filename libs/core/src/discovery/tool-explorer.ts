@@ -11,7 +11,7 @@ import { TOOL_PROVIDER } from '../decorators/tool-provider.decorator.js';
 import { inWords } from '../findings/options.js';
 import { ProjectionCompiler } from '../schema/result-projection.js';
 import { SchemaValidators } from '../schema/validators.js';
-import { contributedFindings } from './contributed-tools.js';
+import { contributedFindings, unappliedFindings } from './contributed-tools.js';
 import { EntityExplorer } from './entity-explorer.js';
 import { EntityRegistry, findResolvers } from './entity-registry.js';
 import { enhancerFindings, entityOfHost, MethodLayers, NestLayerCompiler } from './nest-layers.js';
@@ -69,6 +69,11 @@ export class ToolExplorer {
     readonly modules: ModulesContainer,
   ) {
     this.layers = new MethodLayers(new NestLayerCompiler(creator, config), this.instances);
+  }
+
+  /** What of a tool that was declared elsewhere is not applied. */
+  unappliedFindings(tool: Tool): Finding[] {
+    return unappliedFindings(tool, this.validators);
   }
 
   /** What is wrong with a tool that was declared elsewhere. */

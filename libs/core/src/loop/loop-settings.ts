@@ -1,4 +1,4 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, Logger } from '@nestjs/common';
 import { ConfigurationError, type Finding, InvalidRequestError, isRecord, type LanguageModel } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import type { ToolInjection } from '../contracts/injection.js';
@@ -7,7 +7,13 @@ import { type LoopProfile, type LoopRequest, PROFILE, type StopCondition } from 
 import { type Policy, PolicyEngine } from '../contracts/policy.js';
 import type { ExecutionOptions, RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
-import { contributedFindings, type ContributionRules, readContribution } from '../discovery/contributed-tools.js';
+import {
+  contributedFindings,
+  type ContributionRules,
+  distrustPatterns,
+  readContribution,
+  unappliedFindings,
+} from '../discovery/contributed-tools.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import type { ExecutionScope } from '../execution/call.js';
 import { defineOptions, inWords } from '../findings/options.js';
@@ -46,6 +52,7 @@ export class LoopSettings {
 
   /** A contributed tool as the catalog takes it in: of an untrusted source, it is what the application vouches for. */
   takeIn(tool: Tool): Tool {
+    distrustPatterns(tool, this.validators);
     return this.vouched.take(tool);
   }
 
@@ -213,6 +220,7 @@ const QUOTA_OPTIONS = defineOptions<{ readonly quotas: readonly Quota[] }>({ quo
 export class ForeignTools {
   private readonly checked = new WeakMap<object, string | undefined>();
   private readonly read = new WeakMap<Tool, Tool>();
+  private readonly logger = new Logger('ToolLoop');
 
   constructor(
     private readonly catalog: ToolCatalog,
@@ -236,7 +244,10 @@ export class ForeignTools {
   }
 
   private readOnce(tool: Tool): Tool {
-    const read = this.read.get(tool) ?? readContribution(tool);
+    const known = this.read.get(tool);
+    if (known) return known;
+    const read = readContribution(tool);
+    distrustPatterns(read, this.rules.validators);
     this.read.set(tool, read);
     return read;
   }
@@ -263,6 +274,7 @@ export class ForeignTools {
     if (this.checked.has(tool.spec)) return this.checked.get(tool.spec);
     const [finding] = this.findingsOf(tool);
     this.checked.set(tool.spec, finding?.problem);
+    for (const { at, problem, remedy } of unappliedFindings(tool, this.rules.validators)) this.logger.warn(`${at}: ${problem} ${remedy}`);
     return finding?.problem;
   }
 

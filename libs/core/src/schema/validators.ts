@@ -5,6 +5,7 @@ import ajvFormats from 'ajv-formats';
 import type { RegExpEngine } from 'ajv/dist/types/index.js';
 import { closest, distance } from 'fastest-levenshtein';
 import type { JSONSchema7 } from 'json-schema';
+import { RE2JS } from 're2js';
 
 /** The deepest arguments that are accepted: far deeper than any real ones, and far shallower than the stack of the code that visits them. */
 const MAX_DEPTH = 100;
@@ -19,7 +20,13 @@ const TOO_DEEP: readonly ArgumentProblem[] = [
 @Injectable()
 export class SchemaValidators {
   private ajv: Ajv | undefined;
+  /** The Ajv for schemas of others, whose patterns must not block the process. */
+  private foreign: Ajv | undefined;
   private readonly compiled = new WeakMap<JSONSchema7, ValidateFunction>();
+  private readonly distrusted = new WeakSet<JSONSchema7>();
+  private readonly unapplied = new WeakMap<JSONSchema7, readonly string[]>();
+  /** The patterns of the schema that is being compiled which are not applied. */
+  private skipped: string[] = [];
 
   /**
    * Fills defaults into `data`, in place, and returns at most ten problems for the model to correct. Nothing is coerced and nothing removed.
@@ -44,16 +51,40 @@ export class SchemaValidators {
     }
   }
 
+  /**
+   * Marks schemas of an untrusted source, before they are compiled: their patterns are run in linear time only. One that cannot be is not applied, and is in
+   * {@link unappliedPatterns}.
+   */
+  distrust(...schemas: readonly (JSONSchema7 | undefined)[]): void {
+    for (const schema of schemas) if (schema) this.distrusted.add(schema);
+  }
+
+  /** Returns the patterns of a distrusted schema that are not applied; none before it was compiled. */
+  unappliedPatterns(schema: JSONSchema7): readonly string[] {
+    return this.unapplied.get(schema) ?? [];
+  }
+
   private compile(schema: JSONSchema7): ValidateFunction {
-    const ajv = this.engine();
+    const isForeign = this.distrusted.has(schema);
+    const ajv = isForeign ? this.foreignEngine() : this.engine();
+    this.skipped = [];
     const validator = ajv.compile(schema);
     ajv.removeSchema(schema); // or Ajv would hold on to it for ever
+    if (isForeign) this.unapplied.set(schema, [...new Set(this.skipped)]);
     this.compiled.set(schema, validator);
     return validator;
   }
 
   private engine(): Ajv {
-    return (this.ajv ??= createAjv());
+    return (this.ajv ??= createAjv(ownMatcher));
+  }
+
+  private foreignEngine(): Ajv {
+    return (this.foreign ??= createAjv((pattern) => {
+      const matcher = linearMatcher(pattern);
+      if (!matcher) this.skipped.push(pattern);
+      return matcher ?? (() => true);
+    }));
   }
 }
 
@@ -62,7 +93,7 @@ export class SchemaValidators {
  * server may hold unknown keywords and formats. `addUsedSchema: false`: two schemas may have the same `$id`. `validateSchema: false`: compiling the schema
  * of schemas takes longer than the rest of an application's start; only a schema from outside is checked against it.
  */
-function createAjv(): Ajv {
+function createAjv(matcherFor: MatcherFor): Ajv {
   const ajv = new Ajv({
     allErrors: true,
     useDefaults: true,
@@ -76,7 +107,7 @@ function createAjv(): Ajv {
     logger: false,
   });
   ajvFormats.default(ajv);
-  return adaptToClassValidator(ajv);
+  return adaptToClassValidator(ajv, matcherFor);
 }
 
 /** Tells whether data is nested too deep. It visits level by level, to protect the stack. */
@@ -91,23 +122,33 @@ function isTooDeep(data: unknown): boolean {
 
 /**
  * Makes Ajv count characters, read dates and run patterns as class-validator and `Date` do, so that a DTO's schema and its decorators never
- * disagree.
+ * disagree. A pattern is not run on a text whose length is refused already.
  */
-export function adaptToClassValidator(ajv: Ajv): Ajv {
+export function adaptToClassValidator(ajv: Ajv, matcherFor: MatcherFor = ownMatcher): Ajv {
   return ajv
+    .removeKeyword('pattern')
     .removeKeyword('minLength')
     .removeKeyword('maxLength')
+    .addKeyword({
+      keyword: 'pattern',
+      type: 'string',
+      schemaType: 'string',
+      compile: (pattern: string, { minLength, maxLength }: JSONSchema7) => {
+        const matches = matcherFor(pattern);
+        return (text: string) => !hasLength(text, minLength, maxLength) || matches(text);
+      },
+    })
     .addKeyword({
       keyword: 'minLength',
       type: 'string',
       schemaType: 'number',
-      compile: (limit: number) => (text: string) => text.length >= limit && countCharacters(text) >= limit,
+      compile: (limit: number) => (text: string) => hasLength(text, limit),
     })
     .addKeyword({
       keyword: 'maxLength',
       type: 'string',
       schemaType: 'number',
-      compile: (limit: number) => (text: string) => text.length <= limit || countCharacters(text) <= limit,
+      compile: (limit: number) => (text: string) => hasLength(text, 0, limit),
     })
     .addFormat('date-time', isDateTime);
 }
@@ -118,9 +159,71 @@ export function needsUnicode(pattern: string): boolean {
 }
 
 /** The engine for patterns. Ajv always sets the flag `u`, with which a pattern written without it may not even compile, so only patterns that need it get it. */
-export const patternEngine: RegExpEngine = Object.assign((pattern: string) => new RegExp(pattern, needsUnicode(pattern) ? 'u' : ''), {
-  code: 'new RegExp',
-});
+const patternEngine: RegExpEngine = Object.assign(expressionOf, { code: 'new RegExp' });
+
+function expressionOf(pattern: string): RegExp {
+  return new RegExp(pattern, needsUnicode(pattern) ? 'u' : '');
+}
+
+/** Makes the matcher of a pattern. @throws SyntaxError for a pattern that is none */
+type MatcherFor = (pattern: string) => (text: string) => boolean;
+
+/** Escapes and classes, which hold no groups, and the beginnings of groups. */
+const ATOM = /\\.|\[(?:[^\]\\]|\\.)*\]/gs;
+const GROUP_KIND = /\(\?(?:[:=!]|<[=!]?)/g;
+const INNERMOST_GROUP = /\([^()]*\)/g;
+/** The marks of groups that have a choice in them, and of those that have none. */
+const CHOOSING = '\ue000';
+const PLAIN = '\ue001';
+
+/** Tells whether a group with a choice in it is repeated, as in `(a+)+` and `(a|aa)*`: there, backtracking may take for ever. */
+function repeatsChoice(pattern: string): boolean {
+  let rest = pattern.replaceAll(ATOM, PLAIN).replaceAll(GROUP_KIND, '(');
+  for (let before = ''; before !== rest;) {
+    if (/\ue000[*+{]/.test(rest)) return true;
+    before = rest;
+    rest = rest.replaceAll(INNERMOST_GROUP, (group) => (/[*+?{|\ue000]/.test(group) ? CHOOSING : PLAIN));
+  }
+  return false;
+}
+
+/** Runs a pattern of the application as class-validator does, unless it could take for ever, and can be run in linear time as well. */
+const ownMatcher: MatcherFor = (pattern) => {
+  const expression = expressionOf(pattern);
+  return (repeatsChoice(pattern) ? linearMatcher(pattern) : undefined) ?? ((text) => expression.test(text));
+};
+
+/** What a pattern of others may cost: its length, the size of its program, and the length of a text that it is run on. */
+const LONGEST_PATTERN = 1_000;
+const LARGEST_PROGRAM = 500;
+const LONGEST_TEXT = 50_000;
+
+/** What means something else in RE2 than in JavaScript: escapes of letters that JavaScript takes for the letters, and classes in classes. */
+const AMBIGUOUS = /\\[^\W\dbBdDfnpPrsStuvwWxck_]|\\[pP][^{]|\[\[:/;
+
+/**
+ * Makes a matcher that takes time in proportion to the text, by RE2's algorithm; undefined for a pattern that has no such matcher, or a large one.
+ *
+ * @throws SyntaxError for a pattern that is none
+ */
+function linearMatcher(pattern: string): ((text: string) => boolean) | undefined {
+  expressionOf(pattern);
+  if (pattern.length > LONGEST_PATTERN || AMBIGUOUS.test(pattern)) return undefined;
+  try {
+    const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
+    return compiled.programSize() > LARGEST_PROGRAM ? undefined : (text) => text.length > LONGEST_TEXT || compiled.test(text);
+  } catch {
+    return undefined; // look-around, a back reference, or a repetition that is too long
+  }
+}
+
+/** Tells whether a text has a number of characters within bounds. They are counted only where the number of code units, which is never smaller, does not decide. */
+function hasLength(text: string, least = 0, most = Number.POSITIVE_INFINITY): boolean {
+  if (text.length < least) return false;
+  if (least === 0 && text.length <= most) return true;
+  const count = countCharacters(text);
+  return count >= least && count <= most;
+}
 
 /** Counts code points without the variation selectors that follow one, as `isLength` of the validator library does. */
 function countCharacters(text: string): number {

@@ -20,6 +20,9 @@ class FixedSource extends ToolSource {
 }
 
 const sourceOf = (...tools: Tool[]) => ({ provide: Symbol('source'), useValue: new FixedSource(tools) });
+/** What a pattern such as `^(a+)+$` takes for ever to refuse. */
+const ALMOST = `${'a'.repeat(40)}!`;
+
 const withSchema = (schema: JSONSchema7) => sourceOf(toolOf({ id: 'remote__run', schema, origin: { source: 'remote', trusted: false } }));
 
 @ToolProvider({ namespace: 'crm' })
@@ -114,6 +117,37 @@ describe('invariant 4: a tool that a source contributes', () => {
     const run = bench.run({ policies: [{ allow: ['remote__run'] }] });
     for (const args of [{ limit: null }, { limit: 3 }, {}]) await run.exec('remote__run', args);
     expect(received).toEqual([{}, { limit: 3 }, {}]);
+  });
+
+  it.each<[string, 'inputSchema' | 'outputSchema']>([
+    ['arguments', 'inputSchema'],
+    ['result', 'outputSchema'],
+  ])('has a pattern for its %s left out that could block the process, and the application starts', async (_, name) => {
+    const pattern = '^(?=a)(a+)+$';
+    const schema: JSONSchema7 = { type: 'object', properties: { text: { type: 'string', pattern } } };
+    const found = toolOf({
+      id: 'remote__run',
+      schema: name === 'inputSchema' ? schema : { type: 'object' },
+      invoke: () => ({ text: ALMOST }),
+    });
+    const patterned = { ...found, spec: { ...found.spec, [name]: schema } };
+    const bench = await Bench.start({ providers: [sourceOf(patterned)], options: { policy: { allow: ['remote__run'] } } });
+    expect(bench.logger.warnings().map(({ message }) => message)).toContain(
+      'remote: remote__run: Its pattern "^(?=a)(a+)+$" cannot be run in linear time, so it is not applied. Have its source write it shorter, without look-around and back references.',
+    );
+    const startedAt = performance.now();
+    const args = name === 'inputSchema' ? { text: ALMOST } : {};
+    const { record } = await bench.run({ policies: [{ allow: ['remote__run'] }] }).exec('remote__run', args);
+    expect(record).toMatchObject({ status: 'succeeded' });
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+  });
+
+  it('is refused with an output schema that does not compile', async () => {
+    const found = toolOf({ id: 'remote__run' });
+    const broken: JSONSchema7 = { type: 'object', properties: { a: { $ref: '#/$defs/Missing' } } };
+    expect(await findingsOf({ providers: [sourceOf({ ...found, spec: { ...found.spec, outputSchema: broken } })] })).toMatchObject([
+      { at: 'remote: remote__run', problem: expect.stringMatching(/^The output schema cannot be used: .*Missing/) },
+    ]);
   });
 
   it('invariant 4: is accepted when it declares all of it', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JSONSchema7 } from 'json-schema';
-import { SchemaValidators } from '../../src/schema/validators.js';
+import * as fc from 'fast-check';
+import { needsUnicode, SchemaValidators } from '../../src/schema/validators.js';
 
 const validators = new SchemaValidators();
 const closed = (properties: Record<string, JSONSchema7>, required: string[] = []): JSONSchema7 => ({
@@ -13,6 +14,16 @@ const closed = (properties: Record<string, JSONSchema7>, required: string[] = []
 /** What is said about one value under one schema. */
 const messages = (schema: JSONSchema7, value: unknown): string[] =>
   validators.validate(closed({ value: schema }), { value }).map(({ message }) => message);
+
+const AGES = '^(a+)+$';
+const ALMOST = `${'a'.repeat(40)}!`;
+
+/** The milliseconds that a check takes, and what it says. */
+const timed = (schema: JSONSchema7, value: string, from = validators): { readonly ms: number; readonly said: string[] } => {
+  const startedAt = performance.now();
+  const problems = from.validate(schema, { value });
+  return { ms: performance.now() - startedAt, said: problems.map(({ message }) => message) };
+};
 
 const withId = (type: 'string' | 'number'): JSONSchema7 => ({ $id: 'https://example.com/a', ...closed({ value: { type } }) });
 
@@ -162,5 +173,102 @@ describe('SchemaValidators', () => {
     expect(validators.problemWith(closed({ a: { type: 'string' } }))).toBeUndefined();
     expect(validators.problemWith(closed({ a: { type: 'text' } } as never))).toMatch(/type/);
     expect(validators.problemWith(closed({ a: { $ref: '#/$defs/Missing' } }))).toMatch(/Missing/);
+  });
+});
+
+describe('a pattern that backtracking takes for ever with', () => {
+  it.each<[string, JSONSchema7, string[]]>([
+    [
+      'is not run on a text that is too long',
+      { type: 'string', maxLength: 20, pattern: '^(?=a)(a+)+$' },
+      ['must be at most 20 characters long'],
+    ],
+    [
+      'is not run on a text that is too short',
+      { type: 'string', minLength: 50, pattern: '^(?=a)(a+)+$' },
+      ['must be at least 50 characters long'],
+    ],
+    ['is run in linear time', { type: 'string', pattern: AGES }, [`must match the pattern ${AGES}`]],
+    ['is run in linear time where it repeats a choice', { type: 'string', pattern: '^(?:a|aa)+$' }, ['must match the pattern ^(?:a|aa)+$']],
+    [
+      'is run in linear time, with a group in it',
+      { type: 'string', pattern: '^((?:a|b)*c?)*$' },
+      ['must match the pattern ^((?:a|b)*c?)*$'],
+    ],
+  ])('%s', (_, schema, said) => {
+    const result = timed(closed({ value: schema }), ALMOST);
+    expect(result.said).toEqual(said);
+    expect(result.ms).toBeLessThan(500);
+  });
+
+  it('accepts what it accepted before', () => {
+    const slug = closed({ value: { type: 'string', pattern: '^[a-z0-9]+(?:-[a-z0-9]+)*$', maxLength: 20 } });
+    expect(timed(slug, 'a-slug-2').said).toEqual([]);
+    expect(timed(slug, 'a--slug').said).toEqual(['must match the pattern ^[a-z0-9]+(?:-[a-z0-9]+)*$']);
+  });
+});
+
+const distrusting = (pattern: string): { readonly from: SchemaValidators; readonly schema: JSONSchema7 } => {
+  const from = new SchemaValidators();
+  const schema = closed({ value: { type: 'string', pattern } });
+  from.distrust(schema);
+  return { from, schema };
+};
+
+describe('a schema that is not trusted', () => {
+  it.each([
+    ['(x+x+)+y', 'x'.repeat(60)],
+    ['(a|aa)+$', `${'a'.repeat(60)}!`],
+    ['\\s*\\s*\\s*\\s*\\s*;', ' '.repeat(5_000)],
+    ['^(?<word>\\w+\\s?)*$', `${'a '.repeat(40)}!`],
+  ])('has its patterns run in linear time: %s', (pattern, value) => {
+    const { from, schema } = distrusting(pattern);
+    const { ms, said } = timed(schema, value, from);
+    expect(said).toEqual([`must match the pattern ${pattern}`]);
+    expect(ms).toBeLessThan(500);
+    expect(from.unappliedPatterns(schema)).toEqual([]);
+  });
+
+  it.each([
+    ['look-around', '^(?=a)(a+)+$'],
+    ['a back reference', '^(a+)\\1$'],
+    ['a repetition beyond what is run', 'a{2000}'],
+    ['a program that is too large', '(?:[ab]{0,30}){30}'],
+    ['a length beyond what is compiled', 'ab'.repeat(600)],
+    ['an escape that means something else there', '\\Qa+\\E'],
+  ])('does not apply a pattern with %s, and says so', (_, pattern) => {
+    const { from, schema } = distrusting(pattern);
+    expect(from.problemWith(schema)).toBeUndefined();
+    expect(from.unappliedPatterns(schema)).toEqual([pattern]);
+    expect(timed(schema, ALMOST, from)).toMatchObject({ said: [] });
+  });
+
+  it('cannot be used with a pattern that is none', () => {
+    const { from, schema } = distrusting('(?i)a');
+    expect(from.problemWith(schema)).toMatch(/Invalid/);
+  });
+
+  const PATTERNS = [
+    '^a+b?$',
+    '^[\\w-]+$',
+    '^\\d{4}-\\d\\d$',
+    '^(?:foo|bar)+$',
+    '[^a-c]',
+    '\\bfoo\\b',
+    '^\\p{Lu}',
+    'a|^b',
+    '^.{2,3}$',
+    '^\\/x\\u0041$',
+    '^$',
+  ];
+
+  it.each(PATTERNS)('takes the texts that the pattern of JavaScript takes: %s', (pattern) => {
+    const { from, schema } = distrusting(pattern);
+    const expression = new RegExp(pattern, needsUnicode(pattern) ? 'u' : '');
+    const arbitrary = fc.oneof(fc.string({ maxLength: 6 }), fc.stringMatching(/^[abfor2026\-/xA ]{0,8}$/));
+    fc.assert(
+      fc.property(arbitrary, (value) => (timed(schema, value, from).said.length === 0) === expression.test(value)),
+      { numRuns: 200 },
+    );
   });
 });
