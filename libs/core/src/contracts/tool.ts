@@ -149,6 +149,11 @@ export interface ToolSettings {
   readonly concurrency?: number;
   /** Validation, logging and result format of this tool; overrides its provider's and the application's. The same object for every instance of an entity. */
   readonly execution?: ToolExecutionOptions;
+  /**
+   * Tells whether a result says that the call failed, for code that reports failures in what it returns: `failed: (answer: Answer) => !answer.success`. A text is what the model
+   * reads; `true` gives a fixed one. Asked once, of what the method returned. @default a result is never a failure
+   */
+  failed?(this: void, result: unknown): boolean | string;
   /** Puts a result into a sentence, for `resultFormat: 'envelope'`. It receives what the model may see. */
   readonly humanReadable?: (result: JsonValue) => string;
   /** Reserved argument names that this tool may declare nevertheless, and why; the audit records the reason with every call. */
@@ -174,6 +179,7 @@ export const TOOL_SETTINGS = defineOptions<ToolSettings>(
     idempotent: BOOLEAN,
     concurrency: WHOLE_ABOVE_ZERO,
     execution: optionsOf(TOOL_EXECUTION_OPTIONS, { isHere: true, isMerged: true }),
+    failed: FUNCTION,
     humanReadable: FUNCTION,
     allowReserved: optionsOf(ALLOWANCE, { isHere: true }),
   },

@@ -139,7 +139,7 @@ function idFindings(at: string, { spec: { id, declaredId }, entity }: Tool): Fin
   return findings;
 }
 
-/** What the model sees is what is checked, in most sources; where it is not, both are compiled. */
+/** Checks the schema that the model sees, and the one that arguments are held against where a source has another. */
 function inputFindings(
   at: string,
   { spec: { inputSchema }, input }: Tool,

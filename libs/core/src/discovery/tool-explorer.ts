@@ -71,7 +71,7 @@ export class ToolExplorer {
     this.layers = new MethodLayers(new NestLayerCompiler(creator, config), this.instances);
   }
 
-  /** What of a tool that was declared elsewhere is not applied. */
+  /** Finds the patterns of a tool that was declared elsewhere which are not applied. */
   unappliedFindings(tool: Tool): Finding[] {
     return unappliedFindings(tool, this.validators);
   }
@@ -248,7 +248,7 @@ export function listedRaw(tools: readonly RawTool[] = []): readonly RawTool[] {
   return [tools].flat();
 }
 
-/** Where a raw tool finds the instance of its class: a provider, or one that it makes itself. */
+/** The code of a raw tool whose instance Nest makes, or the reasons why there is none. */
 interface RawInstance {
   readonly execute: RawCall;
   readonly findings: readonly Finding[];

@@ -1,4 +1,4 @@
-import type { ToolFailure } from '@toolloop/protocol';
+import { ToolError, type ToolFailure } from '@toolloop/protocol';
 import { isObservable, type Observable } from 'rxjs';
 import { AttachedResult, type Attachment, type ToolCallContext } from '../contracts/tool-call.js';
 import { type Tool, ToolInterceptor, type ToolInvocation, type ToolLayers } from '../contracts/tool.js';
@@ -247,7 +247,11 @@ export class ToolMethod {
       returned instanceof AttachedResult
         ? { live: returned.value, attachments: returned.attachments }
         : { live: returned, attachments: NONE };
-    return this.answered.live;
+    const { live } = this.answered;
+    const failure = this.tool.failed?.(live);
+    if (failure !== true && typeof failure !== 'string') return live;
+    this.answered = undefined; // the method itself says that it has failed
+    throw this.fail(new ToolError(typeof failure === 'string' ? failure : 'The tool says that it has failed.'));
   }
 
   private fail(error: unknown): unknown {

@@ -193,12 +193,12 @@ const ownMatcher: MatcherFor = (pattern) => {
   return (repeatsChoice(pattern) ? linearMatcher(pattern) : undefined) ?? ((text) => expression.test(text));
 };
 
-/** What a pattern of others may cost: its length, the size of its program, and the length of a text that it is run on. */
+/** The most that a pattern of others may cost: its length, the size of its program, and the length of a text that it is run on. */
 const LONGEST_PATTERN = 1_000;
 const LARGEST_PROGRAM = 500;
 const LONGEST_TEXT = 50_000;
 
-/** What means something else in RE2 than in JavaScript: escapes of letters that JavaScript takes for the letters, and classes in classes. */
+/** Syntax that means something else in RE2 than in JavaScript: escapes of letters that JavaScript takes for the letters, and classes in classes. */
 const AMBIGUOUS = /\\[^\W\dbBdDfnpPrsStuvwWxck_]|\\[pP][^{]|\[\[:/;
 
 /**

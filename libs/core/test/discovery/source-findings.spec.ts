@@ -20,7 +20,7 @@ class FixedSource extends ToolSource {
 }
 
 const sourceOf = (...tools: Tool[]) => ({ provide: Symbol('source'), useValue: new FixedSource(tools) });
-/** What a pattern such as `^(a+)+$` takes for ever to refuse. */
+/** A text that a pattern such as `^(a+)+$` takes for ever to refuse. */
 const ALMOST = `${'a'.repeat(40)}!`;
 
 const withSchema = (schema: JSONSchema7) => sourceOf(toolOf({ id: 'remote__run', schema, origin: { source: 'remote', trusted: false } }));

@@ -8,11 +8,12 @@ import {
   NotFoundException,
   UnauthorizedException,
 } from '@nestjs/common';
-import { ToolError } from '@toolloop/core';
+import { tool, ToolError } from '@toolloop/core';
 import { ToolRunner } from '@toolloop/core/internal';
 import { CallJournal } from '@toolloop/core/stores';
 import type { LoopEventBody } from '@toolloop/protocol';
 import type { ToolOutcome } from '../../src/execution/call.js';
+import { of } from 'rxjs';
 import { toolOf } from '../discovery/tools.js';
 import { Bench, errorOf, type RunOptions } from './bench.js';
 
@@ -136,8 +137,8 @@ describe('ToolRunner.exec', () => {
     ],
   ])('never throws, and loses nothing: emit %s', async (_, emit) => {
     let effects = 0;
-    const tool = toolOf({ id: 'tool', effect: 'state_change', invoke: () => (effects += 1) });
-    const outcome = await bench.run({ tools: [tool], policies, emit }).exec('tool');
+    const made = toolOf({ id: 'tool', effect: 'state_change', invoke: () => (effects += 1) });
+    const outcome = await bench.run({ tools: [made], policies, emit }).exec('tool');
     expect([outcome.record.status, outcome.content, effects]).toEqual(['succeeded', '1', 1]);
     expect(bench.logger.errors().map(({ message }) => message)).toEqual([
       'An event of run run_1 could not be shown.',
@@ -167,15 +168,15 @@ describe('ToolRunner.exec', () => {
     ['its input', { input: { ...toolOf({ id: 'tool' }).input, read: () => JSON.parse('{') as never } }],
     ['its output', { output: { project: () => JSON.parse('{') as never } }],
   ])('never throws: %s does', async (_, broken) => {
-    const tool = { ...toolOf({ id: 'tool' }), ...broken };
-    expect((await bench.run({ tools: [tool], policies }).exec('tool')).record.status).toBe('failed');
+    const made = { ...toolOf({ id: 'tool' }), ...broken };
+    expect((await bench.run({ tools: [made], policies }).exec('tool')).record.status).toBe('failed');
   });
 
   it('never throws: the journal throws without a promise', async () => {
     const journal: Partial<CallJournal> = { acquire: () => JSON.parse('{') as never };
     const broken = await Bench.start({ ports: [{ provide: CallJournal, useValue: journal }] });
-    const tool = toolOf({ id: 'tool', effect: 'state_change' });
-    expect((await broken.run({ tools: [tool], policies }).exec('tool')).record.status).toBe('failed');
+    const made = toolOf({ id: 'tool', effect: 'state_change' });
+    expect((await broken.run({ tools: [made], policies }).exec('tool')).record.status).toBe('failed');
   });
 
   it('never throws, whatever stands for arguments', async () => {
@@ -186,5 +187,39 @@ describe('ToolRunner.exec', () => {
       outcomes.push(await bench.module.get(ToolRunner).exec({ call, step: 1, index: 0 }, scope));
     }
     expect(outcomes.map(({ record }) => record.status)).toEqual(outcomes.map(() => 'failed'));
+  });
+});
+
+describe('a result that says it is a failure, where the tool says so', () => {
+  interface Answer {
+    readonly success: boolean;
+    readonly error?: string;
+  }
+  const failed = ({ success, error }: Answer): boolean | string => !success && (error ?? true);
+  const declared = { description: 'x', effect: 'state_change', reveal: 'all' } as const;
+
+  it.each<[string, unknown, string]>([
+    ['in words of its own', { success: false, error: 'No such order.' }, 'No such order.'],
+    ['without words', { success: false }, 'The tool says that it has failed.'],
+    ['as the last value of a stream', of(1, { success: false, error: 'Too late.' }), 'Too late.'],
+    ['as a promise', Promise.resolve({ success: false, error: 'Later.' }), 'Later.'],
+  ])('fails the call: %s', async (_, result, safeMessage) => {
+    const raw = tool({ ...declared, id: 'raw', failed, execute: () => result });
+    const outcome = await (await Bench.start({ options: { tools: [raw] } })).run().exec('raw');
+    expect(outcome.record).toMatchObject({ status: 'failed', error: { code: 'execution_failed', safeMessage } });
+  });
+
+  it('is a result as any other where the tool does not say so, or it succeeded', async () => {
+    const silent = tool({ ...declared, id: 'silent', execute: () => ({ success: false }) });
+    const fine = tool({ ...declared, id: 'fine', failed, execute: () => ({ success: true }) });
+    const run = (await Bench.start({ options: { tools: [silent, fine] } })).run();
+    expect((await run.exec('silent')).record).toMatchObject({ status: 'succeeded', result: { success: false } });
+    expect((await run.exec('fine')).record).toMatchObject({ status: 'succeeded', result: { success: true } });
+  });
+
+  it('says nothing about the effect where it cannot be asked', async () => {
+    const raw = tool({ ...declared, id: 'raw', failed: () => JSON.parse('{') as never, execute: () => ({ success: false }) });
+    const { record } = await (await Bench.start({ options: { tools: [raw] } })).run().exec('raw');
+    expect(record.error).toMatchObject({ code: 'invalid_output', safeMessage: expect.stringContaining('Its effect took place') });
   });
 });
