@@ -82,7 +82,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     return this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.values(options.loops ?? {}));
   }
 
-  /** Of strategies of the application and its loops. */
+  /** Returns the tools that strategies of the application and its loops announce. */
   private announced(): readonly string[] {
     const loops = this.loopProfiles();
     // What is no loop and no strategy is a finding later on.

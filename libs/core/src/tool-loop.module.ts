@@ -58,7 +58,7 @@ registerCopy('@toolloop/core', import.meta.url);
 const duplicates = duplicatesOf('@toolloop/core');
 if (duplicates !== undefined) process.emitWarning(duplicates, { code: 'TOOLLOOP_DUPLICATE' });
 
-/** What else `forRoot` takes. */
+/** The options of `forRoot` for the module itself. */
 export interface ToolLoopExtras {
   /** Adapters of ports: `{ provide: ConversationStore, useClass: … }`, a `ConnectionBroker`, a `CallJournal`, event sinks, interceptors. */
   readonly providers?: readonly Provider[];

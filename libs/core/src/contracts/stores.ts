@@ -68,19 +68,14 @@ export interface MessagePage {
   readonly limit: number;
 }
 
-/** The port that keeps conversations between runs. */
+/**
+ * The port that stores conversations between runs.
+ *
+ * @example
+ * { provide: ConversationStore, useClass: RedisConversationStore }
+ */
 export abstract class ConversationStore {
-  /**
-   * The port that stores conversations between runs.
-   *
-   * @example
-   * class RedisConversationStore extends ConversationStore {
-   *   async delete({ tenant, actorId, conversationId }: ConversationKey): Promise<boolean> {
-   *     return (await this.redis.del(`${tenant}:${actorId}:${conversationId}`)) === 1;
-   *   }
-   *   // … and the other methods; `conversationStoreContract` of `@toolloop/testing` checks them
-   * }
-   */
+  /** Returns the messages of a conversation; none if it does not exist. */
   abstract load(key: ConversationKey): Promise<readonly Message[]>;
   /**
    * Appends what a run added, as one unit, so that no call is kept without its result. What the same run had appended before is replaced, in its place: a durable run

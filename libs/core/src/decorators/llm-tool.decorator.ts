@@ -27,11 +27,11 @@ export type OutputShape = Type | readonly [Type] | { readonly type: Type | reado
  */
 export type OutputDeclaration = OutputShape | (() => OutputShape);
 
-/** What every tool declares, wherever it comes from. */
+/** The options of every tool, no matter where it comes from. */
 export interface ToolBasics extends ToolSettings {
   /** Sent to the model, to help it decide when to use the tool. */
   readonly description: string;
-  /** What a call does to the world; policy, scheduling and retries depend on it. */
+  /** The effect of a call on the world; policy, scheduling and retries depend on it. */
   readonly effect: ToolEffect;
   /** @default private, untrusted, and egress for an `external_side_effect` */
   readonly labels?: Partial<ToolLabels>;
@@ -41,8 +41,8 @@ interface MethodOptions extends ToolBasics {
   /** The last part of the tool's id. @default the method's name */
   readonly name?: string;
   /**
-   * Whether the actor of the run may call the tool, in addition to policy: a function, or the name of a method of the class, which is called on the same
-   * instance with the run's context. Asked at every call, and with `strictListing` also before the tool is listed. Anything but `true` denies, and so does
+   * Decides whether the actor of the run may call the tool, in addition to policy: a function, or the name of a method of the class, which is called on the
+   * same instance with the run's context. Asked at every call, and with `strictListing` also before the tool is listed. Anything but `true` denies, and so does
    * an exception, or no answer before the tool's time is up. @default policy alone decides
    */
   readonly canCall?: string | ((run: RunContext) => boolean | Promise<boolean>);
@@ -56,7 +56,7 @@ interface MethodOptions extends ToolBasics {
   readonly directive?: DirectiveDeclaration;
 }
 
-/** What a tool declares. `output` or `reveal` says what may leave it; the application does not start if a tool has neither. */
+/** The options of `@LlmTool()`. `output` or `reveal` says what may leave the tool; the application does not start if a tool has neither. */
 export type LlmToolOptions = MethodOptions &
   (
     | { readonly output: OutputDeclaration; readonly reveal?: undefined }
@@ -66,7 +66,15 @@ export type LlmToolOptions = MethodOptions &
 
 export const LLM_TOOL_METADATA = 'toolloop:llm-tool';
 
-/** Marks a method that the model may call. The order of decorators does not matter: the method is looked up by name when it is called. */
+/**
+ * Marks a method that the model may call. The order of decorators does not matter: the method is looked up by name when it is called.
+ *
+ * @example
+ * @LlmTool({ description: 'Returns a customer by id.', effect: 'read_only', output: Customer })
+ * getCustomer(@ToolParam('id', { description: 'The id of the customer.' }) id: string): Promise<Customer> {
+ *   return this.customers.find(id);
+ * }
+ */
 export function LlmTool(options: LlmToolOptions): MethodDecorator {
   return (prototype, property) => {
     Reflect.defineMetadata(LLM_TOOL_METADATA, options, prototype, property);
@@ -80,11 +88,11 @@ export function LlmTool(options: LlmToolOptions): MethodDecorator {
 export interface DirectiveDeclaration {
   /** Names the effect, e.g. `order.refund`: words of lower-case letters and digits, joined by `.`, `-` or `_`. No two tools share one. */
   readonly type: string;
-  /** What the effect is about, as a template over the arguments: `{orderId}`. These must be required strings, numbers or booleans, and not hidden. */
+  /** The subject of the effect, as a template over the arguments: `{orderId}`. These must be required strings, numbers or booleans, and not hidden. */
   readonly subject: string;
   /**
-   * What makes two requests about a subject the same directive: `whole` if the effect happens once per subject, `{month}` if once a month. With a key, the same request by
-   * a colleague is the same directive; without one, only a repetition of the same request is. @default the request's id
+   * The key, as a template, that makes two requests about a subject the same directive: `whole` if the effect happens once per subject, `{month}` if once a
+   * month. With a key, the same request by a colleague is the same directive; without one, only a repetition of the same request is. @default the request's id
    */
   readonly key?: string;
   /** `required` refuses the call if the tool's `preview` fails. The approver and the model read the preview. @default 'optional' */
@@ -95,12 +103,12 @@ export interface DirectiveDeclaration {
    */
   readonly compensate?: string;
   /**
-   * What happens if it is unknown whether the effect took place, for example after a crash in the middle of it or an unexpected exception: `ask` waits for a
-   * person to look; `repeat` performs it again, for effects that are recognised by `context.idempotencyKey` or do no harm twice. While
-   * the method is still running in this process, for example after a timeout, both wait for a person. @default 'ask'
+   * The treatment of an effect of which it is unknown whether it took place, for example after a crash in the middle of it or an unexpected exception: `ask`
+   * waits for a person to look; `repeat` performs it again, for effects that are recognised by `context.idempotencyKey` or do no harm twice. While the method
+   * is still running in this process, for example after a timeout, both wait for a person. @default 'ask'
    */
   readonly maybeRan?: ToolDirective['maybeRan'];
-  /** How often it is attempted before its status is `dead`. @default 5 */
+  /** The number of attempts before its status is `dead`. @default 5 */
   readonly attempts?: number;
 }
 
@@ -165,7 +173,7 @@ const LABELS = defineOptions<Partial<ToolLabels>>(
   { wording: { unknown: 'There is no label "*".', option: 'Its label "*"' } },
 );
 
-/** What every tool declares. A rule for a new option of all tools belongs here, or to the settings if calls go by it. */
+/** The option table of every tool. A rule for a new option of all tools belongs here, or to the settings if calls depend on it. */
 export const TOOL_BASICS = defineOptions<ToolBasics>(
   {
     description: needed({
@@ -197,7 +205,7 @@ function repetitionFindings(tool: Partial<ToolBasics>, at: string): Finding[] {
   return findings;
 }
 
-/** What `@LlmTool()` takes. */
+/** The option table of `@LlmTool()`. */
 export const LLM_TOOL = defineOptions<LlmToolOptions>(
   {
     ...TOOL_BASICS.rules,

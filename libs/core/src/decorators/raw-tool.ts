@@ -36,7 +36,7 @@ export function tool<Input>(declaration: RawToolDeclaration<Input> & Executable<
 /** The class of a raw tool. */
 export type RawType = Type & { readonly shortName?: string };
 
-/** How a class becomes a tool; overrides the class's static `tool`. */
+/** Options that make a class a tool; they override the class's static `tool`. */
 export type RawToolSettings<Options> = Partial<Omit<RawToolDeclaration, 'id'>> & {
   /** The tool's id. @default the `id` in the class's static `tool` */
   readonly as?: string;
@@ -108,10 +108,10 @@ export function isCallable(value: unknown): value is { call(input: unknown, cont
 /** A schema of a library that follows Standard Schema and can say itself as JSON Schema, e.g. Zod 4 (https://standardschema.dev). */
 export type StandardInput<Input = unknown> = StandardSchemaV1<unknown, Input> & StandardJSONSchemaV1<unknown, Input>;
 
-/** What a raw tool takes: a DTO class, a Standard Schema or a JSON Schema. */
+/** The input of a raw tool: a DTO class, a Standard Schema or a JSON Schema. */
 export type RawInput<Input = unknown> = Type<Input> | StandardInput<Input> | JSONSchema7;
 
-/** What a tool says of itself when it is no method of a provider. */
+/** The options of a tool that is no method of a provider. */
 export type RawToolDeclaration<Input = unknown> = Omit<
   LlmToolOptions,
   'name' | 'output' | 'reveal' | 'idempotencyKey' | 'canCall' | 'preview' | 'directive'
@@ -130,7 +130,7 @@ export type RawToolDeclaration<Input = unknown> = Omit<
   readonly directive?: RawDirectiveDeclaration<Input>;
 } & Pick<LlmToolOptions, 'output' | 'reveal'>;
 
-/** What `tool()` and `rawTool()` take. */
+/** The option table of `tool()` and `rawTool()`. */
 export const RAW_TOOL = defineOptions<RawToolDeclaration & { readonly execute?: Executable<unknown>['execute'] }>(
   {
     ...TOOL_BASICS.rules,
@@ -146,7 +146,7 @@ export const RAW_TOOL = defineOptions<RawToolDeclaration & { readonly execute?: 
   TOOL_BASICS.settings,
 );
 
-/** What a class needs to be a raw tool: a method `call`, and perhaps a static `tool` that describes it. */
+/** A class that can be a raw tool: it has a method `call`, and perhaps a static `tool` with its options. */
 export interface RawToolClass<Options = never> {
   new (options: Options): { call(input: never, context: ToolCallContext): unknown };
   readonly tool?: RawToolDeclaration;
@@ -154,7 +154,7 @@ export interface RawToolClass<Options = never> {
   readonly shortName?: string;
 }
 
-/** What a model says to a sub-run, unless its declaration says otherwise. */
+/** The input of a sub-run, unless its declaration has another. */
 export interface SubRunInput {
   readonly prompt: string;
 }

@@ -8,7 +8,7 @@ export interface ToolMethod {
   readonly property: string;
   readonly options: LlmToolOptions | undefined;
   readonly parameters: readonly ToolParameter[];
-  /** What the compiler recorded; it differs between compilers, so explicit options win. */
+  /** The types that the compiler recorded; it differs between compilers, so explicit options win. */
   readonly designTypes: readonly unknown[];
 }
 
@@ -24,7 +24,7 @@ export function providerOptionsOf(type: object): ToolProviderOptions | undefined
   return Reflect.getMetadata(TOOL_PROVIDER_METADATA, type) as ToolProviderOptions | undefined;
 }
 
-/** What a class marked `@ToolEntityResolver()` resolves; `entity` is undefined where files import each other in a circle. */
+/** Returns the class that a class marked `@ToolEntityResolver()` resolves; `entity` is undefined if files import each other in a circle. */
 export function resolvedEntityOf(type: object): { readonly entity: Type | undefined } | undefined {
   return Reflect.getMetadata(ENTITY_RESOLVER_METADATA, type) as { readonly entity: Type | undefined } | undefined;
 }
@@ -56,7 +56,7 @@ function isThunk(declaration: OutputDeclaration): declaration is () => OutputSha
   return typeof declaration === 'function' && declaration.prototype === undefined;
 }
 
-/** What a class and those it inherits from define for their instances, each name once. */
+/** Returns the names of the methods that a class and those it inherits from define for their instances, each once. */
 export function methodNamesOf(type: Type): string[] {
   const chain: object[] = [];
   for (let level = type.prototype as object | null; level && level !== Object.prototype; level = Reflect.getPrototypeOf(level))

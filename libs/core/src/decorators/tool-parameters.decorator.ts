@@ -16,7 +16,7 @@ import {
   TEXT,
 } from '../findings/options.js';
 
-/** How a named argument looks to the model. Overrides the parameter's TypeScript type. */
+/** The description of a named argument for the model. Overrides the parameter's TypeScript type. */
 export interface ToolParamOptions {
   readonly description: string;
   /** @default the parameter's TypeScript type */
@@ -67,7 +67,7 @@ const TOOL_PARAM_ITEMS = defineOptions<ItemOptions>({
   nullable: BOOLEAN,
 });
 
-/** What `@ToolParam()` takes. */
+/** The option table of `@ToolParam()`. */
 export const TOOL_PARAM = defineOptions<ToolParamOptions>({
   ...TOOL_PARAM_ITEMS.rules,
   description: needed(TEXT),
@@ -76,7 +76,7 @@ export const TOOL_PARAM = defineOptions<ToolParamOptions>({
   required: BOOLEAN,
 });
 
-/** What a parameter of a tool's method receives. */
+/** The argument for a parameter of a tool's method. */
 export type ToolParameter =
   | { readonly kind: 'input'; readonly index: number; readonly type: Type | undefined }
   | { readonly kind: 'param'; readonly index: number; readonly name: string; readonly options: ToolParamOptions }
@@ -84,17 +84,32 @@ export type ToolParameter =
 
 export const TOOL_PARAMETERS_METADATA = 'toolloop:tool-parameters';
 
-/** The parameter receives all arguments as one DTO, whose class-validator decorators are its schema. Give the class where the type is an interface or a union. */
+/**
+ * The parameter receives all arguments as one DTO, whose class-validator decorators are its schema. Give the class where the type is an interface or a union.
+ *
+ * @example
+ * search(@ToolInput() { number, limit }: SearchOrders): Promise<Order[]>
+ */
 export function ToolInput(type?: Type): ParameterDecorator {
   return record((index) => ({ kind: 'input', index, type }));
 }
 
-/** The parameter receives one scalar, or list of scalars, of that name. */
+/**
+ * The parameter receives one scalar, or list of scalars, of that name.
+ *
+ * @example
+ * getOrder(@ToolParam('id', { description: 'The id of the order.' }) id: string): Promise<Order>
+ */
 export function ToolParam(name: string, options: ToolParamOptions): ParameterDecorator {
   return record((index) => ({ kind: 'param', index, name, options }));
 }
 
-/** The parameter receives the `ToolCallContext`: actor, tenant, signal and the like. */
+/**
+ * The parameter receives the `ToolCallContext`: actor, tenant, signal and the like.
+ *
+ * @example
+ * refund(@ToolInput() { orderId }: Refund, @ToolContext() { tenant, signal }: ToolCallContext): Promise<Order>
+ */
 export function ToolContext(): ParameterDecorator {
   return record((index) => ({ kind: 'context', index }));
 }
@@ -108,7 +123,7 @@ function record(describe: (index: number) => ToolParameter): ParameterDecorator 
   };
 }
 
-/** What a model is told about one property of a DTO. Its type and its bounds come from class-validator. */
+/** The description of a DTO's property for the model. Type and bounds come from class-validator. */
 export interface ToolFieldOptions {
   readonly description?: string;
   readonly example?: JSONSchema7Type;
@@ -120,7 +135,7 @@ export interface ToolFieldOptions {
   readonly nullable?: boolean;
 }
 
-/** What `@ToolField()` takes; the findings name the property before it. */
+/** The option table of `@ToolField()`; the findings name the property before it. */
 export const TOOL_FIELD = defineOptions<ToolFieldOptions>(
   { description: TEXT, example: CHECKED_BY_USE, nullable: BOOLEAN },
   { wording: { unknown: 'has a @ToolField() with "*", which is no option', option: 'has a @ToolField() whose "*"' } },
@@ -129,7 +144,7 @@ export const TOOL_FIELD = defineOptions<ToolFieldOptions>(
 /** The key under which the metadata of class-validator holds what `@ToolField()` says, so that `PartialType()` and the like carry it to the classes they make. */
 const TOOL_FIELD_CONTEXT = 'toolloop:tool-field';
 
-/** What `@ToolField()` records of a property. */
+/** The metadata of `@ToolField()` for a property. */
 interface FieldContext {
   readonly options: ToolFieldOptions;
   /** The compiler's type, which the classes of mapped types do not have. */

@@ -26,7 +26,7 @@ export interface ToolProviderOptions {
   readonly execution?: ToolExecutionOptions;
 }
 
-/** What `@ToolProvider()` takes. */
+/** The option table of `@ToolProvider()`. */
 export const TOOL_PROVIDER = defineOptions<ToolProviderOptions>(
   {
     namespace: TEXT,
@@ -44,6 +44,11 @@ export const TOOL_PROVIDER_METADATA = 'toolloop:tool-provider';
 /**
  * Marks a class whose `@LlmTool()` methods are tools: a Nest provider, whose tools are there from the start, or an entity, whose tools appear when
  * a tool returns an instance of it.
+ *
+ * @example
+ * @ToolProvider({ prefix: 'crm' })
+ * @Injectable()
+ * export class CrmTools {}
  */
 export function ToolProvider(options: ToolProviderOptions = {}): ClassDecorator {
   return (target) => {
@@ -56,6 +61,11 @@ export const ENTITY_RESOLVER_METADATA = 'toolloop:entity-resolver';
 /**
  * Marks the provider that finds instances of an entity class again, by their id and under the current actor. One per class, in any module; request-scoped ones are
  * made once per part of a run. How often it is asked is said on the entity: `@ToolProvider({ rehydrate })`.
+ *
+ * @example
+ * @ToolEntityResolver(Customer)
+ * @Injectable()
+ * export class CustomerResolver {}
  */
 export function ToolEntityResolver<Entity extends object>(
   entity: Type<Entity>,

@@ -93,7 +93,7 @@ function directiveStatusTool(get: (directiveId: string, who: Pick<RunContext, 'a
   };
 }
 
-/** What the effect returned is left out: it is kept as the ui may see it, not as the model may. */
+/** Returns the status of a directive for the model. The effect's result is left out: it is stored as the ui may see it. */
 function statusOf({ directiveId, type, subject, task, status, attempts, failure }: DirectiveView): object {
   return { directive_id: directiveId, type, subject, task, status, attempts, ...(failure && { failure: failure.safeMessage }) };
 }

@@ -34,7 +34,7 @@ import { sha256, toJson } from '../schema/canonical-json.js';
 const LONGEST_PART = 256;
 const DIGITS_OF_ID = 32;
 
-/** Who decides about what failed or nobody knows of. */
+/** The people who decide about directives that failed, or whose outcome is unknown. */
 export class DirectiveOperators {
   constructor(
     /** Undefined where everybody decides about what they asked for themselves. */
@@ -43,7 +43,7 @@ export class DirectiveOperators {
 
   /** For a sentence that a model or a person reads. */
   get described(): string {
-    return this.roles ? `Somebody with the role ${this.roles.join(' or ')}` : 'Whoever asked for it';
+    return this.roles ? `Somebody with the role ${this.roles.join(' or ')}` : 'The actor who requested it';
   }
 }
 
@@ -186,7 +186,7 @@ function isSameRequest(first: DirectiveIntent, second: DirectiveIntent, directiv
   );
 }
 
-/** What a run's events tell of it. */
+/** Returns the request as a run's events report it. */
 function requestOf({ intent, status }: DirectiveRecord, toolCallId: string): DirectiveRequest {
   const { directiveId, type, subject, preview } = intent;
   return { directiveId, toolCallId, type, subject, status, ...(preview && { preview }) };
@@ -248,18 +248,18 @@ function sentenceFor(status: DirectiveRecord['status'], what: string): string {
   return `This was requested before: ${what}. Its status is ${status}.`;
 }
 
-/** One attempt to have the effect of a directive, as the pipeline and whoever makes the attempt share it. */
+/** One attempt to have the effect of a directive, shared by the pipeline and its caller. */
 export class DirectiveAttempt implements EffectAttempt {
-  /** Whether the key of the effect was taken for this attempt. */
+  /** True once the key of the effect was taken for this attempt. */
   hasBegun = false;
-  /** Milliseconds to wait at least before another attempt; undefined where that would fail as well, or nobody knows. */
+  /** The least milliseconds before another attempt; undefined if that would fail as well, or the outcome is unknown. */
   retryAfterMs: number | undefined;
   private wasRefused = false;
 
   constructor(
-    /** Of the effect. */
+    /** The idempotency key of the effect. */
     readonly idempotencyKey: string,
-    /** Asked when the key is taken and nothing has happened yet: whoever has lost the directive by then leaves it to the others. */
+    /** Asked when the key is taken and nothing has happened yet: a process that has lost the directive by then leaves it to others. */
     private readonly isHeld: () => Promise<boolean>,
   ) {}
 
@@ -272,14 +272,14 @@ export class DirectiveAttempt implements EffectAttempt {
     return directive?.maybeRan === 'repeat';
   }
 
-  /** Whether the attempt may have had the effect: a method that was not called had none. */
+  /** Returns whether the attempt may have had the effect: a method that was not called had none. */
   get mayHaveEffect(): boolean {
     return this.hasBegun && !this.wasRefused;
   }
 
   /**
-   * What a failed effect means. Of an exception that says nothing of itself nobody knows what happened before it. A method that is still in flight is not called beside
-   * itself, unless this process stops (`signal`).
+   * Returns the meaning of a failed effect. After an unknown exception it is unknown what happened before. A method that is still in flight is not called
+   * beside itself, unless this process stops (`signal`).
    */
   read(error: unknown, tool: Pick<Tool, 'directive'>, signal: AbortSignal): ToolFailure {
     const failure = failureOf(error);
@@ -300,7 +300,10 @@ function isUnexplained({ code }: ToolFailure, error: unknown): boolean {
 
 const UNKNOWN = 'The effect failed half-way, and it is unknown whether it took place. Check before you request it again.';
 
-/** What the tool, or whom it asked, said on purpose: then the effect did not take place. A 5xx may come from half-way, but for 503, which turns away. */
+/**
+ * Returns whether the tool, or a system that it called, refused on purpose: then the effect did not take place. A 5xx may come from half-way, but for 503,
+ * which refuses.
+ */
 function isAnswer(thrown: unknown): boolean {
   if (thrown instanceof ToolError) return true;
   return thrown instanceof HttpException && (thrown.getStatus() < 500 || thrown.getStatus() === 503);

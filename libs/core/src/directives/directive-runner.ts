@@ -43,7 +43,7 @@ const ATTEMPTS_WITHOUT_TOOL = 1;
 /** Beside the tool's own time, which its guards and its `canCall` have as well. What takes longer has hung, and is anybody's. */
 const MARGIN_MS = 60_000;
 const PARTS_WITH_TIME_LIMIT = 3;
-/** What is in hand when the application stops has so long to end. */
+/** The time for the directives in progress to end when the application stops. */
 const LONGEST_STOP_MS = 10_000;
 
 /** The tool of a directive; undefined where the application has none any more. */
@@ -95,7 +95,7 @@ class DirectiveScopes {
     };
   }
 
-  /** What an attempt came to whose process died before it could say so; undefined where none has begun the effect. */
+  /** Returns the journal's entry for an attempt whose process died before it could report; undefined if none has begun the effect. */
   earlier(record: DirectiveRecord): Promise<JournalEntry | undefined> {
     const { tenant, call } = record.intent;
     const { declaredId, instanceId, args } = call;
@@ -107,7 +107,7 @@ class DirectiveScopes {
     return this.explorer.instancesOf(ActorDirectory)[0];
   }
 
-  /** Whoever they are now: somebody else under the same id is nobody. */
+  /** Loads the actor as of now; another one under the same id does not count. */
   private async actorOf({ actorId }: DirectiveAuthority, tenant: string): Promise<unknown> {
     const finding = Promise.resolve(this.directory()?.find(actorId, tenant));
     const actor: unknown = await withinTime(finding, LONGEST_FIND_MS);
@@ -252,7 +252,7 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
   }
 }
 
-/** Of an attempt that a store kept from being made: it counts for nothing. */
+/** The outcome of an attempt that a store prevented: it does not count. */
 const PUT_OFF = { status: 'failed', error: { code: 'aborted', safeMessage: 'It could not be begun for now.' } } as const;
 
 const ENDLESS = {
@@ -285,7 +285,7 @@ function undoing(tool: DirectiveTool, { intent, result }: DirectiveRecord): Tool
   return { ...tool, output: NOTHING, invoke: (input, context) => directive.compensate?.(input, performed, context) };
 }
 
-/** What the user said is asked of reads alone, and a directive is none. */
+/** Returns the recorded flow. `isSaid` is asked about reads alone, and a directive is none. */
 function flowOf({ flow }: DirectiveAuthority): InformationFlow {
   const { integrity, confidentiality } = flow;
   const traced = new Set(flow.traced);
@@ -297,17 +297,17 @@ export interface AttemptTerms {
   readonly record: DirectiveRecord;
   readonly attempt: DirectiveAttempt;
   readonly terms: Pick<typeof DEFAULT_DIRECTIVES, 'firstDelayMs' | 'longestDelayMs'> & { readonly attempts: number };
-  /** What the journal has of an attempt before whose process died; looked up where this one failed before it began. */
+  /** The journal's entry for an earlier attempt whose process died; looked up if this one failed before it began. */
   readonly earlier?: JournalEntry;
 }
 
-/** What an attempt came to. */
+/** The outcome of an attempt. */
 export type AttemptOutcome = Pick<ToolInvocationRecord, 'status' | 'error' | 'result'>;
 
-/** Of a call that never got as far as its method, for a reason that may pass. */
+/** The errors of a call that did not reach its method, for a reason that may pass. */
 const PASSING = new Set<ToolErrorCode>(['execution_failed', 'timeout', 'aborted']);
 
-/** What an attempt makes of its directive. */
+/** Returns the change of a directive after an attempt. */
 export function verdictOn(outcome: AttemptOutcome, context: AttemptTerms): DirectiveChange {
   const { record, earlier } = context;
   const { status, error, result } = outcomeOf(earlier) ?? outcome;
@@ -317,7 +317,7 @@ export function verdictOn(outcome: AttemptOutcome, context: AttemptTerms): Direc
   return verdictOnFailure(standing(failure, context), failure, context);
 }
 
-/** Of an effect that took place before; that nobody may ask for it any more changes nothing about it. */
+/** Returns the outcome of an effect that took place before, even if its actor may no longer request it. */
 function outcomeOf(earlier: JournalEntry | undefined): AttemptOutcome | undefined {
   if (earlier?.status === 'in_progress') return earlier.kept && { status: 'succeeded' };
   if (!earlier) return undefined;
@@ -326,7 +326,7 @@ function outcomeOf(earlier: JournalEntry | undefined): AttemptOutcome | undefine
   return { status: 'succeeded', result: outcome.ui };
 }
 
-/** Where the effect took place, or was undone. */
+/** The changes after an effect took place, or was undone. */
 export const DONE = {
   perform: { event: 'succeeded', status: 'succeeded' },
   compensate: { event: 'compensated', status: 'compensated' },
@@ -347,7 +347,7 @@ function verdictOnFailure(failure: ToolFailure, latest: ToolFailure, context: At
   return { event: status, status, failure };
 }
 
-/** An earlier attempt of which nobody knows stays unknown until one gets an answer. */
+/** Keeps an unknown outcome of an earlier attempt until a later one gets an answer. */
 function standing(failure: ToolFailure, { record, attempt, earlier }: AttemptTerms): ToolFailure {
   if (earlier && failure.code !== 'unknown_outcome') return LEFT;
   const isAnswer = attempt.mayHaveEffect && attempt.retryAfterMs === undefined && !NOT_CALLED.has(failure.code);
@@ -359,7 +359,7 @@ const LEFT: ToolFailure = {
   safeMessage: 'It was begun by a process that died; it is unknown whether its effect took place.',
 };
 
-/** Of a call whose method was never called. */
+/** The errors of a call whose method was never called. */
 const NOT_CALLED = new Set<ToolErrorCode>(['timeout', 'aborted']);
 
 /** Milliseconds; undefined where another attempt would come to the same, or might do harm. */

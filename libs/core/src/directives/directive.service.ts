@@ -21,34 +21,34 @@ import { ActorIdentity } from '../policy/actor-identity.js';
 import { DirectiveOperators } from './directive-effects.js';
 import { DirectiveAudit, directiveToolOf, DONE, effectKeyOf } from './directive-runner.js';
 
-/** Who looks at directives, or decides about them: whom the application identified, never what a client says. */
+/** The person who looks at directives, or decides about them: as the application identified them, never as a client says. */
 export interface DirectiveOperator<Actor = RegisteredActor> {
   readonly actor: Actor;
   readonly tenant: string;
 }
 
-/** Which directives to list. */
+/** A selection of directives. */
 export type DirectiveFilter = Omit<DirectiveQuery, 'tenant' | 'actorId'>;
 
-/** What a person says who had a look. */
+/** A person's finding about an effect. */
 export interface DirectiveFinding {
-  /** Whether the effect took place; needed where nobody knows. Nothing but `true` and `false` is an answer, whatever a client sent. */
+  /** True if the effect took place, false if it did not; needed if that is unknown. No other value is an answer, whatever a client sent. */
   readonly tookPlace?: boolean;
 }
 
 interface Identified {
   readonly id: string | undefined;
-  /** Whether every directive of the tenant is theirs to see and to decide about. */
+  /** True if the person may see and decide about every directive of the tenant. */
   readonly isOperator: boolean;
 }
 
-/** What an untyped caller says beside these, such as null or 'no', could be read either way, and one of them is a second effect. */
+/** The valid answers. Others of an untyped caller, such as null or 'no', could be read either way, and one reading is a second effect. */
 const ANSWERS: ReadonlySet<unknown> = new Set([true, false, undefined]);
 
-/** Between a person's word and the next attempt, while nobody else can have the directive. */
+/** The lease between a person's answer and the next attempt, in milliseconds. */
 const TURN_MS = 15_000;
 
-/** Where people see what was asked for and what became of it, take it back, and have it tried again. Another tenant's directives do not exist. */
+/** Lets people see the directives that were requested, cancel them, and have them tried again. Another tenant's directives do not exist. */
 @Injectable()
 export class DirectiveService<Actor = RegisteredActor> {
   private readonly store: DirectiveStore;
@@ -70,12 +70,17 @@ export class DirectiveService<Actor = RegisteredActor> {
     this.audit = new DirectiveAudit(trail);
   }
 
-  /** What happens to directives, of every tenant: for the application's own code, not for clients. It never errors. */
+  /** The changes of directives of every tenant: for the application's own code, not for clients. It never errors. */
   get events$(): Observable<DirectiveEvent> {
     return this.store.changes$;
   }
 
-  /** The newest first: all of the tenant's for an operator, else this person's own. */
+  /**
+   * Lists directives, the newest first: all of the tenant's for an operator, else this person's own.
+   *
+   * @example
+   * const failed = await directives.list({ actor, tenant }, { status: 'dead' });
+   */
   async list(operator: DirectiveOperator<Actor>, filter: DirectiveFilter = {}): Promise<readonly DirectiveView[]> {
     const { id, isOperator } = this.identified(operator);
     if (id === undefined && !isOperator) return [];
@@ -84,13 +89,22 @@ export class DirectiveService<Actor = RegisteredActor> {
     return records.map(toDirectiveView);
   }
 
-  /** Throws `DirectiveError` (`not_found`), also for what this person may not see. */
+  /**
+   * Returns a directive. Rejects with a `DirectiveError` (`not_found`), also for one that this person may not see.
+   *
+   * @example
+   * const { status } = await directives.get(directiveId, { actor, tenant });
+   */
   async get(directiveId: string, operator: DirectiveOperator<Actor>): Promise<DirectiveView> {
     return toDirectiveView(await this.find(directiveId, operator));
   }
 
   /**
-   * Takes back what is pending; has undone what was performed, where its tool can, which is a task of its own with attempts of its own. Throws `DirectiveError`.
+   * Cancels a pending directive; for a performed one, starts to undo the effect if its tool can, as a task with attempts of its own. Rejects with a
+   * `DirectiveError`.
+   *
+   * @example
+   * await directives.cancel(directiveId, { actor, tenant }, 'The customer has changed their mind.');
    */
   async cancel(directiveId: string, operator: DirectiveOperator<Actor>, reason?: string): Promise<DirectiveView> {
     const record = await this.find(directiveId, operator);
@@ -99,16 +113,19 @@ export class DirectiveService<Actor = RegisteredActor> {
   }
 
   /**
-   * Has one that is dead or was taken back performed after all; settles one of which nobody knew by what a person found: an effect that took place is not performed
-   * again, one that did not is. Of a dead one a person may say that it took place all the same. Throws `DirectiveError`: `outcome_needed` where the answer is
-   * missing, or is none.
+   * Performs a directive after all that is dead or was cancelled; settles one whose outcome is unknown by a person's finding: an effect that took place is not
+   * performed again, one that did not is. Of a dead one a person may also say that it took place. Rejects with a `DirectiveError`: `outcome_needed` if the
+   * finding is missing or invalid.
+   *
+   * @example
+   * await directives.redrive(directiveId, { actor, tenant }, { tookPlace: false });
    */
   async redrive(directiveId: string, operator: DirectiveOperator<Actor>, finding: DirectiveFinding = {}): Promise<DirectiveView> {
     const record = await this.find(directiveId, operator);
     const change = await this.permitted('redrive', record, operator, () => this.redriveOf(record, operator, finding));
     const said = { by: this.nameOf(operator), ...(finding.tookPlace !== undefined && { tookPlace: finding.tookPlace }) };
     if (record.status !== 'unknown_outcome' || change.status !== 'pending') return this.changed(record, change, said);
-    // The key is given back while the directive is in hand: nobody else can have taken it, and who had it has it no more.
+    // The key is given back while the directive is in hand: no other process can have taken it, and its former holder has lost it.
     const lease = { owner: randomUUID(), forMs: TURN_MS };
     const held = await this.change(record, { event: 'redriven', status: 'performing', lease, attempts: 0 }, said);
     const key = { tenant: record.intent.tenant, idempotencyKey: effectKeyOf(record) };
@@ -139,7 +156,7 @@ export class DirectiveService<Actor = RegisteredActor> {
     const again = { event: 'redriven', status: 'pending', attempts: 0, dueInMs: 0 } as const;
     if (status === 'dead' || status === 'cancelled') return tookPlace ? DONE[task] : again; // a person may know better than the tool did
     if (status !== 'unknown_outcome')
-      throw notPossible(`It is ${status}; only what is dead, cancelled, or of which nobody knows, is tried again.`);
+      throw notPossible(`It is ${status}; only one that is dead, cancelled or of unknown outcome is tried again.`);
     if (tookPlace === undefined)
       throw new DirectiveError(
         'outcome_needed',
@@ -148,7 +165,7 @@ export class DirectiveService<Actor = RegisteredActor> {
     return tookPlace ? DONE[task] : again;
   }
 
-  /** What may not be done is in the audit, too. */
+  /** Checks a change; a refused one is recorded in the audit, too. */
   private async permitted(
     action: string,
     record: DirectiveRecord,
@@ -196,7 +213,7 @@ export class DirectiveService<Actor = RegisteredActor> {
     throw new DirectiveError('not_found', 'There is no such directive.');
   }
 
-  /** Where the application names no operators, everybody is the one of their own. */
+  /** Checks that the person may decide. Without operators, everybody is the operator of their own directives. */
   private assertOperator(requesterId: string, operator: DirectiveOperator<Actor>): void {
     const { id, isOperator } = this.identified(operator);
     const { roles, described } = this.operators;
@@ -223,7 +240,7 @@ export interface DirectiveView {
   readonly directiveId: string;
   readonly type: string;
   readonly subject: string;
-  /** What is being done, or was done last. */
+  /** The present or last task. */
   readonly task: DirectiveTask;
   readonly status: DirectiveStatus;
   readonly declaredId: string;
@@ -240,7 +257,7 @@ export interface DirectiveView {
   /** ISO 8601, UTC; so are the others. */
   readonly createdAt: string;
   readonly updatedAt: string;
-  /** Of a pending one: when it is performed. */
+  /** The time to perform a pending one. */
   readonly dueAt?: string;
 }
 
@@ -275,7 +292,7 @@ function toShownFailure({ code, safeMessage, correlationId }: ToolFailure): NonN
 /** Why something cannot be done with a directive. */
 export type DirectiveErrorCode = 'not_found' | 'not_permitted' | 'not_possible' | 'outcome_needed';
 
-/** What somebody asked of a directive cannot be done; the message says why. Over HTTP: 404, 403, 409, 400. */
+/** A change of a directive that is not possible; the message says why. Over HTTP: 404, 403, 409, 400. */
 export class DirectiveError extends Error {
   override readonly name = 'DirectiveError';
 

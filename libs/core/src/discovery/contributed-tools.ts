@@ -11,13 +11,13 @@ import { decisiveFindings } from './tool-template.js';
 import { givenDirectiveFindings } from './directive-compiler.js';
 import { foldedId, SAFE_TOOL_ID, sharedIdProblem, type TakenId } from './tool-names.js';
 
-/** What a tool from outside is held against. */
+/** The rules for a tool from outside. */
 export interface ContributionRules {
   readonly reservedArguments: readonly string[];
   readonly validators: SchemaValidators;
 }
 
-/** Where a contributed tool comes from, for findings. */
+/** Returns the place of a contributed tool, for findings. */
 export function placeOf({ spec, origin }: Tool): string {
   return `${origin.source}: ${spec.declaredId}`;
 }
@@ -93,7 +93,7 @@ export function quarantined<Entry extends Contribution>(own: readonly Contributi
   return { admitted, findings };
 }
 
-/** What is wrong with a tool of a `ToolSource`: it declares as much as a decorated method does. */
+/** Returns the findings in a tool of a `ToolSource`: it declares as much as a decorated method does. */
 export function contributedFindings(tool: Tool, rules: ContributionRules): Finding[] {
   const at = placeOf(tool);
   const { spec } = tool;

@@ -4,7 +4,7 @@ import { DIRECTIVE_DATA, type DirectiveDeclaration, type RawDirectiveDeclaration
 import { nearestName } from '../findings/options.js';
 import { fieldsIn, problemWithField, renderTemplate } from '../schema/optional-nulls.js';
 
-/** What a tool says of itself that its directive is held against. */
+/** The declaration around a directive, which it is checked against. */
 export interface DirectiveSurroundings {
   readonly effect?: ToolEffect | undefined;
   readonly input: Pick<ToolInputCodec, 'schema' | 'hidden'>;
@@ -48,7 +48,7 @@ export function givenDirectiveFindings(at: string, directive: ToolDirective | un
   return [...DIRECTIVE_DATA.findings(DIRECTIVE_DATA.copy(directive), at), ...surroundingFindings(at, directive, tool)];
 }
 
-/** Where the instance of an entity would have to come from when the directive is performed. */
+/** Returns the finding for a directive of an entity: its instance could not be found when the directive is performed. */
 export function entityDirectiveFindings(at: string, directive: unknown): Finding[] {
   if (directive === undefined) return [];
   const remedy = 'Make it a tool of a service that takes the id, such as refundOrder(orderId).';

@@ -17,7 +17,7 @@ const MINIMAL_ID_LENGTH = 6;
 /** Ids longer than this become handles, as DESIGN.md section 3 says. */
 const MAXIMAL_ID_LENGTH = 24;
 
-/** What of the container entities need: they are no providers themselves. */
+/** The parts of the container that entities need: they are no providers themselves. */
 export interface EntityContainer {
   readonly layers: MethodLayers;
   readonly hosts: ReadonlyMap<Type, InstanceWrapper<object>>;
@@ -198,8 +198,8 @@ function entityFindings(
 }
 
 /**
- * Whether the instances of a class have a property or a method, as far as a class tells: by a decorator, on its prototype, or in its source text. One that takes over
- * whatever it is given may have any.
+ * Returns whether the instances of a class have a property or a method, as far as a class tells: by a decorator, on its prototype, or in its source text. A
+ * class that copies all the properties it is given may have any.
  */
 function hasMember(type: Type, name: string): boolean {
   const prototype: unknown = type.prototype;

@@ -15,7 +15,7 @@ export interface EntityDefinition {
   readonly idProperty: IdProperty;
   /** The property or method that says whose an instance is, where there is one. */
   readonly tenantProperty?: string;
-  /** How and when an instance is found anew; absent where it never is. */
+  /** The way an instance is found again; absent if it never is. */
   readonly rehydration?: { readonly when: Exclude<Rehydrate, 'never'>; readonly lookup: EntityLookup };
   readonly tools: readonly EntityTool[];
   /** Longest instance id for which every tool's id stays within 64 characters. */
@@ -49,7 +49,7 @@ export class EntityRegistry {
     return undefined;
   }
 
-  /** Whether an object's class is marked `@ToolProvider()` and yet unknown here. */
+  /** Returns whether an object's class is marked `@ToolProvider()` but unknown here. */
   isUnknownProvider(instance: object): boolean {
     const type = classOf(instance);
     return type !== undefined && providerOptionsOf(type) !== undefined && this.find(instance) === undefined;
@@ -61,12 +61,12 @@ export function instanceIdOf(definition: EntityDefinition, instance: object): st
   return instanceIdIn(instance, definition.idProperty);
 }
 
-/** Whether an instance is known to be another tenant's. One that does not say whose it is, though its class does, is nobody's. */
+/** Returns whether an instance is known to be another tenant's. An instance without a tenant, whose class has the property, belongs to none. */
 export function isForeign({ tenantProperty }: EntityDefinition, instance: object, tenant: string): boolean {
   return tenantProperty !== undefined && memberOf(instance, tenantProperty) !== tenant;
 }
 
-/** What a property holds, or a method of that name returns. */
+/** Returns the value of a property, or of a method of that name. */
 function memberOf(instance: object, property: string): unknown {
   const member: unknown = Reflect.get(instance, property);
   return typeof member === 'function' ? Reflect.apply(member, instance, []) : member;
@@ -160,7 +160,7 @@ export function instanceIdIn(instance: object, idProperty: IdProperty): string |
   return isPlainObject(value) ? objectText(value) : undefined;
 }
 
-/** What identifies an instance, for people and models. */
+/** Describes the identity of an instance, for people and models. */
 export function idWords(idProperty: IdProperty): string {
   if (typeof idProperty === 'string') return `its ${idProperty}`;
   return `its ${idProperty.join(' and ')} as a JSON list, such as ${JSON.stringify(idProperty.map(() => '…'))}`;
@@ -211,7 +211,7 @@ export class HeldInstance {
   constructor(
     private readonly definition: EntityDefinition,
     private readonly instanceId: string,
-    /** Absent where the run goes on and nobody has looked for it yet. */
+    /** Absent in a resumed run until it was looked up. */
     readonly live?: object,
   ) {}
 
@@ -220,13 +220,13 @@ export class HeldInstance {
     return JSON.stringify([this.definition.prefix, this.instanceId]);
   }
 
-  /** What the tools are called on where nobody looks it up. */
+  /** Returns the instance on which tools are called without a look-up. */
   get instance(): object {
     if (this.live) return this.live;
     throw new TypeError(`A ${this.definition.type.name} was called before it was found.`);
   }
 
-  /** How a call finds the instance; undefined where the one that was returned is called. */
+  /** Returns the look-up before a call; undefined if the returned instance itself is called. */
   get lookUp(): ToolRehydration['lookUp'] | undefined {
     const { rehydration } = this.definition;
     if (!rehydration) return undefined;

@@ -10,13 +10,13 @@ import type { ToolMethod } from '../decorators/tool-metadata.js';
 import type { ToolParameter } from '../decorators/tool-parameters.decorator.js';
 import { isClass, isSingleton, type ProviderInstances } from './provider-instances.js';
 
-/** Where a method's enhancers are found: its provider, or the host that stands for an entity class. */
+/** The class in which a method's enhancers are found: its provider, or the host that stands for an entity class. */
 export interface LayerHost {
   readonly instance: object;
   /** The method as it was decorated; its metadata names the enhancers. */
   readonly handler: object;
   readonly method: ToolMethod;
-  /** Of a request-scoped provider. */
+  /** The scope of a request-scoped provider. */
   readonly scope?: { readonly contextId: ContextId; readonly inquirerId: string };
 }
 
@@ -101,7 +101,7 @@ function recordPipedParameters({ instance, method }: LayerHost): void {
   Reflect.defineMetadata(PIPED_PARAMETERS, Object.fromEntries(entries), instance.constructor, method.property);
 }
 
-/** What the pipes made of the input, in the form the method's arguments are made of; the input itself where they changed nothing. */
+/** Returns the input that the pipes made, in the form of the method's arguments; the input itself if they changed nothing. */
 function inputFrom(method: ToolMethod, input: unknown, piped: unknown): unknown {
   const values: readonly unknown[] = Array.isArray(piped) ? piped : [];
   const parameters = pipedParameters(method);
@@ -183,10 +183,10 @@ function asObject(value: unknown): object {
 const ENHANCERS = [GUARDS_METADATA, PIPES_METADATA, INTERCEPTORS_METADATA, EXCEPTION_FILTERS_METADATA];
 const HOST_OF = 'toolloop:host-of';
 
-/** What the compiler records of a constructor; a host must not look as if it had the entity's dependencies. */
+/** The metadata that the compiler records for a constructor; a host must not look as if it had the entity's dependencies. */
 const CONSTRUCTOR_METADATA = new Set<unknown>(['design:paramtypes', 'self:paramtypes', 'self:properties_metadata']);
 
-/** Whether a class or a method carries guards, pipes, interceptors or filters of its own. */
+/** Returns whether a class or a method carries guards, pipes, interceptors or filters of its own. */
 export function hasEnhancers(target: object): boolean {
   return ENHANCERS.some((key) => Reflect.hasMetadata(key, target));
 }
@@ -208,7 +208,7 @@ function enhancersOf(target: object, key: string): readonly unknown[] {
   return Array.isArray(listed) ? listed : [];
 }
 
-/** Whether a class or a method carries exception filters of its own. */
+/** Returns whether a class or a method carries exception filters of its own. */
 export function hasFilters(target: object): boolean {
   return Reflect.hasMetadata(EXCEPTION_FILTERS_METADATA, target);
 }
@@ -229,7 +229,7 @@ export function standInFor<Callback extends (...args: unknown[]) => unknown>(han
   return callback;
 }
 
-/** What every host is. */
+/** The base class of hosts. */
 class EntityHost {
   readonly standsForAnEntity = true;
 }
@@ -267,7 +267,7 @@ function copyMetadata(from: object, to: object, property?: string): void {
   }
 }
 
-/** What `ExecutionContext.getType()` says of a tool call. */
+/** The value of `ExecutionContext.getType()` in a tool call. */
 export const TOOL_CONTEXT_TYPE = 'tool';
 
 /**
@@ -277,7 +277,11 @@ export const TOOL_CONTEXT_TYPE = 'tool';
 export class ToolExecutionContext {
   private constructor(private readonly host: ExecutionContext) {}
 
-  /** Throws when the context is not that of a tool call; ask `ToolExecutionContext.isToolCall(host)` first. */
+  /**
+   * Wraps the context of a tool call.
+   *
+   * @throws Error for any other context; ask `ToolExecutionContext.isToolCall(host)` first
+   */
   static create(host: ExecutionContext): ToolExecutionContext {
     if (!ToolExecutionContext.isToolCall(host)) {
       throw new Error(`This is not a tool call but "${host.getType<string>()}". Ask ToolExecutionContext.isToolCall(host) first.`);

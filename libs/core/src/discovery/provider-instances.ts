@@ -15,7 +15,7 @@ export interface ScopedInstance {
  * `ContextIdFactory`, so that durable providers work too.
  */
 export class ProviderInstances {
-  /** By the run's state map, the one object all calls of a run share. */
+  /** The context ids by the run's state map, the one object all calls of a run share. */
   private readonly contextIds = new WeakMap<object, ContextId>();
 
   resolve(wrapper: InstanceWrapper<object>, run: RunContext): object | Promise<object> {
@@ -41,7 +41,7 @@ export class ProviderInstances {
   }
 }
 
-/** Of a call's context only what holds for the whole run: the instance outlives the call. */
+/** Returns the part of a call's context that holds for the whole run: the instance outlives the call. */
 function runContextOf({ runId, actor, tenant, context, state }: RunContext): RunContext {
   return { runId, actor, tenant, context, state };
 }
@@ -52,7 +52,7 @@ function hostOf(wrapper: InstanceWrapper<object>): ModuleRef {
   throw new Error(`The module of ${String(wrapper.name)} has no ModuleRef; is the application initialised?`);
 }
 
-/** Of a factory or a value the instance tells the class; where there is none yet, the token does. */
+/** Returns the class of a provider. For a factory or a value the instance tells it; if there is none yet, the token does. */
 export function classOfProvider(wrapper: InstanceWrapper<object>): Type | undefined {
   const isFactoryOrValue = wrapper.isFactory || wrapper.isNotMetatype;
   if (!isFactoryOrValue) return isClass(wrapper.metatype) ? wrapper.metatype : undefined;

@@ -20,7 +20,7 @@ import { ToolFeature } from './tool-feature.js';
 import { misplacedFindings, namespaceOf, SAFE_TOOL_ID } from './tool-names.js';
 import { boundTool, type DeclarationRules, placeOf, type RawCall, type ToolTemplate, ToolTemplateCompiler } from './tool-template.js';
 
-/** What the application's declarations come to. */
+/** The tools and findings of the application's declarations. */
 export interface Exploration {
   readonly tools: readonly ServiceTool[];
   readonly entities: EntityRegistry;
@@ -76,7 +76,7 @@ export class ToolExplorer {
     return unappliedFindings(tool, this.validators);
   }
 
-  /** What is wrong with a tool that was declared elsewhere. */
+  /** Returns the findings in a tool that was declared elsewhere. */
   contributedFindings(tool: Tool, reservedArguments: readonly string[]): Finding[] {
     return contributedFindings(tool, { reservedArguments, validators: this.validators });
   }
@@ -151,7 +151,7 @@ export class ToolExplorer {
     return [...new Set(found)];
   }
 
-  /** Controllers with tools, and ports that are no singletons: nobody would ever ask them. */
+  /** Returns controllers with tools, and ports that are no singletons: they would never be used. */
   private unheard(): Finding[] {
     const controllers = this.discovery.getControllers().flatMap(({ metatype }) => (isClass(metatype) ? [metatype] : []));
     return [...controllers.filter(declaresTools).map(controllerFinding), ...this.discovery.getProviders().flatMap(portFindings)];
@@ -243,7 +243,7 @@ export class ToolExplorer {
   }
 }
 
-/** What is no list stands for one thing that is no tool, so that it is told. */
+/** Returns the raw tools as a list. A value that is no list becomes one, so that it is reported as no tool. */
 export function listedRaw(tools: readonly RawTool[] = []): readonly RawTool[] {
   return [tools].flat();
 }
@@ -265,7 +265,7 @@ function noRawTool(given: unknown): Finding {
   return { at: 'tools', problem: `There is ${inWords(given)} among them.`, remedy };
 }
 
-/** What a raw tool is called on: it brings what it needs. */
+/** The target of a raw tool, which brings what it needs. */
 const NOTHING = Object.freeze({});
 
 function declaresTools(type: Type): boolean {

@@ -2,12 +2,12 @@ import type { ModuleMetadata, Type } from '@nestjs/common';
 import type { LoopProfile } from '../contracts/loop-request.js';
 import type { RawTool } from '../decorators/raw-tool.js';
 
-/** What `forFeature` of one module contributes; found among the providers at bootstrap. */
+/** The options of `forFeature` of one module; found among the providers at bootstrap. */
 export class ToolFeature {
   constructor(readonly options: ToolFeatureOptions) {}
 }
 
-/** What a feature module adds to the loop. */
+/** The contribution of a feature module to the loop. */
 export interface ToolFeatureOptions {
   /** Classes marked `@ToolProvider()` whose instances bring tools. Classes reached through an `output` need not be named. */
   readonly entities?: readonly Type[];

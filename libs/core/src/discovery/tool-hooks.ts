@@ -11,7 +11,7 @@ import { handlerOf } from './nest-layers.js';
 /** Finds what a tool is called on, for a run. */
 export type ToolTarget = (run: RunContext) => object | Promise<object>;
 
-/** What a tool says of a call before it is made. */
+/** The hooks of a tool before its calls. */
 export interface ToolHooks {
   readonly canCall?: (target: ToolTarget, run: RunContext) => boolean | Promise<boolean>;
   readonly preview?: (target: ToolTarget, input: unknown, context: ToolCallContext) => unknown;
@@ -19,7 +19,7 @@ export interface ToolHooks {
   readonly compensate?: (target: ToolTarget, input: unknown, performed: PerformedDirective, context: ToolCallContext) => unknown;
 }
 
-/** What a tool that is called on nothing declares of its hooks. */
+/** The hooks of a tool that has no target. */
 export type OwnHooks = Pick<RawToolDeclaration, 'canCall' | 'preview'> & { readonly compensate?: RawCompensation | undefined };
 
 type RawCompensation = NonNullable<NonNullable<RawToolDeclaration['directive']>['compensate']>;

@@ -3,7 +3,7 @@ import { type Finding, isObject } from '@toolloop/protocol';
 import { LLM_TOOL_METADATA } from '../decorators/llm-tool.decorator.js';
 import type { ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
 
-/** What every provider accepts as a tool's name. */
+/** The form of a tool's name that every provider accepts. */
 export const SAFE_TOOL_ID = /^[a-zA-Z0-9_-]{1,64}$/;
 export const TOOL_ID_LENGTH = 64;
 export const SAFE_PREFIX = /^[a-zA-Z][a-zA-Z0-9]*$/;

@@ -18,7 +18,7 @@ import { compileDirective, directiveFindings } from './directive-compiler.js';
 import { isClassOrBelow } from './provider-instances.js';
 import { methodHookFindings, methodHooks, ownHooks, type ToolHooks, type ToolTarget } from './tool-hooks.js';
 
-/** What all tools of one (class, method) share; compiled once, whatever the number of instances. */
+/** The properties that all tools of one (class, method) share; compiled once, whatever the number of instances. */
 export interface ToolTemplate extends ToolSettings {
   /** The spec under its declared id. */
   readonly spec: ToolSpec;
@@ -43,7 +43,7 @@ export interface ToolDeclaration {
 /** The code of a raw tool. */
 export type RawCall = (input: unknown, context: ToolCallContext) => unknown;
 
-/** What an application says about all tools. */
+/** The rules of an application for all tools. */
 export interface DeclarationRules {
   readonly reservedArguments: readonly string[];
   /** A parameter typed so is refused: the model never chooses who acts. */
@@ -141,7 +141,7 @@ export interface CompiledTool {
   readonly findings: readonly Finding[];
 }
 
-/** Where a method stands, for findings: class and method. */
+/** Returns the place of a method, for findings: class and method. */
 export function placeOf({ type, method }: Pick<ToolDeclaration, 'type' | 'method'>): string {
   return `${type.name}.${method.property}`;
 }
@@ -154,7 +154,7 @@ interface CompiledOutput {
   readonly findings: readonly Finding[];
 }
 
-/** What every declaration says, however it is written, as far as it is sound. */
+/** The options of every declaration, as far as they are sound. */
 type DeclaredOptions = Partial<Omit<LlmToolOptions, 'name' | 'canCall' | 'preview' | 'directive'>> & {
   readonly directive?: LlmToolOptions['directive'] | RawToolDeclaration['directive'];
 };

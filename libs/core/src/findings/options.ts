@@ -5,7 +5,7 @@ import { closest, distance } from 'fastest-levenshtein';
 export interface OptionRule<in Value> {
   /** Behind "Give" in a remedy. */
   readonly wanted: string;
-  /** Whether the option must be given. @default false */
+  /** True if the option must be given. @default false */
   readonly isNeeded?: boolean;
   readonly accept: (value: unknown) => boolean;
   /** The problem with a value that is not accepted; `option` names the option. @default `${option} is ${value}.` */
@@ -32,7 +32,7 @@ type RuleFor<Value> = [Value] extends [string] ? (string extends Value ? OptionR
 /** A rule for every option of a type: one that is missing does not compile. */
 export type OptionRules<Options> = { readonly [Name in NameOf<Options>]-?: RuleFor<ValueOf<Options, Name>> };
 
-/** How findings speak of options; `*` stands for a name. */
+/** The words in which findings speak of options; `*` stands for a name. */
 export interface OptionWording {
   /** The problem with a name that no option has. */
   readonly unknown: string;
@@ -47,10 +47,10 @@ const OPTION: OptionWording = { unknown: 'There is no option "*".', option: 'The
 /** The wording for what one thing says of itself: "Its concurrency is 0." */
 export const ITS: OptionWording = { ...OPTION, option: 'Its *' };
 
-/** What a table says beside its rules. */
+/** The settings of a table beside its rules. */
 export interface TableSettings<Options> {
   readonly wording?: OptionWording;
-  /** Names that are no options here but somewhere else, with what to tell whoever gives them. */
+  /** Names that are options elsewhere, with the remedy for them. */
   readonly elsewhere?: Readonly<Record<string, Partial<Pick<Finding, 'problem' | 'remedy'>>>>;
   /** The findings about options that do not fit together. In `options` those with a value that is wrong by itself are left out. */
   readonly together?: (options: Partial<Options>, at: string, given: object) => Finding[];
@@ -101,7 +101,7 @@ export class OptionTable<Options extends object> {
     return this.only(given, () => true);
   }
 
-  /** What is given on two levels: the inner one wins, option by option where a rule says so. */
+  /** Merges the options of two levels: the inner one wins, option by option if a rule says so. */
   merge<Outer extends object, Inner extends object>(outer: Outer, inner: Inner): Outer & Pick<Inner, keyof Inner & NameOf<Options>> {
     const merged = { ...outer, ...this.copy(inner) };
     for (const [name, { join }] of this.entries) {
@@ -183,7 +183,7 @@ export function wholeFrom(least: number, most: number): OptionRule<number> {
   return { wanted: `a whole number from ${least} to ${most}`, accept: (value) => isWhole(value, least, most) };
 }
 
-/** Whether a value is a whole number between two bounds, both included. */
+/** Returns whether a value is a whole number between two bounds, both included. */
 export function isWhole(value: unknown, least: number, most = Number.MAX_SAFE_INTEGER): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= least && value <= most;
 }
@@ -282,7 +282,7 @@ export function needed<Rule extends OptionRule<never>>(rule: Rule): Rule {
   return { ...rule, isNeeded: true };
 }
 
-/** What to write in the place of a wrong name: the nearest of those there are, or where none is near all of them. */
+/** Returns the remedy for a wrong name: the nearest known one, or if none is near, all of them. */
 export function nearestName(wrong: string, known: readonly string[]): string {
   return nearestIn(wrong, known) ?? (known.length === 0 ? 'There are none.' : `There are: ${known.join(', ')}.`);
 }
