@@ -1,7 +1,7 @@
 import { Injectable, Logger, type OnApplicationShutdown } from '@nestjs/common';
 import type { Pool } from 'pg';
 import { type Db, fromPglite, PgBoss, type Queue } from 'pg-boss';
-import { rejectAsStorage, type SqlValue } from '../database/database-driver.js';
+import { rejectAsStorage, repeatedWhereLost, type SqlValue } from '../database/database-driver.js';
 import { Database } from '../database/database.js';
 
 /** A job, and when to hand it out. The work itself is in our tables; a job only says whose turn it is. */
@@ -64,8 +64,11 @@ export class JobQueue implements OnApplicationShutdown {
 
   /** Makes the queue where it is missing. Call it outside of any transaction, and before anything is sent. */
   ensure(queue: string, options: QueueOptions = {}): Promise<void> {
-    const ready = this.queues.get(queue) ?? this.database.outside(() => this.create(queue, options));
+    const known = this.queues.get(queue);
+    if (known) return known;
+    const ready = this.database.outside(() => repeatedWhereLost(() => this.create(queue, options)));
     this.queues.set(queue, ready);
+    ready.catch(() => this.queues.delete(queue)); // the next caller tries again
     return ready;
   }
 
@@ -143,8 +146,11 @@ export class JobQueue implements OnApplicationShutdown {
 
   /** Starts pg-boss, once more where that fails: of two processes that make its tables at once, one may be told that they are there already. */
   private started(): Promise<PgBoss> {
-    this.starting ??= this.database.outside(() => this.start().catch(() => this.start()));
-    return this.starting;
+    if (this.starting) return this.starting;
+    const starting = this.database.outside(() => this.start().catch(() => this.start()));
+    this.starting = starting;
+    starting.catch(() => (this.starting = undefined)); // the next caller tries again
+    return starting;
   }
 
   private async start(): Promise<PgBoss> {
@@ -163,7 +169,7 @@ export function toBossDatabase(pool: Pool, database: Database): Db {
   return {
     // Several statements at once come without values; then there is a result for each.
     executeSql: async (text, values) => {
-      const result: unknown = values?.length ? await pool.query(text, values) : await pool.query(text);
+      const result: unknown = await (values?.length ? pool.query(text, values) : pool.query(text)).catch(rejectAsStorage);
       const results = (Array.isArray(result) ? result : [result]) as { readonly rows: unknown[] }[];
       return { rows: results.flatMap(({ rows }) => rows) };
     },

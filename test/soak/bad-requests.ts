@@ -1,0 +1,219 @@
+import { request } from 'node:http';
+import { parseArgs } from 'node:util';
+import { randomFrom } from '../chaos/random.js';
+import { startDesk } from './desk.js';
+
+const { values } = parseArgs({ options: { requests: { type: 'string', default: '3700' }, seed: { type: 'string', default: '1' } } });
+
+/** Every route of the demo. `*` stands for a segment that the request chooses. */
+const ROUTES: readonly (readonly [method: string, path: string])[] = [
+  ['GET', '/'],
+  ['GET', '/health'],
+  ['GET', '/health/ready'],
+  ['POST', '/chat'],
+  ['GET', '/chat/stream'],
+  ['POST', '/chat/answer'],
+  ['POST', '/chat/tickets'],
+  ['GET', '/tools'],
+  ['GET', '/approvals'],
+  ['GET', '/approvals/*'],
+  ['POST', '/approvals/*'],
+  ['GET', '/conversations'],
+  ['GET', '/conversations/*'],
+  ['DELETE', '/conversations/*'],
+  ['GET', '/directives'],
+  ['GET', '/directives/*'],
+  ['POST', '/directives/*/cancel'],
+  ['POST', '/directives/*/redrive'],
+  ['GET', '/audit'],
+  ['GET', '/audit/head'],
+  ['POST', '/runs'],
+  ['GET', '/runs'],
+  ['GET', '/runs/*'],
+  ['GET', '/runs/*/events'],
+  ['POST', '/runs/*/resume'],
+  ['POST', '/runs/*/answer'],
+  ['POST', '/runs/*/cancel'],
+  ['POST', '/runs/*/fork'],
+];
+
+const SEGMENTS = [
+  '%00',
+  '..%2f..%2fetc',
+  'a'.repeat(5_000),
+  '%F0%9F%92%A5',
+  '%E2%80%AE',
+  '%ff%fe',
+  '%',
+  'null',
+  '__proto__',
+  '-1',
+  '1e309',
+  "'%3B--",
+  '%20',
+  'dir_1',
+  'run_1',
+];
+const TEXTS = [
+  '',
+  ' ',
+  '\0',
+  '\uD800',
+  '\u202Ex',
+  "'; drop table x; --",
+  '{{7*7}}',
+  '../../x',
+  'x'.repeat(9_000),
+  '9'.repeat(40),
+  'NaN',
+  '-0',
+  '1e309',
+  'null',
+  '💥',
+];
+const ODD: readonly unknown[] = [
+  null,
+  true,
+  false,
+  0,
+  -1,
+  1.5,
+  2 ** 53,
+  -(2 ** 63),
+  [],
+  [[]],
+  {},
+  { length: 3 },
+  { __proto__: null, constructor: 1 },
+  { toString: null },
+  [null],
+  'x',
+  ...TEXTS,
+];
+const FIELDS = [
+  'message',
+  'conversationId',
+  'durable',
+  'decision',
+  'reason',
+  'step',
+  'after',
+  'from',
+  'limit',
+  'status',
+  'tookPlace',
+  'ticket',
+  'tenant',
+  '__proto__',
+  'constructor',
+  'x',
+];
+const TYPES = [
+  'application/json',
+  'application/json; charset=utf-99',
+  'text/plain',
+  'application/x-www-form-urlencoded',
+  'multipart/form-data',
+  '',
+  'application/json, text/html',
+];
+const TOKENS = [
+  'Bearer demo-alice',
+  'Bearer demo-bob',
+  'Bearer demo-mia',
+  'Bearer demo-ops',
+  'Bearer ',
+  'Basic eA==',
+  'Bearer demo-alice, Bearer demo-mia',
+  '',
+];
+
+/** A request that no client of ours would send. */
+interface BadRequest {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Buffer;
+}
+
+const random = randomFrom(Number(values.seed));
+const one = <Item>(items: readonly Item[]): Item => items[Math.floor(random() * items.length)] as Item;
+
+await run(Number(values.requests));
+
+/** Sends that many bad requests over all routes, one after the other, and fails where one is answered by 500 or not at all. */
+async function run(most: number): Promise<void> {
+  if (!Number.isSafeInteger(most) || most < 1) throw new Error('npm run bad-requests -- [--requests 3700] [--seed 1]');
+  const desk = await startDesk();
+  const answers = new Map<string, number>();
+  const problems: string[] = [];
+  for (let index = 0; index < most; index += 1) {
+    const bad = badRequest(index);
+    const status = await statusOf(desk.url, bad).catch((error: unknown) => String(error));
+    answers.set(String(status), (answers.get(String(status)) ?? 0) + 1);
+    if (typeof status === 'string' || (status >= 500 && status !== 503))
+      problems.push(`${status}: ${bad.method} ${bad.path.slice(0, 120)} ${JSON.stringify(bad.headers)} ${String(bad.body).slice(0, 200)}`);
+  }
+  const isAlive = (await fetch(`${desk.url}/health/ready`)).status === 200;
+  await desk.stop();
+  console.log(
+    [...answers]
+      .toSorted()
+      .map(([status, count]) => `${count} × ${status}`)
+      .join(', '),
+  );
+  for (const problem of problems) console.error(problem);
+  if (!isAlive) console.error('The desk is not ready any more.');
+  if (problems.length > 0 || !isAlive) process.exitCode = 1;
+}
+
+function badRequest(index: number): BadRequest {
+  const [method, template] = ROUTES[index % ROUTES.length] ?? ['GET', '/'];
+  const path = template.replace('*', () => one(SEGMENTS)) + (random() < 0.5 ? `?${query()}` : '');
+  const headers: Record<string, string> = { authorization: random() < 0.8 ? one(TOKENS.slice(0, 4)) : one(TOKENS) };
+  if (random() < 0.2) headers['idempotency-key'] = one(TEXTS).replaceAll(/[^\x20-\x7E]/g, '') || ',';
+  if (random() < 0.2) headers['last-event-id'] = one(['-1', '1e99', '9'.repeat(30), 'x', '0x10', '1.5']);
+  if (random() < 0.1) headers['host'] = one(['evil.example', '127.0.0.1:1', 'localhost@evil.example', '[::1']);
+  if (random() < 0.1) headers['origin'] = one(['null', 'https://evil.example', 'x']);
+  if (random() < 0.1) headers['content-encoding'] = one(['gzip', 'br', 'x']);
+  if (method === 'GET') return { method, path, headers, body: '' };
+  headers['content-type'] = random() < 0.8 ? 'application/json' : one(TYPES);
+  const sent = body();
+  headers['content-length'] = String(Buffer.byteLength(sent)); // Node sends none with DELETE, and the body would be read as the next request
+  return { method, path, headers, body: sent };
+}
+
+function query(): string {
+  const pairs = Array.from({ length: 1 + Math.floor(random() * 3) }, () => {
+    const value = random() < 0.5 ? encodeURIComponent(String(one(TEXTS).replaceAll('\uD800', ''))) : one(SEGMENTS).slice(0, 200);
+    return `${one(FIELDS)}${one(['', '', '[]', '[a]', '[0][0]'])}=${value}`;
+  });
+  return pairs.join('&');
+}
+
+function body(): string | Buffer {
+  const chance = random();
+  if (chance < 0.05) return '['.repeat(200_000);
+  if (chance < 0.08) return `${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}`;
+  if (chance < 0.12) return one(['{', '{"message":', 'nul', '', '"x"', '[1]', '\u{FEFF}{}', '{"message":"a","message":2}']);
+  if (chance < 0.15) return Buffer.from([0xff, 0xfe, 0x7b, 0x7d, 0x00]);
+  if (chance < 0.18) return JSON.stringify({ message: 'x'.repeat(2_000_000) });
+  const fields = Array.from({ length: 1 + Math.floor(random() * 3) }, () => [one(FIELDS), one(ODD)] as const);
+  const base = random() < 0.5 ? [['message', 'Hello.'] as const] : [];
+  return JSON.stringify(Object.fromEntries([...base, ...fields]));
+}
+
+/** The status alone: a stream that begins is dropped. */
+function statusOf(url: string, { method, path, headers, body: sent }: BadRequest): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const asking = request(`${url}/`, { method, path: path.replaceAll(/[^\x21-\x7E]/g, ''), headers, timeout: 10_000 }, (response) => {
+      resolve(response.statusCode ?? 0);
+      response.on('error', () => undefined);
+      setTimeout(() => response.destroy(), 20).unref();
+      response.resume();
+    });
+    asking.on('timeout', () => asking.destroy(new Error('no answer in 10 s')));
+    asking.on('error', reject);
+    asking.end(sent);
+  });
+}

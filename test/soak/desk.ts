@@ -1,0 +1,47 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+
+/** What the process of a desk says about itself. */
+export interface Vitals {
+  /** Bytes of JavaScript's heap after a full collection. */
+  readonly heapBytes: number;
+  /** The 99th percentile of the event loop's delay since it was asked last, in milliseconds; the collection is left out. */
+  readonly delayP99Ms: number;
+}
+
+/** A built demo in a process of its own, that is measured from outside. */
+export interface MeasuredDesk {
+  readonly url: string;
+  vitals(): Promise<Vitals>;
+  /** Everything it has printed. */
+  output(): string;
+  stop(): Promise<void>;
+}
+
+const PROBE = new URL('probe.mjs', import.meta.url).href;
+
+/** Starts the demo on a free port, with no more of the environment than is given. Run `npm run build` first. */
+export async function startDesk(env: NodeJS.ProcessEnv = {}): Promise<MeasuredDesk> {
+  const child = spawn(process.execPath, ['--expose-gc', '--import', PROBE, 'dist/main.js'], {
+    env: { PATH: process.env['PATH'], NO_COLOR: '1', PORT: '0', ...env },
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  const stop = async (): Promise<void> => {
+    if (child.exitCode !== null) return;
+    child.kill('SIGTERM');
+    await once(child, 'exit');
+  };
+  const vitals = async (): Promise<Vitals> => {
+    child.send('vitals');
+    const [answer] = (await once(child, 'message')) as [Vitals];
+    return answer;
+  };
+  for (;;) {
+    const [, url] = /open at (http:\S+),/.exec(output) ?? [];
+    if (url !== undefined) return { url, vitals, output: () => output, stop };
+    if (child.exitCode !== null || !child.stdout) throw new Error(output);
+    await Promise.race([once(child.stdout, 'data'), once(child, 'exit')]);
+  }
+}
