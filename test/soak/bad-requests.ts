@@ -136,8 +136,27 @@ interface BadRequest {
   readonly body: string | Buffer;
 }
 
+/** A status, or why there was none. */
+interface Answered {
+  readonly bad: BadRequest;
+  readonly status: number | string;
+}
+
 const random = randomFrom(Number(values.seed));
-const one = <Item>(items: readonly Item[]): Item => items[Math.floor(random() * items.length)] as Item;
+const one = <Item>(items: readonly Item[]): Item => {
+  const item = items[Math.floor(random() * items.length)];
+  if (item === undefined) throw new Error('There is nothing to choose from.');
+  return item;
+};
+
+/** Headers that are now and then sent, by how often. */
+const ODD_HEADERS: readonly (readonly [name: string, chance: number, value: () => string])[] = [
+  ['idempotency-key', 0.2, () => one(TEXTS).replaceAll(/[^\x20-\x7E]/g, '') || ','],
+  ['last-event-id', 0.2, () => one(['-1', '1e99', '9'.repeat(30), 'x', '0x10', '1.5'])],
+  ['host', 0.1, () => one(['evil.example', '127.0.0.1:1', 'localhost@evil.example', '[::1'])],
+  ['origin', 0.1, () => one(['null', 'https://evil.example', 'x'])],
+  ['content-encoding', 0.1, () => one(['gzip', 'br', 'x'])],
+];
 
 await run(Number(values.requests));
 
@@ -145,47 +164,55 @@ await run(Number(values.requests));
 async function run(most: number): Promise<void> {
   if (!Number.isSafeInteger(most) || most < 1) throw new Error('npm run bad-requests -- [--requests 3700] [--seed 1]');
   const desk = await startDesk();
-  const answers = new Map<string, number>();
-  const problems: string[] = [];
+  const answers: Answered[] = [];
   for (let index = 0; index < most; index += 1) {
     const bad = badRequest(index);
-    const status = await statusOf(desk.url, bad).catch((error: unknown) => String(error));
-    answers.set(String(status), (answers.get(String(status)) ?? 0) + 1);
-    if (typeof status === 'string' || (status >= 500 && status !== 503))
-      problems.push(`${status}: ${bad.method} ${bad.path.slice(0, 120)} ${JSON.stringify(bad.headers)} ${String(bad.body).slice(0, 200)}`);
+    answers.push({ bad, status: await statusOf(desk.url, bad).catch((error: unknown) => String(error)) });
   }
   const isAlive = (await fetch(`${desk.url}/health/ready`)).status === 200;
   await desk.stop();
-  console.log(
-    [...answers]
-      .toSorted()
-      .map(([status, count]) => `${count} × ${status}`)
-      .join(', '),
-  );
+  const problems = answers.filter(({ status }) => typeof status === 'string' || (status >= 500 && status !== 503)).map(toLine);
+  console.log(summaryOf(answers));
   for (const problem of problems) console.error(problem);
   if (!isAlive) console.error('The desk is not ready any more.');
   if (problems.length > 0 || !isAlive) process.exitCode = 1;
 }
 
+function toLine({ bad: { method, path, headers, body: sent }, status }: Answered): string {
+  return `${status}: ${method} ${path.slice(0, 120)} ${JSON.stringify(headers)} ${String(sent).slice(0, 200)}`;
+}
+
+function summaryOf(answers: readonly Answered[]): string {
+  const counts = new Map<string, number>();
+  for (const { status } of answers) counts.set(String(status), (counts.get(String(status)) ?? 0) + 1);
+  const sorted = [...counts].toSorted(([a], [b]) => a.localeCompare(b));
+  return sorted.map(([status, count]) => `${count} × ${status}`).join(', ');
+}
+
 function badRequest(index: number): BadRequest {
   const [method, template] = ROUTES[index % ROUTES.length] ?? ['GET', '/'];
   const path = template.replace('*', () => one(SEGMENTS)) + (random() < 0.5 ? `?${query()}` : '');
-  const headers: Record<string, string> = { authorization: random() < 0.8 ? one(TOKENS.slice(0, 4)) : one(TOKENS) };
-  if (random() < 0.2) headers['idempotency-key'] = one(TEXTS).replaceAll(/[^\x20-\x7E]/g, '') || ',';
-  if (random() < 0.2) headers['last-event-id'] = one(['-1', '1e99', '9'.repeat(30), 'x', '0x10', '1.5']);
-  if (random() < 0.1) headers['host'] = one(['evil.example', '127.0.0.1:1', 'localhost@evil.example', '[::1']);
-  if (random() < 0.1) headers['origin'] = one(['null', 'https://evil.example', 'x']);
-  if (random() < 0.1) headers['content-encoding'] = one(['gzip', 'br', 'x']);
-  if (method === 'GET') return { method, path, headers, body: '' };
-  headers['content-type'] = random() < 0.8 ? 'application/json' : one(TYPES);
+  if (method === 'GET') return { method, path, headers: oddHeaders(), body: '' };
   const sent = body();
-  headers['content-length'] = String(Buffer.byteLength(sent)); // Node sends none with DELETE, and the body would be read as the next request
-  return { method, path, headers, body: sent };
+  const type = random() < 0.8 ? 'application/json' : one(TYPES);
+  // Node sends no length with DELETE, and the body would be read as the next request.
+  return {
+    method,
+    path,
+    headers: { ...oddHeaders(), 'content-type': type, 'content-length': String(Buffer.byteLength(sent)) },
+    body: sent,
+  };
+}
+
+function oddHeaders(): Record<string, string> {
+  const authorization = random() < 0.8 ? one(TOKENS.slice(0, 4)) : one(TOKENS);
+  const sent = ODD_HEADERS.filter(([, chance]) => random() < chance).map(([name, , value]) => [name, value()] as const);
+  return { authorization, ...Object.fromEntries(sent) };
 }
 
 function query(): string {
   const pairs = Array.from({ length: 1 + Math.floor(random() * 3) }, () => {
-    const value = random() < 0.5 ? encodeURIComponent(String(one(TEXTS).replaceAll('\uD800', ''))) : one(SEGMENTS).slice(0, 200);
+    const value = random() < 0.5 ? encodeURIComponent(one(TEXTS).replaceAll('\uD800', '')) : one(SEGMENTS).slice(0, 200);
     return `${one(FIELDS)}${one(['', '', '[]', '[a]', '[0][0]'])}=${value}`;
   });
   return pairs.join('&');

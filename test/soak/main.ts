@@ -62,7 +62,7 @@ function problemsOf(measured: readonly Vitals[], output: string): string[] {
     ...(growth <= MOST_GROWTH ? [] : [`MISSED: the heap grew by ${(growth * 100).toFixed(1)} %, more than ${MOST_GROWTH * 100} %.`]),
     ...(slowest < MOST_DELAY_MS ? [] : [`MISSED: the event loop was late by ${slowest.toFixed(1)} ms at the 99th percentile.`]),
     ...(counts.read > 0 && counts.refused === 0 ? [] : [`MISSED: ${counts.refused} streams were refused.`]),
-    ...(/ERROR|unhandled/i.test(output) ? [`MISSED: the desk logged errors:\n${output.slice(0, 2_000)}`] : []),
+    ...(/ ERROR |unhandled|unknown_tool/.test(output) ? [`MISSED: the desk logged errors:\n${output.slice(0, 2_000)}`] : []),
   ];
 }
 

@@ -30,7 +30,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
       await wait(PAUSE_MS);
     }
   } else {
-    const call = { index: 0, id: 'call_1', type: 'function', function: { name: 'orders__search', arguments: '{"status":"paid"}' } };
+    const call = { index: 0, id: 'call_1', type: 'function', function: { name: 'crm__searchCustomers', arguments: '{"name":"a"}' } };
     send([{ index: 0, delta: { role: 'assistant', content: null, tool_calls: [call] }, finish_reason: null }]);
   }
   send([{ index: 0, delta: {}, finish_reason: hasResult ? 'stop' : 'tool_calls' }]);

@@ -1,0 +1,46 @@
+import { spawnSync } from 'node:child_process';
+import { parseArgs } from 'node:util';
+
+/** One check of a release, and the minutes that it takes on two quiet cores. */
+interface ReleaseCheck {
+  readonly name: string;
+  readonly command: string;
+  readonly minutes: number;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Everything that takes too long for `.ci/run`, in the order in which it is run. Under 90 minutes in all. */
+const CHECKS: readonly ReleaseCheck[] = [
+  { name: 'attacks', command: 'npm run -s attacks', minutes: 2 },
+  { name: 'bad requests', command: 'npm run -s bad-requests', minutes: 1 },
+  {
+    name: 'fuzz',
+    command: 'npm test -- libs/openai/test/answer.decoder.fuzz libs/anthropic/test/fuzz',
+    minutes: 2,
+    env: { FUZZ_RUNS: '100000' },
+  },
+  { name: 'soak', command: 'npm run -s soak', minutes: 6 },
+  { name: 'chaos', command: 'npm run -s chaos', minutes: 20 },
+  { name: 'peers', command: 'npm ci --prefix bench/peers', minutes: 1 },
+  { name: 'bench', command: 'npm run -s bench', minutes: 25 },
+];
+
+const { values } = parseArgs({ options: { only: { type: 'string', multiple: true }, list: { type: 'boolean', default: false } } });
+
+run(CHECKS.filter(({ name }) => !values.only || values.only.includes(name)));
+
+/** Runs the checks one after the other, and fails with those that failed. */
+function run(checks: readonly ReleaseCheck[]): void {
+  const failed: string[] = [];
+  for (const { name, command, minutes, env } of checks) {
+    console.log(`== ${name}: ${command} (about ${minutes} min)`);
+    if (values.list) continue;
+    const started = performance.now();
+    const { status } = spawnSync(command, { shell: true, stdio: 'inherit', env: { ...process.env, ...env } });
+    if (status !== 0) failed.push(name);
+    console.log(`== ${name}: ${status === 0 ? 'ok' : 'FAILED'} (${((performance.now() - started) / 60_000).toFixed(1)} min)`);
+  }
+  const passed = values.list ? 0 : checks.length - failed.length;
+  console.log(`${passed} passed, ${failed.length} failed, 0 skipped${failed.length > 0 ? `: ${failed.join(', ')}` : ''}`);
+  if (failed.length > 0) process.exitCode = 1;
+}
