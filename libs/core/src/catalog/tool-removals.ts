@@ -65,8 +65,8 @@ export function wayBack(cause: RemovalCause): string {
       return phaseWords(cause);
     case 'search':
       return `It made room for newer ones. To get it back, search with ${cause.searchId}.`;
-    case 'kept_away':
-      return keptAwayWords(cause);
+    case 'withheld':
+      return withheldWords(cause);
     case 'removed':
       return cause.howToGetBack ?? `It was removed by ${cause.strategy}. To get it back, call the tool that gave it again.`;
   }
@@ -82,7 +82,7 @@ function giverIn({ givenBy = 'the tool that returned it' }: { readonly givenBy?:
   return givenBy;
 }
 
-function keptAwayWords({ after }: Extract<RemovalCause, { readonly kind: 'kept_away' }>): string {
+function withheldWords({ after }: Extract<RemovalCause, { readonly kind: 'withheld' }>): string {
   return `It was taken away${after === undefined ? '' : ` after ${after}`}. Continue without it.`;
 }
 
@@ -99,7 +99,7 @@ const NEEDED: Readonly<Record<RemovalCause['kind'], readonly string[]>> = {
   surface: [],
   phase: ['phase'],
   search: ['searchId'],
-  kept_away: [],
+  withheld: [],
   removed: ['strategy'],
 };
 const OPTIONAL = ['givenBy', 'after', 'howToGetBack'];

@@ -33,7 +33,7 @@ interface Contents {
   readonly instances: ReadonlyMap<string, readonly Tool[]>;
   readonly removals: ReadonlyMap<string, Removal>;
   /** The declared ids, short names or globs of the tools that are withheld. */
-  readonly keptAway: readonly string[];
+  readonly withheld: readonly string[];
   /** The specs of all tools that were ever injected. */
   readonly injected: ReadonlySet<ToolSpec>;
 }
@@ -68,7 +68,7 @@ export class Toolset {
       instances: new Map<string, readonly Tool[]>(),
       removals: new Map<string, Removal>(),
     };
-    return new Toolset({ ...contents, keptAway: [], injected: new Set() }).add(tools, behindSurfaces).toolset;
+    return new Toolset({ ...contents, withheld: [], injected: new Set() }).add(tools, behindSurfaces).toolset;
   }
 
   /** Finds a tool that the model sees. */
@@ -77,7 +77,7 @@ export class Toolset {
   }
 
   /** Finds a tool by its rendered id, whether the model sees it or calls it over a surface. */
-  held(id: string): Tool | undefined {
+  findCallable(id: string): Tool | undefined {
     return this.find(id) ?? this.hidden.get(id);
   }
 
@@ -224,35 +224,35 @@ export class Toolset {
   }
 
   /** Tells whether a tool that is not in the toolset is withheld. */
-  keepsAway(spec: Pick<ToolSpec, 'id' | 'declaredId'>): boolean {
-    return !this.held(spec.id) && isAnyOf(spec, this.contents.keptAway);
+  withholds(spec: Pick<ToolSpec, 'id' | 'declaredId'>): boolean {
+    return !this.findCallable(spec.id) && isAnyOf(spec, this.contents.withheld);
   }
 
   /** The names of the withheld tools; JSON. */
-  get keptAway(): readonly string[] {
-    return this.contents.keptAway;
+  get withheld(): readonly string[] {
+    return this.contents.withheld;
   }
 
   /** Removes tools by names or globs, and withholds them from now on. The cause replaces the one of tools that were removed before. */
-  keepAway(names: readonly string[], cause: RemovalCause, isStaying: (id: string) => boolean = () => false): ToolsetRemoval {
-    const { keptAway } = this.contents;
+  withhold(names: readonly string[], cause: RemovalCause, isStaying: (id: string) => boolean = () => false): ToolsetRemoval {
+    const { withheld } = this.contents;
     const going = this.tools.filter(({ spec }) => isAnyOf(spec, names) && !isStaying(spec.id));
     const before = [...this.contents.removals].filter(([key, known]) => !isSameCause(known.cause, cause) && isAnyOf(namesIn(key), names));
-    const isNew = names.some((name) => !keptAway.includes(name));
+    const isNew = names.some((name) => !withheld.includes(name));
     if (going.length + before.length === 0 && !isNew) return { toolset: this, removed: [] };
     const { toolset, removed } = this.remove(going, cause);
     const again = before.map(([key]): [string, Removal] => [key, { cause }]);
     const contents = {
       ...toolset.contents,
       removals: newestRemovals([...toolset.contents.removals, ...again]),
-      keptAway: [...new Set([...keptAway, ...names])],
+      withheld: [...new Set([...withheld, ...names])],
     };
     return { toolset: new Toolset(contents, toolset.specs), removed };
   }
 
   /** Returns the same tools for a sub-run, which withholds the same tools as its outer run. */
-  keepingAwayAs({ keptAway }: Pick<Toolset, 'keptAway'>): Toolset {
-    return new Toolset({ ...this.contents, keptAway }, this.specs);
+  withholdingAs({ withheld }: Pick<Toolset, 'withheld'>): Toolset {
+    return new Toolset({ ...this.contents, withheld }, this.specs);
   }
 
   private get hidden(): ReadonlyMap<string, Tool> {

@@ -25,7 +25,7 @@ export interface InjectionResult {
   /** The value that the tool's method returned, before any projection; undefined if it failed. */
   readonly live: unknown;
   /** The triggers that the strategy's `notice` matched for `live`; undefined if it was not called, or failed. */
-  readonly noticed?: readonly string[];
+  readonly matchedTriggers?: readonly string[];
   /** The entities in it that a resolver can load again, if the run has waited since and the process that had `live` is gone. */
   readonly entities?: readonly EntityKey[];
   /** The class the tool declares as its result, whose exposed properties are what the model sees of `live`. */
@@ -35,7 +35,7 @@ export interface InjectionResult {
 }
 
 /** The triggers that strategies matched for a live value, by strategy; JSON, since it outlives the value. */
-export type NoticedResult = readonly (readonly [strategy: string, noticed: readonly string[]])[];
+export type MatchedTriggers = readonly (readonly [strategy: string, triggers: readonly string[]])[];
 
 /** The input of a strategy after a result. */
 export interface ToolInjectionContext {
@@ -98,7 +98,7 @@ export type RemovalCause =
   /** Newer results of the search `searchId` took its place. */
   | { readonly kind: 'search'; readonly searchId: string }
   /** It is withheld, since the call of `after` if that is known. */
-  | { readonly kind: 'kept_away'; readonly after?: string }
+  | { readonly kind: 'withheld'; readonly after?: string }
   /** A strategy removed it, for reasons of its own. */
   | { readonly kind: 'removed'; readonly strategy: string; readonly howToGetBack?: string };
 
@@ -111,7 +111,7 @@ export interface ToolInjection {
    * The declared ids, short names or globs of tools that are removed, or not added, from now on: a search no longer finds them, and no entity brings them. Only a
    * strategy that does not `yield` can add them again.
    */
-  readonly keepAway?: readonly string[];
+  readonly withhold?: readonly string[];
   /** One or two sentences that a model reads if it calls a removed tool. @default the hint to call the tool that gave it again */
   readonly howToGetBack?: string;
   /** The cause of the removal as data, which replaces `howToGetBack`. @default `removed`, by this strategy */
@@ -163,7 +163,7 @@ export abstract class ToolInjectionStrategy {
   begin?(beginning: RunBeginning): ToolInjection;
   /**
    * Matches the live value of a call once, before it is lost with its process: `evaluate` follows when the step is complete, which may be in another process and
-   * after a wait. The returned names are saved with the result as JSON, and are `last.noticed` there. @default nothing
+   * after a wait. The returned names are saved with the result as JSON, and are `last.matchedTriggers` there. @default nothing
    */
   notice?(result: Pick<InjectionResult, 'record' | 'live'>): readonly string[] | undefined;
   abstract evaluate(context: ToolInjectionContext): ToolInjection | Promise<ToolInjection>;

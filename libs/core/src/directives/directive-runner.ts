@@ -314,7 +314,7 @@ export function verdictOn(outcome: AttemptOutcome, context: AttemptTerms): Direc
   if (status === 'succeeded') return { ...DONE[record.task], ...(record.task === 'perform' && result !== undefined && { result }) };
   const failure = error ?? { code: 'execution_failed', safeMessage: 'The call had no result.' };
   if (failure.code === 'invalid_output') return { ...DONE[record.task], failure }; // the effect took place
-  return verdictOnFailure(standing(failure, context), failure, context);
+  return verdictOnFailure(keepUnknown(failure, context), failure, context);
 }
 
 /** Returns the outcome of an effect that took place before, even if its actor may no longer request it. */
@@ -348,7 +348,7 @@ function verdictOnFailure(failure: ToolFailure, latest: ToolFailure, context: At
 }
 
 /** Keeps an unknown outcome of an earlier attempt until a later one gets an answer. */
-function standing(failure: ToolFailure, { record, attempt, earlier }: AttemptTerms): ToolFailure {
+function keepUnknown(failure: ToolFailure, { record, attempt, earlier }: AttemptTerms): ToolFailure {
   if (earlier && failure.code !== 'unknown_outcome') return LEFT;
   const isAnswer = attempt.mayHaveEffect && attempt.retryAfterMs === undefined && !NOT_CALLED.has(failure.code);
   return record.failure?.code === 'unknown_outcome' && !isAnswer ? record.failure : failure;

@@ -12,7 +12,7 @@ import type {
   ToolSpec,
 } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
-import type { EntityKey, NoticedResult } from '../contracts/injection.js';
+import type { EntityKey, MatchedTriggers } from '../contracts/injection.js';
 import type { Lease } from '../contracts/lease.js';
 import type { Limits } from '../contracts/limits.js';
 import type { SubRun } from '../contracts/loop-request.js';
@@ -202,7 +202,7 @@ export interface ToolOutcome {
   /** The entities in `live` that a resolver finds again, of a call whose run waits. */
   readonly entities?: readonly EntityKey[];
   /** The triggers that strategies matched in `live`. */
-  readonly noticed?: NoticedResult;
+  readonly matchedTriggers?: MatchedTriggers;
   /** Set where the call was not made yet, for want of a decision. */
   readonly isPending?: true;
   /** Set if a store does not answer, so that the call was not made, or that is unknown. The run ends or is handed over, and nothing is told to the model. */

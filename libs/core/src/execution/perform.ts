@@ -141,7 +141,7 @@ interface FailedAttempt {
  * @throws As the invocation does.
  */
 async function repeatedly(call: AuthorisedCall, invoke: Invocation): Promise<InvokedResult> {
-  let standing: FailedAttempt | undefined;
+  let reported: FailedAttempt | undefined;
   let delay: number | undefined;
   for (let number = 1; ; number += 1) {
     try {
@@ -153,9 +153,9 @@ async function repeatedly(call: AuthorisedCall, invoke: Invocation): Promise<Inv
       if (error instanceof CallPending) throw error;
       const failed = { number, error, code: failureOf(error).code, delay: delayAfter(error, number, call) };
       logAttempt(call, failed);
-      standing = outcomeOf(call, standing, failed);
-      advance(call, { attempt: standing.number });
-      if (failed.delay === undefined) throw standing.error;
+      reported = outcomeOf(call, reported, failed);
+      advance(call, { attempt: reported.number });
+      if (failed.delay === undefined) throw reported.error;
       delay = failed.delay;
     }
   }
@@ -184,9 +184,9 @@ async function rebuiltAfter(delay: number, { tool, input, scope, options }: Auth
 }
 
 /** The attempt that decides. Of a call that changes things, an attempt that did not call the method tells nothing about an earlier one that did. */
-function outcomeOf({ tool }: AuthorisedCall, standing: FailedAttempt | undefined, latest: FailedAttempt): FailedAttempt {
-  if (!standing || tool.spec.effect === 'read_only' || methodOf(latest.error) !== 'not_called') return latest;
-  return methodOf(standing.error) === 'not_called' ? latest : standing;
+function outcomeOf({ tool }: AuthorisedCall, reported: FailedAttempt | undefined, latest: FailedAttempt): FailedAttempt {
+  if (!reported || tool.spec.effect === 'read_only' || methodOf(latest.error) !== 'not_called') return latest;
+  return methodOf(reported.error) === 'not_called' ? latest : reported;
 }
 
 function refuse(error: unknown): never {

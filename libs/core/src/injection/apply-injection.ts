@@ -68,7 +68,7 @@ export function applyPermitted(
   const { step, strategy } = place;
   const { name, yields } = strategy;
   const removal = withRemoved(toolset, injection, name);
-  const proposed = (injection.add ?? []).filter(({ spec }) => !yields || !removal.toolset.keepsAway(spec));
+  const proposed = (injection.add ?? []).filter(({ spec }) => !yields || !removal.toolset.withholds(spec));
   const groups = groupedTools(selectPermitted(proposed, rules));
   const change = changeOf(groups, removal.toolset, rules);
   for (const { tools } of change.taken) if (tools[0]?.entity) rules.instances.used(tools[0]);
@@ -83,13 +83,13 @@ export function applyPermitted(
 }
 
 function withRemoved(toolset: Toolset, injection: ToolInjection, strategy: string): ToolsetRemoval {
-  const { remove = [], keepAway = [], howToGetBack } = injection;
+  const { remove = [], withhold = [], howToGetBack } = injection;
   const { cause = { kind: 'removed', strategy, ...(howToGetBack !== undefined && { howToGetBack }) } } = injection;
   const without = toolset.remove(
-    remove.flatMap((id) => toolset.held(id) ?? []),
+    remove.flatMap((id) => toolset.findCallable(id) ?? []),
     cause,
   );
-  const kept = without.toolset.keepAway(keepAway, cause);
+  const kept = without.toolset.withhold(withhold, cause);
   return { toolset: kept.toolset, removed: [...without.removed, ...kept.removed] };
 }
 
@@ -140,7 +140,7 @@ function changeOf(
 
 /** Counts the new tools. */
 function freshIn(groups: readonly (readonly Tool[])[], toolset: Toolset): number {
-  const fresh = groups.flat().filter(({ spec }) => !toolset.held(spec.id));
+  const fresh = groups.flat().filter(({ spec }) => !toolset.findCallable(spec.id));
   return new Set(fresh.map(({ spec }) => spec.id)).size;
 }
 
@@ -233,7 +233,7 @@ export function chosenGroups(groups: readonly (readonly Tool[])[], toolset: Tool
   const [taken, leftOut]: [ToolGroup[], ToolGroup[]] = [[], []];
   const coming = new Map<string, Tool>();
   const left = { ...room };
-  const known = (id: string): Tool | undefined => coming.get(id) ?? toolset.held(id);
+  const known = (id: string): Tool | undefined => coming.get(id) ?? toolset.findCallable(id);
   for (const tools of groups) {
     const group = groupOf(tools, known);
     const kind = group.instance === undefined ? 'others' : 'entities';

@@ -149,11 +149,11 @@ export function listedWithin(outer: ListedTools, { isKeptOut, isLeft }: Within, 
   const entities = outer.injection.entities.within({ ...scope, exclude });
   const searchable = strategies.filter(({ yields }) => yields === true).flatMap((strategy) => reserve.of(strategy).all);
   const catalog = [...new Set([...outer.toolset.shown, ...searchable])];
-  const shown = catalog.filter((tool) => !isBound(tool) && !outer.toolset.keepsAway(tool.spec) && isLeft(tool));
+  const shown = catalog.filter((tool) => !isBound(tool) && !outer.toolset.withholds(tool.spec) && isLeft(tool));
   const tools = entities.dispatcher ? [...shown, entities.dispatcher] : shown;
   return {
     injection: { exclude, entities, strategies, reserve: reserve.within(isLeft) },
-    toolset: Toolset.of(tools, outer.toolset.behindSurfaces.filter(isLeft)).keepingAwayAs(outer.toolset),
+    toolset: Toolset.of(tools, outer.toolset.behindSurfaces.filter(isLeft)).withholdingAs(outer.toolset),
   };
 }
 
@@ -200,7 +200,7 @@ export interface SavedTools {
   /** The removed tools, and the cause of each removal. */
   readonly gone: SavedRemovals;
   /** The names and globs of withheld tools. @default none */
-  readonly keptAway?: readonly string[];
+  readonly withheld?: readonly string[];
 }
 
 const CAUSE: Form<RemovalCause> = { check: (value, at) => (isRemovalCause(value) ? undefined : at) };
@@ -210,7 +210,7 @@ export const SAVED_TOOLS = object<SavedTools>({
   injected: list(TEXT),
   entities: list(object<SavedEntity>({ prefix: TEXT, instanceId: TEXT, depth: NUMBER, givenBy: TEXT, tools: list(TEXT) })),
   gone: list(pair(CAUSE)),
-  keptAway: optional(list(TEXT)),
+  withheld: optional(list(TEXT)),
 });
 
 /** The tools of a run that cannot be saved as JSON, and live as long as the process. */
@@ -266,7 +266,7 @@ export function savedTools(toolset: Toolset): SavedTools {
     injected: toolset.injected.map(({ id }) => id),
     entities: [...entities.values()],
     gone: toolset.removals,
-    ...(toolset.keptAway.length > 0 && { keptAway: toolset.keptAway }),
+    ...(toolset.withheld.length > 0 && { withheld: toolset.withheld }),
   };
 }
 
@@ -300,11 +300,11 @@ export function resumedTools(
 }
 
 /** Removes the tools that were gone from the starting toolset. A sub-run starts with those of its outer run, including tools behind a surface. */
-function withoutGone(begun: Toolset, { gone, order, entities, keptAway = [] }: SavedTools): Toolset {
+function withoutGone(begun: Toolset, { gone, order, entities, withheld = [] }: SavedTools): Toolset {
   const taken = new Map(gone.filter(([, { kind }]) => kind !== 'role'));
   const known = new Set([...order, ...entities.flatMap((entity) => entity.tools), ...taken.keys()]);
-  const { toolset } = begun.keepAway(keptAway, { kind: 'kept_away' }, (id) => known.has(id));
-  const tools = [...taken.keys()].flatMap((id) => toolset.held(id) ?? []);
+  const { toolset } = begun.withhold(withheld, { kind: 'withheld' }, (id) => known.has(id));
+  const tools = [...taken.keys()].flatMap((id) => toolset.findCallable(id) ?? []);
   return toolset.remove(tools, ({ spec }) => taken.get(spec.id) ?? { kind: 'surface' }).toolset;
 }
 

@@ -56,7 +56,7 @@ const NOTHING: WithheldTools = { all: [], named: () => [], search: () => [] };
 /** The tools of one run, divided into those it starts with and those that each strategy withholds. */
 export class RunReserve {
   private readonly withheld: ReadonlyMap<ToolInjectionStrategy, WithheldTools>;
-  private toolset: Pick<Toolset, 'keepsAway'> | undefined;
+  private toolset: Pick<Toolset, 'withholds'> | undefined;
 
   constructor(
     readonly kept: readonly Tool[],
@@ -73,7 +73,7 @@ export class RunReserve {
   }
 
   /** Follows the toolset of the run, so that no search finds tools that it withholds by now. */
-  follow(toolset: Pick<Toolset, 'keepsAway'>): void {
+  follow(toolset: Pick<Toolset, 'withholds'>): void {
     this.toolset = toolset;
   }
 
@@ -87,7 +87,7 @@ export class RunReserve {
     return {
       all,
       named: (selectors) => [...this.catalog.selected(selectors)].filter((tool) => members.has(tool)),
-      search: (text, most) => this.catalog.search(text, most, (tool) => members.has(tool) && !this.toolset?.keepsAway(tool.spec)),
+      search: (text, most) => this.catalog.search(text, most, (tool) => members.has(tool) && !this.toolset?.withholds(tool.spec)),
     };
   }
 }

@@ -109,7 +109,7 @@ export class LiveRun implements EnclosingRun {
   /** With the tool that reads on in what was cut, as soon as something was. It answers a limit of ours, so the cap of injected tools does not hold. */
   async withReader(toolset: Toolset, step: number): Promise<Toolset> {
     if (!this.pages?.hasHandles || toolset.find(RESULT_READER.spec.id)) return toolset;
-    if (toolset.keepsAway(RESULT_READER.spec) || !isPermitted(RESULT_READER, this.roles.now())) return toolset;
+    if (toolset.withholds(RESULT_READER.spec) || !isPermitted(RESULT_READER, this.roles.now())) return toolset;
     await this.emit({ type: 'tools-injected', step, provider: 'results', tools: [RESULT_READER.spec.id] });
     return toolset.inject([resultReader(this.pages)]).toolset;
   }

@@ -84,7 +84,7 @@ class RunReading {
       this.runId,
     );
     const gone = [...this.inner.values()].filter(({ entries, counted }) => entries.length > counted);
-    return gone.reduce(withInner, run);
+    return gone.reduce(includeSubRun, run);
   }
 
   private given(taken: number): SavedInputs {
@@ -145,7 +145,7 @@ function sharedOn(before: SharedParts, entry: RunEntry): SharedParts {
 }
 
 /** Adds the use of a sub-run to the run around it; a sub-run that did not end continues where it was. */
-function withInner(run: SavedRun, { runId, toolCallId, args, entries, counted }: InnerRun): SavedRun {
+function includeSubRun(run: SavedRun, { runId, toolCallId, args, entries, counted }: InnerRun): SavedRun {
   const { pending, state, counts } = run;
   const now = fromRunEntries(runId, entries);
   if (!now || !pending) return run;

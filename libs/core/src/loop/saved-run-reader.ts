@@ -106,7 +106,7 @@ const OUTCOME = object<SavedOutcome>({
   content: present(),
   isPending: optional(YES),
   entities: optional(list(object<EntityKey>({ prefix: TEXT, instanceId: TEXT }))),
-  noticed: optional(list(pair(list(TEXT)))),
+  matchedTriggers: optional(list(pair(list(TEXT)))),
   labels: optional(partly()),
   checkpoint: optional(object({ saved: SUB_RUN, args: partly<JsonObject>() })),
 });

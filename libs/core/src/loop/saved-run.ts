@@ -134,16 +134,16 @@ function offeredIn({ offered }: SavedStep, toolset: Toolset): Toolset {
 }
 
 /** Returns the part of an outcome that is JSON. */
-export function savedOutcome({ record, content, isPending, entities, noticed, labels, checkpoint }: ToolOutcome): SavedOutcome {
+export function savedOutcome({ record, content, isPending, entities, matchedTriggers, labels, checkpoint }: ToolOutcome): SavedOutcome {
   const inner = checkpoint && { checkpoint: { saved: checkpoint.saved, args: checkpoint.args } };
-  const seen = { ...(entities && { entities }), ...(noticed && { noticed }) };
+  const seen = { ...(entities && { entities }), ...(matchedTriggers && { matchedTriggers }) };
   return { record, content, ...(isPending && { isPending }), ...seen, ...(labels && { labels }), ...inner };
 }
 
 function withLive(outcome: SavedOutcome, toolset: Toolset, processState: ProcessState | undefined): ToolOutcome {
   const { checkpoint, ...rest } = outcome;
   const { toolCallId, id } = outcome.record;
-  const tool = toolset.held(id);
+  const tool = toolset.findCallable(id);
   const again = checkpoint && checkpointAgain(outcome, checkpoint, processState);
   return { ...rest, live: processState?.results.get(toolCallId), ...(tool && { tool }), ...(again && { checkpoint: again }) };
 }
@@ -161,7 +161,7 @@ function checkpointAgain(
 export type SavedState = Pick<LoopState, 'step' | 'messages' | 'cut' | 'usage' | 'records' | 'text' | 'corrections' | 'emptyAnswers'>;
 
 /** The outcome of a call, without the tool and its result. */
-export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' | 'entities' | 'noticed' | 'labels'> & {
+export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' | 'entities' | 'matchedTriggers' | 'labels'> & {
   /** The checkpoint of a sub-run that waits. */
   readonly checkpoint?: Pick<SubRunCheckpoint, 'saved' | 'args'>;
 };

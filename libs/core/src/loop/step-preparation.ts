@@ -63,7 +63,7 @@ export class StepPreparation {
   /** A selector that names nothing is a mistake, as in a request; the tools of an entity come and go, so theirs may be missing. */
   private oneChoiceOf(selector: ToolSelector, toolset: Toolset): (spec: ToolSpec) => boolean {
     if (typeof selector === 'string') {
-      if (!toolset.held(selector) && !this.catalog.isOfInstance(selector)) this.catalog.build({ tools: [selector] });
+      if (!toolset.findCallable(selector) && !this.catalog.isOfInstance(selector)) this.catalog.build({ tools: [selector] });
       const named = isGlob(selector) ? undefined : this.catalog.registry.entryOf(selector)?.tool.spec;
       return (spec) => spec.id === selector || spec.declaredId === named?.declaredId || selects(selector, { tool: { spec } });
     }
@@ -172,7 +172,7 @@ function listedAnew({ toolset, records }: LoopState, authority: Authority, live:
   live.reserve = begun.injection.reserve;
   return begun.toolset.shown.filter(({ spec }) => {
     const cause = toolset.removalOf(spec.id);
-    return cause ? cause.kind === 'role' : !toolset.keepsAway(spec);
+    return cause ? cause.kind === 'role' : !toolset.withholds(spec);
   });
 }
 

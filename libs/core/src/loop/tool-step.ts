@@ -14,7 +14,7 @@ import { type AppliedInjection, applyInjection, roomIn } from '../injection/appl
 import { operationName } from '../injection/entity-surfaces.js';
 import { type ShownResult, ToolProviderExtractor } from '../injection/entity-tools.js';
 import { isPermitted } from '../policy/policy-engine.js';
-import { noticedBy, noticedIn } from '../strategies/triggers.js';
+import { triggersMatchedBy, triggersOf } from '../strategies/triggers.js';
 import type { LiveRun } from './live-run.js';
 import { LoopSettings } from './loop-settings.js';
 import { assistantMessage, checkpointIn, type Finish, type LoopState, type PendingStep } from './loop-state.js';
@@ -57,11 +57,11 @@ export class ResultInjection {
   constructor(private readonly settings: LoopSettings) {}
 
   /** Adds the triggers that strategies match in the live result: asked at once, since the step may end in a process that no longer has it. */
-  noticed(outcome: ToolOutcome, { plan }: LiveRun): ToolOutcome {
+  withTriggers(outcome: ToolOutcome, { plan }: LiveRun): ToolOutcome {
     const { strategies } = plan.injection;
     if (!outcome.tool || outcome.live === undefined) return outcome;
-    const noticed = noticedIn(strategies, { record: outcome.record, live: outcome.live });
-    return noticed.length === 0 ? outcome : { ...outcome, noticed };
+    const matchedTriggers = triggersMatchedBy(strategies, { record: outcome.record, live: outcome.live });
+    return matchedTriggers.length === 0 ? outcome : { ...outcome, matchedTriggers };
   }
 
   /** The tools of the run after these results, in their order, strategy by strategy. */
@@ -86,7 +86,7 @@ export class ResultInjection {
     const { tool } = outcome;
     if (!tool) return { toolset, events: [] };
     try {
-      const last = lastResult(outcome, tool, noticedBy(strategy, injection.strategies, outcome.noticed));
+      const last = lastResult(outcome, tool, triggersOf(strategy, injection.strategies, outcome.matchedTriggers));
       const { run, limits } = execution;
       const withheld = live.reserve.of(strategy);
       const { others: room } = roomIn(toolset, limits);
@@ -191,10 +191,10 @@ export class ToolStep {
     const outcome = await this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
     const mustBeKept = isLast();
     if (outcome.isPending) return outcome;
-    const noticed = this.injection.noticed(outcome, live);
-    await live.recorder?.called(this.withEntities(noticed, live), mustBeKept);
+    const matched = this.injection.withTriggers(outcome, live);
+    await live.recorder?.called(this.withEntities(matched, live), mustBeKept);
     await live.notify((hooks, { run }) => hooks.onToolEnd?.(outcome.record, run));
-    return noticed;
+    return matched;
   }
 }
 
@@ -329,9 +329,9 @@ interface CalledOutcome extends ToolOutcome {
 }
 
 /** Returns the result as a strategy sees it. */
-function lastResult(outcome: CalledOutcome, tool: Tool, noticed: readonly string[] | undefined): InjectionResult {
+function lastResult(outcome: CalledOutcome, tool: Tool, matchedTriggers: readonly string[] | undefined): InjectionResult {
   const { record, calledAs } = outcome;
-  const more = { ...(calledAs !== undefined && { calledAs }), ...(noticed && { noticed }) };
+  const more = { ...(calledAs !== undefined && { calledAs }), ...(matchedTriggers && { matchedTriggers }) };
   return { record, depth: tool.entity?.depth ?? 0, ...shownResult(outcome, tool), ...more };
 }
 

@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { ToolInvocationRecord } from '@toolloop/protocol';
 import { isNamed } from '../catalog/tool-selection.js';
-import type { InjectionResult, NoticedResult, ToolInjectionStrategy } from '../contracts/injection.js';
+import type { InjectionResult, MatchedTriggers, ToolInjectionStrategy } from '../contracts/injection.js';
 import { either, listOf, TEXT } from '../findings/options.js';
 
 /** The conditions of a trigger. All given ones must hold for one result. */
@@ -15,7 +15,7 @@ export interface ResultTrigger {
 }
 
 /** The part of a result that a trigger checks. */
-type TriggerResult = Pick<InjectionResult, 'record' | 'live' | 'noticed'>;
+type TriggerResult = Pick<InjectionResult, 'record' | 'live' | 'matchedTriggers'>;
 
 /** The triggers of a strategy by name. */
 export type NamedTriggers = ReadonlyMap<string, ResultTrigger>;
@@ -36,8 +36,8 @@ export function isTriggered({ after, when, found }: ResultTrigger, result: Trigg
   return !found || (hasSucceeded && isFound(found, result, name));
 }
 
-function isFound(found: NonNullable<ResultTrigger['found']>, { live, noticed }: TriggerResult, name: string): boolean {
-  return noticed?.includes(name) ?? (live !== undefined && found(live));
+function isFound(found: NonNullable<ResultTrigger['found']>, { live, matchedTriggers }: TriggerResult, name: string): boolean {
+  return matchedTriggers?.includes(name) ?? (live !== undefined && found(live));
 }
 
 /** Tells whether a trigger has any condition. */
@@ -58,11 +58,14 @@ export const NAME_LIST = listOf(TEXT, 'a list of texts');
 const logger = new Logger('ToolInjection');
 
 /** Matches the live value of a result for each strategy. For one that fails nothing is recorded: it gets the result itself while that exists. */
-export function noticedIn(strategies: readonly ToolInjectionStrategy[], result: Pick<InjectionResult, 'record' | 'live'>): NoticedResult {
+export function triggersMatchedBy(
+  strategies: readonly ToolInjectionStrategy[],
+  result: Pick<InjectionResult, 'record' | 'live'>,
+): MatchedTriggers {
   return strategies.flatMap((strategy) => {
     try {
-      const noticed = strategy.notice?.(result);
-      return noticed ? [[keyOf(strategy, strategies), noticed] as const] : [];
+      const matchedTriggers = strategy.notice?.(result);
+      return matchedTriggers ? [[keyOf(strategy, strategies), matchedTriggers] as const] : [];
     } catch (error) {
       logger.error(`The injection strategy ${strategy.name} failed as it looked at what ${result.record.id} returned.`, error);
       return [];
@@ -71,14 +74,14 @@ export function noticedIn(strategies: readonly ToolInjectionStrategy[], result: 
 }
 
 /** Returns the triggers that a strategy matched; undefined if it was not called. */
-export function noticedBy(
+export function triggersOf(
   strategy: ToolInjectionStrategy,
   strategies: readonly ToolInjectionStrategy[],
-  noticed: NoticedResult = [],
+  matchedTriggers: MatchedTriggers = [],
 ): readonly string[] | undefined {
-  if (noticed.length === 0) return undefined;
+  if (matchedTriggers.length === 0) return undefined;
   const key = keyOf(strategy, strategies);
-  return noticed.find(([one]) => one === key)?.[1];
+  return matchedTriggers.find(([one]) => one === key)?.[1];
 }
 
 /** Makes the key of a strategy, since several may have the same name. */

@@ -61,8 +61,8 @@ export class UnlockStrategy extends ToolInjectionStrategy {
   private change({ id }: ToolInvocationRecord, { withheld }: Pick<ToolInjectionContext, 'withheld'>): ToolInjection {
     return {
       add: withheld.named(this.withheld),
-      keepAway: this.removed,
-      cause: { kind: 'kept_away', after: id },
+      withhold: this.removed,
+      cause: { kind: 'withheld', after: id },
     };
   }
 

@@ -55,7 +55,7 @@ describe('Toolset', () => {
     const { toolset } = Toolset.of([a, b, c]).remove([a, b, c], { kind: 'role' });
     expect(toolset.suspended).toEqual([a, b, c]);
     expect(toolset.add([a]).toolset.suspended).toEqual([b, c]);
-    expect(toolset.keepAway(['b'], { kind: 'kept_away' }).toolset.suspended).toEqual([a, c]);
+    expect(toolset.withhold(['b'], { kind: 'withheld' }).toolset.suspended).toEqual([a, c]);
     const tried = toolset.withoutSuspended([c]);
     expect([tried.suspended, tried.removalOf('c')]).toEqual([[a, b], { kind: 'role' }]);
   });
@@ -73,7 +73,7 @@ describe('the cause of a removal', () => {
   it.each<[RemovalCause, string]>([
     [{ kind: 'role' }, 'The actor of the run may not use it at present. Once they may, it can come back.'],
     [{ kind: 'evicted' }, 'Newer ones took its place. To get it back, call the tool that returned it again.'],
-    [{ kind: 'kept_away', after: 'pay' }, 'It was taken away after pay. Continue without it.'],
+    [{ kind: 'withheld', after: 'pay' }, 'It was taken away after pay. Continue without it.'],
     [{ kind: 'phase', phase: 'cart', leadingBack: [] }, 'It belongs to the phase "cart", which is over.'],
     [{ kind: 'phase', phase: 'cart', leadingBack: ['a', 'b'] }, 'It belongs to the phase "cart", which is over. a or b leads back to it.'],
     [{ kind: 'removed', strategy: 's' }, 'It was removed by s. To get it back, call the tool that gave it again.'],
