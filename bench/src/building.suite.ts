@@ -24,7 +24,7 @@ interface StartUp {
   readonly thread: number;
 }
 
-/** What tools cost before anybody calls them. */
+/** The cost of tools before they are called. */
 export const buildingSuite: Suite = {
   name: 'building',
   async run(): Promise<Section> {

@@ -18,14 +18,14 @@ import {
 
 const TOOLS_PER_CLASS = 10;
 
-/** What the tools answer with. */
+/** The answer of the tools. */
 class Row {
   @Expose() readonly id!: string;
   @Expose() readonly name!: string;
   @Expose({ groups: ['model'] }) readonly amount!: number;
 }
 
-/** A DTO class nobody has seen before, with ten properties. */
+/** A new DTO class, with ten properties. */
 function freshInput(): Type {
   class Input {
     @IsString() @MaxLength(80) name!: string;
@@ -42,7 +42,7 @@ function freshInput(): Type {
   return Input;
 }
 
-/** Provider classes nobody has seen before, with so many tools in all, each with a DTO of its own. The twins have methods, and no decorators on them. */
+/** New provider classes with so many tools in all, each with a DTO of its own. The twins have methods, and no decorators on them. */
 export function freshProviders(tools: number, kind: 'tools' | 'twins'): Type[] {
   return Array.from({ length: Math.ceil(tools / TOOLS_PER_CLASS) }, (_, index) => {
     class Tools {
@@ -56,7 +56,7 @@ export function freshProviders(tools: number, kind: 'tools' | 'twins'): Type[] {
   });
 }
 
-/** What the compiler makes of a decorated method, by hand, since the classes are made by the thousand. */
+/** Adds the metadata that the compiler makes of a decorated method, by hand, since the classes are made by the thousand. */
 function addMethod(prototype: object, name: string, kind: 'tools' | 'twins'): void {
   const descriptor = { value: (given: object) => given, configurable: true, enumerable: false, writable: true };
   Object.defineProperty(prototype, name, descriptor);

@@ -40,7 +40,7 @@ export const sdks: Reader = async (stream) => {
   return reading.finalText();
 };
 
-/** What cannot be done for less: every data line through `JSON.parse`, and the words put together. */
+/** The least possible work: every data line through `JSON.parse`, and the words put together. */
 export const floor: Reader = async (stream) => {
   const reader = (toResponse(stream).body ?? new ReadableStream<Uint8Array>()).getReader();
   const utf8 = new TextDecoder();

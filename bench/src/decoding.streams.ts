@@ -2,7 +2,7 @@
 export interface AnswerStream {
   readonly api: 'chat' | 'responses' | 'messages';
   readonly chunks: number;
-  /** What whoever reads it must have in the end. */
+  /** The text that a reader must have at the end. */
   readonly text: string;
   /** The network reads. */
   readonly reads: readonly Uint8Array[];

@@ -13,7 +13,7 @@ interface Row extends Readonly<Record<string, string | number>> {
   readonly ratioToSdk: number;
 }
 
-/** What it costs to make an answer of a provider's bytes. */
+/** The cost of making an answer of a provider's bytes. */
 export const decodingSuite: Suite = {
   name: 'decoding',
   async run(): Promise<Section> {
@@ -72,7 +72,7 @@ async function rowOf(api: AnswerStream['api'], pace: Pace): Promise<Row> {
   };
 }
 
-/** Whoever has not read all of the answer is not compared. */
+/** Compares only readers that have read all of the answer. */
 function contender(name: string, reader: Reader, stream: AnswerStream): Contender {
   const times = 5;
   const read = async (): Promise<void> => {

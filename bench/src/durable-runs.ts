@@ -16,7 +16,7 @@ const IDLE_MS = 10_000;
 const NO_LIMITS = { steps: STEPS + 2, callsPerTool: STEPS, identicalCalls: STEPS } as const;
 const PROMPTS = ['look', 'act'] as const;
 
-/** What an application with durable runs costs. */
+/** The cost of an application with durable runs. */
 export interface RunFigures {
   readonly tables: readonly Table[];
   readonly targets: readonly Target[];
@@ -170,7 +170,7 @@ function heapBytes(): number {
   return process.memoryUsage().heapUsed;
 }
 
-/** How much of one CPU the process takes while nothing is asked of it, in percent. */
+/** Returns the share of one CPU that the process takes while it is idle, in percent. */
 async function idleShare(): Promise<number> {
   const cpu = process.cpuUsage();
   const before = performance.now();

@@ -15,7 +15,7 @@ import { compare, median, repeat, type Contender, type Samples } from './samplin
 const TIMES = 50;
 const SERVER = process.env['TOOLLOOP_TEST_POSTGRES'];
 
-/** What it costs to keep things in a database, and runs. */
+/** The cost of storing things, and runs, in a database. */
 export const durableSuite: Suite = {
   name: 'durable',
   async run(): Promise<Section> {
@@ -72,7 +72,7 @@ async function onPostgres(server: string): Promise<RunFigures> {
   }
 }
 
-/** By `pg` alone: our own handle would make its tables in a database that is not ours, or bring them up to date. */
+/** Executes a statement by `pg` alone: our own handle would make its tables in a database that is not ours, or migrate them. */
 async function onServer(server: string, statement: string): Promise<void> {
   const client = new Client({ connectionString: server });
   await client.connect();

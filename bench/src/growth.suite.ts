@@ -13,7 +13,7 @@ const STEPS_IN_PROCESS = [10, 50, 200, 1000] as const;
 const TOOLLOOP = 'toolloop, events$';
 const IN_PROCESS = 'toolloop, no wire';
 
-/** What a step costs when many went before it. */
+/** The cost of a step after many others. */
 export const growthSuite: Suite = {
   name: 'growth',
   async run(): Promise<Section> {

@@ -20,7 +20,7 @@ interface Field {
   readonly drivers: readonly Driver[];
   readonly steps: Samples;
   readonly paced: Samples;
-  /** Of answers in one write; see {@link few} and {@link many}. */
+  /** The samples of answers in one write; see {@link few} and {@link many}. */
   readonly chunks: Samples;
 }
 

@@ -48,7 +48,7 @@ interface Held {
   readonly injected: readonly ToolSpec[];
 }
 
-/** What injected entity tools weigh. */
+/** The memory of injected entity tools. */
 export const memorySuite: Suite = {
   name: 'memory',
   async run(): Promise<Section> {

@@ -33,14 +33,14 @@ const reading: Reading = {
 process.send?.(reading);
 process.disconnect();
 
-/** What the process grows by while nobody reads. */
+/** Returns the growth of the process while its reader pauses. */
 async function pause(): Promise<number> {
   const rss = process.memoryUsage.rss();
   await sleep(Number(pauseMs));
   return process.memoryUsage.rss() - rss;
 }
 
-/** What is held: everything that survives a full collection. Buffers are given back a little after it. */
+/** Returns the live memory: everything that survives a full collection. Buffers are given back a little after it. */
 async function live(): Promise<number> {
   for (let round = 0; round < 3; round += 1) {
     globalThis.gc?.();

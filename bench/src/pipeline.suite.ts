@@ -50,7 +50,7 @@ const CASES: readonly Case[] = [
   { name: '(e) as (a), state_change, journaled', tool: 'bench__change', args: PLAIN_ARGUMENTS, bare: () => tools.change(plain) },
 ];
 
-/** What the pipeline itself costs per call. */
+/** The cost of the pipeline itself per call. */
 export const pipelineSuite: Suite = {
   name: 'pipeline',
   async run(): Promise<Section> {

@@ -8,19 +8,19 @@ const MEGABYTES = 100;
 const PAUSE_MS = 10_000;
 const READERS = ['floor', 'chat', 'responses', 'messages'] as const;
 
-/** What reading a long answer took of memory, in MB. */
+/** The memory for reading a long answer, in MB. */
 export interface Reading {
   readonly read: number;
-  /** How much the process grew by while its reader paused. */
+  /** The growth of the process while its reader paused. */
   readonly inPause: number;
-  /** What was held after a full collection, when half was read, and at the end. */
+  /** The live memory after a full collection, when half was read, and at the end. */
   readonly atHalf: number;
   readonly atEnd: number;
-  /** How much the process grew by at most, garbage that nobody has collected yet included. */
+  /** The largest growth of the process, garbage that is not yet collected included. */
   readonly peak: number;
 }
 
-/** Whether a reader that stands still stops the provider. */
+/** Shows that a reader that pauses stops the provider. */
 export const pressureSuite: Suite = {
   name: 'pressure',
   async run(): Promise<Section> {

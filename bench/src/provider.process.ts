@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import { TOOL_NAMES, wordOf } from './task.js';
 
 /**
- * Plays a provider, in a process of its own, so that its CPU time is nobody's. It knows nothing of a run: the path tells the task, and the tool
+ * Plays a provider, in a process of its own, so that its CPU time is not counted. It knows nothing of a run: the path tells the task, and the tool
  * results in the request tell the step. Tells its port to its parent, and ends with it.
  */
 const HEAD = { id: 'chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG', object: 'chat.completion.chunk', created: 1_741_570_283, model: 'bench' };

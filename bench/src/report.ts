@@ -26,10 +26,10 @@ export interface Skip {
   readonly why: string;
 }
 
-/** What one suite found. */
+/** The findings of one suite. */
 export interface Section {
   readonly title: string;
-  /** How it was measured, so that the figures can be judged. */
+  /** The method of measurement, so that the figures can be judged. */
   readonly method: readonly string[];
   readonly tables: readonly Table[];
   readonly targets: readonly Target[];
@@ -37,7 +37,7 @@ export interface Section {
 }
 
 export interface Suite {
-  /** What `--only` calls it. */
+  /** The name of the suite for `--only`. */
   readonly name: string;
   run(): Promise<Section>;
 }

@@ -24,7 +24,7 @@ export interface Sample {
 
 type Measure = keyof Sample;
 
-/** What the contenders of one comparison took, round by round. */
+/** The samples of the contenders of one comparison, round by round. */
 export class Samples {
   constructor(private readonly samples: ReadonlyMap<string, readonly Sample[]>) {}
 
@@ -32,12 +32,12 @@ export class Samples {
     return median(this.valuesOf(name, measure));
   }
 
-  /** By how much the one takes longer than the other, each time in the same round. */
+  /** Returns the difference of the one to the other, each time in the same round. */
   beyond(name: string, other: string, measure: Measure): number {
     return median(this.pairs(name, other, measure).map(([one, two]) => one - two));
   }
 
-  /** How many times as long the one takes as the other, each time in the same round. */
+  /** Returns the ratio of the one to the other, each time in the same round. */
   ratio(name: string, other: string, measure: Measure): number {
     return median(this.pairs(name, other, measure).map(([one, two]) => one / two));
   }
@@ -74,7 +74,7 @@ export async function compare(contenders: readonly Contender[], { rounds, warmUp
 }
 
 /**
- * A collection of young garbage comes before, so that nobody pays for his predecessor's; samples are long enough to pay for their own. A full
+ * A collection of young garbage comes before, so that no contender pays for its predecessor's; samples are long enough to pay for their own. A full
  * collection would throw optimised code away and measure the interpreter.
  */
 async function take({ units, work, prepare }: Contender): Promise<Sample> {

@@ -14,7 +14,7 @@ const QUERIES = [
   'zebra',
 ];
 
-/** What it costs to find tools in a large catalog. */
+/** The cost of finding tools in a large catalog. */
 export const searchSuite: Suite = {
   name: 'search',
   async run(): Promise<Section> {

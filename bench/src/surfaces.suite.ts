@@ -33,7 +33,7 @@ class ItemTools {
   }
 }
 
-/** What is done again in each step, however many tools there are. */
+/** The work that each step repeats, however many tools there are. */
 export const surfacesSuite: Suite = {
   name: 'surfaces',
   async run(): Promise<Section> {

@@ -1,17 +1,17 @@
-/** What every driver does: a run over the local provider, which wants one tool per step and answers in words in the last. */
+/** The task of every driver: a run over the local provider, which wants one tool per step and answers in words in the last. */
 export interface Task {
   readonly steps: number;
   /** Text chunks of the last answer. */
   readonly chunks: number;
-  /** Whether the provider hands every chunk to the network by itself, or each answer in one write. */
+  /** The provider's writes: every chunk by itself, or each answer in one write. */
   readonly pace: 'chunk by chunk' | 'one write';
 }
 
-/** What a driver saw of a run; whoever did less than the task is not compared. */
+/** The outcome of a run as its driver saw it; a driver that did less than the task is not compared. */
 export interface Outcome {
   readonly text: string;
   readonly toolCalls: number;
-  /** Of the request bodies, where the driver can tell. */
+  /** The bytes of the request bodies, if the driver can tell. */
   readonly bytesSent?: number;
 }
 

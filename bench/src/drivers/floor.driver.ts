@@ -7,7 +7,7 @@ import { deltaOf } from './from-chunk.js';
 export const FLOOR = 'hand-written on node:http';
 
 /**
- * What cannot be done for less: one keep-alive connection; a body put together from parts that are encoded once, the tools and every message; a
+ * A driver with the least possible work: one keep-alive connection; a body put together from parts that are encoded once, the tools and every message; a
  * network read decoded as one batch; one JSON.parse per payload; one promise per answer. It checks nothing and forgives nothing.
  */
 export function floorDriver(tools: readonly TaskTool[]): Driver {

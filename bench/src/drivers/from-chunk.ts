@@ -1,4 +1,4 @@
-/** What a driver written by hand reads of a chunk. */
+/** The parts of a chunk that a driver written by hand reads. */
 interface ChunkDelta {
   readonly content?: string | null;
   readonly tool_calls?: readonly { readonly id?: string; readonly function: { readonly name?: string; readonly arguments: string } }[];

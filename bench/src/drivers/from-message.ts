@@ -1,6 +1,6 @@
 import type { Reading } from '../pressure.suite.js';
 
-/** What the process that read an answer tells its parent. */
+/** Returns the reading that the process which read an answer reports to its parent. */
 export function readingFrom(message: unknown): Reading {
   return message as Reading;
 }

@@ -1,7 +1,7 @@
 import { INSTRUCTIONS, MODEL, PROMPT, type TaskTool } from '../task.js';
 import type { Driver } from './driver.js';
 
-/** What a file of bench/peers exports. It is JavaScript, since its packages need not be installed. */
+/** The exports of a file of bench/peers. It is JavaScript, since its packages need not be installed. */
 interface PeerModule {
   create(
     tools: readonly TaskTool[],

@@ -31,7 +31,7 @@ export class TaskTools {
   }
 }
 
-/** How the events of a run are read. */
+/** The way the events of a run are read. */
 type Reading = 'events$' | 'iteration' | 'run()';
 
 const READ: Readonly<Record<Reading, (handle: RunHandle, onEvent: (event: LoopEvent) => void) => Promise<void>>> = {

@@ -168,10 +168,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   ],
 })
 export class ToolLoopModule extends ConfigurableModuleClass {
-  /**
-   * Names what a feature adds: raw tools, named loops, and the entity classes whose instances bring tools. Classes reached through a tool's `output` need not be
-   * named.
-   */
+  /** Names what a feature adds: raw tools, named loops, and the entity classes whose instances bring tools. Classes reached through a tool's `output` need not be named. */
   static forFeature(options: ToolFeatureOptions): DynamicModule {
     const loops = Object.entries(options.loops ?? {}).map(([name, profile]) => loopProvider(toolLoopToken(name), profile, name));
     return {

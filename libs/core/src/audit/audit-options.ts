@@ -57,10 +57,7 @@ export function keyFindings(keys: AuditKeys | undefined, at: string): Finding[] 
 
 const GIVE_A_KEY = `Pass ${FEWEST_BYTES} random bytes from the environment, e.g. the output of \`openssl rand -base64 32\`.`;
 
-/**
- * A text that is signed. Each purpose has a beginning of its own, so that a signature for one never fits another: an entry is a JSON object and begins with
- * a brace.
- */
+/** A text that is signed. Each purpose has a beginning of its own, so that a signature for one never fits another: an entry is a JSON object and begins with a brace. */
 export type SignedText = `{${string}` | `head:${string}` | `arguments:${string}` | `result:${string}`;
 
 /**

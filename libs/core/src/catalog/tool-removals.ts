@@ -48,9 +48,7 @@ export function isSameCause(one: RemovalCause, other: RemovalCause): boolean {
   return one === other || canonicalDeclaration(one) === canonicalDeclaration(other);
 }
 
-/**
- * Describes a cause for the model, with how to get the tool back, in one or two sentences. The id of an instance may come from outside, so it is in none of them.
- */
+/** Describes a cause for the model, with how to get the tool back, in one or two sentences. The id of an instance may come from outside, so it is in none of them. */
 export function wayBack(cause: RemovalCause): string {
   switch (cause.kind) {
     case 'role':

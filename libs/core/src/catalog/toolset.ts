@@ -171,9 +171,7 @@ export class Toolset {
     return new Toolset({ ...this.contents, shown, removals: newestRemovals([...before, ...this.contents.removals]) });
   }
 
-  /**
-   * Adds tools at the end, and others that are called over a surface. A tool whose id exists already keeps its spec and its place and gets the new instance.
-   */
+  /** Adds tools at the end, and others that are called over a surface. A tool whose id exists already keeps its spec and its place and gets the new instance. */
   add(tools: readonly Tool[], behindSurfaces: readonly Tool[] = []): ToolsetChange {
     if (tools.length + behindSurfaces.length === 0) return { toolset: this, added: [] };
     const { shown, instances, removals } = this.contents;
@@ -261,10 +259,7 @@ export class Toolset {
   }
 }
 
-/**
- * Narrows the toolsets of one run. The same narrowing gives the same array of specs, even if tools that it leaves out have changed, so that a wire need not
- * encode it again.
- */
+/** Narrows the toolsets of one run. The same narrowing gives the same array of specs, even if tools that it leaves out have changed, so that a wire need not encode it again. */
 export class ToolsetNarrowing {
   private readonly known = new Map<string, readonly ToolSpec[]>();
 

@@ -146,9 +146,7 @@ export abstract class ToolInjectionStrategy {
    * no tool has keeps the application, or the run, from starting. @default none
    */
   readonly withheld?: readonly ToolSelector[];
-  /**
-   * Leaves tools to other strategies that withhold them as well, as a search through everything and a strategy for the tools of entities do. @default false
-   */
+  /** Leaves tools to other strategies that withhold them as well, as a search through everything and a strategy for the tools of entities do. @default false */
   readonly yields?: boolean;
   /** The tools whose results it waits for; checked like `withheld`. @default none */
   readonly awaited?: readonly string[];

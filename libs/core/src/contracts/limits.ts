@@ -30,10 +30,7 @@ export interface Limits {
   readonly attempts: number;
   /** Characters of a tool call id. @default 128 */
   readonly toolCallIdLength: number;
-  /**
-   * Injected tools that are offered one by one; beyond that, entity tools are grouped, unless `surface` says otherwise. Entity tools take no room from the
-   * others. @default 24
-   */
+  /** Injected tools that are offered one by one; beyond that, entity tools are grouped, unless `surface` says otherwise. Entity tools take no room from the others. @default 24 */
   readonly injectedTools: number;
   /** Entity instances whose tools a run holds; beyond that, the least recently used are removed. @default 1,000 */
   readonly injectedInstances: number;

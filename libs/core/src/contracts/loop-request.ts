@@ -42,9 +42,7 @@ import { type Limits, LIMITS } from './limits.js';
 import type { Policy } from './policy.js';
 import { EXECUTION_OPTIONS, type ExecutionOptions, type RegisteredActor, type RunContext } from './tool-call.js';
 
-/**
- * Names tools of the catalog: a declared id, a glob over declared ids, a short name that only one tool has, a provider class, or a predicate.
- */
+/** Names tools of the catalog: a declared id, a glob over declared ids, a short name that only one tool has, a provider class, or a predicate. */
 export type ToolSelector = string | Type | ((tool: ToolSpec) => boolean);
 
 /**
@@ -327,7 +325,6 @@ export const OF_ALL_RUNS = {
   stopWhen: CHECKED_BY_USE,
 } as const;
 
-/** The options of a named loop. */
 export const PROFILE = defineOptions<LoopProfile>(
   {
     ...OF_A_STEP,
@@ -353,7 +350,6 @@ function onlyOfARun(name: string): [string, Pick<Finding, 'problem' | 'remedy'>]
 
 const { execution: _execution, ...OF_SUB_RUNS } = OF_ALL_RUNS;
 
-/** The options of `subRunTool()`, beside those of every tool. */
 export const SUB_RUN = defineOptions<SubRun>({
   ...OF_A_STEP,
   ...OF_SUB_RUNS,

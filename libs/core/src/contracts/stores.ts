@@ -41,13 +41,11 @@ export interface ConversationKey {
   readonly conversationId: string;
 }
 
-/** The owner of conversations. */
 export type ConversationOwner = Pick<ConversationKey, 'tenant' | 'actorId'>;
 
 /** A conversation in a list. */
 export interface ConversationSummary {
   readonly conversationId: string;
-  /** The number of messages. */
   readonly messages: number;
   /** The time of the last append: ISO 8601, UTC. */
   readonly updatedAt: string;

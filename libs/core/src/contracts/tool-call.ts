@@ -69,10 +69,7 @@ export abstract class ConnectionBroker {
   abstract resolve(connectionId: string, context: ToolCallContext): Promise<Credential>;
 }
 
-/**
- * Options for executing and reporting a call. Set for the application, a provider, a tool or a run, each of which may leave options out; in that order, the
- * later wins.
- */
+/** Options for executing and reporting a call. Set for the application, a provider, a tool or a run, each of which may leave options out; in that order, the later wins. */
 export interface ExecutionOptions {
   /**
    * Checks the arguments against their schema and with class-validator. `false` is for tools that check for themselves: they receive whatever JSON object
@@ -115,7 +112,6 @@ export const DEFAULT_EXECUTION: ExecutionOptions = {
 
 const EXECUTION_WORDING = { unknown: 'There is no execution option "*" here.', option: 'The execution option "*"' };
 
-/** The option table of the application and a run. */
 export const EXECUTION_OPTIONS = defineOptions<Partial<ExecutionOptions>>(
   {
     validation: BOOLEAN,
@@ -132,7 +128,6 @@ export const EXECUTION_OPTIONS = defineOptions<Partial<ExecutionOptions>>(
   },
 );
 
-/** The option table of a provider and a tool. */
 export const TOOL_EXECUTION_OPTIONS = defineOptions<ToolExecutionOptions>(
   { ...EXECUTION_OPTIONS.rules, selfManaged: BOOLEAN },
   { wording: EXECUTION_WORDING },

@@ -186,9 +186,7 @@ export const TOOL_SETTINGS = defineOptions<ToolSettings>(
   { wording: ITS },
 );
 
-/**
- * A tool that can be run. Only `ToolRunner.exec` calls {@link invoke}; everything else goes by {@link spec}.
- */
+/** A tool that can be run. Only `ToolRunner.exec` calls {@link invoke}; everything else goes by {@link spec}. */
 export interface Tool extends ToolSettings {
   readonly spec: ToolSpec;
   readonly origin: ToolOrigin;

@@ -22,9 +22,7 @@ import {
 /** A class, a list of it, or either with options. */
 export type OutputShape = Type | readonly [Type] | { readonly type: Type | readonly [Type]; readonly nullable?: boolean };
 
-/**
- * The class whose `@Expose()` properties may leave a tool. Wrap it in a function if two classes name each other: `output: () => [Order]`.
- */
+/** The class whose `@Expose()` properties may leave a tool. Wrap it in a function if two classes name each other: `output: () => [Order]`. */
 export type OutputDeclaration = OutputShape | (() => OutputShape);
 
 /** The options of every tool, no matter where it comes from. */
@@ -205,7 +203,6 @@ function repetitionFindings(tool: Partial<ToolBasics>, at: string): Finding[] {
   return findings;
 }
 
-/** The option table of `@LlmTool()`. */
 export const LLM_TOOL = defineOptions<LlmToolOptions>(
   {
     ...TOOL_BASICS.rules,

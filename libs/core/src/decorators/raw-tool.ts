@@ -130,7 +130,6 @@ export type RawToolDeclaration<Input = unknown> = Omit<
   readonly directive?: RawDirectiveDeclaration<Input>;
 } & Pick<LlmToolOptions, 'output' | 'reveal'>;
 
-/** The option table of `tool()` and `rawTool()`. */
 export const RAW_TOOL = defineOptions<RawToolDeclaration & { readonly execute?: Executable<unknown>['execute'] }>(
   {
     ...TOOL_BASICS.rules,

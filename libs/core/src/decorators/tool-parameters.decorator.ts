@@ -67,7 +67,6 @@ const TOOL_PARAM_ITEMS = defineOptions<ItemOptions>({
   nullable: BOOLEAN,
 });
 
-/** The option table of `@ToolParam()`. */
 export const TOOL_PARAM = defineOptions<ToolParamOptions>({
   ...TOOL_PARAM_ITEMS.rules,
   description: needed(TEXT),
@@ -135,7 +134,6 @@ export interface ToolFieldOptions {
   readonly nullable?: boolean;
 }
 
-/** The option table of `@ToolField()`; the findings name the property before it. */
 export const TOOL_FIELD = defineOptions<ToolFieldOptions>(
   { description: TEXT, example: CHECKED_BY_USE, nullable: BOOLEAN },
   { wording: { unknown: 'has a @ToolField() with "*", which is no option', option: 'has a @ToolField() whose "*"' } },

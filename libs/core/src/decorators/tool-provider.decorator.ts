@@ -26,7 +26,6 @@ export interface ToolProviderOptions {
   readonly execution?: ToolExecutionOptions;
 }
 
-/** The option table of `@ToolProvider()`. */
 export const TOOL_PROVIDER = defineOptions<ToolProviderOptions>(
   {
     namespace: TEXT,

@@ -300,10 +300,7 @@ function isUnexplained({ code }: ToolFailure, error: unknown): boolean {
 
 const UNKNOWN = 'The effect failed half-way, and it is unknown whether it took place. Check before you request it again.';
 
-/**
- * Returns whether the tool, or a system that it called, refused on purpose: then the effect did not take place. A 5xx may come from half-way, but for 503,
- * which refuses.
- */
+/** Returns whether the tool, or a system that it called, refused on purpose: then the effect did not take place. A 5xx may come from half-way, but for 503, which refuses. */
 function isAnswer(thrown: unknown): boolean {
   if (thrown instanceof ToolError) return true;
   return thrown instanceof HttpException && (thrown.getStatus() < 500 || thrown.getStatus() === 503);

@@ -301,7 +301,6 @@ export interface AttemptTerms {
   readonly earlier?: JournalEntry;
 }
 
-/** The outcome of an attempt. */
 export type AttemptOutcome = Pick<ToolInvocationRecord, 'status' | 'error' | 'result'>;
 
 /** The errors of a call that did not reach its method, for a reason that may pass. */

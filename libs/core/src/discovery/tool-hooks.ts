@@ -41,7 +41,6 @@ export function methodHooks({ options }: ToolMethod): ToolHooks {
   };
 }
 
-/** The hooks of a tool that is called on nothing. */
 export function ownHooks({ canCall, preview, compensate }: OwnHooks): ToolHooks {
   return {
     ...(canCall && { canCall: (_target, run) => canCall(run) }),

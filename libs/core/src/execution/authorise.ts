@@ -246,10 +246,7 @@ function isSettled({ tool, decision, scope, deferred }: JudgedCall, asked: Appro
   return standing !== undefined || (!asked && deferred?.isKnown === true);
 }
 
-/**
- * Returns whether an approval was used for this very call: by a process that is gone, or before a person was asked about a repetition. The journal knows the
- * call's outcome.
- */
+/** Returns whether an approval was used for this very call: by a process that is gone, or before a person was asked about a repetition. The journal knows the call's outcome. */
 function isUsedForThisCall({ isUsed }: ApprovalRecord, { request, scope }: JudgedCall): boolean {
   return isUsed && (request.mayHaveRun === true || scope.approvals.repeatOf(request.call.toolCallId) !== undefined);
 }

@@ -157,10 +157,7 @@ export class ProgressReport {
 const MOST_CHARACTERS = 512;
 const SHOWN_SECRET = String(new Secret(undefined));
 
-/**
- * The same for every attempt of a call: that of its directive, or what its tool declares, else its place in the request, which is the same in every run of one
- * request.
- */
+/** The same for every attempt of a call: that of its directive, or what its tool declares, else its place in the request, which is the same in every run of one request. */
 export function idempotencyKeyOf({ request, scope, idempotencyKey }: Call): string {
   const { performing, actorId, requestId, place = [] } = scope;
   return (

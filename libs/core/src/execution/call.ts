@@ -189,7 +189,6 @@ export interface EffectAttempt {
   read(error: unknown, tool: Tool, signal: AbortSignal): ToolFailure;
 }
 
-/** The outcome of a call. */
 export interface ToolOutcome {
   readonly record: ToolInvocationRecord;
   /** The model's projection: text, and behind it what is attached. */
@@ -231,7 +230,6 @@ export interface SubRunCheckpoint {
   readonly processState?: SubRunProcessState;
 }
 
-/** A call that is a run. */
 export interface SubRunCall {
   readonly subRun: SubRun;
   readonly tool: ToolSpec;
@@ -244,7 +242,6 @@ export interface SubRunCall {
   readonly signal: AbortSignal;
 }
 
-/** The end of a sub-run. */
 export type SubRunEnding = { readonly record: SubRunRecord } & (
   | { readonly status: 'succeeded'; readonly result: JsonObject; readonly labels: MessageLabels }
   | { readonly status: 'failed'; readonly failure: ToolFailure; readonly labels: MessageLabels }

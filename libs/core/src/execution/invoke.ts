@@ -335,7 +335,6 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 /** Gives a slot back. */
 export type FreeSlot = () => void;
 
-/** The calls of one tool. */
 interface ToolCalls {
   running: number;
   /** In the order in which they came. Each is called once it has a slot. */

@@ -181,9 +181,7 @@ export type HookScope = Pick<ExecutionScope, 'run' | 'limits'> & { readonly sign
 
 const logger = new Logger('ToolPolicy');
 
-/**
- * Policy's word on a tool and, where that does not deny it, the word of the tool's own `canCall`. Throws the interruption of a run that ends meanwhile.
- */
+/** Policy's word on a tool and, where that does not deny it, the word of the tool's own `canCall`. Throws the interruption of a run that ends meanwhile. */
 export function permissionFor(tool: Tool, scope: ExecutionScope): Decision | Promise<Decision> {
   const decision = decide(scope.policies, subjectOf(tool, scope.actor));
   // Most tools have no word of their own, and wait for nothing.
@@ -209,7 +207,6 @@ export async function strictlyListed(toolset: Toolset, scope: HookScope): Promis
   return listed.size === tools.length ? toolset : toolset.filter((tool) => listed.has(tool) && !isOfNone(tool, tools, listed));
 }
 
-/** Returns whether it is a surface of tools none of which is listed. */
 function isOfNone({ surface }: Tool, tools: readonly Tool[], listed: ReadonlySet<Tool>): boolean {
   if (surface?.kind !== 'grouped') return false;
   const members = tools.filter(({ spec, entity }) => entity && surface.offers.has(spec.declaredId));

@@ -26,10 +26,7 @@ interface EarlierResults {
   readonly hasHandles: boolean;
 }
 
-/**
- * One run's results that were larger than the model may read at once, so that it can read the rest. The newest are kept, up to so many bytes; no other run
- * has a way to them.
- */
+/** One run's results that were larger than the model may read at once, so that it can read the rest. The newest are kept, up to so many bytes; no other run has a way to them. */
 export class ResultPages {
   private readonly kept = new Map<string, KeptResult>();
   /** The tools of those that are not kept any more, by handle. */

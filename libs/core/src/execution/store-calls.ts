@@ -42,7 +42,6 @@ const parts = new AsyncLocalStorage<true>();
 /** One attempt at a call of a store; attempts count from 1. */
 type Attempt<Result> = (number: number) => Promise<Result>;
 
-/** The terms of a call of a store. */
 interface StoreCallTerms<Result> {
   /** True if the statement may be sent again when it is unknown whether it was performed. @default true */
   readonly isRepeatable?: boolean;

@@ -33,13 +33,11 @@ export interface TokenExtent {
 
 const ONE_OR_MORE: OptionRule<number> = { wanted: 'a number, 1 or more', accept: (value) => typeof value === 'number' && value >= 1 };
 
-/** The option table of `slidingWindow()`. */
 export const MESSAGE_EXTENT = defineOptions<MessageExtent>(
   { messages: needed(ONE_OR_MORE), keep: ONE_OR_MORE },
   { together: ({ messages, keep }, at) => keepFindings(at, keep, messages) },
 );
 
-/** The option table of `tokenBudget()`. */
 export const TOKEN_EXTENT = defineOptions<TokenExtent>(
   { tokens: needed(ONE_OR_MORE), keep: ONE_OR_MORE, counter: needed(whatCan('count', 'a TokenCounter')) },
   { together: ({ tokens, keep }, at) => keepFindings(at, keep, tokens) },

@@ -6,7 +6,6 @@ import { defineOptions, MODEL, TEXT } from '../findings/options.js';
 import { cutPoints, type Extent } from '../loop/history-step.js';
 import { MESSAGE_EXTENT, type MessageExtent, toExtent, TOKEN_EXTENT, type TokenExtent } from './bounded.js';
 
-/** Options of the summaries. */
 export interface SummaryOptions {
   /** The model that writes the summaries; a small one is enough. @default the run's */
   readonly model?: LanguageModel;

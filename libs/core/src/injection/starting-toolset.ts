@@ -162,10 +162,7 @@ function isBound({ origin, surface }: Tool): boolean {
   return origin.source === 'toolloop' || surface?.kind === 'dispatcher';
 }
 
-/**
- * Passes the records of a sub-run to the strategies, if the process that held their state is gone. The sub-run's tools are known, so tools that they propose are
- * ignored.
- */
+/** Passes the records of a sub-run to the strategies, if the process that held their state is gone. The sub-run's tools are known, so tools that they propose are ignored. */
 export function remindStrategies(
   { strategies, reserve }: Pick<RunInjection, 'strategies' | 'reserve'>,
   before: Pick<RunBeginning, 'run' | 'toolset' | 'room' | 'records' | 'shown'>,

@@ -113,7 +113,6 @@ export const APPLICATION = defineOptions<ToolLoopOptions & { readonly providers?
   imports: CHECKED_BY_USE,
 });
 
-/** The options of `forFeature`. */
 export const FEATURE = defineOptions<ToolFeatureOptions>({
   entities: CHECKED_BY_USE,
   imports: CHECKED_BY_USE,
@@ -128,10 +127,7 @@ export interface CostSurroundings {
   readonly profiles: readonly Pick<LoopProfile, 'model' | 'policy' | 'limits'>[];
 }
 
-/**
- * Returns a warning for the start of the application if a budget or a limit is in USD and a model has no price: whether a provider reports its costs shows only
- * in its answers.
- */
+/** Returns a warning for the start of the application if a budget or a limit is in USD and a model has no price: whether a provider reports its costs shows only in its answers. */
 export function unpricedWarning({ application, profiles }: CostSurroundings): string | undefined {
   const { model: shared, models: named = {}, prices = {}, policy, limits } = application;
   const policies = [...policyList(policy), ...profiles.flatMap((profile) => profile.policy ?? [])];

@@ -323,7 +323,6 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 }
 
-/** Returns the event with which a run starts. */
 export function startEvent({ model, conversation, execution, within }: RunPlan, toolset: Toolset): LoopEventBody {
   const tools = toolset.specs.map(({ id }) => id);
   return {

@@ -95,10 +95,7 @@ export class LoopSettings {
     ];
   }
 
-  /**
-   * The policies of a run and its loop, narrowest first, and the application's behind them; all must allow. Throws `ConfigurationError` for a policy that
-   * is wrong.
-   */
+  /** The policies of a run and its loop, narrowest first, and the application's behind them; all must allow. Throws `ConfigurationError` for a policy that is wrong. */
   policiesFor(narrower: readonly (Policy | undefined)[]): readonly PolicyEngine[] {
     // The narrower come first: where all allow, the record names the narrowest.
     return [...narrower.flatMap((policy) => (policy ? [this.compile(policy)] : [])), this.engine];

@@ -101,10 +101,7 @@ class AnswerDisplay {
     return this.live.emit({ type: 'citation', step: this.step, citation });
   }
 
-  /**
-   * Arguments are shown while they come only where the tool's input hides nothing, and where it is known what they are for: over a surface that is said
-   * among them.
-   */
+  /** Arguments are shown while they come only where the tool's input hides nothing, and where it is known what they are for: over a surface that is said among them. */
   private showDelta(event: Extract<ModelEvent, { readonly type: 'tool-call-delta' }>): void | Promise<void> {
     const toolCallId = this.claim(event.toolCallId);
     const tool = this.toolset.find(event.name);

@@ -196,10 +196,7 @@ class UnknownRoles extends PolicyEngine {
   }
 }
 
-/**
- * The roles of whom a run acts for: what the application says they are at this moment, and of those what the run assumes. It can assume less than there is,
- * never more.
- */
+/** The roles of whom a run acts for: what the application says they are at this moment, and of those what the run assumes. It can assume less than there is, never more. */
 export class RunRoles {
   private readonly logger = new Logger(RunRoles.name);
   private listedFor: string;

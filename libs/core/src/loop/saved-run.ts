@@ -97,7 +97,6 @@ function partsOf(run: SavableRun): PartsOfRun {
   return Object.fromEntries(saved) as PartsOfRun;
 }
 
-/** The process state of a waiting run. */
 export function processStateOf({ toolset }: LoopState, { outcomes }: PendingStep, run: SavableRun): ProcessState {
   return {
     ...processTools(toolset),
@@ -162,7 +161,6 @@ export type SavedState = Pick<LoopState, 'step' | 'messages' | 'cut' | 'usage' |
 
 /** The outcome of a call, without the tool and its result. */
 export type SavedOutcome = Pick<ToolOutcome, 'record' | 'content' | 'isPending' | 'entities' | 'matchedTriggers' | 'labels'> & {
-  /** The checkpoint of a sub-run that waits. */
   readonly checkpoint?: Pick<SubRunCheckpoint, 'saved' | 'args'>;
 };
 

@@ -117,10 +117,7 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 export interface FallbackOptions {
-  /**
-   * Decides whether the next model is tried after a failure.
-   * @default after every failure except a request that was refused for its content (400, 413, 422)
-   */
+  /** Decides whether the next model is tried after a failure. @default after every failure except a request that was refused for its content (400, 413, 422) */
   readonly when?: (error: ModelError) => boolean;
 }
 

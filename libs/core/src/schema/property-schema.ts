@@ -43,10 +43,7 @@ interface Leaf {
 
 type Outcome = Pick<PropertySchema, 'schema' | 'exact' | 'problems'>;
 
-/**
- * Makes the schema of one property. Where a schema cannot express a decorator, it is wider, or narrower in a way that no caller would miss, and `exact` is
- * false.
- */
+/** Makes the schema of one property. Where a schema cannot express a decorator, it is wider, or narrower in a way that no caller would miss, and `exact` is false. */
 export function propertySchema(property: DtoProperty, nested: NestedSchema): PropertySchema {
   const { rules, input, field } = property;
   const conditional = rules.some(({ kind }) => kind === 'conditional');

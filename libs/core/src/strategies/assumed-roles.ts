@@ -21,10 +21,7 @@ export interface AssumedRolesOptions {
   readonly name?: string;
 }
 
-/**
- * Restricts a run to some of its actor's roles, until a result, such as that of a step-up login, allows more of them. A run never has a role that its actor does
- * not have.
- */
+/** Restricts a run to some of its actor's roles, until a result, such as that of a step-up login, allows more of them. A run never has a role that its actor does not have. */
 export class AssumedRolesStrategy extends ToolInjectionStrategy {
   override readonly name: string;
   override readonly startsAs: readonly string[];
