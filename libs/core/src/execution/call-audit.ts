@@ -6,7 +6,7 @@ import type { AuditEvent, AuditSubject } from '../contracts/audit.js';
 import type { DirectiveIntent } from '../contracts/directive.js';
 import type { ReservedAllowance } from '../contracts/tool.js';
 import type { Call, DecidedCall, ReadCall, ToolOutcome } from './call.js';
-import { untilRunCloses, whileRunLives } from './store-calls.js';
+import { outsideOfRuns, untilRunCloses, whileRunLives } from './store-calls.js';
 
 /** Writes a call into the audit. What cannot be recorded before an effect keeps the effect from happening. */
 export class CallAudit {
@@ -36,7 +36,8 @@ export class CallAudit {
 
   /** Records the outcome of a call. It is too late to undo anything, so what cannot be kept is logged. */
   ended(call: Call, outcome: ToolOutcome): Promise<void> {
-    return untilRunCloses('An entry of the audit', this.recordEnd(call, outcome)).catch(() => undefined);
+    const kept = outsideOfRuns(() => this.recordEnd(call, outcome)); // or the stores would end with the run, and the entry with them
+    return untilRunCloses('An entry of the audit', kept).catch(() => undefined);
   }
 
   /** Other calls of the tenant have their turns first, for which a run that has ended does not wait. */
