@@ -24,7 +24,7 @@ const RUNS = 4;
 describe('the audit of runs that are cancelled while a tool is at work', () => {
   it('has the outcome of every call, though the store takes longer than the runs do', async () => {
     const store = new SlowAuditStore();
-    let begun = 0;
+    const begun: number[] = [];
     const stay = tool({
       id: 'stay',
       description: 'Takes its time.',
@@ -32,7 +32,7 @@ describe('the audit of runs that are cancelled while a tool is at work', () => {
       effect: 'read_only',
       reveal: 'all',
       execute: () => {
-        begun += 1;
+        begun.push(1);
         return new Promise<never>(() => undefined);
       },
     });
@@ -47,7 +47,7 @@ describe('the audit of runs that are cancelled while a tool is at work', () => {
     const loop = module.get(ToolLoopService);
     const runs = Array.from({ length: RUNS }, () => loop.open(ask()));
     const ended = runs.map((run) => run.result.catch(() => undefined));
-    while (begun < RUNS) await wait(5);
+    while (begun.length < RUNS) await wait(5);
     for (const run of runs) run.cancel('Not needed.');
     await Promise.all(ended);
     const outcomes = async (): Promise<number> => {
