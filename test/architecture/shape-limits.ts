@@ -48,9 +48,9 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
     moduleProviders: [30],
     namesOnMainEntry: [90],
     ellipticDocstringPercent: [0, 5],
-    throwsWithoutTag: [0, 0],
-    withoutExample: [0, 0],
-    riddles: [0, 0],
+    throwsWithoutTag: [0],
+    withoutExample: [0],
+    riddles: [0],
     oddFileNames: [0],
   },
   durable: {
