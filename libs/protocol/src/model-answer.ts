@@ -43,7 +43,7 @@ export class AnswerFold {
     else if (event.type === 'tool-call') this.takeCall(event);
     else if (event.type === 'citation') this.citations.push(event.citation);
     else if (event.type === 'model') this.answeredBy = `${event.provider}/${event.modelId}`;
-    else if (event.type === 'usage') this.usage = event.usage;
+    else if (event.type === 'usage') this.usage = countedUsage(event.usage);
     else if (event.type === 'finish') this.end = event;
   }
 
@@ -68,6 +68,19 @@ export class AnswerFold {
   private takeCall({ toolCallId, name, arguments: text }: Extract<ModelEvent, { readonly type: 'tool-call' }>): void {
     this.toolCalls.push({ toolCallId, name, arguments: text });
   }
+}
+
+/** Corrects counts of tokens that are negative, as no count is: they would give back what a run has used. */
+function countedUsage({ inputTokens, outputTokens, ...rest }: Usage): Usage {
+  const { cachedInputTokens, cacheWriteInputTokens, reasoningTokens } = rest;
+  return {
+    ...rest,
+    inputTokens: Math.max(0, inputTokens),
+    outputTokens: Math.max(0, outputTokens),
+    ...(cachedInputTokens !== undefined && { cachedInputTokens: Math.max(0, cachedInputTokens) }),
+    ...(cacheWriteInputTokens !== undefined && { cacheWriteInputTokens: Math.max(0, cacheWriteInputTokens) }),
+    ...(reasoningTokens !== undefined && { reasoningTokens: Math.max(0, reasoningTokens) }),
+  };
 }
 
 /**

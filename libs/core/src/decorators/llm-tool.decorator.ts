@@ -64,6 +64,9 @@ export type LlmToolOptions = MethodOptions &
 
 export const LLM_TOOL_METADATA = 'toolloop:llm-tool';
 
+/** Set on a method that is marked twice. */
+export const REPEATED_METADATA = 'toolloop:llm-tool-repeated';
+
 /**
  * Marks a method that the model may call. The order of decorators does not matter: the method is looked up by name when it is called.
  *
@@ -75,6 +78,8 @@ export const LLM_TOOL_METADATA = 'toolloop:llm-tool';
  */
 export function LlmTool(options: LlmToolOptions): MethodDecorator {
   return (prototype, property) => {
+    if (Reflect.hasOwnMetadata(LLM_TOOL_METADATA, prototype, property))
+      Reflect.defineMetadata(REPEATED_METADATA, true, prototype, property);
     Reflect.defineMetadata(LLM_TOOL_METADATA, options, prototype, property);
   };
 }

@@ -1,6 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { type Finding, isObject } from '@toolloop/protocol';
-import { LLM_TOOL_METADATA } from '../decorators/llm-tool.decorator.js';
+import { LLM_TOOL_METADATA, REPEATED_METADATA } from '../decorators/llm-tool.decorator.js';
 import type { ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
 
 /** The form of a tool's name that every provider accepts. */
@@ -62,6 +62,10 @@ function memberFindings(type: Type, prototype: object): Finding[] {
     const at = `${type.name}.${String(key)}`;
     if (typeof key === 'symbol')
       return [{ at, problem: 'It is named by a symbol, which no model can call.', remedy: 'Give the method a name that is text.' }];
+    if (Reflect.hasOwnMetadata(REPEATED_METADATA, level, key))
+      return [
+        { at, problem: 'It has two @LlmTool()s, of which one would never be read.', remedy: 'Remove one, or write a method for each.' },
+      ];
     const isMethod = typeof Reflect.getOwnPropertyDescriptor(level, key)?.value === 'function';
     return isMethod ? [] : [{ at, problem: 'It is not a method.', remedy: 'Make it a method, or remove @LlmTool().' }];
   });

@@ -1,3 +1,6 @@
+import { Readable } from 'node:stream';
+import { setImmediate as turn } from 'node:timers/promises';
+import { types } from 'node:util';
 import { ToolError, type ToolFailure } from '@toolloop/protocol';
 import { isObservable, type Observable } from 'rxjs';
 import { AttachedResult, type Attachment, type ToolCallContext } from '../contracts/tool-call.js';
@@ -19,6 +22,7 @@ import {
 } from './call-failure.js';
 import { type AuthorisedCall, CallPending, type InvokedResult, type MethodAnswer } from './call.js';
 import { discreet } from './credentials.js';
+import { ConcurrencySlots, type FreeSlot } from './perform.js';
 import { SubRunMethod } from './sub-run-call.js';
 
 /** A call under way. */
@@ -266,12 +270,13 @@ const NONE: readonly Attachment[] = [];
 export type OnProgress = (value: unknown) => void | Promise<void>;
 
 /**
- * A streaming result's last value, the others handed to `onProgress`; any other result as it is. Aborting ends the stream at its source, and a stream
- * that comes too late is not begun.
+ * Reads a streaming result to its end: an Observable, an async iterable, a generator, or a stream of Node or of the web. Returns its last value, and hands the others to
+ * `onProgress`; of a stream of text or bytes it returns the whole text. Returns any other result as it is. Aborting ends the stream at its source, and a stream that comes
+ * too late is not begun.
  */
 export function drain(result: unknown, onProgress: OnProgress, signal: AbortSignal): unknown {
   if (isObservable(result)) return drainObservable(result, onProgress, signal);
-  if (isAsyncIterable(result)) return drainIterable(result, onProgress, signal);
+  if (isAsyncIterable(result) || isGenerator(result)) return drainIterable(result, onProgress, signal);
   if (isThenable(result)) return Promise.resolve(result).then((value) => (isStream(value) ? drain(value, onProgress, signal) : value));
   return result;
 }
@@ -296,32 +301,92 @@ function drainObservable(source: Observable<unknown>, onProgress: OnProgress, si
   });
 }
 
-async function drainIterable(source: AsyncIterable<unknown>, onProgress: OnProgress, signal: AbortSignal): Promise<unknown> {
+async function drainIterable(source: AsyncIterable<unknown> | Generator, onProgress: OnProgress, signal: AbortSignal): Promise<unknown> {
   if (signal.aborted) throw Interruption.from(signal);
-  const iterator = source[Symbol.asyncIterator]();
-  signal.addEventListener('abort', () => void closeIterator(iterator), { once: true });
-  let last: unknown;
-  let started = false;
-  for await (const value of { [Symbol.asyncIterator]: () => iterator }) {
-    if (signal.aborted) break;
-    if (started) await onProgress(last);
-    started = true;
-    last = value;
+  const streamed = isTextStream(source) ? new StreamedText(onProgress) : new StreamedValues(onProgress);
+  for await (const value of opened(source, signal)) {
+    if (signal.aborted || streamed.isFull) break;
+    await streamed.take(value);
   }
-  return last;
+  return streamed.result;
+}
+
+/** Opens a source that is closed when the signal is aborted. */
+function opened(source: AsyncIterable<unknown> | Generator, signal: AbortSignal): AsyncIterable<unknown> | Generator {
+  const iterator = isGenerator(source) ? source : source[Symbol.asyncIterator]();
+  signal.addEventListener('abort', () => void closeIterator(iterator), { once: true });
+  return Symbol.iterator in iterator ? iterator : { [Symbol.asyncIterator]: () => iterator };
+}
+
+const VALUES_IN_A_ROW = 100;
+
+/** The values of a source: all but the last are its progress. */
+class StreamedValues {
+  private last: unknown;
+  protected count = 0;
+
+  constructor(private readonly onProgress: OnProgress) {}
+
+  get isFull(): boolean {
+    return false;
+  }
+
+  get result(): unknown {
+    return this.last;
+  }
+
+  /** Takes a value. A source that never waits must not keep timers and other runs from their turn. */
+  async take(value: unknown): Promise<void> {
+    if (this.count > 0) await this.onProgress(this.last);
+    this.count += 1;
+    this.last = value;
+    if (this.count % VALUES_IN_A_ROW === 0) await turn();
+  }
+}
+
+/** Much more than a model is ever shown. */
+const MOST_CHARACTERS = 8 * 1024 * 1024;
+
+/** The text of a stream whose chunks are parts of it, read up to {@link MOST_CHARACTERS}; its values where they are neither text nor bytes. */
+class StreamedText extends StreamedValues {
+  private readonly decoder = new TextDecoder();
+  private text = '';
+
+  override get isFull(): boolean {
+    return this.text.length >= MOST_CHARACTERS;
+  }
+
+  override get result(): unknown {
+    return this.count > 0 ? super.result : this.text + this.decoder.decode();
+  }
+
+  override async take(chunk: unknown): Promise<void> {
+    if (typeof chunk === 'string') this.text += chunk;
+    else if (chunk instanceof Uint8Array) this.text += this.decoder.decode(chunk, { stream: true });
+    else await super.take(chunk);
+  }
 }
 
 /** Told at once, even while a value is awaited; what the source makes of it is its own business. */
-async function closeIterator(iterator: AsyncIterator<unknown>): Promise<void> {
+async function closeIterator(iterator: { return?(value: undefined): unknown }): Promise<void> {
   try {
-    await iterator.return?.();
+    await iterator.return?.(undefined);
   } catch {
     // the call has its outcome already
   }
 }
 
 function isStream(value: unknown): boolean {
-  return isObservable(value) || isAsyncIterable(value);
+  return isObservable(value) || isAsyncIterable(value) || isGenerator(value);
+}
+
+function isGenerator(value: unknown): value is Generator {
+  return types.isGeneratorObject(value);
+}
+
+/** Tells a stream that may be one of text; one of Node says itself whether its chunks are values of their own. */
+function isTextStream(source: unknown): boolean {
+  return source instanceof ReadableStream || (source instanceof Readable && !source.readableObjectMode);
 }
 
 function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
@@ -330,52 +395,4 @@ function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function';
-}
-
-/** Gives a slot back. */
-export type FreeSlot = () => void;
-
-interface ToolCalls {
-  running: number;
-  /** In the order in which they came. Each is called once it has a slot. */
-  readonly waiting: Set<() => void>;
-}
-
-/** Lets so many calls of a tool run at once and keeps the others waiting in their order. */
-export class ConcurrencySlots {
-  private readonly tools = new Map<string, ToolCalls>();
-
-  /** Resolves once there is a free slot. Rejects with the signal's interruption, and then takes none. */
-  async take(declaredId: string, most: number, signal: AbortSignal): Promise<FreeSlot> {
-    const calls = this.tools.get(declaredId) ?? { running: 0, waiting: new Set() };
-    this.tools.set(declaredId, calls);
-    if (calls.running < most) calls.running += 1;
-    else await turnIn(calls, signal);
-    return () => this.free(declaredId, calls);
-  }
-
-  /** The slot goes to the call that has waited longest, without being free in between. */
-  private free(declaredId: string, calls: ToolCalls): void {
-    const [startNext] = calls.waiting;
-    if (startNext) return startNext();
-    calls.running -= 1;
-    if (calls.running === 0) this.tools.delete(declaredId);
-  }
-}
-
-function turnIn({ waiting }: ToolCalls, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const giveUp = (): void => {
-      waiting.delete(start);
-      reject(Interruption.from(signal));
-    };
-    const start = (): void => {
-      waiting.delete(start);
-      signal.removeEventListener('abort', giveUp);
-      resolve();
-    };
-    if (signal.aborted) return giveUp();
-    waiting.add(start);
-    signal.addEventListener('abort', giveUp, { once: true });
-  });
 }

@@ -1,9 +1,11 @@
-import { isJsonObject, type JsonObject } from '@toolloop/protocol';
+import { randomUUID } from 'node:crypto';
+import { HttpException } from '@nestjs/common';
+import { isJsonObject, type JsonObject, ToolError } from '@toolloop/protocol';
 import type { InputReading, ToolInputCodec } from '../contracts/tool.js';
 import { canonicalJson, fromCanonical, parseJson } from '../schema/canonical-json.js';
 import { reservedNamesIn } from '../schema/tool-input.js';
 import type { SchemaValidators } from '../schema/validators.js';
-import { CallFailure, untilAborted } from './call-failure.js';
+import { CallFailure, Interruption, untilAborted } from './call-failure.js';
 import type { Call, ReadArguments, ResolvedCall } from './call.js';
 
 /**
@@ -12,7 +14,7 @@ import type { Call, ReadArguments, ResolvedCall } from './call.js';
  * @throws {CallFailure} `invalid_json`, `tenant_override` or `invalid_args`.
  */
 export async function readArguments(validators: SchemaValidators, call: ResolvedCall, text: string): Promise<ReadArguments> {
-  const { scope, options, limits, tool } = call;
+  const { options, limits, tool } = call;
   const sent = parseArguments(text, limits.argumentBytes);
   assertBounded(sent);
   const reserved = reservedNamesIn(sent, tool.input.reserved);
@@ -22,10 +24,21 @@ export async function readArguments(validators: SchemaValidators, call: Resolved
   const problems = validators.validate(tool.input.schema, args); // which fills in the defaults
   if (options.validation && problems.length > 0) throw CallFailure.of('invalid_args', 'The arguments do not fit the schema.', problems);
   const canonical = canonicalJson(args);
-  const pending = readInput(tool.input, fromCanonical(canonical), options); // of a copy: what a tool does to its input changes no record
-  const reading = pending instanceof Promise ? await untilAborted(pending, scope.signal) : pending;
+  const reading = await readCopy(call, fromCanonical(canonical)).catch(unreadable); // of a copy: what a tool does to its input changes no record
   if ('problems' in reading) throw CallFailure.of('invalid_args', 'The arguments are not valid.', reading.problems);
   return { canonical, args, built: reading.value };
+}
+
+async function readCopy({ tool, options, scope }: ResolvedCall, copy: JsonObject): Promise<InputReading> {
+  const pending = readInput(tool.input, copy, options);
+  return pending instanceof Promise ? untilAborted(pending, scope.signal) : pending;
+}
+
+/** Fails a call for what a transform, a setter or a validator threw at its arguments: values that they were not made for. What it threw on purpose stands. */
+function unreadable(cause: unknown): never {
+  if ([CallFailure, Interruption, ToolError, HttpException].some((type) => cause instanceof type)) throw cause;
+  const safeMessage = 'The arguments cannot be read. Send values of the kind that their descriptions ask for.';
+  throw new CallFailure({ code: 'invalid_args', safeMessage, correlationId: randomUUID() }, { cause });
 }
 
 /** Builds the input of the method; unchecked where the tool checks for itself. */

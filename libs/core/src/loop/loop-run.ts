@@ -148,7 +148,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     outer.signal.addEventListener('abort', follow, { once: true });
     const listed = this.listed(); // a run whose tools are known at once starts at once
     const toolset = listed instanceof Promise ? await listed : listed;
-    const first = this.resumed ? resumedState(this.resumed, toolset) : firstState(toolset);
+    const first = this.resumed ? resumedState(this.resumed, toolset) : { ...firstState(toolset), messages: this.plan.messages };
     const taken = this.isTaken ? await this.taken(first).catch((error: unknown) => this.refuse(error, outer)) : undefined;
     await this.emit(startEvent(this.plan, toolset));
     const state = await this.drive(first, taken ?? this.instructed).catch((error: unknown) => this.failed(first, error));

@@ -182,7 +182,8 @@ function kindOf(error: unknown, code: RunFailure['code']): Pick<RunFailure, 'mod
 
 /** Returns the end of a run by an error: interrupted, or failed with a fixed text and a reference under which the log has the cause. */
 export function finishFor(error: unknown, code: keyof typeof MESSAGES, { runId, logger }: FailedRun): Finish {
-  if (error instanceof Interruption && error.kind !== 'failed') return { reason: error.kind, cause: error };
+  if (error instanceof Interruption && error.kind !== 'failed')
+    return { reason: error.kind, ...(error.kind === 'timeout' && { detail: error.message }), cause: error };
   const unanswered = error instanceof ModelError ? unansweredFinish(error) : undefined;
   if (unanswered) return unanswered;
   const correlationId = randomUUID();

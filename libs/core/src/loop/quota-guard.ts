@@ -225,7 +225,8 @@ export class RunUse {
   limitReached(): Finish | undefined {
     const beyond = this.beyond('The run');
     if (beyond !== undefined) return { reason: 'budget', detail: beyond };
-    if (this.stepsInAll >= this.limits.steps) return { reason: 'max_steps' };
+    const { steps } = this.limits;
+    if (this.stepsInAll >= steps) return { reason: 'max_steps', detail: `The limit "steps" is ${steps}.` };
     for (let run = this.outer; run; run = run.outer) {
       const beyondAround = run.beyond('The run around it');
       if (beyondAround !== undefined) return { reason: 'budget', detail: beyondAround };

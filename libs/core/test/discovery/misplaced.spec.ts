@@ -23,6 +23,24 @@ describe('invariant 4: a decorator where nothing would read it', () => {
     ]);
   });
 
+  it('invariant 4: is a finding on a method that has another, of a provider and of an entity', async () => {
+    @ToolProvider()
+    class TwiceTools {
+      @LlmTool(fine) @LlmTool({ ...fine, name: 'other' }) run(): void {}
+    }
+    @ToolProvider({ prefix: 'pair' })
+    class Twice {
+      @Expose() id = '1';
+      @LlmTool(fine) @LlmTool(fine) go(): void {}
+    }
+    const problem = 'It has two @LlmTool()s, of which one would never be read.';
+    const imports = [ToolLoopModule.forFeature({ entities: [Twice] })];
+    expect(await findingsOf({ providers: [TwiceTools], imports })).toMatchObject([
+      { at: 'TwiceTools.run', problem },
+      { at: 'Twice.go', problem },
+    ]);
+  });
+
   it('invariant 4: is a finding on a static method', async () => {
     @ToolProvider()
     class StaticTools {

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { LlmTool, ToolInput, ToolParam, ToolProvider } from '@toolloop/core';
+import { LlmTool, tool, ToolError, ToolField, ToolInput, ToolParam, ToolProvider } from '@toolloop/core';
 import { Exclude, Transform, Type } from 'class-transformer';
 import {
   IsInt,
@@ -9,6 +9,7 @@ import {
   MaxLength,
   Min,
   Validate,
+  ValidateIf,
   ValidateNested,
   ValidatorConstraint,
   type ValidatorConstraintInterface,
@@ -244,5 +245,52 @@ describe('what others see of the arguments', () => {
     expect(record.args).toEqual({ name: 'Ada', limit: 10, password: '[redacted]' });
     expect(JSON.stringify(calls.events)).not.toContain('hunter2');
     expect(received).toMatchObject([{ password: 'hunter2' }]);
+  });
+});
+
+describe('arguments that the classes of a DTO cannot be made of', () => {
+  class Fragile {
+    @IsOptional()
+    @IsString()
+    @Transform(({ value }) => (value === 'null' ? (null as unknown as { x: string }).x : (value as unknown)))
+    transformed?: string;
+
+    @IsOptional()
+    @IsString()
+    @ValidateIf((self: Fragile) => (self.validated === 'null' ? (null as unknown as { x: boolean }).x : true))
+    validated?: string;
+
+    @IsOptional()
+    @IsString()
+    @Transform(({ value }) => {
+      if (value === 'told') throw new ToolError('No such day.');
+      return value as unknown;
+    })
+    told?: string;
+
+    @ToolField({ description: 'x' })
+    @IsOptional()
+    @IsString()
+    set written(value: string) {
+      if (value === 'null') throw new RangeError('hunter2');
+    }
+  }
+  const fragile = tool({ ...fine, id: 'fragile', input: Fragile, execute: () => 'ran' });
+
+  it.each([{ transformed: 'null' }, { validated: 'null' }, { written: 'null' }])('are invalid: %j', async (args) => {
+    const fragileBench = await Bench.start({ options: { tools: [fragile] } });
+    const outcome = await fragileBench.run().exec('fragile', args);
+    expect(outcome.record.error).toMatchObject({
+      code: 'invalid_args',
+      safeMessage: expect.stringContaining('The arguments cannot be read.'),
+    });
+    expect(outcome.content).not.toContain('hunter2');
+    expect(fragileBench.logger.errors()).toHaveLength(1);
+  });
+
+  it('are refused in the words of a ToolError, and are read where they are fine', async () => {
+    const calling = (await Bench.start({ options: { tools: [fragile] } })).run();
+    expect(errorOf(await calling.exec('fragile', { told: 'told' }))).toMatchObject({ detail: 'No such day.' });
+    expect((await calling.exec('fragile', { told: 'a', validated: 'b', transformed: 'c' })).content).toBe('ran');
   });
 });

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Readable } from 'node:stream';
 import { setImmediate, setTimeout as wait } from 'node:timers/promises';
 import { type ToolCallContext, ToolError } from '@toolloop/core';
 import type { LoopEventBody } from '@toolloop/protocol';
@@ -268,5 +269,93 @@ describe('invariant 11: an interrupted stream', () => {
     await run.exec('tool');
     await wait(15);
     expect(run.events.at(-1)?.type).toBe('tool-result');
+  });
+});
+
+/** A tool that changes things, a value at a time. */
+function* changing(changed: unknown[]): Generator {
+  for (const value of [1, 2, 3]) {
+    changed.push(value);
+    yield value;
+  }
+}
+
+describe('a generator that does not wait', () => {
+  it('runs to its end, and is told as an asynchronous one is', async () => {
+    const changed: unknown[] = [];
+    const tool = toolOf({ id: 'tool', effect: 'state_change', invoke: () => changing(changed) });
+    const run = bench.run({ tools: [tool], policies: [{ allow: ['tool'] }] });
+    expect((await run.exec('tool')).record).toMatchObject({ status: 'succeeded', result: 3 });
+    expect(changed).toEqual([1, 2, 3]);
+    expect(progressIn(run.events)).toEqual([1, 2]);
+  });
+
+  it('fails with what it throws, also behind a promise', async () => {
+    const run = runOf(() => Promise.resolve(throwing()));
+    expect(errorOf(await run.exec('tool'))).toMatchObject({ code: 'execution_failed', detail: 'No more.' });
+  });
+
+  it('is stopped in time though it has no end', async () => {
+    const run = runOf(() => endless(), { limits: { toolCallMs: 50 } });
+    expect((await run.exec('tool')).record.error?.code).toBe('timeout');
+  });
+});
+
+function* throwing(): Generator {
+  yield 1;
+  throw new ToolError('No more.');
+}
+
+function* endless(): Generator {
+  for (let value = 0; ; value += 1) yield value;
+}
+
+const BYTES = [...new TextEncoder().encode('Grüße, Ada')].map((byte) => Uint8Array.of(byte));
+
+function webStream(chunks: readonly unknown[]): ReadableStream {
+  return new ReadableStream({
+    start(controller) {
+      for (const chunk of chunks) controller.enqueue(chunk);
+      controller.close();
+    },
+  });
+}
+
+describe('a stream of text or bytes', () => {
+  it.each<[string, () => unknown]>([
+    ['a stream of Node of text', () => Readable.from(['Grüße, ', 'Ada'], { objectMode: false })],
+    ['a stream of Node of bytes, cut within a letter', () => Readable.from(BYTES, { objectMode: false })],
+    ['a stream of the web of bytes', () => webStream(BYTES)],
+    ['a stream of the web of text', () => webStream(['Grüße', ', Ada'])],
+    ['the body of a response', () => new Response('Grüße, Ada').body],
+  ])('is read whole: %s', async (_, stream) => {
+    const run = runOf(stream);
+    expect((await run.exec('tool')).content).toBe('Grüße, Ada');
+    expect(progressIn(run.events)).toEqual([]);
+  });
+
+  it('is an empty text where it is empty', async () => {
+    expect((await runOf(() => webStream([])).exec('tool')).record.result).toBe('');
+  });
+
+  it.each<[string, () => unknown]>([
+    ['a stream of Node', () => Readable.from([{ a: 1 }, { a: 2 }])],
+    ['a stream of the web', () => webStream([{ a: 1 }, { a: 2 }])],
+  ])('gives its last value where its chunks are values: %s', async (_, stream) => {
+    const run = runOf(stream);
+    expect((await run.exec('tool')).record.result).toEqual({ a: 2 });
+    expect(progressIn(run.events)).toEqual([{ a: 1 }]);
+  });
+
+  it('is read no further than a model could ever be shown', async () => {
+    let pulled = 0;
+    const stream = new ReadableStream({
+      pull(controller) {
+        pulled += 1;
+        controller.enqueue('x'.repeat(1024 * 1024));
+      },
+    });
+    expect((await runOf(() => stream).exec('tool')).record).toMatchObject({ status: 'succeeded', truncated: true });
+    expect(pulled).toBeLessThan(12);
   });
 });

@@ -56,6 +56,21 @@ describe('the end of a run', () => {
     expect(seen.at(-1)).toMatchObject({ type: 'run-end', finishReason: reason });
   });
 
+  it.each<[FinishReason, readonly ScriptedTurn[], Partial<LoopRequest>, string]>([
+    ['max_steps', [calls(read('a'))], { limits: { steps: 1 } }, 'The limit "steps" is 1.'],
+    ['timeout', [hangs()], { limits: { runMs: 10 } }, 'The run took longer than 10 ms.'],
+  ])('says which limit was reached: %s', async (reason, script, request, finishDetail) => {
+    const { events: seen, result } = await playScript(script, request);
+    expect(result).toMatchObject({ finishReason: reason, finishDetail });
+    expect(seen.at(-1)).toMatchObject({ type: 'run-end', finishDetail });
+  });
+
+  it('keeps the prompt of a run that fails before its first step', async () => {
+    const { result } = await playScript([], { prompt: 'Go on.', instructions: boom });
+    expect(result).toMatchObject({ finishReason: 'error', steps: 0 });
+    expect(result.messages).toEqual([{ role: 'user', content: 'Go on.' }]);
+  });
+
   it.each(reasons)('%s, and `run()` rejects for error and aborted alone', async (reason, script, request) => {
     const running = (await openShop(new ScriptedModel(script))).run(ask(request));
     const rejects = reason === 'error' || reason === 'aborted';

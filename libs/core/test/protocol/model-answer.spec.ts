@@ -34,6 +34,12 @@ describe('an assembled answer', () => {
     });
   });
 
+  it('has no count of tokens that is negative', async () => {
+    const usage = { inputTokens: -5, outputTokens: 7, cachedInputTokens: -1, cacheWriteInputTokens: -2, reasoningTokens: -3 };
+    const answer = await assemble(eventsOf([{ type: 'usage', usage }]));
+    expect(answer.usage).toEqual({ inputTokens: 0, outputTokens: 7, cachedInputTokens: 0, cacheWriteInputTokens: 0, reasoningTokens: 0 });
+  });
+
   it('has no call of which deltas came only, and is incomplete where nothing says why it ended', async () => {
     expect(await assemble(eventsOf(EVENTS.slice(0, 4)))).toEqual({
       text: 'I look ',
