@@ -117,7 +117,7 @@ export function pause(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 export interface FallbackOptions {
-  /** Decides whether the next model is tried after a failure. @default after every failure except a request that was refused for its content (400, 413, 422) */
+  /** Decides whether the next model is tried after a failure. @default after every failure except a request that was refused for its content (400, 413, 422); one that is too long for this model may fit the next */
   readonly when?: (error: ModelError) => boolean;
 }
 
@@ -202,8 +202,8 @@ async function* introduced(
   }
 }
 
-function isNoFaultOfTheRequest({ isRetryable, status }: ModelError): boolean {
-  return isRetryable || status === undefined || !REFUSED.has(status);
+function isNoFaultOfTheRequest({ isRetryable, status, code }: ModelError): boolean {
+  return isRetryable || code === 'context_length' || status === undefined || !REFUSED.has(status);
 }
 
 /**

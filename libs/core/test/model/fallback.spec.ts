@@ -75,6 +75,11 @@ describe('fallback', () => {
     expect((await hear(fallback([scripted('first', fails(refusal)), second], { when: () => true }))).text).toBe('Hello.');
   });
 
+  it('asks the next model where the request is too long for this one, since that may have more room', async () => {
+    const tooLong = new ModelError('Too long.', { status: 400, code: 'context_length' });
+    expect((await hear(fallback([scripted('first', fails(tooLong)), scripted('second', text('Hello.'))]))).text).toBe('Hello.');
+  });
+
   it('fails as the last one does', async () => {
     const last = new ModelError('Gone.', { status: 500, retryable: true });
     expect((await hear(fallback([scripted('first', fails(busy)), scripted('second', fails(last))]))).error).toBe(last);
