@@ -4,9 +4,12 @@ import { SETTINGS, SettingsModule, type Settings } from './settings.js';
 
 /** Chooses a server before a folder, and a folder before memory. */
 export function storageOf({ databaseUrl, dataDir }: Settings): DurableOptions {
-  if (databaseUrl !== undefined) return { url: databaseUrl };
-  return dataDir === undefined ? { memory: true } : { dataDir };
+  if (databaseUrl !== undefined) return { url: databaseUrl, retention: RETENTION };
+  return dataDir === undefined ? { memory: true, retention: RETENTION } : { dataDir, retention: RETENTION };
 }
+
+/** Days. Keys of calls and directives are kept for longer than any client repeats a request. */
+const RETENTION = { approvals: 90, calls: 30, conversations: 90, directives: 30, runs: 30, suspendedRuns: 30 };
 
 /** Names the storage in a few words, without the address of a server, which contains a password. */
 export function placeOf({ databaseUrl, dataDir }: Settings): string {

@@ -7,6 +7,9 @@ const EVERY_MS = 3_600_000;
 /** Rows of one statement: a delete of a million would hold its locks, and on PGlite everybody, for as long as it takes. */
 const BATCH = 1_000;
 
+const KEPT_FOR_EVER =
+  'Nothing is ever deleted, since no retention is given: name the days to keep things, such as { retention: { runs: 30, calls: 30, conversations: 90, approvals: 90 } }.';
+
 interface Rule {
   readonly table: string;
   readonly key: string;
@@ -28,12 +31,13 @@ export class RetentionSweep implements OnApplicationBootstrap, OnModuleDestroy {
 
   constructor(
     private readonly database: Database,
-    retention: Retention = {},
+    private readonly retention: Retention = {},
   ) {
     this.rules = rulesOf(retention);
   }
 
   onApplicationBootstrap(): void {
+    if (Object.values(this.retention).every((days) => days === undefined)) this.logger.warn(KEPT_FOR_EVER);
     this.timer = setInterval(() => this.start(), EVERY_MS).unref();
     this.start();
   }

@@ -1,10 +1,18 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { Module } from '@nestjs/common';
+import { Logger, Module } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { ApprovalService, type LoopResult, type Policy, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import { AuditTrail, verifyAudit } from '@toolloop/core/audit';
 import { CallJournal, DirectiveStore, MemoryCallJournal, ToolLoopStores } from '@toolloop/core/stores';
-import { Database, DurableModule, SqlCallJournal, SqlDirectiveStore, SqlStores, type DurableOptions } from '@toolloop/durable';
+import {
+  Database,
+  DurableModule,
+  RetentionSweep,
+  SqlCallJournal,
+  SqlDirectiveStore,
+  SqlStores,
+  type DurableOptions,
+} from '@toolloop/durable';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { Pool } from 'pg';
 import { createDatabaseFolder, createServerDatabase, describePostgres, inMemory, openInMemory } from './databases.js';
@@ -243,5 +251,24 @@ describe('a database', () => {
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
     await pool.end();
     expect(await database.query('select 2 as two')).toEqual([{ two: 2 }]);
+  });
+});
+
+describe('a start without retention', () => {
+  it.each([
+    ['says in one line that nothing is ever deleted', undefined, 1],
+    ['says so where the retention names nothing', {}, 1],
+    ['says nothing where a retention is given', { runs: 30 }, 0],
+  ])('%s', async (_, retention, lines) => {
+    const warned = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => undefined);
+    const database = await openInMemory();
+    const sweep = new RetentionSweep(database, retention);
+    sweep.onApplicationBootstrap();
+    const told = warned.mock.calls.filter(([message]) => String(message).includes('Nothing is ever deleted'));
+    warned.mockRestore();
+    await sweep.onModuleDestroy();
+    await database.close();
+    expect(told).toHaveLength(lines);
+    expect(told.every(([message]) => !String(message).includes('\n'))).toBe(true);
   });
 });
