@@ -27,6 +27,14 @@ export class RefundTools {
     reveal: ['paymentId', 'orderId', 'amount'],
     labels: { returns: 'trusted' },
     preview: 'previewRefund',
+    presentation: {
+      label: 'Refund an order',
+      running: 'Requesting the refund',
+      done: 'Refund requested',
+      icon: 'undo',
+      tone: 'caution',
+      confirm: 'Pay this money back?',
+    },
     directive: { type: 'order.refund', subject: '{orderId}', key: 'whole', preview: 'required', maybeRan: 'repeat' },
   })
   async refundOrder(

@@ -31,6 +31,7 @@ describe('GET /tools', () => {
     const [alice, mia] = [await toolsOf(desk, 'alice'), await toolsOf(desk, 'mia')];
     expect(ids(alice)).not.toContain('catalog__setPrice');
     expect(ids(mia)).toEqual(expect.arrayContaining([...ids(alice), 'catalog__setPrice', 'orders__sendReceipt']));
+    expect(mia.find(({ id }) => id === 'refunds__refundOrder')).toMatchObject({ presentation: { label: 'Refund an order' } });
     expect(mia.find(({ id }) => id === 'crm__searchCustomers')).toEqual({
       id: 'crm__searchCustomers',
       description: 'Find customers by name.',

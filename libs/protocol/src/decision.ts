@@ -1,4 +1,5 @@
 import type { JsonObject, JsonValue } from './json.js';
+import type { ToolPresentation } from './tool-definition.js';
 
 /** The effect a call would have, described for the person who approves it. */
 export interface ToolPreview {
@@ -34,6 +35,8 @@ export interface ApprovalRequest {
   /** The reason why the policy requires an approval. */
   readonly reason: string;
   readonly preview?: ToolPreview;
+  /** How the tool's declaration wants the call shown. Its `confirm` stands beside `args` and `preview`, never in their place: only these are about this call. */
+  readonly presentation?: ToolPresentation;
   /** The time after which the request can no longer be answered: ISO 8601, UTC. */
   readonly expiresAt: string;
   /** `true` if the approver may change the arguments. */

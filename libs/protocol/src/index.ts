@@ -16,7 +16,7 @@ export type {
   Usage,
   UserMessage,
 } from './message.js';
-export { TOOL_EFFECTS } from './tool-definition.js';
+export { PRESENTATION_TONES, RESULT_FORMS, TOOL_EFFECTS } from './tool-definition.js';
 export type {
   ArgumentProblem,
   Audience,
@@ -24,6 +24,7 @@ export type {
   ToolEffect,
   ToolLabels,
   ToolOrigin,
+  ToolPresentation,
   ToolRedaction,
   ToolSpec,
 } from './tool-definition.js';

@@ -3,7 +3,7 @@ import type { JsonObject, JsonValue } from './json.js';
 import type { ModelFinishReason, ModelResponseIdentity, ProviderToolStatus } from './language-model.js';
 import type { FinishReason, RunFailure, ToolInvocationRecord } from './loop-result.js';
 import type { Citation, Usage } from './message.js';
-import type { ToolEffect } from './tool-definition.js';
+import type { ToolEffect, ToolPresentation } from './tool-definition.js';
 
 /** The fields that every event carries. */
 export interface EventStamp {
@@ -71,8 +71,16 @@ export type LoopEventBody =
       readonly tool: string;
       readonly argumentsDelta: string;
     }
-  /** An assembled call. `args` is absent when they could not be parsed or no such tool exists. */
-  | { readonly type: 'tool-call'; readonly step: number; readonly toolCallId: string; readonly tool: string; readonly args?: JsonObject }
+  /** An assembled call. `args` and `presentation` are absent when the arguments could not be parsed or no such tool exists. */
+  | {
+      readonly type: 'tool-call';
+      readonly step: number;
+      readonly toolCallId: string;
+      readonly tool: string;
+      readonly args?: JsonObject;
+      /** How to show the call, its progress and its result, if the tool's declaration says so. */
+      readonly presentation?: ToolPresentation;
+    }
   | {
       readonly type: 'tool-start';
       readonly step: number;

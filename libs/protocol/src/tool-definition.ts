@@ -48,6 +48,33 @@ export interface ToolSpec {
   readonly schemaHash: string;
 }
 
+/** The tones in which a call can be shown, from harmless to dangerous. */
+export const PRESENTATION_TONES = ['neutral', 'positive', 'caution', 'danger'] as const;
+
+/** The forms in which a result can be shown. */
+export const RESULT_FORMS = ['text', 'table', 'metrics', 'json'] as const;
+
+/**
+ * The words and looks with which people are shown a tool and its calls. All of it is static: it says nothing about one call, no model reads it, and it is no part of the
+ * tool's `schemaHash`. Show the texts as plain text.
+ */
+export interface ToolPresentation {
+  /** The name of the tool for people, such as `Refund an order`. @default the tool's id */
+  readonly label?: string;
+  /** Shown while a call is active, such as `Refunding the order`. */
+  readonly running?: string;
+  /** Shown once a call has succeeded, such as `Refund requested`. */
+  readonly done?: string;
+  /** The name of an icon in the application's own set. */
+  readonly icon?: string;
+  /** @default 'neutral' */
+  readonly tone?: (typeof PRESENTATION_TONES)[number];
+  /** The question on an approval card. Show it beside the arguments and the preview, which alone say what this call would do. */
+  readonly confirm?: string;
+  /** @default 'text' for texts, else 'json' */
+  readonly result?: (typeof RESULT_FORMS)[number];
+}
+
 /** The source of a tool. Policy globs never match the tools of an untrusted source. */
 export interface ToolOrigin {
   readonly source: string;

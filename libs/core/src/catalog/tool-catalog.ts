@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import type { Finding, ToolOrigin, ToolSpec } from '@toolloop/protocol';
+import type { Finding, ToolOrigin, ToolPresentation, ToolSpec } from '@toolloop/protocol';
 import type { ToolSelector } from '../contracts/loop-request.js';
 import type { PolicyTool } from '../contracts/policy.js';
 import type { Tool } from '../contracts/tool.js';
@@ -24,6 +24,7 @@ export interface ToolDescription extends ToolSpec {
   readonly trusted: boolean;
   /** `true` if the tool exists only once an entity was returned. */
   readonly perInstance: boolean;
+  readonly presentation?: ToolPresentation;
 }
 
 interface Filling {
@@ -167,9 +168,9 @@ export class ToolCatalog {
    */
   describe(declaredId: string): ToolDescription {
     const template = entityTemplates(this.entities).find(({ spec }) => spec.declaredId === declaredId);
-    if (template) return { ...template.spec, ...ENTITY_ORIGIN, perInstance: true };
-    const { spec, origin } = this.resolve(declaredId);
-    return { ...spec, ...origin, perInstance: false };
+    if (template) return described(template, ENTITY_ORIGIN, true);
+    const tool = this.resolve(declaredId);
+    return described(tool, tool.origin, false);
   }
 
   private isSelected(entry: CatalogEntry, { tools, exclude = [] }: ToolSelection): boolean {
@@ -199,6 +200,10 @@ export class ToolCatalog {
     if (!this.filling) throw notReady();
     return this.filling;
   }
+}
+
+function described({ spec, presentation }: Pick<Tool, 'spec' | 'presentation'>, origin: ToolOrigin, perInstance: boolean): ToolDescription {
+  return { ...spec, ...origin, perInstance, ...(presentation && { presentation }) };
 }
 
 const NO_LIST: Problem = { problem: 'The tools are not a list.', remedy: "Pass a list, such as ['crm__*']." };

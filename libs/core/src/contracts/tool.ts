@@ -1,5 +1,16 @@
 import type { Type } from '@nestjs/common';
-import type { ArgumentProblem, Audience, EntityReference, JsonObject, JsonValue, ToolOrigin, ToolSpec } from '@toolloop/protocol';
+import {
+  type ArgumentProblem,
+  type Audience,
+  type EntityReference,
+  type JsonObject,
+  type JsonValue,
+  PRESENTATION_TONES,
+  RESULT_FORMS,
+  type ToolOrigin,
+  type ToolPresentation,
+  type ToolSpec,
+} from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import {
   ABOVE_ZERO,
@@ -154,6 +165,8 @@ export interface ToolSettings {
    * reads; `true` gives a fixed one. Asked once, of what the method returned. @default a result is never a failure
    */
   failed?(this: void, result: unknown): boolean | string;
+  /** The words and looks with which people are shown the tool and its calls. No model reads them. Ignored where the tool's source is not trusted. @default its id */
+  readonly presentation?: ToolPresentation;
   /** Puts a result into a sentence, for `resultFormat: 'envelope'`. It receives what the model may see. */
   readonly humanReadable?: (result: JsonValue) => string;
   /** Reserved argument names that this tool may declare nevertheless, and why; the audit records the reason with every call. */
@@ -169,6 +182,27 @@ const NO_REASON: OptionRule<string> = {
 
 const ALLOWANCE = defineOptions<ReservedAllowance>({ arguments: needed(listOf(TEXT, 'a list of names')), reason: needed(NO_REASON) });
 
+const MOST_OF_A_LABEL = 200;
+
+const LABEL: OptionRule<string> = {
+  wanted: `a text of 1 to ${MOST_OF_A_LABEL} characters in one line, without invisible ones`,
+  accept: (value) =>
+    typeof value === 'string' && value.trim() !== '' && value.length <= MOST_OF_A_LABEL && !/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u.test(value),
+};
+
+const PRESENTATION = defineOptions<ToolPresentation>(
+  {
+    label: LABEL,
+    running: LABEL,
+    done: LABEL,
+    icon: LABEL,
+    tone: oneOf(...PRESENTATION_TONES),
+    confirm: LABEL,
+    result: oneOf(...RESULT_FORMS),
+  },
+  { wording: { unknown: 'Its presentation has no option "*".', option: 'The * of its presentation' } },
+);
+
 /** A rule for each of them. */
 export const TOOL_SETTINGS = defineOptions<ToolSettings>(
   {
@@ -180,6 +214,7 @@ export const TOOL_SETTINGS = defineOptions<ToolSettings>(
     concurrency: WHOLE_ABOVE_ZERO,
     execution: optionsOf(TOOL_EXECUTION_OPTIONS, { isHere: true, isMerged: true }),
     failed: FUNCTION,
+    presentation: optionsOf(PRESENTATION, { isHere: true }),
     humanReadable: FUNCTION,
     allowReserved: optionsOf(ALLOWANCE, { isHere: true }),
   },

@@ -158,7 +158,10 @@ export interface SubRunInput {
   readonly prompt: string;
 }
 
-type ToolHalf<Input> = Pick<RawToolDeclaration<Input>, 'id' | 'description' | 'when' | 'timeoutMs' | 'concurrency' | 'canCall' | 'preview'>;
+type ToolHalf<Input> = Pick<
+  RawToolDeclaration<Input>,
+  'id' | 'description' | 'when' | 'timeoutMs' | 'concurrency' | 'canCall' | 'preview' | 'presentation'
+>;
 
 /** A tool whose call is a run, with its own tools and its own transcript; the outer model reads a summary of its result. */
 export type SubRunToolDeclaration<Input = SubRunInput> = ToolHalf<Input> &
@@ -187,8 +190,21 @@ const PROMPT: JSONSchema7 = {
 
 /** Makes a run a tool, for `ToolLoopModule.forRoot({ tools })` and `forFeature({ tools })`. It may do nothing that the outer run may not. */
 export function subRunTool<Input = SubRunInput>(declaration: SubRunToolDeclaration<Input>): RawTool {
-  const { id, description, effect, input = PROMPT, prompt, when, timeoutMs, concurrency, canCall, preview, ...profile } = declaration;
-  const given = { when, timeoutMs, concurrency, canCall, preview };
+  const {
+    id,
+    description,
+    effect,
+    input = PROMPT,
+    prompt,
+    when,
+    timeoutMs,
+    concurrency,
+    canCall,
+    preview,
+    presentation,
+    ...profile
+  } = declaration;
+  const given = { when, timeoutMs, concurrency, canCall, preview, presentation };
   const said = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   // What its calls may do is decided call by call, by what both runs have read: the sub-run itself takes and gives nothing.
   const labels = { returns: 'untrusted', reads: 'private', egress: false, accepts: { untrusted: true, private: true } } as const;

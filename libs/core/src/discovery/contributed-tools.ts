@@ -27,13 +27,19 @@ const DECLARED = defineOptions<ToolBasics & Pick<Tool, 'canCall' | 'preview'>>(
   TOOL_BASICS.settings,
 );
 
-/** Reads the unions with null in the input of a tool of a source, see {@link withoutNullUnions}. Returns the same tool where there is none. */
-export function readContribution(tool: Tool): Tool {
+/** Reads a tool of a source: an untrusted one decides nothing about how people see it. Returns the same tool where there is nothing to change. */
+export function readContribution(contributed: Tool): Tool {
+  const { presentation, ...unpresented } = contributed;
+  return withoutNulls(presentation && !contributed.origin.trusted ? unpresented : contributed);
+}
+
+/** Reads the unions with null in the input of a tool, see {@link withoutNullUnions}. */
+function withoutNulls(tool: Tool): Tool {
   const { spec, input } = tool;
   const inputSchema = withoutNullUnions(spec.inputSchema);
   if (inputSchema === spec.inputSchema) return tool;
-  const withoutNulls = optionalNullRemoval(inputSchema);
-  const normalize = (args: JsonObject): JsonObject => withoutNulls(input.normalize(args));
+  const removeNulls = optionalNullRemoval(inputSchema);
+  const normalize = (args: JsonObject): JsonObject => removeNulls(input.normalize(args));
   return { ...tool, spec: { ...spec, inputSchema }, input: { ...input, schema: withoutNullUnions(input.schema), normalize } };
 }
 

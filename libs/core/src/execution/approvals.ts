@@ -61,6 +61,7 @@ export class AskedApprovals {
         args: shownArguments(input.args, tool.input.hidden),
         reason,
         ...(preview && { preview }),
+        ...(tool.presentation && { presentation: tool.presentation }),
         expiresAt: new Date(createdAt.getTime() + expiresAfter).toISOString(),
         mayEdit,
         mayRemember,

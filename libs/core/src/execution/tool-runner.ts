@@ -141,7 +141,9 @@ export class ToolRunner implements OnModuleInit {
       advance(call, { options: this.rules.optionsFor(tool, scope.options) });
       const input = await readArguments(this.validators, resolved, request.call.arguments);
       if (tool.surface) throw this.resolution.missingInstance(resolved, input.args);
-      await scope.emit({ ...announcementOf(call), args: shownArguments(input.args, tool.input.hidden) });
+      const { presentation } = tool;
+      const args = shownArguments(input.args, tool.input.hidden);
+      await scope.emit({ ...announcementOf(call), args, ...(presentation && { presentation }) });
       return advance(resolved, { input });
     } catch (error) {
       await call.scope.emit(announcementOf(call));
