@@ -1,4 +1,4 @@
-/** Which library may import which. A row names only rows above it; the demo in `src/` may import all but `testing`. */
+/** Which library may import which. A row names only rows above it, and one without a folder is planned; the demo in `src/` may import all but `testing`. */
 export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   protocol: [],
   core: ['protocol'],

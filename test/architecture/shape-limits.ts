@@ -4,11 +4,11 @@ import type { Shape } from './shape.js';
 export type Measures = Shape & { readonly namesOnMainEntry: number };
 
 /**
- * `[limit, target]`. The limit is what the sources measure today and is only ever tightened; the target is what it is to become, and is left out
- * where the limit is the aim already. The spec fails where a figure is worse than its limit, and prints the limits that can be tightened.
+ * `[limit, target]`. The limit is what the sources measure today; the target is what it is to become, and is left out where the limit is the aim
+ * already. The spec fails where a figure is worse than its limit, and prints the limits that can be tightened.
  *
- * Ratios (lines per import, files with one importer, circles, largest file and function, moves, docstrings) hold for ever. Files, lines,
- * injectables and names may be raised by a line in docs/decisions.
+ * The limits of ratios (lines per import, files with one importer, circles, largest file and function, moves, docstrings) are only ever tightened. Those
+ * of files, lines, injectables and names may be raised, with a reason in docs/decisions/house.md.
  */
 export type Limit = readonly [limit: number, target?: number];
 
@@ -40,14 +40,14 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
   core: {
     files: [150, 140],
     largestFolder: [27],
-    lines: [28934, 22000],
+    lines: [28934],
     linesPerImport: [20],
     oneImporterPercent: [10],
     largestTypeCircle: [3],
     injectables: [30],
     moduleProviders: [30],
     namesOnMainEntry: [90],
-    ellipticDocstringPercent: [0, 5],
+    ellipticDocstringPercent: [0],
     throwsWithoutTag: [0],
     withoutExample: [0],
     riddles: [0],

@@ -10,7 +10,7 @@ const RUNS = 6;
 const STEPS = 3;
 const KILLS = 25;
 
-describePostgres('runs whose connections to the database are ended', () => {
+describePostgres('invariant 17: runs whose connections to the database are ended', () => {
   const start = processStarter();
   let server: Awaited<ReturnType<typeof createServerDatabase>>;
   beforeEach(async () => {

@@ -1,6 +1,6 @@
 import { ABOVE_ZERO, defineOptions, inWords, listOfOptions, needed, NOT_NEGATIVE, oneOf, WHOLE_ABOVE_ZERO } from '../findings/options.js';
 
-/** Every limit of a run. Reaching one is a finish reason or an error the model reads, never a lost run. */
+/** Every limit of a run. One that is reached ends the run with a finish reason, is an error that the model reads, or cuts, groups or queues what is beyond it; no run is lost. */
 export interface Limits {
   /** Model answers with their calls; then the run ends with `max_steps`. @default 20 */
   readonly steps: number;

@@ -167,7 +167,7 @@ export const SAID_BY_THE_RUN = [
 
 /**
  * The options of a named loop for its runs. `policy`, `tools` and `exclude` narrow, as they do in a request: application, loop and run must all let a tool in.
- * Injection strategies add up, and `false` turns injection off. In all else the run wins over the loop, and the loop over the application; `limits` and
+ * Injection strategies and stop conditions add up; `injection: false` turns injection off. In all else the run wins over the loop, and the loop over the application; `limits` and
  * `execution` do so option by option.
  */
 export type LoopProfile<Actor = RegisteredActor> = Omit<LoopRequest<unknown, Actor>, (typeof SAID_BY_THE_RUN)[number] | 'output'> & {

@@ -110,7 +110,7 @@ class BoundedApprovals extends ApprovalStore {
     return askStore(() => this.store.claim(approvalId, request));
   }
 
-  /** That the answer that is there by now is this one, all of it tells, the time included. */
+  /** Stores an answer. After an attempt without a reply, an answer that is there and equals this one, its time included, counts as stored by that attempt. */
   override answer(approvalId: string, answer: ApprovalAnswer): Promise<ApprovalRecord | undefined> {
     return tellStore('The answer to an approval', async (attempt) => {
       const answered = await this.store.answer(approvalId, answer);

@@ -270,7 +270,7 @@ const REASON =
 /** The name of the question, in the place of a policy's rule. */
 const ASKS = 'unknown_outcome';
 
-/** Whom policy wants asked about such a call decides on its repetition as well; what they decide is for this one call as it was begun. */
+/** Makes the question about such a call. The approvers whom policy names for the call decide on its repetition as well; their answer is for this one call as it was begun. */
 function questionOf({ decision }: AuthorisedCall): ApprovalQuestion {
   const { policyVersion = '', approval = [] } = decision ?? {};
   return { reason: REASON, rule: ASKS, policyVersion, terms: approval, mayEdit: false, mayRemember: false };

@@ -32,7 +32,7 @@ import type { AppliedCut, StepAnswer } from './loop-state.js';
 import { SAVED_COUNTS } from './run-accounts.js';
 import { OPTIONAL_PARTS, PARTS, type RunPart, type SavedOutcome, type SavedRun, type SavedState, type SavedStep } from './saved-run.js';
 
-/** The version of the form in which runs are stored. Raise it with every change of that. */
+/** The version of the form in which runs are stored. Raise it with every change that makes a run of before unreadable: a required part, or another meaning of one. */
 export const SAVED_RUN_VERSION = 2;
 
 /** Throws `InvalidRequestError` (`unreadable_run`) for any version but ours. */

@@ -30,7 +30,7 @@ export interface SavableRun {
   readonly pages: ResultPages | undefined;
 }
 
-/** One part of a saved run: its form stands beside the class that it saves, and the class takes it up again when it is made. */
+/** One part of a saved run. Its form stands beside the class that it saves, and `LiveRun` hands the part to that class when the run is resumed. */
 export interface RunPart<Value> {
   readonly form: Form<Value>;
   /** All of it; undefined where there is nothing to save. */

@@ -94,7 +94,7 @@ function isList(given: Policy | readonly Policy[]): given is readonly Policy[] {
   return Array.isArray(given);
 }
 
-/** A compiled policy. The part of a decision that does not depend on arguments is cached. */
+/** A compiled policy. The grant of a tool and its call budget, which depend on no arguments, are cached. */
 export class CompiledPolicy extends PolicyEngine {
   readonly version: string;
   readonly policy: Policy;

@@ -140,7 +140,7 @@ async function endsInTime(handle: RunHandle, hung: Promise<unknown>, end: () => 
   return isInTime;
 }
 
-describe('a run whose store hangs', () => {
+describe('invariant 16: a run whose store hangs', () => {
   it.each(BEFORE)('ends with its cancellation where %s.%s hangs at call %d', async (...place) => {
     const { loop, hung } = await shop(...place);
     const handle = loop.open(ask({ conversationId: 'c' }));
