@@ -65,7 +65,7 @@ export class ToolInvoker {
       if (tool.concurrency !== undefined) freeSlot = await this.slots.take(tool.spec.declaredId, tool.concurrency, context.signal);
       // Within the time limit: of a request-scoped provider the layers are made with it.
       layers = await inTime(tool.layers?.(scope.run), context.signal);
-      const answer = this.contexts.run(context, () => drain(this.intercepted(method, layers), onProgress, context.signal));
+      const answer = this.contexts.run(context, () => this.intercepted(method, layers, onProgress));
       const result: unknown = await inTime(answer, context.signal);
       method.close();
       inner?.assertEnded();
@@ -86,16 +86,17 @@ export class ToolInvoker {
   }
 
   /** `ToolInterceptor`s, then Nest's, then the method. */
-  private intercepted(method: ToolMethod, layers: ToolLayers | undefined): unknown {
+  private intercepted(method: ToolMethod, layers: ToolLayers | undefined, onProgress: OnProgress): unknown {
     const interceptors = this.interceptors ?? this.prepare();
     if (interceptors.length === 0 && !layers) return method.call();
     const { invocation } = method;
     const call = (): Promise<unknown> => Promise.resolve().then(() => method.call());
     const innermost = layers ? (): Promise<unknown> => layers.around(invocation.input, invocation.context, call) : call;
-    return interceptors.reduceRight<() => Promise<unknown>>(
+    const outermost = interceptors.reduceRight<() => Promise<unknown>>(
       (next, interceptor) => () => interceptor.intercept(invocation, next),
       innermost,
-    )();
+    );
+    return drain(outermost(), onProgress, invocation.context.signal);
   }
 }
 

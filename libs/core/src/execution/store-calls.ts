@@ -16,22 +16,27 @@ const logger = new Logger('Stores');
 class AskingRun {
   /** Why the run cannot continue: once a question got no answer, nothing else is asked for it. */
   failure: StorageUnavailableError | undefined;
-  /** Aborted a little after the run: by then its last entries are not waited for any more. */
-  readonly closing = new AbortController();
+  private controller: AbortController | undefined;
   private timer: NodeJS.Timeout | undefined;
 
-  constructor(readonly signal: AbortSignal) {
-    if (signal.aborted) this.follow();
-    else signal.addEventListener('abort', this.follow, { once: true });
+  constructor(readonly signal: AbortSignal) {}
+
+  /** Aborted a little after the run: by then its last entries are not waited for any more. Made when it is first asked for: most calls never do. */
+  get closing(): AbortSignal {
+    if (this.controller) return this.controller.signal;
+    this.controller = new AbortController();
+    if (this.signal.aborted) this.follow();
+    else this.signal.addEventListener('abort', this.follow, { once: true });
+    return this.controller.signal;
   }
 
   release(): void {
     clearTimeout(this.timer);
-    this.signal.removeEventListener('abort', this.follow);
+    if (this.controller) this.signal.removeEventListener('abort', this.follow);
   }
 
   private readonly follow = (): void => {
-    this.timer = setTimeout(() => this.closing.abort(Interruption.from(this.signal)), CLOSING_MS).unref();
+    this.timer = setTimeout(() => this.controller?.abort(Interruption.from(this.signal)), CLOSING_MS).unref();
   };
 }
 
@@ -55,7 +60,7 @@ interface StoreCallTerms<Result> {
 export async function asRun<Result>(signal: AbortSignal, work: (closing: AbortSignal) => Promise<Result>): Promise<Result> {
   const run = new AskingRun(signal);
   try {
-    return await current.run(run, () => work(run.closing.signal));
+    return await current.run(run, () => work(run.closing));
   } finally {
     run.release();
   }
@@ -63,7 +68,9 @@ export async function asRun<Result>(signal: AbortSignal, work: (closing: AbortSi
 
 /** The same for a call that somebody makes without a run; within one nothing changes. */
 export function asCall<Result>(signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
-  return current.getStore() ? work() : asRun(signal, work);
+  if (current.getStore()) return work();
+  const run = new AskingRun(signal);
+  return current.run(run, work).finally(() => run.release());
 }
 
 /** Runs what is no part of the run in which it is begun, and may outlive it. */
@@ -87,9 +94,9 @@ export async function untilRunCloses<Result>(what: string, work: Promise<Result>
   const run = current.getStore();
   if (!run) return work;
   try {
-    return await untilAborted(work, run.closing.signal);
+    return await untilAborted(work, run.closing);
   } catch (error) {
-    if (run.closing.signal.aborted) work.catch((cause: unknown) => logger.error(`${what} failed after its run had ended.`, cause));
+    if (run.closing.aborted) work.catch((cause: unknown) => logger.error(`${what} failed after its run had ended.`, cause));
     throw error;
   }
 }
@@ -159,20 +166,58 @@ function answered<Result>(asked: Promise<Result>, ms: number, onLate: (result: R
       isLate = true;
       reject(new StorageUnavailableError(`A store has not answered within ${ms} ms.`));
     };
-    const timer = ms === Infinity ? undefined : setTimeout(giveUp, ms);
+    const deadline = ms === Infinity ? undefined : deadlines.add(ms, giveUp);
     asked.then(
       (result) => {
-        clearTimeout(timer);
+        deadlines.remove(deadline);
         if (isLate) return onLate(result);
         return resolve(result);
       },
       (error: unknown) => {
-        clearTimeout(timer);
+        deadlines.remove(deadline);
         reject(error instanceof Error ? error : new Error('A store rejected with what is no error.', { cause: error }));
       },
     );
   });
 }
+
+interface Deadline {
+  readonly at: number;
+  readonly giveUp: () => void;
+}
+
+/** Watches the answers of all stores with one timer, since most come at once and a timer for each would cost more than a store in memory. */
+class Deadlines {
+  private readonly waiting = new Set<Deadline>();
+  private timer: NodeJS.Timeout | undefined;
+
+  add(ms: number, giveUp: () => void): Deadline {
+    const deadline = { at: performance.now() + ms, giveUp };
+    this.waiting.add(deadline);
+    this.timer ??= outsideOfRuns(() => setInterval(() => this.check(), CHECK_MS));
+    return deadline;
+  }
+
+  remove(deadline: Deadline | undefined): void {
+    if (deadline) this.waiting.delete(deadline);
+  }
+
+  private check(): void {
+    const now = performance.now();
+    for (const deadline of this.waiting) {
+      if (deadline.at > now) continue;
+      this.waiting.delete(deadline);
+      deadline.giveUp();
+    }
+    if (this.waiting.size > 0) return;
+    clearInterval(this.timer);
+    this.timer = undefined;
+  }
+}
+
+/** How much later than its time a store may be given up. */
+const CHECK_MS = 100;
+const deadlines = new Deadlines();
 
 function undo<Result>(late: (result: Result) => unknown, result: Result): void {
   const undoing = outsideOfRuns(() => Promise.resolve(result).then(late));

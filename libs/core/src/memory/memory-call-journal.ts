@@ -10,6 +10,7 @@ import {
   type JournalStart,
 } from '../contracts/stores.js';
 
+/** The size of a generation of finished calls. */
 const MOST_FINISHED = 10_000;
 const MOST_ATTACHED_CHARACTERS = 64 * 1024 * 1024;
 
@@ -20,18 +21,19 @@ interface Entry {
 }
 
 /**
- * Keeps calls in memory; beyond 10,000 finished ones of a tenant its oldest are dropped. Of each tenant it keeps the newest 64 MB of attachments: an older call is answered
- * without them, and never made again.
+ * Keeps calls in memory: of each tenant at least the newest 10,000 finished ones, and at most 20,000. Of each tenant it keeps the newest 64 MB of attachments: an older call
+ * is answered without them, and never made again.
  */
 export class MemoryCallJournal extends CallJournal {
   private readonly open = new Map<string, Entry>();
   private readonly finished = new Map<string, FinishedCalls>();
 
   override acquire(start: JournalStart): Promise<JournalClaim> {
-    const known = this.known(start);
+    const text = textOf(start);
+    const known = this.known(start, text);
     if (!known) {
       const lease = nextLease({}, start);
-      this.open.set(textOf(start), { call: start, lease });
+      this.open.set(text, { call: start, lease });
       return Promise.resolve({ status: 'acquired', lease });
     }
     if (!isSameCall(known.call, start)) return Promise.resolve({ status: 'conflict' });
@@ -40,7 +42,7 @@ export class MemoryCallJournal extends CallJournal {
   }
 
   override find(call: JournalCall): Promise<JournalEntry | undefined> {
-    const known = this.known(call);
+    const known = this.known(call, textOf(call));
     return Promise.resolve(known && isSameCall(known.call, call) ? entryOf(known) : undefined);
   }
 
@@ -54,7 +56,7 @@ export class MemoryCallJournal extends CallJournal {
 
   override finish(hold: JournalHold, outcome: JournalOutcome): Promise<void> {
     const text = textOf(hold);
-    const known = this.held(hold);
+    const known = this.held(hold, text);
     if (!known) return Promise.resolve();
     this.open.delete(text);
     const finished = this.finished.get(hold.tenant) ?? new FinishedCalls();
@@ -64,43 +66,51 @@ export class MemoryCallJournal extends CallJournal {
   }
 
   override release(hold: JournalHold): Promise<void> {
-    if (this.held(hold)) this.open.delete(textOf(hold));
+    const text = textOf(hold);
+    if (this.held(hold, text)) this.open.delete(text);
     return Promise.resolve();
   }
 
-  private known(key: JournalKey): Entry | undefined {
-    return this.finished.get(key.tenant)?.get(textOf(key)) ?? this.open.get(textOf(key));
+  private known({ tenant }: JournalKey, text: string): Entry | undefined {
+    return this.finished.get(tenant)?.get(text) ?? this.open.get(text);
   }
 
-  private held(hold: JournalHold): Entry | undefined {
-    const known = this.open.get(textOf(hold));
+  private held(hold: JournalHold, text: string): Entry | undefined {
+    const known = this.open.get(text);
     return isHeldBy(known?.lease, hold) ? known : undefined;
   }
 }
 
-/** The finished calls of one tenant, the oldest first: a tenant that floods takes nothing from another. */
+/**
+ * The finished calls of one tenant: a tenant that floods takes nothing from another. They are dropped by generations, since taking the oldest of a `Map` after each call
+ * costs more the more were taken before.
+ */
 class FinishedCalls {
-  private readonly calls = new Map<string, Entry>();
-  /** The calls that have attachments. */
+  private calls = new Map<string, Entry>();
+  private older = new Map<string, Entry>();
+  /** The calls that have attachments, the oldest first. */
   private readonly attached = new Set<Entry>();
   private attachedCharacters = 0;
 
   get(text: string): Entry | undefined {
-    return this.calls.get(text);
+    return this.calls.get(text) ?? this.older.get(text);
   }
 
   add(text: string, entry: Entry): void {
+    if (this.calls.size >= MOST_FINISHED) this.dropOlder();
     this.calls.set(text, entry);
+    if (attachedTo(entry) === 0) return;
     this.attachedCharacters += attachedTo(entry);
-    if (attachedTo(entry) > 0) this.attached.add(entry);
+    this.attached.add(entry);
     for (const attached of this.attached) {
       if (this.attachedCharacters <= MOST_ATTACHED_CHARACTERS) break;
       this.detach(attached);
     }
-    const [oldest] = this.calls;
-    if (this.calls.size <= MOST_FINISHED || !oldest) return;
-    this.calls.delete(oldest[0]);
-    this.detach(oldest[1]);
+  }
+
+  private dropOlder(): void {
+    for (const entry of this.older.values()) this.detach(entry);
+    [this.calls, this.older] = [new Map<string, Entry>(), this.calls];
   }
 
   private detach(entry: Entry): void {
@@ -121,7 +131,7 @@ function attachedTo({ outcome }: Entry): number {
 }
 
 function textOf({ tenant, idempotencyKey }: JournalKey): string {
-  return JSON.stringify([tenant, idempotencyKey]);
+  return `${tenant.length}:${tenant}${idempotencyKey}`;
 }
 
 function isSameCall(one: JournalCall, other: JournalCall): boolean {

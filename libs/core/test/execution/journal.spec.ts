@@ -308,15 +308,16 @@ const start = (key: string): JournalStart & JournalHold => ({
 const done: JournalOutcome = { status: 'succeeded', content: 'ok', ui: null };
 
 describe('MemoryCallJournal', () => {
-  it('forgets the oldest finished call beyond ten thousand, and never one that is open', async () => {
+  it('forgets the oldest finished calls beyond twenty thousand, keeps the newest ten thousand, and never forgets one that is open', async () => {
     const memory = new MemoryCallJournal();
     await memory.acquire(start('open'));
-    for (let index = 0; index <= 10_000; index += 1) {
+    for (let index = 0; index <= 20_000; index += 1) {
       await memory.acquire(start(`${index}`));
       await memory.finish(start(`${index}`), done);
     }
     expect(await memory.acquire(start('0'))).toMatchObject({ status: 'acquired' });
-    expect(await memory.acquire(start('1'))).toEqual({ status: 'finished', outcome: done });
+    for (let index = 10_001; index <= 20_000; index += 1)
+      expect(await memory.acquire(start(`${index}`))).toEqual({ status: 'finished', outcome: done });
     expect(await memory.acquire({ ...start('open'), owner: 'another' })).toMatchObject({ status: 'in_progress' });
   });
 

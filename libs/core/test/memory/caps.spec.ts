@@ -89,7 +89,7 @@ describe('a store in memory that one tenant or actor floods', () => {
         await journal.finish({ ...start, ...claim.lease }, { status: 'succeeded', content: 'paid', ui: null });
     };
     await make('globex', 'key');
-    for (let index = 0; index < 10_001; index += 1) await make('acme', `key ${index}`);
+    for (let index = 0; index < 20_001; index += 1) await make('acme', `key ${index}`);
     const call = { idempotencyKey: 'key', declaredId: 'bank__pay', args: '{}' };
     expect((await journal.find({ ...call, tenant: 'globex' }))?.status).toBe('finished');
     expect(await journal.find({ ...call, tenant: 'acme', idempotencyKey: 'key 0' })).toBeUndefined();
