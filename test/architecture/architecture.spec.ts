@@ -156,7 +156,8 @@ describe('the repository', () => {
 
 describe('the stores', () => {
   /** Who may have a store as its adapter is: what bounds it, and what binds it. */
-  const BINDERS = new Set(['libs/core/src/execution/bounded-stores.ts', 'libs/core/src/tool-loop.module.ts']);
+  const BOUNDS = ['libs/core/src/execution/bounded-stores.ts', 'libs/core/src/execution/bounded-work.ts'];
+  const BINDERS = new Set([...BOUNDS, 'libs/core/src/tool-loop.module.ts']);
   const PORTS = [
     'ApprovalStore',
     'AuditStore',
@@ -187,7 +188,7 @@ describe('the stores', () => {
   });
 
   it('are called in what bounds them by askStore and tellStore alone', () => {
-    const text = readFileSync('libs/core/src/execution/bounded-stores.ts', 'utf8');
+    const text = BOUNDS.map((file) => readFileSync(file, 'utf8')).join('\n');
     const methods = text.split(/\n {2}(?=(?:override|private async) )/).slice(1);
     const bare = methods.filter(
       (method) => /this\.(?:store|log|transactions)\.\w+\(/.test(method) && !/(?:askStore|tellStore)\(/.test(method),
@@ -199,7 +200,7 @@ describe('the stores', () => {
 
   it('have a bound for every port (invariant 16)', () => {
     const ports = readFileSync('libs/core/src/contracts/stores.ts', 'utf8');
-    const bounded = readFileSync('libs/core/src/execution/bounded-stores.ts', 'utf8');
+    const bounded = BOUNDS.map((file) => readFileSync(file, 'utf8')).join('\n');
     const [, declared = ''] = /abstract class ToolLoopStores \{([^}]*)\}/.exec(ports) ?? [];
     const named = [...declared.matchAll(/readonly \w+\?: (\w+);/g)].map(([, port = '']) => port);
     expect(named.toSorted()).toEqual(PORTS.filter((port) => port !== 'ToolLoopStores'));

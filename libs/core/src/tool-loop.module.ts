@@ -77,27 +77,39 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<ToolLoopOption
   }))
   .build();
 
-type StoreBinding = readonly [port: InjectionToken, adapter: (stores: Partial<ToolLoopStores>) => unknown];
+type InStores = Partial<Omit<ToolLoopStores, 'transactions'>>;
+
+type StoreBinding = readonly [port: InjectionToken, adapter: (stores: InStores) => unknown];
 
 /** The ports of stores, each with its adapter: of the stores that a global module exports, else in memory. */
-const STORES: readonly StoreBinding[] = [
-  [ApprovalStore, (stores) => stores.approvals ?? new MemoryApprovalStore()],
-  [QuotaStore, (stores) => stores.quotas ?? new MemoryQuotaStore()],
-  [RunLog, (stores) => stores.runs ?? new MemoryRunLog()],
-  [CallJournal, (stores) => stores.journal ?? new MemoryCallJournal()],
-  [AuditStore, (stores) => stores.audit ?? new MemoryAuditStore()],
-  [DirectiveStore, (stores) => stores.directives ?? new MemoryDirectiveStore()],
-  [ConversationStore, (stores) => stores.conversations ?? new MemoryConversationStore()],
-];
+const STORES = {
+  approvals: [ApprovalStore, (stores) => stores.approvals ?? new MemoryApprovalStore()],
+  audit: [AuditStore, (stores) => stores.audit ?? new MemoryAuditStore()],
+  conversations: [ConversationStore, (stores) => stores.conversations ?? new MemoryConversationStore()],
+  directives: [DirectiveStore, (stores) => stores.directives ?? new MemoryDirectiveStore()],
+  journal: [CallJournal, (stores) => stores.journal ?? new MemoryCallJournal()],
+  quotas: [QuotaStore, (stores) => stores.quotas ?? new MemoryQuotaStore()],
+  runs: [RunLog, (stores) => stores.runs ?? new MemoryRunLog()],
+} satisfies Readonly<Record<keyof InStores, StoreBinding>>;
+
+type InjectedStores = [ApprovalStore, AuditStore, ConversationStore, DirectiveStore, CallJournal, QuotaStore, RunLog, ToolLoopStores?];
+
+/** All of them behind one provider. A port that is missing here does not compile. */
+const BOUNDED_STORES: FactoryProvider<BoundedStores> = {
+  provide: BoundedStores,
+  inject: [...Object.values(STORES).map(([port]) => port), { token: ToolLoopStores, optional: true }],
+  useFactory: (...[approvals, audit, conversations, directives, journal, quotas, runs, stores]: InjectedStores) =>
+    new BoundedStores({ approvals, audit, conversations, directives, journal, quotas, runs, transactions: stores?.transactions }),
+};
 
 const OWN_PROVIDERS: readonly Provider[] = [
-  ...STORES.map(storeProvider),
+  ...Object.values(STORES).map(storeProvider),
+  BOUNDED_STORES,
   SchemaValidators,
   ToolExplorer,
   ToolRegistry,
   ToolCatalog,
   CallContextFactory,
-  BoundedStores,
   ToolCallStorage,
   ToolRunner,
   ToolProviderExtractor,

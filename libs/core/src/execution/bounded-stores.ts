@@ -1,23 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import { Injectable, Optional } from '@nestjs/common';
-import type { LoopEvent, Message } from '@toolloop/protocol';
-import type { Observable } from 'rxjs';
+import type { Message } from '@toolloop/protocol';
 import { type ApprovalAnswer, type ApprovalQuery, type ApprovalRecord, ApprovalStore } from '../contracts/approval.js';
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
-import {
-  type AddedDirective,
-  type DirectiveChange,
-  type DirectiveEvent,
-  type DirectiveHold,
-  type DirectiveIntent,
-  type DirectiveQuery,
-  type DirectiveRecord,
-  type DirectiveReference,
-  DirectiveStore,
-  type DirectiveVersion,
-  type LeasedDirective,
-  type StopWork,
-} from '../contracts/directive.js';
+import type { DirectiveStore } from '../contracts/directive.js';
 import type { Lease, LeaseRequest } from '../contracts/lease.js';
 import { QuotaStore, type QuotaUse } from '../contracts/limits.js';
 import {
@@ -28,7 +13,6 @@ import {
   type ConversationOwner,
   ConversationStore,
   type ConversationSummary,
-  type EventPage,
   type JournalCall,
   type JournalClaim,
   type JournalEntry,
@@ -36,26 +20,22 @@ import {
   type JournalKey,
   type JournalOutcome,
   type JournalStart,
-  type LeasedRun,
   type MessagePage,
-  type NewRun,
-  type RunEntry,
-  type RunHold,
-  RunLog,
-  type RunQuery,
-  type RunRecord,
-  type RunWrite,
-  ToolLoopStores,
+  type RunLog,
+  type ToolLoopStores,
 } from '../contracts/stores.js';
 import { withdrawal } from '../pending/approval.service.js';
-import { askStore, asPart, outsideOfRuns, tellStore } from './store-calls.js';
+import { BoundedDirectives, BoundedRuns } from './bounded-work.js';
+import { askStore, asPart, tellStore } from './store-calls.js';
+
+/** The adapter of every port. Only transactions may be absent: nothing in memory stands for a database. */
+export type StorePorts = Required<Omit<ToolLoopStores, 'transactions'>> & { readonly transactions: CallTransactions | undefined };
 
 /**
  * The stores of the application as everything here uses them: each call ends with its run, takes 8 s at most, and is repeated where it failed for a reason that may
  * pass. An adapter of each port says, for each of its methods, why repeating it does no harm.
  */
-@Injectable()
-export class BoundedStores {
+export class BoundedStores implements StorePorts {
   readonly approvals: ApprovalStore;
   readonly audit: AuditStore;
   readonly conversations: ConversationStore;
@@ -66,24 +46,15 @@ export class BoundedStores {
   /** Absent where there is no database that tools could use as well. */
   readonly transactions: CallTransactions | undefined;
 
-  constructor(
-    approvals: ApprovalStore,
-    audit: AuditStore,
-    conversations: ConversationStore,
-    directives: DirectiveStore,
-    journal: CallJournal,
-    quotas: QuotaStore,
-    runs: RunLog,
-    @Optional() stores?: ToolLoopStores,
-  ) {
-    this.approvals = new BoundedApprovals(approvals);
-    this.audit = new BoundedAudit(audit);
-    this.conversations = new BoundedConversations(conversations);
-    this.directives = new BoundedDirectives(directives);
-    this.journal = new BoundedJournal(journal);
-    this.quotas = new BoundedQuotas(quotas);
-    this.runs = new BoundedRuns(runs);
-    this.transactions = stores?.transactions && new BoundedTransactions(stores.transactions);
+  constructor(stores: StorePorts) {
+    this.approvals = new BoundedApprovals(stores.approvals);
+    this.audit = new BoundedAudit(stores.audit);
+    this.conversations = new BoundedConversations(stores.conversations);
+    this.directives = new BoundedDirectives(stores.directives);
+    this.journal = new BoundedJournal(stores.journal);
+    this.quotas = new BoundedQuotas(stores.quotas);
+    this.runs = new BoundedRuns(stores.runs);
+    this.transactions = stores.transactions && new BoundedTransactions(stores.transactions);
   }
 }
 
@@ -193,55 +164,6 @@ class BoundedConversations extends ConversationStore {
   }
 }
 
-class BoundedDirectives extends DirectiveStore {
-  constructor(private readonly store: DirectiveStore) {
-    super();
-  }
-
-  override get changes$(): Observable<DirectiveEvent> {
-    return this.store.changes$;
-  }
-
-  /** The one that an attempt without an answer kept has the id. `first` is undone with an attempt that kept nothing. */
-  override add(intent: DirectiveIntent, first?: () => Promise<void>): Promise<AddedDirective> {
-    return tellStore('A directive', async (attempt) => {
-      const known = attempt > 1 ? await this.store.find(intent) : undefined;
-      return known ? { record: known, isNew: false } : this.store.add(intent, first && (() => asPart(first)));
-    });
-  }
-
-  override find(reference: DirectiveReference): Promise<DirectiveRecord | undefined> {
-    return askStore(() => this.store.find(reference));
-  }
-
-  override list(query: DirectiveQuery): Promise<readonly DirectiveRecord[]> {
-    return askStore(() => this.store.list(query));
-  }
-
-  /** The same owner gets its lease again. One that comes after the caller has left expires. */
-  override acquire(reference: DirectiveReference, request: LeaseRequest): Promise<LeasedDirective | undefined> {
-    return askStore(() => this.store.acquire(reference, request));
-  }
-
-  override renew(hold: DirectiveHold, forMs: number): Promise<boolean> {
-    return askStore(() => this.store.renew(hold, forMs));
-  }
-
-  /** Changes a directive from one epoch and state; only their holder can. */
-  override change(from: DirectiveVersion, change: DirectiveChange): Promise<DirectiveRecord | undefined> {
-    return tellStore('The state of a directive', async (attempt) => {
-      const changed = await this.store.change(from, change);
-      if (changed || attempt === 1) return changed;
-      const known = await this.store.find(from);
-      return known?.status === change.status && known.epoch === from.epoch ? known : undefined;
-    });
-  }
-
-  override work(perform: (reference: DirectiveReference) => Promise<void>, concurrency: number): Promise<StopWork> {
-    return this.store.work((reference) => outsideOfRuns(() => perform(reference)), concurrency);
-  }
-}
-
 class BoundedJournal extends CallJournal {
   constructor(private readonly store: CallJournal) {
     super();
@@ -282,104 +204,6 @@ class BoundedQuotas extends QuotaStore {
   override use(use: QuotaUse): Promise<number> {
     return use.amount > 0 ? tellStore('A use of a quota', () => this.store.use(use)) : askStore(() => this.store.use(use));
   }
-}
-
-/** A write is no part of the run that it is about: it is kept even where the run is interrupted. */
-class BoundedRuns extends RunLog {
-  constructor(private readonly log: RunLog) {
-    super();
-  }
-
-  /** Takes as long as it takes; where it fails the application does not start. */
-  override open(): Promise<void> {
-    return askStore(() => this.log.open(), { isRepeatable: false, longestMs: Infinity });
-  }
-
-  /** The id of a waiting run is its own, so one that is there already was added by an attempt without an answer. A queued one is recognised by the caller. */
-  override add(run: NewRun, status: 'queued' | 'waiting'): Promise<void> {
-    const add = async (attempt: number): Promise<void> => {
-      const isKnown = attempt > 1 && status === 'waiting' && (await this.log.find(run.runId)) !== undefined;
-      if (!isKnown) await this.log.add(run, status);
-    };
-    return outsideOfRuns(() => askStore(add));
-  }
-
-  /** The same owner gets the lease of an attempt without an answer. */
-  override begin(run: NewRun, request: LeaseRequest): Promise<Lease> {
-    const begin = async (attempt: number): Promise<Lease> => {
-      const known = attempt > 1 ? await this.log.acquire(run.runId, request) : undefined;
-      return known?.lease ?? this.log.begin(run, request);
-    };
-    return outsideOfRuns(() => askStore(begin));
-  }
-
-  /** The same owner gets its lease again. One that comes after its run has ended is given back. */
-  override acquire(runId: string, request: LeaseRequest, epoch?: number): Promise<LeasedRun | undefined> {
-    const late = (run: LeasedRun | undefined): unknown => run && this.release({ runId, ...run.lease });
-    return askStore(() => this.log.acquire(runId, request, epoch), { late });
-  }
-
-  /** The same write twice is kept once. One with an ending is refused once it is kept, so the run is looked at. */
-  override append(hold: RunHold, write: RunWrite): Promise<void> {
-    const append = async (attempt: number): Promise<void> => {
-      if (attempt > 1 && write.ending && hasEnded(await this.log.find(hold.runId), write)) return;
-      await this.log.append(hold, write);
-    };
-    return outsideOfRuns(() => askStore(append));
-  }
-
-  override renew(holds: readonly RunHold[], forMs: number): Promise<readonly Pick<RunRecord, 'runId' | 'cancelled'>[]> {
-    return outsideOfRuns(() => askStore(() => this.log.renew(holds, forMs)));
-  }
-
-  override release(hold: RunHold): Promise<void> {
-    return outsideOfRuns(() => askStore(() => this.log.release(hold)));
-  }
-
-  override requeueExpired(): Promise<number> {
-    return outsideOfRuns(() => askStore(() => this.log.requeueExpired()));
-  }
-
-  override wake(runId: string): Promise<void> {
-    return outsideOfRuns(() => askStore(() => this.log.wake(runId)));
-  }
-
-  override wakeAt(runId: string, at: Date): Promise<void> {
-    return outsideOfRuns(() => askStore(() => this.log.wakeAt(runId, at)));
-  }
-
-  override cancel(runId: string, reason: string): Promise<void> {
-    return outsideOfRuns(() => askStore(() => this.log.cancel(runId, reason)));
-  }
-
-  override find(runId: string): Promise<RunRecord | undefined> {
-    return askStore(() => this.log.find(runId));
-  }
-
-  override list(query: RunQuery): Promise<readonly RunRecord[]> {
-    return askStore(() => this.log.list(query));
-  }
-
-  override read(runId: string): Promise<readonly RunEntry[]> {
-    return askStore(() => this.log.read(runId));
-  }
-
-  override events(runId: string, page: EventPage): Promise<readonly LoopEvent[]> {
-    return askStore(() => this.log.events(runId, page));
-  }
-
-  override watch(runId: string, changed: () => void): Promise<() => Promise<void>> {
-    return askStore(() => this.log.watch(runId, changed), { late: (end) => end() });
-  }
-
-  override work(advance: (runId: string) => Promise<void>, most: number): Promise<() => Promise<void>> {
-    return this.log.work((runId) => outsideOfRuns(() => advance(runId)), most);
-  }
-}
-
-/** Tells if an attempt without an answer kept the ending: its events are there. */
-function hasEnded(run: RunRecord | undefined, { events }: RunWrite): boolean {
-  return run !== undefined && run.status !== 'running' && run.lastSequence >= (events.at(-1)?.sequence ?? 0);
 }
 
 class BoundedTransactions extends CallTransactions {
