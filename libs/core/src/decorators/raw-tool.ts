@@ -163,6 +163,11 @@ type ToolHalf<Input> = Pick<
   'id' | 'description' | 'when' | 'timeoutMs' | 'concurrency' | 'canCall' | 'preview' | 'presentation'
 >;
 
+/** All options of the tool itself, so that a new one does not compile until it is taken out of those of the run. */
+type OptionsOfTool<Input> = {
+  readonly [Name in Exclude<keyof ToolHalf<Input>, 'id' | 'description'>]: ToolHalf<Input>[Name] | undefined;
+};
+
 /** A tool whose call is a run, with its own tools and its own transcript; the outer model reads a summary of its result. */
 export type SubRunToolDeclaration<Input = SubRunInput> = ToolHalf<Input> &
   SubRunProfile & {
@@ -204,7 +209,7 @@ export function subRunTool<Input = SubRunInput>(declaration: SubRunToolDeclarati
     presentation,
     ...profile
   } = declaration;
-  const given = { when, timeoutMs, concurrency, canCall, preview, presentation };
+  const given: OptionsOfTool<Input> = { when, timeoutMs, concurrency, canCall, preview, presentation };
   const said = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   // What its calls may do is decided call by call, by what both runs have read: the sub-run itself takes and gives nothing.
   const labels = { returns: 'untrusted', reads: 'private', egress: false, accepts: { untrusted: true, private: true } } as const;

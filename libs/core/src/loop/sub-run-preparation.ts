@@ -12,7 +12,7 @@ import type { SubRunCall } from '../execution/call.js';
 import { RESULT_READER } from '../execution/result-reader.js';
 import { listedWithin, type ListedTools, remindStrategies, resumedTools } from '../injection/starting-toolset.js';
 import { isPermitted } from '../policy/policy-engine.js';
-import type { EnclosingRun, RunPlace, RunPlan } from './run-plan.js';
+import type { EnclosingRun, EveryRunOption, RunPlace, RunPlan } from './run-plan.js';
 import { LoopSettings } from './loop-settings.js';
 import type { ResumedRun } from './saved-run.js';
 import { stopConditionsOf } from './loop-settings.js';
@@ -214,19 +214,11 @@ function asked(prompt: string): Message {
   return { role: 'user', content: prompt, labels: { returns: 'untrusted', reads: 'public' } };
 }
 
-function optionsOf({ options }: RunPlan, { subRun, signal }: SubRunCall): RunPlan['options'] {
+/** Returns the options of a sub-run: some of the run around it, some of its own. It needs no labels, since it has read what the run around it had read. */
+function optionsOf({ options }: RunPlan, { subRun, signal }: SubRunCall): EveryRunOption {
   const { onToolError, onForbidden, approvals, hooks } = options;
   const { toolChoice, keepToolChoice, modelOptions } = subRun;
-  return {
-    ...(onToolError && { onToolError }),
-    ...(onForbidden && { onForbidden }),
-    ...(approvals && { approvals }),
-    ...(hooks && { hooks }),
-    ...(toolChoice !== undefined && { toolChoice }),
-    ...(keepToolChoice !== undefined && { keepToolChoice }),
-    ...(modelOptions && { modelOptions }),
-    signal,
-  };
+  return { labels: undefined, onToolError, onForbidden, approvals, hooks, toolChoice, keepToolChoice, modelOptions, signal };
 }
 
 type Selection = Pick<SubRun, 'tools' | 'exclude'>;
