@@ -1,23 +1,9 @@
 import { isJsonList, isJsonObject, type JsonObject, type JsonValue } from '@toolloop/protocol';
 import type { Need } from './arguments.js';
-import { isScalar, plainText } from './json-schema.js';
 import type { Plan } from './planner.js';
-import type { MadeCall, Situation } from './situation.js';
-import {
-  answers,
-  entityOf,
-  idsOf,
-  isEmptyResult,
-  isIdKey,
-  labelOf,
-  listOf,
-  nameOf,
-  ownEntries,
-  reasonOf,
-  resultSays,
-  textsIn,
-} from './situation.js';
-import { deedOf, nounOf, orderStrength, type ToolProfile } from './tools.js';
+import { entityOf, reasonOf, type MadeCall, type Situation } from './situation.js';
+import { nounOf, orderStrength, type ToolProfile } from './tools.js';
+import { idsOf, isEmptyResult, isIdKey, isScalar, labelOf, listOf, nameOf, ownEntries, plainText, textsIn } from './values.js';
 import { humanised, knows, stem, stemsOf, wordsOf } from './words.js';
 
 const ABOUT_MODEL =
@@ -27,21 +13,20 @@ const SELF_DESCRIPTION =
   "For a real model pass one to `ToolLoopModule.forRoot({ model })`, for instance `openai('gpt-5-mini')` of @toolloop/openai.";
 const MOST_TOOLS = 12;
 
-/** Tells whether the user asks about the model itself. */
 export function isAboutModel({ question }: Situation): boolean {
   return ABOUT_MODEL.test(question.text);
 }
 
-/** The final answer in words: the results, failures and missing arguments, else what this model is and can do. */
 export function answerText(situation: Situation, { need }: Plan): string {
   const { calls } = situation.conversation;
   const abilities = `${SELF_DESCRIPTION}\n\n${phraseAbilities(situation.tools)}`;
   if (isAboutModel(situation)) return abilities;
-  const failed = calls.filter(({ status }) => status === 'failed').map((call) => phraseFailure(call, situation));
+  const nameFor = (call: MadeCall): string => humanised(situation.profiles.get(call.name)?.method ?? call.name);
+  const failures = calls.filter(({ status }) => status === 'failed');
+  const failed = failures.map((call) => `“${nameFor(call)}” failed: ${ended(reasonOf(call))}`);
   const told = !need || need.profile.isReadOnly ? answeringCalls(situation).map((call) => phraseCall(call, situation)) : [];
-  const open = calls.some(({ status }) => status === 'open') ? ['I am still waiting for the result of a call.'] : [];
   const asked = need ? [phraseNeed(need)] : told.length > 0 ? phraseLeft(situation) : [];
-  const parts = [...told, ...failed, ...open, ...asked];
+  const parts = [...told, ...failed, ...asked];
   const excuse = situation.question.words.length > 0 ? 'I found no tool that fits your words. ' : '';
   return parts.length > 0 ? parts.join('\n') : excuse + abilities;
 }
@@ -51,11 +36,6 @@ function phraseAbilities(tools: readonly ToolProfile[]): string {
   const declared = [...new Map(tools.map((profile) => [profile.spec.declaredId, profile])).values()];
   const lines = declared.map(({ method, spec }) => `${humanised(method)}: ${cut(spec.description.replace(/\. .*$/s, '.'))}`);
   return ['This is what I can do:', ...bulleted(lines, MOST_TOOLS)].join('\n');
-}
-
-function phraseFailure(call: MadeCall, { profiles }: Situation): string {
-  const profile = profiles.get(call.name);
-  return `I could not ${(profile && deedOf(profile)) ?? `call ${call.name}`}: ${ended(reasonOf(call))}`;
 }
 
 /** Names the orders that no tool could carry out, so that the user does not take them for done; else the words without any answer. */
@@ -71,29 +51,22 @@ function phraseLeft({ question, orders, conversation, profiles, open, wanted }: 
   return unanswered.length > 0 ? [`I found nothing about ${joined(unanswered, 'or')}.`] : [];
 }
 
-/** Asks for what a tool that would help still needs. */
 function phraseNeed({ profile, missing }: Need): string {
-  const act = deedOf(profile);
-  const purpose = act === undefined ? `For “${humanised(profile.method)}”` : `To ${act}`;
+  const purpose = `For “${humanised(profile.method)}” I need`;
   const undecided = missing.find(({ choices }) => choices.length > 0);
-  if (undecided) return `${purpose} I need to know which ${humanised(undecided.name)} you mean: ${joined(undecided.choices, 'or')}?`;
+  if (undecided) return `${purpose} to know which ${humanised(undecided.name)} you mean: ${joined(undecided.choices, 'or')}?`;
   const explained = missing.map(({ name, description }) => `\`${name}\`${description && ` (${description.replace(/\.$/, '')})`}`);
-  return `${purpose} I need ${joined(explained)}. Please tell me.`;
+  return `${purpose} ${joined(explained)}. Please tell me.`;
 }
 
-/** The calls whose results answer the question. A call that only led to another one stays out, unless its result says what no other does. */
-export function answeringCalls({ conversation, wanted, spoken, entities, profiles }: Situation): MadeCall[] {
-  const told = conversation.calls.filter(({ status }) => status === 'succeeded' || status === 'denied');
-  const usedBy = ({ name, args }: MadeCall): readonly string[] => {
-    const profile = profiles.get(name);
-    return [...textsIn(args), ...((profile && entityOf(profile, entities))?.ids ?? [])];
-  };
-  const ends = told.filter((call, index) => {
+/** The calls whose results answer the question: those that no other call was built on. */
+export function answeringCalls({ conversation, entities, profiles }: Situation): MadeCall[] {
+  const told = conversation.calls.filter(({ status }) => status !== 'failed');
+  const usedBy = ({ name, args }: MadeCall): string[] => [...textsIn(args), ...(entityOf(profiles.get(name), entities)?.ids ?? [])];
+  return told.filter((call, index) => {
     const used = new Set(told.slice(index + 1).flatMap(usedBy));
     return !entities.some((entity) => entity.call === call && entity.ids.some((id) => used.has(id)));
   });
-  const left = wanted.filter((one) => !spoken.has(one) && !ends.some((call) => answers(call, profiles.get(call.name), one)));
-  return told.filter((call) => ends.includes(call) || left.some((one) => resultSays(call, one)));
 }
 
 /** The subject of a result: "John Smith's average spend", what there is one or many of, and " for John Smith". */
@@ -107,24 +80,18 @@ interface Subject {
 
 function subjectOf({ name, args }: MadeCall, profile: ToolProfile | undefined, situation: Situation): Subject {
   const given = new Set(Object.keys(args).flatMap(stemsOf));
-  const texts = Object.values(args).flatMap((value) => (typeof value === 'boolean' ? [] : [inline(value)]));
+  const texts = textsIn(args);
   const told = texts.map((text) => labelOf(situation.entities.findLast(({ ids }) => ids[0] === text)?.data ?? {}) ?? text);
-  const noun = profile ? nounFor(profile, situation) : name;
+  const noun = nounOf(profile?.method ?? name, 'results');
   const own = { noun, wanted: situation.wanted.filter((one) => !given.has(one)) };
   if (profile?.instanceId === undefined) {
-    const objects = joined(told.filter((text) => text !== '' && !/^-?[\d.]+$/.test(text)));
+    const objects = joined(told.filter((text) => text !== '' && !/^(?:true|false|-?[\d.]+)$/.test(text)));
     const about = objects && ` for ${objects}`;
     return { ...own, about, text: `The ${noun}${about}` };
   }
   const data = entityOf(profile, situation.entities)?.data ?? { id: profile.instanceId };
   const owner = labelOf(data) ?? `${humanised(profile.owner)} ${idsOf(data)[0] ?? ''}`;
   return { ...own, about: ` for ${owner}`, text: capitalised(`${owner}'s ${noun}`) };
-}
-
-/** The name of what a method returns; of a method that is but a verb, the user's word for its namespace. */
-function nounFor({ method, owner }: ToolProfile, { question }: Situation): string {
-  const said = question.tokens.find(({ stems }) => stems.includes(stem(owner)));
-  return nounOf(method) || (said?.lower ?? 'results');
 }
 
 function phraseCall(call: MadeCall, situation: Situation): string {
@@ -154,14 +121,13 @@ function deed({ method, instanceId, owner }: ToolProfile, about: string): string
 
 function phraseList(list: readonly JsonValue[], subject: Subject): string {
   const [only, ...others] = list;
-  if (others.length === 0 && isJsonObject(only) && askedIn(only, subject).length > 0) return phraseObject(only, subject);
-  const lines = list.map((item) => (isJsonObject(item) ? phraseItem(item, subject) : inline(item)));
+  if (others.length === 0 && isJsonObject(only) && fieldsToTell(only, subject).length === 1) return phraseObject(only, subject);
+  const lines = list.map((item) => {
+    const told = isJsonObject(item) ? [nameOf(item) ?? '', fieldList(fieldsToTell(item, subject))] : [inline(item)];
+    return told.filter((part) => part !== '').join(': ');
+  });
   const counted = `${list.length} ${list.length === 1 ? singular(subject.noun) : subject.noun}`;
   return [`I found ${counted}${subject.about}:`, ...bulleted(lines, MOST_SHOWN)].join('\n');
-}
-
-function phraseItem(item: JsonObject, subject: Subject): string {
-  return [nameOf(item) ?? '', fieldList(fieldsToTell(item, subject))].filter((part) => part !== '').join(': ');
 }
 
 /** Fields as a sentence: "John Smith's email is …", "Order o-100: status open, placed at …". */
@@ -176,24 +142,22 @@ function phraseObject(data: JsonObject, subject: Subject): string {
   return owner ? sentence(`${owner}'s ${only.name}`, only.name, only.value) : sentence(text, noun, only.value);
 }
 
-/** The fields that were asked for, else all but the object's name and ids. */
-function fieldsToTell(data: JsonObject, subject: Subject): Field[] {
-  const asked = askedIn(data, subject);
-  if (asked.length > 0) return asked;
-  return fieldsOf(data).filter(({ name, value }) => !isIdKey(name) && value !== labelOf(data));
+/** The fields that answer most of what the user asked for; where none answers any, all. An object's name and ids are told elsewhere. */
+function fieldsToTell(data: JsonObject, { wanted }: Subject): Field[] {
+  const fields = fieldsOf(data).filter(({ name, value }) => !isIdKey(name) && value !== labelOf(data));
+  const hits = fields.map((field) => wanted.filter((one) => knows(field.stems, one) > 0).length);
+  return fields.filter((_, index) => hits[index] === Math.max(...hits));
 }
 
 function isNamed({ stems }: Field, noun: string): boolean {
   return [...stems].every((one) => stemsOf(noun).includes(one));
 }
 
-/** "… is …", "… are …" behind a plural, and a colon before yes and no. */
 function sentence(text: string, noun: string, value: JsonValue): string {
   const verb = typeof value === 'boolean' ? ':' : /[^su]s$/.test(noun) ? ' are' : ' is';
   return `${text}${verb} ${ended(inline(value))}`;
 }
 
-/** A value of an object, with the words of its key. */
 interface Field {
   readonly name: string;
   readonly stems: ReadonlySet<string>;
@@ -203,13 +167,6 @@ interface Field {
 function fieldsOf(data: JsonObject): Field[] {
   const shown = ownEntries(data).filter(([, value]) => value !== null);
   return shown.map(([key, value]) => ({ name: humanised(key), stems: new Set(wordsOf(key).map(stem)), value }));
-}
-
-/** The fields that answer most of what the user asked for, the object's name and id aside; none when no field answers any. */
-function askedIn(data: JsonObject, { wanted }: Subject): Field[] {
-  const fields = fieldsOf(data).filter(({ value }) => value !== labelOf(data) && value !== idsOf(data)[0]);
-  const hits = fields.map((field) => wanted.filter((one) => knows(field.stems, one) > 0).length);
-  return fields.filter((_, index) => hits[index] === Math.max(1, ...hits));
 }
 
 const MOST_SHOWN = 6;
@@ -234,7 +191,6 @@ export function moneyOf(value: JsonValue): { readonly amount: number; readonly c
   return isNumber && typeof unit === 'string' ? { amount: Number(number), currency: unit } : undefined;
 }
 
-/** A value in one line. */
 export function inline(value: JsonValue): string {
   const money = moneyOf(value);
   if (money) return `${/^[A-Z]{3}$/.test(money.currency) ? money.amount.toFixed(2) : money.amount} ${money.currency}`;

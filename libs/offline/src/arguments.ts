@@ -1,12 +1,11 @@
 import type { JsonObject, JsonValue } from '@toolloop/protocol';
-import { accepts, plainText, resolved, typeOf, type Schema } from './json-schema.js';
+import { accepts, resolved, typeOf, type Schema } from './json-schema.js';
 import { names, range, type Mention, type Question, type Token } from './question.js';
-import type { Instance, Situation } from './situation.js';
-import { chooseInstances, isIdKey, MOST_INSTANCES, scalarsOf } from './situation.js';
+import { MOST_INSTANCES, type Instance, type Situation } from './situation.js';
 import type { ToolProfile } from './tools.js';
-import { knows, NEGATIONS, stem, wordsOf } from './words.js';
+import { isIdKey, plainText } from './values.js';
+import { NEGATIONS, stem, wordsOf } from './words.js';
 
-/** One argument: a property of the tool's input. */
 interface Slot {
   readonly name: string;
   readonly schema: Schema;
@@ -21,32 +20,20 @@ export interface Missing {
   readonly name: string;
   readonly description: string;
   readonly choices: readonly string[];
-  /** Tells whether a search could bring it to light, as it could an id. */
-  readonly findable: boolean;
 }
 
-/** A tool that would help, and the arguments it still needs from the user. */
 export interface Need {
   readonly profile: ToolProfile;
   readonly missing: readonly Missing[];
 }
 
-/** The arguments of a tool so far as they are known. */
 export interface Filling {
   /** Argument objects ready to be sent; several when the user named several values; none when something is missing. */
   readonly variants: readonly JsonObject[];
   readonly missing: readonly Missing[];
-  /** The user's values that the arguments use. */
   readonly used: readonly Mention[];
   /** The sum of their fits, 0 for none. */
   readonly fit: number;
-}
-
-/** A tool, what is known, and the texts, in lower case, that only say which instance is meant. */
-interface Scope {
-  readonly profile: ToolProfile;
-  readonly situation: Situation;
-  readonly instanceNames: readonly string[];
 }
 
 /** A value that could fill an argument, how well it fits, and where in the user's words it stands. */
@@ -58,26 +45,24 @@ interface Candidate {
   readonly mentions: readonly Mention[];
 }
 
-/** An argument with its values, each for a call of its own; where nothing decides, the things to choose from. */
+/** An argument with its values, each for a call of its own. */
 interface Filled {
   readonly slot: Slot;
   readonly values: readonly JsonValue[];
   readonly mentions: readonly Mention[];
-  readonly choices: readonly string[];
 }
 
-/** Fills a tool's arguments from the user's words, then from the schema, then with ids from results. */
+/** Fills a tool's arguments from the user's words, then from the schema. */
 export function fillArguments(profile: ToolProfile, { id, entity }: Instance, situation: Situation): Filling {
   const root = profile.spec.inputSchema;
   const instanceNames = profile.instanceId === undefined ? [] : [id.toLowerCase(), ...(entity?.texts ?? [])];
-  const scope: Scope = { profile, situation, instanceNames };
   const slots = slotsOf(root);
-  const candidates = slots.flatMap((slot) => candidatesFor(slot, scope));
+  const candidates = slots.flatMap((slot) => candidatesFor(slot, situation, instanceNames));
   const chosen = assigned(candidates.filter((one) => one.fit >= leastFit(one, profile)));
   const filled = slots.flatMap((slot): Filled[] => {
     const own = chosen.find((one) => one.slot === slot);
     if (own) return [withJoined(own, candidates, chosen)];
-    return slot.required ? [valuesFor(slot, scope)] : [];
+    return slot.required ? [{ slot, values: givenBy(slot), mentions: [] }] : [];
   });
   const several = filled.find(({ values }) => values.length > 1);
   const variants = (several?.values ?? [null]).slice(0, MOST_INSTANCES).map((value): JsonObject => {
@@ -86,7 +71,7 @@ export function fillArguments(profile: ToolProfile, { id, entity }: Instance, si
   });
   const valid = variants.filter((args) => accepts(root, args, root));
   const unfilled = filled.filter(({ values }) => values.length === 0).map(missingOf);
-  const missing = unfilled.length + valid.length > 0 ? unfilled : [{ name: 'arguments', description: '', choices: [], findable: false }];
+  const missing = unfilled.length + valid.length > 0 ? unfilled : [{ name: 'arguments', description: '', choices: [] }];
   return {
     variants: missing.length > 0 ? [] : valid,
     missing,
@@ -95,7 +80,7 @@ export function fillArguments(profile: ToolProfile, { id, entity }: Instance, si
   };
 }
 
-const FORMATS: Readonly<Record<string, Slot['asksFor']>> = { email: 'email', uri: 'url', date: 'date', uuid: 'id' };
+const FORMATS: Readonly<Record<string, Slot['asksFor']>> = { email: 'email', uri: 'url', url: 'url', date: 'date', uuid: 'id' };
 
 function slotsOf(root: Schema): Slot[] {
   return Object.entries(root.properties ?? {}).flatMap(([name, node]): Slot[] => {
@@ -106,16 +91,10 @@ function slotsOf(root: Schema): Slot[] {
   });
 }
 
-/** The kind of value an argument asks for: by its format, its name or its type. */
 function askedBy(name: string, { format = '', ...schema }: Schema): Slot['asksFor'] {
-  const byType = asksForNumber(typeOf(schema))
-    ? 'number'
-    : (['email', 'url', 'date'] as const).find((kind) => kind === wordsOf(name).at(-1));
-  return FORMATS[format] ?? (isIdKey(name) ? 'id' : (byType ?? 'text'));
-}
-
-function asksForNumber(type: string | undefined): boolean {
-  return type === 'number' || type === 'integer';
+  if (isIdKey(name)) return 'id';
+  const isNumber = ['number', 'integer'].includes(typeOf(schema) ?? '');
+  return FORMATS[format] ?? (isNumber ? 'number' : (FORMATS[wordsOf(name).at(-1) ?? ''] ?? 'text'));
 }
 
 /** The fit of each kind of mention for what an argument asks for; what is not here never fits. */
@@ -130,30 +109,29 @@ const FITS: Readonly<Record<Mention['kind'], Partial<Record<Slot['asksFor'], num
   date: { date: 1.5, text: 0.5 },
 };
 
-/** Everything in the user's words that an argument's schema accepts. */
-function candidatesFor(slot: Slot, scope: Scope): Candidate[] {
+function candidatesFor(slot: Slot, situation: Situation, instanceNames: readonly string[]): Candidate[] {
   const { schema, root, required, asksFor } = slot;
   const type = typeOf(schema);
-  if (schema.enum || type === 'boolean') return literalCandidates(slot, scope);
+  if (schema.enum || type === 'boolean') return literalCandidates(slot, situation);
   if (type === 'object' || type === 'array') return [];
-  const { question, unlocated } = scope.situation;
+  const { question, unlocated } = situation;
   const isSpent = (mention: Mention): boolean => !required && names(mention) && !unlocated.includes(mention);
-  const isFree = (mention: Mention): boolean => !isSpent(mention) && !scope.instanceNames.includes(mention.value.toLowerCase());
+  const isFree = (mention: Mention): boolean => !isSpent(mention) && !instanceNames.includes(mention.value.toLowerCase());
   return question.mentions.filter(isFree).flatMap((mention): Candidate[] => {
     const fit = FITS[mention.kind][asksFor];
     if (fit === undefined || (asksFor === 'id' && mention.value.includes(' '))) return [];
-    const forms = asksForNumber(type) ? [Number(mention.value)] : [mention.value, mention.value.toUpperCase()];
+    const forms = [mention.value, mention.value.toUpperCase(), Number(mention.value)];
     const value = forms.find((form) => accepts(schema, form, root));
     const likeness = schema.pattern === undefined ? fit : Math.max(fit, 0.5) + 1;
     const tokens = range(mention.first, mention.last);
-    return value === undefined ? [] : [{ slot, value, tokens, mentions: [mention], fit: likeness + contextFit(slot, mention, scope) }];
+    return value === undefined ? [] : [{ slot, value, tokens, mentions: [mention], fit: likeness + contextFit(slot, mention, situation) }];
   });
 }
 
 /** The values that a schema names itself, where the user says them: one of an enum, or `true` for a boolean's name. */
-function literalCandidates(slot: Slot, { situation }: Scope): Candidate[] {
+function literalCandidates(slot: Slot, { question }: Situation): Candidate[] {
   const { schema, name, root } = slot;
-  const { tokens, mentions } = situation.question;
+  const { tokens, mentions } = question;
   const switched = { [name.replace(/^(?:is|in|has)(?=[A-Z])|Only$/g, '')]: true, ...(name === 'on' && { off: false }) };
   const literals = schema.enum ? schema.enum.map((value) => [plainText(value), value] as const) : Object.entries(switched);
   return literals.flatMap(([text, value]): Candidate[] => {
@@ -173,34 +151,21 @@ function saidAt(text: string, tokens: readonly Token[]): number[] {
   return start < 0 ? [] : spoken.slice(start, start + wanted.length).map(({ token }) => token);
 }
 
-/** Rates the words around a value for an argument: the argument's own name speaks for it, the name of another thing or of what it counts against it. */
-function contextFit(slot: Slot, mention: Mention, { situation, profile }: Scope): number {
-  const { question, vocabulary } = situation;
+/** Rates the words around a value for an argument: the argument's own name speaks for it, the name of another thing or a plural behind an id against it. */
+function contextFit(slot: Slot, mention: Mention, { question, vocabulary }: Situation): number {
   const before = wordsBefore(mention, question);
   const named = slot.stems.filter((one) => before.some(({ lower }) => stem(lower) === one)).length;
   const isSaid = slot.stems.some((one) => question.tokens.some(({ stems }) => stems.includes(one)));
-  const fit = Math.min(named, 2) + (isSaid ? 0.5 : 0);
-  const counted = countedBy(mention, question);
   const isOther = slot.stems.length > 1 && named === 0 && before.some(({ stems }) => stems.some((one) => vocabulary.has(one)));
-  if (slot.asksFor === 'id') return isOther || counted ? fit - 1 : fit;
-  const isLimit = LIMITS.has(slot.name.toLowerCase()) && counted?.stems.some((one) => profile.stems.all.has(one));
-  return isLimit ? fit + 1 : fit;
+  const isCount = mention.kind === 'number' && /[^s]s$/.test(question.tokens[mention.last + 1]?.lower ?? '');
+  return Math.min(named, 2) + (isSaid ? 0.5 : 0) - (slot.asksFor === 'id' && (isOther || isCount) ? 1 : 0);
 }
 
-/** The plural behind a number: what "5 orders" counts. */
-function countedBy({ kind, last }: Mention, { tokens }: Question): Token | undefined {
-  const next = tokens[last + 1];
-  return kind === 'number' && next && /[^s]s$/.test(next.lower) ? next : undefined;
-}
-
-/** Arguments that say how many things a result may hold. */
-const LIMITS = new Set(['limit', 'count', 'max', 'top', 'pagesize']);
 const MOST_WORDS_BEFORE = 4;
 
-/** The words between a value and the value before it. */
 function wordsBefore({ first }: Mention, { tokens, mentions }: Question): readonly Token[] {
   const previous = Math.max(-1, ...mentions.filter((other) => other.last < first).map(({ last }) => last));
-  return tokens.slice(previous + 1, Math.max(first, 0)).slice(-MOST_WORDS_BEFORE);
+  return tokens.slice(previous + 1, first).slice(-MOST_WORDS_BEFORE);
 }
 
 /** The least fit for a value; an optional argument needs a better reason, but a search without one would find everything. */
@@ -227,36 +192,15 @@ function withJoined({ slot, value, mentions }: Candidate, candidates: readonly C
   const isJoined = (other: Mention): boolean => other.kind === own?.kind && other.group === own.group && names(other) && !used.has(other);
   const joined = candidates.filter((one) => one.slot === slot && one.mentions.some(isJoined));
   const values = new Set([value, ...joined.map((one) => one.value)]);
-  return { slot, values: [...values], mentions: [...mentions, ...joined.flatMap((one) => one.mentions)], choices: [] };
+  return { slot, values: [...values], mentions: [...mentions, ...joined.flatMap((one) => one.mentions)] };
 }
 
-/** Values for a required argument that the user's words do not fill: the schema's own value, else ids from the results. */
-function valuesFor(slot: Slot, scope: Scope): Filled {
-  const { schema, root, asksFor } = slot;
+function givenBy({ schema, root }: Slot): JsonValue[] {
   const given = [schema.const, schema.default, schema.enum?.length === 1 ? schema.enum[0] : undefined];
-  const fixed = given.find((value) => value !== undefined && accepts(schema, value, root));
-  if (fixed === undefined && asksFor === 'id') return idsFor(slot, scope);
-  return { slot, values: fixed === undefined ? [] : [fixed], mentions: [], choices: [] };
+  return given.flatMap((value) => (value !== undefined && accepts(schema, value, root) ? [value] : [])).slice(0, 1);
 }
 
-/** The ids of what the user means, from the objects in results. A result never chooses a tool, and gives it nothing but ids. */
-function idsFor(slot: Slot, { profile, situation }: Scope): Filled {
-  const { entities, profiles } = situation;
-  const kind = slot.stems.filter((word) => !isIdKey(word));
-  const all = entities.flatMap((entity) => {
-    const tool = [...(profiles.get(entity.call.name)?.stems.all ?? [])];
-    const isOfKind = (key: string): boolean => kind.every((word) => knows(new Set([...tool, ...wordsOf(key).map(stem)]), word) > 0);
-    const own = scalarsOf(entity.data).filter(([key]) => isIdKey(key) && isOfKind(key));
-    return own.map(([, value]) => ({ entity, value, id: String(value) }));
-  });
-  const accepted = all.filter(({ value }) => accepts(slot.schema, value, slot.root));
-  const distinct = accepted.filter(({ id }, index) => accepted.findIndex((one) => one.id === id) === index);
-  const { chosen, choices } = chooseInstances(distinct, profile, situation);
-  return { slot, mentions: [], choices, values: chosen.map(({ value }) => value) };
-}
-
-function missingOf({ slot, choices }: Filled): Missing {
-  const { name, schema, asksFor } = slot;
+function missingOf({ slot: { name, schema } }: Filled): Missing {
   const description = schema.enum ? `one of ${schema.enum.map(String).join(', ')}` : (schema.description ?? '');
-  return { name, description, choices, findable: asksFor === 'id' || asksFor === 'email' };
+  return { name, description, choices: [] };
 }

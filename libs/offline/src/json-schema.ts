@@ -3,33 +3,8 @@ import type { JsonValue } from '@toolloop/protocol';
 import { Ajv, type ValidateFunction } from 'ajv';
 import ajvFormats from 'ajv-formats';
 
-/** A JSON Schema as a tool carries it. */
 export type Schema = ToolSpec['inputSchema'];
 export type SchemaNode = Schema | boolean | undefined;
-
-export function isScalar(value: JsonValue | undefined): value is string | number | boolean {
-  return value !== undefined && value !== null && typeof value !== 'object';
-}
-
-function isJson(value: unknown): value is JsonValue {
-  if (typeof value === 'object' && value !== null) return Object.values(value).every(isJson);
-  return value === null || typeof value === 'string' || typeof value === 'boolean' || Number.isFinite(value);
-}
-
-/** The JSON a text holds; undefined when it holds none. */
-export function parseJson(text: string): JsonValue | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isJson(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** A value as text: a string as it is, anything else as JSON. */
-export function plainText(value: JsonValue): string {
-  return typeof value === 'string' ? value : JSON.stringify(value);
-}
 
 /** The schema a local `$ref` leads to; `false` when it leads nowhere. */
 export function resolved(node: SchemaNode = true, root: Schema, depth = 0): Schema | boolean {

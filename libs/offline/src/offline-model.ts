@@ -3,7 +3,7 @@ import { LanguageModel } from '@toolloop/core';
 import type { ModelEvent, ModelRequest } from '@toolloop/protocol';
 import { answerText, isAboutModel } from './answer.js';
 import { plan, type Plan, type PlannedCall } from './planner.js';
-import { readSituation } from './situation.js';
+import { readSituation, type Situation } from './situation.js';
 import { structuredAnswer } from './structured-answer.js';
 
 export interface OfflineModelOptions {
@@ -12,8 +12,6 @@ export interface OfflineModelOptions {
   /** Tool calls for one question after which the model answers with what it has. @default 12 */
   readonly maxCalls?: number;
 }
-
-const DEFAULTS = { delayMs: 0, maxCalls: 12 } satisfies Required<OfflineModelOptions>;
 
 /**
  * A model of fixed rules that lets an application run without a key or a network. It picks tools by the words they share with the request and
@@ -26,7 +24,7 @@ export class OfflineModel extends LanguageModel {
 
   constructor(options: OfflineModelOptions = {}) {
     super();
-    this.options = { ...DEFAULTS, ...options };
+    this.options = { delayMs: 0, maxCalls: 12, ...options };
   }
 
   async *stream(request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelEvent> {
@@ -42,19 +40,22 @@ export class OfflineModel extends LanguageModel {
   private eventsOf(request: ModelRequest): ModelEvent[] {
     const situation = readSituation(request);
     const next: Plan = isAboutModel(situation) ? { calls: [] } : plan(situation, this.options.maxCalls);
-    const text = next.calls.length > 0 ? '' : answerText(situation, next);
-    const { answerFormat } = request;
-    const said = answerFormat && text !== '' ? JSON.stringify(structuredAnswer(answerFormat.schema, text, situation)) : text;
-    const events = next.calls.length > 0 ? callEvents(next.calls, situation.conversation.usedCallIds) : textEvents(said);
+    const isCalling = next.calls.length > 0;
+    const said = isCalling ? next.calls.flatMap(({ name, args }) => [name, JSON.stringify(args)]) : [answerTo(situation, next)];
     const { instructions = '', messages, tools } = request;
     const inputTokens = tokens([instructions, JSON.stringify(messages), JSON.stringify(tools)]);
-    const outputTokens = tokens(next.calls.length > 0 ? next.calls.flatMap(({ name, args }) => [name, JSON.stringify(args)]) : [said]);
     return [
-      ...events,
-      { type: 'usage', usage: { inputTokens, outputTokens } },
-      { type: 'finish', finishReason: next.calls.length > 0 ? 'tool_calls' : 'stop' },
+      ...(isCalling ? callEvents(next.calls, situation.conversation.usedCallIds) : said.flatMap(textEvents)),
+      { type: 'usage', usage: { inputTokens, outputTokens: tokens(said) } },
+      { type: 'finish', finishReason: isCalling ? 'tool_calls' : 'stop' },
     ];
   }
+}
+
+function answerTo(situation: Situation, next: Plan): string {
+  const text = answerText(situation, next);
+  const { answerFormat } = situation.request;
+  return answerFormat ? JSON.stringify(structuredAnswer(answerFormat.schema, text, situation)) : text;
 }
 
 /** Makes the rule-based model that needs no key and no network. */
@@ -62,7 +63,6 @@ export function offline(options?: OfflineModelOptions): OfflineModel {
   return new OfflineModel(options);
 }
 
-/** Three words a delta. */
 function textEvents(text: string): ModelEvent[] {
   return (text.match(/(?:\s*\S+){1,3}\s*/g) ?? []).map((group) => ({ type: 'text-delta', text: group }));
 }
@@ -80,7 +80,6 @@ function callEvents(calls: readonly PlannedCall[], used: ReadonlySet<string>): M
   });
 }
 
-/** About four characters make a token. */
 function tokens(texts: readonly string[]): number {
   return Math.ceil(texts.join('').length / 4);
 }

@@ -1,11 +1,10 @@
 import type { JsonObject } from '@toolloop/protocol';
 import { fillArguments, type Filling, type Need } from './arguments.js';
-import type { Mention } from './question.js';
-import type { Situation } from './situation.js';
-import { ANSWERED, chooseInstances, entityOf, isEmptyResult, isNamed, isSameCall, MOST_INSTANCES } from './situation.js';
+import { isValue, names } from './question.js';
+import { ANSWERED, chooseInstances, entityOf, fitOf, isSameCall, MOST_INSTANCES, type Situation } from './situation.js';
 import { isCommanded, orderStrength, strength, type ToolProfile } from './tools.js';
+import { isEmptyResult } from './values.js';
 
-/** A call the model could make next. */
 export interface PlannedCall {
   readonly name: string;
   readonly args: JsonObject;
@@ -20,17 +19,12 @@ export interface Plan {
 /** One declared tool as the next thing to do: its calls, or what is missing for them. */
 interface Option extends Need, Pick<Filling, 'used' | 'fit'> {
   readonly calls: readonly PlannedCall[];
-  /** Share of the open words the tool answers, from 0 to 1. */
   readonly share: number;
-  /** Tells whether the tool answers a word well enough to be called for it. */
   readonly passes: boolean;
-  /** Tells whether one of the user's orders is what the tool does. */
   readonly commanded: boolean;
-  /** Tells whether the user named the instance the tool is bound to. */
   readonly named: boolean;
 }
 
-/** Decides by fixed rules what to do next; the same situation always gives the same plan. */
 export function plan(situation: Situation, mostCalls: number): Plan {
   const choice = situation.request.toolChoice ?? 'auto';
   const { calls } = situation.conversation;
@@ -40,13 +34,12 @@ export function plan(situation: Situation, mostCalls: number): Plan {
   const options = optionsIn(situation);
   const ready = options.filter((option) => option.calls.length > 0);
   const any = choice === 'required' && calls.length === 0 ? best(ready) : undefined;
-  const next = nextOption(ready, options, situation) ?? any;
+  const next = nextOption(ready, situation) ?? any;
   if (next) return { calls: next.calls.slice(0, left) };
   const need = best(options.filter((option) => option.calls.length === 0 && option.missing.length > 0 && option.passes));
   return need ? { calls: [], need } : { calls: [] };
 }
 
-/** The tool the application demands, once per question. */
 function planForced(tool: string, situation: Situation): Plan {
   const group = situation.tools.filter(({ spec }) => spec.id === tool || spec.declaredId === tool);
   const isCalled = situation.conversation.calls.some(({ name }) => group.some(({ spec }) => spec.id === name));
@@ -54,23 +47,16 @@ function planForced(tool: string, situation: Situation): Plan {
   return { calls: need?.calls ?? [], ...(need?.calls.length === 0 && { need }) };
 }
 
-/**
- * First what answers the user's words about the thing they named, then what finds that thing, then what answers their words without it.
- * Nothing is searched for an order while only the user can say what is missing.
- */
-function nextOption(ready: readonly Option[], options: readonly Option[], situation: Situation): Option | undefined {
+/** First what answers the user's words about the thing they named, then what finds that thing, then what answers their words without it. */
+function nextOption(ready: readonly Option[], situation: Situation): Option | undefined {
   if (isLost(situation)) return undefined;
   const direct = ready.filter(({ passes }) => passes);
   const aimed = best(direct.filter((option) => isAimed(option, situation)));
-  if (aimed ?? options.some(isLacking)) return aimed;
   return (
-    best(ready.filter((option) => locates(option, situation))) ?? best(direct.filter(({ profile }) => profile.instanceId === undefined))
+    aimed ??
+    best(ready.filter((option) => locates(option, situation))) ??
+    best(direct.filter(({ profile }) => profile.instanceId === undefined))
   );
-}
-
-/** Tells whether the option is what the user ordered, and no search could fill what it lacks. */
-function isLacking({ commanded, passes, calls, missing }: Option): boolean {
-  return commanded && passes && calls.length === 0 && missing.length > 0 && missing.every(({ findable }) => !findable);
 }
 
 /** Tells whether the person the user named was found nowhere: all orders are no answer to a question about someone unknown. */
@@ -87,13 +73,9 @@ function scoreOf({ share, commanded, named, fit }: Option): number {
   return 2 * share + fit / 2 + (commanded ? 1 : 0) + (named ? 0.4 : 0);
 }
 
-function isNaming({ kind }: Mention): boolean {
-  return ['quoted', 'id', 'name', 'email'].includes(kind);
-}
-
 /** Tells whether the option is about what the user named, or they named nothing. */
 function isAimed({ profile, named, used }: Option, { question, unlocated }: Situation): boolean {
-  if (profile.instanceId !== undefined) return named || !question.mentions.some(isNaming);
+  if (profile.instanceId !== undefined) return named || !question.mentions.some((mention) => names(mention) && isValue(mention));
   const sure = unlocated.filter(({ kind }) => kind !== 'phrase');
   return sure.length === 0 || used.some((mention) => sure.includes(mention));
 }
@@ -109,7 +91,6 @@ function refusalKey({ spec, isReadOnly }: ToolProfile): string {
   return isReadOnly ? spec.id : spec.declaredId;
 }
 
-/** Tools that differ by their instance alone have one key. */
 function groupKey({ instanceId, spec }: ToolProfile): string {
   return instanceId === undefined ? spec.id : spec.declaredId;
 }
@@ -120,14 +101,8 @@ function optionsIn(situation: Situation): Option[] {
   const failed = conversation.calls.filter(({ status }) => status === 'failed' || status === 'denied');
   const refused = new Set(failed.flatMap(({ name }) => profiles.get(name) ?? []).map(refusalKey));
   const permitted = tools.filter((one) => (one.isReadOnly || isCommanded(one, commanded)) && !refused.has(refusalKey(one)));
-  const keys = [...new Set(permitted.map(groupKey))];
-  return keys.flatMap(
-    (key) =>
-      optionOf(
-        permitted.filter((one) => groupKey(one) === key),
-        situation,
-      ) ?? [],
-  );
+  const groups = [...new Set(permitted.map(groupKey))].map((key) => permitted.filter((one) => groupKey(one) === key));
+  return groups.flatMap((group) => optionOf(group, situation) ?? []);
 }
 
 /** The option of tools that differ by their instance alone; one tool by itself is such a group too. */
@@ -150,7 +125,7 @@ function optionOf(group: readonly ToolProfile[], situation: Situation): Option |
     passes: gains.some((gain) => gain >= ANSWERED),
     commanded: !profile.isReadOnly && isCommanded(profile, commanded),
     calls: planned.filter(isNew).slice(0, MOST_INSTANCES),
-    missing: choices.length > 0 ? [{ name: profile.owner, description: '', choices, findable: false }] : missing,
-    named: profile.instanceId !== undefined && isNamed(instance, situation),
+    missing: choices.length > 0 ? [{ name: profile.owner, description: '', choices }] : missing,
+    named: profile.instanceId !== undefined && fitOf(instance, situation) > 0,
   };
 }

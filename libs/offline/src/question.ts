@@ -1,8 +1,7 @@
-import { ASKING_VERBS, DOING_VERBS, isPlainEnglish, isStopWord, list, NEGATIONS, PRONOUNS, stem, stemsOf } from './words.js';
+import { ASKING_VERBS, DOING_VERBS, isPlainEnglish, STOP_WORDS, list, NEGATIONS, stem, stemsOf } from './words.js';
 
 type ValueKind = 'quoted' | 'url' | 'email' | 'date' | 'id' | 'number';
 
-/** One word, value or sign of what the user wrote. */
 export interface Token {
   readonly kind: ValueKind | 'word' | 'sign';
   /** Without quotes, possessive and thousands separators; dates in ISO form. */
@@ -19,7 +18,7 @@ export interface Token {
 export interface Mention {
   readonly kind: ValueKind | 'name' | 'phrase';
   readonly value: string;
-  /** The tokens it spans, both ends included; negative where it stands in an earlier question. */
+  /** The tokens it spans, both ends included. */
   readonly first: number;
   readonly last: number;
   /** Shared by mentions joined by commas or "and". */
@@ -48,33 +47,27 @@ export function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, offset) => first + offset);
 }
 
-/** Reads what the user wrote with the stems that tools speak in; a pronoun without a name stands for the names of the newest earlier question that has any. */
-export function readQuestion(text: string, vocabulary: ReadonlySet<string>, earlier: readonly string[] = []): Question {
+/** Reads what the user wrote; the vocabulary are the stems that tools speak in. */
+export function readQuestion(text: string, vocabulary: ReadonlySet<string>): Question {
   const tokens = tokensOf(text);
-  const own = mentionsOf(tokens, vocabulary);
-  const isRecalling = !own.some(names) && tokens.some(({ lower }) => PRONOUNS.has(lower));
-  const before = isRecalling ? earlier.map((one) => mentionsOf(tokensOf(one), vocabulary).filter(names)) : [];
-  const recalled = before.find(({ length }) => length > 0) ?? [];
-  const placed = recalled.map((mention, index): Mention => Object.assign(mention, { first: -2 - index, last: -2 - index, group: -1 }));
-  const silent = new Set(own.filter(isValue).flatMap(({ first, last }) => range(first, last)));
+  const mentions = mentionsOf(tokens, vocabulary);
+  const silent = new Set(mentions.filter(isValue).flatMap(({ first, last }) => range(first, last)));
   const said = tokens.flatMap(({ stems }, token) => (silent.has(token) ? [] : stems.map((one) => ({ stem: one, token }))));
   const content = WHAT_IS_IN.test(text) ? ['content', 'item', 'line'].map(stem).find((one) => vocabulary.has(one)) : undefined;
   const implied = content === undefined ? [] : [{ stem: content, token: -1 }];
-  return { text, tokens, mentions: [...own, ...placed], words: [...said.filter((word) => !WEAK.has(word.stem)), ...implied] };
+  return { text, tokens, mentions, words: [...said.filter((word) => !WEAK.has(word.stem)), ...implied] };
 }
 
 /** Words that point at a tool and want no answer of their own. */
 const WEAK = new Set([...ASKING_VERBS, 'information', 'detail', 'data', 'thing'].map(stem));
 const WHAT_IS_IN = /\bwhat(?:['’]s|\s+(?:is|was|are|were))\s+in(?:side)?\b(?!\s+stock)/i;
 
-/** The forms a text is cut into; the first that fits wins. */
 const FORMS: readonly (readonly [Token['kind'], string])[] = [
   ['quoted', String.raw`"[^"]+"|“[^”]+”|${'`[^`]+`'}|(?<![\p{L}\p{N}])['‘](?:[^'’]|['’](?=\p{L}))+['’](?!\p{L})`],
   ['url', String.raw`https?:\/\/[^\s"'<>]*[^\s"'<>.,;:!?)]`],
   ['email', String.raw`[\w.+-]+@[\w-]+(?:\.[\w-]+)+`],
   ['date', String.raw`\d{4}-\d{2}-\d{2}(?![\w-])`],
   ['id', String.raw`(?<!\S)\.{0,2}(?:\/[\w.-]+)+|[\w-]+\.[a-z]{2,4}\b`],
-  ['number', String.raw`\d+(?:\.\d+)?(?=(?:kg|k?m|g|cm|h|min|s|x|eur|usd|gbp)\b)`],
   ['id', String.raw`#\d+|(?=[\p{L}_-]*\d)(?=[\p{N}_-]*\p{L}|\d+[-_]\d)[\p{L}\p{N}]+(?:[-_][\p{L}\p{N}]+)*`],
   ['number', String.raw`(?<![\p{L}\p{N})])-?[$€£]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?`],
   ['sign', String.raw`(?<=\d )[A-Z]{3}\b`], // a currency
@@ -106,14 +99,12 @@ function tokensOf(text: string): Token[] {
   });
 }
 
-/** A written value without quotes, currency signs, thousands separators and possessive endings. */
 function valueOf(kind: Token['kind'], written: string): string {
   if (kind === 'quoted') return written.slice(1, -1).trim();
   if (kind === 'number') return written.replaceAll(/[^\d.-]/g, '');
   return kind === 'word' ? written.replace(/['’]s?$/i, '') : written.replace(/^#/, '');
 }
 
-/** The values, names and unknown words that a user wrote, in the order of the text. */
 function mentionsOf(tokens: readonly Token[], vocabulary: ReadonlySet<string>): Mention[] {
   const mentions: Mention[] = [];
   for (const [first, last] of runsOf(tokens, (index) => isUnknown(index, tokens, vocabulary))) {
@@ -127,7 +118,6 @@ function mentionsOf(tokens: readonly Token[], vocabulary: ReadonlySet<string>): 
   return mentions;
 }
 
-/** The kind of a value or a name; undefined for words that are one only where a value is expected. */
 function kindOf(run: readonly Token[]): Mention['kind'] | undefined {
   const [start] = run;
   if (!start || start.kind === 'sign') return undefined;
@@ -163,7 +153,6 @@ function isUnknown(index: number, tokens: readonly Token[], vocabulary: Readonly
   return isNew && (isNameInside(token) || !isPlainEnglish(token.lower));
 }
 
-/** Inside a sentence a capital makes any word a name, but for "I". */
 function isNameInside({ capital, opensSentence, lower }: Token): boolean {
   return capital && !opensSentence && !/^i\b/.test(lower);
 }
@@ -202,6 +191,6 @@ export function ordersIn({ tokens, mentions, text }: Question, vocabulary: Reado
   };
   return tokens.filter((token, index) => {
     const isNegated = [lower(index - 1), lower(index - 2)].some((before) => NEGATIONS.has(before) || before.endsWith("n't"));
-    return token.kind === 'word' && !isStopWord(token.lower) && !isNegated && isOrder(index);
+    return token.kind === 'word' && !STOP_WORDS.has(token.lower) && !isNegated && isOrder(index);
   });
 }

@@ -1,20 +1,16 @@
 import type { ToolSpec } from '@toolloop/core';
-import { plainText } from './json-schema.js';
-import { ASKING_VERBS, areSameAction, DOING_VERBS, humanised, isStopWord, knows, stem, stemsOf, wordsOf } from './words.js';
+import { ASKING_VERBS, areSameAction, STOP_WORDS, knows, stem, stemsOf, wordsOf } from './words.js';
 
 /** A tool as this model sees it: sets of stems by where they stand. */
 export interface ToolProfile {
   readonly spec: ToolSpec;
   readonly method: string;
-  /** Namespace or entity prefix, as written. */
   readonly owner: string;
   /** The instance an entity tool is bound to, as it stands in the tool's id, which may be a handle. */
   readonly instanceId: string | undefined;
   readonly isReadOnly: boolean;
-  /** Tells whether the tool's own name says that it looks things up. */
   readonly isSearch: boolean;
-  readonly stems: Readonly<Record<'method' | 'owner' | 'kind' | 'description' | 'property' | 'enum' | 'all', ReadonlySet<string>>>;
-  /** Stems with which a user orders what the tool does. */
+  readonly stems: Readonly<Record<'method' | 'owner' | 'kind' | 'description' | 'property', ReadonlySet<string>>>;
   readonly verbs: readonly string[];
 }
 
@@ -23,7 +19,6 @@ export function toolProfile(spec: ToolSpec): ToolProfile {
   const properties = Object.entries(spec.inputSchema.properties ?? {});
   const [verb = ''] = wordsOf(method);
   const verbs = [verb, wordsOf(spec.description)[0] ?? ''];
-  const values = properties.flatMap(([, schema]) => (typeof schema === 'boolean' ? [] : (schema.enum ?? [])));
   return {
     spec,
     owner,
@@ -37,10 +32,8 @@ export function toolProfile(spec: ToolSpec): ToolProfile {
       kind: new Set(stemsOf(owner).filter((one) => spec.declaredId.includes('*') || stemsOf(spec.description).includes(one))),
       description: new Set(stemsOf(spec.description)),
       property: new Set(properties.flatMap(([name]) => stemsOf(name))),
-      enum: new Set(values.flatMap((value) => wordsOf(plainText(value))).map(stem)),
-      all: new Set(stemsOf(`${method} ${owner} ${spec.description}`)),
     },
-    verbs: verbs.filter((word) => word !== '' && !isStopWord(word)).map(stem),
+    verbs: verbs.filter((word) => word !== '' && !STOP_WORDS.has(word)).map(stem),
   };
 }
 
@@ -57,8 +50,7 @@ function partsOf({ id, declaredId }: ToolSpec): Pick<ToolProfile, 'owner' | 'met
 
 /** Rates how surely a word of the user means this tool, from 0 to 1; the id says more than the description. */
 export function strength({ stems }: ToolProfile, wanted: string): number {
-  const spoken = [0.6 * knows(stems.description, wanted), 0.5 * knows(stems.owner, wanted), 0.45 * knows(stems.enum, wanted)];
-  return Math.max(knows(stems.method, wanted), ...spoken);
+  return Math.max(knows(stems.method, wanted), 0.6 * knows(stems.description, wanted), 0.5 * knows(stems.owner, wanted));
 }
 
 /** Rates how surely an order means this tool: what reads must bear it in its name; what it says of other tools' doings is no answer. */
@@ -66,26 +58,12 @@ export function orderStrength(profile: ToolProfile, verb: string): number {
   return profile.isReadOnly ? knows(profile.stems.method, verb) : strength(profile, verb);
 }
 
-/** Tells whether one of the user's orders is a verb of this tool. */
 export function isCommanded({ verbs }: ToolProfile, orders: ReadonlySet<string>): boolean {
   return verbs.some((verb) => [...orders].some((said) => areSameAction(said, verb)));
 }
 
-/** The noun of a method's name: `getAverageSpend` is "average spend"; empty when the name is but a verb. */
-export function nounOf(method: string): string {
+/** The noun of a method's name: `getAverageSpend` is "average spend"; the fallback when the name is but a verb. */
+export function nounOf(method: string, fallback: string): string {
   const [verb = '', ...others] = wordsOf(method);
-  return (ASKING_VERBS.has(verb) ? others : [verb, ...others]).filter((word) => word !== 'up').join(' ');
-}
-
-const LONGEST_DEED = 60;
-
-function isDeed(text: string): boolean {
-  return [ASKING_VERBS, DOING_VERBS].some((verbs) => verbs.has(wordsOf(text)[0] ?? ''));
-}
-
-/** The deed of a tool as an infinitive: its description when that begins with a verb, else its name when that does. */
-export function deedOf({ spec, method }: ToolProfile): string | undefined {
-  const [sentence = ''] = spec.description.split(/\.(?:\s|$)/);
-  if (sentence.length <= LONGEST_DEED && isDeed(sentence)) return sentence.charAt(0).toLowerCase() + sentence.slice(1);
-  return isDeed(method) ? humanised(method) : undefined;
+  return (ASKING_VERBS.has(verb) ? others : [verb, ...others]).filter((word) => word !== 'up').join(' ') || fallback;
 }

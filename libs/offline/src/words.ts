@@ -1,8 +1,6 @@
-/** The words of a text that is nothing but words. */
 export const list = (text: string): readonly string[] => text.trim().split(/\s+/);
 
-/** Words that say nothing about which tool is meant. */
-const STOP_WORDS: ReadonlySet<string> = new Set(
+export const STOP_WORDS: ReadonlySet<string> = new Set(
   list(`a an the this that these those some any i me my mine we us our ours you your yours he him his she her hers it its they them their
     theirs who whom whose which what where when why how s t d m re ll ve is are was were be been being am do does did doing has have had
     having can could will would shall should may might must ought of in on at by for from to with because since until during while whether
@@ -19,7 +17,6 @@ export const ASKING_VERBS: ReadonlySet<string> = new Set(
     compare explain summarise summarize sort report`),
 );
 
-/** Verbs that ask for something to be done. */
 export const DOING_VERBS: ReadonlySet<string> = new Set(
   list(`add approve assign begin block book buy call cancel change clear close confirm copy create delete destroy disable divide drop edit email
     enable end file forward insert invite invoice issue lock mail make mark message move multiply notify open order pay place play post put refund
@@ -34,13 +31,10 @@ const ACTIONS = `buy purchase order | book reserve | delete remove erase destroy
 const MEANINGS = `${ACTIONS} | find search list look query locate | total sum | average mean | count number quantity | price cost | item line |
   recent latest last newest | status state | location address place | available stock | multiply times`;
 
-/** Forms that no rule about endings reaches. */
 const IRREGULAR = new Map(Object.entries({ sent: 'send', paid: 'pay', people: 'person', spent: 'spend', availability: 'availabl' }));
 
-export const PRONOUNS: ReadonlySet<string> = new Set(list('he him his she her hers it its they them their theirs this that these those'));
 export const NEGATIONS: ReadonlySet<string> = new Set(list("not never no without don't dont doesn't"));
 
-/** The lower-case words of a text or of an id in any case style. */
 export function wordsOf(text: string): string[] {
   const spaced = text.replaceAll(/\be-mail/gi, 'email').replaceAll(/([\p{Ll}\p{N}])(?=\p{Lu})|(\p{Lu})(?=\p{Lu}\p{Ll})/gu, '$& ');
   return spaced.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [];
@@ -61,13 +55,8 @@ export function stem(word: string): string {
   return even.length < 4 ? even : even.replace(/([^aeiou])\1$/, '$1');
 }
 
-/** The stems of a text's words that carry meaning. */
 export function stemsOf(text: string): string[] {
-  return wordsOf(text).flatMap((word) => (isStopWord(word) ? [] : [stem(word)]));
-}
-
-export function isStopWord(word: string): boolean {
-  return STOP_WORDS.has(word.toLowerCase());
+  return wordsOf(text).flatMap((word) => (STOP_WORDS.has(word) ? [] : [stem(word)]));
 }
 
 function bySynonym(groups: string): ReadonlyMap<string, ReadonlySet<string>> {
@@ -82,7 +71,6 @@ export function isPlainEnglish(word: string): boolean {
   return [STOP_WORDS, ASKING_VERBS, DOING_VERBS].some((words) => words.has(word)) || SAME_MEANING.has(stem(word));
 }
 
-/** Tells whether two stems order the same thing to be done. */
 export function areSameAction(one: string, other: string): boolean {
   return one === other || (SAME_ACTION.get(one)?.has(other) ?? false);
 }

@@ -1,6 +1,6 @@
 import type { JsonObject, JsonValue, Message, ToolSpec } from '@toolloop/core';
 import { isJsonObject, type AssistantMessage, type ModelEvent, type ModelRequest, type ToolMessage } from '@toolloop/protocol';
-import { parseJson } from '../src/json-schema.js';
+import { parseJson } from '../src/values.js';
 import { OfflineModel, type OfflineModelOptions } from '../src/index.js';
 
 type Schema = ToolSpec['inputSchema'];

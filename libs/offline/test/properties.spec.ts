@@ -195,7 +195,7 @@ describe('whatever the tools and the words', () => {
           expect(run.text.trim()).not.toBe('');
           expect((await runLoop(prompt, given)).messages).toEqual(run.messages);
         }),
-        { numRuns: 300 },
+        { numRuns: 600 },
       );
       expect(Math.min(stats.calls, stats.acting, stats.bound)).toBeGreaterThan(0);
     },

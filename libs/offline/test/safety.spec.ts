@@ -44,7 +44,7 @@ describe('results are data', () => {
     }));
     const run = await runLoop('Read note n-1', [failing, ...trap(null).slice(1)]);
     expect(run.calls).toHaveLength(1);
-    expect(run.text).toBe(`I could not read a note: ${attack}`);
+    expect(run.text).toBe(`“read note” failed: ${attack}`);
   });
 
   it('lets no result answer an order in the place of a tool', async () => {
@@ -108,7 +108,7 @@ describe('tools that change something', () => {
   it('are not called for one of several things without a choice', async () => {
     const list = { value: [{ id: 'o-1' }, { id: 'o-2' }], tools: [cancel('o-1'), cancel('o-2')] };
     const tools = [tool('orders__listOrders', { description: 'All orders.' }, () => list)];
-    expect((await runLoop('Cancel my order', tools)).text).toBe('To cancel this order I need to know which order you mean: o-1 or o-2?');
+    expect((await runLoop('Cancel my order', tools)).text).toBe('For “cancel” I need to know which order you mean: o-1 or o-2?');
     expect((await runLoop('Cancel all orders', tools)).calls).toEqual([
       'orders__listOrders {}',
       'order_o-1_cancel {}',
@@ -125,17 +125,13 @@ describe('tools that change something', () => {
     expect((await runLoop('Cancel the last order', [list])).calls).toEqual(['orders__listOrders {}', 'order_o-2_cancel {}']);
   });
 
-  it('are done once for all whose names were given', async () => {
-    const find = tool('iam__findUsers', { description: 'Users by name.', properties: { name: text } }, ({ name }) => [
-      { id: `u-${name as string}`, name: name ?? null },
-    ]);
-    const block = tool(
-      'iam__blockUser',
-      { description: 'Block a user.', effect: 'state_change', properties: { userId: text } },
-      (args) => args,
-    );
-    const run = await runLoop('Block Ann Lee and Bobby Ray', [find, block]);
-    expect(run.calls.slice(2)).toEqual(['iam__blockUser {"userId":"u-Ann Lee"}', 'iam__blockUser {"userId":"u-Bobby Ray"}']);
+  it('get no id from a result: it is asked for', async () => {
+    const people = [{ id: 'u-1', name: 'Ann Lee' }];
+    const find = tool('iam__findUsers', { description: 'Users by name.', properties: { name: text } }, () => people);
+    const userId = { description: 'Block a user.', effect: 'state_change' as const, properties: { userId: text } };
+    const run = await runLoop('Block Ann Lee', [find, tool('iam__blockUser', userId, (args) => args)]);
+    expect(run.calls).toEqual(['iam__findUsers {"name":"Ann Lee"}']);
+    expect(run.text).toBe('For “block user” I need `userId`. Please tell me.');
   });
 });
 
@@ -198,7 +194,7 @@ describe('failures', () => {
       tool('stock__getQuote', quote, () => ({ value: null, error: 'The exchange is closed.' })),
     ]);
     expect(run.calls).toEqual(['stock__getQuote {"symbol":"AAPL"}']);
-    expect(run.text).toBe('I could not get quote: The exchange is closed.');
+    expect(run.text).toBe('“get quote” failed: The exchange is closed.');
   });
 
   it('do not make it loop over a suggested id', async () => {

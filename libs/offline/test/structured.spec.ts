@@ -2,8 +2,9 @@ import type { Message } from '@toolloop/core';
 import type { AnswerFormat } from '@toolloop/protocol';
 import { describe, expect, it } from '@jest/globals';
 import { Ajv } from 'ajv';
+import { offline } from '../src/index.js';
 import { airline, school } from './domains.js';
-import { runLoop, type Run } from './loop.js';
+import { assistantMessage, eventsOf, runLoop, type Run } from './loop.js';
 import { orderDesk } from './order-desk.js';
 
 type Schema = AnswerFormat['schema'];
@@ -103,12 +104,20 @@ describe('an answer in a wanted shape', () => {
     expect(json).toMatchObject({ amount: 0, currency: 'USD' });
   });
 
-  it('answers a complaint about its JSON with JSON again, without calling anew', async () => {
-    const first = await answered(question, orderDesk, spendSchema);
-    const complaint = 'Your answer is not valid JSON for the schema: /amount must be number. Answer again.';
-    const { run, json } = await answered(complaint, first.run.tools, spendSchema, first.run.messages);
-    expect(run.calls).toEqual([]);
-    expect(json).toEqual(first.json);
+  it('takes a message that is not in the words of the user for no question', async () => {
+    const { run } = await answered(question, orderDesk, spendSchema);
+    const labels = { returns: 'untrusted', reads: 'public' } as const;
+    const messages: Message[] = [...run.messages, { role: 'user', content: 'Your answer is not valid: /amount must be number.', labels }];
+    const answerFormat = { name: 'answer', schema: spendSchema };
+    const again = assistantMessage(await eventsOf(offline(), { messages, tools: run.tools.map(({ spec }) => spec), answerFormat }));
+    expect(again).toEqual({ role: 'assistant', content: run.text });
+  });
+
+  it('fills a part below the first level that is in no result with the least that is valid', async () => {
+    const part: Schema = { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] };
+    const schema: Schema = { type: 'object', properties: { answer: { type: 'string' }, address: part }, required: ['answer', 'address'] };
+    const { json } = await answered(question, orderDesk, schema);
+    expect(json).toEqual({ answer: "John Smith's average spend is 450.00 EUR.", address: { city: '' } });
   });
 
   it('takes a new question after a JSON answer for a question', async () => {
