@@ -13,7 +13,10 @@ export interface PaidRefund {
 
 /** The tool that refunds orders. It only requests a refund: the directive runner pays it later. */
 @Injectable()
-@ToolProvider({ namespace: 'refunds' })
+@ToolProvider({
+  namespace: 'refunds',
+  instructions: 'A refund is requested at once and paid later: say that it was requested, never that it was paid.',
+})
 export class RefundTools {
   constructor(
     private readonly orders: OrdersRepository,

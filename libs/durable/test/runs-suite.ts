@@ -73,7 +73,8 @@ export function runsSuite(
     about('a durable run whose process dies', () => {
       it('is taken over: what is done stays done, what was answered is not asked again', async () => {
         const world = newWorld();
-        const first = await start(world, scripted(calls(act('a')), calls(act('b'), keyed('c'))), { options: dying });
+        const died = scripted(calls(act('a')), calls(act('b'), keyed('c')));
+        const first = await start(world, died, { options: dying });
         world.during = (key) => (key === 'c' ? never() : undefined);
         const handle = first.loop.open({ ...alice, durable: true });
         void handle.result.catch(() => undefined);
@@ -85,6 +86,9 @@ export function runsSuite(
         expect(world.effects.map((effect) => effect.slice(0, 6))).toEqual(['acme a', 'acme b', 'keyed ']);
         expectTranscriptValid(model.requests[0]?.messages ?? []);
         expect(model.requests).toHaveLength(1);
+        const [before = [], after = []] = [died, model].map(({ requests }) => requests.at(-1)?.messages.map((one) => JSON.stringify(one)));
+        expect(after.slice(0, before.length)).toEqual(before);
+        expect(after.filter((message) => message.includes('Look before you act.'))).toHaveLength(1); // the instructions of its tools
         expect(await other.runs.get(handle.runId, alice)).toMatchObject({ finishReason: 'stop' });
       });
 
@@ -218,7 +222,11 @@ export function runsSuite(
         const second = await start(world, model, { policy: asking, tools: [count] });
         await answer(second, 'approve');
         await until(second, handle.runId, 'ended');
-        expect(model.requests[0]?.messages.slice(2).map(({ content }) => content)).toEqual(['0', 'a done', '1']);
+        expect(model.requests[0]?.messages.filter(({ role }) => role === 'tool').map(({ content }) => content)).toEqual([
+          '0',
+          'a done',
+          '1',
+        ]);
       });
 
       it('continues by itself when its approval has expired, in another process too', async () => {

@@ -13,6 +13,7 @@ export type {
   SystemMessage,
   ToolCall,
   ToolMessage,
+  ToolNote,
   Usage,
   UserMessage,
 } from './message.js';

@@ -24,6 +24,20 @@ export type MessageLabels = Pick<ToolLabels, 'returns' | 'reads'>;
 export interface SystemMessage {
   readonly role: 'system';
   readonly content: string;
+  /** @default private: it may say what only the application knows */
+  readonly labels?: MessageLabels;
+  /** Set on a note that the loop wrote about tools: the instructions that came with them, or that these no longer apply. */
+  readonly toolNote?: ToolNote;
+}
+
+/** The instructions that a note in a transcript is about. */
+export interface ToolNote {
+  /** The same for the same instructions, in every run and process. */
+  readonly id: string;
+  /** The namespace or the prefix of their tools. */
+  readonly tools: string;
+  /** `false` where the note ends them. */
+  readonly applies: boolean;
 }
 
 export interface UserMessage {

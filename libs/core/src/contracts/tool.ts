@@ -7,6 +7,7 @@ import {
   type JsonValue,
   PRESENTATION_TONES,
   RESULT_FORMS,
+  type ToolNote,
   type ToolOrigin,
   type ToolPresentation,
   type ToolSpec,
@@ -221,6 +222,11 @@ export const TOOL_SETTINGS = defineOptions<ToolSettings>(
   { wording: ITS },
 );
 
+/** The instructions of a class for its tools; see `instructions` of `@ToolProvider()`. */
+export interface ToolInstructions extends Pick<ToolNote, 'id' | 'tools'> {
+  readonly text: string;
+}
+
 /** A tool that can be run. Only `ToolRunner.exec` calls {@link invoke}; everything else goes by {@link spec}. */
 export interface Tool extends ToolSettings {
   readonly spec: ToolSpec;
@@ -229,6 +235,8 @@ export interface Tool extends ToolSettings {
   readonly output: ResultProjector;
   /** Set on entity tools. */
   readonly entity?: EntityReference;
+  /** Set on tools of a class that has instructions. Ignored where the tool's source is not trusted. */
+  readonly instructions?: ToolInstructions;
   /** Set on a tool over which others are called; a call of it is a call of one of them, and it is never invoked itself. */
   readonly surface?: ToolSurface;
   /** Set on entity tools whose instance is found anew before each call. */

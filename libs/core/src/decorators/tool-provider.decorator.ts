@@ -2,7 +2,7 @@ import type { Type } from '@nestjs/common';
 import 'reflect-metadata';
 import { TOOL_EXECUTION_OPTIONS, type ToolExecutionOptions } from '../contracts/tool-call.js';
 import type { EntityResolver, Rehydrate } from '../contracts/tool.js';
-import { defineOptions, either, ITS, listOf, oneOf, optionsOf, TEXT } from '../findings/options.js';
+import { defineOptions, either, inWords, ITS, listOf, oneOf, optionsOf, type OptionRule, TEXT } from '../findings/options.js';
 
 /** Options of a class whose methods are tools. A Nest provider has a namespace; an entity has a prefix and an id. */
 export interface ToolProviderOptions {
@@ -22,9 +22,26 @@ export interface ToolProviderOptions {
   readonly tenantProperty?: string;
   /** When an instance is loaded again by its `@ToolEntityResolver()`. @default 'always' if there is one, else 'never' */
   readonly rehydrate?: Rehydrate;
+  /**
+   * Instructions to the model for all tools of the class, such as the order in which to call them: one static text for all instances, tenants and runs, at most
+   * 1,024 bytes. It is written into the transcript once, where the first of the tools came. @default none
+   */
+  readonly instructions?: string;
   /** Validation, logging and result format of its tools; overrides the application's. */
   readonly execution?: ToolExecutionOptions;
 }
+
+const MOST_INSTRUCTION_BYTES = 1_024;
+
+/** Every model that has the tools reads them: what grows with the data belongs into results. */
+const INSTRUCTIONS: OptionRule<string> = {
+  wanted: `a text that is not blank, ${MOST_INSTRUCTION_BYTES} bytes at most`,
+  accept: (value) => typeof value === 'string' && value.trim() !== '' && Buffer.byteLength(value) <= MOST_INSTRUCTION_BYTES,
+  problem: (value, option) =>
+    typeof value === 'string' && value.trim() !== ''
+      ? `${option} have ${Buffer.byteLength(value)} bytes.`
+      : `${option} are ${inWords(value)}.`,
+};
 
 export const TOOL_PROVIDER = defineOptions<ToolProviderOptions>(
   {
@@ -33,6 +50,7 @@ export const TOOL_PROVIDER = defineOptions<ToolProviderOptions>(
     instanceIdProperty: either(TEXT, listOf(TEXT, 'a list of names')),
     tenantProperty: TEXT,
     rehydrate: oneOf('never', 'on-resume', 'always'),
+    instructions: INSTRUCTIONS,
     execution: optionsOf(TOOL_EXECUTION_OPTIONS, { isHere: true }),
   },
   { wording: ITS },

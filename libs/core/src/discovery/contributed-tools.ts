@@ -27,10 +27,11 @@ const DECLARED = defineOptions<ToolBasics & Pick<Tool, 'canCall' | 'preview'>>(
   TOOL_BASICS.settings,
 );
 
-/** Reads a tool of a source: an untrusted one decides nothing about how people see it. Returns the same tool where there is nothing to change. */
+/** Reads a tool of a source: an untrusted one neither instructs the model nor decides how people see the tool. Returns the same tool where there is nothing to change. */
 export function readContribution(contributed: Tool): Tool {
-  const { presentation, ...unpresented } = contributed;
-  return withoutNulls(presentation && !contributed.origin.trusted ? unpresented : contributed);
+  const { presentation, instructions, ...rest } = contributed;
+  const isMore = presentation !== undefined || instructions !== undefined;
+  return withoutNulls(isMore && !contributed.origin.trusted ? rest : contributed);
 }
 
 /** Reads the unions with null in the input of a tool, see {@link withoutNullUnions}. */

@@ -2,10 +2,18 @@ import type { Type } from '@nestjs/common';
 import type { Finding, ToolLabels, ToolOrigin, ToolSpec } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { TOOL_EXECUTION_OPTIONS, type ToolCallContext, type ToolExecutionOptions } from '../contracts/tool-call.js';
-import { type ResultProjector, type Tool, TOOL_SETTINGS, type ToolInputCodec, type ToolSettings } from '../contracts/tool.js';
+import {
+  type ResultProjector,
+  type Tool,
+  TOOL_SETTINGS,
+  type ToolInputCodec,
+  type ToolInstructions,
+  type ToolSettings,
+} from '../contracts/tool.js';
 import { LLM_TOOL, type LlmToolOptions } from '../decorators/llm-tool.decorator.js';
 import { RAW_TOOL, type RawTool, type RawToolDeclaration } from '../decorators/raw-tool.js';
 import { providerOptionsOf, type ResolvedOutput, resolveOutput, type ToolMethod } from '../decorators/tool-metadata.js';
+import { TOOL_PROVIDER } from '../decorators/tool-provider.decorator.js';
 import { nearestName } from '../findings/options.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { compileRawInput } from '../schema/raw-input.js';
@@ -29,6 +37,7 @@ export interface ToolTemplate extends ToolSettings {
   readonly layers?: NonNullable<Tool['layers']>;
   readonly directive?: NonNullable<Tool['directive']>;
   readonly subRun?: NonNullable<Tool['subRun']>;
+  readonly instructions?: ToolInstructions;
   readonly hooks: ToolHooks;
   readonly call: (target: object, input: unknown, context: ToolCallContext) => unknown;
 }
@@ -66,7 +75,8 @@ export class ToolTemplateCompiler {
     if (!options) return { returns: undefined, findings: [{ at, ...WITHOUT_DECORATOR }] };
     const input = compileToolInput({ at, method, reserved: this.rules.reservedArguments });
     const call: ToolTemplate['call'] = (target, built, context) => callMethod(target, method.property, argumentsOf(method, built, context));
-    const inherited = providerOptionsOf(declaration.type)?.execution;
+    const { execution: inherited, ...provider } = providerOptionsOf(declaration.type) ?? {};
+    const { instructions: text } = TOOL_PROVIDER.sound(provider);
     const sound = LLM_TOOL.sound(options);
     const compiled = this.assemble({ at, declaredId, options: sound, input, call, hooks: methodHooks(method), inherited });
     const findings = [
@@ -75,7 +85,8 @@ export class ToolTemplateCompiler {
       ...methodHookFindings(at, declaration.type, method),
       ...compiled.findings,
     ];
-    return { ...compiled, findings };
+    const instructions = text !== undefined && { instructions: instructionsOf(declaredId, text) };
+    return { ...compiled, template: { ...compiled.template, ...instructions }, findings };
   }
 
   /** A tool that is no method; it is called on nothing. */
@@ -205,6 +216,12 @@ function toTemplate(
     hooks,
     call,
   };
+}
+
+/** Makes the instructions of a class for one of its tools; the same for all of them. */
+function instructionsOf(declaredId: string, text: string): ToolInstructions {
+  const [tools = ''] = declaredId.split(/__|_\*_/, 1);
+  return { id: sha256(canonicalDeclaration({ tools, text })).slice(0, 16), tools, text };
 }
 
 function isReveal(reveal: LlmToolOptions['reveal']): reveal is 'all' | readonly string[] {

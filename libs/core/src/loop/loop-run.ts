@@ -14,6 +14,7 @@ import { Toolset } from '../catalog/toolset.js';
 import type { RunHandle } from '../contracts/loop-request.js';
 import type { ConversationKey, ConversationStore, RunJournal } from '../contracts/stores.js';
 import { Interruption, type LinkedSignal, linkSignal, untilAborted } from '../execution/call-failure.js';
+import { toolNotes } from '../injection/tool-notes.js';
 import { strictlyListed } from '../execution/resolve-tool.js';
 import { asRun } from '../execution/store-calls.js';
 import { EventOutlet, type EventReader, PullQueue, RunInputs } from './event-outlet.js';
@@ -158,7 +159,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   private async drive(first: LoopState, told: Instructing): Promise<LoopState> {
     const instructions = await told();
-    const { past, history } = await this.before();
+    const { past, history } = await this.before(first.toolset);
     const begun = { ...first, messages: history };
     const live = this.liveRun(instructions, history);
     live.recordTo(this.journal, begun, () => this.placeAfter(past));
@@ -198,12 +199,12 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 
   /** The messages there were before the run, or before this part of it; `past`: how many of them are not the run's own. */
-  private async before(): Promise<{ readonly past: number; readonly history: readonly Message[] }> {
+  private async before(toolset: Toolset): Promise<{ readonly past: number; readonly history: readonly Message[] }> {
     if (this.resumed) return { past: this.resumed.saved.past, history: this.resumed.saved.state.messages };
     const { conversation, messages } = this.plan;
-    if (!conversation) return { past: 0, history: messages };
+    if (!conversation) return { past: 0, history: [...toolNotes(messages, toolset), ...messages] };
     const earlier = await untilAborted(this.services.conversations.load(conversation), this.interruption.signal);
-    return { past: earlier.length, history: [...earlier, ...messages] };
+    return { past: earlier.length, history: [...earlier, ...toolNotes(earlier, toolset), ...messages] };
   }
 
   private concluded(last: LoopState, { past, live }: SuspendedAt): LoopState | Promise<LoopState> {

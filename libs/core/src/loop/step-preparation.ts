@@ -9,6 +9,7 @@ import { isClassOrBelow } from '../discovery/provider-instances.js';
 import { untilAborted } from '../execution/call-failure.js';
 import { callable } from '../execution/resolve-tool.js';
 import { applyInjection } from '../injection/apply-injection.js';
+import { toolNotes } from '../injection/tool-notes.js';
 import { fitted } from '../models/request-fitting.js';
 import { isPermitted } from '../policy/policy-engine.js';
 import { sentMessages } from './history-step.js';
@@ -163,6 +164,12 @@ export async function withRolesOfNow(state: LoopState, live: LiveRun): Promise<L
   const applied = await applyInjection(next, { add }, live.injectionRules(authority), { step, strategy: { name: 'roles' } });
   for (const event of applied.events) await live.emit(event);
   return { ...state, toolset: applied.toolset };
+}
+
+/** The state with notes about the tools that came and went since the transcript's last one. */
+export function withToolNotes(state: LoopState): LoopState {
+  const notes = toolNotes(sentMessages(state.messages, state.cut), state.toolset);
+  return notes.length === 0 ? state : { ...state, messages: [...state.messages, ...notes] };
 }
 
 /** The tools with which the run would begin by now, but for those that strategies took away since. */

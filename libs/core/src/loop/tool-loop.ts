@@ -20,7 +20,7 @@ import {
 import { askModel } from './model-step.js';
 import { detailOf } from './quota-guard.js';
 import { HistoryStep } from './history-step.js';
-import { StepPreparation, withRolesOfNow } from './step-preparation.js';
+import { StepPreparation, withRolesOfNow, withToolNotes } from './step-preparation.js';
 import { correctionFor } from './structured-answer.js';
 import { ResultInjection, ToolStep } from './tool-step.js';
 import { LoopSettings } from './loop-settings.js';
@@ -102,6 +102,7 @@ export class ToolLoop {
       begun = await this.history.apply(begun, live);
       await live.spend(begun.usage);
       if (begun.finish) return settle(begun, live);
+      begun = withToolNotes(begun);
       const prepared = await this.preparation.prepare(begun, live);
       return await this.settled(await this.answerAndCalls(begun, prepared, live), live);
     } catch (error) {

@@ -177,10 +177,10 @@ function isUntrusted(message: Message): boolean {
   return message.role === 'user' && typeof message.content !== 'string' && message.content.some(({ type }) => type !== 'text');
 }
 
-/** Tells whether a message is private. A user's message is, unless the request says otherwise. */
+/** Tells whether a message is private. A user's message is, unless the request says otherwise, and a system message but for notes about tools. */
 function isPrivateContent(message: Message): boolean {
   if (message.role === 'assistant') return message.labels?.reads === 'private';
-  return message.role === 'system' || message.labels?.reads !== 'public';
+  return message.labels?.reads !== 'public';
 }
 
 /** Tells whether a message is in the user's own words. */
