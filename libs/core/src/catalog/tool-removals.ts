@@ -7,7 +7,7 @@ import { declaredIdIn, declaredIdOfMember, groupedId, memberKeyOf } from './tool
 export interface Removal {
   readonly cause: RemovalCause;
   /** The tool itself, if it was removed with a role: it is added again as soon as the actor has the role again. */
-  readonly suspended?: Tool;
+  readonly removedWithRole?: Tool;
 }
 
 /** The removals of a run and their causes, oldest first; JSON. */

@@ -146,8 +146,8 @@ export class Toolset {
   }
 
   /** The tools that were removed with a role and are not back yet. */
-  get suspended(): readonly Tool[] {
-    return [...this.contents.removals.values()].flatMap(({ suspended }) => suspended ?? []);
+  get removedWithRole(): readonly Tool[] {
+    return [...this.contents.removals.values()].flatMap(({ removedWithRole }) => removedWithRole ?? []);
   }
 
   /** Returns the same toolset, which no longer adds these tools with their role; a call of one still reports the cause of its removal. */
@@ -161,12 +161,12 @@ export class Toolset {
     return new Toolset({ ...this.contents, removals }, this.specs);
   }
 
-  /** Restores the state of another process: the tools of `order` first, the removals so far, and the suspended tools that this process still has. */
-  resumed(order: readonly string[], gone: SavedRemovals, suspended: readonly Tool[] = []): Toolset {
+  /** Restores the state of another process: the tools of `order` first, the removals so far, and the tools removed with a role that this process still has. */
+  resumed(order: readonly string[], gone: SavedRemovals, removedWithRole: readonly Tool[] = []): Toolset {
     const known = order.flatMap((id) => this.find(id) ?? []);
     const shown = new Map([...known, ...this.shown].map((tool) => [tool.spec.id, tool]));
     const here = new Set(this.tools.flatMap(removalKeysOf));
-    const kept = new Map(suspended.map((tool) => [tool.spec.id, tool]));
+    const kept = new Map(removedWithRole.map((tool) => [tool.spec.id, tool]));
     const before = gone.filter(([key]) => !here.has(key)).map(([key, cause]): [string, Removal] => [key, removalOf(cause, kept.get(key))]);
     return new Toolset({ ...this.contents, shown, removals: newestRemovals([...before, ...this.contents.removals]) });
   }
@@ -345,7 +345,7 @@ function filtered(instances: Contents['instances'], isLeft: (tool: Tool) => bool
 
 /** Makes a removal, with the tool itself if it comes back with a role. */
 function removalOf(cause: RemovalCause, tool: Tool | undefined): Removal {
-  return tool && cause.kind === 'role' ? { cause, suspended: tool } : { cause };
+  return tool && cause.kind === 'role' ? { cause, removedWithRole: tool } : { cause };
 }
 
 function removalsOf(tool: Tool, cause: RemovalCause): readonly (readonly [string, Removal])[] {

@@ -18,7 +18,7 @@ import { CallContextFactory } from '../execution/call-context.js';
 import { askedWait, CallFailure, causeOf, failureOf } from '../execution/call-failure.js';
 import {
   type AuthorisedCall,
-  type DeferredEffect,
+  type RequestedEffect,
   type EffectAttempt,
   Effects,
   type ExecutionScope,
@@ -47,7 +47,7 @@ export class DirectiveOperators {
   }
 }
 
-/** Keeps calls as directives, whose effects happen later: the adapter of the pipeline's port for deferred effects. */
+/** Keeps calls as directives, whose effects happen later: the adapter of the pipeline's port for requested effects. */
 @Injectable()
 export class DirectiveEffects extends Effects {
   private readonly store: DirectiveStore;
@@ -69,13 +69,13 @@ export class DirectiveEffects extends Effects {
   }
 
   /** Looks for the directive that has the key of the call already: what was asked for needs no approval. */
-  async defer(call: ReadCall): Promise<DeferredEffect> {
+  async request(call: ReadCall): Promise<RequestedEffect> {
     const { tool, scope } = call;
     const { directive } = tool;
     if (!directive) throw new TypeError(`${tool.spec.declaredId} declares no directive.`);
     const directiveId = idOf(keyOf(directive, call));
     const existing = await this.store.find({ tenant: scope.run.tenant, directiveId });
-    return { isKnown: existing !== undefined, request: (authorised) => this.request(authorised, directive, existing) };
+    return { isKnown: existing !== undefined, keep: (authorised) => this.keep(authorised, directive, existing) };
   }
 
   /**
@@ -84,7 +84,7 @@ export class DirectiveEffects extends Effects {
    * @throws {CallFailure} `forbidden` for an actor without an id, `execution_failed` where a required preview fails, where the key belongs to another request, and
    * where the effect was asked for before and will not be performed; `unknown_outcome` where it is unknown whether it was.
    */
-  private async request(call: AuthorisedCall, directive: ToolDirective, existing: DirectiveRecord | undefined): Promise<ToolOutcome> {
+  private async keep(call: AuthorisedCall, directive: ToolDirective, existing: DirectiveRecord | undefined): Promise<ToolOutcome> {
     const preview = existing ? existing.intent.preview : await this.preview.of(call);
     const intent = intentOf(call, directive, preview);
     await this.audit?.directed(call, intent);

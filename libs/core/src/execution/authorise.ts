@@ -57,7 +57,7 @@ export class Authorisation {
     const sent = advance(call, { input, sent: input });
     if (request.checkpoint) return this.resumeSubRun(sent, request.checkpoint);
     if (tool.allowReserved) await this.parts.audit?.optedOut(sent, tool.allowReserved);
-    if (tool.directive && !scope.performing) advance(sent, { deferred: await this.parts.effects.defer(sent) });
+    if (tool.directive && !scope.performing) advance(sent, { requested: await this.parts.effects.request(sent) });
     return this.decide(sent);
   }
 
@@ -72,7 +72,7 @@ export class Authorisation {
 
   /** A sub-run that waited was let in when it began; its calls are decided one by one. That the tool is still permitted was asked before. */
   private async resumeSubRun(call: AuthorisedCall, checkpoint: SubRunCheckpoint): Promise<AuthorisedCall> {
-    if (call.request.isHeld) throw new CallPending(undefined, checkpoint);
+    if (call.request.isDeferred) throw new CallPending(undefined, checkpoint);
     const { decision } = call;
     if (decision) await this.parts.audit?.decided({ ...call, decision });
     return advance(call, { input: { ...call.input, args: checkpoint.args } });
@@ -81,7 +81,7 @@ export class Authorisation {
   private decide(call: AuthorisedCall): AuthorisedCall | Promise<AuthorisedCall> {
     const judged = judge(call);
     const { request, scope, decision } = judged;
-    const isLetIn = decision.kind === 'allow' && !request.isHeld && !scope.approvals.asked.has(request.call.toolCallId);
+    const isLetIn = decision.kind === 'allow' && !request.isDeferred && !scope.approvals.asked.has(request.call.toolCallId);
     if (isLetIn) charge(judged); // in the turn of the decision: parallel calls must see it
     const recording = this.parts.audit?.decided(judged);
     if (isLetIn) return recording ? recording.then(() => judged) : judged;
@@ -97,7 +97,7 @@ export class Authorisation {
 
   /** A person may have been asked about this very call: what policy says by now takes no answer back, and gives none. */
   private async honoured({ input, request, scope }: JudgedCall): Promise<ReadArguments> {
-    if (request.isHeld) throw new CallPending();
+    if (request.isDeferred) throw new CallPending();
     const approvalId = scope.approvals.asked.get(request.call.toolCallId);
     const record = await this.parts.approvals.find(approvalId);
     if (record?.answer?.decision === 'deny') throw CallFailure.of('approval_denied', denialText(record.answer));
@@ -113,7 +113,7 @@ export class Authorisation {
     const question = questionFor(decision);
     const asked = await approvals.findSame(scope.approvals.asked.get(request.call.toolCallId), call, question);
     if (isSettled(call, asked)) {
-      if (request.isHeld) throw new CallPending();
+      if (request.isDeferred) throw new CallPending();
       return input;
     }
     assertAskable(call);
@@ -122,7 +122,7 @@ export class Authorisation {
       if (!isExpired(record) && (await approvals.answered(record, call))) return undefined;
       throw CallFailure.of('approval_denied', 'The call was not approved in time, so it was not made.');
     }
-    if (request.isHeld) throw new CallPending(record.request.approvalId);
+    if (request.isDeferred) throw new CallPending(record.request.approvalId);
     return this.use(record, record.answer, call);
   }
 
@@ -133,16 +133,16 @@ export class Authorisation {
     return record;
   }
 
-  /** An approval is used once, and in time; that of a deferred call is used up with its request. */
+  /** An approval is used once, and in time; that of a requested effect is used up with its request. */
   private async use(record: ApprovalRecord, answer: ApprovalAnswer, call: JudgedCall): Promise<ReadArguments> {
-    const { tool, input, decision, scope, deferred } = call;
+    const { tool, input, decision, scope, requested } = call;
     await this.parts.approvals.tell(record, answer, call);
     if (answer.decision === 'deny') throw CallFailure.of('approval_denied', denialText(answer));
     const take = async (): Promise<void> => {
       if (!isUsedForThisCall(record, call)) await this.useUp(record);
       if (answer.remember) scope.approvals.remember(tool.spec.declaredId, ruleOf(decision), record.request.approvalId);
     };
-    if (deferred) advance(call, { takeApproval: take });
+    if (requested) advance(call, { takeApproval: take });
     else await take();
     return answer.args ? this.edited(call, withHidden(answer.args, input.args, tool.input.hidden), record) : input;
   }
@@ -240,10 +240,10 @@ function charge<From extends ReadCall>(call: From): From {
  * Returns whether the call needs no further question: an approval holds for it, or it is answered with the directive that it requested before. A denial of this
  * very call, or a change of its arguments, goes before an approval of all calls of the rule.
  */
-function isSettled({ tool, decision, scope, deferred }: JudgedCall, asked: ApprovalRecord | undefined): boolean {
+function isSettled({ tool, decision, scope, requested }: JudgedCall, asked: ApprovalRecord | undefined): boolean {
   if (asked?.answer?.decision === 'deny' || asked?.answer?.args) return false;
   const standing = scope.approvals.standingFor(tool.spec.declaredId, ruleOf(decision));
-  return standing !== undefined || (!asked && deferred?.isKnown === true);
+  return standing !== undefined || (!asked && requested?.isKnown === true);
 }
 
 /** Returns whether an approval was used for this very call: by a process that is gone, or before a person was asked about a repetition. The journal knows the call's outcome. */

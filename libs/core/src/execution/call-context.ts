@@ -159,9 +159,9 @@ const SHOWN_SECRET = String(new Secret(undefined));
 
 /** The same for every attempt of a call: that of its directive, or what its tool declares, else its place in the request, which is the same in every run of one request. */
 export function idempotencyKeyOf({ request, scope, idempotencyKey }: Call): string {
-  const { performing, actorId, requestId, place = [] } = scope;
+  const { performing, actorId, requestId, callPath = [] } = scope;
   return (
-    performing?.idempotencyKey ?? idempotencyKey ?? JSON.stringify([actorId ?? null, requestId, ...place, request.step, request.index])
+    performing?.idempotencyKey ?? idempotencyKey ?? JSON.stringify([actorId ?? null, requestId, ...callPath, request.step, request.index])
   );
 }
 

@@ -32,7 +32,7 @@ export interface ExecutionScope {
   /** Part of the idempotency key, so that one actor's key never answers another. */
   readonly actorId: string | undefined;
   /** In a sub-run the steps and indexes of the calls around it, from the root. Part of the idempotency key, so that no call has that of another. */
-  readonly place?: readonly number[];
+  readonly callPath?: readonly number[];
   readonly toolset: Toolset;
   /** The actor for whom policies decide. */
   readonly actor: PolicyActor;
@@ -69,7 +69,7 @@ export interface CallRequest {
   /** Set where the loop does not let the call happen, e.g. for a limit; the pipeline answers it with this. */
   readonly refusal?: ToolFailure;
   /** Set where an earlier call of the step waits for a decision: the call may ask for one as well, but is neither made nor refused before that call has its result. */
-  readonly isHeld?: boolean;
+  readonly isDeferred?: boolean;
   /** Set where a process that is gone may have begun the call. @default false */
   readonly mayHaveRun?: boolean;
   /** Set where the call is a sub-run that has begun, and waited. */
@@ -107,9 +107,9 @@ export interface Call {
   readonly sent?: ReadArguments;
   /** The call's part in budgets of policy, once it is let in. */
   readonly charge?: RunSpending['calls'][number];
-  /** Set where the effect happens later. */
-  readonly deferred?: DeferredEffect;
-  /** Uses up the approval of a deferred call; rejects where that cannot be. It is kept with the request, or not at all. */
+  /** Set where the call requests its effect, which happens later. */
+  readonly requested?: RequestedEffect;
+  /** Uses up the approval of a requested effect; rejects where that cannot be. It is kept with the request, or not at all. */
   readonly takeApproval?: () => Promise<void>;
   /** The key that the tool declares for this input. */
   readonly idempotencyKey?: string;
@@ -167,15 +167,15 @@ export abstract class Effects {
    *
    * @throws {CallFailure} `invalid_args` where the arguments do not say what the effect is for.
    */
-  abstract defer(call: ReadCall): Promise<DeferredEffect>;
+  abstract request(call: ReadCall): Promise<RequestedEffect>;
 }
 
 /** An effect that is asked for now and happens later. */
-export interface DeferredEffect {
+export interface RequestedEffect {
   /** Set where it was asked for before: asking again needs no approval. */
   readonly isKnown: boolean;
   /** Keeps the request, with the use of its approval, and answers with it. */
-  request(call: AuthorisedCall): Promise<ToolOutcome>;
+  keep(call: AuthorisedCall): Promise<ToolOutcome>;
 }
 
 /** One attempt at an effect that was asked for before. */

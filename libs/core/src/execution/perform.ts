@@ -31,8 +31,8 @@ import { readInput } from './read-arguments.js';
 import { hadEffect } from './sub-run-call.js';
 
 /** Stages 6 to 8: the method, its result, and the outcome that the journal keeps. */
-export class Performance {
-  private readonly logger = new Logger(Performance.name);
+export class CallPerformer {
+  private readonly logger = new Logger(CallPerformer.name);
 
   constructor(
     private readonly invoker: ToolInvoker,

@@ -33,7 +33,7 @@ import { discreet } from './credentials.js';
 import { failed, pending, replayed, ResultDescriber, shownArguments, shownRecord, unavailable } from './describe.js';
 import { EffectGuard, isGuarded } from './effect-guard.js';
 import { ToolInvoker } from './invoke.js';
-import { logEnd, Performance } from './perform.js';
+import { logEnd, CallPerformer } from './perform.js';
 import { CallPreview } from './preview.js';
 import { readArguments } from './read-arguments.js';
 import { ToolResolution } from './resolve-tool.js';
@@ -87,7 +87,7 @@ export class ToolRunner implements OnModuleInit {
   private readonly authorisation: Authorisation;
   private readonly guard: EffectGuard;
   private readonly invoker: ToolInvoker;
-  private readonly performance: Performance;
+  private readonly performer: CallPerformer;
   private readonly audit: CallAudit | undefined;
 
   constructor(
@@ -106,7 +106,7 @@ export class ToolRunner implements OnModuleInit {
     this.authorisation = new Authorisation({ resolution: this.resolution, validators, contexts, approvals, effects, audit: this.audit });
     this.guard = new EffectGuard(stores, approvals);
     this.invoker = new ToolInvoker(explorer, contexts);
-    this.performance = new Performance(this.invoker, new ResultDescriber(validators), this.guard);
+    this.performer = new CallPerformer(this.invoker, new ResultDescriber(validators), this.guard);
   }
 
   onModuleInit(): void {
@@ -123,8 +123,8 @@ export class ToolRunner implements OnModuleInit {
     const read = await this.read(call);
     const authorised = await this.authorisation.authorise(read);
     if (call.scope.signal.aborted) throw notBegun(call.scope.signal);
-    if (authorised.deferred) return authorised.deferred.request(authorised);
-    return isGuarded(authorised.tool) ? this.performOnce(authorised) : this.performance.perform(authorised);
+    if (authorised.requested) return authorised.requested.keep(authorised);
+    return isGuarded(authorised.tool) ? this.performOnce(authorised) : this.performer.perform(authorised);
   }
 
   private open(request: CallRequest, scope: ExecutionScope): Call {
@@ -154,8 +154,8 @@ export class ToolRunner implements OnModuleInit {
   private async performOnce(call: AuthorisedCall): Promise<ToolOutcome> {
     const performed = await this.guard.claim(call);
     if (performed?.status === 'reconsider') return this.performOnce(await this.authorisation.authoriseAgain(call));
-    if (performed?.status === 'committed') return this.performance.recall(call, performed.kept.result);
-    return performed ? replayed(call, performed) : this.performance.perform(call);
+    if (performed?.status === 'committed') return this.performer.recall(call, performed.kept.result);
+    return performed ? replayed(call, performed) : this.performer.perform(call);
   }
 
   private async recorded(call: Call): Promise<ToolOutcome> {
@@ -191,7 +191,7 @@ export class ToolRunner implements OnModuleInit {
     if (cause) return unavailable(call, cause, pause?.checkpoint);
     if (pause) return pending(call, pause.checkpoint);
     // The calls before a deferred one may change what is wrong with it now.
-    return request.isHeld ? pending(call, request.checkpoint) : this.toFailure(call, thrown);
+    return request.isDeferred ? pending(call, request.checkpoint) : this.toFailure(call, thrown);
   }
 
   private toFailure(call: Call, thrown: unknown): ToolOutcome {

@@ -215,15 +215,15 @@ export interface ProcessTools {
   /** The injected tools that still exist; those of entities are bound to live instances. */
   readonly injected: readonly Tool[];
   /** The tools that were removed with roles and come back with them. */
-  readonly suspended: readonly Tool[];
+  readonly removedWithRole: readonly Tool[];
   /** The specs of all tools that were ever injected. */
   readonly specs: readonly ToolSpec[];
 }
 
 /** Returns the part of a run's tools that {@link savedTools} cannot save. */
-export function processTools({ shown, behindSurfaces, injected, suspended }: Toolset): ProcessTools {
+export function processTools({ shown, behindSurfaces, injected, removedWithRole }: Toolset): ProcessTools {
   const isInjected = new Set(injected);
-  return { injected: [...shown.filter(({ spec }) => isInjected.has(spec)), ...behindSurfaces], suspended, specs: injected };
+  return { injected: [...shown.filter(({ spec }) => isInjected.has(spec)), ...behindSurfaces], removedWithRole, specs: injected };
 }
 
 /** The tools of a suspended run. */
@@ -291,7 +291,7 @@ export function resumedTools(
   const { toolset } = withoutGone(begun, saved).add(shown, tools.filter(isBehind));
   const excluded = new Set(had.filter((tool) => !isKept(tool)).map(({ spec }) => spec.id));
   const gone = [...saved.gone, ...saved.entities.flatMap(lostWith)].filter(([id]) => !excluded.has(id));
-  const resumed = toolset.resumed(saved.order, gone, processState?.suspended);
+  const resumed = toolset.resumed(saved.order, gone, processState?.removedWithRole);
   const known = new Map(processState?.specs.map((spec) => [spec.id, spec]));
   return resumed.withInjected(saved.injected.flatMap((id) => resumed.find(id)?.spec ?? known.get(id) ?? []));
 }

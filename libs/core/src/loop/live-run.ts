@@ -15,7 +15,7 @@ import { isPermitted } from '../policy/policy-engine.js';
 import { RunApprovals, SpendingLedger } from '../policy/rules.js';
 import type { RunInputs } from './event-outlet.js';
 import { assistantMessage, type LoopState } from './loop-state.js';
-import { RunUse, type UsedBefore } from './quota-guard.js';
+import { RunUse, type UsedBefore } from './run-use.js';
 import { type Authority, CallCounter, CallIds, RunFlow, RunRoles, SentTools } from './run-accounts.js';
 import { type EntryJournal, RunRecorder } from './run-log.js';
 import type { EnclosingRun, RunPlace, RunPlan, RunStart } from './run-plan.js';

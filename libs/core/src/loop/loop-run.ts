@@ -150,15 +150,17 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const listed = this.listed(); // a run whose tools are known at once starts at once
     const toolset = listed instanceof Promise ? await listed : listed;
     const first = this.resumed ? resumedState(this.resumed, toolset) : { ...firstState(toolset), messages: this.plan.messages };
-    const taken = this.isTaken ? await this.taken(first).catch((error: unknown) => this.refuse(error, outer)) : undefined;
+    const instruct = this.mustBeClaimed
+      ? await this.instructThenClaim(first).catch((error: unknown) => this.refuse(error, outer))
+      : this.instructed;
     await this.emit(startEvent(this.plan, toolset));
-    const state = await this.drive(first, taken ?? this.instructed).catch((error: unknown) => this.failed(first, error));
+    const state = await this.drive(first, instruct).catch((error: unknown) => this.failed(first, error));
     if (isUnavailable(state)) this.journal?.handOver();
     return this.end(state, outer);
   }
 
-  private async drive(first: LoopState, told: Instructing): Promise<LoopState> {
-    const instructions = await told();
+  private async drive(first: LoopState, instruct: Instructing): Promise<LoopState> {
+    const instructions = await instruct();
     const { past, history } = await this.before(first.toolset);
     const begun = { ...first, messages: history };
     const live = this.liveRun(instructions, history);
@@ -172,12 +174,12 @@ export class LoopRun<Output> implements RunHandle<Output> {
   private readonly instructed: Instructing = async () => untilAborted(Promise.resolve(this.plan.instructions()), this.interruption.signal);
 
   /** Returns whether the run was suspended in the log, where another caller may claim it as well. */
-  private get isTaken(): boolean {
+  private get mustBeClaimed(): boolean {
     return this.resumed !== undefined && !this.journal && !this.plan.within;
   }
 
-  /** Claims the run; before that no event of it is shown. What fails in its instructions comes before, and loses no decision. */
-  private async taken(first: LoopState): Promise<Instructing> {
+  /** Asks for the instructions, then claims the run: instructions that fail lose no decision. No event of the run is shown before. */
+  private async instructThenClaim(first: LoopState): Promise<Instructing> {
     const instructions = await this.instructed().catch((error: unknown) => this.reject(this.failed(first, error)));
     if (this.resumed) this.held = await this.services.suspended.claim(this.resumed, this);
     return () => Promise.resolve(instructions);

@@ -24,7 +24,7 @@ import { VouchedTools } from '../policy/vouched-tools.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { searchFindings, strategyFindings } from '../strategies/tool-search.js';
 import { APPLICATION, DEFAULT_RESERVED_ARGUMENTS, TOOL_LOOP_OPTIONS, type ToolLoopOptions } from './loop-options.js';
-import { QuotaGuard } from './quota-guard.js';
+import { QuotaGuard } from './run-use.js';
 import { outputFindings, StructuredAnswers } from './structured-answer.js';
 import { isNamed } from '../catalog/tool-selection.js';
 

@@ -11,7 +11,7 @@ import type { ListedTools, RunInjection } from '../injection/starting-toolset.js
 import type { RunReserve } from '../injection/tool-reserve.js';
 import type { SpendingLedger } from '../policy/rules.js';
 import type { RunInputs } from './event-outlet.js';
-import type { QuotaGuard, RunUse } from './quota-guard.js';
+import type { QuotaGuard, RunUse } from './run-use.js';
 import type { AssumedRoles, Authority, CallCounter, RunRoles } from './run-accounts.js';
 import type { RunRecorder } from './run-log.js';
 import type { ResumedRun } from './saved-run.js';
@@ -81,7 +81,7 @@ export interface RunPlan<Output = unknown> {
   readonly strictListing: boolean;
   readonly execution: Pick<
     ExecutionScope,
-    'run' | 'requestId' | 'actorId' | 'place' | 'actor' | 'policies' | 'limits' | 'options' | 'agentName'
+    'run' | 'requestId' | 'actorId' | 'callPath' | 'actor' | 'policies' | 'limits' | 'options' | 'agentName'
   >;
   /** Absent where the tenant has none. */
   readonly quotas: QuotaGuard | undefined;

@@ -9,7 +9,7 @@ import { type RunApprovals, SAVED_APPROVALS, type SpendingLedger } from '../poli
 import { FLAG, type Form, list, NUMBER, partly, TEXT } from '../schema/saved-form.js';
 import type { RunInputs, SavedInputs } from './event-outlet.js';
 import { firstState, type LoopState, type PendingStep } from './loop-state.js';
-import type { RunUse } from './quota-guard.js';
+import type { RunUse } from './run-use.js';
 import { type CallCounter, type RunRoles, SAVED_ROLES, type SavedCounts, type SentTools } from './run-accounts.js';
 
 /** The position of a run among its events and in its conversation. */

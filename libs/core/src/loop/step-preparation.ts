@@ -153,7 +153,7 @@ export async function withRolesOfNow(state: LoopState, live: LiveRun): Promise<L
   const { toolset, removed } = state.toolset.remove(denied, suspension);
   if (removed.length > 0) await live.emit({ type: 'tools-removed', step, tools: removed, reason: 'roles' });
   const listed = hasChanged ? listedAnew({ ...state, toolset }, authority, live) : [];
-  const back = toolset.suspended.filter((tool) => isResumable(tool, live) && !isDenied(tool, authority));
+  const back = toolset.removedWithRole.filter((tool) => isResumable(tool, live) && !isDenied(tool, authority));
   if (listed.length + back.length === 0) return { ...state, toolset };
   const own = await listable([...listed, ...back.filter(({ entity }) => !entity)], live);
   // Each is tried once: its removal says how to have it all the same.

@@ -163,7 +163,7 @@ export class SubRunPreparation {
       policies: [...own, ...outer.execution.policies],
       limits: limitsBelow(outer.execution.limits, limits, ms),
       actor: scope.actor,
-      place: [...(scope.place ?? []), request.step, request.index],
+      callPath: [...(scope.callPath ?? []), request.step, request.index],
     };
   }
 

@@ -18,7 +18,7 @@ import {
   type StepAnswer,
 } from './loop-state.js';
 import { askModel } from './model-step.js';
-import { detailOf } from './quota-guard.js';
+import { detailOf } from './run-use.js';
 import { HistoryStep } from './history-step.js';
 import { StepPreparation, withRolesOfNow, withToolNotes } from './step-preparation.js';
 import { correctionFor } from './structured-answer.js';

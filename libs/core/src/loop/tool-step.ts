@@ -279,7 +279,7 @@ function inOrder(request: PlannedCall, before: readonly ToolOutcome[], live: Liv
   if (request.refusal) return request;
   const records = before.map(({ record }) => record);
   if (haltFor(records, live)) return { ...request, refusal: { code: 'aborted', safeMessage: 'The run was halted before this call.' } };
-  return before.some(({ isPending }) => isPending) ? { ...request, isHeld: true } : request;
+  return before.some(({ isPending }) => isPending) ? { ...request, isDeferred: true } : request;
 }
 
 /** An unknown tool counts as a read: it does nothing. */

@@ -53,11 +53,11 @@ describe('Toolset', () => {
 
   it('holds the tools that went with a role, until they are there again, tried, or removed for another cause', () => {
     const { toolset } = Toolset.of([a, b, c]).remove([a, b, c], { kind: 'role' });
-    expect(toolset.suspended).toEqual([a, b, c]);
-    expect(toolset.add([a]).toolset.suspended).toEqual([b, c]);
-    expect(toolset.withhold(['b'], { kind: 'withheld' }).toolset.suspended).toEqual([a, c]);
+    expect(toolset.removedWithRole).toEqual([a, b, c]);
+    expect(toolset.add([a]).toolset.removedWithRole).toEqual([b, c]);
+    expect(toolset.withhold(['b'], { kind: 'withheld' }).toolset.removedWithRole).toEqual([a, c]);
     const tried = toolset.withoutSuspended([c]);
-    expect([tried.suspended, tried.removalOf('c')]).toEqual([[a, b], { kind: 'role' }]);
+    expect([tried.removedWithRole, tried.removalOf('c')]).toEqual([[a, b], { kind: 'role' }]);
   });
 
   it('takes the causes of removals to another process and back, and holds no tool there that only a text would say went with a role', () => {
@@ -65,7 +65,7 @@ describe('Toolset', () => {
     const { removals } = Toolset.of([a, b]).remove([a, b], ({ spec }) => (spec.id === 'a' ? { kind: 'role' } : said)).toolset;
     const resumed = Toolset.of([c]).resumed(['c'], JSON.parse(JSON.stringify(removals)) as SavedRemovals, [a, b]);
     expect(resumed.removals).toEqual(removals);
-    expect(resumed.suspended).toEqual([a]);
+    expect(resumed.removedWithRole).toEqual([a]);
   });
 });
 

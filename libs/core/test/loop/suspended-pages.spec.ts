@@ -25,7 +25,7 @@ const saved: SavedRun = {
 const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 
 function stateWith(pages: ResultPages): ProcessState {
-  return { injected: [], specs: [], suspended: [], state: new Map(), results: new Map(), subRuns: new Map(), pages };
+  return { injected: [], specs: [], removedWithRole: [], state: new Map(), results: new Map(), subRuns: new Map(), pages };
 }
 
 /** Runs that wait, the oldest first, each with so many bytes of results. */
