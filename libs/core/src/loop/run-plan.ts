@@ -100,14 +100,12 @@ export interface RunPlan<Output = unknown> {
   /** Each of them ends the run. */
   readonly stopWhen: readonly StopCondition[];
   readonly answer: (AnswerShape & { readonly type: Type<Output> }) | undefined;
-  readonly options: RunOptions;
+  readonly options: Partial<EveryRunOption>;
 }
 
-/** The options of a request that hold during its run. */
-type RunOptionName =
-  'labels' | 'onToolError' | 'onForbidden' | 'approvals' | 'hooks' | 'toolChoice' | 'keepToolChoice' | 'modelOptions' | 'signal';
-
-export type RunOptions = { readonly [Name in RunOptionName]?: LoopRequest[Name] | undefined };
-
-/** All of them, so that a new one does not compile until a sub-run takes it over or leaves it out. */
-export type EveryRunOption = { readonly [Name in RunOptionName]: RunOptions[Name] };
+/** The options of a request that hold during its run. All of them, so that a new one does not compile until a sub-run takes it over or leaves it out. */
+export type EveryRunOption = {
+  readonly [
+    Name in 'labels' | 'onToolError' | 'onForbidden' | 'approvals' | 'hooks' | 'toolChoice' | 'keepToolChoice' | 'modelOptions' | 'signal'
+  ]: LoopRequest[Name] | undefined;
+};
