@@ -12,10 +12,45 @@ const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 1_000;
 const logger = new Logger('Stores');
 
+interface Deadline {
+  readonly at: number;
+  readonly giveUp: () => void;
+}
+
+/** How much later than its time a store may be given up. */
+const CHECK_MS = 100;
+
+/** Watches the answers that a run waits for with one timer, since most come at once and a timer for each would cost more than a store in memory. */
+class Deadlines {
+  private readonly waiting = new Set<Deadline>();
+  private timer: NodeJS.Timeout | undefined;
+
+  /** Returns what ends the watch. */
+  add(ms: number, giveUp: () => void): () => void {
+    const deadline = { at: performance.now() + ms, giveUp };
+    this.waiting.add(deadline);
+    this.timer ??= setInterval(() => this.check(), CHECK_MS);
+    return () => this.waiting.delete(deadline);
+  }
+
+  private check(): void {
+    const now = performance.now();
+    for (const deadline of this.waiting) {
+      if (deadline.at > now) continue;
+      this.waiting.delete(deadline);
+      deadline.giveUp();
+    }
+    if (this.waiting.size > 0) return;
+    clearInterval(this.timer);
+    this.timer = undefined;
+  }
+}
+
 /** The run for which stores are asked. */
 class AskingRun {
   /** Why the run cannot continue: once a question got no answer, nothing else is asked for it. */
   failure: StorageUnavailableError | undefined;
+  readonly deadlines = new Deadlines();
   private controller: AbortController | undefined;
   private timer: NodeJS.Timeout | undefined;
 
@@ -166,58 +201,20 @@ function answered<Result>(asked: Promise<Result>, ms: number, onLate: (result: R
       isLate = true;
       reject(new StorageUnavailableError(`A store has not answered within ${ms} ms.`));
     };
-    const deadline = ms === Infinity ? undefined : deadlines.add(ms, giveUp);
+    const endWatch = ms === Infinity ? undefined : (current.getStore()?.deadlines ?? new Deadlines()).add(ms, giveUp);
     asked.then(
       (result) => {
-        deadlines.remove(deadline);
+        endWatch?.();
         if (isLate) return onLate(result);
         return resolve(result);
       },
       (error: unknown) => {
-        deadlines.remove(deadline);
+        endWatch?.();
         reject(error instanceof Error ? error : new Error('A store rejected with what is no error.', { cause: error }));
       },
     );
   });
 }
-
-interface Deadline {
-  readonly at: number;
-  readonly giveUp: () => void;
-}
-
-/** Watches the answers of all stores with one timer, since most come at once and a timer for each would cost more than a store in memory. */
-class Deadlines {
-  private readonly waiting = new Set<Deadline>();
-  private timer: NodeJS.Timeout | undefined;
-
-  add(ms: number, giveUp: () => void): Deadline {
-    const deadline = { at: performance.now() + ms, giveUp };
-    this.waiting.add(deadline);
-    this.timer ??= outsideOfRuns(() => setInterval(() => this.check(), CHECK_MS));
-    return deadline;
-  }
-
-  remove(deadline: Deadline | undefined): void {
-    if (deadline) this.waiting.delete(deadline);
-  }
-
-  private check(): void {
-    const now = performance.now();
-    for (const deadline of this.waiting) {
-      if (deadline.at > now) continue;
-      this.waiting.delete(deadline);
-      deadline.giveUp();
-    }
-    if (this.waiting.size > 0) return;
-    clearInterval(this.timer);
-    this.timer = undefined;
-  }
-}
-
-/** How much later than its time a store may be given up. */
-const CHECK_MS = 100;
-const deadlines = new Deadlines();
 
 function undo<Result>(late: (result: Result) => unknown, result: Result): void {
   const undoing = outsideOfRuns(() => Promise.resolve(result).then(late));
