@@ -71,6 +71,23 @@ describe('the number of requests', () => {
   });
 });
 
+describe('the wait before another request', () => {
+  it.each(['-5', '0', '0.001', 'Wed, 21 Oct 2015 07:28:00 GMT'])('is not shortened by a Retry-After of %s', async (wait) => {
+    const busy = answers(429, '{"error":{"message":"Busy."}}', { 'retry-after': wait });
+    const askedAt: number[] = [];
+    const timed =
+      (answer: Answer): Answer =>
+      (response, request) => {
+        askedAt.push(performance.now());
+        return answer(response, request);
+      };
+    const provider = await play(timed(busy), timed(HELLO));
+    expect(await run(retried(chat(provider), { firstWaitMs: 200 }))).toMatchObject({ finishReason: 'stop', text: 'Hello.' });
+    const [first = 0, second = 0] = askedAt;
+    expect(second - first).toBeGreaterThanOrEqual(95);
+  });
+});
+
 describe('the usage of an answer that fails', () => {
   const usage = { prompt_tokens: 30, completion_tokens: 2, cost: 0.5 };
   const error = { error: { message: 'Busy.', code: 503 } };

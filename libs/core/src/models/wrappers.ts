@@ -32,8 +32,8 @@ export interface RetryOptions {
 
 /**
  * Retries a model if its answer failed temporarily before any of it was shown: a status such as 429 or 503, an overload reported inside the stream, a connection
- * that breaks before the first word, a provider that stays silent. Waits as long as the provider asks for (`Retry-After`), up to `longestWaitMs`, else with an
- * exponential back-off. The loop does this by itself, with the defaults, for each wire that is not within `retried` or `fallback`: no one else retries.
+ * that breaks before the first word, a provider that stays silent. Waits with an exponential back-off, and longer if the provider asks for it
+ * (`Retry-After`), up to `longestWaitMs`. The loop does this by itself, with the defaults, for each wire that is not within `retried` or `fallback`: no one else retries.
  *
  * @throws ConfigurationError for wrong options
  * @example
@@ -85,9 +85,10 @@ class RetriedModel extends LanguageModel {
   private waitFor(error: unknown, count: number): number | undefined {
     if (!(error instanceof ModelError) || !error.isRetryable) return undefined;
     const { firstWaitMs = 500, longestWaitMs = 20_000 } = this.options;
-    const { retryAfterMs } = error;
-    if (retryAfterMs !== undefined) return retryAfterMs > longestWaitMs ? undefined : retryAfterMs;
-    return Math.min(longestWaitMs, firstWaitMs * 2 ** (count - 1)) * (0.5 + Math.random() / 2);
+    const { retryAfterMs = 0 } = error;
+    if (retryAfterMs > longestWaitMs) return undefined;
+    const backOff = Math.min(longestWaitMs, firstWaitMs * 2 ** (count - 1)) * (0.5 + Math.random() / 2);
+    return retryAfterMs > backOff ? retryAfterMs : backOff;
   }
 }
 
