@@ -19,6 +19,12 @@ const CHECKS: readonly ReleaseCheck[] = [
     minutes: 2,
     env: { FUZZ_RUNS: '100000' },
   },
+  {
+    name: 'idle readers',
+    command: 'npm test -- libs/durable/test/idle-readers --maxWorkers=1',
+    minutes: 2,
+    env: { TOOLLOOP_FULL: '1', TOOLLOOP_TIMED: '1' },
+  },
   { name: 'soak', command: 'npm run -s soak', minutes: 6 },
   { name: 'chaos', command: 'npm run -s chaos', minutes: 20 },
   { name: 'peers', command: 'npm ci --prefix bench/peers', minutes: 1 },

@@ -65,7 +65,7 @@ describe('the order desk with a provider behind OPENAI_BASE_URL', () => {
 
   it('sends every call back with its one result', () => {
     const last = requests.at(-1)?.messages ?? [];
-    expect(last.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'tool', 'assistant', 'tool']);
+    expect(last.map(({ role }) => role)).toEqual(['system', 'system', 'user', 'assistant', 'tool', 'assistant', 'tool']);
     const called = last.flatMap(({ tool_calls = [] }) => tool_calls.map(({ id }) => id));
     expect(called).toEqual(['call_abc1', 'call_abc2']);
     expect(last.flatMap(({ tool_call_id }) => tool_call_id ?? [])).toEqual(called);

@@ -58,7 +58,7 @@ async function start(durable: DurableOptions, logger: LoggerService): Promise<Te
         policy: { version: 'v1', allow: ['*'], flow: 'off' },
         tools: [act],
       }),
-      DurableModule.forRoot({ ...durable, runs: { drainMs: 5_000 } }),
+      DurableModule.forRoot({ ...durable, runs: { drainMs: 5_000 }, retention: { runs: 30 } }),
     ],
     providers: [Staff],
   }).compile();

@@ -51,6 +51,9 @@ const DAMAGES: readonly (readonly [what: string, told: string, damage: Damage])[
   ],
 ];
 
+/** Enough for runs that other suites left in the database, which a new process resumes as well. */
+const ANSWERS = Array.from({ length: 10 }, () => calls(call('desk__act', { key: 'a' })));
+
 /** Durable runs that were kept by another release, or damaged: `open` gives every process a hold of its own of one place. */
 export function unreadableRunsSuite(name: string, open: World['open'], describe: (name: string, body: () => void) => void): void {
   const started: DeskProcess[] = [];
@@ -58,7 +61,7 @@ export function unreadableRunsSuite(name: string, open: World['open'], describe:
   /** A process, whatever it logs as errors, and the entries of a run that waits for a yes. */
   async function waiting() {
     const [world, kept] = [{ open, effects: [] }, await open()];
-    const desk = await DeskProcess.start(world, scripted(calls(call('desk__act', { key: 'a' }))), { policy: asking });
+    const desk = await DeskProcess.start(world, scripted(...ANSWERS), { policy: asking });
     started.push(desk);
     const { runId } = await desk.loop.run({ ...alice, durable: true });
     await until(desk, runId, 'waiting');

@@ -64,20 +64,18 @@ describe('an error that quotes its request', () => {
   ])('leaves the event loop to others while a long transcript %s is read once', async (_what, words) => {
     const texts = [words.repeat(Math.ceil((16 * 1024 * 1024) / words.length))];
     const message = 'It says why the model could not answer this request of yours. '.repeat(8) + 'a'.repeat(100);
-    let [last, longest] = [performance.now(), 0];
+    let ticks = 0;
     const end = new AbortController();
     const watching = (async () => {
       while (!end.signal.aborted) {
         await setImmediate();
-        longest = Math.max(longest, performance.now() - last);
-        last = performance.now();
+        ticks += 1;
       }
     })();
-    const startedAt = performance.now();
     await told(message, texts);
-    const took = performance.now() - startedAt;
+    const whileItWasRead = ticks;
     end.abort();
     await watching;
-    expect({ took: took < 1_500 || took, longest: longest < 150 || longest }).toEqual({ took: true, longest: true });
+    expect(whileItWasRead).toBeGreaterThanOrEqual(16 * 4 - 1); // a turn for each 256 K characters
   });
 });

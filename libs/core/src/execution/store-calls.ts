@@ -23,6 +23,7 @@ const CHECK_MS = 100;
 /** Watches the answers that a run waits for with one timer, since most come at once and a timer for each would cost more than a store in memory. */
 class Deadlines {
   private readonly waiting = new Set<Deadline>();
+  private isOver = false;
   private timer: NodeJS.Timeout | undefined;
 
   /** Returns what ends the watch. */
@@ -30,7 +31,22 @@ class Deadlines {
     const deadline = { at: performance.now() + ms, giveUp };
     this.waiting.add(deadline);
     this.timer ??= setInterval(() => this.check(), CHECK_MS);
-    return () => this.waiting.delete(deadline);
+    return () => {
+      this.waiting.delete(deadline);
+      if (this.isOver) this.rest();
+    };
+  }
+
+  /** Lets the timer end with the run, or with the last answer that is still to come. */
+  end(): void {
+    this.isOver = true;
+    this.rest();
+  }
+
+  private rest(): void {
+    if (this.waiting.size > 0) return;
+    clearInterval(this.timer);
+    this.timer = undefined;
   }
 
   private check(): void {
@@ -40,9 +56,7 @@ class Deadlines {
       this.waiting.delete(deadline);
       deadline.giveUp();
     }
-    if (this.waiting.size > 0) return;
-    clearInterval(this.timer);
-    this.timer = undefined;
+    this.rest();
   }
 }
 
@@ -66,6 +80,7 @@ class AskingRun {
   }
 
   release(): void {
+    this.deadlines.end();
     clearTimeout(this.timer);
     if (this.controller) this.signal.removeEventListener('abort', this.follow);
   }
@@ -201,7 +216,7 @@ function answered<Result>(asked: Promise<Result>, ms: number, onLate: (result: R
       isLate = true;
       reject(new StorageUnavailableError(`A store has not answered within ${ms} ms.`));
     };
-    const endWatch = ms === Infinity ? undefined : (current.getStore()?.deadlines ?? new Deadlines()).add(ms, giveUp);
+    const endWatch = ms === Infinity ? undefined : watched(ms, giveUp);
     asked.then(
       (result) => {
         endWatch?.();
@@ -214,6 +229,14 @@ function answered<Result>(asked: Promise<Result>, ms: number, onLate: (result: R
       },
     );
   });
+}
+
+/** Gives up after so many milliseconds, unless what is returned is called before. */
+function watched(ms: number, giveUp: () => void): () => void {
+  const run = current.getStore();
+  if (run) return run.deadlines.add(ms, giveUp);
+  const timer = setTimeout(giveUp, ms);
+  return () => clearTimeout(timer);
 }
 
 function undo<Result>(late: (result: Result) => unknown, result: Result): void {
