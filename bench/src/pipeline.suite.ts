@@ -1,5 +1,5 @@
 import { validate } from 'class-validator';
-import { InProcessModel, callOf, hold, start, untilCancelled, type BenchApplication, type ExecutionScope } from './application.js';
+import { InProcessModel, callOf, hold, start, untilCancelled, WHO, type BenchApplication, type ExecutionScope } from './application.js';
 import { CheckedInput, OpenGuard, PassingInterceptor, PipelineTools, PlainInput } from './pipeline.tools.js';
 import type { Section, Suite, Table, Target } from './report.js';
 import { compare, repeat, type Contender, type Samples } from './sampling.js';
@@ -21,6 +21,7 @@ const PLAIN_ARGUMENTS = { name: 'John Smith', limit: 10, active: true };
 const CHECKED_ARGUMENTS = { name: 'john.smith@example.com', limit: 10, active: true };
 const plain = Object.assign(new PlainInput(), PLAIN_ARGUMENTS);
 const checked = Object.assign(new CheckedInput(), CHECKED_ARGUMENTS);
+const ONE_CALL = 'loop.call';
 const CLASS_VALIDATOR = 'class-validator alone';
 
 const PLAIN: Case = {
@@ -59,7 +60,7 @@ export const pipelineSuite: Suite = {
     const held = await hold(app);
     const isGuarded = await asksEnhancers(app, held.scope);
     const cases = isGuarded ? [...CASES, GUARDED] : CASES;
-    const contenders = cases.flatMap((one) => [throughPipeline(one, app, held.scope), bareMethod(one)]);
+    const contenders = [...cases.flatMap((one) => [throughPipeline(one, app, held.scope), bareMethod(one)]), oneCall(PLAIN, app)];
     const samples = await compare([...contenders, classValidator(), yardstick()], ROUNDS);
     await held.end();
     await app.close();
@@ -79,6 +80,14 @@ function throughPipeline({ name, tool, args }: Case, { runner }: BenchApplicatio
     if (record.status !== 'succeeded') throw new Error(`${tool}: ${JSON.stringify(record.error)}`);
   };
   return { name, units: CALLS, work: () => repeat(CALLS, call) };
+}
+
+function oneCall({ tool, args }: Case, { loop }: BenchApplication): Contender {
+  const call = async (): Promise<void> => {
+    const { record } = await loop.call({ tool, args: { ...args }, ...WHO });
+    if (record.status !== 'succeeded') throw new Error(`${tool}: ${JSON.stringify(record.error)}`);
+  };
+  return { name: ONE_CALL, units: CALLS, work: () => repeat(CALLS, call) };
 }
 
 function bareMethod(one: Case): Contender {
@@ -107,9 +116,12 @@ function section(cases: readonly Case[], samples: Samples, isGuarded: boolean): 
       `"× yardstick" is own in units of one ${YARDSTICK} (${samples.of(YARDSTICK, 'thread').toFixed(2)} µs here), to compare machines. "All threads" is process.cpuUsage. ± is half the quartile distance.`,
     ],
     tables: [{ title: 'µs per call', columns: COLUMNS, rows: cases.map((one) => rowOf(one, samples)) }],
-    targets: cases.flatMap((one): Target[] =>
-      one.atMost === undefined ? [] : [{ what: one.name, value: ownTime(one, samples), unit: 'µs', atMost: one.atMost }],
-    ),
+    targets: [
+      ...cases.flatMap((one): Target[] =>
+        one.atMost === undefined ? [] : [{ what: one.name, value: ownTime(one, samples), unit: 'µs', atMost: one.atMost }],
+      ),
+      { what: 'loop.call of (a), in exec of (a)', value: samples.ratio(ONE_CALL, PLAIN.name, 'thread'), unit: '×', atMost: 2.5 },
+    ],
     skipped: isGuarded ? [] : [{ what: GUARDED.name, why: 'the pipeline does not ask the guards and interceptors of a tool method yet.' }],
   };
 }

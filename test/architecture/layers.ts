@@ -33,6 +33,7 @@ export const CORE_FOLDERS: readonly string[] = [
   'models',
   'memory',
   'loop',
+  'session',
   'runs',
   'history',
   'directives',

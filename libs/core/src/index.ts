@@ -39,7 +39,7 @@ export type { ToolFeatureOptions } from './discovery/tool-feature.js';
 export { ConversationService } from './loop/conversation.service.js';
 export type { ToolLoopOptions } from './loop/loop-options.js';
 export { calledTool, maxSteps } from './loop/loop-settings.js';
-export { InjectToolLoop, ToolLoopService, toolLoopToken } from './loop/tool-loop.service.js';
+export { InjectToolLoop, ToolLoopService, toolLoopToken } from './session/tool-loop.service.js';
 export { ApprovalError, ApprovalService } from './pending/approval.service.js';
 export { policies } from './policy/policy-engine.js';
 export { ToolLoopModule } from './tool-loop.module.js';

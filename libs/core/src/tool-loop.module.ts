@@ -32,7 +32,7 @@ import { DirectiveRunner } from './directives/directive-runner.js';
 import { DirectiveService } from './directives/directive.service.js';
 import { MemoryRunLog } from './memory/memory-run-log.js';
 import { MemoryDirectiveStore } from './memory/memory-directive-store.js';
-import { toolLoopToken, ToolLoopService } from './loop/tool-loop.service.js';
+import { toolLoopToken, ToolLoopService } from './session/tool-loop.service.js';
 import { LoopSettings } from './loop/loop-settings.js';
 import { RunOpener } from './loop/run-opener.js';
 import { RunPreparation } from './loop/run-preparation.js';
@@ -40,6 +40,7 @@ import { SubRunPreparation } from './loop/sub-run-preparation.js';
 import { SuspendedRuns } from './loop/suspended-runs.js';
 import { ToolLoop } from './loop/tool-loop.js';
 import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from './loop/loop-options.js';
+import { Sessions } from './session/sessions.js';
 import { RunService } from './runs/run.service.js';
 import { ActorIdentity } from './policy/actor-identity.js';
 import { DataPolicyEngine, policyList } from './policy/policy-engine.js';
@@ -121,6 +122,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   SubRunPreparation,
   RunOpener,
   RunService,
+  Sessions,
   DirectiveRunner,
   DirectiveService,
   ToolLoopBootstrap,
@@ -172,6 +174,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
     BoundedStores,
     RunOpener,
     RunService,
+    Sessions,
     ToolCatalog,
     ToolRegistry,
     ToolRunner,
@@ -202,7 +205,11 @@ function storeProvider([provide, adapter]: StoreBinding): FactoryProvider {
 }
 
 function loopProvider(provide: InjectionToken, profile: LoopProfile, name?: string): FactoryProvider {
-  return { provide, inject: [RunOpener], useFactory: (runs: RunOpener) => new ToolLoopService(runs, profile, name) };
+  return {
+    provide,
+    inject: [RunOpener, Sessions],
+    useFactory: (runs: RunOpener, sessions: Sessions) => new ToolLoopService(runs, sessions, profile, name),
+  };
 }
 
 function hostsOf({ entities = [] }: ToolFeatureOptions): Provider[] {

@@ -44,7 +44,8 @@ export type LoopEventBody =
       readonly type: 'run-start';
       readonly requestId: string;
       readonly conversationId?: string;
-      readonly model: string;
+      /** Absent where the run makes one call and asks no model. */
+      readonly model?: string;
       readonly tools: readonly string[];
       /** The call that started this sub-run. Absent in a root run. */
       readonly within?: { readonly runId: string; readonly toolCallId: string; readonly tool: string };

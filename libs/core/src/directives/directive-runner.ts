@@ -28,7 +28,7 @@ import type { Tool, ToolDirective } from '../contracts/tool.js';
 import { ToolExplorer } from '../discovery/tool-explorer.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { CallFailure, Interruption, unexplained, withinTime } from '../execution/call-failure.js';
-import type { CallRequest, ExecutionScope } from '../execution/call.js';
+import type { PlacedCall, ExecutionScope } from '../execution/call.js';
 import { ToolRunner } from '../execution/tool-runner.js';
 import type { ToolLoopOptions } from '../loop/loop-options.js';
 import { LoopSettings } from '../loop/loop-settings.js';
@@ -272,7 +272,7 @@ export type DirectiveTool = Tool & { readonly directive: ToolDirective };
 
 /** The call of a directive, and where it is executed. */
 export interface DirectiveExecution {
-  readonly request: CallRequest;
+  readonly request: PlacedCall;
   readonly scope: ExecutionScope;
 }
 

@@ -60,7 +60,7 @@ export interface ExecutionScope {
 }
 
 /** One call and its place in the run. */
-export interface CallRequest {
+export interface PlacedCall {
   readonly call: ToolCall;
   /** From 1. */
   readonly step: number;
@@ -90,7 +90,7 @@ export interface ReadArguments {
  * with {@link advance} alone, so that a call that fails is recorded as far as it came.
  */
 export interface Call {
-  readonly request: CallRequest;
+  readonly request: PlacedCall;
   readonly scope: ExecutionScope;
   readonly startedAt: Date;
   /** The tool's own are in it once the call is known to be permitted: until then it must read like a call of no tool. */
@@ -235,7 +235,7 @@ export interface SubRunCall {
   readonly tool: ToolSpec;
   readonly prompt: string;
   readonly args: JsonObject;
-  readonly request: CallRequest;
+  readonly request: PlacedCall;
   readonly scope: ExecutionScope;
   /** The time for the sub-run, in milliseconds. */
   readonly ms: number;

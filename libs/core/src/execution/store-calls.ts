@@ -106,21 +106,15 @@ interface StoreCallTerms<Result> {
   readonly late?: (result: Result) => unknown;
 }
 
-/** Runs a part of a run: every call of a store in it ends with the run. `closing` is aborted when an interrupted run waits for nothing any more. */
-export async function asRun<Result>(signal: AbortSignal, work: (closing: AbortSignal) => Promise<Result>): Promise<Result> {
+/** Runs a part of a run: every call of a store in it ends with the run. */
+export function asRun<Result>(signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
   const run = new AskingRun(signal);
-  try {
-    return await current.run(run, () => work(run.closing));
-  } finally {
-    run.release();
-  }
+  return current.run(run, work).finally(() => run.release());
 }
 
 /** The same for a call that somebody makes without a run; within one nothing changes. */
 export function asCall<Result>(signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
-  if (current.getStore()) return work();
-  const run = new AskingRun(signal);
-  return current.run(run, work).finally(() => run.release());
+  return current.getStore() ? work() : asRun(signal, work);
 }
 
 /** Runs what is no part of the run in which it is begun, and may outlive it. */

@@ -23,7 +23,7 @@ import {
   type AuthorisedCall,
   type Call,
   CallPending,
-  type CallRequest,
+  type PlacedCall,
   Effects,
   type ExecutionScope,
   type ReadCall,
@@ -114,7 +114,7 @@ export class ToolRunner implements OnModuleInit {
   }
 
   /** Runs one call through every stage. Never throws: whatever happens, the call has exactly one outcome, or is pending. */
-  exec(request: CallRequest, scope: ExecutionScope): Promise<ToolOutcome> {
+  exec(request: PlacedCall, scope: ExecutionScope): Promise<ToolOutcome> {
     return asCall(scope.signal, () => this.recorded(this.open(request, scope)));
   }
 
@@ -127,7 +127,7 @@ export class ToolRunner implements OnModuleInit {
     return isGuarded(authorised.tool) ? this.performOnce(authorised) : this.performer.perform(authorised);
   }
 
-  private open(request: CallRequest, scope: ExecutionScope): Call {
+  private open(request: PlacedCall, scope: ExecutionScope): Call {
     const options = this.rules.optionsFor(undefined, scope.options);
     const subRun = request.checkpoint?.record;
     return { request, scope: this.shielded(scope), startedAt: new Date(), options, ...(subRun && { subRun }) };

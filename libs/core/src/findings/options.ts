@@ -69,20 +69,27 @@ type AnyRule = OptionRule<never>;
 /** The options of one type; see {@link defineOptions}. */
 export class OptionTable<Options extends object> {
   private readonly entries: ReadonlyMap<string, AnyRule>;
+  /** The options whose values of two levels are joined. */
+  private readonly joins: readonly (readonly [name: string, join: NonNullable<AnyRule['join']>])[];
 
   constructor(
     readonly rules: OptionRules<Options>,
     readonly settings: TableSettings<Options>,
   ) {
     this.entries = new Map(Object.entries<AnyRule>({ ...rules }));
+    this.joins = [...this.entries].flatMap(([name, { join }]) => (join ? [[name, join] as const] : []));
   }
 
   /** Everything that is wrong: names, values, what is missing and what does not fit together. An option that is `undefined` was left out. */
   findings(given: unknown, at: string): Finding[] {
     if (!isRecord(given)) return [{ at, problem: `Its options are ${inWords(given)}.`, remedy: 'Give an object.' }];
-    const values = [...this.entries].flatMap(([name, rule]) => this.valueFindings(name, rule, Reflect.get(given, name), at));
-    const together = this.settings.together?.(this.sound(given), at, given) ?? [];
-    return [...this.nameFindings(given, at), ...values, ...together];
+    const findings = this.nameFindings(given, at);
+    for (const [name, rule] of this.entries) {
+      const value: unknown = Reflect.get(given, name);
+      if (value !== undefined || rule.isNeeded) findings.push(...this.valueFindings(name, rule, value, at));
+    }
+    const { together } = this.settings;
+    return together ? [...findings, ...together(this.sound(given), at, given)] : findings;
   }
 
   /** @throws {ConfigurationError} with all findings */
@@ -104,9 +111,9 @@ export class OptionTable<Options extends object> {
   /** Merges the options of two levels: the inner one wins, option by option if a rule says so. */
   merge<Outer extends object, Inner extends object>(outer: Outer, inner: Inner): Outer & Pick<Inner, keyof Inner & NameOf<Options>> {
     const merged = { ...outer, ...this.copy(inner) };
-    for (const [name, { join }] of this.entries) {
+    for (const [name, join] of this.joins) {
       const [wide, narrow]: unknown[] = [Reflect.get(outer, name), Reflect.get(inner, name)];
-      if (join && isRecord(wide) && isRecord(narrow)) Reflect.set(merged, name, join(wide, narrow));
+      if (isRecord(wide) && isRecord(narrow)) Reflect.set(merged, name, join(wide, narrow));
     }
     return merged;
   }
@@ -122,9 +129,10 @@ export class OptionTable<Options extends object> {
   }
 
   private nameFindings(given: object, at: string): Finding[] {
+    const unknown = Object.keys(given).filter((name) => !this.entries.has(name));
+    if (unknown.length === 0) return [];
     const { wording = OPTION, elsewhere = {} } = this.settings;
     const known = [...this.entries.keys()];
-    const unknown = Object.keys(given).filter((name) => !this.entries.has(name));
     return unknown.map((name) => {
       const { problem = named(wording.unknown, name), remedy = nearestName(name, known) } =
         (Object.hasOwn(elsewhere, name) && elsewhere[name]) || {};

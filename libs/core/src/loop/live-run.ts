@@ -24,6 +24,8 @@ import type { ResumedRun, SavedPlace, SavedRun } from './saved-run.js';
 /** A call of a hook, by the hook's name. */
 type HookCall = (hooks: LoopHooks, execution: RunPlan['execution']) => void | Promise<void>;
 
+const logger = new Logger('LiveRun');
+
 /** Everything of a run that changes beside its `LoopState`. One per run, so that two runs never meet. */
 export class LiveRun implements EnclosingRun {
   readonly handles: RunEntityHandles;
@@ -45,7 +47,6 @@ export class LiveRun implements EnclosingRun {
   reserve: RunReserve;
   /** Stores the entries of a durable run. */
   recorder: RunRecorder | undefined;
-  private readonly logger = new Logger(LiveRun.name);
 
   constructor(
     readonly plan: RunPlan,
@@ -127,7 +128,7 @@ export class LiveRun implements EnclosingRun {
       await untilAborted(Promise.resolve(call(options.hooks, execution)), this.signal);
     } catch (error) {
       if (this.signal.aborted) return;
-      this.logger.warn(`A hook of run ${execution.run.runId} failed.`, error);
+      logger.warn(`A hook of run ${execution.run.runId} failed.`, error);
     }
   }
 }
@@ -139,7 +140,7 @@ type RunAccounts = Pick<LiveRun, 'handles' | 'instances' | 'counter' | 'spending
 };
 
 function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
-  const { execution, rolesNow, assumed, options } = plan;
+  const { execution, rolesNow, assumed } = plan;
   const { limits } = execution;
   const spending = ledgerOf(saved);
   return {
@@ -148,10 +149,15 @@ function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
     sentBefore: saved?.sentTools,
     roles: new RunRoles(execution, rolesNow, saved?.roles ?? assumed),
     counter: new CallCounter(limits, saved?.counts),
-    flow: MessageFlow.instructed(options.labels?.reads ?? 'private'),
+    flow: flowOf(plan),
     spending,
     use: new RunUse(limits, spending, undefined, saved && usedBefore(saved)),
   };
+}
+
+/** The arguments of a single call count as written by a model that has read everything: where they come from is not known. */
+function flowOf({ isOneCall, options }: RunPlan): MessageFlow {
+  return isOneCall ? MessageFlow.instructed('private').tainted() : MessageFlow.instructed(options.labels?.reads ?? 'private');
 }
 
 /** A sub-run knows entities by the same names, and what it does the run around it has done. */

@@ -29,7 +29,7 @@ import { abandonStep } from './tool-step.js';
 
 /** The services that one run uses. A sub-run is told and kept by the run around it. */
 export interface RunParts {
-  readonly loop: Pick<ToolLoop, 'drive'>;
+  readonly loop: Pick<ToolLoop, 'drive' | 'resume'>;
   readonly conversations: ConversationStore;
   readonly sinks: readonly LoopEventSink[];
   readonly subRuns: SubRunsWithin;
@@ -326,13 +326,13 @@ export class LoopRun<Output> implements RunHandle<Output> {
   }
 }
 
-export function startEvent({ model, conversation, execution, within }: RunPlan, toolset: Toolset): LoopEventBody {
+export function startEvent({ model, isOneCall, conversation, execution, within }: RunPlan, toolset: Toolset): LoopEventBody {
   const tools = toolset.specs.map(({ id }) => id);
   return {
     type: 'run-start',
     requestId: execution.requestId,
     ...(conversation && { conversationId: conversation.conversationId }),
-    model: model.modelId,
+    ...(!isOneCall && { model: model.modelId }),
     tools,
     ...(within && { within: { runId: within.live.plan.execution.run.runId, toolCallId: within.toolCallId, tool: within.tool } }),
   };

@@ -36,6 +36,7 @@ export class LoopSettings {
   private readonly compiled = new WeakMap<Policy, CompiledPolicy>();
   private readonly foreign: ForeignTools;
   private readonly vouched: VouchedTools;
+  private readonly limits = new WeakMap<Partial<Limits>, Limits>();
 
   constructor(
     @Inject(TOOL_LOOP_OPTIONS) readonly options: ToolLoopOptions,
@@ -102,7 +103,15 @@ export class LoopSettings {
   }
 
   /** The limits of a run: its own, then the application's, then the defaults. */
-  limitsFor(own: Partial<Limits> = {}): Limits {
+  limitsFor(own: Partial<Limits> = NO_LIMITS): Limits {
+    const known = this.limits.get(own);
+    if (known) return known;
+    const limits = Object.freeze(this.limitsWith(own)); // shared by the runs of a loop
+    this.limits.set(own, limits);
+    return limits;
+  }
+
+  private limitsWith(own: Partial<Limits>): Limits {
     const given = LIMITS.merge(this.options.limits ?? {}, own);
     const { modelIdleMs: firstByte } = given;
     const limits = LIMITS.merge({ ...DEFAULT_LIMITS, ...(firstByte !== undefined && { modelFirstByteMs: firstByte }) }, given);
@@ -204,6 +213,8 @@ export class LoopSettings {
     return [...findings, { at, problem: 'Every policy is in shadow, so nothing is allowed.', remedy: 'Add one that decides.' }];
   }
 }
+
+const NO_LIMITS: Partial<Limits> = Object.freeze({});
 
 /** Node's timers know no longer time: a larger number, `Infinity` included, would be taken for 1 ms. */
 function timerMs(ms: number): number {

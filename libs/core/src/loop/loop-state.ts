@@ -16,6 +16,7 @@ import {
   NO_USAGE,
   type RunFailure,
   StorageUnavailableError,
+  type ToolCall,
   type ToolInvocationRecord,
   type Usage,
 } from '@toolloop/protocol';
@@ -79,6 +80,13 @@ export function firstState(toolset: Toolset): LoopState {
     corrections: 0,
     emptyAnswers: 0,
   };
+}
+
+/** A run of one call before it: the call stands where a model's answer would, and is worth no more than that of a model that has read everything. */
+export function callState(toolset: Toolset, call: ToolCall): LoopState & { readonly pending: PendingStep } {
+  const labels: MessageLabels = { returns: 'untrusted', reads: 'private' };
+  const answer: StepAnswer = { text: '', reasoning: '', toolCalls: [call], finishReason: 'tool_calls', usage: NO_USAGE, labels };
+  return { ...firstState(toolset), step: 1, pending: { answer, offered: toolset, outcomes: [], isPlanned: false } };
 }
 
 /** An answer of the model, labelled where the model was shown more than the transcript tells, such as the tools of strangers. */

@@ -71,13 +71,14 @@ export class CallCounter {
   /** Counts a call; answers with the limit it goes beyond. */
   admit(call: ToolCall, declaredId: string): LimitReached | undefined {
     const most = this.mostReached(declaredId);
+    if (this.limits.identicalCalls === Number.POSITIVE_INFINITY) return beyond(most);
     const key = `${call.name} ${this.canonical(call.arguments)}`;
     const same = countIn(this.identical, key);
     this.counted.identical.add(key);
     if (same > this.limits.identicalCalls) {
       return limit('no_progress', `This very call was made ${this.limits.identicalCalls} times already. Its result will not change.`);
     }
-    return most === undefined ? undefined : limit('max_calls', `This tool was called ${most} times already, which is the limit.`);
+    return beyond(most);
   }
 
   /** Counts a call of a tool, here and around; answers with the limit that it goes beyond. */
@@ -108,6 +109,10 @@ export class CallCounter {
       return text;
     }
   }
+}
+
+function beyond(most: number | undefined): LimitReached | undefined {
+  return most === undefined ? undefined : limit('max_calls', `This tool was called ${most} times already, which is the limit.`);
 }
 
 function limit(reason: FinishReason, safeMessage: string): LimitReached {

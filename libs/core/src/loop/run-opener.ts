@@ -249,6 +249,11 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
     this.subRuns = new SubRunOpener(subRuns, loop, stores);
   }
 
+  /** @throws {ServiceUnavailableException} Once the application shuts down. */
+  assertOpen(): void {
+    this.openRuns.assertOpen();
+  }
+
   onModuleDestroy(): void {
     this.openRuns.refuse();
   }
@@ -259,7 +264,7 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
   }
 
   /** The services of a run. The sinks are those of the whole application, known once it has started. */
-  private get services(): RunParts {
+  get services(): RunParts {
     if (this.explorer.exploredModules !== this.explorer.modules.size) this.explorer.warnOfLateModules();
     this.sinks ??= this.explorer.instancesOf(LoopEventSink);
     return { ...this.subRuns.services, suspended: this.suspended, subRuns: this.subRuns, open: this.openRuns, sinks: this.sinks };

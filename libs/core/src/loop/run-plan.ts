@@ -72,6 +72,8 @@ export interface RunPlan<Output = unknown> {
   readonly loop?: string | undefined;
   /** Set in a sub-run: the run around it. */
   readonly within?: RunPlace;
+  /** True for a run of one call, which asks no model. */
+  readonly isOneCall: boolean;
   /** The messages that the request adds to the conversation, or all of them without a conversation. */
   readonly messages: readonly Message[];
   readonly conversation: ConversationKey | undefined;

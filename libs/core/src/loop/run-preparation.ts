@@ -6,6 +6,7 @@ import type { Toolset } from '../catalog/toolset.js';
 import type { RunBeginning, ToolInjectionStrategy } from '../contracts/injection.js';
 import type { Limits } from '../contracts/limits.js';
 import { type LoopProfile, type LoopRequest, REQUEST } from '../contracts/loop-request.js';
+import type { CallRequest } from '../contracts/session.js';
 import type { ConversationKey } from '../contracts/stores.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import { strictlyListed } from '../execution/resolve-tool.js';
@@ -31,8 +32,8 @@ export type ListingRequest<Actor> = Pick<
 /** The narrowing with the policy that each level adds. */
 type Narrowing = ToolNarrowing & Pick<LoopRequest, 'policy'>;
 
-/** A run that has an id already, and may have gone on for a while. */
-type KnownRun = Pick<ResumedRun, 'runId'> & Partial<ResumedRun>;
+/** A run that has an id already, and may have gone on for a while; or one that makes one call and asks no model. */
+type KnownRun = Pick<ResumedRun, 'runId'> & Partial<ResumedRun> & { readonly isOneCall?: boolean };
 
 /** Checks a request and turns it into a plan. What cannot be run is refused here, before anything starts. */
 @Injectable()
@@ -54,7 +55,7 @@ export class RunPreparation {
   prepare<Output, Actor>(own: LoopRequest<Output, Actor>, profile: LoopProfile, known?: KnownRun): RunPlan<Output> {
     assertIdentified(own);
     assertIds(own);
-    assertRequest(own, profile, this.catalog);
+    assertRequest(own, profile, this.catalog, known);
     // What narrows (`policy`, `tools`, `exclude`) and what adds up (`injection`) is combined level by level.
     const request = REQUEST.merge(profile, own);
     const resumed = known?.saved && { ...known, saved: known.saved };
@@ -69,8 +70,11 @@ export class RunPreparation {
     const { toolset, injection } = this.listing.list(rules, execution, resumed && beforeWait(resumed));
     return {
       model,
+      isOneCall: isCall(known),
       instructions: this.settings.instructionsFor(request.instructions, run),
-      messages: resumed ? [] : asSaid(takenBy(model, messagesOf(request, conversation !== undefined, execution.limits)), request),
+      messages: asksNothing(known)
+        ? []
+        : asSaid(takenBy(model, messagesOf(request, conversation !== undefined, execution.limits)), request),
       conversation,
       toolset: resumed ? this.resumed(toolset, injection, resumed) : toolset,
       strictListing: rules.strictListing,
@@ -86,6 +90,12 @@ export class RunPreparation {
       answer: output && { type: output, ...this.settings.answers.shapeOf(output) },
       options: request,
     };
+  }
+
+  /** Prepares a run of one call. Throws as `prepare` does. */
+  prepareCall<Actor>({ tool: _tool, args: _args, ...request }: CallRequest<Actor>, profile: LoopProfile): RunPlan {
+    const limits = request.limits ? { ...WITHOUT_LOOP, ...request.limits } : WITHOUT_LOOP;
+    return this.prepare<unknown, Actor>({ ...request, limits }, profile, { runId: randomUUID(), isOneCall: true });
   }
 
   /** The tools that a run had before it waited. */
@@ -148,6 +158,16 @@ export class RunPreparation {
       'A conversation belongs to an actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).',
     );
   }
+}
+
+/** Tells whether a run begins without messages of its own: it has begun before, or makes one call. */
+function asksNothing(known: KnownRun | undefined): boolean {
+  return known?.saved !== undefined || isCall(known);
+}
+
+/** Tells whether a run makes one call and asks no model. */
+function isCall(known: KnownRun | undefined): boolean {
+  return known?.isOneCall ?? known?.saved?.isOneCall ?? false;
 }
 
 /** The calls of a run before it waited, and the tools that its model was shown. */
@@ -221,12 +241,16 @@ function invalid(message: string): InvalidRequestError {
 
 const AT = 'request';
 
+/** The limits of a model that goes in circles, which mean nothing where there is no model. */
+const WITHOUT_LOOP: Partial<Limits> = Object.freeze({ callsPerTool: Number.POSITIVE_INFINITY, identicalCalls: Number.POSITIVE_INFINITY });
+
 /**
  * Checks all that the application says in a request.
  *
  * @throws ConfigurationError with every finding
  */
-function assertRequest<Actor>(request: LoopRequest<unknown, Actor>, profile: LoopProfile, catalog: ToolCatalog): void {
+function assertRequest<Actor>(request: LoopRequest<unknown, Actor>, profile: LoopProfile, catalog: ToolCatalog, known?: KnownRun): void {
+  if (known?.isOneCall) return; // its options were checked as those of a call
   const announced = [request, profile].flatMap(({ injection }) => injection || []).flatMap((strategy) => strategy.announced ?? []);
   const findings = [...REQUEST.findings(request, AT), ...stopFindings(request.stopWhen, AT, catalog, announced)];
   if (findings.length > 0) throw new ConfigurationError(findings, AT);

@@ -17,7 +17,11 @@ export type SavedPlace = Pick<SavedRun, 'requestId' | 'conversationId' | 'past' 
 
 /** The parts of a run that are saved with it. Each saves itself; `LiveRun` has them all. */
 export interface SavableRun {
-  readonly plan: { readonly narrowing: readonly Policy[]; readonly execution: { readonly run: Pick<RunContext, 'state'> } };
+  readonly plan: {
+    readonly narrowing: readonly Policy[];
+    readonly isOneCall: boolean;
+    readonly execution: { readonly run: Pick<RunContext, 'state'> };
+  };
   readonly approvals: RunApprovals;
   readonly handles: RunEntityHandles;
   readonly instances: RunInstances;
@@ -51,6 +55,7 @@ export const OPTIONAL_PARTS = {
   innerSteps: part(NUMBER, ({ use }) => use.innerSteps || undefined),
   hasUnknownCost: part(FLAG, ({ use }) => use.hasUnknownCost || undefined),
   roles: part(SAVED_ROLES, ({ roles }) => roles.assumed),
+  isOneCall: part(FLAG, ({ plan }) => plan.isOneCall || undefined),
 };
 
 function part<Value>(form: Form<Value>, save: RunPart<Value>['save']): RunPart<Value> {

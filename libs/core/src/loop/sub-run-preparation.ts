@@ -131,6 +131,7 @@ export class SubRunPreparation {
       conversation: undefined,
       toolset: resumed ? this.resumed(listed, live, execution, resumed) : listed.toolset,
       execution,
+      isOneCall: false,
       narrowing: policy ? [policy] : [],
       injection: listed.injection,
       ...this.stepsOf(subRun, execution.run),

@@ -22,7 +22,8 @@ import { detailOf } from './run-use.js';
 import { HistoryStep } from './history-step.js';
 import { StepPreparation, withRolesOfNow, withToolNotes } from './step-preparation.js';
 import { correctionFor } from './structured-answer.js';
-import { ResultInjection, ToolStep } from './tool-step.js';
+import { ResultInjection } from './result-injection.js';
+import { ToolStep } from './tool-step.js';
 import { LoopSettings } from './loop-settings.js';
 import { DirectiveUpdates } from './run-directives.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
@@ -80,12 +81,12 @@ export class ToolLoop {
     return next;
   }
 
-  /** The step that waited: its answer is there, and so are some of its results. */
-  private async resume(waiting: LoopState, pending: PendingStep, live: LiveRun): Promise<LoopState> {
+  /** Runs the calls of a step whose answer is there, as may be some of its results: it has waited, or its calls were made without a model. Never rejects. */
+  async resume(waiting: LoopState, pending: PendingStep, live: LiveRun): Promise<LoopState> {
     const state = { ...waiting, pending: undefined };
     try {
       const next = await this.runCalls(state, pending, live, pending);
-      return await this.settled(await this.concluded(next, pending, live), live);
+      return await this.settled(withoutModel(await this.concluded(next, pending, live), live), live);
     } catch (error) {
       return settle({ ...state, finish: finishFor(error, 'internal', this.failedRun(live)) }, live);
     }
@@ -211,6 +212,7 @@ export class ToolLoop {
     const by = { ...(answeredBy !== undefined && { model: answeredBy }), ...(response && { response }) };
     await live.emit({ type: 'step-end', step: state.step, modelFinishReason, toolCalls: toolCalls.length, ...by });
     const { step, usage } = state;
+    if (!live.plan.options.hooks) return;
     const tools = offered.specs.map(({ id }) => id);
     await live.notify((hooks, { run }) => hooks.onIteration?.({ runId: run.runId, step, toolCalls, tools, usage }, run));
   }
@@ -286,6 +288,11 @@ function settle(state: LoopState, live: LiveRun): LoopState {
   if (!settled.finish) return settled;
   live.inputs.close();
   return settled.pending ? settled : { ...settled, messages: [...settled.messages, ...live.inputs.take()] };
+}
+
+/** A run of one call ends with the call: there is no model to read its result. */
+function withoutModel(state: LoopState, { plan }: LiveRun): LoopState {
+  return plan.isOneCall && !state.finish ? { ...state, finish: { reason: 'stop' } } : state;
 }
 
 function withLimit(state: LoopState, live: LiveRun): LoopState {

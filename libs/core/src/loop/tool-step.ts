@@ -1,34 +1,23 @@
-import { Logger } from '@nestjs/common';
 import type { FinishReason, Message, MessageLabels, ToolCall, ToolErrorCode, ToolInvocationRecord, ToolMessage } from '@toolloop/protocol';
 import { from, lastValueFrom, mergeMap, toArray } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
-import type { InjectionResult, ToolInjectionStrategy } from '../contracts/injection.js';
 import type { Tool } from '../contracts/tool.js';
 import { DirectiveUpdates } from './run-directives.js';
-import { withinTime } from '../execution/call-failure.js';
-import { type CallRequest, resolveSurfaceCall, type ToolOutcome } from '../execution/call.js';
+import { type PlacedCall, resolveSurfaceCall, type ToolOutcome } from '../execution/call.js';
 import { shownCall } from '../execution/describe.js';
 import { closedRecord } from '../execution/sub-run-call.js';
 import { ToolRunner } from '../execution/tool-runner.js';
-import { type AppliedInjection, applyInjection, roomIn } from '../injection/apply-injection.js';
 import { operationName } from '../injection/entity-surfaces.js';
-import { type ShownResult, ToolProviderExtractor } from '../injection/entity-tools.js';
+import { ToolProviderExtractor } from '../injection/entity-tools.js';
 import { isPermitted } from '../policy/policy-engine.js';
-import { triggersMatchedBy, triggersOf } from '../strategies/triggers.js';
 import type { LiveRun } from './live-run.js';
-import { LoopSettings } from './loop-settings.js';
+import { callOf, type InjectionContext, type ResultInjection, shownResult } from './result-injection.js';
 import { assistantMessage, checkpointIn, type Finish, type LoopState, type PendingStep } from './loop-state.js';
 
 /** The surroundings of the calls of a step. */
-export interface ToolStepContext {
-  readonly step: number;
-  /** The run's, which injection changes. */
-  readonly toolset: Toolset;
+export interface ToolStepContext extends InjectionContext {
   /** The tools that the model was offered in this step: no other is called. */
   readonly offered: Toolset;
-  /** The transcript up to and including the answer that made the calls. */
-  readonly history: readonly Message[];
-  readonly live: LiveRun;
   /** Set where the step was begun before: what became of its calls until then. */
   readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned' | 'checkpoints'>;
 }
@@ -43,65 +32,11 @@ export interface ToolStepResult {
   readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned'>;
 }
 
-interface PlannedCall extends CallRequest {
+interface PlannedCall extends PlacedCall {
   readonly limit?: FinishReason;
   /** The call that is meant: over a surface, the call of an entity's own tool. */
   readonly meant: { readonly call: ToolCall; readonly tool: Tool | undefined };
   readonly detail?: string;
-}
-
-/** Lets strategies look at the results of a step, and applies what they want. */
-export class ResultInjection {
-  private readonly logger = new Logger(ResultInjection.name);
-
-  constructor(private readonly settings: LoopSettings) {}
-
-  /** Adds the triggers that strategies match in the live result: asked at once, since the step may end in a process that no longer has it. */
-  withTriggers(outcome: ToolOutcome, { plan }: LiveRun): ToolOutcome {
-    const { strategies } = plan.injection;
-    if (!outcome.tool || outcome.live === undefined) return outcome;
-    const matchedTriggers = triggersMatchedBy(strategies, { record: outcome.record, live: outcome.live });
-    return matchedTriggers.length === 0 ? outcome : { ...outcome, matchedTriggers };
-  }
-
-  /** The tools of the run after these results, in their order, strategy by strategy. */
-  async inject(outcomes: readonly ToolOutcome[], calls: readonly ToolCall[], context: ToolStepContext): Promise<Toolset> {
-    const { live } = context;
-    let { toolset } = context;
-    for (const outcome of outcomes) {
-      const called = { ...outcome, calledAs: callOf(outcome.record, calls)?.name };
-      for (const strategy of live.plan.injection.strategies) {
-        const applied = await this.applied(strategy, called, { ...context, toolset });
-        toolset = applied.toolset;
-        for (const event of applied.events) await live.emit(event);
-      }
-    }
-    return live.withReader(toolset, context.step);
-  }
-
-  /** A strategy that fails, is silent for the time of a tool's call, or hands over what cannot be applied, changes nothing. */
-  private async applied(strategy: ToolInjectionStrategy, outcome: CalledOutcome, context: ToolStepContext): Promise<AppliedInjection> {
-    const { live, step, history, toolset } = context;
-    const { execution, injection } = live.plan;
-    const { tool } = outcome;
-    if (!tool) return { toolset, events: [] };
-    try {
-      const last = lastResult(outcome, tool, triggersOf(strategy, injection.strategies, outcome.matchedTriggers));
-      const { run, limits } = execution;
-      const withheld = live.reserve.of(strategy);
-      const { others: room } = roomIn(toolset, limits);
-      const { reachable } = toolset;
-      const found = strategy.evaluate({ run, history, toolset: reachable, last, step, limits, handles: live.handles, withheld, room });
-      const proposed = this.settings.admit(await withinTime(Promise.resolve(found), limits.toolCallMs, live.signal));
-      if (proposed.roles) live.roles.assume(proposed.roles);
-      return await applyInjection(toolset, proposed, live.injectionRules(), { step, strategy });
-    } catch (error) {
-      if (live.signal.aborted) return { toolset, events: [] };
-      this.logger.error(`The injection strategy ${strategy.name} failed (run ${execution.run.runId}).`, error);
-      const message = `The injection strategy ${strategy.name} failed.`;
-      return { toolset, events: [{ type: 'warning', step, code: 'injection_failed', message }] };
-    }
-  }
 }
 
 /**
@@ -118,7 +53,8 @@ export class ToolStep {
 
   async run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
     const done = doneBefore(context);
-    const planned = await planOf(calls, done, context);
+    const counted = calls.map((call, index) => plannedCall(call, index, context));
+    const planned = isCounted(context) ? counted : await withinQuotas(counted, done, context);
     const outcomes = (await this.execute(planned, done, context)).toSorted((a, b) => a.record.index - b.record.index);
     const limit = context.pending?.limit ?? limitOf(planned);
     if (outcomes.some(({ isPending }) => isPending)) {
@@ -159,6 +95,8 @@ export class ToolStep {
     done: readonly ToolOutcome[],
     context: ToolStepContext,
   ): Promise<readonly ToolOutcome[]> {
+    const [only] = planned;
+    if (only && planned.length === 1 && done.length === 0) return [await this.executeOne(only, context, () => false)];
     const outcomes = [...done];
     const stages = stagesOf(planned);
     for (const [number, stage] of stages.entries()) {
@@ -186,14 +124,15 @@ export class ToolStep {
     const { offered, live, history, toolset } = context;
     const { call, tool } = request.meant;
     if (tool?.entity) live.instances.used(tool);
-    if (tool) await live.notify((hooks, { run, limits }) => hooks.onToolStart?.(shownCall(call, tool, limits), tool.spec, run));
+    const { hooks: hasHooks } = live.plan.options;
+    if (tool && hasHooks) await live.notify((hooks, { run, limits }) => hooks.onToolStart?.(shownCall(call, tool, limits), tool.spec, run));
     const scope = live.scope(offered, history, toolset);
     const outcome = await this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
     const mustBeKept = isLast();
     if (outcome.isPending) return outcome;
     const matched = this.injection.withTriggers(outcome, live);
-    await live.recorder?.called(this.withEntities(matched, live), mustBeKept);
-    await live.notify((hooks, { run }) => hooks.onToolEnd?.(outcome.record, run));
+    if (live.recorder) await live.recorder.called(this.withEntities(matched, live), mustBeKept);
+    if (hasHooks) await live.notify((hooks, { run }) => hooks.onToolEnd?.(outcome.record, run));
     return matched;
   }
 }
@@ -215,12 +154,12 @@ function limitOf(planned: readonly PlannedCall[]): Finish | undefined {
   return reason && { reason, ...(detail !== undefined && { detail }) };
 }
 
-/** All calls are counted, those that were made by a process that is gone as well. */
-async function planOf(calls: readonly ToolCall[], done: readonly ToolOutcome[], context: ToolStepContext): Promise<readonly PlannedCall[]> {
-  const planned = calls.map((call, index) => plannedCall(call, index, context));
-  return context.pending?.isPlanned ? planned : withinQuotas(planned, done, context);
+/** True where the tenant has no quotas, and for calls that were counted when they were first made. */
+function isCounted({ pending, live }: ToolStepContext): boolean {
+  return pending?.isPlanned === true || !live.plan.quotas;
 }
 
+/** Counts a call, also one that was made by a process that is gone. */
 function plannedCall(call: ToolCall, index: number, context: ToolStepContext): PlannedCall {
   const { step, offered, live, pending } = context;
   const meant = resolveSurfaceCall(call, offered, live.plan.execution.limits.argumentBytes) ?? { call, tool: offered.find(call.name) };
@@ -235,7 +174,7 @@ function beginningOf(
   { toolCallId }: ToolCall,
   index: number,
   { live, pending }: ToolStepContext,
-): Pick<CallRequest, 'mayHaveRun' | 'checkpoint'> {
+): Pick<PlacedCall, 'mayHaveRun' | 'checkpoint'> {
   const isTakenOver = live.recorder !== undefined || live.start.resumed?.isTakenOver === true;
   const mayHaveRun = (pending && isTakenOver) || live.plan.within?.mayHaveRun;
   const checkpoint = pending && checkpointIn(pending, toolCallId, index);
@@ -321,27 +260,6 @@ const OWN_WORDS = new Set<ToolErrorCode>([
 function labelsOf({ origin, spec: { labels } }: Tool, code: ToolErrorCode | undefined, own: MessageLabels | undefined): MessageLabels {
   if (code !== undefined && OWN_WORDS.has(code)) return { returns: 'trusted', reads: 'public' };
   return own ?? { returns: origin.trusted ? labels.returns : 'untrusted', reads: labels.reads };
-}
-
-/** An outcome, with the name that the model called. */
-interface CalledOutcome extends ToolOutcome {
-  readonly calledAs: string | undefined;
-}
-
-/** Returns the result as a strategy sees it. */
-function lastResult(outcome: CalledOutcome, tool: Tool, matchedTriggers: readonly string[] | undefined): InjectionResult {
-  const { record, calledAs } = outcome;
-  const more = { ...(calledAs !== undefined && { calledAs }), ...(matchedTriggers && { matchedTriggers }) };
-  return { record, depth: tool.entity?.depth ?? 0, ...shownResult(outcome, tool), ...more };
-}
-
-export function shownResult({ live, entities }: ToolOutcome, { spec: tool, output: { declared } }: Tool): ShownResult {
-  return { tool, live, ...(live === undefined && entities && { entities }), ...(declared && { returns: declared }) };
-}
-
-/** The call of which it is the record, as the model made it. */
-export function callOf({ toolCallId }: ToolInvocationRecord, calls: readonly ToolCall[]): ToolCall | undefined {
-  return calls.find((call) => call.toolCallId === toolCallId);
 }
 
 /** A run that waited and ended otherwise: what its last step did stays in the transcript, before what the user added meanwhile; what waited was not done. */

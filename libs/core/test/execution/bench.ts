@@ -12,7 +12,7 @@ import {
 import { ToolRunner } from '@toolloop/core/internal';
 import type { LoopEventBody } from '@toolloop/protocol';
 import { Toolset } from '../../src/catalog/toolset.js';
-import type { CallRequest, ExecutionScope, ToolOutcome } from '../../src/execution/call.js';
+import type { PlacedCall, ExecutionScope, ToolOutcome } from '../../src/execution/call.js';
 import { CompiledPolicy } from '../../src/policy/policy-engine.js';
 import { RunApprovals, SpendingLedger } from '../../src/policy/rules.js';
 import { TRUSTED_FLOW } from '../policy/subjects.js';
@@ -54,7 +54,7 @@ export interface RunOfCalls {
   readonly events: readonly LoopEventBody[];
   readonly scope: ExecutionScope;
   /** Runs a call; arguments that are no text are sent as JSON. */
-  exec(name: string, args?: unknown, place?: Partial<Pick<CallRequest, 'step' | 'index' | 'refusal'>>): Promise<TextOutcome>;
+  exec(name: string, args?: unknown, place?: Partial<Pick<PlacedCall, 'step' | 'index' | 'refusal'>>): Promise<TextOutcome>;
 }
 
 /** A started application whose `ToolRunner` is called directly, as the loop would. */

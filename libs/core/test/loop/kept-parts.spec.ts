@@ -15,6 +15,7 @@ const VALUES: Readonly<Record<keyof typeof PARTS | keyof typeof OPTIONAL_PARTS, 
   innerSteps: 2,
   hasUnknownCost: true,
   roles: 'all',
+  isOneCall: true,
 };
 
 /** A run that waits for an approval, opened with what its log has. */

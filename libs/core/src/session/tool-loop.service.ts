@@ -2,9 +2,12 @@ import { Inject } from '@nestjs/common';
 import type { LoopEvent, LoopResult, ToolSpec } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
 import type { LoopProfile, LoopRequest, ResumeRequest, RunHandle } from '../contracts/loop-request.js';
+import type { CallRequest, CallResult } from '../contracts/session.js';
+import type { NamedProfile } from '../contracts/stores.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
-import type { RunOpener } from './run-opener.js';
-import type { ListingRequest } from './run-preparation.js';
+import type { RunOpener } from '../loop/run-opener.js';
+import type { ListingRequest } from '../loop/run-preparation.js';
+import type { Sessions } from './sessions.js';
 
 /**
  * Runs the loop: hand it a prompt and the actor it acts for. A request that cannot be run is refused at once, with an `InvalidRequestError` or a
@@ -13,6 +16,7 @@ import type { ListingRequest } from './run-preparation.js';
 export class ToolLoopService<Actor = RegisteredActor> {
   constructor(
     private readonly runs: RunOpener,
+    private readonly sessions: Sessions,
     private readonly profile: LoopProfile,
     private readonly name?: string,
   ) {}
@@ -24,8 +28,7 @@ export class ToolLoopService<Actor = RegisteredActor> {
    * for await (const event of loop.open({ prompt, actor, tenant })) response.write(JSON.stringify(event));
    */
   open<Output = unknown>(request: LoopRequest<Output, Actor>): RunHandle<Output> {
-    const { profile, name } = this;
-    return this.runs.open(request, { profile, ...(name !== undefined && { name }) });
+    return this.runs.open(request, this.named);
   }
 
   /**
@@ -58,6 +61,27 @@ export class ToolLoopService<Actor = RegisteredActor> {
    */
   resume<Output = unknown>(runId: string, request: ResumeRequest<Output, Actor>): Promise<RunHandle<Output>> {
     return this.runs.resume(runId, request, this.profile);
+  }
+
+  /**
+   * Makes one call of one tool without a model, through every stage that a model's call passes: policy, approval, audit and hooks. What a model could do wrong
+   * with a call is in the record of the result. Rejects with a `RunError` if the call is aborted or a store fails.
+   *
+   * The arguments count as written by a model that has read untrusted and private content, since they may come from a client. A call that waits for an approval
+   * is a run that `RunService.resume` continues.
+   *
+   * @throws {InvalidRequestError} For a request without a tool, an actor or a tenant, and for arguments that are no JSON.
+   *
+   * @example
+   * const { ui } = await loop.call({ tool: 'crm__searchCustomers', args: { name: 'Ada' }, actor, tenant });
+   */
+  async call(request: CallRequest<Actor>): Promise<CallResult> {
+    return this.sessions.call(request, this.named);
+  }
+
+  private get named(): NamedProfile {
+    const { profile, name } = this;
+    return { profile, ...(name !== undefined && { name }) };
   }
 
   /**

@@ -1,0 +1,135 @@
+import { Logger } from '@nestjs/common';
+import { isRecord, type Message, type ToolCall, type ToolInvocationRecord } from '@toolloop/protocol';
+import type { Toolset } from '../catalog/toolset.js';
+import type { InjectionResult, ToolInjection, ToolInjectionStrategy } from '../contracts/injection.js';
+import type { Tool } from '../contracts/tool.js';
+import { withinTime } from '../execution/call-failure.js';
+import type { ToolOutcome } from '../execution/call.js';
+import { type AppliedInjection, applyInjection, roomIn } from '../injection/apply-injection.js';
+import type { ShownResult } from '../injection/entity-tools.js';
+import { triggersMatchedBy, triggersOf } from '../strategies/triggers.js';
+import type { LiveRun } from './live-run.js';
+import type { LoopSettings } from './loop-settings.js';
+
+/** The place of results in their run: the toolset is the run's, which injection changes. */
+export interface InjectionContext {
+  readonly step: number;
+  readonly toolset: Toolset;
+  /** The transcript up to and including the answer that made the calls. */
+  readonly history: readonly Message[];
+  readonly live: LiveRun;
+}
+
+/** Lets strategies look at the results of a step, and applies what they want. */
+export class ResultInjection {
+  private readonly logger = new Logger(ResultInjection.name);
+
+  constructor(private readonly settings: LoopSettings) {}
+
+  /** Adds the triggers that strategies match in the live result: asked at once, since the step may end in a process that no longer has it. */
+  withTriggers(outcome: ToolOutcome, { plan }: LiveRun): ToolOutcome {
+    const { strategies } = plan.injection;
+    if (!outcome.tool || outcome.live === undefined) return outcome;
+    const matchedTriggers = triggersMatchedBy(strategies, { record: outcome.record, live: outcome.live });
+    return matchedTriggers.length === 0 ? outcome : { ...outcome, matchedTriggers };
+  }
+
+  /** The tools of the run after these results, in their order, strategy by strategy. */
+  async inject(outcomes: readonly ToolOutcome[], calls: readonly ToolCall[], context: InjectionContext): Promise<Toolset> {
+    const { live } = context;
+    let { toolset } = context;
+    for (const outcome of outcomes) {
+      const called = { ...outcome, calledAs: callOf(outcome.record, calls)?.name };
+      for (const strategy of live.plan.injection.strategies) {
+        const applied = this.applied(strategy, called, context, toolset);
+        if (!applied) continue; // most results bring nothing, and nothing is waited for then
+        const { toolset: next, events } = await applied;
+        toolset = next;
+        for (const event of events) await live.emit(event);
+      }
+    }
+    return live.withReader(toolset, context.step);
+  }
+
+  /** A strategy that fails, is silent for the time of a tool's call, or hands over what cannot be applied, changes nothing. Undefined where nothing changes. */
+  private applied(
+    strategy: ToolInjectionStrategy,
+    outcome: CalledOutcome,
+    context: InjectionContext,
+    toolset: Toolset,
+  ): Promise<AppliedInjection> | undefined {
+    if (!outcome.tool) return undefined;
+    try {
+      const found = this.proposed(strategy, outcome, outcome.tool, context, toolset);
+      return isPromise(found) || !isNothing(found) ? this.apply(found, strategy, context, toolset) : undefined;
+    } catch (error) {
+      return this.apply(Promise.reject(error), strategy, context, toolset);
+    }
+  }
+
+  private proposed(
+    strategy: ToolInjectionStrategy,
+    outcome: CalledOutcome,
+    tool: Tool,
+    { live, step, history }: InjectionContext,
+    toolset: Toolset,
+  ): ToolInjection | Promise<ToolInjection> {
+    const { execution, injection } = live.plan;
+    const last = lastResult(outcome, tool, triggersOf(strategy, injection.strategies, outcome.matchedTriggers));
+    const { run, limits } = execution;
+    const withheld = live.reserve.of(strategy);
+    const { others: room } = roomIn(toolset, limits);
+    return strategy.evaluate({ run, history, toolset: toolset.reachable, last, step, limits, handles: live.handles, withheld, room });
+  }
+
+  private async apply(
+    found: ToolInjection | Promise<ToolInjection>,
+    strategy: ToolInjectionStrategy,
+    { live, step }: InjectionContext,
+    toolset: Toolset,
+  ): Promise<AppliedInjection> {
+    const { run, limits } = live.plan.execution;
+    try {
+      const proposed = this.settings.admit(await withinTime(Promise.resolve(found), limits.toolCallMs, live.signal));
+      if (proposed.roles) live.roles.assume(proposed.roles);
+      return await applyInjection(toolset, proposed, live.injectionRules(), { step, strategy });
+    } catch (error) {
+      if (live.signal.aborted) return { toolset, events: [] };
+      this.logger.error(`The injection strategy ${strategy.name} failed (run ${run.runId}).`, error);
+      const message = `The injection strategy ${strategy.name} failed.`;
+      return { toolset, events: [{ type: 'warning', step, code: 'injection_failed', message }] };
+    }
+  }
+}
+
+function isPromise<Value>(value: Value | Promise<Value>): value is Promise<Value> {
+  return isRecord(value) && 'then' in value;
+}
+
+/** True for the proposal of a strategy that changes no toolset and says nothing: that of most results. */
+function isNothing({ add = NONE, remove = NONE, withhold = NONE, warnings = NONE, roles }: ToolInjection): boolean {
+  return add.length + remove.length + withhold.length + warnings.length === 0 && roles === undefined;
+}
+
+const NONE: readonly never[] = [];
+
+/** An outcome, with the name that the model called. */
+interface CalledOutcome extends ToolOutcome {
+  readonly calledAs: string | undefined;
+}
+
+/** Returns the result as a strategy sees it. */
+function lastResult(outcome: CalledOutcome, tool: Tool, matchedTriggers: readonly string[] | undefined): InjectionResult {
+  const { record, calledAs } = outcome;
+  const more = { ...(calledAs !== undefined && { calledAs }), ...(matchedTriggers && { matchedTriggers }) };
+  return { record, depth: tool.entity?.depth ?? 0, ...shownResult(outcome, tool), ...more };
+}
+
+export function shownResult({ live, entities }: ToolOutcome, { spec: tool, output: { declared } }: Tool): ShownResult {
+  return { tool, live, ...(live === undefined && entities && { entities }), ...(declared && { returns: declared }) };
+}
+
+/** The call of which it is the record, as the model made it. */
+export function callOf({ toolCallId }: ToolInvocationRecord, calls: readonly ToolCall[]): ToolCall | undefined {
+  return calls.find((call) => call.toolCallId === toolCallId);
+}
