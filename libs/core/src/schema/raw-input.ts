@@ -4,7 +4,7 @@ import type { JSONSchema7 } from 'json-schema';
 import type { InputReading, ToolInputCodec } from '../contracts/tool.js';
 import type { RawInput, StandardInput } from '../decorators/raw-tool.js';
 import { toJson } from './canonical-json.js';
-import { NAMED_SCHEMAS, ONE_SCHEMA, schemaFindings } from './subset.js';
+import { definitionNamed, NAMED_SCHEMAS, ONE_SCHEMA, schemaFindings } from './subset.js';
 import {
   type CompiledInput,
   compileDtoInput,
@@ -84,12 +84,12 @@ export function closedSchema(source: object): JSONSchema7 {
   const { $schema: _, definitions, $defs, ...whole } = json;
   const named = { ...(isRecord(definitions) && definitions), ...(isRecord($defs) && $defs) };
   const declared = whole['properties'] === undefined && { properties: {} };
-  return closed({ ...whole, ...declared, ...(Object.keys(named).length > 0 && { $defs: named }) }) as JSONSchema7;
+  const definitionsOf = Object.keys(named).length > 0 && { $defs: named };
+  return new NullUnions(named, closed).read({ ...whole, ...declared, ...definitionsOf });
 }
 
-function closed(source: unknown): unknown {
-  if (!isRecord(source)) return source;
-  const { $ref, ...schema } = rewritten(withoutNullUnion(source), closed);
+/** Closes one object of a schema, but not its parts. */
+function closed({ $ref, ...schema }: JsonSchema): JsonSchema {
   if (typeof $ref === 'string') return { ...schema, $ref: $ref.replace(/^#\/definitions\//, '#/$defs/') };
   const open = isRecord(schema['properties']) && schema['additionalProperties'] === undefined && $ref === undefined;
   return open ? { ...schema, additionalProperties: false } : { ...schema, ...($ref !== undefined && { $ref }) };
@@ -110,53 +110,126 @@ function rewritten(schema: JsonSchema, rewrite: (subschema: unknown) => unknown)
  * schema is no JSON.
  */
 export function withoutNullUnions(schema: JSONSchema7): JSONSchema7 {
-  const read = (source: unknown): unknown => (isRecord(source) ? rewritten(withoutNullUnion(source), read) : source);
   try {
-    return JSON.stringify(schema).includes('"anyOf"') ? (read(schema) as JSONSchema7) : schema;
+    if (!/"(?:any|one|all)Of"/.test(JSON.stringify(schema))) return schema;
+    const definitions: unknown = schema.$defs;
+    return new NullUnions(isRecord(definitions) ? definitions : {}, (read) => read).read({ ...schema });
   } catch {
     return schema; // it contains itself, or is deeper than the stack: a finding tells
   }
 }
 
-function withoutNullUnion(schema: JsonSchema): JsonSchema {
-  const nullable = nullableIn(schema);
-  return withOptionals((nullable && orNull(nullable)) ?? schema);
-}
-
-/** Reads T with its surroundings from `anyOf: [T, null]`, which is how pydantic writes an optional value; undefined for any other schema. */
-function nullableIn({ anyOf, ...rest }: JsonSchema): JsonSchema | undefined {
-  const branches = Array.isArray(anyOf) ? anyOf.filter(isRecord) : [];
-  const [value, ...others] = branches.filter(({ type }) => type !== 'null');
-  return value && others.length === 0 && branches.length === 2 ? { ...value, ...rest } : undefined;
-}
-
-/** Adds null to the types of a schema; undefined for a reference, which has none. */
-function orNull({ type, enum: values, ...rest }: JsonSchema): JsonSchema | undefined {
-  if (type === undefined) return undefined;
-  const listed: readonly unknown[] | undefined = Array.isArray(values) ? values : undefined;
-  return { ...rest, type: [...new Set([type, 'null'].flat())], ...(listed && { enum: [...listed, null] }) };
-}
-
 /**
- * Reads the properties of an object that are T or null. One that may be left out is T: null means "not given", and so does a default of null. One that must be given
- * keeps null among its types; where these are unknown it may be left out.
+ * Reads the unions in a schema that are T or null, which is how pydantic writes an optional value, or T alone; the whole is none. A reference that takes null becomes
+ * one to a definition of its own, such as `PlaceOrNull`, since a definition may contain itself.
  */
-function withOptionals(schema: JsonSchema): JsonSchema {
-  const { properties, required } = schema;
-  if (!isRecord(properties)) return schema;
-  const needed = new Set<unknown>(Array.isArray(required) ? required : []);
-  const read = ([name, property]: [string, unknown]): [string, unknown] => {
-    const nullable = isRecord(property) ? nullableIn(property) : undefined;
-    if (!nullable) return [name, property];
-    const kept = needed.has(name) ? orNull(nullable) : undefined;
-    if (!kept) needed.delete(name);
-    return [name, kept ?? withoutNullDefault(nullable)];
-  };
-  return {
-    ...schema,
-    properties: Object.fromEntries(Object.entries(properties).map(read)),
-    ...(required !== undefined && { required: [...needed] }),
-  };
+class NullUnions {
+  private readonly added = new Map<string, JsonSchema>();
+
+  constructor(
+    private readonly definitions: JsonSchema,
+    /** Completes each schema after its parts. */
+    private readonly complete: (schema: JsonSchema) => JsonSchema,
+  ) {}
+
+  read(whole: JsonSchema): JsonSchema {
+    const schema = this.withParts(whole);
+    const $defs: Record<string, unknown> = {};
+    for (const [name, definition] of this.added) $defs[name] = this.part(definition); // which may add another, visited in its turn
+    const named = schema['$defs'];
+    return this.added.size > 0 ? { ...schema, $defs: { ...(isRecord(named) && named), ...$defs } } : schema;
+  }
+
+  private part(source: unknown): unknown {
+    if (!isRecord(source)) return source;
+    const union = unionIn(source);
+    return this.withParts(union ? this.valueOf(union) : source);
+  }
+
+  private withParts(schema: JsonSchema): JsonSchema {
+    return this.complete(rewritten(this.withOptionals(schema), (part) => this.part(part)));
+  }
+
+  private valueOf({ schema, takesNull }: Union): JsonSchema {
+    return takesNull ? this.orNull(schema) : schema;
+  }
+
+  /**
+   * Reads the properties of an object that are T or null. One that may be left out is T: null means "not given", and so does a default of null. One that must be
+   * given takes null as well.
+   */
+  private withOptionals(schema: JsonSchema): JsonSchema {
+    const { properties, required } = schema;
+    if (!isRecord(properties)) return schema;
+    const needed: readonly unknown[] = Array.isArray(required) ? required : [];
+    const read = ([name, property]: [string, unknown]): [string, unknown] => {
+      const union = isRecord(property) ? unionIn(property) : undefined;
+      if (!union) return [name, property];
+      return [name, needed.includes(name) ? this.valueOf(union) : withoutNullDefault(union.schema)];
+    };
+    return { ...schema, properties: Object.fromEntries(Object.entries(properties).map(read)) };
+  }
+
+  /** Lets a schema take null. One without a type, values or a reference takes it already. */
+  private orNull({ type, enum: values, const: only, $ref, ...rest }: JsonSchema): JsonSchema {
+    const listed: readonly unknown[] | undefined = only !== undefined ? [only] : Array.isArray(values) ? values : undefined;
+    return {
+      ...rest,
+      ...($ref !== undefined && { $ref: this.referenceOrNull($ref) }),
+      ...(type !== undefined && { type: [...new Set([type, 'null'].flat())] }),
+      ...(listed && { enum: [...new Set([...listed, null])] }),
+    };
+  }
+
+  /** Makes a reference to a definition that takes null; one to nothing stays as it is. */
+  private referenceOrNull(reference: unknown): unknown {
+    const named = typeof reference === 'string' ? definitionNamed(reference.replace(/^#\/definitions\//, '#/$defs/')) : undefined;
+    const definition = named === undefined || !Object.hasOwn(this.definitions, named) ? undefined : this.definitions[named];
+    if (named === undefined || !isRecord(definition)) return reference;
+    let name = `${named}OrNull`;
+    while (Object.hasOwn(this.definitions, name)) name += '_';
+    if (!this.added.has(name)) {
+      this.added.set(name, {}); // before its parts, of which one may be the definition itself
+      this.added.set(name, this.orNull(unionIn(definition)?.schema ?? definition));
+    }
+    return `#/$defs${pointerSegment(name)}`;
+  }
+}
+
+/** A union of T and null, or of T alone. */
+interface Union {
+  /** T, with what surrounds the union. */
+  readonly schema: JsonSchema;
+  readonly takesNull: boolean;
+}
+
+/** Reads a union of T and null, or of T alone, and such unions in T; undefined for any other schema, and where T and what surrounds it say the same keyword. */
+function unionIn(source: JsonSchema): Union | undefined {
+  const keyword = ['anyOf', 'oneOf', 'allOf'].find((name) => source[name] !== undefined);
+  if (keyword === undefined) return undefined;
+  const { [keyword]: union, ...rest } = source;
+  const branches: readonly unknown[] = Array.isArray(union) ? union : [];
+  const value = onlyValueOf(keyword, branches);
+  if (!value || Object.keys(rest).some((name) => !SURROUNDING.has(name) && Object.hasOwn(value, name))) return undefined;
+  const schema = { ...value, ...rest };
+  const inner = unionIn(schema);
+  return { schema: inner?.schema ?? schema, takesNull: branches.length > 1 || inner?.takesNull === true };
+}
+
+/** Returns the one branch that is not null; undefined where there are others, and where `allOf` has null beside it. */
+function onlyValueOf(keyword: string, branches: readonly unknown[]): JsonSchema | undefined {
+  const [value, ...others] = branches.filter((branch) => !isNull(branch));
+  const most = keyword === 'allOf' ? 1 : 2;
+  return isRecord(value) && others.length === 0 && branches.length <= most ? value : undefined;
+}
+
+/** The keywords that may stand beside a union and in it. */
+const SURROUNDING = new Set(['title', 'description', 'default', 'examples', 'deprecated', 'type']);
+
+function isNull(branch: unknown): boolean {
+  if (!isRecord(branch)) return false;
+  const { type, enum: values, const: only } = branch;
+  return only === null || [type].flat().join() === 'null' || (Array.isArray(values) && values.length === 1 && values[0] === null);
 }
 
 function withoutNullDefault({ default: given, ...rest }: JsonSchema): JsonSchema {

@@ -123,7 +123,7 @@ describe('a raw tool with a JSON Schema', () => {
   it.each<[JSONSchema7, string]>([
     [{ type: 'array' }, 'The input schema leaves the supported subset at "/type": the type of the whole must be "object".'],
     [
-      { type: 'object', properties: { a: { anyOf: [{}] } } },
+      { type: 'object', properties: { a: { anyOf: [{}, {}] } } },
       'The input schema leaves the supported subset at "/properties/a/anyOf": "anyOf" is not supported.',
     ],
     [{ type: 'object', properties: { tenant: {} } }, 'The argument "tenant" has a reserved name.'],
@@ -150,7 +150,57 @@ describe('a raw tool with a JSON Schema', () => {
     [
       'a reference that must be given',
       { ...object({ at: { anyOf: [{ $ref: '#/$defs/Place' }, { type: 'null' }] } }, ['at']), $defs: { Place: object({}) } },
-      { ...object({ at: { $ref: '#/$defs/Place' } }, []), $defs: { Place: object({}) } },
+      {
+        ...object({ at: { $ref: '#/$defs/PlaceOrNull' } }, ['at']),
+        $defs: { Place: object({}), PlaceOrNull: { ...object({}), type: ['object', 'null'] } },
+      },
+    ],
+    [
+      'a reference that may be left out',
+      { ...object({ at: { anyOf: [{ $ref: '#/$defs/Place' }, { type: 'null' }], default: null } }), $defs: { Place: object({}) } },
+      { ...object({ at: { $ref: '#/$defs/Place' } }), $defs: { Place: object({}) } },
+    ],
+    [
+      'a definition that contains itself',
+      {
+        ...object({ first: { $ref: '#/$defs/Node' } }),
+        $defs: { Node: object({ next: { oneOf: [{ $ref: '#/$defs/Node' }, { type: 'null' }] } }, ['next']) },
+      },
+      {
+        ...object({ first: { $ref: '#/$defs/Node' } }),
+        $defs: {
+          Node: object({ next: { $ref: '#/$defs/NodeOrNull' } }, ['next']),
+          NodeOrNull: { ...object({ next: { $ref: '#/$defs/NodeOrNull' } }, ['next']), type: ['object', 'null'] },
+        },
+      },
+    ],
+    [
+      'values without a type that must be given',
+      object({ a: { anyOf: [{ enum: ['c', 'f'] }, { type: 'null' }] }, b: { anyOf: [{ const: 1 }, { type: 'null' }] } }, ['a', 'b']),
+      object({ a: { enum: ['c', 'f', null] }, b: { enum: [1, null] } }, ['a', 'b']),
+    ],
+    [
+      'a list of references or nulls',
+      {
+        ...object({ at: { type: 'array', items: { anyOf: [{ $ref: '#/definitions/Place' }, { type: 'null' }] } } }),
+        definitions: { Place: object({}) },
+      },
+      {
+        ...object({ at: { type: 'array', items: { $ref: '#/$defs/PlaceOrNull' } } }),
+        $defs: { Place: object({}), PlaceOrNull: { ...object({}), type: ['object', 'null'] } },
+      },
+    ],
+    [
+      'oneOf, and unions of one kind',
+      object(
+        {
+          a: { oneOf: [{ type: 'string' }, { type: 'null' }] },
+          b: { anyOf: [{ type: 'string' }] },
+          c: { allOf: [{ type: 'string' }], description: 'C' },
+        },
+        ['a', 'b'],
+      ),
+      object({ a: { type: ['string', 'null'] }, b: { type: 'string' }, c: { type: 'string', description: 'C' } }, ['a', 'b']),
     ],
     [
       'an item, and what is nested',
@@ -172,10 +222,21 @@ describe('a raw tool with a JSON Schema', () => {
   });
 
   it.each<[string, JSONSchema7]>([
+    ['reference', { $ref: '#/$defs/Place' }],
+    ['list of values', { enum: ['a', 'b'] }],
+    ['constant', { const: 'a' }],
+  ])('takes null for a required value as null: %s', async (_, value) => {
+    const source = object({ a: { anyOf: [value, { type: 'null' }] } }, ['a']);
+    const compiled = compile({ ...source, $defs: { Place: object({}) } });
+    expect(await read(compiled, { a: null })).toMatchObject({ value: { a: null } });
+    expect(await read(compiled, {})).toHaveProperty('problems');
+  });
+
+  it.each<[string, JSONSchema7]>([
     ['three kinds', { anyOf: [{ type: 'string' }, { type: 'integer' }, { type: 'null' }] }],
     ['two kinds', { anyOf: [{ type: 'string' }, { type: 'integer' }] }],
     ['no kind but null', { anyOf: [{ type: 'null' }, { type: 'null' }] }],
-    ['one kind', { anyOf: [{ type: 'string' }] }],
+    ['one kind that the schema beside it contradicts', { type: 'string', maxLength: 9, anyOf: [{ type: 'string', maxLength: 3 }] }],
   ])('is a finding with a union of %s', (_, union) => {
     expect(problemsOf(compile(object({ a: union })))).toEqual([expect.stringContaining('"anyOf" is not supported')]);
   });
