@@ -271,14 +271,14 @@ const NONE: readonly Attachment[] = [];
 export type OnProgress = (value: unknown) => void | Promise<void>;
 
 /**
- * Reads a streaming result to its end: an Observable, an async iterable, a generator, or a stream of Node or of the web. Returns its last value, and hands the others to
- * `onProgress`; of a stream of text or bytes it returns the whole text. Returns any other result as it is. Aborting ends the stream at its source, and a stream that comes
+ * Reads a streaming result to its end: an Observable, an async iterable, a generator, or a stream of Node or of the web. Returns the value that a generator returns, or else
+ * the last value, and hands the others to `onProgress`; of a stream of text or bytes it returns the whole text. Returns any other result as it is. Aborting ends the stream at its source, and a stream that comes
  * too late is not begun.
  */
 export function drain(result: unknown, onProgress: OnProgress, signal: AbortSignal): unknown {
   if (isObservable(result)) return drainObservable(result, onProgress, signal);
   if (isAsyncIterable(result) || isGenerator(result)) return drainIterable(result, onProgress, signal);
-  if (isThenable(result)) return Promise.resolve(result).then((value) => (isStream(value) ? drain(value, onProgress, signal) : value));
+  if (isThenable(result)) return Promise.resolve(result).then((value) => drain(value, onProgress, signal));
   return result;
 }
 
@@ -304,7 +304,9 @@ function drainObservable(source: Observable<unknown>, onProgress: OnProgress, si
 
 async function drainIterable(source: AsyncIterable<unknown> | Generator, onProgress: OnProgress, signal: AbortSignal): Promise<unknown> {
   if (signal.aborted) throw Interruption.from(signal);
-  const streamed = isTextStream(source) ? new StreamedText(onProgress) : new StreamedValues(onProgress);
+  // Object mode tells nothing of a stream of Node: `Readable.from` sets it for texts, too.
+  const mayBeText = source instanceof ReadableStream || source instanceof Readable;
+  const streamed = mayBeText ? new StreamedText(onProgress) : new StreamedValues(onProgress);
   for await (const value of opened(source, signal)) {
     if (signal.aborted || streamed.isFull) break;
     await streamed.take(value);
@@ -312,11 +314,12 @@ async function drainIterable(source: AsyncIterable<unknown> | Generator, onProgr
   return streamed.result;
 }
 
-/** Opens a source that is closed when the signal is aborted. */
-function opened(source: AsyncIterable<unknown> | Generator, signal: AbortSignal): AsyncIterable<unknown> | Generator {
+/** Yields the values of a source, and at last the one that it returns, if any: a generator's result. Aborting closes the source. */
+async function* opened(source: AsyncIterable<unknown> | Generator, signal: AbortSignal): AsyncGenerator {
   const iterator = isGenerator(source) ? source : source[Symbol.asyncIterator]();
   signal.addEventListener('abort', () => void closeIterator(iterator), { once: true });
-  return Symbol.iterator in iterator ? iterator : { [Symbol.asyncIterator]: () => iterator };
+  const returned: unknown = yield* Symbol.iterator in iterator ? iterator : { [Symbol.asyncIterator]: () => iterator };
+  if (returned !== undefined) yield returned;
 }
 
 const VALUES_IN_A_ROW = 100;
@@ -362,9 +365,15 @@ class StreamedText extends StreamedValues {
   }
 
   override async take(chunk: unknown): Promise<void> {
-    if (typeof chunk === 'string') this.text += chunk;
-    else if (chunk instanceof Uint8Array) this.text += this.decoder.decode(chunk, { stream: true });
-    else await super.take(chunk);
+    if (this.count === 0 && typeof chunk === 'string') this.text += chunk;
+    else if (this.count === 0 && chunk instanceof Uint8Array) this.text += this.decoder.decode(chunk, { stream: true });
+    else await this.takeValue(chunk);
+  }
+
+  /** Takes a value, before which the text so far is one, too. */
+  private async takeValue(value: unknown): Promise<void> {
+    if (this.count === 0 && this.text !== '') await super.take(this.text);
+    await super.take(value);
   }
 }
 
@@ -377,17 +386,8 @@ async function closeIterator(iterator: { return?(value: undefined): unknown }): 
   }
 }
 
-function isStream(value: unknown): boolean {
-  return isObservable(value) || isAsyncIterable(value) || isGenerator(value);
-}
-
 function isGenerator(value: unknown): value is Generator {
   return types.isGeneratorObject(value);
-}
-
-/** Tells a stream that may be one of text; one of Node says itself whether its chunks are values of their own. */
-function isTextStream(source: unknown): boolean {
-  return source instanceof ReadableStream || (source instanceof Readable && !source.readableObjectMode);
 }
 
 function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {

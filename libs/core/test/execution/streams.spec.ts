@@ -109,6 +109,29 @@ describe('a result that streams', () => {
     expect(errorOf(await runOf(invoke).exec('tool')).detail).toBe('Paper jam.');
   });
 
+  it.each<[string, () => unknown]>([
+    [
+      'a generator',
+      function* () {
+        yield 'p';
+        yield 'q';
+        return 'ok';
+      },
+    ],
+    [
+      'an async generator',
+      async function* () {
+        yield 'p';
+        yield await wait(1, 'q');
+        return 'ok';
+      },
+    ],
+  ])('has the value that a generator returns as its result, and those that it yields as progress: %s', async (_, invoke) => {
+    const run = runOf(invoke);
+    expect((await run.exec('tool')).content).toBe('ok');
+    expect(progressIn(run.events)).toEqual(['p', 'q']);
+  });
+
   it('is read no faster than its progress is shown', async () => {
     const order: string[] = [];
     const invoke = async function* lines(): AsyncGenerator<number> {
@@ -325,6 +348,8 @@ describe('a stream of text or bytes', () => {
   it.each<[string, () => unknown]>([
     ['a stream of Node of text', () => Readable.from(['Grüße, ', 'Ada'], { objectMode: false })],
     ['a stream of Node of bytes, cut within a letter', () => Readable.from(BYTES, { objectMode: false })],
+    ['a stream of Node of texts as values', () => Readable.from(['Grüße, ', 'Ada'])],
+    ['a stream of Node of bytes as values', () => Readable.from(BYTES)],
     ['a stream of the web of bytes', () => webStream(BYTES)],
     ['a stream of the web of text', () => webStream(['Grüße', ', Ada'])],
     ['the body of a response', () => new Response('Grüße, Ada').body],
@@ -345,6 +370,12 @@ describe('a stream of text or bytes', () => {
     const run = runOf(stream);
     expect((await run.exec('tool')).record.result).toEqual({ a: 2 });
     expect(progressIn(run.events)).toEqual([{ a: 1 }]);
+  });
+
+  it('gives its last value where texts stand among its values', async () => {
+    const run = runOf(() => Readable.from(['a', { b: 1 }, 'c']));
+    expect((await run.exec('tool')).record.result).toBe('c');
+    expect(progressIn(run.events)).toEqual(['a', { b: 1 }]);
   });
 
   it('is read no further than a model could ever be shown', async () => {
