@@ -139,6 +139,19 @@ describe('a provider that does not answer', () => {
     if (answer !== LATER) await first.untilClosed();
   });
 
+  it('gives the next of a fallback its turn where it is alive and sends no content, and is not asked again', async () => {
+    const pings: Answer = (response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      const timer = setInterval(() => response.write(': here\n\n'), 10);
+      response.on('close', () => clearInterval(timer));
+    };
+    const [first, second] = [await play(pings), await play(HELLO)];
+    const result = await run(fallback([retried(chat(first), QUICK), chat(second)]), { modelFirstContentMs: 80 });
+    expect(result).toMatchObject({ finishReason: 'stop', text: 'Hello.' });
+    expect([first.requests.length, second.requests.length]).toEqual([1, 1]);
+    await first.untilClosed();
+  });
+
   it.each<[string, (model: LanguageModel) => LanguageModel]>([
     ['retried', (model) => retried(model, QUICK)],
     ['the loop itself', (model) => model],

@@ -102,11 +102,32 @@ describe('the code of a model error', () => {
     const loop = await loopOf(chat, openAiError(401, { message: 'No.' }));
     const error: unknown = await loop.run(ASKED).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(RunError);
-    expect((error as RunError).result.error).toMatchObject({
-      code: 'model_error',
+    expect((error as RunError).result).toMatchObject({
       modelError: 'unauthorized',
-      message: 'The model could not answer.',
+      error: { code: 'model_error', message: 'The model could not answer.' },
     });
+  });
+
+  it('is in the end of a run that a time limit of its model has ended, in the event, the result and its JSON', async () => {
+    const said = { finishReason: 'timeout', modelError: 'no_response' };
+    const limits = { modelFirstByteMs: 40 };
+    const events = await eventsOf(chat, () => undefined, { limits });
+    expect(events.at(-1)).toMatchObject({ type: 'run-end', ...said });
+    await module?.close();
+    const result = await (await loopOf(chat, () => undefined)).run({ ...ASKED, limits });
+    expect(result).toMatchObject(said);
+    expect(result.toJSON()).toMatchObject(said);
+  });
+
+  it.each([301, 302, 307])('is `not_found` for an address that redirects with %i, and says what to set', async (status) => {
+    provider = await LocalProvider.start((response) => response.writeHead(status, { location: 'http://127.0.0.1:9/' }).end());
+    for (const model of [chat(provider), messages(provider)]) {
+      expect(await failureOf(model)).toMatchObject({
+        code: 'not_found',
+        isRetryable: false,
+        message: expect.stringContaining('Set `baseURL` to the address of the API itself.'),
+      });
+    }
   });
 });
 

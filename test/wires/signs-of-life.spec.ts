@@ -144,15 +144,15 @@ describe('a provider that is silent', () => {
     await provider?.untilClosed();
   });
 
-  it.each<[string, Answer, object]>([
-    ['no_response', () => undefined, { firstByteMs: 30 }],
-    ['no_content', pings(': here\n\n', ': here\n\n'), { firstContentMs: 30 }],
-    ['idle', writesAndHangs(delta('Hel')), { idleMs: 30 }],
-  ])('is a retryable ModelError with the code %s', async (code, answer, limits) => {
+  it.each<[string, boolean, Answer, object]>([
+    ['no_response', true, () => undefined, { firstByteMs: 30 }],
+    ['no_content', false, pings(': here\n\n', ': here\n\n'), { firstContentMs: 30 }],
+    ['idle', true, writesAndHangs(delta('Hel')), { idleMs: 30 }],
+  ])('is a ModelError with the code %s, for which another attempt makes sense: %s', async (code, isRetryable, answer, limits) => {
     provider = await LocalProvider.start(answer);
     const timeLimits = { firstByteMs: 5_000, firstContentMs: 5_000, idleMs: 5_000, ...limits };
     const error = await failureOf(chat(), { messages: [], tools: [], timeLimits });
-    expect(error).toMatchObject({ code, isRetryable: true });
+    expect(error).toMatchObject({ code, isRetryable });
     await provider.untilClosed();
   });
 });

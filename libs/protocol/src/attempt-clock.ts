@@ -113,7 +113,7 @@ function withoutResponse(ms: number): ModelError {
 function withoutContent(ms: number): ModelError {
   return new ModelError(`The provider sent no content within ${ms} ms, though its connection was alive.`, {
     code: 'no_content',
-    retryable: true,
+    retryable: false, // it would think as long again
   });
 }
 

@@ -127,7 +127,8 @@ const CODES: ReadonlyMap<number, ModelErrorCode> = new Map([
 /** Returns the kind of failure that an HTTP status stands for. */
 function codeForStatus(status: number | undefined): ModelErrorCode {
   if (status === undefined) return 'unknown';
-  return CODES.get(status) ?? (status >= 500 ? 'provider_error' : 'invalid_request');
+  const isRedirect = status >= 300 && status < 400; // none is followed: there is no API at this address
+  return CODES.get(status) ?? (status >= 500 ? 'provider_error' : isRedirect ? 'not_found' : 'invalid_request');
 }
 
 /**

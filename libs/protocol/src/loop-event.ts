@@ -1,5 +1,6 @@
 import type { ApprovalDecision, ApprovalRequest, Decision, DirectiveEventType, DirectiveRequest } from './decision.js';
 import type { JsonObject, JsonValue } from './json.js';
+import type { ModelErrorCode } from './errors.js';
 import type { ModelFinishReason, ModelResponseIdentity, ProviderToolStatus } from './language-model.js';
 import type { FinishReason, RunFailure, ToolInvocationRecord } from './loop-result.js';
 import type { Citation, Usage } from './message.js';
@@ -135,6 +136,8 @@ export type LoopEventBody =
       readonly usage: Usage;
       readonly error?: RunFailure;
       readonly finishDetail?: string;
+      /** As in `LoopResult`. */
+      readonly modelError?: ModelErrorCode;
     };
 
 /** An event of a run. Encoders, sinks, journals and clients read nothing else of it. */

@@ -39,8 +39,6 @@ export interface RunFailure {
     | 'storage_unavailable'
     | 'internal';
   readonly message: string;
-  /** The kind of the model's failure, for `model_error`. */
-  readonly modelError?: ModelErrorCode;
   readonly correlationId?: string;
 }
 
@@ -66,6 +64,8 @@ export interface LoopResult<Output = unknown> {
   readonly error?: RunFailure;
   /** A sentence that names the limit, quota or stop condition, if the reason alone does not. */
   readonly finishDetail?: string;
+  /** The kind of the model's failure, if one ended the run: as `error` with the code `model_error` or `model_incomplete`, or as `timeout`. */
+  readonly modelError?: ModelErrorCode;
   toJSON(): JsonValue;
 }
 

@@ -45,7 +45,7 @@ export function reported(refusal: Refusal): ModelError {
 
 function toModelError(start: string, { kind, message, status, retryable, requestId, headers }: Refusal): ModelError {
   const [word, id] = [wordIn(kind), wordIn(requestId)];
-  const why = typeof message === 'string' && message !== '' ? cut(message) : 'It does not say why.';
+  const why = typeof message === 'string' && message !== '' ? cut(message) : reasonOf(status);
   const text = `${start}: ${word === undefined ? '' : `${word}: `}${why}${id === undefined ? '' : ` (request ${id})`}`;
   return new ModelError(text, {
     code: codeIn(kind, message, status),
@@ -54,6 +54,13 @@ function toModelError(start: string, { kind, message, status, retryable, request
     requestId: id,
     retryAfterMs: headers && retryAfterMs(headers),
   });
+}
+
+function reasonOf(status: number | undefined): string {
+  const isRedirect = status !== undefined && status >= 300 && status < 400;
+  return isRedirect
+    ? 'It redirects, and redirects are not followed. Set `baseURL` to the address of the API itself.'
+    : 'It does not say why.';
 }
 
 /** The codes of providers' own words for a failure, and of their sentences where there is no word: the first that fits counts. */

@@ -266,13 +266,12 @@ export class LoopRun<Output> implements RunHandle<Output> {
     if (this.held) await this.services.suspended.end(this.held, result.finishReason);
     outer.release();
     if (this.isElsewhere) return this.leave();
-    const { finishReason, text, steps, usage, error, finishDetail } = result;
-    const shown = { ...(state.output && { output: state.output.json }), ...(error && { error }), ...(finishDetail && { finishDetail }) };
-    await this.emit({ type: 'run-end', finishReason, text, steps, usage, ...shown });
+    await this.emit(result.end);
     if (this.isElsewhere) return this.leave(); // its end was refused
     await this.withdraw(state);
     this.hasEnded = true;
     this.outlet.end();
+    const { finishReason } = result;
     return finishReason === 'error' || finishReason === 'aborted' ? this.reject(state, result) : result;
   }
 

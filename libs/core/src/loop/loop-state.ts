@@ -6,6 +6,7 @@ import {
   type FinishReason,
   type JsonValue,
   type LanguageModel,
+  type LoopEventBody,
   type LoopResult,
   type Message,
   type MessageLabels,
@@ -34,6 +35,8 @@ export interface Finish {
   readonly error?: RunFailure;
   /** The limit or condition that ended the run, if the reason alone does not tell. */
   readonly detail?: string;
+  /** The kind of the model's failure, if that ended the run. */
+  readonly modelError?: ModelErrorCode;
   /** The error for the log and the rejection only. */
   readonly cause?: unknown;
 }
@@ -180,12 +183,9 @@ export const INCOMPLETE: Finish = {
 
 /** Returns the end of a run whose model reached a limit of its time, or broke off before it began. */
 function unansweredFinish(error: ModelError): Finish | undefined {
-  if (error.code === 'incomplete') return { ...INCOMPLETE, cause: error };
-  return TIMEOUTS.has(error.code) ? { reason: 'timeout', detail: error.message, cause: error } : undefined;
-}
-
-function kindOf(error: unknown, code: RunFailure['code']): Pick<RunFailure, 'modelError'> {
-  return error instanceof ModelError && code === 'model_error' ? { modelError: error.code } : {};
+  const { code: modelError } = error;
+  if (modelError === 'incomplete') return { ...INCOMPLETE, modelError, cause: error };
+  return TIMEOUTS.has(modelError) ? { reason: 'timeout', detail: error.message, modelError, cause: error } : undefined;
 }
 
 /** Returns the end of a run by an error: interrupted, or failed with a fixed text and a reference under which the log has the cause. */
@@ -202,7 +202,13 @@ export function finishFor(error: unknown, code: keyof typeof MESSAGES, { runId, 
     return { reason: 'error', error: { code: 'storage_unavailable', message: UNAVAILABLE, correlationId }, cause: error };
   // A run that was interrupted for a failure of ours, such as a critical sink's, is no fault of the model's.
   const told = error instanceof Interruption ? 'internal' : code;
-  return { reason: 'error', error: { code: told, message: MESSAGES[told], ...kindOf(error, told), correlationId }, cause: error };
+  const modelError = error instanceof ModelError && told === 'model_error' ? error.code : undefined;
+  return {
+    reason: 'error',
+    error: { code: told, message: MESSAGES[told], correlationId },
+    ...(modelError && { modelError }),
+    cause: error,
+  };
 }
 
 /** A model's words are worth what it had read: a store that forgets what that was must not forget this. */
@@ -227,6 +233,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   readonly usage: LoopResult['usage'];
   readonly error?: NonNullable<LoopResult['error']>;
   readonly finishDetail?: string;
+  readonly modelError?: ModelErrorCode;
   readonly #messages: readonly Message[];
   readonly #json: JsonValue | undefined;
   readonly #read: MessageLabels;
@@ -238,7 +245,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   ) {
     this.text = state.text;
     if (state.citations.length > 0) this.citations = state.citations;
-    const { reason, error, detail }: Finish = state.finish ?? { reason: 'error' };
+    const { reason, error, detail, modelError }: Finish = state.finish ?? { reason: 'error' };
     this.finishReason = reason;
     this.steps = state.step;
     this.toolCalls = recordsOf(state);
@@ -246,6 +253,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
     this.usage = state.usage;
     if (error) this.error = error;
     if (detail !== undefined) this.finishDetail = detail;
+    if (modelError) this.modelError = modelError;
     this.#messages = state.messages;
     this.#json = state.output?.json;
     this.#read = state.read ?? { returns: 'untrusted', reads: 'private' };
@@ -254,6 +262,22 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   /** The answer as JSON, where one was asked for and given. */
   get outputJson(): JsonValue | undefined {
     return this.#json;
+  }
+
+  /** The event that tells the end of the run. */
+  get end(): LoopEventBody {
+    const { finishReason, text, steps, usage, error, finishDetail, modelError } = this;
+    return {
+      type: 'run-end',
+      finishReason,
+      text,
+      ...(this.#json !== undefined && { output: this.#json }),
+      steps,
+      usage,
+      ...(error && { error }),
+      ...(finishDetail && { finishDetail }),
+      ...(modelError && { modelError }),
+    };
   }
 
   /** Returns the labels of everything that the run's model has read. */
@@ -266,7 +290,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   }
 
   toJSON(): JsonValue {
-    const { runId, text, citations, finishReason, steps, toolCalls, usage, error, finishDetail } = this;
+    const { runId, text, citations, finishReason, steps, toolCalls, usage, error, finishDetail, modelError } = this;
     return toJson({
       runId,
       output: this.#json,
@@ -279,6 +303,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
       usage,
       error,
       finishDetail,
+      modelError,
     });
   }
 }

@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import { type LoopEventBody, RunError, type ToolCall } from '@toolloop/protocol';
+import { RunError, type ToolCall } from '@toolloop/protocol';
 import { Toolset } from '../catalog/toolset.js';
 import { Interruption, type LinkedSignal, linkSignal } from '../execution/call-failure.js';
 import { strictlyListed } from '../execution/resolve-tool.js';
@@ -91,7 +91,7 @@ export class CallRun {
   private async end(state: LoopState): Promise<FinishedRun<unknown>> {
     const { run } = this.plan.execution;
     const result = new FinishedRun(run.runId, state);
-    if (this.outlet) await this.outlet.emit(endEvent(result));
+    if (this.outlet) await this.outlet.emit(result.end);
     const { finishReason } = result;
     if (finishReason === 'error' || finishReason === 'aborted') {
       if (!isUnavailable(state)) await this.services.suspended.withdrawApprovals(run);
@@ -99,16 +99,4 @@ export class CallRun {
     }
     return result;
   }
-}
-
-function endEvent({ finishReason, text, steps, usage, error, finishDetail }: FinishedRun<unknown>): LoopEventBody {
-  return {
-    type: 'run-end',
-    finishReason,
-    text,
-    steps,
-    usage,
-    ...(error && { error }),
-    ...(finishDetail !== undefined && { finishDetail }),
-  };
 }
