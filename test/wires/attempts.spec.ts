@@ -10,6 +10,12 @@ const HELLO = streams('data: {"choices":[{"delta":{"content":"Hello."},"finish_r
 const BUSY = answers(503, '{"error":{"message":"Busy."}}', { 'retry-after-ms': '1' });
 const LATER = answers(429, '{"error":{"message":"Later."}}', { 'retry-after': '300' });
 const SILENT: Answer = () => undefined;
+/** Shows that it is alive, and nothing else. */
+const PINGS: Answer = (response) => {
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  const timer = setInterval(() => response.write(': here\n\n'), 10);
+  response.on('close', () => clearInterval(timer));
+};
 const QUICK = { firstWaitMs: 1 };
 
 let providers: LocalProvider[] = [];
@@ -140,12 +146,7 @@ describe('a provider that does not answer', () => {
   });
 
   it('gives the next of a fallback its turn where it is alive and sends no content, and is not asked again', async () => {
-    const pings: Answer = (response) => {
-      response.writeHead(200, { 'content-type': 'text/event-stream' });
-      const timer = setInterval(() => response.write(': here\n\n'), 10);
-      response.on('close', () => clearInterval(timer));
-    };
-    const [first, second] = [await play(pings), await play(HELLO)];
+    const [first, second] = [await play(PINGS), await play(HELLO)];
     const result = await run(fallback([retried(chat(first), QUICK), chat(second)]), { modelFirstContentMs: 80 });
     expect(result).toMatchObject({ finishReason: 'stop', text: 'Hello.' });
     expect([first.requests.length, second.requests.length]).toEqual([1, 1]);

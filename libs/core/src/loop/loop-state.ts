@@ -196,19 +196,22 @@ export function finishFor(error: unknown, code: keyof typeof MESSAGES, { runId, 
   if (unanswered) return unanswered;
   const correlationId = randomUUID();
   logger.error(`Run ${runId} failed (reference ${correlationId}).`, error);
-  if (error instanceof RunFault)
-    return { reason: 'error', error: { code: error.code, message: error.message, correlationId }, cause: error.cause ?? error };
-  if (StorageUnavailableError.in(error))
-    return { reason: 'error', error: { code: 'storage_unavailable', message: UNAVAILABLE, correlationId }, cause: error };
+  const finish = failedFinish(error, code);
+  return { ...finish, error: { ...finish.error, correlationId } };
+}
+
+function failedFinish(error: unknown, code: keyof typeof MESSAGES): Finish & { readonly error: RunFailure } {
+  const failed = (failure: RunFailure, cause = error): Finish & { readonly error: RunFailure } => ({
+    reason: 'error',
+    error: failure,
+    cause,
+  });
+  if (error instanceof RunFault) return failed({ code: error.code, message: error.message }, error.cause ?? error);
+  if (StorageUnavailableError.in(error)) return failed({ code: 'storage_unavailable', message: UNAVAILABLE });
   // A run that was interrupted for a failure of ours, such as a critical sink's, is no fault of the model's.
   const told = error instanceof Interruption ? 'internal' : code;
-  const modelError = error instanceof ModelError && told === 'model_error' ? error.code : undefined;
-  return {
-    reason: 'error',
-    error: { code: told, message: MESSAGES[told], correlationId },
-    ...(modelError && { modelError }),
-    cause: error,
-  };
+  const finish = failed({ code: told, message: MESSAGES[told] });
+  return error instanceof ModelError && told === 'model_error' ? { ...finish, modelError: error.code } : finish;
 }
 
 /** A model's words are worth what it had read: a store that forgets what that was must not forget this. */
