@@ -86,6 +86,7 @@ export class AttackApplication {
 
   private async auditedCalls(after: number): Promise<ReadonlySet<string>> {
     const entries = await this.app.get(AuditStore).read(USER.tenant, { from: after + 1, limit: MOST_ENTRIES_OF_A_RUN });
-    return new Set(entries.flatMap(({ kind, toolCallId }) => (kind === 'decision' || kind === 'denied' ? [toolCallId] : [])));
+    const ofCalls = entries.filter(({ kind }) => kind === 'decision' || kind === 'denied');
+    return new Set(ofCalls.flatMap(({ toolCallId }) => toolCallId ?? []));
   }
 }

@@ -12,6 +12,8 @@ export type {
   StopCondition,
   ToolSelector,
 } from './contracts/loop-request.js';
+export { OperatorError } from './contracts/operator.js';
+export type { Operator, OperatorAction, OperatorRule } from './contracts/operator.js';
 export { PolicyEngine } from './contracts/policy.js';
 export type { ApprovalRule, FlowLevel, Policy } from './contracts/policy.js';
 export { ActorDirectory, ConnectionBroker, Secret, attach } from './contracts/tool-call.js';

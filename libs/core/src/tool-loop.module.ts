@@ -19,6 +19,7 @@ import { ToolFeature, type ToolFeatureOptions } from './discovery/tool-feature.j
 import { ApprovalService } from './pending/approval.service.js';
 import { AUDIT } from './audit/audit-options.js';
 import { ApprovalAudit, AuditTrail } from './audit/audit-trail.js';
+import { Operators } from './audit/operators.js';
 import { MemoryApprovalStore, MemoryAuditStore, MemoryConversationStore, MemoryQuotaStore } from './memory/memory-stores.js';
 import { BoundedStores } from './execution/bounded-stores.js';
 import { CallContextFactory, ToolCallStorage } from './execution/call-context.js';
@@ -135,6 +136,11 @@ const OWN_PROVIDERS: readonly Provider[] = [
     useFactory: ({ approvals }: BoundedStores, identity: ActorIdentity, witness: ApprovalWitness) =>
       new ApprovalService(approvals, identity, witness),
   },
+  {
+    provide: Operators,
+    inject: [TOOL_LOOP_OPTIONS, ActorIdentity, { token: AuditTrail, optional: true }],
+    useFactory: ({ operators }: ToolLoopOptions, identity: ActorIdentity, trail?: AuditTrail) => new Operators(operators, identity, trail),
+  },
   { provide: ActorIdentity, inject: [TOOL_LOOP_OPTIONS], useFactory: (options: ToolLoopOptions) => new ActorIdentity(options) },
   {
     provide: DataPolicyEngine,
@@ -170,6 +176,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
     ConversationService,
     DataPolicyEngine,
     DirectiveService,
+    Operators,
     ToolLoopService,
     BoundedStores,
     RunOpener,

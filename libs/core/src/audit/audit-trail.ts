@@ -75,7 +75,8 @@ export class AuditTrail {
       const unavailable = StorageUnavailableError.in(cause);
       if (unavailable) throw unavailable;
       const { kind } = draft.event;
-      throw new AuditError(`The audit could not keep an entry (${kind}, run ${draft.subject.runId}).`, { cause });
+      const { runId } = draft.subject;
+      throw new AuditError(`The audit could not keep an entry (${kind}${runId === undefined ? '' : `, run ${runId}`}).`, { cause });
     }
   }
 

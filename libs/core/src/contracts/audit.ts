@@ -1,15 +1,16 @@
 import type { Decision, JsonObject, ToolErrorCode } from '@toolloop/protocol';
+import type { OperatorAction } from './operator.js';
 
-/** The call that an entry is about, and its actor. */
+/** The call that an entry is about, and its actor. An entry about no call, such as an operator's action, has the actor alone. */
 export interface AuditSubject {
   /** The id of the actor. Absent if the actor has none. */
   readonly actorId?: string;
-  readonly runId: string;
+  readonly runId?: string;
   /** The id of the root run, if a sub-run makes the call. */
   readonly rootRunId?: string;
-  readonly toolCallId: string;
+  readonly toolCallId?: string;
   /** The step of the call, from 1. */
-  readonly step: number;
+  readonly step?: number;
   /** The declared id of the tool. Absent if no tool has the called id. */
   readonly declaredId?: string;
   /** The id that the model called, if no tool has it; cut to 64 characters. */
@@ -55,6 +56,17 @@ export type AuditEvent =
       readonly code?: ToolErrorCode;
     }
   | { readonly kind: 'opt-out'; readonly names: readonly string[]; readonly reason: string }
+  | {
+      readonly kind: 'operator';
+      readonly action: OperatorAction;
+      /** `false` for an attempt that was refused; it is in the audit of the person's own tenant. */
+      readonly granted: boolean;
+      /** The own tenant of an operator who acts in this one. Absent where it is the same. */
+      readonly operatorTenant?: string;
+      /** The tenant that a refused attempt was about. Absent where it is this one. */
+      readonly ofTenant?: string;
+      readonly details?: JsonObject;
+    }
   | { readonly kind: `directive-${string}`; readonly directiveId: string; readonly details?: JsonObject };
 
 /** The evidence of arguments and result. The hashes are HMACs under the entry's key: a plain hash would reveal a value that can be guessed. */

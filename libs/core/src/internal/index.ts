@@ -1,4 +1,6 @@
 /** @internal What the libraries of Toolloop need of each other. Outside semver: applications keep off it. @packageDocumentation */
+export { Operators } from '../audit/operators.js';
+export type { OperatorUse } from '../audit/operators.js';
 export { ApprovalWitness } from '../contracts/approval.js';
 export type { RefusedDecision } from '../contracts/approval.js';
 export { toDirectiveEvent } from '../contracts/directive.js';

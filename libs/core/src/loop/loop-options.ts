@@ -5,6 +5,7 @@ import type { EntitySurface, ToolInjectionStrategy } from '../contracts/injectio
 import { type Limits, type Quota, QUOTAS } from '../contracts/limits.js';
 import type { HistoryPolicy } from '../contracts/history.js';
 import { type LoopProfile, OF_ALL_RUNS, type PrepareStep, type StopCondition, STRATEGIES, SURFACE } from '../contracts/loop-request.js';
+import type { OperatorRule } from '../contracts/operator.js';
 import type { Policy } from '../contracts/policy.js';
 import type { ExecutionOptions, RegisteredActor, RunContext } from '../contracts/tool-call.js';
 import type { RawTool } from '../decorators/raw-tool.js';
@@ -78,6 +79,8 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly actorRoles?: (actor: Actor) => readonly string[];
   /** Keeps an audit, chained by an HMAC with this key. @default no audit */
   readonly audit?: AuditOptions;
+  /** Says who is an operator: who may read the usage of others, change policies and look into runs. Each use is in the audit. @default no actor is */
+  readonly operators?: OperatorRule<Actor>;
   /** The operators of directives, and the way directives are performed. */
   readonly directives?: DirectiveOptions;
 }
@@ -107,6 +110,7 @@ export const APPLICATION = defineOptions<ToolLoopOptions & { readonly providers?
   actorClass: CLASS,
   actorId: FUNCTION,
   actorRoles: FUNCTION,
+  operators: FUNCTION,
   audit: optionsOf(AUDIT),
   directives: optionsOf(DIRECTIVES),
   providers: CHECKED_BY_USE,
