@@ -165,6 +165,7 @@ describe('the stores', () => {
     'CallTransactions',
     'ConversationStore',
     'DirectiveStore',
+    'PolicyStore',
     'QuotaStore',
     'RunLog',
     'ToolLoopStores',

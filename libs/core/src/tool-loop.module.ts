@@ -31,6 +31,7 @@ import { ToolProviderExtractor } from './injection/entity-tools.js';
 import { ConversationService } from './loop/conversation.service.js';
 import { DirectiveRunner } from './directives/directive-runner.js';
 import { DirectiveService } from './directives/directive.service.js';
+import { MemoryPolicyStore } from './memory/memory-policy-store.js';
 import { MemoryRunLog } from './memory/memory-run-log.js';
 import { MemoryDirectiveStore } from './memory/memory-directive-store.js';
 import { toolLoopToken, ToolLoopService } from './session/tool-loop.service.js';
@@ -51,6 +52,7 @@ import { CallJournal, ConversationStore, RunLog, ToolLoopStores } from './contra
 import { DirectiveStore } from './contracts/directive.js';
 import type { LoopProfile } from './contracts/loop-request.js';
 import { PolicyEngine } from './contracts/policy.js';
+import { PolicyStore } from './contracts/policy-store.js';
 import { QuotaStore } from './contracts/limits.js';
 import { SchemaValidators } from './schema/validators.js';
 import { ToolLoopBootstrap } from './tool-loop-bootstrap.js';
@@ -90,18 +92,29 @@ const STORES = {
   conversations: [ConversationStore, (stores) => stores.conversations ?? new MemoryConversationStore()],
   directives: [DirectiveStore, (stores) => stores.directives ?? new MemoryDirectiveStore()],
   journal: [CallJournal, (stores) => stores.journal ?? new MemoryCallJournal()],
+  policies: [PolicyStore, (stores) => stores.policies ?? new MemoryPolicyStore()],
   quotas: [QuotaStore, (stores) => stores.quotas ?? new MemoryQuotaStore()],
   runs: [RunLog, (stores) => stores.runs ?? new MemoryRunLog()],
 } satisfies Readonly<Record<keyof InStores, StoreBinding>>;
 
-type InjectedStores = [ApprovalStore, AuditStore, ConversationStore, DirectiveStore, CallJournal, QuotaStore, RunLog, ToolLoopStores?];
+type InjectedStores = [
+  ApprovalStore,
+  AuditStore,
+  ConversationStore,
+  DirectiveStore,
+  CallJournal,
+  PolicyStore,
+  QuotaStore,
+  RunLog,
+  ToolLoopStores?,
+];
 
 /** All of them behind one provider. A port that is missing here does not compile. */
 const BOUNDED_STORES: FactoryProvider<BoundedStores> = {
   provide: BoundedStores,
   inject: [...Object.values(STORES).map(([port]) => port), { token: ToolLoopStores, optional: true }],
-  useFactory: (...[approvals, audit, conversations, directives, journal, quotas, runs, stores]: InjectedStores) =>
-    new BoundedStores({ approvals, audit, conversations, directives, journal, quotas, runs, transactions: stores?.transactions }),
+  useFactory: (...[approvals, audit, conversations, directives, journal, policies, quotas, runs, stores]: InjectedStores) =>
+    new BoundedStores({ approvals, audit, conversations, directives, journal, policies, quotas, runs, transactions: stores?.transactions }),
 };
 
 const OWN_PROVIDERS: readonly Provider[] = [

@@ -13,6 +13,7 @@ import { JobQueue } from './queue/job-queue.js';
 import { RetentionSweep } from './retention.js';
 import { RUN_OPTIONS, RunEngine } from './runs/run-engine.js';
 import { SqlRunLog } from './runs/sql-run-log.js';
+import { SqlPolicyStore } from './stores/sql-policy-store.js';
 import { SqlApprovalStore, WakingApprovalStore } from './stores/sql-approval-store.js';
 import { SqlCallJournal, SqlCallTransactions } from './stores/sql-call-journal.js';
 import { SqlAuditStore, SqlConversationStore, SqlQuotaStore } from './stores/sql-stores.js';
@@ -48,6 +49,7 @@ export class SqlStores extends ToolLoopStores {
   override readonly conversations: SqlConversationStore;
   override readonly directives?: SqlDirectiveStore;
   override readonly journal: SqlCallJournal;
+  override readonly policies: SqlPolicyStore;
   override readonly quotas: SqlQuotaStore;
   override readonly runs?: RunLog;
   override readonly transactions: SqlCallTransactions;
@@ -62,6 +64,7 @@ export class SqlStores extends ToolLoopStores {
     if (runs) this.runs = runs;
     if (directives) this.directives = directives;
     this.journal = new SqlCallJournal(database);
+    this.policies = new SqlPolicyStore(database);
     this.quotas = new SqlQuotaStore(database);
     this.transactions = new SqlCallTransactions(database);
   }
@@ -106,7 +109,7 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<DurableOptions
   .build();
 
 /**
- * Keeps runs, approvals, directives, journal, audit, conversations and quotas in a database. Import it once, beside `ToolLoopModule.forRoot` and in any
+ * Keeps runs, approvals, directives, journal, audit, conversations, policies and quotas in a database. Import it once, beside `ToolLoopModule.forRoot` and in any
  * order: it is global, and its stores replace those in memory. It closes the database last, when the application shuts down.
  */
 @Module({ exports: [Database, DurableHealth, JobQueue, RetentionSweep, SqlStores, ToolLoopStores] })

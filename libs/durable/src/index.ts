@@ -24,6 +24,7 @@ export {
 export { SqlDirectiveStore } from './directives/sql-directive-store.js';
 export { RetentionSweep } from './retention.js';
 export { SqlApprovalStore, WakingApprovalStore, type Transaction } from './stores/sql-approval-store.js';
+export { SqlPolicyStore } from './stores/sql-policy-store.js';
 export { SqlAuditStore, SqlConversationStore, SqlQuotaStore } from './stores/sql-stores.js';
 export { SqlCallJournal, SqlCallTransactions } from './stores/sql-call-journal.js';
 export { UnstorableError } from './stores/storable.js';

@@ -1,10 +1,18 @@
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
-import { MemoryApprovalStore, MemoryAuditStore, MemoryCallJournal, MemoryConversationStore, MemoryQuotaStore } from '@toolloop/core/stores';
+import {
+  MemoryApprovalStore,
+  MemoryAuditStore,
+  MemoryCallJournal,
+  MemoryConversationStore,
+  MemoryPolicyStore,
+  MemoryQuotaStore,
+} from '@toolloop/core/stores';
 import {
   approvalStoreContract,
   auditStoreContract,
   callJournalContract,
   conversationStoreContract,
+  policyStoreContract,
   quotaStoreContract,
 } from '@toolloop/testing';
 
@@ -15,4 +23,5 @@ approvalStoreContract('in memory', () => made(new MemoryApprovalStore()), runner
 auditStoreContract('in memory', () => made(new MemoryAuditStore()), runner);
 callJournalContract('in memory', () => made(new MemoryCallJournal()), runner);
 conversationStoreContract('in memory', () => made(new MemoryConversationStore()), runner);
+policyStoreContract('in memory', () => made(new MemoryPolicyStore()), runner);
 quotaStoreContract('in memory', () => made(new MemoryQuotaStore()), runner);

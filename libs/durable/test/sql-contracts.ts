@@ -4,6 +4,7 @@ import {
   auditStoreContract,
   callJournalContract,
   conversationStoreContract,
+  policyStoreContract,
   quotaStoreContract,
   type StoreUnderTest,
 } from '@toolloop/testing';
@@ -41,6 +42,11 @@ export function sqlContracts(name: string, make: () => Promise<StoreUnderTest<Sq
   conversationStoreContract(
     name,
     only(({ conversations }) => conversations),
+    runner,
+  );
+  policyStoreContract(
+    name,
+    only(({ policies }) => policies),
     runner,
   );
   quotaStoreContract(

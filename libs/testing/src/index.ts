@@ -19,5 +19,6 @@ export { atOnce, AWKWARD_TEXTS, runContract } from './contracts/contract.js';
 export type { Contract, ContractCase, ContractRunner, RestartCase, StoreUnderTest, Trial } from './contracts/contract.js';
 export { conversationStoreContract } from './contracts/conversation-store-contract.js';
 export { directiveStoreContract } from './contracts/directive-store-contract.js';
+export { policyStoreContract } from './contracts/policy-store-contract.js';
 export { quotaStoreContract } from './contracts/quota-store-contract.js';
 export { runLogContract } from './contracts/run-log-contract.js';

@@ -13,6 +13,7 @@ import type { AuditStore } from './audit.js';
 import type { DirectiveStore } from './directive.js';
 import type { Lease, LeaseHold, LeaseRequest } from './lease.js';
 import type { QuotaStore } from './limits.js';
+import type { PolicyStore } from './policy-store.js';
 import type { LoopProfile, LoopRequest, RunHandle } from './loop-request.js';
 
 /**
@@ -28,6 +29,7 @@ export abstract class ToolLoopStores {
   abstract readonly conversations?: ConversationStore;
   readonly directives?: DirectiveStore;
   abstract readonly journal?: CallJournal;
+  readonly policies?: PolicyStore;
   abstract readonly quotas?: QuotaStore;
   abstract readonly runs?: RunLog;
   /** Absent where there is no database that tools could use as well. */

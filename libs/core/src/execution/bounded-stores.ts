@@ -6,6 +6,15 @@ import type { DirectiveStore } from '../contracts/directive.js';
 import type { Lease, LeaseRequest } from '../contracts/lease.js';
 import { QuotaStore, type QuotaUse } from '../contracts/limits.js';
 import {
+  type PolicyPage,
+  type PolicyScope,
+  type PolicySign,
+  type PolicyState,
+  type PolicyStop,
+  PolicyStore,
+  type PolicyVersion,
+} from '../contracts/policy-store.js';
+import {
   CallJournal,
   CallTransactions,
   type ConversationKey,
@@ -41,6 +50,7 @@ export class BoundedStores implements StorePorts {
   readonly conversations: ConversationStore;
   readonly directives: DirectiveStore;
   readonly journal: CallJournal;
+  readonly policies: PolicyStore;
   readonly quotas: QuotaStore;
   readonly runs: RunLog;
   /** Absent where there is no database that tools could use as well. */
@@ -52,6 +62,7 @@ export class BoundedStores implements StorePorts {
     this.conversations = new BoundedConversations(stores.conversations);
     this.directives = new BoundedDirectives(stores.directives);
     this.journal = new BoundedJournal(stores.journal);
+    this.policies = new BoundedPolicies(stores.policies);
     this.quotas = new BoundedQuotas(stores.quotas);
     this.runs = new BoundedRuns(stores.runs);
     this.transactions = stores.transactions && new BoundedTransactions(stores.transactions);
@@ -192,6 +203,47 @@ class BoundedJournal extends CallJournal {
   /** Does nothing for who does not hold the lease any more. */
   override release(hold: JournalHold): Promise<void> {
     return tellStore('The release of a key', () => this.store.release(hold));
+  }
+}
+
+class BoundedPolicies extends PolicyStore {
+  constructor(private readonly store: PolicyStore) {
+    super();
+  }
+
+  /** A version that is there, and equals this one with its author and its time, was added by an attempt without an answer. */
+  override add(version: PolicyVersion): Promise<boolean> {
+    return askStore(async (attempt) => {
+      const isAdded = await this.store.add(version);
+      if (isAdded || attempt === 1) return isAdded;
+      return isDeepStrictEqual(await this.store.find(version, version.number), version);
+    });
+  }
+
+  override find(scope: PolicyScope, number: number): Promise<PolicyVersion | undefined> {
+    return askStore(() => this.store.find(scope, number));
+  }
+
+  override list(page: PolicyPage): Promise<readonly PolicyVersion[]> {
+    return askStore(() => this.store.list(page));
+  }
+
+  /** The same stop twice is one. */
+  override stop(stop: PolicyStop): Promise<void> {
+    return askStore(() => this.store.stop(stop));
+  }
+
+  /** A stop that is gone was released by an attempt without an answer. */
+  override release(stopId: string): Promise<boolean> {
+    return askStore(async (attempt) => (await this.store.release(stopId)) || attempt > 1);
+  }
+
+  override read(since: number): Promise<PolicyState> {
+    return askStore(() => this.store.read(since));
+  }
+
+  override watch(told: (sign: PolicySign) => void): Promise<() => Promise<void>> {
+    return askStore(() => this.store.watch(told), { late: (end) => end() });
   }
 }
 

@@ -22,6 +22,8 @@ export type {
 } from '../contracts/directive.js';
 export { isHeldBy, leftMs, nextLease } from '../contracts/lease.js';
 export type { Lease, LeaseHold, LeaseRequest } from '../contracts/lease.js';
+export { KEPT_POLICY_VERSIONS, POLICY_POLL_MS, POLICY_TRUST_MS, PolicyStore } from '../contracts/policy-store.js';
+export type { PolicyPage, PolicyScope, PolicySign, PolicyState, PolicyStop, PolicyVersion } from '../contracts/policy-store.js';
 export { QuotaStore } from '../contracts/limits.js';
 export type { Quota, QuotaQuantity, QuotaUse } from '../contracts/limits.js';
 export { CallJournal, CallTransactions, ConversationStore, RunLog, RunLostError, ToolLoopStores } from '../contracts/stores.js';
@@ -49,5 +51,6 @@ export type {
 } from '../contracts/stores.js';
 export { MemoryCallJournal } from './memory-call-journal.js';
 export { MemoryDirectiveStore } from './memory-directive-store.js';
+export { MemoryPolicyStore } from './memory-policy-store.js';
 export { MemoryApprovalStore, MemoryAuditStore, MemoryConversationStore, MemoryQuotaStore } from './memory-stores.js';
 export { MemoryRunLog } from './memory-run-log.js';

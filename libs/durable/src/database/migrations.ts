@@ -91,6 +91,24 @@ const CONVERSATIONS = [
   `create index conversation_parts_created on toolloop.conversation_parts (created_at)`,
 ];
 
+/**
+ * Policies, and the stops that are in force. Each change takes the next revision from the one row of `policy_state`, whose lock is held until the commit: so changes become visible in the order
+ * of their revisions. `scope` is a tenant as JSON, `null` for all of them.
+ */
+const POLICIES = [
+  `create table toolloop.policy_state (is_only boolean primary key default true check (is_only), revision bigint not null default 0)`,
+  `insert into toolloop.policy_state default values`,
+  `create table toolloop.policies (
+    scope text not null,
+    number int not null check (number > 0),
+    revision bigint not null,
+    version json not null,
+    primary key (scope, number)
+  )`,
+  `create index policies_changed on toolloop.policies (revision)`,
+  `create table toolloop.policy_stops (stop_id text primary key, revision bigint not null, stop json not null)`,
+];
+
 const QUOTAS = [
   `create table toolloop.quotas (
     tenant text not null,
@@ -196,7 +214,7 @@ export const MIGRATIONS: readonly Migration[] = [
   {
     version: 1,
     name: 'baseline',
-    statements: [APPROVALS, CALLS, AUDIT, CONVERSATIONS, QUOTAS, RUNS, DIRECTIVES].flat(),
+    statements: [APPROVALS, CALLS, AUDIT, CONVERSATIONS, POLICIES, QUOTAS, RUNS, DIRECTIVES].flat(),
   },
 ];
 

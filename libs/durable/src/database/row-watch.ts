@@ -33,6 +33,8 @@ export class RowWatch<Told> {
   private readonly rows = new Map<string, WatchedRow<Told>>();
   private listening: Promise<unknown> | undefined;
   private timer: NodeJS.Timeout | undefined;
+  /** True since a look failed, of which one line tells until the next succeeds. */
+  private isFailing = false;
 
   constructor(
     private readonly database: Database,
@@ -91,7 +93,10 @@ export class RowWatch<Told> {
     if (watched.length === 0 || this.database.isClosed) return;
     try {
       await this.look(watched);
+      this.isFailing = false;
     } catch (error) {
+      if (this.isFailing) return;
+      this.isFailing = true;
       this.logger.warn(`${this.terms.what} could not be polled: ${String(error)}`);
     }
   }
