@@ -159,6 +159,7 @@ describe('the stores', () => {
   const BOUNDS = ['libs/core/src/execution/bounded-stores.ts', 'libs/core/src/execution/bounded-work.ts'];
   const BINDERS = new Set([...BOUNDS, 'libs/core/src/tool-loop.module.ts']);
   const PORTS = [
+    'AccountStore',
     'ApprovalStore',
     'AuditStore',
     'CallJournal',

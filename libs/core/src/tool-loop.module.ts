@@ -20,7 +20,13 @@ import { ApprovalService } from './pending/approval.service.js';
 import { AUDIT } from './audit/audit-options.js';
 import { ApprovalAudit, AuditTrail } from './audit/audit-trail.js';
 import { Operators } from './audit/operators.js';
-import { MemoryApprovalStore, MemoryAuditStore, MemoryConversationStore, MemoryQuotaStore } from './memory/memory-stores.js';
+import {
+  MemoryAccountStore,
+  MemoryApprovalStore,
+  MemoryAuditStore,
+  MemoryConversationStore,
+  MemoryQuotaStore,
+} from './memory/memory-stores.js';
 import { BoundedStores } from './execution/bounded-stores.js';
 import { CallContextFactory, ToolCallStorage } from './execution/call-context.js';
 import { Effects } from './execution/call.js';
@@ -51,6 +57,7 @@ import { AuditStore } from './contracts/audit.js';
 import { CallJournal, ConversationStore, RunLog, ToolLoopStores } from './contracts/stores.js';
 import { DirectiveStore } from './contracts/directive.js';
 import type { LoopProfile } from './contracts/loop-request.js';
+import { AccountStore } from './contracts/session.js';
 import { PolicyEngine } from './contracts/policy.js';
 import { PolicyStore } from './contracts/policy-store.js';
 import { QuotaStore } from './contracts/limits.js';
@@ -87,6 +94,7 @@ type StoreBinding = readonly [port: InjectionToken, adapter: (stores: InStores) 
 
 /** The ports of stores, each with its adapter: of the stores that a global module exports, else in memory. */
 const STORES = {
+  accounts: [AccountStore, (stores) => stores.accounts ?? new MemoryAccountStore()],
   approvals: [ApprovalStore, (stores) => stores.approvals ?? new MemoryApprovalStore()],
   audit: [AuditStore, (stores) => stores.audit ?? new MemoryAuditStore()],
   conversations: [ConversationStore, (stores) => stores.conversations ?? new MemoryConversationStore()],
@@ -98,6 +106,7 @@ const STORES = {
 } satisfies Readonly<Record<keyof InStores, StoreBinding>>;
 
 type InjectedStores = [
+  AccountStore,
   ApprovalStore,
   AuditStore,
   ConversationStore,
@@ -113,8 +122,19 @@ type InjectedStores = [
 const BOUNDED_STORES: FactoryProvider<BoundedStores> = {
   provide: BoundedStores,
   inject: [...Object.values(STORES).map(([port]) => port), { token: ToolLoopStores, optional: true }],
-  useFactory: (...[approvals, audit, conversations, directives, journal, policies, quotas, runs, stores]: InjectedStores) =>
-    new BoundedStores({ approvals, audit, conversations, directives, journal, policies, quotas, runs, transactions: stores?.transactions }),
+  useFactory: (...[accounts, approvals, audit, conversations, directives, journal, policies, quotas, runs, stores]: InjectedStores) =>
+    new BoundedStores({
+      accounts,
+      approvals,
+      audit,
+      conversations,
+      directives,
+      journal,
+      policies,
+      quotas,
+      runs,
+      transactions: stores?.transactions,
+    }),
 };
 
 const OWN_PROVIDERS: readonly Provider[] = [

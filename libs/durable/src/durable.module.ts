@@ -16,7 +16,7 @@ import { SqlRunLog } from './runs/sql-run-log.js';
 import { SqlPolicyStore } from './stores/sql-policy-store.js';
 import { SqlApprovalStore, WakingApprovalStore } from './stores/sql-approval-store.js';
 import { SqlCallJournal, SqlCallTransactions } from './stores/sql-call-journal.js';
-import { SqlAuditStore, SqlConversationStore, SqlQuotaStore } from './stores/sql-stores.js';
+import { SqlAccountStore, SqlAuditStore, SqlConversationStore, SqlQuotaStore } from './stores/sql-stores.js';
 
 const DURABLE_OPTIONS = Symbol('toolloop:durable options');
 
@@ -44,6 +44,7 @@ export async function openDatabase(options: DurableOptions): Promise<Database> {
 /** All adapters over one handle. */
 @Injectable()
 export class SqlStores extends ToolLoopStores {
+  override readonly accounts: SqlAccountStore;
   override readonly approvals: ApprovalStore;
   override readonly audit: SqlAuditStore;
   override readonly conversations: SqlConversationStore;
@@ -57,6 +58,7 @@ export class SqlStores extends ToolLoopStores {
   /** With a log of durable runs, an answered approval wakes its run. Directives need a queue, which their store has. */
   constructor(database: Database, runs?: RunLog, directives?: SqlDirectiveStore) {
     super();
+    this.accounts = new SqlAccountStore(database);
     const approvals = new SqlApprovalStore(database);
     this.approvals = runs ? new WakingApprovalStore(approvals, runs, (work) => database.transaction(work)) : approvals;
     this.audit = new SqlAuditStore(database);

@@ -25,7 +25,7 @@ export { SqlDirectiveStore } from './directives/sql-directive-store.js';
 export { RetentionSweep } from './retention.js';
 export { SqlApprovalStore, WakingApprovalStore, type Transaction } from './stores/sql-approval-store.js';
 export { SqlPolicyStore } from './stores/sql-policy-store.js';
-export { SqlAuditStore, SqlConversationStore, SqlQuotaStore } from './stores/sql-stores.js';
+export { SqlAccountStore, SqlAuditStore, SqlConversationStore, SqlQuotaStore } from './stores/sql-stores.js';
 export { SqlCallJournal, SqlCallTransactions } from './stores/sql-call-journal.js';
 export { UnstorableError } from './stores/storable.js';
 export { JobQueue, type Job, type QueueOptions, type QueueWork } from './queue/job-queue.js';

@@ -79,7 +79,7 @@ export class RetentionSweep implements OnApplicationBootstrap, OnModuleDestroy {
   }
 }
 
-/** Counters of windows that are over may go at any time; a day later no one looks at them any more. */
+/** Counters of windows that are over, and accounts that have expired, may go at any time; a day later no one looks at them any more. */
 function rulesOf({ approvals, calls, conversations, directives, runs, suspendedRuns }: Retention): readonly Rule[] {
   const ago = `now() - $1::float8 * interval '1 day'`;
   const created = `created_at < ${ago}`;
@@ -101,6 +101,7 @@ function rulesOf({ approvals, calls, conversations, directives, runs, suspendedR
       days: suspendedRuns,
       waits: true,
     },
+    { table: 'toolloop.session_accounts', key: 'tenant, key_hash', over: `expires_at < ${ago}`, days: 1 },
     {
       table: 'toolloop.quotas',
       key: 'tenant, quantity, window_ms, "window"',

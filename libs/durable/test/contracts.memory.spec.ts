@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import {
+  MemoryAccountStore,
   MemoryApprovalStore,
   MemoryAuditStore,
   MemoryCallJournal,
@@ -8,6 +9,7 @@ import {
   MemoryQuotaStore,
 } from '@toolloop/core/stores';
 import {
+  accountStoreContract,
   approvalStoreContract,
   auditStoreContract,
   callJournalContract,
@@ -19,6 +21,7 @@ import {
 const runner = { describe, it, beforeAll, afterAll };
 const made = <Store>(store: Store) => Promise.resolve({ store });
 
+accountStoreContract('in memory', () => made(new MemoryAccountStore()), runner);
 approvalStoreContract('in memory', () => made(new MemoryApprovalStore()), runner);
 auditStoreContract('in memory', () => made(new MemoryAuditStore()), runner);
 callJournalContract('in memory', () => made(new MemoryCallJournal()), runner);

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import {
+  accountStoreContract,
   approvalStoreContract,
   auditStoreContract,
   callJournalContract,
@@ -24,6 +25,11 @@ export function sqlContracts(name: string, make: () => Promise<StoreUnderTest<Sq
         ...(close && { close }),
       };
     };
+  accountStoreContract(
+    name,
+    only(({ accounts }) => accounts),
+    runner,
+  );
   approvalStoreContract(
     name,
     only(({ approvals }) => approvals),

@@ -15,6 +15,7 @@ import type { Lease, LeaseHold, LeaseRequest } from './lease.js';
 import type { QuotaStore } from './limits.js';
 import type { PolicyStore } from './policy-store.js';
 import type { LoopProfile, LoopRequest, RunHandle } from './loop-request.js';
+import type { AccountStore } from './session.js';
 
 /**
  * Adapters of the ports that keep something, given by a library with a database. A global module that exports a provider of this class replaces those in
@@ -24,6 +25,7 @@ import type { LoopProfile, LoopRequest, RunHandle } from './loop-request.js';
  * { provide: ToolLoopStores, useClass: RedisStores }
  */
 export abstract class ToolLoopStores {
+  readonly accounts?: AccountStore;
   abstract readonly approvals?: ApprovalStore;
   abstract readonly audit?: AuditStore;
   abstract readonly conversations?: ConversationStore;

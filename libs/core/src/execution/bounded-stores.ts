@@ -5,6 +5,7 @@ import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.
 import type { DirectiveStore } from '../contracts/directive.js';
 import type { Lease, LeaseRequest } from '../contracts/lease.js';
 import { QuotaStore, type QuotaUse } from '../contracts/limits.js';
+import { type AccountAddition, type AccountKey, AccountStore, type SessionAccount } from '../contracts/session.js';
 import {
   type PolicyPage,
   type PolicyScope,
@@ -45,6 +46,7 @@ export type StorePorts = Required<Omit<ToolLoopStores, 'transactions'>> & { read
  * pass. An adapter of each port says, for each of its methods, why repeating it does no harm.
  */
 export class BoundedStores implements StorePorts {
+  readonly accounts: AccountStore;
   readonly approvals: ApprovalStore;
   readonly audit: AuditStore;
   readonly conversations: ConversationStore;
@@ -57,6 +59,7 @@ export class BoundedStores implements StorePorts {
   readonly transactions: CallTransactions | undefined;
 
   constructor(stores: StorePorts) {
+    this.accounts = new BoundedAccounts(stores.accounts);
     this.approvals = new BoundedApprovals(stores.approvals);
     this.audit = new BoundedAudit(stores.audit);
     this.conversations = new BoundedConversations(stores.conversations);
@@ -66,6 +69,18 @@ export class BoundedStores implements StorePorts {
     this.quotas = new BoundedQuotas(stores.quotas);
     this.runs = new BoundedRuns(stores.runs);
     this.transactions = stores.transactions && new BoundedTransactions(stores.transactions);
+  }
+}
+
+class BoundedAccounts extends AccountStore {
+  constructor(private readonly store: AccountStore) {
+    super();
+  }
+
+  /** An addition that got no answer may be counted twice, which errs on the side of the limits. What a session has used is told even where its call is interrupted. */
+  override add(key: AccountKey, addition: AccountAddition, keptMs: number): Promise<SessionAccount> {
+    const add = (): Promise<SessionAccount> => this.store.add(key, addition, keptMs);
+    return Object.keys(addition).length > 0 ? tellStore('An addition to an account', add) : askStore(add);
   }
 }
 

@@ -26,6 +26,8 @@ export { KEPT_POLICY_VERSIONS, POLICY_POLL_MS, POLICY_TRUST_MS, PolicyStore } fr
 export type { PolicyPage, PolicyScope, PolicySign, PolicyState, PolicyStop, PolicyVersion } from '../contracts/policy-store.js';
 export { QuotaStore } from '../contracts/limits.js';
 export type { Quota, QuotaQuantity, QuotaUse } from '../contracts/limits.js';
+export { AccountStore } from '../contracts/session.js';
+export type { AccountAddition, AccountKey, SessionAccount } from '../contracts/session.js';
 export { CallJournal, CallTransactions, ConversationStore, RunLog, RunLostError, ToolLoopStores } from '../contracts/stores.js';
 export type {
   ConversationKey,
@@ -52,5 +54,5 @@ export type {
 export { MemoryCallJournal } from './memory-call-journal.js';
 export { MemoryDirectiveStore } from './memory-directive-store.js';
 export { MemoryPolicyStore } from './memory-policy-store.js';
-export { MemoryApprovalStore, MemoryAuditStore, MemoryConversationStore, MemoryQuotaStore } from './memory-stores.js';
+export { MemoryAccountStore, MemoryApprovalStore, MemoryAuditStore, MemoryConversationStore, MemoryQuotaStore } from './memory-stores.js';
 export { MemoryRunLog } from './memory-run-log.js';

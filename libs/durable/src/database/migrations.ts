@@ -120,6 +120,22 @@ const QUOTAS = [
   )`,
 ];
 
+/** The accounts of sessions, which count until `expires_at`. */
+const ACCOUNTS = [
+  `create table toolloop.session_accounts (
+    tenant text not null,
+    key_hash text not null,
+    actor_hash text not null,
+    is_tainted boolean not null,
+    has_read_private boolean not null,
+    refusals int not null,
+    counts json not null,
+    expires_at timestamptz(3) not null,
+    primary key (tenant, key_hash)
+  )`,
+  `create index session_accounts_expired on toolloop.session_accounts (expires_at)`,
+];
+
 /**
  * Runs; those without a request are not durable, and only their actors resume them. `text` where others have `json`: the database is never asked what is in it, and it is written as a list. No index holds a column that every write changes,
  * so that PostgreSQL writes none of them (a heap-only update), and the events of a write are one row. `turn` orders what is queued: tenants take turns.
@@ -214,7 +230,7 @@ export const MIGRATIONS: readonly Migration[] = [
   {
     version: 1,
     name: 'baseline',
-    statements: [APPROVALS, CALLS, AUDIT, CONVERSATIONS, POLICIES, QUOTAS, RUNS, DIRECTIVES].flat(),
+    statements: [APPROVALS, CALLS, AUDIT, CONVERSATIONS, POLICIES, QUOTAS, ACCOUNTS, RUNS, DIRECTIVES].flat(),
   },
 ];
 
