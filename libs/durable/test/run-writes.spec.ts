@@ -50,6 +50,46 @@ it('writes the result of a call that changes things before the step ends', async
   expect(keys.filter((key) => key.startsWith('tool:')).length).toBe(STEPS);
 });
 
+interface KeptRun {
+  readonly keys: readonly string[];
+  readonly effects: readonly string[];
+}
+
+/** The keys of the entries that a run has kept; it is `interrupted` by the death of its process within its last call. */
+async function keptKeys(interrupted: boolean): Promise<KeptRun> {
+  const runs = new MemoryRunLog();
+  const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
+  const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
+  if (interrupted) world.during = (key) => (key === 'd' ? new Promise(() => undefined) : undefined);
+  const turns = [calls(look('a'), act('b')), calls(look('a'), act('c'), call('desk__keyed', { key: 'd' })), text('Done.')];
+  const options = { ...(interrupted && { heartbeatMs: 1e9, concurrency: 0 }), takeoverMs: 100 };
+  const first = await DeskProcess.start(world, new ScriptedModel(turns), { options });
+  const handle = first.loop.open({ ...alice, durable: true });
+  handle.addInput('And be quick.');
+  void handle.result.catch(() => undefined);
+  if (interrupted) while (world.effects.length < 3) await new Promise((resolve) => setTimeout(resolve, 5));
+  delete world.during;
+  const other = await DeskProcess.start(world, new ScriptedModel([text('Done.')]), { options: { heartbeatMs: 20, takeoverMs: 100 } });
+  while ((await other.runs.get(handle.runId, alice)).status !== 'ended') await new Promise((resolve) => setTimeout(resolve, 5));
+  const keys = (await runs.read(handle.runId)).map(({ key }) => key);
+  await Promise.all([first.close(), other.close()]);
+  return { keys, effects: world.effects.map((effect) => effect.slice(0, 6)) };
+}
+
+const KEPT = ['begin', 'input:1', 'step:1', 'step:2', expect.stringMatching(/^end:3:/)];
+
+it('keeps of a step that has ended no more than its end, from which a run may be forked', async () => {
+  expect(await keptKeys(false)).toEqual({ keys: expect.arrayContaining(KEPT), effects: ['acme b', 'acme c', 'keyed '] });
+  expect((await keptKeys(false)).keys).toHaveLength(KEPT.length);
+});
+
+it('keeps no more of a step whose process died, once another process has ended it', async () => {
+  const { keys, effects } = await keptKeys(true);
+  expect(keys).toEqual(expect.arrayContaining(KEPT));
+  expect(keys).toHaveLength(KEPT.length);
+  expect(effects).toEqual(['acme b', 'acme c', 'keyed ']);
+});
+
 interface Forked {
   readonly limits?: Partial<Limits>;
   readonly budgets?: Policy['runBudgets'];

@@ -312,6 +312,8 @@ export type LeasedRun = RunRecord & { readonly lease: Lease };
 /** The part of a run that is appended at once, and how the run ended with it. */
 export interface RunWrite {
   readonly entries: readonly RunEntry[];
+  /** The keys of entries that are dropped, since those that are appended say the same. None of them is appended. @default none */
+  readonly dropped?: readonly string[];
   readonly events: readonly LoopEvent[];
   readonly ending?: { readonly status: 'waiting' | 'ended'; readonly finishReason: FinishReason };
 }

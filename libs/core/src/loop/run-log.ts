@@ -47,6 +47,16 @@ export function fromRunEntries(runId: string, entries: readonly RunEntry[]): Sav
   return reading.saved();
 }
 
+/**
+ * Returns the entry with which a step or the run ends, with what the earlier entries of that step say: they may be dropped, since a run is continued and forked from the ends
+ * of its steps alone.
+ */
+export function endingWith(earlier: readonly RunEntry[], ending: RunStateEntry): RunStateEntry {
+  const all = [...earlier, ending];
+  const part = all.reduce<SavedPart | undefined>((before, entry) => (isState(entry) ? joined(before, partIn(entry)) : before), undefined);
+  return { ...ending, value: toJsonObject({ ...part, ...all.reduce(sharedOn, { spent: [] }) }) };
+}
+
 /** The entry of a run that is suspended and not durable: all of it at once, since nothing was written before. */
 export function suspendedEntry(saved: SavedRun): RunEntry {
   return { type: 'wait', key: 'wait', value: { version: SAVED_RUN_VERSION, ...toJsonObject(saved) } };
@@ -111,6 +121,10 @@ class RunReading {
     const others = pending.outcomes.filter(({ record }) => record.toolCallId !== outcome.record.toolCallId);
     this.run = { ...this.run, pending: { ...pending, outcomes: [...others, outcome] } };
   }
+}
+
+function isState(entry: RunEntry): entry is RunStateEntry {
+  return entry.type !== 'tool' && entry.type !== 'input' && entry.type !== 'sub-run';
 }
 
 function versionOf(entry: RunEntry): unknown {

@@ -73,9 +73,10 @@ export class MemoryRunLog extends RunLog {
     return Promise.resolve({ ...run.record, lease });
   }
 
-  override append(hold: RunHold, { entries, events, ending }: RunWrite): Promise<void> {
+  override append(hold: RunHold, { entries, dropped = [], events, ending }: RunWrite): Promise<void> {
     const run = this.held(hold);
     if (!run) return Promise.reject(new RunLostError(hold));
+    for (const key of dropped) run.entries.delete(key);
     appendTo(run, entries, events);
     const lastSequence = events.at(-1)?.sequence ?? run.record.lastSequence;
     this.change(run, { lastSequence, ...ending });

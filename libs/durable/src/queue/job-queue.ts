@@ -34,6 +34,11 @@ export function openJobs(queue: string): string {
 /** Seconds for which a job is kept that no process has asked for: ten years, since its work waits for as long as there is no process. */
 export const KEEP_JOBS_SECONDS = 3_650 * 86_400;
 
+/** The seconds for which a job that is done, or was given up, can still be looked at: nothing asks for it, and its work is in our tables. */
+const KEEP_DONE_SECONDS = 3_600;
+/** The seconds between two times that pg-boss deletes what is kept for long enough; it would do so once a day. */
+const CLEAR_SECONDS = 600;
+
 /** The options of a queue for its jobs. Times are seconds. */
 export type QueueOptions = Pick<Queue, 'retryLimit' | 'retryDelay' | 'retryBackoff' | 'expireInSeconds' | 'retentionSeconds'>;
 
@@ -124,7 +129,9 @@ export class JobQueue implements OnApplicationShutdown {
 
   private async create(queue: string, options: QueueOptions): Promise<void> {
     const boss = await this.started();
-    await boss.createQueue(queue, { notify: true, heartbeatSeconds: HEARTBEAT_SECONDS, ...options });
+    const all = { notify: true, heartbeatSeconds: HEARTBEAT_SECONDS, deleteAfterSeconds: KEEP_DONE_SECONDS, ...options };
+    await boss.createQueue(queue, all);
+    await boss.updateQueue(queue, all); // one that is there already has the options of the release that made it
     // Loads what pg-boss knows of its queues: within a transaction it would ask for it outside, and wait for ever on PGlite.
     await boss.fetch(queue, { batchSize: 1, minPriority: 2_147_483_647 });
     if (this.database.engine === 'pglite') await this.reopenJobs(boss, queue);
@@ -157,8 +164,8 @@ export class JobQueue implements OnApplicationShutdown {
     const { native } = this.database;
     const db: Db = native.engine === 'pglite' ? fromPglite(native.pglite) : toBossDatabase(native.pool, this.database);
     const seconds = SUPERVISE_SECONDS[native.engine];
-    const watch = { superviseIntervalSeconds: seconds, monitorIntervalSeconds: seconds, useListenNotify: true };
-    const boss = new PgBoss({ db, ...watch, ...(native.engine === 'pglite' && { backend: 'pglite' as const }) });
+    const watch = { superviseIntervalSeconds: seconds, monitorIntervalSeconds: seconds, maintenanceIntervalSeconds: CLEAR_SECONDS };
+    const boss = new PgBoss({ db, ...watch, useListenNotify: true, ...(native.engine === 'pglite' && { backend: 'pglite' as const }) });
     boss.on('error', (error) => this.logger.error('The job queue failed.', error));
     return boss.start();
   }

@@ -1,5 +1,5 @@
 import { type LoopEvent, LoopEventSink } from '@toolloop/core';
-import type { RunEntry, RunJournal } from '@toolloop/core/internal';
+import { endingWith, type RunEntry, type RunJournal, type RunStateEntry } from '@toolloop/core/internal';
 import type { RunHold, RunLog, RunWrite } from '@toolloop/core/stores';
 
 /** The time for which events and notes are collected into one write. */
@@ -20,15 +20,22 @@ export class DurableJournal implements RunJournal {
   private isLeaving = false;
   private events: LoopEvent[] = [];
   private entries: RunEntry[] = [];
+  /** Those of `entries` and of what was written before that tell of the step which has not ended. */
+  private unended: RunEntry[];
+  /** The keys of what was written and is part of the end of a step by now. */
+  private dropped: string[] = [];
   private closing: RunEntry[] = [];
   private writing: Promise<void> = Promise.resolve();
   private timer: NodeJS.Timeout | undefined;
 
-  /** `begin` gets the hold of the run when it is first written. */
+  /** `begin` gets the hold of the run when it is first written; `earlier` is what other processes wrote of it. */
   constructor(
     private readonly log: RunLog,
     private readonly begin: () => Promise<RunHold>,
-  ) {}
+    earlier: readonly RunEntry[] = [],
+  ) {
+    this.unended = earlier.slice(earlier.findLastIndex(({ type }) => type === 'begin' || type === 'step') + 1).filter(isOfStep);
+  }
 
   /** Set while its end is being written: only that tells then if the run was still this process's. */
   get isEnding(): boolean {
@@ -46,10 +53,9 @@ export class DurableJournal implements RunJournal {
 
   note(entry: RunEntry): void {
     const isStep = entry.type === 'step';
-    if (isStep) this.entries = this.entries.filter(({ type }) => type !== 'tool'); // a step that has ended holds what became of its calls
     if (entry.type === 'wait' || entry.type === 'end')
       this.closing.push(entry); // kept together with the `run-end` that follows
-    else this.entries.push(entry);
+    else this.add(entry);
     if (this.isLeaving && isStep) this.leave();
     else this.schedule();
   }
@@ -82,9 +88,23 @@ export class DurableJournal implements RunJournal {
     if (event.type === 'run-start') return this.flush(); // a client that knows of the run finds it
     if (event.type !== 'run-end') return this.schedule();
     const status = event.finishReason === 'waiting' ? 'waiting' : 'ended';
-    this.entries.push(...this.closing);
+    for (const entry of this.closing) this.add(entry);
     this.hasEnd = true;
     return this.flush({ status, finishReason: event.finishReason });
+  }
+
+  private add(entry: RunEntry): void {
+    if (entry.type === 'step' || entry.type === 'end') return this.addEnd(entry);
+    this.entries.push(entry);
+    if (isOfStep(entry)) this.unended = [...this.unended.filter(({ key }) => key !== entry.key), entry];
+  }
+
+  /** The end of a step takes the place of everything that told of the step before. */
+  private addEnd(end: RunStateEntry): void {
+    const [noted, unended] = [new Set(this.entries), new Set(this.unended)];
+    this.dropped.push(...this.unended.filter((entry) => !noted.has(entry)).map(({ key }) => key));
+    this.entries = [...this.entries.filter((entry) => !unended.has(entry)), endingWith(this.unended, end)];
+    this.unended = [];
   }
 
   private leave(): void {
@@ -102,9 +122,9 @@ export class DurableJournal implements RunJournal {
     clearTimeout(this.timer);
     this.timer = undefined;
     if (!this.held) return Promise.reject(new Error('The run is no longer held by this process.'));
-    const { events, entries } = this;
-    [this.events, this.entries] = [[], []];
-    const write = { events, entries, ...(ending && { ending }) };
+    const { events, entries, dropped } = this;
+    [this.events, this.entries, this.dropped] = [[], [], []];
+    const write = { events, entries, dropped, ...(ending && { ending }) };
     this.writing = this.writing.then(() => this.write(write));
     this.writing.catch(() => undefined); // each caller that waits hears of it
     return this.writing;
@@ -123,6 +143,11 @@ export class DurableJournal implements RunJournal {
       throw error;
     }
   }
+}
+
+/** The beginning stays as it is, and so does what the user added, which a later step may be the first to read. */
+function isOfStep({ type }: RunEntry): boolean {
+  return type !== 'begin' && type !== 'input';
 }
 
 class JournalSink extends LoopEventSink {

@@ -194,8 +194,8 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     const { runId, tenant, loop, request, cancelled, lastSequence, lease } = run;
     const hold = { runId, ...lease };
     if (!request) return this.log.release(hold); // only its actor resumes it
-    const journal = new DurableJournal(this.log, () => Promise.resolve(hold));
     const entries = await this.log.read(runId);
+    const journal = new DurableJournal(this.log, () => Promise.resolve(hold), entries);
     let actor: unknown;
     let handle: RunHandle;
     try {

@@ -51,6 +51,8 @@ const WRITE: NamedStatement = {
   with held as (
     update toolloop.runs set updated_at = now(), last_sequence = greatest(last_sequence, $3)
     where run_id = $1 and ${heldBy('$8', '$2')} returning run_id
+  ), dropped as (
+    delete from toolloop.run_entries as entry using held where entry.run_id = held.run_id and entry.key_hash = any($9::text[])
   ), written as (
     insert into toolloop.run_entries (run_id, key_hash, position, entry)
     select run_id, key_hash, nextval('toolloop.run_entry_positions'), entry
@@ -87,11 +89,10 @@ export class SqlRunLog extends RunLog {
     private readonly jobs: JobQueue,
   ) {
     super();
-    const look = (runIds: readonly string[]): Promise<readonly (readonly [string, string])[]> => this.statesOf(runIds);
     this.rows = new RowWatch<string>(database, {
       channel: CHANGED,
       notified: 'written',
-      look,
+      look: (runIds) => this.statesOf(runIds),
       everyMs: LOOK_AGAIN_MS,
       what: 'Events of runs',
     });
@@ -128,10 +129,10 @@ export class SqlRunLog extends RunLog {
     return run?.lease?.owner === owner ? { ...run, lease: run.lease } : undefined;
   }
 
-  override async append(hold: RunHold, { entries, events, ending }: RunWrite): Promise<void> {
-    if (!ending) return this.appendAs(hold, entries, events);
+  override async append(hold: RunHold, { ending, ...write }: RunWrite): Promise<void> {
+    if (!ending) return this.appendAs(hold, write);
     await this.database.transaction(async () => {
-      await this.appendAs(hold, entries, events); // its lock is held until the end of the transaction
+      await this.appendAs(hold, write); // its lock is held until the end of the transaction
       await this.finish(hold.runId, ending);
     });
   }
@@ -292,11 +293,11 @@ export class SqlRunLog extends RunLog {
     );
     if (!row) throw new Error(`The run ${runId} was not added.`);
     const lease = fromLeaseRow(row);
-    if (entries.length > 0) await this.appendAs({ runId, ...lease }, entries, []);
+    if (entries.length > 0) await this.appendAs({ runId, ...lease }, { entries, events: [] });
     return lease;
   }
 
-  private async appendAs(hold: RunHold, entries: readonly RunEntry[], events: readonly LoopEvent[]): Promise<void> {
+  private async appendAs(hold: RunHold, { entries, dropped = [], events }: Omit<RunWrite, 'ending'>): Promise<void> {
     const rows = await this.database.query(WRITE, [
       hold.runId,
       hold.epoch,
@@ -306,6 +307,7 @@ export class SqlRunLog extends RunLog {
       events.length,
       JSON.stringify(events),
       hold.owner,
+      dropped.map((key) => keyHash(key)),
     ]);
     if (rows.length === 0) throw new RunLostError(hold);
   }
@@ -390,9 +392,7 @@ function fromRunRow(row: RunRow): RunRecord {
   };
 }
 
-function fromEntryText(text: string): RunEntry {
-  return JSON.parse(text) as RunEntry;
-}
+const fromEntryText = (text: string): RunEntry => JSON.parse(text) as RunEntry;
 
 function fromEventsText(text: string): readonly LoopEvent[] {
   return (JSON.parse(text) as LoopEvent[]).map(withDates);

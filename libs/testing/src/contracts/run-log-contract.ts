@@ -36,6 +36,7 @@ const CONTRACT: Contract<RunLog> = {
         ),
     }),
     { name: 'keeps entries in the order of their last write, however awkward their texts are', check: keepsEntries },
+    { name: 'drops the entries that a write names, together with all of it', check: drops },
     { name: 'keeps each event once, and reads them page by page', check: keepsEvents },
     { name: 'queues a run that was woken before it began to wait', check: wakesEarly },
     { name: 'queues a run that was cancelled before it began to wait', check: cancelsEarly },
@@ -59,21 +60,11 @@ const CONTRACT: Contract<RunLog> = {
   restart: {
     before: async ({ store, tenant }) => {
       const hold = await begun(store, { ...newRun(tenant), runId: tenant });
-      await store.append(hold, {
-        entries: [entry('begin')],
-        events: [event(tenant, 1)],
-        ending: { status: 'waiting', finishReason: 'waiting' },
-      });
+      await store.append(hold, { ...WAITING, entries: [entry('begin')], events: [event(tenant, 1)] });
     },
     after: async (store, { tenant }) => {
-      assert.deepEqual(
-        [
-          (await store.find(tenant))?.status,
-          (await store.read(tenant)).length,
-          (await store.events(tenant, { after: 0, limit: 9 })).length,
-        ],
-        ['waiting', 1, 1],
-      );
+      assert.equal((await store.find(tenant))?.status, 'waiting');
+      assert.deepEqual([(await store.read(tenant)).length, (await store.events(tenant, { after: 0, limit: 9 })).length], [1, 1]);
     },
   },
 };
@@ -146,13 +137,10 @@ async function fences({ store, other, tenant }: RunTrial): Promise<void> {
   await store.release(first);
   const second = await acquired(other, first.runId);
   await assert.rejects(store.append(first, { entries: [entry('late')], events: [event(first.runId, 2)] }), { name: 'RunLostError' });
-  await assert.rejects(store.append(first, { ...NOTHING, ending: { status: 'ended', finishReason: 'stop' } }), { name: 'RunLostError' });
+  await assert.rejects(store.append(first, ENDED), { name: 'RunLostError' });
   assert.deepEqual(await store.renew([first], LONG_MS), []);
-  await other.append(holdOf(second), { entries: [entry('step:1')], events: [], ending: { status: 'ended', finishReason: 'stop' } });
-  assert.deepEqual(
-    (await store.read(first.runId)).map(({ key }) => key),
-    ['begin', 'step:1'],
-  );
+  await other.append(holdOf(second), { ...ENDED, entries: [entry('step:1')] });
+  assert.deepEqual(await store.read(first.runId), [entry('begin'), entry('step:1')]);
   await assert.rejects(other.append(holdOf(second), NOTHING), { name: 'RunLostError' });
   assert.equal(await acquire(store, first.runId), undefined);
 }
@@ -163,6 +151,19 @@ async function keepsEntries({ store, other, tenant }: RunTrial): Promise<void> {
   await store.append(hold, { entries: [entry('model:1'), ...awkward], events: [] });
   await store.append(hold, { entries: [entry('model:1', 'again')], events: [] });
   assert.deepEqual(await other.read(hold.runId), [entry('begin'), ...awkward, entry('model:1', 'again')]);
+}
+
+async function drops({ store, other, tenant }: RunTrial): Promise<void> {
+  const hold = await begun(store, { ...newRun(tenant), entries: [entry('begin')] });
+  const awkward = AWKWARD_TEXTS.map((text) => entry(`tool:${text}`, text));
+  await store.append(hold, { ...NOTHING, entries: [entry('model:1'), ...awkward] });
+  const dropped = ['model:1', 'no such key', ...awkward.map(({ key }) => key)];
+  const kept = [...(await other.read(hold.runId))];
+  await assert.rejects(other.append({ ...hold, epoch: hold.epoch + 1 }, { ...NOTHING, dropped }), { name: 'RunLostError' });
+  assert.deepEqual(await other.read(hold.runId), kept);
+  for (let times = 0; times < 2; times += 1) await store.append(hold, { entries: [entry('step:1')], dropped, events: [] });
+  await store.append(hold, { ...ENDED, entries: [entry('end:2:9')], dropped: ['begin'] });
+  assert.deepEqual(await other.read(hold.runId), [entry('step:1'), entry('end:2:9')]);
 }
 
 async function keepsEvents({ store, other, tenant }: RunTrial): Promise<void> {
@@ -195,7 +196,7 @@ async function wakesEarly({ store, other, tenant }: RunTrial): Promise<void> {
 async function cancelsEarly({ store, other, tenant }: RunTrial): Promise<void> {
   const hold = await begun(store, newRun(tenant));
   await other.cancel(hold.runId, 'Never mind.');
-  await store.append(hold, { ...NOTHING, ending: { status: 'waiting', finishReason: 'waiting' } });
+  await store.append(hold, WAITING);
   assert.equal((await acquire(other, hold.runId))?.cancelled, 'Never mind.');
 }
 
