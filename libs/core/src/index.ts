@@ -67,6 +67,7 @@ export type {
   LoopEventOf,
   LoopResult,
   Message,
+  RunIdentity,
   ToolEffect,
   ToolInvocationRecord,
   ToolLabels,

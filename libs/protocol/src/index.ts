@@ -72,6 +72,7 @@ export type {
   ToolInvocationRecord,
 } from './loop-result.js';
 export { LoopEventSink } from './loop-event.js';
+export type { RunIdentity } from './loop-event.js';
 export type { EventStamp, LoopEvent, LoopEventBody, LoopEventOf, ToolPrefix, WarningCode } from './loop-event.js';
 export {
   ConfigurationError,

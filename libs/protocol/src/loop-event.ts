@@ -146,18 +146,28 @@ export type LoopEvent = LoopEventBody & EventStamp;
 /** The events of one type. */
 export type LoopEventOf<Type extends LoopEvent['type']> = Extract<LoopEvent, { readonly type: Type }>;
 
+/** Whose run an event belongs to: that of the root run, also for the events of its sub-runs. Frozen. */
+export interface RunIdentity {
+  readonly runId: string;
+  readonly tenant: string;
+  /** Absent for an actor without an id. */
+  readonly actorId?: string;
+  /** The name of the loop; absent for `ToolLoopService` itself. */
+  readonly loop?: string;
+}
+
 /**
  * The port that receives every event of every run, for journals and telemetry. An application may register several.
  *
  * @example
  * class ConsoleSink extends LoopEventSink {
- *   write({ type, runId }: LoopEvent): void {
- *     console.log(runId, type);
+ *   write({ type }: LoopEvent, { tenant, runId }: RunIdentity): void {
+ *     console.log(tenant, runId, type);
  *   }
  * }
  */
 export abstract class LoopEventSink {
   /** Makes the run wait for this sink before it shows an event, and end where the sink fails. The failure of any other sink is a warning. @default false */
   readonly critical: boolean = false;
-  abstract write(event: LoopEvent): void | Promise<void>;
+  abstract write(event: LoopEvent, run: RunIdentity): void | Promise<void>;
 }

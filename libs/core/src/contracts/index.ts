@@ -1,4 +1,14 @@
-export type { FinishedStep, LoopHooks, LoopIteration, StepChange, SubRun, SubRunProfile, UpcomingStep } from './loop-request.js';
+export type {
+  FinishedStep,
+  LoopHooks,
+  LoopIteration,
+  StepChange,
+  SubRun,
+  SubRunProfile,
+  ToolEnd,
+  ToolStart,
+  UpcomingStep,
+} from './loop-request.js';
 export type { CallRequest, CallResult, WaitingCall } from './session.js';
 export { AttachedResult, DEFAULT_EXECUTION } from './tool-call.js';
 export type { Attachment } from './tool-call.js';

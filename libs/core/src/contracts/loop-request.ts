@@ -45,17 +45,36 @@ import { EXECUTION_OPTIONS, type ExecutionOptions, type RegisteredActor, type Ru
 /** Names tools of the catalog: a declared id, a glob over declared ids, a short name that only one tool has, a provider class, or a predicate. */
 export type ToolSelector = string | Type | ((tool: ToolSpec) => boolean);
 
+/** A call that begins, in the ui projection: hidden arguments are `[redacted]`. */
+export interface ToolStart<Actor = RegisteredActor> extends Omit<RunContext<Actor>, 'state'> {
+  /** From 1. */
+  readonly step: number;
+  readonly tool: ToolSpec;
+  /** The arguments are those with which the tool is called: after the pipes, and as an approver may have changed them. */
+  readonly call: ToolCall;
+  readonly effect: ToolEffect;
+}
+
+/** A call that has ended, in the ui projection. */
+export interface ToolEnd<Actor = RegisteredActor> extends ToolStart<Actor> {
+  readonly record: ToolInvocationRecord;
+}
+
 /**
- * Callbacks for the application's own logging and metrics. They only observe: what they throw is logged and changes nothing. Calls and records are in the ui
- * projection.
+ * Callbacks for the application's own logging and metrics. They only observe: the run does not wait for them, and what they throw is logged once a run. Those of the
+ * application, the loop and the request are all called, in this order.
  *
  * @example
- * hooks: { onToolStart: ({ toolCallId }, { declaredId }, { runId, tenant }) => logger.log({ runId, tenant, toolCallId, declaredId }) }
+ * hooks: { onToolEnd: ({ runId, tenant, tool, record }) => logger.log({ runId, tenant, tool: tool.declaredId, ms: record.durationMs }) }
  */
 export interface LoopHooks {
-  /** Hidden arguments are `[redacted]`; arguments that cannot be read are an empty text where some of them may be hidden. */
-  onToolStart?(call: ToolCall, tool: ToolSpec, run: RunContext): void | Promise<void>;
-  onToolEnd?(record: ToolInvocationRecord, run: RunContext): void | Promise<void>;
+  /**
+   * Called once for each call that begins, when the tool is about to be called. A call that is refused or waits for a person has not begun; one that is answered with
+   * what it did before does not begin again.
+   */
+  onToolStart?(event: ToolStart): void | Promise<void>;
+  /** Called once for each call that began. A call that is a run and waits ends when that run does, possibly in another process. */
+  onToolEnd?(event: ToolEnd): void | Promise<void>;
   onIteration?(iteration: LoopIteration, run: RunContext): void | Promise<void>;
 }
 
@@ -124,6 +143,7 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
    * until somebody answers, the approval expires or the run's time (`limits.runMs`) is up. `deny`: the call is refused. @default 'suspend'
    */
   readonly approvals?: 'suspend' | 'wait' | 'deny';
+  /** Called beside those of the application and the loop. */
   readonly hooks?: LoopHooks;
   /** Makes a repeated request recognisable, so that the effects of its calls happen once; over HTTP, the `Idempotency-Key`. @default the run's id */
   readonly requestId?: string;
@@ -292,7 +312,7 @@ const FORCED: OptionRule<{ readonly tool: string }> = {
   accept: (value) => isRecord(value) && typeof value['tool'] === 'string',
 };
 const OFF: OptionRule<false> = { wanted: 'false', accept: (value) => value === false };
-const HOOKS = defineOptions<LoopHooks>({ onToolStart: FUNCTION, onToolEnd: FUNCTION, onIteration: FUNCTION });
+export const HOOKS = defineOptions<LoopHooks>({ onToolStart: FUNCTION, onToolEnd: FUNCTION, onIteration: FUNCTION });
 const PROMPT_LABELS = defineOptions<NonNullable<LoopRequest['labels']>>({ reads: oneOf('public', 'private') });
 const MODEL_OPTIONS = defineOptions<ModelOptions>({
   temperature: NUMBER,

@@ -88,6 +88,7 @@ class DirectiveScopes {
         spending: new SpendingLedger(),
         approvals: new RunApprovals('deny', undefined, authority.approved),
         limits: this.settings.limitsFor(),
+        hooks: this.settings.hooksFor(run),
         performing: attempt,
         signal,
         emit: () => undefined,

@@ -56,7 +56,6 @@ export class Authorisation {
     const input = layers ? await this.admitted(call, layers) : call.input;
     const sent = advance(call, { input, sent: input });
     if (request.checkpoint) return this.resumeSubRun(sent, request.checkpoint);
-    if (tool.allowReserved) await this.parts.audit?.optedOut(sent, tool.allowReserved);
     if (tool.directive && !scope.performing) advance(sent, { requested: await this.parts.effects.request(sent) });
     return this.decide(sent);
   }
@@ -70,11 +69,9 @@ export class Authorisation {
     return this.decide(await this.parts.resolution.permit(advance(call, { input: call.sent })));
   }
 
-  /** A sub-run that waited was let in when it began; its calls are decided one by one. That the tool is still permitted was asked before. */
-  private async resumeSubRun(call: AuthorisedCall, checkpoint: SubRunCheckpoint): Promise<AuthorisedCall> {
+  /** A sub-run that waited was let in when it began, which is in the audit; its calls are decided one by one. That the tool is still permitted was asked before. */
+  private resumeSubRun(call: AuthorisedCall, checkpoint: SubRunCheckpoint): AuthorisedCall {
     if (call.request.isDeferred) throw new CallPending(undefined, checkpoint);
-    const { decision } = call;
-    if (decision) await this.parts.audit?.decided({ ...call, decision });
     return advance(call, { input: { ...call.input, args: checkpoint.args } });
   }
 
@@ -82,47 +79,61 @@ export class Authorisation {
     const judged = judge(call);
     const { request, scope, decision } = judged;
     const isLetIn = decision.kind === 'allow' && !request.isDeferred && !scope.approvals.asked.has(request.call.toolCallId);
-    if (isLetIn) charge(judged); // in the turn of the decision: parallel calls must see it
+    if (!isLetIn) return this.confirmed(judged);
+    charge(judged); // in the turn of the decision: parallel calls must see it
     const recording = this.parts.audit?.decided(judged);
-    if (isLetIn) return recording ? recording.then(() => judged) : judged;
-    return this.confirmed(judged, recording);
+    return recording ? recording.then(() => judged) : judged;
   }
 
-  private async confirmed(call: JudgedCall, recording: Promise<void> | undefined): Promise<AuthorisedCall> {
-    await recording;
+  private async confirmed(call: JudgedCall): Promise<AuthorisedCall> {
     const input = call.decision.kind === 'allow' ? await this.honoured(call) : await this.approved(call);
     if (!input) return this.authoriseAgain(call); // which charges it
     return charge(advance(call, { input }));
   }
 
   /** A person may have been asked about this very call: what policy says by now takes no answer back, and gives none. */
-  private async honoured({ input, request, scope }: JudgedCall): Promise<ReadArguments> {
+  private async honoured(call: JudgedCall): Promise<ReadArguments> {
+    const { request, scope } = call;
     if (request.isDeferred) throw new CallPending();
     const approvalId = scope.approvals.asked.get(request.call.toolCallId);
     const record = await this.parts.approvals.find(approvalId);
     if (record?.answer?.decision === 'deny') throw CallFailure.of('approval_denied', denialText(record.answer));
     if (record && !record.answer && !isExpired(record)) throw new CallPending(approvalId);
-    return input;
+    return this.letIn(call);
   }
 
   /** The input that a person said yes to; undefined where the answer came while the run waited. */
   private async approved(call: JudgedCall): Promise<ReadArguments | undefined> {
-    const { input, decision, scope, request } = call;
-    const { approvals } = this.parts;
-    if (scope.approvals.covers(decision)) return input;
+    const { decision, scope, request } = call;
+    if (scope.approvals.covers(decision)) return this.letIn(call);
     const question = questionFor(decision);
-    const asked = await approvals.findSame(scope.approvals.asked.get(request.call.toolCallId), call, question);
-    if (isSettled(call, asked)) {
-      if (request.isDeferred) throw new CallPending();
-      return input;
-    }
+    const asked = await this.parts.approvals.findSame(scope.approvals.asked.get(request.call.toolCallId), call, question);
+    if (!isSettled(call, asked)) return this.answered(call, question, asked);
+    if (request.isDeferred) throw new CallPending();
+    return asked ? call.input : this.letIn(call);
+  }
+
+  /** Records the decision on a call that needs no further answer. */
+  private async letIn(call: JudgedCall): Promise<ReadArguments> {
+    await this.parts.audit?.decided(call);
+    return call.input;
+  }
+
+  /** The decision is in the audit before anybody is asked, and not again when the call is looked at once more. */
+  private async answered(
+    call: JudgedCall,
+    question: ApprovalQuestion,
+    asked: ApprovalRecord | undefined,
+  ): Promise<ReadArguments | undefined> {
+    const { approvals, audit } = this.parts;
+    if (!asked) await audit?.decided(call);
     assertAskable(call);
     const record = asked ?? (await this.ask(call, question));
     if (!record.answer) {
       if (!isExpired(record) && (await approvals.answered(record, call))) return undefined;
       throw CallFailure.of('approval_denied', 'The call was not approved in time, so it was not made.');
     }
-    if (request.isDeferred) throw new CallPending(record.request.approvalId);
+    if (call.request.isDeferred) throw new CallPending(record.request.approvalId);
     return this.use(record, record.answer, call);
   }
 

@@ -4,7 +4,6 @@ import type { AuditDraft, AuditTrail } from '../audit/audit-trail.js';
 import type { ApprovalRecord } from '../contracts/approval.js';
 import type { AuditEvent, AuditSubject } from '../contracts/audit.js';
 import type { DirectiveIntent } from '../contracts/directive.js';
-import type { ReservedAllowance } from '../contracts/tool.js';
 import type { Call, DecidedCall, ReadCall, ToolOutcome } from './call.js';
 import { outsideOfRuns, untilRunCloses, whileRunLives } from './store-calls.js';
 
@@ -14,14 +13,17 @@ export class CallAudit {
 
   constructor(private readonly trail: AuditTrail) {}
 
-  /** @throws {AuditError} Where it cannot be kept. */
+  /**
+   * Records a decision, and before it that the tool's arguments may hold reserved names, and why.
+   *
+   * @throws {AuditError} Where it cannot be kept.
+   */
   decided(call: DecidedCall): Promise<void> {
-    return this.before({ kind: 'decision', decision: call.decision }, call);
-  }
-
-  /** Records that the tool's arguments may hold reserved names, and why. */
-  optedOut(call: ReadCall, { arguments: names, reason }: ReservedAllowance): Promise<void> {
-    return this.before({ kind: 'opt-out', names, reason }, call);
+    const { allowReserved } = call.tool;
+    const recording = (): Promise<void> => this.before({ kind: 'decision', decision: call.decision }, call);
+    if (!allowReserved) return recording();
+    const { arguments: names, reason } = allowReserved;
+    return this.before({ kind: 'opt-out', names, reason }, call).then(recording);
   }
 
   asked(call: ReadCall, { request }: ApprovalRecord): Promise<void> {

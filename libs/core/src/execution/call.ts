@@ -50,6 +50,8 @@ export interface ExecutionScope {
   readonly agentName?: string;
   /** Attempts reads, and writes with a key of their own, again when that may help. @default false */
   readonly retry?: boolean;
+  /** Absent where no hook is to be told. */
+  readonly hooks?: CallHooks | undefined;
   /** Set where an effect that was asked for before happens. */
   readonly performing?: EffectAttempt;
   /** Performs tools whose call is a run; absent outside of a run, and where runs are nested as deep as they may be. */
@@ -57,6 +59,12 @@ export interface ExecutionScope {
   readonly signal: AbortSignal;
   /** May return a promise when the reader of the events is slow. Never throws. */
   emit(event: LoopEventBody): void | Promise<void>;
+}
+
+/** The callbacks of the application that observe calls. None of them throws, or makes the call wait. */
+export interface CallHooks {
+  started(call: AuthorisedCall): void;
+  ended(call: AuthorisedCall, record: ToolInvocationRecord): void;
 }
 
 /** One call and its place in the run. */
@@ -117,6 +125,8 @@ export interface Call {
   readonly lease?: Lease;
   /** Set where a process that is gone had begun the call, so that it may have taken place already. */
   readonly hasTakenOver?: true;
+  /** Set where hooks were told that it begins. */
+  readonly hasBegun?: true;
   /** Set where the method was called and a store has failed since. */
   readonly isInFlight?: true;
   /** From 1. @default 1 */

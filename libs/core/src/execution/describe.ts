@@ -7,16 +7,13 @@ import {
   type LoopEventBody,
   type RecordedAttachment,
   type StorageUnavailableError,
-  type ToolCall,
   type ToolFailure,
   type ToolInvocationRecord,
 } from '@toolloop/protocol';
-import type { Limits } from '../contracts/limits.js';
 import type { JournalOutcome } from '../contracts/stores.js';
 import type { Attachment } from '../contracts/tool-call.js';
 import type { ProjectionObserver, Tool } from '../contracts/tool.js';
 import { isPermitted } from '../policy/policy-engine.js';
-import { compactJson, parseJson } from '../schema/canonical-json.js';
 import { ProjectionError } from '../schema/reveal.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { CallFailure, toJsonApi } from './call-failure.js';
@@ -348,17 +345,6 @@ export function shownArguments(args: JsonObject, hidden: readonly string[]): Jso
   if (hidden.length === 0) return args;
   const entries = Object.entries(args).map(([name, value]): [string, JsonValue] => [name, hidden.includes(name) ? '[redacted]' : value]);
   return Object.fromEntries(entries);
-}
-
-/** A call as the ui may see it. Arguments that cannot be read, or are too long to be, are left out where some of them may be hidden. */
-export function shownCall(
-  call: ToolCall,
-  { input: { hidden } }: Pick<Tool, 'input'>,
-  { argumentBytes }: Pick<Limits, 'argumentBytes'>,
-): ToolCall {
-  if (hidden.length === 0) return call;
-  const args = Buffer.byteLength(call.arguments) > argumentBytes ? undefined : parseJson(call.arguments);
-  return { ...call, arguments: isJsonObject(args) ? compactJson(shownArguments(args, hidden)) : '' };
 }
 
 function basicRecord({ request, startedAt, tool, input, decision, attempt = 1, subRun }: Call): Omit<ToolInvocationRecord, 'status'> {

@@ -23,7 +23,7 @@ import {
   retryDelay,
   untilAborted,
 } from './call-failure.js';
-import { advance, type AuthorisedCall, type Call, CallPending, type InvokedResult, type ToolOutcome } from './call.js';
+import { advance, type AuthorisedCall, type Call, type CallHooks, CallPending, type InvokedResult, type ToolOutcome } from './call.js';
 import { type DescribedResult, RedactionError, type ResultDescriber, shownArguments, succeeded } from './describe.js';
 import { type EffectGuard, unknownOutcome } from './effect-guard.js';
 import type { ToolInvoker } from './invoke.js';
@@ -49,6 +49,7 @@ export class CallPerformer {
     const { toolCallId } = request.call;
     const { id, effect } = tool.spec;
     if (decision) await scope.emit({ type: 'tool-start', step: request.step, toolCallId, tool: id, effect, decision });
+    if (scope.hooks) tellStart(call, scope.hooks);
     return this.concluded(call, () => this.invoke(call));
   }
 
@@ -98,6 +99,12 @@ export class CallPerformer {
     if (scope.retry !== true || !isRepeatable(tool)) return this.invoker.invoke(call, input.built);
     return repeatedly(call, (built) => this.invoker.invoke(call, built));
   }
+}
+
+/** A sub-run that continues after it waited has begun before. */
+function tellStart(call: AuthorisedCall, hooks: CallHooks): void {
+  advance(call, { hasBegun: true });
+  if (!call.request.checkpoint) hooks.started(call);
 }
 
 /** An interceptor's answer in the place of the method's. */

@@ -22,6 +22,7 @@ import {
   advance,
   type AuthorisedCall,
   type Call,
+  type CallHooks,
   CallPending,
   type PlacedCall,
   Effects,
@@ -37,6 +38,7 @@ import { logEnd, CallPerformer } from './perform.js';
 import { CallPreview } from './preview.js';
 import { readArguments } from './read-arguments.js';
 import { ToolResolution } from './resolve-tool.js';
+import { hasBegun } from './run-hooks.js';
 import { asCall } from './store-calls.js';
 
 /** The execution options of a call: the defaults, then the application's, the tool's (its provider's included) and the run's. */
@@ -162,6 +164,8 @@ export class ToolRunner implements OnModuleInit {
     const outcome = await this.execute(call)
       .catch((error: unknown) => this.toOutcome(call, error))
       .catch(() => failed(call, unexplained())); // thrown was something that cannot even be looked at
+    const { hooks } = call.scope;
+    if (hooks) tellEnd(call, outcome, hooks);
     if (outcome.isPending) return outcome;
     const record = shownRecord(outcome.record);
     logEnd(call, record);
@@ -212,6 +216,12 @@ export class ToolRunner implements OnModuleInit {
 
 const announcementOf = ({ request: { step, call } }: Call) =>
   ({ type: 'tool-call', step, toolCallId: call.toolCallId, tool: call.name }) as const;
+
+/** A call that was begun has ended, unless it is a run that waits. */
+function tellEnd(call: Call, { record, isPending, checkpoint = call.request.checkpoint }: ToolOutcome, hooks: CallHooks): void {
+  const waits = isPending && checkpoint !== undefined;
+  if (!waits && hasBegun(call)) hooks.ended(call, record);
+}
 
 /** Work that a tool which manages itself does on its own. */
 const SELF_MANAGED: Partial<ExecutionOptions> = {

@@ -1,5 +1,12 @@
 import { Logger } from '@nestjs/common';
-import { InvalidRequestError, type LoopEvent, type LoopEventBody, type LoopEventSink, type Message } from '@toolloop/protocol';
+import {
+  InvalidRequestError,
+  type LoopEvent,
+  type LoopEventBody,
+  type LoopEventSink,
+  type Message,
+  type RunIdentity,
+} from '@toolloop/protocol';
 import type { LoopRequest } from '../contracts/loop-request.js';
 import { Interruption, withinTime } from '../execution/call-failure.js';
 import { untilRunCloses } from '../execution/store-calls.js';
@@ -32,7 +39,7 @@ export class EventOutlet {
   private hasWarned = false;
 
   constructor(
-    private readonly runId: string,
+    private readonly run: RunIdentity,
     sinks: readonly LoopEventSink[],
     private readonly onFailure: (error: unknown, sink: LoopEventSink) => void,
     /** The sequence of the last event of the part of the run before. */
@@ -74,7 +81,7 @@ export class EventOutlet {
 
   private send(body: LoopEventBody): void | Promise<void> {
     this.sequence += 1;
-    const event: LoopEvent = { ...body, runId: this.runId, sequence: this.sequence, timestamp: this.timestamp() };
+    const event: LoopEvent = { ...body, runId: this.run.runId, sequence: this.sequence, timestamp: this.timestamp() };
     if (this.critical.length === 0) return this.show(event);
     this.queue = this.queue.then(() => this.keepThenShow(event));
     return this.queue;
@@ -94,12 +101,12 @@ export class EventOutlet {
 
   private async keep(sink: LoopEventSink, event: LoopEvent): Promise<void> {
     try {
-      const written = sink.write(event);
+      const written = sink.write(event, this.run);
       if (written)
-        await untilRunCloses(`Event ${event.sequence} of run ${this.runId}`, withinTime(Promise.resolve(written), LONGEST_WRITE_MS));
+        await untilRunCloses(`Event ${event.sequence} of run ${this.run.runId}`, withinTime(Promise.resolve(written), LONGEST_WRITE_MS));
     } catch (error) {
       if (error instanceof Interruption) this.critical = this.critical.filter((other) => other !== sink);
-      this.logger.error(`${sink.constructor.name} failed on event ${event.sequence}, ${event.type}, of run ${this.runId}.`, error);
+      this.logger.error(`${sink.constructor.name} failed on event ${event.sequence}, ${event.type}, of run ${this.run.runId}.`, error);
       this.onFailure(error, sink);
     }
   }
@@ -111,7 +118,7 @@ export class EventOutlet {
 
   private offer(sink: LoopEventSink, event: LoopEvent): void {
     try {
-      const written = sink.write(event);
+      const written = sink.write(event, this.run);
       if (written) void Promise.resolve(written).catch((error: unknown) => this.warn(sink, error));
     } catch (error) {
       this.warn(sink, error);
@@ -120,7 +127,7 @@ export class EventOutlet {
 
   private warn(sink: LoopEventSink, error: unknown): void {
     const name = sink.constructor.name;
-    this.logger.warn(`${name} failed on an event of run ${this.runId}.`, error);
+    this.logger.warn(`${name} failed on an event of run ${this.run.runId}.`, error);
     if (this.hasWarned) return;
     this.hasWarned = true;
     this.warning = { type: 'warning', code: 'sink_failed', message: `${name} does not take this run's events.` };

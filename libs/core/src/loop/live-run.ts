@@ -1,9 +1,6 @@
-import { Logger } from '@nestjs/common';
 import type { LoopEventBody, Message, ToolInvocationRecord, Usage } from '@toolloop/protocol';
 import { selects } from '../catalog/tool-selection.js';
 import { type Toolset, ToolsetNarrowing } from '../catalog/toolset.js';
-import type { LoopHooks } from '../contracts/loop-request.js';
-import { untilAborted } from '../execution/call-failure.js';
 import type { ExecutionScope } from '../execution/call.js';
 import { ResultPages } from '../execution/result-pages.js';
 import { RESULT_READER, resultReader } from '../execution/result-reader.js';
@@ -20,11 +17,6 @@ import { type Authority, CallCounter, CallIds, RunFlow, RunRoles, SentTools } fr
 import { type EntryJournal, RunRecorder } from './run-log.js';
 import type { EnclosingRun, RunPlace, RunPlan, RunStart } from './run-plan.js';
 import type { ResumedRun, SavedPlace, SavedRun } from './saved-run.js';
-
-/** A call of a hook, by the hook's name. */
-type HookCall = (hooks: LoopHooks, execution: RunPlan['execution']) => void | Promise<void>;
-
-const logger = new Logger('LiveRun');
 
 /** Everything of a run that changes beside its `LoopState`. One per run, so that two runs never meet. */
 export class LiveRun implements EnclosingRun {
@@ -102,7 +94,7 @@ export class LiveRun implements EnclosingRun {
     this.flow.offer(offered);
     this.reserve.follow(toolset);
     const subRuns = this.start.subRuns.within(this, toolset);
-    const given = { ...(pages && { pages }), ...(subRuns && { subRuns }) };
+    const given = { ...(pages && { pages }), ...(subRuns && { subRuns }), ...(plan.hooks && { hooks: plan.hooks }) };
     const own = { ...this.roles.now(), toolset: offered, flow: this.flow.at(read), approvals, spending, ...given, signal, emit };
     return { ...plan.execution, retry: plan.options.onToolError === 'retry', ...own };
   }
@@ -118,18 +110,6 @@ export class LiveRun implements EnclosingRun {
   /** The messages that the user adds during the run. */
   get inputs(): RunInputs {
     return this.start.inputs;
-  }
-
-  /** A hook observes: what it throws is logged, and nothing else. The run waits for it, but not longer than it lives. */
-  async notify(call: HookCall): Promise<void> {
-    const { options, execution } = this.plan;
-    if (!options.hooks) return;
-    try {
-      await untilAborted(Promise.resolve(call(options.hooks, execution)), this.signal);
-    } catch (error) {
-      if (this.signal.aborted) return;
-      logger.warn(`A hook of run ${execution.run.runId} failed.`, error);
-    }
   }
 }
 

@@ -4,7 +4,16 @@ import { AUDIT, type AuditOptions } from '../audit/audit-options.js';
 import type { EntitySurface, ToolInjectionStrategy } from '../contracts/injection.js';
 import { type Limits, type Quota, QUOTAS } from '../contracts/limits.js';
 import type { HistoryPolicy } from '../contracts/history.js';
-import { type LoopProfile, OF_ALL_RUNS, type PrepareStep, type StopCondition, STRATEGIES, SURFACE } from '../contracts/loop-request.js';
+import {
+  HOOKS,
+  type LoopHooks,
+  type LoopProfile,
+  OF_ALL_RUNS,
+  type PrepareStep,
+  type StopCondition,
+  STRATEGIES,
+  SURFACE,
+} from '../contracts/loop-request.js';
 import type { OperatorRule } from '../contracts/operator.js';
 import type { Policy } from '../contracts/policy.js';
 import type { ExecutionOptions, RegisteredActor, RunContext } from '../contracts/tool-call.js';
@@ -55,6 +64,8 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly quotas?: readonly Quota[] | ((tenant: string) => readonly Quota[]);
   /** Execution options for calls; a provider, a tool and a run can override them. */
   readonly execution?: Partial<ExecutionOptions>;
+  /** Called for every call and step of every run, and for every effect of a directive. */
+  readonly hooks?: LoopHooks;
   /** Decides how much of a conversation is sent to the model. @default `keepEverything()` */
   readonly history?: HistoryPolicy;
   /** Sees every step before its model call, and may change it. */
@@ -111,6 +122,7 @@ export const APPLICATION = defineOptions<ToolLoopOptions & { readonly providers?
   actorId: FUNCTION,
   actorRoles: FUNCTION,
   operators: FUNCTION,
+  hooks: optionsOf(HOOKS),
   audit: optionsOf(AUDIT),
   directives: optionsOf(DIRECTIVES),
   providers: CHECKED_BY_USE,

@@ -22,7 +22,7 @@ import { LiveRun } from './live-run.js';
 import { FinishedRun } from './loop-state.js';
 import { finishFor, firstState, isUnavailable, labelledMessages, type LoopState, type PendingStep } from './loop-state.js';
 import { processStateOf, type ResumedRun, resumedState, type SavedPlace, savedRun } from './saved-run.js';
-import type { RunPlan, SubRunsWithin } from './run-plan.js';
+import { identityOf, type RunPlan, type SubRunsWithin } from './run-plan.js';
 import type { HeldSuspension, SuspendedRuns } from './suspended-runs.js';
 import type { ToolLoop } from './tool-loop.js';
 import { abandonStep } from './tool-step.js';
@@ -76,7 +76,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
       this.interrupt(new Interruption('failed', 'A critical sink failed.', { cause }));
     };
     const sinks = [...services.sinks, ...(journal ? [journal.sink] : [])];
-    this.outlet = new EventOutlet(this.runId, sinks, onFailure, lastSequence, () => !this.isElsewhere);
+    this.outlet = new EventOutlet(identityOf(plan), sinks, onFailure, lastSequence, () => !this.isElsewhere);
     this.events$ = new Observable((subscriber) => {
       this.read({ next: (event) => subscriber.next(event), end: () => subscriber.complete(), refuse: (error) => subscriber.error(error) });
       return () => this.abandon();
@@ -228,17 +228,14 @@ export class LoopRun<Output> implements RunHandle<Output> {
 
   /** A run that cannot be kept until somebody decides is an error: it would wait for ever. */
   private async suspend(state: LoopState, pending: PendingStep, { past, live }: SuspendedAt): Promise<LoopState> {
-    const { execution, loop } = this.plan;
-    const { run, actorId } = execution;
-    const named = { ...(actorId !== undefined && { actorId }), ...(loop !== undefined && { loop }) };
-    const suspended = { runId: run.runId, tenant: run.tenant, ...named };
+    const { run } = this.plan.execution;
     const { sequence, ...about } = this.placeAfter(past);
     // The run-end follows, and is the last event of this part of the run.
     const saved = savedRun(state, pending, live, { ...about, sequence: sequence + 1 });
     try {
       const processState = processStateOf(state, pending, live);
       if (this.journal) this.services.suspended.remember(run.runId, processState);
-      else await this.services.suspended.suspend(suspended, saved, processState, this.held);
+      else await this.services.suspended.suspend(identityOf(this.plan), saved, processState, this.held);
       return isUnavailable(state) ? abandonStep(state, pending, this.inputs.take()) : state;
     } catch (error) {
       const closed = abandonStep(state, pending, this.inputs.take());

@@ -3,7 +3,7 @@ import { ConfigurationError, type Finding, InvalidRequestError, isRecord, type L
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 import type { ToolInjection } from '../contracts/injection.js';
 import { DEFAULT_LIMITS, type Limits, LIMITS, type Quota, QUOTAS } from '../contracts/limits.js';
-import { type LoopProfile, type LoopRequest, PROFILE, type StopCondition } from '../contracts/loop-request.js';
+import { type LoopHooks, type LoopProfile, type LoopRequest, PROFILE, type StopCondition } from '../contracts/loop-request.js';
 import { type Policy, PolicyEngine } from '../contracts/policy.js';
 import type { ExecutionOptions, RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
@@ -16,6 +16,7 @@ import {
 } from '../discovery/contributed-tools.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import type { ExecutionScope } from '../execution/call.js';
+import { RunHooks } from '../execution/run-hooks.js';
 import { defineOptions, inWords } from '../findings/options.js';
 import { priced } from '../models/priced.js';
 import { CompiledPolicy, DataPolicyEngine, policyList } from '../policy/policy-engine.js';
@@ -136,6 +137,11 @@ export class LoopSettings {
     const own = typeof quotas === 'function' ? quotas(run.tenant) : quotas;
     QUOTA_OPTIONS.assert({ quotas: own }, 'ToolLoopModule');
     return own.length > 0 ? new QuotaGuard(this.stores.quotas, run, own) : undefined;
+  }
+
+  /** Returns the hooks of a run: the application's, then those that are given. */
+  hooksFor({ runId }: Pick<RunContext, 'runId'>, ...own: readonly (LoopHooks | undefined)[]): RunHooks | undefined {
+    return RunHooks.of(runId, this.options.hooks, ...own);
   }
 
   /** Returns the options of a run's calls, and the agent that makes them. */

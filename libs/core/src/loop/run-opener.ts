@@ -292,7 +292,7 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
     const processState = this.suspended.recall(runId);
     const resumed = saved && { runId, saved, ...(processState && { processState }) };
     const plan = this.preparation.prepare(request, this.profileOf(loop), resumed ?? { runId });
-    return new LoopRun<Output>(plan, this.services, resumed, journal, lastSequence);
+    return new LoopRun<Output>({ ...plan, loop }, this.services, resumed, journal, lastSequence);
   }
 
   private profileOf(name: string | undefined): LoopProfile {

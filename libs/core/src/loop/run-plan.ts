@@ -1,11 +1,12 @@
 import type { Type } from '@nestjs/common';
-import type { JsonObject, LanguageModel, LoopEventBody, Message, ToolInvocationRecord } from '@toolloop/protocol';
+import type { JsonObject, LanguageModel, LoopEventBody, Message, RunIdentity, ToolInvocationRecord } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { HistoryPolicy } from '../contracts/history.js';
 import type { LoopRequest, PrepareStep, StopCondition, UpcomingStep } from '../contracts/loop-request.js';
 import type { InformationFlow, Policy } from '../contracts/policy.js';
 import type { ConversationKey } from '../contracts/stores.js';
 import type { ExecutionScope, SubRuns } from '../execution/call.js';
+import type { RunHooks } from '../execution/run-hooks.js';
 import type { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
 import type { ListedTools, RunInjection } from '../injection/starting-toolset.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
@@ -85,6 +86,8 @@ export interface RunPlan<Output = unknown> {
     ExecutionScope,
     'run' | 'requestId' | 'actorId' | 'callPath' | 'actor' | 'policies' | 'limits' | 'options' | 'agentName'
   >;
+  /** Absent where no hook is to be told. A sub-run has those of the run around it. */
+  readonly hooks: RunHooks | undefined;
   /** Absent where the tenant has none. */
   readonly quotas: QuotaGuard | undefined;
   /** The policies of the run and its loop, beside the application's. */
@@ -107,7 +110,13 @@ export interface RunPlan<Output = unknown> {
 
 /** The options of a request that hold during its run. All of them, so that a new one does not compile until a sub-run takes it over or leaves it out. */
 export type EveryRunOption = {
-  readonly [
-    Name in 'labels' | 'onToolError' | 'onForbidden' | 'approvals' | 'hooks' | 'toolChoice' | 'keepToolChoice' | 'modelOptions' | 'signal'
-  ]: LoopRequest[Name] | undefined;
+  readonly [Name in 'labels' | 'onToolError' | 'onForbidden' | 'approvals' | 'toolChoice' | 'keepToolChoice' | 'modelOptions' | 'signal']:
+    LoopRequest[Name] | undefined;
 };
+
+/** Returns whose run it is. */
+export function identityOf({ execution, loop }: Pick<RunPlan, 'execution' | 'loop'>): RunIdentity {
+  const { run, actorId } = execution;
+  const { runId, tenant } = run;
+  return Object.freeze({ runId, tenant, ...(actorId !== undefined && { actorId }), ...(loop !== undefined && { loop }) });
+}

@@ -79,6 +79,7 @@ export class RunPreparation {
       toolset: resumed ? this.resumed(toolset, injection, resumed) : toolset,
       strictListing: rules.strictListing,
       execution: { ...execution, requestId: requestIdOf(request, run, resumed) },
+      hooks: this.settings.hooksFor(run, profile.hooks, own.hooks),
       quotas: this.settings.quotasFor(run),
       narrowing: levels.flatMap(({ policy }) => policy ?? []),
       injection,

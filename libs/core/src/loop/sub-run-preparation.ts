@@ -217,9 +217,9 @@ function asked(prompt: string): Message {
 
 /** Returns the options of a sub-run: some of the run around it, some of its own. It needs no labels, since it has read what the run around it had read. */
 function optionsOf({ options }: RunPlan, { subRun, signal }: SubRunCall): EveryRunOption {
-  const { onToolError, onForbidden, approvals, hooks } = options;
+  const { onToolError, onForbidden, approvals } = options;
   const { toolChoice, keepToolChoice, modelOptions } = subRun;
-  return { labels: undefined, onToolError, onForbidden, approvals, hooks, toolChoice, keepToolChoice, modelOptions, signal };
+  return { labels: undefined, onToolError, onForbidden, approvals, toolChoice, keepToolChoice, modelOptions, signal };
 }
 
 type Selection = Pick<SubRun, 'tools' | 'exclude'>;

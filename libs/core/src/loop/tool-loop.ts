@@ -212,9 +212,10 @@ export class ToolLoop {
     const by = { ...(answeredBy !== undefined && { model: answeredBy }), ...(response && { response }) };
     await live.emit({ type: 'step-end', step: state.step, modelFinishReason, toolCalls: toolCalls.length, ...by });
     const { step, usage } = state;
-    if (!live.plan.options.hooks) return;
-    const tools = offered.specs.map(({ id }) => id);
-    await live.notify((hooks, { run }) => hooks.onIteration?.({ runId: run.runId, step, toolCalls, tools, usage }, run));
+    const { hooks, execution } = live.plan;
+    if (!hooks) return;
+    const { run } = execution;
+    hooks.iterated({ runId: run.runId, step, toolCalls, tools: offered.specs.map(({ id }) => id), usage }, run);
   }
 
   /** A step whose calls wait for a person waits; one whose calls wait for a store ends the run here. */

@@ -4,7 +4,6 @@ import type { Toolset } from '../catalog/toolset.js';
 import type { Tool } from '../contracts/tool.js';
 import { DirectiveUpdates } from './run-directives.js';
 import { type PlacedCall, resolveSurfaceCall, type ToolOutcome } from '../execution/call.js';
-import { shownCall } from '../execution/describe.js';
 import { closedRecord } from '../execution/sub-run-call.js';
 import { ToolRunner } from '../execution/tool-runner.js';
 import { operationName } from '../injection/entity-surfaces.js';
@@ -122,17 +121,14 @@ export class ToolStep {
 
   private async executeOne(request: PlannedCall, context: ToolStepContext, isLast: () => boolean): Promise<ToolOutcome> {
     const { offered, live, history, toolset } = context;
-    const { call, tool } = request.meant;
+    const { tool } = request.meant;
     if (tool?.entity) live.instances.used(tool);
-    const { hooks: hasHooks } = live.plan.options;
-    if (tool && hasHooks) await live.notify((hooks, { run, limits }) => hooks.onToolStart?.(shownCall(call, tool, limits), tool.spec, run));
     const scope = live.scope(offered, history, toolset);
     const outcome = await this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
     const mustBeKept = isLast();
     if (outcome.isPending) return outcome;
     const matched = this.injection.withTriggers(outcome, live);
     if (live.recorder) await live.recorder.called(this.withEntities(matched, live), mustBeKept);
-    if (hasHooks) await live.notify((hooks, { run }) => hooks.onToolEnd?.(outcome.record, run));
     return matched;
   }
 }

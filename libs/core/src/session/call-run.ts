@@ -8,7 +8,7 @@ import { EventOutlet, RunInputs } from '../loop/event-outlet.js';
 import { LiveRun } from '../loop/live-run.js';
 import { type RunParts, startEvent } from '../loop/loop-run.js';
 import { callState, finishFor, FinishedRun, isUnavailable, type LoopState, type PendingStep } from '../loop/loop-state.js';
-import type { RunPlan } from '../loop/run-plan.js';
+import { identityOf, type RunPlan } from '../loop/run-plan.js';
 import { processStateOf, savedRun } from '../loop/saved-run.js';
 import { abandonStep } from '../loop/tool-step.js';
 
@@ -23,11 +23,10 @@ export class CallRun {
     private readonly plan: RunPlan,
     private readonly services: RunParts,
   ) {
-    const { run, limits } = plan.execution;
-    const { runMs: ms } = limits;
+    const { runMs: ms } = plan.execution.limits;
     this.link = linkSignal(plan.options.signal, { ms, message: `The call took longer than ${ms} ms.` });
     const onFailure = (cause: unknown): void => this.link.abort(new Interruption('failed', 'A critical sink failed.', { cause }));
-    this.outlet = services.sinks.length > 0 ? new EventOutlet(run.runId, services.sinks, onFailure) : undefined;
+    this.outlet = services.sinks.length > 0 ? new EventOutlet(identityOf(plan), services.sinks, onFailure) : undefined;
   }
 
   /**
@@ -73,14 +72,12 @@ export class CallRun {
   /** The state of a call that was not made: it waits in the log, or was given up. */
   private async paused(state: LoopState, pending: PendingStep, live: LiveRun): Promise<LoopState> {
     if (state.finish?.reason !== 'waiting' && !isUnavailable(state)) return abandonStep(state, pending, []);
-    const { execution, loop } = this.plan;
-    const { run, requestId, actorId } = execution;
-    const { runId, tenant } = run;
-    const named = { ...(actorId !== undefined && { actorId }), ...(loop !== undefined && { loop }) };
+    const { run, requestId } = this.plan.execution;
+    const { runId } = run;
     // The run-end follows, and is the last event of this part of the run.
     const saved = savedRun(state, pending, live, { requestId, past: 0, sequence: this.outlet ? this.outlet.lastSequence + 1 : 0 });
     try {
-      await this.services.suspended.suspend({ runId, tenant, ...named }, saved, processStateOf(state, pending, live));
+      await this.services.suspended.suspend(identityOf(this.plan), saved, processStateOf(state, pending, live));
       return isUnavailable(state) ? abandonStep(state, pending, []) : state;
     } catch (error) {
       const cause = error instanceof Interruption ? error : new Error('The waiting call could not be stored.', { cause: error });

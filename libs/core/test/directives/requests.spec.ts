@@ -55,7 +55,7 @@ describe('a call of a tool with a directive', () => {
     const handle = loop.open({
       prompt: 'Refund it.',
       ...alice,
-      hooks: { onIteration: async ({ step }) => void (step === 1 && (await until('succeeded'))) },
+      prepareStep: async ({ step }) => void (step === 2 && (await until('succeeded'))),
     });
     const events = await collect(handle.events$);
     const updates = eventsOfType(events, 'directive-update').filter(({ directive }) => directive.subject === 'o-1');

@@ -146,14 +146,14 @@ describe('invariant 11: aborting, at once,', () => {
     expect((await resultOf(handle)).toolCalls[0]?.error?.safeMessage).toBe('The user pressed stop.');
   });
 
-  it.each([
-    ['the instructions', { instructions: () => new Promise<string>(() => undefined) }],
-    ['a hook', { hooks: { onIteration: () => new Promise<void>(() => undefined) } }],
-  ])('ends a run that waits for %s', async (_, request) => {
-    const handle = (await openShop(new ScriptedModel([text('Done.')]))).open(ask(request as Partial<LoopRequest>));
-    await interrupt(handle, new Promise((resolve) => setTimeout(resolve, 10)), (run) => run.cancel());
-    expect((await resultOf(handle)).finishReason).toBe('aborted');
-  });
+  it.each([['the instructions', { instructions: () => new Promise<string>(() => undefined) }]])(
+    'ends a run that waits for %s',
+    async (_, request) => {
+      const handle = (await openShop(new ScriptedModel([text('Done.')]))).open(ask(request as Partial<LoopRequest>));
+      await interrupt(handle, new Promise((resolve) => setTimeout(resolve, 10)), (run) => run.cancel());
+      expect((await resultOf(handle)).finishReason).toBe('aborted');
+    },
+  );
 });
 
 afterEach(() => {

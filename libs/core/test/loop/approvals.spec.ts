@@ -315,10 +315,43 @@ describe('invariant 14: the audit', () => {
       'decision',
       'approval-request',
       'approval-decision',
-      'decision',
       'outcome',
     ]);
     expect(entries.every(({ runId, actorId }) => runId === first.runId && actorId === 'alice')).toBe(true);
+  });
+
+  it('invariant 14: holds the decision on a held call once, however often the run is resumed before somebody answers', async () => {
+    const { run, decide, resume, module } = await shop([calls(write('w'), write('x'), read('r')), text('Done.')]);
+    const kindsOf = async (id: string) => {
+      const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 100 });
+      return entries.filter(({ toolCallId }) => toolCallId === id).map(({ kind }) => kind);
+    };
+    const { result: first } = await run();
+    for (let time = 1; time <= 3; time += 1) await resume(first.runId);
+    expect(await kindsOf('call_1')).toEqual(['decision', 'approval-request']);
+    expect(await kindsOf('call_3')).toEqual([]);
+    await decide('approve');
+    await resume(first.runId);
+    await resume(first.runId);
+    expect(await kindsOf('call_1')).toEqual(['decision', 'approval-request', 'approval-decision', 'outcome']);
+    await decide('deny');
+    await resume(first.runId);
+    expect(await kindsOf('call_2')).toEqual(['decision', 'approval-request', 'approval-decision', 'denied']);
+    expect(await kindsOf('call_3')).toEqual(['decision', 'outcome']);
+  });
+
+  it('invariant 14: holds the decision of a policy that has changed since as well', async () => {
+    const { run, decide, resume, module, done } = await shop([calls(write('w')), text('Done.')]);
+    const { result: first } = await run();
+    module.get(DataPolicyEngine).replace({ ...asking(), version: 'v2' });
+    await resume(first.runId);
+    await resume(first.runId);
+    module.get(DataPolicyEngine).replace({ version: 'v3', allow: ['*'], flow: 'off' });
+    await decide('approve', alice, 1); // the newer of the two questions
+    await resume(first.runId);
+    const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 100 });
+    expect(entries.flatMap((entry) => (entry.kind === 'decision' ? entry.decision.policyVersion : []))).toEqual(['v1', 'v2', 'v3']);
+    expect(done).toEqual(['w']);
   });
 
   it('invariant 14: holds what was denied, by which rule', async () => {

@@ -1,12 +1,10 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { type LoopEvent, LoopEventSink, RunError, type RunContext, tool } from '@toolloop/core';
+import { type LoopEvent, LoopEventSink, RunError, type RunIdentity, subRunTool, ToolLoopService, toolLoopToken } from '@toolloop/core';
 import type { LoopHooks } from '@toolloop/core/contracts';
-import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text } from '@toolloop/testing';
-import { Expose } from 'class-transformer';
-import { IsString } from 'class-validator';
+import { ScriptedModel, call, calls, collect, eventsOf, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultOf, type PlayedRun } from '../fixtures/played-run.js';
-import { ask, openShop } from '../fixtures/shop.module.js';
+import { ask, openModule, openShop, type ShopOptions } from '../fixtures/shop.module.js';
 
 type Write = (event: LoopEvent) => void | Promise<void>;
 
@@ -26,20 +24,6 @@ class NotedSink extends LoopEventSink {
     return this.writing(event);
   }
 }
-
-class Message {
-  @IsString() to!: string;
-  @IsString() @Expose({ groups: ['model'] }) code!: string;
-}
-
-const sending = tool({
-  id: 'raw_send',
-  description: 'Sends.',
-  effect: 'state_change',
-  reveal: [],
-  input: Message,
-  execute: () => undefined,
-});
 
 const later = () => new Promise<void>((resolve) => setTimeout(resolve, 1));
 const nothing: Write = () => undefined;
@@ -85,6 +69,80 @@ describe('a sink', () => {
     const early: string[] = [];
     for await (const event of loop.open(ask())) if (sink.events.at(-1) !== event) early.push(event.type);
     expect(early).toEqual([]);
+  });
+});
+
+/** A shop with these sinks, and its loop `support`. */
+async function inLoops(sinks: readonly LoopEventSink[], script: readonly ScriptedTurn[], options: Partial<ShopOptions> = {}) {
+  const providers = sinks.map((sink, index) => ({ provide: `sink ${index}`, useValue: sink }));
+  const module = await openModule(new ScriptedModel(script), { ...options, providers }, { support: {} });
+  return { loop: module.get<ToolLoopService>(ToolLoopService), support: module.get<ToolLoopService>(toolLoopToken('support')) };
+}
+
+describe('the identity that a sink is given', () => {
+  class Identified extends LoopEventSink {
+    readonly written: (readonly [LoopEvent['type'], RunIdentity])[] = [];
+
+    constructor(override readonly critical = false) {
+      super();
+    }
+
+    override write({ type }: LoopEvent, run: RunIdentity): void {
+      this.written.push([type, run]);
+    }
+  }
+
+  it.each([false, true])('names run, tenant, actor and loop at every event, critical or not (%s)', async (critical) => {
+    const sink = new Identified(critical);
+    const { support } = await inLoops([sink], [calls(call('probe__read', { key: 'a' })), text('Done.')]);
+    const { runId } = await support.run(ask());
+    expect(sink.written.length).toBeGreaterThan(5);
+    for (const [, run] of sink.written) expect(run).toEqual({ runId, tenant: 'acme', actorId: 'alice', loop: 'support' });
+  });
+
+  it('has no actor without an id, and no loop without a name', async () => {
+    const sink = new Identified();
+    const { loop } = await inLoops([sink], [text('Done.')]);
+    const { runId } = await loop.run(ask({ actor: {} }));
+    expect(sink.written[0]?.[1]).toEqual({ runId, tenant: 'acme' });
+  });
+
+  it('is that of the root run for what a sub-run does', async () => {
+    const sink = new Identified();
+    const inner = new ScriptedModel([text('Found.')]);
+    const research = subRunTool({ id: 'research', description: 'Finds out.', tools: ['probe__*'], model: inner });
+    const { loop } = await inLoops([sink], [calls(call('research', { prompt: 'Find.' })), text('Done.')], { tools: [research] });
+    const { runId } = await loop.run(ask());
+    const nested = sink.written.filter(([type]) => type === 'sub-run');
+    expect(nested.length).toBeGreaterThan(2);
+    for (const [, run] of nested) expect(run).toEqual({ runId, tenant: 'acme', actorId: 'alice' });
+  });
+
+  it('keeps apart the runs that two tenants have at once, also calls without a model', async () => {
+    const sink = new Identified();
+    const { loop } = await inLoops([sink], []);
+    const tenants = ['acme', 'globex'] as const;
+    const made = Array.from({ length: 30 }, (_, index) => {
+      const tenant = tenants[index % 2] ?? 'acme';
+      return loop.call({ tool: 'probe__read', args: { key: 'a' }, actor: { id: `${tenant}-user` }, tenant });
+    });
+    const ofRuns = new Map((await Promise.all(made)).map(({ runId }, index) => [runId, tenants[index % 2]]));
+    for (const [, run] of sink.written) {
+      expect(run.tenant).toBe(ofRuns.get(run.runId));
+      expect(run.actorId).toBe(`${run.tenant}-user`);
+    }
+  });
+
+  it('cannot be changed by one sink for the next', async () => {
+    const hostile = new (class extends LoopEventSink {
+      override write(_event: LoopEvent, run: RunIdentity): void {
+        Object.assign(run, { tenant: 'globex' });
+      }
+    })();
+    const sink = new Identified();
+    const { loop } = await inLoops([hostile, sink], [text('Done.')]);
+    await loop.run(ask());
+    for (const [, { tenant }] of sink.written) expect(tenant).toBe('acme');
   });
 });
 
@@ -210,70 +268,27 @@ const boom = () => {
   throw new Error('hook');
 };
 
-describe('invariant 5: a hook', () => {
+describe('invariant 5: a hook of steps', () => {
   it.each([
     ['throws', boom],
     ['rejects', () => Promise.reject(new Error('hook'))],
-  ])('changes nothing when it %s', async (_, hook) => {
+    ['hangs', () => new Promise<void>(() => undefined)],
+  ])('changes nothing when it %s', async (_, onIteration) => {
     const model = new ScriptedModel([calls(call('probe__read', { key: 'a' })), text('Done.')]);
-    const hooks = { onToolStart: hook, onToolEnd: hook, onIteration: hook };
-    const { result, events } = await play(await openShop(model), ask({ hooks }));
+    const { result, events } = await play(await openShop(model), ask({ hooks: { onIteration }, limits: { runMs: 2_000 } }));
     expect(result).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded' }] });
     expect(JSON.stringify(events)).not.toContain('hook');
   });
 
-  it.each(['onToolStart', 'onToolEnd', 'onIteration'] as const)('ends with the run though it hangs in %s', async (name) => {
-    const model = new ScriptedModel([calls(call('probe__write', { key: 'a' }))]);
-    const hooks = { [name]: () => new Promise(() => undefined) };
-    const { result } = await play(await openShop(model), ask({ hooks, limits: { runMs: 150 } }));
-    expect(result.finishReason).toBe('timeout');
-    expect(result.toolCalls).toHaveLength(1);
-  });
-
-  it('is told of every call and of every step, in order', async () => {
+  it('is told of every step, in order, and for whom the run acts', async () => {
     const told: unknown[] = [];
+    const onIteration: LoopHooks['onIteration'] = ({ step, toolCalls, usage }, { actor, tenant }) =>
+      void told.push([step, toolCalls.length, usage.inputTokens, actor, tenant]);
     const model = new ScriptedModel([calls(call('probe__read', { key: 'a' }), call('probe__raed', {})), text('Done.')]);
-    await play(
-      await openShop(model),
-      ask({
-        hooks: {
-          onToolStart: ({ toolCallId }, { id }) => void told.push(['start', toolCallId, id]),
-          onToolEnd: ({ toolCallId, status }) => void told.push(['end', toolCallId, status]),
-          onIteration: ({ step, toolCalls, usage }) => void told.push(['step', step, toolCalls.length, usage.inputTokens]),
-        },
-      }),
-    );
+    await play(await openShop(model), ask({ hooks: { onIteration } }));
     expect(told).toEqual([
-      ['start', 'call_1', 'probe__read'],
-      ['end', 'call_2', 'failed'],
-      ['end', 'call_1', 'succeeded'],
-      ['step', 1, 2, 10],
-      ['step', 2, 0, 20],
+      [1, 2, 10, { id: 'alice' }, 'acme'],
+      [2, 0, 20, { id: 'alice' }, 'acme'],
     ]);
-  });
-
-  it.each([
-    ['redacted', '{"to":"ann","code":"s3cret"}', { to: 'ann', code: '[redacted]' }],
-    ['left out where they cannot be read', '{"to":"ann","code":"s3cret"', undefined],
-    ['left out where they are no object', '["s3cret"]', undefined],
-    ['left out where they are too long to be read', `{"code":"s3cret","to":"${'x'.repeat(9_000)}"}`, undefined],
-  ])('has hidden arguments %s', async (_, args, shown) => {
-    const started: string[] = [];
-    const model = new ScriptedModel([calls({ ...call('raw_send', {}), arguments: args }), text('Done.')]);
-    const hooks: LoopHooks = { onToolStart: (made) => void started.push(made.arguments) };
-    await play(await openShop(model, { tools: [sending] }), ask({ hooks }));
-    expect(started).toEqual([shown ? JSON.stringify(shown) : '']);
-  });
-
-  it('is told for whom the run acts', async () => {
-    const told: unknown[] = [];
-    const note = (name: string, { runId, actor, tenant }: RunContext): void => void told.push([name, typeof runId, actor, tenant]);
-    const hooks: LoopHooks = {
-      onToolStart: (_call, _tool, run) => note('start', run),
-      onToolEnd: (_record, run) => note('end', run),
-      onIteration: (_iteration, run) => note('step', run),
-    };
-    await play(await openShop(new ScriptedModel([calls(call('probe__read', { key: 'a' })), text('Done.')])), ask({ hooks }));
-    expect(told).toEqual(['start', 'end', 'step', 'step'].map((name) => [name, 'string', { id: 'alice' }, 'acme']));
   });
 });

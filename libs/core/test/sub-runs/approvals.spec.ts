@@ -232,15 +232,7 @@ describe('invariant 14: the audit', () => {
     const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 100 });
     const inner = entries.filter(({ declaredId }) => declaredId?.startsWith('probe__'));
     const { runId } = first.toolCalls[0]?.subRun ?? {};
-    expect(inner.map(({ kind }) => kind)).toEqual([
-      'decision',
-      'outcome',
-      'decision',
-      'approval-request',
-      'approval-decision',
-      'decision',
-      'outcome',
-    ]);
+    expect(inner.map(({ kind }) => kind)).toEqual(['decision', 'outcome', 'decision', 'approval-request', 'approval-decision', 'outcome']);
     expect(inner.every((entry) => entry.runId === runId && entry.rootRunId === first.runId)).toBe(true);
     expect(
       entries.filter(({ declaredId }) => declaredId === 'research').every((entry) => entry.runId === first.runId && !entry.rootRunId),
