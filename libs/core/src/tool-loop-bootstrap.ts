@@ -32,9 +32,9 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
   ) {}
 
   async onApplicationBootstrap(): Promise<void> {
-    const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS, actorClass, policy, tools } = this.settings.options;
+    const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS, actorClass, identity, policy, tools } = this.settings.options;
     const raw = [...listedRaw(tools), ...this.catalog.registry.take()];
-    const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }) }, raw);
+    const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }), ...(identity && { identity }) }, raw);
     const { admitted: contributed, findings: kept } = quarantined(exploration.tools, await contributedTools(exploration));
     this.warnOf(kept);
     const own = [...exploration.tools, ...contributed.map((entry) => this.takenIn(entry))];

@@ -251,6 +251,8 @@ export interface Tool extends ToolSettings {
   readonly directive?: ToolDirective;
   /** Nest's own layers round the method, where there are any; of a request-scoped provider, those of the run. */
   readonly layers?: (run: RunContext) => ToolLayers | undefined | Promise<ToolLayers | undefined>;
+  /** Guards of the route that are not asked, since the run knows who asks; the audit records it with every call. */
+  readonly replacedGuards?: readonly string[];
   /** Set where a call is a run: the loop performs it in the place of {@link invoke}. */
   readonly subRun?: SubRun;
   /** Calls the user's code. May return a value, a Promise, an Observable or an AsyncIterable. */

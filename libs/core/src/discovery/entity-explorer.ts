@@ -1,7 +1,7 @@
 import type { Type } from '@nestjs/common';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import { type Finding, isObject } from '@toolloop/protocol';
-import { OPERATIONS_KEY, type Rehydrate } from '../contracts/tool.js';
+import { OPERATIONS_KEY, type Rehydrate, type ToolLayers } from '../contracts/tool.js';
 import { methodNamesOf, providerOptionsOf, type ToolMethod, toolMethodsOf } from '../decorators/tool-metadata.js';
 import { TOOL_PROVIDER, type ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
 import { nearestName } from '../findings/options.js';
@@ -19,7 +19,7 @@ const MAXIMAL_ID_LENGTH = 24;
 
 /** The parts of the container that entities need: they are no providers themselves. */
 export interface EntityContainer {
-  readonly layers: MethodLayers;
+  readonly layers: MethodLayers<ToolLayers | undefined>;
   readonly hosts: ReadonlyMap<Type, InstanceWrapper<object>>;
   readonly lookups: ReadonlyMap<Type, EntityLookup>;
 }

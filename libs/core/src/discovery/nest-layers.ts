@@ -5,7 +5,7 @@ import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js'
 import { type Finding, isObject } from '@toolloop/protocol';
 import 'reflect-metadata';
 import type { RunContext, ToolCallContext } from '../contracts/tool-call.js';
-import type { Tool, ToolLayers } from '../contracts/tool.js';
+import type { ToolLayers } from '../contracts/tool.js';
 import type { ToolMethod } from '../decorators/tool-metadata.js';
 import type { ToolParameter } from '../decorators/tool-parameters.decorator.js';
 import { isClass, isSingleton, type ProviderInstances } from './provider-instances.js';
@@ -33,7 +33,7 @@ const BODY = 3;
 const PARAM = 5;
 
 /** Compiles Nest's guards, pipes, interceptors and filters, global and local, round a tool's method. */
-export class NestLayerCompiler {
+export class NestLayerCompiler implements LayerCompiler<ToolLayers | undefined> {
   constructor(
     private readonly creator: ExternalContextCreator,
     private readonly config: ApplicationConfig,
@@ -46,7 +46,7 @@ export class NestLayerCompiler {
     const admit = this.handler(host, 'admit', (...piped) => piped);
     const around = this.handler(host, 'around', (_input, _context, call) => invoke(call));
     // Where there is no filter Nest would only log the error once more.
-    const explain = this.isFiltered(host)
+    const explain = isFiltered(host, this.config)
       ? this.handler(host, 'explain', (_input, _context, error) => Promise.reject(asError(error)))
       : undefined;
     return {
@@ -64,11 +64,6 @@ export class NestLayerCompiler {
     return this.creator.create(instance, standInFor(handler, callback), method.property, ...args);
   }
 
-  private isFiltered({ handler, instance }: LayerHost): boolean {
-    const globals = [...this.config.getGlobalFilters(), ...this.config.getGlobalRequestFilters()];
-    return globals.length > 0 || hasFilters(handler) || hasFilters(instance.constructor);
-  }
-
   private hasGlobals(): boolean {
     const { config } = this;
     const lists = [config.getGlobalGuards(), config.getGlobalPipes(), config.getGlobalInterceptors(), config.getGlobalFilters()];
@@ -80,6 +75,12 @@ export class NestLayerCompiler {
     ];
     return [...lists, ...scoped].some((list) => list.length > 0);
   }
+}
+
+/** Returns whether an exception filter, global or local, may word the failures of a method. */
+export function isFiltered({ handler, instance }: LayerHost, config: ApplicationConfig): boolean {
+  const globals = [...config.getGlobalFilters(), ...config.getGlobalRequestFilters()];
+  return globals.length > 0 || hasFilters(handler) || hasFilters(instance.constructor);
 }
 
 function argumentOf(input: unknown, name: string): unknown {
@@ -118,12 +119,12 @@ function pipedParameters(method: ToolMethod): PipedParameter[] {
   return method.parameters.filter((parameter): parameter is PipedParameter => parameter.kind !== 'context');
 }
 
-function invoke(call: unknown): unknown {
+export function invoke(call: unknown): unknown {
   if (typeof call !== 'function') throw new TypeError('The tool call was lost on its way through the interceptors.');
   return Reflect.apply(call, undefined, []);
 }
 
-function asError(error: unknown): Error {
+export function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error));
 }
 
@@ -135,18 +136,26 @@ export interface LayeredMethod {
   readonly wrapper?: InstanceWrapper<object>;
 }
 
+/** The layers of a method for a run. */
+export type LayersOfRun<Layers> = (run: RunContext) => Layers | Promise<Layers>;
+
+/** Compiles the layers round the methods of one kind of class. */
+export interface LayerCompiler<Layers> {
+  compile(host: LayerHost): Layers;
+}
+
 /** Finds the layers of a method: compiled once where the provider is a singleton, once per run where it is not. */
-export class MethodLayers {
+export class MethodLayers<Layers> {
   constructor(
-    private readonly compiler: NestLayerCompiler,
+    private readonly compiler: LayerCompiler<Layers>,
     private readonly instances: ProviderInstances,
   ) {}
 
   /** Global enhancers are looked at when the tool is first called: an application adds them until it listens. */
-  of({ type, method, wrapper }: LayeredMethod): NonNullable<Tool['layers']> {
+  of({ type, method, wrapper }: LayeredMethod): LayersOfRun<Layers> {
     const handler = handlerOf(type, method.property) ?? {};
     if (wrapper && !isSingleton(wrapper)) return this.perRun({ type, method, wrapper }, handler);
-    let compiled: { readonly layers: ToolLayers | undefined } | undefined;
+    let compiled: { readonly layers: Layers } | undefined;
     const host = (): unknown => (wrapper ? decorated(wrapper, type, wrapper.instance) : new (hostClassOf(type, [method.property]))());
     return () => {
       compiled ??= { layers: this.compiler.compile({ instance: asObject(host()), handler, method }) };
@@ -154,9 +163,9 @@ export class MethodLayers {
     };
   }
 
-  private perRun({ type, method, wrapper }: Required<LayeredMethod>, handler: object): NonNullable<Tool['layers']> {
-    const perRun = new WeakMap<object, Promise<ToolLayers | undefined>>();
-    const compile = async (run: RunContext): Promise<ToolLayers | undefined> => {
+  private perRun({ type, method, wrapper }: Required<LayeredMethod>, handler: object): LayersOfRun<Layers> {
+    const perRun = new WeakMap<object, Promise<Layers>>();
+    const compile = async (run: RunContext): Promise<Layers> => {
       const { instance, contextId } = await this.instances.resolveScoped(wrapper, run);
       const scope = { contextId, inquirerId: wrapper.id };
       return this.compiler.compile({ instance: asObject(decorated(wrapper, type, instance)), handler, method, scope });

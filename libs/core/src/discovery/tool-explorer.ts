@@ -3,11 +3,11 @@ import { ApplicationConfig, DiscoveryService, ExternalContextCreator, ModulesCon
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import type { Module } from '@nestjs/core/injector/module.js';
 import { type Finding, LoopEventSink } from '@toolloop/protocol';
-import { type Tool, ToolInterceptor, ToolSource } from '../contracts/tool.js';
+import { type Tool, ToolInterceptor, type ToolLayers, ToolSource } from '../contracts/tool.js';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import { isCallable, RawTool } from '../decorators/raw-tool.js';
 import { providerOptionsOf, type ToolMethod, toolMethodsOf } from '../decorators/tool-metadata.js';
-import { TOOL_PROVIDER } from '../decorators/tool-provider.decorator.js';
+import { TOOL_PROVIDER, type ToolProviderOptions } from '../decorators/tool-provider.decorator.js';
 import { inWords } from '../findings/options.js';
 import { ProjectionCompiler } from '../schema/result-projection.js';
 import { SchemaValidators } from '../schema/validators.js';
@@ -15,6 +15,8 @@ import { contributedFindings, unappliedFindings } from './contributed-tools.js';
 import { EntityExplorer } from './entity-explorer.js';
 import { EntityRegistry, findResolvers } from './entity-registry.js';
 import { enhancerFindings, entityOfHost, MethodLayers, NestLayerCompiler } from './nest-layers.js';
+import { isRouteHandler } from './route-input.js';
+import { type CompiledRoute, RouteCompiler } from './route-layers.js';
 import { classOfProvider, isClass, isOpaque, isSingleton, ProviderInstances, tokenClassOf } from './provider-instances.js';
 import { ToolFeature } from './tool-feature.js';
 import { misplacedFindings, namespaceOf, SAFE_TOOL_ID } from './tool-names.js';
@@ -49,13 +51,26 @@ interface FoundTools {
 interface Provider {
   readonly type: Type;
   readonly wrapper: InstanceWrapper<object>;
+  /** True for a class whose tools are routes. */
+  readonly isController?: boolean;
+}
+
+interface Compilers {
+  readonly compiler: ToolTemplateCompiler;
+  readonly routes: RouteCompiler;
+}
+
+interface CompiledMethod {
+  readonly method: ToolMethod;
+  readonly template: ToolTemplate;
+  readonly route?: CompiledRoute;
 }
 
 /** Finds the tools of every module's providers, request-scoped ones included, and the entities their results lead to. */
 @Injectable()
 export class ToolExplorer {
   private readonly instances = new ProviderInstances();
-  private readonly layers: MethodLayers;
+  private readonly layers: MethodLayers<ToolLayers | undefined>;
   private readonly logger = new Logger('ToolLoop');
   private explored: ReadonlySet<Module> = new Set();
   /** The number of modules whose tools the catalog knows, or that were told of; there are more where a module was loaded lazily. */
@@ -65,7 +80,7 @@ export class ToolExplorer {
     private readonly discovery: DiscoveryService,
     private readonly validators: SchemaValidators,
     creator: ExternalContextCreator,
-    config: ApplicationConfig,
+    private readonly config: ApplicationConfig,
     readonly modules: ModulesContainer,
   ) {
     this.layers = new MethodLayers(new NestLayerCompiler(creator, config), this.instances);
@@ -84,10 +99,11 @@ export class ToolExplorer {
   /** `raw` are the tools of `forRoot` and those that were registered; those of features are found among the providers. */
   explore(rules: DeclarationRules, raw: readonly RawTool[] = []): Exploration {
     const compiler = new ToolTemplateCompiler(new ProjectionCompiler(), rules, this.validators);
+    const routes = new RouteCompiler(this.modules, this.config, rules);
     const providers = this.providers();
     const features = this.instancesOf(ToolFeature).flatMap(({ options }) => listedRaw(options.tools));
     const found = [
-      ...providers.map((provider) => this.toolsOf(provider, compiler)),
+      ...providers.map((provider) => this.toolsOf(provider, { compiler, routes })),
       ...[...raw, ...features].map((one) => this.rawToolOf(one, compiler)),
     ];
     const findings = found.flatMap((one) => one.findings);
@@ -109,6 +125,7 @@ export class ToolExplorer {
         ...resolvers.findings,
         ...entities.findings,
         ...sharedNames(entities.registry, namespaces),
+        ...routes.findings(),
         ...this.unheard(),
       ],
     };
@@ -151,10 +168,9 @@ export class ToolExplorer {
     return [...new Set(found)];
   }
 
-  /** Returns controllers with tools, and ports that are no singletons: they would never be used. */
+  /** Returns ports that are no singletons: they would never be used. */
   private unheard(): Finding[] {
-    const controllers = this.discovery.getControllers().flatMap(({ metatype }) => (isClass(metatype) ? [metatype] : []));
-    return [...controllers.filter(declaresTools).map(controllerFinding), ...this.discovery.getProviders().flatMap(portFindings)];
+    return this.discovery.getProviders().flatMap(portFindings);
   }
 
   /** The stand-ins of the entity classes that features name. */
@@ -172,20 +188,25 @@ export class ToolExplorer {
   }
 
   private providers(): Provider[] {
-    return this.discovery.getProviders().flatMap((wrapper: InstanceWrapper<object>) => {
+    const providers = this.discovery.getProviders().flatMap((wrapper: InstanceWrapper<object>) => {
       const type = wrapper.isAlias ? undefined : [classOfProvider(wrapper), tokenClassOf(wrapper)].find((one) => one && declaresTools(one));
       return type ? [{ type, wrapper }] : [];
     });
+    const controllers = this.discovery.getControllers().flatMap((wrapper: InstanceWrapper<object>) => {
+      const { metatype: type } = wrapper;
+      return isClass(type) && declaresTools(type) ? [{ type, wrapper, isController: true }] : [];
+    });
+    return [...providers, ...controllers];
   }
 
-  private toolsOf(provider: Provider, compiler: ToolTemplateCompiler): FoundTools {
-    const { type } = provider;
-    const options = providerOptionsOf(type);
+  private toolsOf(provider: Provider, { compiler, routes }: Compilers): FoundTools {
+    const { type, wrapper } = provider;
+    const options = optionsOf(provider);
     const methods = toolMethodsOf(type);
     const findings = [
       ...misplacedFindings(type),
-      ...providerFindings(type, methods),
-      ...(options === undefined ? [] : TOOL_PROVIDER.findings(options, type.name)),
+      ...providerFindings(provider, methods),
+      ...TOOL_PROVIDER.findings(options ?? {}, type.name),
     ];
     if (!options) return { tools: [], returned: [], findings };
     const namespace = namespaceOf(type, options);
@@ -195,11 +216,12 @@ export class ToolExplorer {
       const at = placeOf({ type, method });
       const declaredId = `${namespace}__${method.options?.name ?? method.property}`;
       const startedAt = performance.now();
-      const compiled = compiler.compile({ type, method, declaredId });
-      findings.push(...compiled.findings, ...idFindings(at, declaredId), ...enhancerFindings({ type, method, wrapper: provider.wrapper }));
+      const route = provider.isController ? { route: routes.compile({ type, method, wrapper }, this.instances) } : {};
+      const compiled = compiler.compile({ type, method, declaredId, ...route });
+      findings.push(...compiled.findings, ...idFindings(at, declaredId), ...enhancerFindings({ type, method, wrapper }));
       if (compiled.returns) returned.push(compiled.returns.type);
       if (compiled.template) {
-        const tool = this.toTool(provider, method, compiled.template);
+        const tool = this.toTool(provider, { method, template: compiled.template, ...route });
         tools.push({ type, at, tool, buildMs: performance.now() - startedAt });
       }
     }
@@ -237,9 +259,10 @@ export class ToolExplorer {
     return { execute, findings: [] };
   }
 
-  private toTool({ type, wrapper }: Provider, method: ToolMethod, template: ToolTemplate): Tool {
+  private toTool({ type, wrapper }: Provider, { method, template, route }: CompiledMethod): Tool {
     const tool = boundTool(template, isSingleton(wrapper) ? () => wrapper.instance : (run) => this.instances.resolve(wrapper, run));
-    return { ...tool, layers: this.layers.of({ type, method, wrapper }) };
+    const { layers, replacedGuards = [] } = route ?? { layers: this.layers.of({ type, method, wrapper }) };
+    return { ...tool, layers, ...(replacedGuards.length > 0 && { replacedGuards }) };
   }
 }
 
@@ -272,8 +295,10 @@ function declaresTools(type: Type): boolean {
   return providerOptionsOf(type) !== undefined || toolMethodsOf(type).length > 0 || misplacedFindings(type).length > 0;
 }
 
-function providerFindings(type: Type, methods: readonly ToolMethod[]): Finding[] {
+function providerFindings({ type, isController }: Provider, methods: readonly ToolMethod[]): Finding[] {
   const options = providerOptionsOf(type);
+  if (isController)
+    return methods.filter((method) => !isRouteHandler({ type, method })).map((method) => noRoute(placeOf({ type, method })));
   if (!options)
     return [
       { at: type.name, problem: 'It has @LlmTool() methods and is not a provider of tools.', remedy: 'Mark the class @ToolProvider().' },
@@ -295,6 +320,16 @@ function providerFindings(type: Type, methods: readonly ToolMethod[]): Finding[]
       },
     ];
   return [];
+}
+
+/** The options of a class with tools; a controller needs no @ToolProvider(). */
+function optionsOf({ type, isController }: Provider): ToolProviderOptions | undefined {
+  return providerOptionsOf(type) ?? (isController ? {} : undefined);
+}
+
+function noRoute(at: string): Finding {
+  const problem = 'It is a method of a controller, and answers no route.';
+  return { at, problem, remedy: 'Move it to a class of its own that is in `providers`, or mark it @Get(), @Post() or the like.' };
 }
 
 function idFindings(at: string, id: string): Finding[] {
@@ -336,13 +371,4 @@ export function portFindings(wrapper: InstanceWrapper): Finding[] {
       problem: `It is a ${name}, which the loop uses outside of any request, but it is not a singleton.`,
       remedy: 'Remove its scope, and that of its dependencies; read the actor from the context of the call.',
     }));
-}
-
-/** Tools are called outside any request, and controllers are no providers. */
-export function controllerFinding(type: Type): Finding {
-  return {
-    at: type.name,
-    problem: 'It is a controller, and tools are found among providers.',
-    remedy: 'Move its tools to a class of their own that is in `providers`.',
-  };
 }

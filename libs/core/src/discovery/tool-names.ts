@@ -28,7 +28,7 @@ export function sharedIdProblem(declaredId: string, taken: TakenId): string {
 
 /** The first part of a service tool's id: `CustomerTools` → `customer`, `OrderDeskService` → `order_desk`. */
 export function namespaceOf(type: Type, options: ToolProviderOptions): string {
-  return options.namespace ?? snakeCase(type.name.replace(/(?<=.)(Tools|Service)$/, ''));
+  return options.namespace ?? snakeCase(type.name.replace(/(?<=.)(Tools|Service|Controller)$/, ''));
 }
 
 /** The first part of an entity tool's id. */

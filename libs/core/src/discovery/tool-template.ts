@@ -24,6 +24,7 @@ import { argumentsOf, callMethod, type CompiledInput, compileToolInput, withoutA
 import type { SchemaValidators } from '../schema/validators.js';
 import { compileDirective, directiveFindings } from './directive-compiler.js';
 import { isClassOrBelow } from './provider-instances.js';
+import type { RouteIdentity } from './route-layers.js';
 import { methodHookFindings, methodHooks, ownHooks, type ToolHooks, type ToolTarget } from './tool-hooks.js';
 
 /** The properties that all tools of one (class, method) share; compiled once, whatever the number of instances. */
@@ -47,6 +48,8 @@ export interface ToolDeclaration {
   readonly type: Type;
   readonly method: ToolMethod;
   readonly declaredId: string;
+  /** Set for the handler of a route: its input, and the way to call it. */
+  readonly route?: { readonly input: CompiledInput; readonly call: ToolTemplate['call'] };
 }
 
 /** The code of a raw tool. */
@@ -57,6 +60,8 @@ export interface DeclarationRules {
   readonly reservedArguments: readonly string[];
   /** A parameter typed so is refused: the model never chooses who acts. */
   readonly actorClass?: Type;
+  /** The identity with which routes are called. */
+  readonly identity?: RouteIdentity;
 }
 
 /** Turns a decorated method into a template, or into the findings that keep it from being one. */
@@ -73,8 +78,10 @@ export class ToolTemplateCompiler {
     const { method, declaredId } = declaration;
     const { options } = method;
     if (!options) return { returns: undefined, findings: [{ at, ...WITHOUT_DECORATOR }] };
-    const input = compileToolInput({ at, method, reserved: this.rules.reservedArguments });
-    const call: ToolTemplate['call'] = (target, built, context) => callMethod(target, method.property, argumentsOf(method, built, context));
+    const { input, call } = declaration.route ?? {
+      input: compileToolInput({ at, method, reserved: this.rules.reservedArguments }),
+      call: (target, built, context) => callMethod(target, method.property, argumentsOf(method, built, context)),
+    };
     const { execution: inherited, ...provider } = providerOptionsOf(declaration.type) ?? {};
     const { instructions: text } = TOOL_PROVIDER.sound(provider);
     const sound = LLM_TOOL.sound(options);

@@ -4,6 +4,7 @@ import type { AuditDraft, AuditTrail } from '../audit/audit-trail.js';
 import type { ApprovalRecord } from '../contracts/approval.js';
 import type { AuditEvent, AuditSubject } from '../contracts/audit.js';
 import type { DirectiveIntent } from '../contracts/directive.js';
+import type { Tool } from '../contracts/tool.js';
 import type { Call, DecidedCall, ReadCall, ToolOutcome } from './call.js';
 import { outsideOfRuns, untilRunCloses, whileRunLives } from './store-calls.js';
 
@@ -14,16 +15,13 @@ export class CallAudit {
   constructor(private readonly trail: AuditTrail) {}
 
   /**
-   * Records a decision, and before it that the tool's arguments may hold reserved names, and why.
+   * Records a decision, and before it the rules that do not hold for the tool, and why.
    *
    * @throws {AuditError} Where it cannot be kept.
    */
-  decided(call: DecidedCall): Promise<void> {
-    const { allowReserved } = call.tool;
-    const recording = (): Promise<void> => this.before({ kind: 'decision', decision: call.decision }, call);
-    if (!allowReserved) return recording();
-    const { arguments: names, reason } = allowReserved;
-    return this.before({ kind: 'opt-out', names, reason }, call).then(recording);
+  async decided(call: DecidedCall): Promise<void> {
+    for (const event of optOutsOf(call.tool)) await this.before(event, call);
+    return this.before({ kind: 'decision', decision: call.decision }, call);
   }
 
   asked(call: ReadCall, { request }: ApprovalRecord): Promise<void> {
@@ -89,4 +87,13 @@ function subjectOf({ request, scope, tool }: Call): AuditSubject {
 
 function textOf(content: ToolOutcome['content']): string {
   return typeof content === 'string' ? content : content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('\n');
+}
+
+const REPLACED = 'The run knows its actor: guards that find out who asks by a header were not asked.';
+
+function optOutsOf({ allowReserved, replacedGuards }: Tool): AuditEvent[] {
+  return [
+    ...(allowReserved ? [{ kind: 'opt-out' as const, names: allowReserved.arguments, reason: allowReserved.reason }] : []),
+    ...(replacedGuards ? [{ kind: 'opt-out' as const, names: replacedGuards, reason: REPLACED }] : []),
+  ];
 }

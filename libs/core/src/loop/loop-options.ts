@@ -18,6 +18,7 @@ import type { OperatorRule } from '../contracts/operator.js';
 import type { Policy } from '../contracts/policy.js';
 import type { ExecutionOptions, RegisteredActor, RunContext } from '../contracts/tool-call.js';
 import type { RawTool } from '../decorators/raw-tool.js';
+import { ROUTE_IDENTITY, type RouteIdentity } from '../discovery/route-layers.js';
 import type { ToolFeatureOptions } from '../discovery/tool-feature.js';
 import {
   BOOLEAN,
@@ -84,6 +85,8 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly reservedArguments?: readonly string[];
   /** The class of actors. A tool with a parameter of this class keeps the application from starting, because the model must never choose who acts. */
   readonly actorClass?: Type;
+  /** The identity with which a controller's handlers are called as tools: what their guards find on the request, and which guards are replaced. @default `user` is the actor */
+  readonly identity?: RouteIdentity<Actor>;
   /** Returns an actor's id, for conversations, idempotency keys and the audit. @default its `id`, if that is a string or a number */
   readonly actorId?: (actor: Actor) => string;
   /** Returns an actor's roles, for policies and approvals. @default its `roles`, those that are strings */
@@ -120,6 +123,7 @@ export const APPLICATION = defineOptions<ToolLoopOptions & { readonly providers?
   reservedArguments: listOf(TEXT, 'a list of names'),
   actorClass: CLASS,
   actorId: FUNCTION,
+  identity: optionsOf(ROUTE_IDENTITY),
   actorRoles: FUNCTION,
   operators: FUNCTION,
   hooks: optionsOf(HOOKS),

@@ -84,7 +84,7 @@ describe('invariant 4: a decorator where nothing would read it', () => {
     expect(findings.map(({ at }) => at)).toEqual(['Customer.all', 'Customer.Symbol(method)']);
   });
 
-  it('invariant 4: is a finding on a controller', async () => {
+  it('invariant 4: is a finding on a method of a controller that answers no route', async () => {
     @Controller()
     @ToolProvider()
     class ChatController {
@@ -92,9 +92,9 @@ describe('invariant 4: a decorator where nothing would read it', () => {
     }
     expect(await findingsOf({ controllers: [ChatController] })).toEqual([
       {
-        at: 'ChatController',
-        problem: 'It is a controller, and tools are found among providers.',
-        remedy: 'Move its tools to a class of their own that is in `providers`.',
+        at: 'ChatController.run',
+        problem: 'It is a method of a controller, and answers no route.',
+        remedy: 'Move it to a class of its own that is in `providers`, or mark it @Get(), @Post() or the like.',
       },
     ]);
   });
