@@ -51,7 +51,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
       ...this.subRunFindings(entries),
     ];
     if (findings.length > 0) throw new ConfigurationError(findings);
-    this.warnOf(contributed.flatMap(({ tool }) => this.explorer.unappliedFindings(tool)));
+    this.warnOf([...exploration.warnings, ...contributed.flatMap(({ tool }) => this.explorer.unappliedFindings(tool))]);
     // What a sub-run may do is known once all that it may use is.
     if (entries.some(({ tool }) => tool.subRun))
       this.catalog.load(
@@ -67,7 +67,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     if (longestMs !== undefined) await this.directiveRunner.start(longestMs);
   }
 
-  /** Findings about the tools of untrusted sources, which must not keep the application from starting. */
+  /** Logs findings that must not keep the application from starting. */
   private warnOf(findings: readonly Finding[]): void {
     for (const { at, problem, remedy } of findings) this.logger.warn(`${at}: ${problem} ${remedy}`);
   }

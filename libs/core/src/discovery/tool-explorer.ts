@@ -28,6 +28,8 @@ export interface Exploration {
   readonly entities: EntityRegistry;
   readonly sources: readonly ToolSource[];
   readonly findings: readonly Finding[];
+  /** Findings that keep nothing from starting. */
+  readonly warnings: readonly Finding[];
 }
 
 /** A tool of a Nest provider, or a raw one, with the class that selects it. */
@@ -120,6 +122,7 @@ export class ToolExplorer {
       tools,
       entities: entities.registry,
       sources: this.instancesOf(ToolSource),
+      warnings: compiler.warnings,
       findings: [
         ...findings,
         ...resolvers.findings,

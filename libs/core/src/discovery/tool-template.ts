@@ -19,7 +19,7 @@ import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { compileRawInput } from '../schema/raw-input.js';
 import type { ProjectionCompiler } from '../schema/result-projection.js';
 import { compileReveal } from '../schema/reveal.js';
-import { contradictionsIn, schemaFindings } from '../schema/subset.js';
+import { contradictionsIn, patternWarnings, schemaFindings } from '../schema/subset.js';
 import { argumentsOf, callMethod, type CompiledInput, compileToolInput, withoutAllowed } from '../schema/tool-input.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { compileDirective, directiveFindings } from './directive-compiler.js';
@@ -66,6 +66,9 @@ export interface DeclarationRules {
 
 /** Turns a decorated method into a template, or into the findings that keep it from being one. */
 export class ToolTemplateCompiler {
+  /** Findings in the tools that were compiled, which keep nothing from starting. */
+  readonly warnings: Finding[] = [];
+
   constructor(
     private readonly projections: ProjectionCompiler,
     private readonly rules: DeclarationRules,
@@ -112,12 +115,14 @@ export class ToolTemplateCompiler {
     const { at, options, input, hooks } = parts;
     const output = this.compileOutput(at, options);
     const { returns } = output;
+    const unfit = inputFindings(at, input.input, this.validators);
+    if (unfit.length === 0) this.warnings.push(...(input.warnings ?? patternWarnings(at, input.input.schema)));
     const findings = [
       ...directiveFindings(at, options.directive, { ...options, ...input, preview: hooks.preview }),
       ...decisiveFindings(at, options.labels, input.input.schema),
       ...input.findings,
       ...output.findings,
-      ...inputFindings(at, input.input, this.validators),
+      ...unfit,
     ];
     return { template: toTemplate(parts, options, output), returns, findings };
   }

@@ -1,6 +1,6 @@
 import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-schema';
-import { enumValues, numberNames, type ValidationRule } from './property-metadata.js';
-import { needsUnicode } from './validators.js';
+import { enumValues, numberNames, readExpression, type ValidationRule } from './property-metadata.js';
+import { needsUnicode } from './patterns.js';
 
 /** The meaning of one class-validator decorator in JSON Schema. */
 export interface ConstraintSchema {
@@ -81,9 +81,9 @@ function lengthBetween(min: unknown, max: unknown): ConstraintSchema {
 }
 
 /** Makes the schema of a pattern. A schema has no flags, so a pattern with a significant one is left to class-validator. */
-function matching(pattern: unknown, modifiers: unknown): ConstraintSchema {
-  const flags = typeof modifiers === 'string' ? modifiers : '';
-  const expression = pattern instanceof RegExp ? pattern : new RegExp(String(pattern), flags);
+function matching(values: Arguments): ConstraintSchema {
+  const { expression } = readExpression(values);
+  if (!expression) return text({}, 'Matches a pattern.'); // which is none: a finding tells
   const remaining = expression.flags.replaceAll(/[dg]/g, '');
   const expressible = remaining === (needsUnicode(expression.source) ? 'u' : '');
   return expressible ? text({ pattern: expression.source }) : text({}, `Matches ${String(expression)}.`);
@@ -148,7 +148,7 @@ const EXPRESSED: Readonly<Record<string, (values: Arguments) => ConstraintSchema
   minLength: ([length]) => bounded('string', 'minLength', length),
   maxLength: ([length]) => bounded('string', 'maxLength', length),
   isLength: ([min, max]) => lengthBetween(min ?? 0, max),
-  matches: ([pattern, flags]) => matching(pattern, flags),
+  matches: matching,
   contains: ([part]) => (typeof part === 'string' && part !== '' ? text({ pattern: escaped(part) }) : text({}, 'Contains a given text.')),
   notContains: ([part]) => text({}, `Does not contain: ${joinValues([part])}.`),
   isAlpha: ([locale]) => (isEnglish(locale) ? text({ pattern: '^[A-Za-z]+$' }) : text({}, 'Letters only.')),

@@ -16,6 +16,8 @@ export interface DtoSchema {
   readonly hidden: readonly string[];
   /** The problems of the class; with any, the schema must not be used. `path` is `Class.property`, or `Class` for the whole. */
   readonly findings: readonly DtoFinding[];
+  /** Findings that keep nothing from starting. */
+  readonly warnings: readonly DtoFinding[];
 }
 
 export interface DtoFinding extends PropertyProblem {
@@ -35,6 +37,7 @@ class DtoCompilation {
   private readonly definitions = new Map<string, JSONSchema7>();
   private readonly names = new Map<Type, { plain?: string; nullable?: string }>();
   private readonly findings = new Map<string, DtoFinding>();
+  private readonly warnings = new Map<string, DtoFinding>();
   private exact = true;
 
   constructor(
@@ -55,6 +58,7 @@ class DtoCompilation {
         .properties.filter((property) => this.hides(property, new Set()))
         .map(({ name }) => name),
       findings: [...this.findings.values()],
+      warnings: [...this.warnings.values()],
     };
   }
 
@@ -83,6 +87,7 @@ class DtoCompilation {
     const compiled = propertySchema(property, (nested, nullable) => this.nestedSchema(nested, nullable));
     this.exact &&= compiled.exact;
     for (const problem of compiled.problems) this.report(`${type.name}.${property.name}`, problem);
+    for (const warning of compiled.warnings) this.report(`${type.name}.${property.name}`, warning, this.warnings);
     return compiled;
   }
 
@@ -115,8 +120,8 @@ class DtoCompilation {
     return this.classes.of(valueType.type).properties.some((property) => this.hides(property, seen));
   }
 
-  private report(path: string, { problem, remedy }: PropertyProblem): void {
-    this.findings.set(`${path} ${problem}`, { path, problem, remedy });
+  private report(path: string, { problem, remedy }: PropertyProblem, reported = this.findings): void {
+    reported.set(`${path} ${problem}`, { path, problem, remedy });
   }
 }
 

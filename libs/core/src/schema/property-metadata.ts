@@ -7,6 +7,7 @@ import type { ValidationMetadata } from 'class-validator/types/metadata/Validati
 import 'reflect-metadata';
 import { Secret } from '../contracts/tool-call.js';
 import { isNotNull, toolFieldIn } from '../decorators/tool-parameters.decorator.js';
+import { boundedExpression } from './patterns.js';
 import { transformMetadata as storage } from './transform-metadata.js';
 
 /** One class-validator decorator on one property. */
@@ -64,12 +65,34 @@ function toRule(metadata: ValidationMetadata): ValidationRule {
     property: metadata.propertyName,
     kind: kindOf(metadata),
     name: metadata.name ?? '',
-    arguments: (metadata.constraints ?? []) as readonly unknown[],
+    arguments: boundedArguments(metadata),
     each: metadata.each ?? false,
     holds: holdsOf(metadata),
     inert: metadata.constraintCls !== undefined && getMetadataStorage().getTargetValidatorConstraints(metadata.constraintCls).length === 0,
     field: toolFieldIn(metadata.context),
   };
+}
+
+/**
+ * Returns the arguments of a decorator. The expression of a `@Matches()` that backtracking may take for ever with is replaced where class-validator keeps it by one of the same
+ * meaning that takes linear time: class-validator runs it for conditions, groups and the pipes of the application, which no schema sees.
+ */
+function boundedArguments({ name, constraints }: ValidationMetadata): readonly unknown[] {
+  const given: unknown[] = constraints ?? [];
+  const { expression } = name === 'matches' ? readExpression(given) : {};
+  const bounded = expression && boundedExpression(expression);
+  if (bounded !== expression) given[0] = bounded;
+  return given;
+}
+
+/** Reads the arguments of a `@Matches()`: its expression, or why there is none. */
+export function readExpression([pattern, flags]: readonly unknown[]): { readonly expression?: RegExp; readonly broken?: string } {
+  if (pattern instanceof RegExp) return { expression: pattern };
+  try {
+    return { expression: new RegExp(String(pattern), typeof flags === 'string' ? flags : '') };
+  } catch (error) {
+    return { broken: error instanceof Error ? error.message : String(error) };
+  }
 }
 
 function holdsOf({ validateIf, groups }: ValidationMetadata): ValidationRule['holds'] {

@@ -3,7 +3,8 @@ import type { JSONSchema7, JSONSchema7Type, JSONSchema7TypeName } from 'json-sch
 import { TOOL_FIELD, type ToolFieldOptions } from '../decorators/tool-parameters.decorator.js';
 import { canonicalJson } from './canonical-json.js';
 import { combineConstraints, type CombinedConstraints, combineTypes, commonTypes, NO_CONSTRAINTS, typedSchema } from './constraints.js';
-import type { DesignType, InputProperty, ValidationRule } from './property-metadata.js';
+import { boundedPattern } from './patterns.js';
+import { type DesignType, type InputProperty, readExpression, type ValidationRule } from './property-metadata.js';
 
 /** The metadata of one property of a DTO. */
 export interface DtoProperty {
@@ -26,6 +27,8 @@ export interface PropertySchema {
   /** `true` if the schema expresses all that class-validator checks. */
   readonly exact: boolean;
   readonly problems: readonly PropertyProblem[];
+  /** Findings that keep nothing from starting. */
+  readonly warnings: readonly PropertyProblem[];
 }
 
 /** Returns the schema of a nested class, or a reference to it. */
@@ -39,6 +42,13 @@ interface Leaf {
   /** The type that the compiler recorded, for a value without other metadata. */
   readonly designType: JSONSchema7TypeName | undefined;
   readonly item: boolean;
+}
+
+/** Finds a pattern that can block the process for texts that the schema lets through. */
+function patternWarning({ name, each, arguments: values }: ValidationRule, schema: JSONSchema7): readonly PropertyProblem[] {
+  const { expression } = name === 'matches' ? readExpression(values) : {};
+  const { maxLength } = each && typeof schema.items === 'object' && !Array.isArray(schema.items) ? schema.items : schema;
+  return (expression && [boundedPattern(expression, maxLength).problem ?? []].flat()) ?? [];
 }
 
 type Outcome = Pick<PropertySchema, 'schema' | 'exact' | 'problems'>;
@@ -56,6 +66,7 @@ export function propertySchema(property: DtoProperty, nested: NestedSchema): Pro
     required: !optional && given === undefined,
     exact: exact && !conditional && !input.transformed,
     problems: [...generalProblems(property), ...problems],
+    warnings: rules.flatMap((rule) => patternWarning(rule, schema)),
   };
 }
 
@@ -182,6 +193,8 @@ function generalProblems({ name, rules, input, field }: DtoProperty): PropertyPr
   }
   if (input.renamed !== undefined)
     problems.push({ problem: `is renamed "${input.renamed}" by @Expose({ name })`, remedy: 'Give the property itself that name.' });
+  for (const { broken } of rules.map((rule) => (rule.name === 'matches' ? readExpression(rule.arguments) : {})))
+    if (broken !== undefined) problems.push({ problem: `has a pattern that is none: ${broken}`, remedy: 'Correct its @Matches().' });
   if (rules.some(({ kind }) => kind === 'promise'))
     problems.push({ problem: 'is a promise, which JSON does not have', remedy: 'Use the value.' });
   if (rules.some(({ inert }) => inert)) {

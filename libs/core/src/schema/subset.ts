@@ -1,5 +1,6 @@
 import { type Finding, isRecord } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
+import { boundedPattern, expressionOf } from './patterns.js';
 import { pointerSegment, type SchemaValidators } from './validators.js';
 
 /** A part of a schema that not every provider understands. */
@@ -97,6 +98,15 @@ function boundProblems(schema: Place['schema']): string[] {
   return BOUNDS.flatMap(([least, most]) => {
     const [low, high] = [schema[least], schema[most]];
     return typeof low === 'number' && typeof high === 'number' && low > high ? [`its ${least} ${low} is above its ${most} ${high}`] : [];
+  });
+}
+
+/** Finds the patterns that can block the process, for the texts that the schema lets through. The schema must compile. */
+export function patternWarnings(at: string, schema: JSONSchema7): Finding[] {
+  return placesOf(schema).flatMap(({ schema: { pattern, maxLength }, pointer }) => {
+    const longest = typeof maxLength === 'number' ? maxLength : undefined;
+    const found = typeof pattern === 'string' ? boundedPattern(expressionOf(pattern), longest).problem : undefined;
+    return found ? [{ at, problem: `"${pointer}" ${found.problem}.`, remedy: found.remedy }] : [];
   });
 }
 

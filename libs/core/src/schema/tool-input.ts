@@ -7,7 +7,7 @@ import type { ToolCallContext } from '../contracts/tool-call.js';
 import type { ToolInputCodec } from '../contracts/tool.js';
 import type { ToolMethod } from '../decorators/tool-metadata.js';
 import { BOUNDS, TOOL_PARAM, type ToolParameter, type ToolParamOptions } from '../decorators/tool-parameters.decorator.js';
-import { DtoClasses, dtoSchema } from './dto-schema.js';
+import { DtoClasses, type DtoFinding, dtoSchema } from './dto-schema.js';
 import { optionalNullRemoval } from './optional-nulls.js';
 import { designTypeOf, enumValues, INPUT_GROUPS, numberNames, type ValueType } from './property-metadata.js';
 import { isJson, type PropertyProblem } from './property-schema.js';
@@ -18,6 +18,8 @@ import { pointerSegment } from './validators.js';
 export interface CompiledInput {
   readonly input: ToolInputCodec;
   readonly findings: readonly Finding[];
+  /** Findings that keep nothing from starting. Absent where the schema alone tells them. */
+  readonly warnings?: readonly Finding[];
 }
 
 /** The place of a declaration, and the argument names that no model may send. */
@@ -39,7 +41,7 @@ export function compileToolInput(declaration: Declaration & { readonly method: T
   const compiled = dto
     ? compileInputParameter({ at, reserved }, dto.type ?? method.designTypes[dto.index])
     : compileParameters({ at, reserved }, method);
-  return { input: compiled.input, findings: [...misuse, ...compiled.findings] };
+  return { ...compiled, findings: [...misuse, ...compiled.findings] };
 }
 
 /** Returns the reserved names without those a tool may use. Most tools may use none, and share the list, which is prepared for comparison once. */
@@ -50,23 +52,19 @@ export function withoutAllowed(reserved: readonly string[], allowed: readonly st
 /** Compiles the input of a tool that takes a DTO class; it receives an instance. */
 export function compileDtoInput({ at, reserved, type }: Declaration & { readonly type: Type }): CompiledInput {
   const classes = new DtoClasses();
-  const { schema, hidden, needsClassValidator, findings } = dtoSchema(type, classes);
+  const { schema, hidden, needsClassValidator, findings, warnings } = dtoSchema(type, classes);
+  const told = ({ path, problem, remedy }: DtoFinding): Finding => ({ at, problem: `${path} ${problem}.`, remedy });
   const build = instanceBuilder(type, classes);
+  const read: ToolInputCodec['read'] = needsClassValidator ? validatingReader(build) : (args) => ({ value: build(args) });
   return {
-    input: { schema, hidden, reserved, normalize: optionalNullRemoval(schema), read: dtoReader(build, { needsClassValidator }), build },
-    findings: [
-      ...findings.map(({ path, problem, remedy }) => ({ at, problem: `${path} ${problem}.`, remedy })),
-      ...reservedFindings(at, schema, reserved),
-    ],
+    input: { schema, hidden, reserved, normalize: optionalNullRemoval(schema), read, build },
+    findings: [...findings.map(told), ...reservedFindings(at, schema, reserved)],
+    warnings: warnings.map(told),
   };
 }
 
-/** Makes a reader of DTOs. It is synchronous unless class-validator is needed, which takes longer than the rest of the pipeline. */
-function dtoReader(
-  build: (args: unknown) => unknown,
-  { needsClassValidator }: { readonly needsClassValidator: boolean },
-): ToolInputCodec['read'] {
-  if (!needsClassValidator) return (args) => ({ value: build(args) });
+/** Makes a reader that asks class-validator, which takes longer than the rest of the pipeline. */
+function validatingReader(build: (args: unknown) => unknown): ToolInputCodec['read'] {
   return async (args) => {
     const value = build(args);
     const problems = await instanceProblems(value);

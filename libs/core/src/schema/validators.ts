@@ -5,7 +5,7 @@ import ajvFormats from 'ajv-formats';
 import type { RegExpEngine } from 'ajv/dist/types/index.js';
 import { closest, distance } from 'fastest-levenshtein';
 import type { JSONSchema7 } from 'json-schema';
-import { RE2JS } from 're2js';
+import { boundedPattern, expressionOf, foreignMatcher } from './patterns.js';
 
 /** The deepest arguments that are accepted: far deeper than any real ones, and far shallower than the stack of the code that visits them. */
 const MAX_DEPTH = 100;
@@ -81,7 +81,7 @@ export class SchemaValidators {
 
   private foreignEngine(): Ajv {
     return (this.foreign ??= createAjv((pattern) => {
-      const matcher = linearMatcher(pattern);
+      const matcher = foreignMatcher(pattern);
       if (!matcher) this.skipped.push(pattern);
       return matcher ?? (() => true);
     }));
@@ -134,7 +134,7 @@ export function adaptToClassValidator(ajv: Ajv, matcherFor: MatcherFor = ownMatc
       type: 'string',
       schemaType: 'string',
       compile: (pattern: string, { minLength, maxLength }: JSONSchema7) => {
-        const matches = matcherFor(pattern);
+        const matches = matcherFor(pattern, maxLength);
         return (text: string) => !hasLength(text, minLength, maxLength) || matches(text);
       },
     })
@@ -153,69 +153,13 @@ export function adaptToClassValidator(ajv: Ajv, matcherFor: MatcherFor = ownMatc
     .addFormat('date-time', isDateTime);
 }
 
-/** Tells whether a pattern has another meaning, or none, without the flag `u`. */
-export function needsUnicode(pattern: string): boolean {
-  return /\\[pP]\{|\\u\{/.test(pattern);
-}
-
-/** The engine for patterns. Ajv always sets the flag `u`, with which a pattern written without it may not even compile, so only patterns that need it get it. */
+/** The engine for the patterns that Ajv itself would run. It always sets the flag `u`, with which a pattern written without it may not even compile. */
 const patternEngine: RegExpEngine = Object.assign(expressionOf, { code: 'new RegExp' });
 
-function expressionOf(pattern: string): RegExp {
-  return new RegExp(pattern, needsUnicode(pattern) ? 'u' : '');
-}
+/** Makes the matcher of a pattern, for texts up to a length. @throws SyntaxError for a pattern that is none */
+type MatcherFor = (pattern: string, maxLength?: number) => (text: string) => boolean;
 
-/** Makes the matcher of a pattern. @throws SyntaxError for a pattern that is none */
-type MatcherFor = (pattern: string) => (text: string) => boolean;
-
-/** Escapes and classes, which hold no groups, and the beginnings of groups. */
-const ATOM = /\\.|\[(?:[^\]\\]|\\.)*\]/gs;
-const GROUP_KIND = /\(\?(?:[:=!]|<[=!]?)/g;
-const INNERMOST_GROUP = /\([^()]*\)/g;
-/** The marks of groups that have a choice in them, and of those that have none. */
-const CHOOSING = '\ue000';
-const PLAIN = '\ue001';
-
-/** Tells whether a group with a choice in it is repeated, as in `(a+)+` and `(a|aa)*`: there, backtracking may take for ever. */
-function repeatsChoice(pattern: string): boolean {
-  let rest = pattern.replaceAll(ATOM, PLAIN).replaceAll(GROUP_KIND, '(');
-  for (let before = ''; before !== rest;) {
-    if (/\ue000[*+{]/.test(rest)) return true;
-    before = rest;
-    rest = rest.replaceAll(INNERMOST_GROUP, (group) => (/[*+?{|\ue000]/.test(group) ? CHOOSING : PLAIN));
-  }
-  return false;
-}
-
-/** Runs a pattern of the application as class-validator does, unless it could take for ever, and can be run in linear time as well. */
-const ownMatcher: MatcherFor = (pattern) => {
-  const expression = expressionOf(pattern);
-  return (repeatsChoice(pattern) ? linearMatcher(pattern) : undefined) ?? ((text) => expression.test(text));
-};
-
-/** The most that a pattern of others may cost: its length, the size of its program, and the length of a text that it is run on. */
-const LONGEST_PATTERN = 1_000;
-const LARGEST_PROGRAM = 500;
-const LONGEST_TEXT = 50_000;
-
-/** Syntax that means something else in RE2 than in JavaScript: escapes of letters that JavaScript takes for the letters, and classes in classes. */
-const AMBIGUOUS = /\\[^\W\dbBdDfnpPrsStuvwWxck_]|\\[pP][^{]|\[\[:/;
-
-/**
- * Makes a matcher that takes time in proportion to the text, by RE2's algorithm; undefined for a pattern that has no such matcher, or a large one.
- *
- * @throws SyntaxError for a pattern that is none
- */
-function linearMatcher(pattern: string): ((text: string) => boolean) | undefined {
-  expressionOf(pattern);
-  if (pattern.length > LONGEST_PATTERN || AMBIGUOUS.test(pattern)) return undefined;
-  try {
-    const compiled = RE2JS.compile(RE2JS.translateRegExp(pattern));
-    return compiled.programSize() > LARGEST_PROGRAM ? undefined : (text) => text.length > LONGEST_TEXT || compiled.test(text);
-  } catch {
-    return undefined; // look-around, a back reference, or a repetition that is too long
-  }
-}
+const ownMatcher: MatcherFor = (pattern, maxLength) => boundedPattern(expressionOf(pattern), maxLength).matches;
 
 /** Tells whether a text has a number of characters within bounds. They are counted only where the number of code units, which is never smaller, does not decide. */
 function hasLength(text: string, least = 0, most = Number.POSITIVE_INFINITY): boolean {

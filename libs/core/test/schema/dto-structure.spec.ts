@@ -71,6 +71,7 @@ describe('nested classes', () => {
       needsClassValidator: false,
       hidden: [],
       findings: [],
+      warnings: [],
     });
   });
 

@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { JSONSchema7 } from 'json-schema';
 import * as fc from 'fast-check';
-import { needsUnicode, SchemaValidators } from '../../src/schema/validators.js';
+import { needsUnicode } from '../../src/schema/patterns.js';
+import { SchemaValidators } from '../../src/schema/validators.js';
 
 const validators = new SchemaValidators();
 const closed = (properties: Record<string, JSONSchema7>, required: string[] = []): JSONSchema7 => ({
