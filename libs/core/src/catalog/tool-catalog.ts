@@ -4,11 +4,20 @@ import type { ToolSelector } from '../contracts/loop-request.js';
 import type { PolicyTool } from '../contracts/policy.js';
 import type { Tool } from '../contracts/tool.js';
 import type { EntityRegistry } from '../discovery/entity-registry.js';
-import { isClassOrBelow } from '../discovery/provider-instances.js';
 import { foldedId, sharedIdProblem, type TakenId } from '../discovery/tool-names.js';
 import type { ToolTemplate } from '../discovery/tool-template.js';
 import { notReady, type Problem, ToolRegistry, unknownTool } from './tool-registry.js';
-import { type CatalogEntry, declaredIdIn, DISPATCHER_ID, groupedId, isGlob, isNamed, isToolPredicate, selects } from './tool-selection.js';
+import {
+  type CatalogEntry,
+  declaredIdIn,
+  DISPATCHER_ID,
+  groupedId,
+  isByClass,
+  isGlob,
+  isNamed,
+  isToolPredicate,
+  selects,
+} from './tool-selection.js';
 
 /** A selection of the catalog's tools. */
 export interface ToolSelection {
@@ -184,11 +193,10 @@ export class ToolCatalog {
     if (typeof selector === 'string') return this.registry.isKnown(selector) ? undefined : this.registry.problemWith(selector);
     if (typeof selector !== 'function') return NO_SELECTOR;
     if (isToolPredicate(selector)) return undefined;
-    const types = [...this.all().map(({ type }) => type), ...this.entities.definitions.map(({ type }) => type)];
-    if (types.some((type) => isClassOrBelow(type, selector))) return undefined;
+    if ([...this.all(), ...this.entities.definitions].some((classes) => isByClass(selector, classes))) return undefined;
     return {
       problem: `There is no tool of the class ${selector.name}.`,
-      remedy: 'Mark it @ToolProvider(), and list it in the providers of a module.',
+      remedy: 'Mark it @ToolProvider() and list it in the providers of a module, or name a module that has such providers itself.',
     };
   }
 

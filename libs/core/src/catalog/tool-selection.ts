@@ -1,13 +1,19 @@
+import type { Type } from '@nestjs/common';
 import type { EntityReference, ToolSpec } from '@toolloop/protocol';
 import { distance } from 'fastest-levenshtein';
 import type { ToolSelector } from '../contracts/loop-request.js';
 import type { Tool } from '../contracts/tool.js';
 import { isClassOrBelow } from '../discovery/provider-instances.js';
 
-/** A tool with the class that selects it, where it has one. */
-export interface CatalogEntry {
-  readonly tool: Tool;
+/** The classes that select a tool: its provider or entity with what that extends, and the modules that contribute it. */
+export interface ClassesOfTool {
   readonly type?: object;
+  readonly modules?: readonly object[];
+}
+
+/** A tool with the class that selects it, where it has one. */
+export interface CatalogEntry extends ClassesOfTool {
+  readonly tool: Tool;
   /** A further short name, by which selections find it. */
   readonly shortName?: string;
   /** The place of its declaration, for findings. */
@@ -18,16 +24,16 @@ export interface CatalogEntry {
   readonly buildMs?: number;
 }
 
-/** Tells whether a selector includes an entry. A class includes its subclasses' tools too. */
+/** Tells whether a selector includes an entry. A class includes its subclasses' tools too, a module those that it contributes itself. */
 export function selects(
   selector: ToolSelector,
-  { tool, type, shortName }: Pick<CatalogEntry, 'type' | 'shortName'> & { readonly tool: Pick<Tool, 'spec'> },
+  { tool, shortName, ...classes }: Pick<CatalogEntry, 'type' | 'modules' | 'shortName'> & { readonly tool: Pick<Tool, 'spec'> },
 ): boolean {
   const { declaredId } = tool.spec;
   if (typeof selector === 'string')
     return isGlob(selector) ? matchesGlob(selector, declaredId) : [declaredId, shortNameOf(declaredId), shortName].includes(selector);
   if (isToolPredicate(selector)) return selector(tool.spec);
-  return isClassOrBelow(type, selector);
+  return isByClass(selector, classes);
 }
 
 /** Tells whether a name or a glob matches a tool by its declared id, its rendered id, or its short name. */
@@ -36,9 +42,14 @@ export function isNamed({ id, declaredId = id }: Partial<Pick<ToolSpec, 'declare
   return pattern === declaredId || pattern === id || pattern === shortNameOf(declaredId);
 }
 
-/** Tells whether a selector is a class that includes the tools of another. */
-export function selectsClass(selector: ToolSelector, type: object): boolean {
-  return typeof selector !== 'string' && !isToolPredicate(selector) && isClassOrBelow(type, selector);
+/** Tells whether a selector is a class or a module that includes the tools of a class. */
+export function selectsClass(selector: ToolSelector, classes: ClassesOfTool): boolean {
+  return typeof selector !== 'string' && !isToolPredicate(selector) && isByClass(selector, classes);
+}
+
+/** Tells whether a class or a module contributes a tool. */
+export function isByClass(selector: Type, { type, modules = [] }: ClassesOfTool): boolean {
+  return isClassOrBelow(type, selector) || modules.includes(selector);
 }
 
 /** Returns the short name of a tool: `crm__searchCustomers` → `searchCustomers`. */

@@ -30,6 +30,8 @@ export interface Limits {
   readonly attempts: number;
   /** Characters of a tool call id. @default 128 */
   readonly toolCallIdLength: number;
+  /** Tools that a step offers before the log warns, once for a loop: models choose worse and pay more for every further one. @default 40 */
+  readonly offeredTools: number;
   /** Injected tools that are offered one by one; beyond that, entity tools are grouped, unless `surface` says otherwise. Entity tools take no room from the others. @default 24 */
   readonly injectedTools: number;
   /** Entity instances whose tools a run holds; beyond that, the least recently used are removed. @default 1,000 */
@@ -66,6 +68,7 @@ export const DEFAULT_LIMITS: Limits = {
   attachmentBytes: 4 * 1024 * 1024,
   attempts: 3,
   toolCallIdLength: 128,
+  offeredTools: 40,
   injectedTools: 24,
   injectedInstances: 1_000,
   injectionDepth: 3,
@@ -93,6 +96,7 @@ export const LIMITS = defineOptions<Partial<Limits>>(
     attachmentBytes: NOT_NEGATIVE,
     attempts: NOT_NEGATIVE,
     toolCallIdLength: NOT_NEGATIVE,
+    offeredTools: NOT_NEGATIVE,
     injectedTools: NOT_NEGATIVE,
     injectedInstances: NOT_NEGATIVE,
     injectionDepth: NOT_NEGATIVE,

@@ -42,7 +42,7 @@ import { type Limits, LIMITS } from './limits.js';
 import type { Policy } from './policy.js';
 import { EXECUTION_OPTIONS, type ExecutionOptions, type RegisteredActor, type RunContext } from './tool-call.js';
 
-/** Names tools of the catalog: a declared id, a glob over declared ids, a short name that only one tool has, a provider class, or a predicate. */
+/** Names tools of the catalog: a declared id, a glob over declared ids, a short name that only one tool has, a provider or entity class, a Nest module that contributes them itself, or a predicate. */
 export type ToolSelector = string | Type | ((tool: ToolSpec) => boolean);
 
 /** A call that begins, in the ui projection: hidden arguments are `[redacted]`. */

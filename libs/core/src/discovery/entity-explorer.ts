@@ -22,6 +22,8 @@ export interface EntityContainer {
   readonly layers: MethodLayers<ToolLayers | undefined>;
   readonly hosts: ReadonlyMap<Type, InstanceWrapper<object>>;
   readonly lookups: ReadonlyMap<Type, EntityLookup>;
+  /** The classes that features name, with the modules that have these features. */
+  readonly modules: readonly (readonly [Type, readonly Type[]])[];
 }
 
 /**
@@ -83,6 +85,7 @@ export class EntityExplorer {
     this.findings.push(...rehydrationFindings(type, rehydrate, lookup));
     this.definitions.push({
       type,
+      modules: this.container.modules.flatMap(([entity, modules]) => (entity === type ? modules : [])),
       prefix,
       idProperty: options.instanceIdProperty ?? 'id',
       ...(tenantProperty !== undefined && { tenantProperty }),

@@ -11,6 +11,8 @@ import type { ToolTemplate } from './tool-template.js';
 /** A class whose instances bring tools with them. */
 export interface EntityDefinition {
   readonly type: Type;
+  /** The module classes whose features name it. */
+  readonly modules?: readonly Type[];
   readonly prefix: string;
   readonly idProperty: IdProperty;
   /** The property or method that says whose an instance is, where there is one. */

@@ -18,7 +18,7 @@ import { enhancerFindings, entityOfHost, MethodLayers, NestLayerCompiler } from 
 import { isRouteHandler } from './route-input.js';
 import { type CompiledRoute, RouteCompiler } from './route-layers.js';
 import { classOfProvider, isClass, isOpaque, isSingleton, ProviderInstances, tokenClassOf } from './provider-instances.js';
-import { ToolFeature } from './tool-feature.js';
+import { modulesWith, ToolFeature } from './tool-feature.js';
 import { misplacedFindings, namespaceOf, SAFE_TOOL_ID } from './tool-names.js';
 import { boundTool, type DeclarationRules, placeOf, type RawCall, type ToolTemplate, ToolTemplateCompiler } from './tool-template.js';
 
@@ -35,6 +35,8 @@ export interface Exploration {
 /** A tool of a Nest provider, or a raw one, with the class that selects it. */
 export interface ServiceTool {
   readonly type?: Type;
+  /** The module classes that contribute it, which select it too. */
+  readonly modules: readonly Type[];
   /** A further short name, of a raw tool. */
   readonly shortName?: string;
   readonly tool: Tool;
@@ -55,6 +57,11 @@ interface Provider {
   readonly wrapper: InstanceWrapper<object>;
   /** True for a class whose tools are routes. */
   readonly isController?: boolean;
+}
+
+interface ContributedRaw {
+  readonly tool: RawTool;
+  readonly modules?: readonly Type[];
 }
 
 interface Compilers {
@@ -103,17 +110,19 @@ export class ToolExplorer {
     const compiler = new ToolTemplateCompiler(new ProjectionCompiler(), rules, this.validators);
     const routes = new RouteCompiler(this.modules, this.config, rules);
     const providers = this.providers();
-    const features = this.instancesOf(ToolFeature).flatMap(({ options }) => listedRaw(options.tools));
+    const features = this.instancesOf(ToolFeature).map((feature) => modulesWith(feature, this.modules.values()));
+    const contributed = features.flatMap(({ options, modules }) => listedRaw(options.tools).map((tool) => ({ tool, modules })));
     const found = [
       ...providers.map((provider) => this.toolsOf(provider, { compiler, routes })),
-      ...[...raw, ...features].map((one) => this.rawToolOf(one, compiler)),
+      ...[...raw.map((tool) => ({ tool })), ...contributed].map((one) => this.rawToolOf(one, compiler)),
     ];
     const findings = found.flatMap((one) => one.findings);
     const returned = found.flatMap((one) => one.returned);
     const tools = found.flatMap((one) => one.tools);
     const resolvers = findResolvers(this.discovery.getProviders(), this.instances);
-    const container = { layers: this.layers, hosts: this.entityHosts(), lookups: resolvers.lookups };
-    const named = [...this.namedEntities(), ...resolvers.lookups.keys()];
+    const own = features.flatMap(({ options, modules }) => (options.entities ?? []).map((type) => [type, modules] as const));
+    const container = { layers: this.layers, hosts: this.entityHosts(), lookups: resolvers.lookups, modules: own };
+    const named = [...own.map(([type]) => type), ...resolvers.lookups.keys()];
     const entities = new EntityExplorer(compiler, container).explore(named, returned);
     this.unexplored();
     this.noteOpaqueFactories();
@@ -186,10 +195,6 @@ export class ToolExplorer {
     return hosts;
   }
 
-  private namedEntities(): Type[] {
-    return this.instancesOf(ToolFeature).flatMap(({ options }) => options.entities ?? []);
-  }
-
   private providers(): Provider[] {
     const providers = this.discovery.getProviders().flatMap((wrapper: InstanceWrapper<object>) => {
       const type = wrapper.isAlias ? undefined : [classOfProvider(wrapper), tokenClassOf(wrapper)].find((one) => one && declaresTools(one));
@@ -225,13 +230,13 @@ export class ToolExplorer {
       if (compiled.returns) returned.push(compiled.returns.type);
       if (compiled.template) {
         const tool = this.toTool(provider, { method, template: compiled.template, ...route });
-        tools.push({ type, at, tool, buildMs: performance.now() - startedAt });
+        tools.push({ type, modules: wrapper.host ? [wrapper.host.metatype] : [], at, tool, buildMs: performance.now() - startedAt });
       }
     }
     return { tools, returned, findings };
   }
 
-  private rawToolOf(raw: RawTool, compiler: ToolTemplateCompiler): FoundTools {
+  private rawToolOf({ tool: raw, modules = [] }: ContributedRaw, compiler: ToolTemplateCompiler): FoundTools {
     if (!(raw instanceof RawTool)) return { tools: [], returned: [], findings: [noRawTool(raw)] };
     const { at, type, source } = raw;
     const startedAt = performance.now();
@@ -244,7 +249,7 @@ export class ToolExplorer {
     const tool = boundTool(template, () => NOTHING);
     const { shortName } = type ?? {};
     const named = { ...(type && { type }), ...(typeof shortName === 'string' && { shortName }) };
-    return { tools: [{ ...named, at, tool, buildMs: performance.now() - startedAt }], returned, findings };
+    return { tools: [{ ...named, modules, at, tool, buildMs: performance.now() - startedAt }], returned, findings };
   }
 
   /** The instance that Nest makes of the class of a raw tool; of a request-scoped one, that of the run. */

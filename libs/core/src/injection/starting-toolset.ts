@@ -103,7 +103,9 @@ export class ToolListing {
   /** Returns the exclusions. The class of an entity is replaced by the declared ids of its tools, since instances' tools know these only. */
   private excludedBy(levels: readonly ToolNarrowing[]): readonly ToolSelector[] {
     const exclude = levels.flatMap((level) => level.exclude ?? []);
-    const ofClasses = this.catalog.entities.definitions.filter(({ type }) => exclude.some((selector) => selectsClass(selector, type)));
+    const ofClasses = this.catalog.entities.definitions.filter((definition) =>
+      exclude.some((selector) => selectsClass(selector, definition)),
+    );
     return [...exclude, ...ofClasses.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId))];
   }
 

@@ -1,11 +1,11 @@
+import { Logger } from '@nestjs/common';
 import { InvalidRequestError, type Message, type ModelRequest, type ToolChoice, type ToolSpec } from '@toolloop/protocol';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
-import { isGlob, isToolPredicate, selects } from '../catalog/tool-selection.js';
+import { isByClass, isGlob, isToolPredicate, selects } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { RemovalCause } from '../contracts/injection.js';
 import { STEP_CHANGE, type StepChange, type ToolSelector } from '../contracts/loop-request.js';
 import type { Tool } from '../contracts/tool.js';
-import { isClassOrBelow } from '../discovery/provider-instances.js';
 import { untilAborted } from '../execution/call-failure.js';
 import { callable } from '../execution/resolve-tool.js';
 import { applyInjection } from '../injection/apply-injection.js';
@@ -21,6 +21,10 @@ import type { Authority } from './run-accounts.js';
 
 /** Makes the request of a step from the run's state and from what `prepareStep` changes in it. */
 export class StepPreparation {
+  private readonly logger = new Logger('ToolLoop');
+  /** The loops of which the log has said that they offer many tools. */
+  private readonly crowded = new Set<string | undefined>();
+
   constructor(
     private readonly settings: LoopSettings,
     private readonly catalog: ToolCatalog,
@@ -45,10 +49,21 @@ export class StepPreparation {
     }
     const toolset = change.tools ? this.narrowed(state.toolset, change.tools, live) : state.toolset;
     live.flow.offer(toolset);
+    this.warnOfMany(toolset, live);
     const toolChoice = toolChoiceOf(change, toolset, state.step, live);
     const model = change.model === undefined ? live.plan.model : this.settings.modelFor(change.model);
     const request = { ...requestOf(change, live), messages, tools: toolset.specs, ...(toolChoice !== undefined && { toolChoice }) };
     return { step: state.step, model, toolset, request: fitted(request, model) };
+  }
+
+  private warnOfMany({ specs }: Toolset, { plan: { loop, execution } }: LiveRun): void {
+    const { offeredTools } = execution.limits;
+    if (specs.length <= offeredTools || this.crowded.has(loop)) return;
+    this.crowded.add(loop);
+    const name = loop === undefined ? 'A run' : `A run of the loop "${loop}"`;
+    this.logger.warn(
+      `${name} offers its model ${specs.length} tools, more than \`limits.offeredTools\` (${offeredTools}): it chooses worse and costs more. Select fewer (\`tools\`, \`exclude\`), let it search (\`toolSearch\`), or raise the limit.`,
+    );
   }
 
   private narrowed(toolset: Toolset, selectors: readonly ToolSelector[], { narrowing }: LiveRun): Toolset {
@@ -69,7 +84,7 @@ export class StepPreparation {
       return (spec) => spec.id === selector || spec.declaredId === named?.declaredId || selects(selector, { tool: { spec } });
     }
     if (isToolPredicate(selector)) return selector;
-    const ofEntity = this.catalog.entities.definitions.filter(({ type }) => isClassOrBelow(type, selector));
+    const ofEntity = this.catalog.entities.definitions.filter((definition) => isByClass(selector, definition));
     const ids = new Set([
       ...this.catalog.build({ tools: [selector] }).map(({ spec }) => spec.declaredId),
       ...ofEntity.flatMap(({ tools }) => tools.map(({ template }) => template.spec.declaredId)),

@@ -77,9 +77,9 @@ export class SubRunTools {
   }
 
   private entityIdsIn({ tools, exclude = [] }: Selection): readonly string[] {
-    return this.catalog.entities.definitions.flatMap(({ type, tools: own }) =>
-      own.flatMap(({ template: { spec } }) => {
-        const isBy = (selector: ToolSelector): boolean => namesSpec(selector, spec) || selectsClass(selector, type);
+    return this.catalog.entities.definitions.flatMap((definition) =>
+      definition.tools.flatMap(({ template: { spec } }) => {
+        const isBy = (selector: ToolSelector): boolean => namesSpec(selector, spec) || selectsClass(selector, definition);
         return tools.some(isBy) && !exclude.some(isBy) ? [spec.declaredId] : [];
       }),
     );

@@ -104,7 +104,10 @@ describe('ToolCatalog.build', () => {
     ['weather', 'No tool is named "weather". The catalog lists all tools.'],
     ['cancel', '"cancel" is short for vip__cancel and orders__cancel. Use the whole id.'],
     ['order__*', 'No tool is named "order__*". Did you mean "orders__*"?'],
-    [Unrelated, 'There is no tool of the class Unrelated. Mark it @ToolProvider(), and list it in the providers of a module.'],
+    [
+      Unrelated,
+      'There is no tool of the class Unrelated. Mark it @ToolProvider() and list it in the providers of a module, or name a module that has such providers itself.',
+    ],
   ])('refuses %p', async (selector, message) => {
     const { build } = await bound();
     for (const selection of [{ tools: [selector] }, { exclude: [selector] }]) {

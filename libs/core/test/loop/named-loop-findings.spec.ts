@@ -33,7 +33,7 @@ describe('a named loop that is wrong does not start', () => {
       'loop "support" policy: The policy names "crm__serachCustomers", and no tool has such an id. Did you mean "crm__searchCustomers"?',
       expect.stringMatching(/^loop "support": No tool is named "probe__reed". Did you mean "probe__read"/),
       expect.stringMatching(/^loop "support": No tool is named "rea\*"\. /),
-      'loop "support": There is no tool of the class SilentModel. Mark it @ToolProvider(), and list it in the providers of a module.',
+      'loop "support": There is no tool of the class SilentModel. Mark it @ToolProvider() and list it in the providers of a module, or name a module that has such providers itself.',
     ]);
   });
 
