@@ -1,7 +1,10 @@
 import type { Type } from '@nestjs/common';
+import { MODULE_METADATA } from '@nestjs/common/constants.js';
 import { type ContextId, ContextIdFactory, INQUIRER, ModuleRef, REQUEST } from '@nestjs/core';
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
+import { type Finding, isObject, isRecord } from '@toolloop/protocol';
 import type { RunContext } from '../contracts/tool-call.js';
+import { inWords } from '../findings/options.js';
 import { classOf } from '../schema/exposed-properties.js';
 
 /** An instance that lives as long as a run. */
@@ -62,14 +65,82 @@ export function classOfProvider(wrapper: InstanceWrapper<object>): Type | undefi
   return type === Object ? undefined : type;
 }
 
-/** The class a provider is provided as, where there is something to call: a test may put a plain object or an undecorated class in its place. */
-export function tokenClassOf(wrapper: InstanceWrapper<object>): Type | undefined {
-  const isThere = !isSingleton(wrapper) || (typeof wrapper.instance === 'object' && wrapper.instance !== null);
-  return isThere && isClass(wrapper.token) ? wrapper.token : undefined;
+/** Returns the classes that a provider may stand for, most likely first: a test may put a plain object or an undecorated class in the place of its own. */
+export function classesOfProvider(wrapper: InstanceWrapper<object>): Type[] {
+  const { token } = wrapper;
+  return [classOfProvider(wrapper), isClass(token) ? token : undefined, declaredClassOf(wrapper)].filter((type) => type !== undefined);
+}
+
+/** Reads the class that the decorator of a module declares under the token of a provider. Nothing tells what a factory made that is replaced. */
+function declaredClassOf({ token, host }: InstanceWrapper): Type | undefined {
+  const declared: unknown = host && Reflect.getMetadata(MODULE_METADATA.PROVIDERS, host.metatype);
+  const providers: readonly unknown[] = Array.isArray(declared) ? declared : [];
+  const { useClass, useValue } = providers.filter(isRecord).findLast(({ provide }) => provide === token) ?? {};
+  if (useClass !== undefined) return isClass(useClass) ? useClass : undefined;
+  return isObject(useValue) ? classOf(useValue) : undefined;
+}
+
+/** Tells whether there is something to call: a provider may be null, and one that a request makes is not there yet. */
+export function isThere(wrapper: InstanceWrapper): boolean {
+  return !isSingleton(wrapper) || isObject(wrapper.instance);
+}
+
+/** Finds the methods of a class that what stands in its place does not have: each call of them would fail. A request that makes the instance shows them, too, and no sooner. */
+export function standInFindings(at: string, type: Type, wrapper: InstanceWrapper<object>, methods: readonly string[]): Finding[] {
+  const { instance } = wrapper;
+  if (!isSingleton(wrapper) || !isObject(instance) || instance instanceof type) return [];
+  const missing = methods.filter((name) => typeof Reflect.get(instance, name) !== 'function');
+  return missing.map((name) => ({
+    at,
+    problem: `What is provided in place of ${type.name} has no method "${name}", so each call would fail.`,
+    remedy: 'Give it the method, or leave the provider and override the tool by an interceptor or ToolLoopTestingModule.override().',
+  }));
+}
+
+/** Finds what keeps tools out of the catalog and may be meant so: nothing in the place of their class, a list that holds them, and a factory that runs in a request only. */
+export function providerWarnings(providers: readonly InstanceWrapper<object>[], declaresTools: (type: Type) => boolean): Finding[] {
+  const own = providers.filter(({ isAlias }) => !isAlias);
+  const found = new Set(own.filter(isThere).flatMap((wrapper) => classesOfProvider(wrapper).find(declaresTools) ?? []));
+  const isMissing = (type: Type | undefined): type is Type => type !== undefined && declaresTools(type) && !found.has(type);
+  return own.flatMap((wrapper) => {
+    if (isOpaque(wrapper)) return [opaqueWarning(wrapper)];
+    if (!isThere(wrapper))
+      return classesOfProvider(wrapper)
+        .filter(isMissing)
+        .map((type) => absentWarning(type, wrapper.instance));
+    const held = Array.isArray(wrapper.instance)
+      ? wrapper.instance.flatMap((one: unknown) => (isObject(one) ? (classOf(one) ?? []) : []))
+      : [];
+    return [...new Set(held)].filter(isMissing).map((type) => heldWarning(type, wrapper));
+  });
+}
+
+function opaqueWarning({ token }: InstanceWrapper): Finding {
+  return {
+    at: `Factory "${String(token)}"`,
+    problem: 'Only a request shows what it makes, so tools of that would not be found.',
+    remedy: 'If it makes tools, provide it as their class: { provide: CrmTools, scope, useFactory }.',
+  };
+}
+
+function absentWarning(type: Type, there: unknown): Finding {
+  return {
+    at: type.name,
+    problem: `There is ${inWords(there)} in its place, so its tools are not in the catalog.`,
+    remedy: 'Provide an instance, or remove the provider.',
+  };
+}
+
+function heldWarning(type: Type, { token }: InstanceWrapper): Finding {
+  return {
+    at: `Provider "${String(token)}"`,
+    problem: `It is a list that holds ${type.name}, and the tools of what a list holds are not found.`,
+    remedy: 'Provide each as its class.',
+  };
 }
 
 /** Tells a factory that runs in a request only, and whose token does not name what it makes. */
-export function isOpaque(wrapper: InstanceWrapper): boolean {
+function isOpaque(wrapper: InstanceWrapper): boolean {
   return wrapper.isFactory && !isSingleton(wrapper) && !isClass(wrapper.token) && wrapper.token !== REQUEST && wrapper.token !== INQUIRER;
 }
 

@@ -17,9 +17,19 @@ import { EntityRegistry, findResolvers } from './entity-registry.js';
 import { enhancerFindings, entityOfHost, MethodLayers, NestLayerCompiler } from './nest-layers.js';
 import { isRouteHandler } from './route-input.js';
 import { type CompiledRoute, RouteCompiler } from './route-layers.js';
-import { classOfProvider, isClass, isOpaque, isSingleton, ProviderInstances, tokenClassOf } from './provider-instances.js';
+import {
+  classesOfProvider,
+  classOfProvider,
+  isClass,
+  isSingleton,
+  isThere,
+  ProviderInstances,
+  providerWarnings,
+  standInFindings,
+} from './provider-instances.js';
 import { modulesWith, ToolFeature } from './tool-feature.js';
 import { misplacedFindings, namespaceOf, SAFE_TOOL_ID } from './tool-names.js';
+import { methodsAskedOf } from './tool-hooks.js';
 import { boundTool, type DeclarationRules, placeOf, type RawCall, type ToolTemplate, ToolTemplateCompiler } from './tool-template.js';
 
 /** The tools and findings of the application's declarations. */
@@ -125,13 +135,12 @@ export class ToolExplorer {
     const named = [...own.map(([type]) => type), ...resolvers.lookups.keys()];
     const entities = new EntityExplorer(compiler, container).explore(named, returned);
     this.unexplored();
-    this.noteOpaqueFactories();
     const namespaces = new Map(providers.map(({ type }) => [namespaceOf(type, providerOptionsOf(type) ?? {}), type]));
     return {
       tools,
       entities: entities.registry,
       sources: this.instancesOf(ToolSource),
-      warnings: compiler.warnings,
+      warnings: [...providerWarnings(this.discovery.getProviders(), declaresTools), ...compiler.warnings],
       findings: [
         ...findings,
         ...resolvers.findings,
@@ -163,14 +172,6 @@ export class ToolExplorer {
     return [...this.explored].filter((module) => !explored.has(module));
   }
 
-  /** Logs the factories of which only a request shows what they make: tools of theirs would be missing without a word. */
-  private noteOpaqueFactories(): void {
-    for (const { token } of this.discovery.getProviders().filter(isOpaque))
-      this.logger.debug(
-        `Only a request shows what the factory "${String(token)}" makes. If that has tools, provide it as its class, so that they are found: { provide: CrmTools, scope, useFactory }.`,
-      );
-  }
-
   /** Every provider that is an instance of a class, in the order of the modules. Singletons only: there is no request to make others for. */
   instancesOf<Instance>(type: abstract new (...args: never[]) => Instance): Instance[] {
     const found = this.discovery.getProviders().flatMap((wrapper) => {
@@ -197,7 +198,7 @@ export class ToolExplorer {
 
   private providers(): Provider[] {
     const providers = this.discovery.getProviders().flatMap((wrapper: InstanceWrapper<object>) => {
-      const type = wrapper.isAlias ? undefined : [classOfProvider(wrapper), tokenClassOf(wrapper)].find((one) => one && declaresTools(one));
+      const type = wrapper.isAlias || !isThere(wrapper) ? undefined : classesOfProvider(wrapper).find(declaresTools);
       return type ? [{ type, wrapper }] : [];
     });
     const controllers = this.discovery.getControllers().flatMap((wrapper: InstanceWrapper<object>) => {
@@ -227,6 +228,7 @@ export class ToolExplorer {
       const route = provider.isController ? { route: routes.compile({ type, method, wrapper }, this.instances) } : {};
       const compiled = compiler.compile({ type, method, declaredId, ...route });
       findings.push(...compiled.findings, ...idFindings(at, declaredId), ...enhancerFindings({ type, method, wrapper }));
+      findings.push(...standInFindings(at, type, wrapper, methodsAskedOf(method)));
       if (compiled.returns) returned.push(compiled.returns.type);
       if (compiled.template) {
         const tool = this.toTool(provider, { method, template: compiled.template, ...route });

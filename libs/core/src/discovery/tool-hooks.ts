@@ -49,6 +49,12 @@ export function ownHooks({ canCall, preview, compensate }: OwnHooks): ToolHooks 
   };
 }
 
+/** Returns the names of the methods that are called for a tool: its own, and those of its hooks. */
+export function methodsAskedOf({ property, options }: ToolMethod): readonly string[] {
+  const { canCall, preview, directive } = options ?? {};
+  return [property, canCall, preview, directive?.compensate].filter((name) => typeof name === 'string');
+}
+
 /** Hooks that name no method of the class. */
 export function methodHookFindings(at: string, type: Type, { options }: ToolMethod): Finding[] {
   const { canCall, preview, directive } = options ?? {};

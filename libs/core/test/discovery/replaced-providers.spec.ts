@@ -1,5 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
-import { type CanActivate, type ExecutionContext, Injectable, Module, type Provider, Scope, UseGuards } from '@nestjs/common';
+import {
+  type CanActivate,
+  type ExecutionContext,
+  Injectable,
+  type InjectionToken,
+  Module,
+  type Provider,
+  Scope,
+  UseGuards,
+} from '@nestjs/common';
 import { LazyModuleLoader } from '@nestjs/core';
 import { LlmTool, tool, ToolCatalog, ToolExecutionContext, ToolLoopModule, ToolLoopService, ToolParam, ToolProvider } from '@toolloop/core';
 import { Bench } from '../execution/bench.js';
@@ -24,6 +33,15 @@ class CrmTools {
   }
 }
 
+/** Has no guards. */
+@Injectable()
+@ToolProvider({ namespace: 'open' })
+class OpenTools {
+  @LlmTool(fine) greet(@ToolParam('name', { description: 'x', type: 'string' }) name: string): string {
+    return `hello ${name}`;
+  }
+}
+
 /** Has no decorator of its own. */
 class SilentCrm {
   greet(name: string): string {
@@ -31,11 +49,11 @@ class SilentCrm {
   }
 }
 
-/** What is noted in the log while the application starts. */
-async function notesOf(provider: Provider): Promise<unknown[]> {
+/** What is warned of while the application starts. */
+async function warningsOf(provider: Provider, replaced = new Map<InjectionToken, unknown>()): Promise<unknown[]> {
   const logger = new RecordingLogger();
-  await start({ providers: [provider, NoBob], logger });
-  return logger.lines.filter(({ level }) => level === 'debug').map(({ message }) => message);
+  await start({ providers: [provider, NoBob], replaced, logger });
+  return logger.warnings().map(({ message }) => message);
 }
 
 describe('a provider of tools that a test replaces', () => {
@@ -50,12 +68,6 @@ describe('a provider of tools that a test replaces', () => {
   });
 
   it('keeps its tools under a class without tools', async () => {
-    @ToolProvider({ namespace: 'open' })
-    class OpenTools {
-      @LlmTool(fine) greet(@ToolParam('name', { description: 'x', type: 'string' }) name: string): string {
-        return `hello ${name}`;
-      }
-    }
     const bench = await Bench.start({ providers: [{ provide: OpenTools, useClass: SilentCrm }] });
     expect((await bench.run().exec('open__greet', { name: 'Ada' })).content).toBe('… Ada');
   });
@@ -76,16 +88,86 @@ describe('a provider of tools that a test replaces', () => {
     ]);
   });
 
-  it.each([null, undefined])('has none where there is %s in its place', async (value) => {
-    const module = await start({ providers: [CrmTools], replaced: new Map([[CrmTools, value]]) });
+  it.each<[string, Provider]>([
+    ['by its class', { provide: 'CRM', useClass: OpenTools }],
+    ['by an instance', { provide: 'CRM', useValue: new OpenTools() }],
+  ])('keeps its tools where it is declared under a token that is no class: %s', async (_, provider) => {
+    @Module({ providers: [provider] })
+    class CrmModule {}
+    const bench = await Bench.start({ imports: [CrmModule], replaced: new Map([['CRM', { greet: (name: string) => `… ${name}` }]]) });
+    expect((await bench.run().exec('open__greet', { name: 'Ada' })).content).toBe('… Ada');
+  });
+
+  it.each([null, undefined, 'none'])('has none where there is %s in its place, which is told', async (value) => {
+    const logger = new RecordingLogger();
+    const module = await start({ providers: [OpenTools], replaced: new Map([[OpenTools, value]]), logger });
     expect(module.get(ToolCatalog).list()).toEqual([]);
+    const there = value === 'none' ? '"none"' : String(value);
+    expect(logger.warnings().map(({ message }) => message)).toEqual([
+      `OpenTools: There is ${there} in its place, so its tools are not in the catalog. Provide an instance, or remove the provider.`,
+    ]);
+  });
+
+  it.each<[string, unknown]>([
+    ['an object', { wave: () => 'x' }],
+    ['an object whose property is no method', { greet: 'hello' }],
+    ['a list', [new OpenTools()]],
+    ['an instance of another class', new Date(0)],
+  ])('is refused where what replaces it has no such method: %s', async (_, value) => {
+    expect(await findingsOf({ providers: [OpenTools], replaced: new Map([[OpenTools, value]]) })).toEqual([
+      {
+        at: 'OpenTools.greet',
+        problem: 'What is provided in place of OpenTools has no method "greet", so each call would fail.',
+        remedy: 'Give it the method, or leave the provider and override the tool by an interceptor or ToolLoopTestingModule.override().',
+      },
+    ]);
+  });
+
+  it('is refused where what replaces it has no method of a hook', async () => {
+    @Injectable()
+    @ToolProvider({ namespace: 'hooked' })
+    class HookedTools {
+      @LlmTool({ ...fine, canCall: 'mayRun' }) run(): string {
+        return 'ran';
+      }
+      mayRun(): boolean {
+        return true;
+      }
+    }
+    const problems = await findingsOf({ providers: [HookedTools], replaced: new Map([[HookedTools, { run: () => 'x' }]]) });
+    expect(problems).toMatchObject([{ at: 'HookedTools.run', problem: expect.stringContaining('has no method "mayRun"') }]);
+  });
+
+  it('may be any object that answers to its methods, such as a proxy', async () => {
+    const proxy: unknown = new Proxy({}, { get: (_, name) => (name === 'then' ? undefined : () => 'from a proxy') });
+    const bench = await Bench.start({ providers: [OpenTools], replaced: new Map([[OpenTools, proxy]]) });
+    expect((await bench.run().exec('open__greet', { name: 'Ada' })).content).toBe('from a proxy');
+  });
+});
+
+describe('a list of instances with tools', () => {
+  it.each<[string, Provider]>([
+    ['as a value', { provide: 'TOOLS', useValue: [new OpenTools(), 1, null] }],
+    ['from a factory', { provide: 'TOOLS', useFactory: () => [new OpenTools()] }],
+  ])('is told, since only providers are searched for tools: %s', async (_, provider) => {
+    expect(await warningsOf(provider)).toEqual([
+      'Provider "TOOLS": It is a list that holds OpenTools, and the tools of what a list holds are not found. Provide each as its class.',
+    ]);
+  });
+
+  it('is not told where each is a provider as well, or has no tools', async () => {
+    expect(await warningsOf({ provide: 'TOOLS', useValue: [new SilentCrm(), 'x'] })).toEqual([]);
+    const logger = new RecordingLogger();
+    const all: Provider = { provide: 'TOOLS', useFactory: (one: OpenTools) => [one], inject: [OpenTools] };
+    await start({ providers: [OpenTools, all], logger });
+    expect(logger.warnings()).toEqual([]);
   });
 });
 
 describe('a request-scoped factory under a token that is no class', () => {
-  it('is noted, since nothing shows whether it makes tools', async () => {
-    expect(await notesOf({ provide: 'CRM', scope: Scope.REQUEST, useFactory: () => new CrmTools() })).toEqual([
-      'Only a request shows what the factory "CRM" makes. If that has tools, provide it as its class, so that they are found: { provide: CrmTools, scope, useFactory }.',
+  it('is told, since nothing shows whether it makes tools', async () => {
+    expect(await warningsOf({ provide: 'CRM', scope: Scope.REQUEST, useFactory: () => new CrmTools() })).toEqual([
+      'Factory "CRM": Only a request shows what it makes, so tools of that would not be found. If it makes tools, provide it as their class: { provide: CrmTools, scope, useFactory }.',
     ]);
   });
 
@@ -93,8 +175,8 @@ describe('a request-scoped factory under a token that is no class', () => {
     ['it is a singleton', { provide: 'CRM', useFactory: () => ({}) }],
     ['its token is a class', { provide: SilentCrm, scope: Scope.REQUEST, useFactory: () => new SilentCrm() }],
     ['it names its class', { provide: 'CRM', scope: Scope.REQUEST, useClass: SilentCrm }],
-  ])('is not noted where %s', async (_, provider) => {
-    expect(await notesOf(provider)).toEqual([]);
+  ])('is not told where %s', async (_, provider) => {
+    expect(await warningsOf(provider)).toEqual([]);
   });
 });
 
