@@ -7,6 +7,11 @@ export interface Vitals {
   readonly heapBytes: number;
   /** The 99th percentile of the event loop's delay since it was asked last, in milliseconds; the collection is left out. */
   readonly delayP99Ms: number;
+  /** The 99th percentile and the longest of what its thread did on a CPU between two turns of a timer of 10 ms: the part of the delay that is its own, however busy the machine is. */
+  readonly workP99Ms: number;
+  readonly longestWorkMs: number;
+  /** Milliseconds of CPU that the process has used, all threads included. */
+  readonly cpuMs: number;
 }
 
 /** A built demo in a process of its own, that is measured from outside. */

@@ -1,4 +1,5 @@
 import { request } from 'node:http';
+import { loadavg } from 'node:os';
 import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { randomFrom } from '../chaos/random.js';
@@ -9,6 +10,7 @@ const { values } = parseArgs({
   options: {
     minutes: { type: 'string', default: '5' },
     streams: { type: 'string', default: '200' },
+    durable: { type: 'string', default: '0.2' },
     seed: { type: 'string', default: '1' },
   },
 });
@@ -21,13 +23,15 @@ const USERS = ['alice', 'bob', 'mia'] as const;
 /** Readers by what they do with a stream. */
 const counts = { read: 0, dropped: 0, stalled: 0, refused: 0 };
 const random = randomFrom(Number(values.seed));
+const durableShare = Number(values.durable);
 
 await soak();
 
 /** Keeps that many streams open at once for that many minutes, and fails where the heap grows or the event loop is blocked. */
 async function soak(): Promise<void> {
   const [minutes, streams] = [Number(values.minutes), Number(values.streams)];
-  if (!(minutes >= 2 && streams >= 1)) throw new Error('npm run soak -- [--minutes 5] [--streams 200] [--seed 1]: at least two minutes');
+  if (!(minutes >= 2 && streams >= 1 && durableShare >= 0))
+    throw new Error('npm run soak -- [--minutes 5] [--streams 200] [--durable 0.2] [--seed 1]: at least two minutes');
   const provider = await slowProvider();
   const desk = await startDesk({ OPENAI_BASE_URL: provider.baseURL, TOOLLOOP_MODEL: 'slow', OPENAI_API_KEY: 'sk-soak' });
   const end = performance.now() + minutes * MINUTE_MS;
@@ -38,7 +42,7 @@ async function soak(): Promise<void> {
     await wait(MINUTE_MS);
     const vitals = await desk.vitals();
     measured.push(vitals);
-    console.log(`minute ${minute}: heap ${(vitals.heapBytes / 2 ** 20).toFixed(1)} MB, event loop p99 ${vitals.delayP99Ms.toFixed(1)} ms`);
+    console.log(`minute ${minute}: ${toLine(vitals)}`);
   }
   await Promise.all(readers);
   await desk.stop();
@@ -50,6 +54,11 @@ async function soak(): Promise<void> {
   const problems = problemsOf(measured, desk.output());
   for (const problem of problems) console.error(problem);
   if (problems.length > 0) process.exitCode = 1;
+}
+
+function toLine({ heapBytes, delayP99Ms, workP99Ms, longestWorkMs }: Vitals): string {
+  const own = `its own work p99 ${workP99Ms.toFixed(1)} ms, at most ${longestWorkMs.toFixed(1)} ms`;
+  return `heap ${(heapBytes / 2 ** 20).toFixed(1)} MB, event loop p99 ${delayP99Ms.toFixed(1)} ms (${own}), load of the machine ${loadavg()[0]?.toFixed(1)}`;
 }
 
 function problemsOf(measured: readonly Vitals[], output: string): string[] {
@@ -79,7 +88,7 @@ async function readOn(desk: MeasuredDesk, end: number): Promise<void> {
 /** Resolves to false where there was no stream. */
 function readOnce({ url }: MeasuredDesk, kind: 'read' | 'dropped' | 'stalled'): Promise<boolean> {
   const user = USERS[Math.floor(random() * USERS.length)];
-  const body = JSON.stringify({ message: 'Which orders are paid?', ...(random() < 0.2 && { durable: true }) });
+  const body = JSON.stringify({ message: 'Which orders are paid?', ...(random() < durableShare && { durable: true }) });
   const headers = { authorization: `Bearer demo-${user}`, 'content-type': 'application/json' };
   return new Promise((resolve) => {
     const asking = request(`${url}/chat`, { method: 'POST', headers }, (response) => {

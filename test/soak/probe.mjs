@@ -1,18 +1,33 @@
 // Loaded into the process that is measured: it answers each message with the heap after a collection, and the event loop's delay since the one before.
-import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { createHistogram, monitorEventLoopDelay } from 'node:perf_hooks';
 
-const delay = monitorEventLoopDelay({ resolution: 10 });
+const TURN_MS = 10;
+const delay = monitorEventLoopDelay({ resolution: TURN_MS });
 delay.enable();
+
+// What this thread itself does between two turns of a timer: on a busy machine the delay is mostly the time in which other processes have the CPU.
+const work = createHistogram();
+let before = process.threadCpuUsage();
+setInterval(() => {
+  const now = process.threadCpuUsage();
+  work.record(Math.max(1, now.user - before.user + now.system - before.system));
+  before = now;
+}, TURN_MS).unref();
 
 process.on('message', () => {
   const delayP99Ms = delay.percentile(99) / 1e6;
+  const workP99Ms = work.percentile(99) / 1e3;
+  const longestWorkMs = work.max / 1e3;
   delay.disable();
+  const { user, system } = process.cpuUsage();
   globalThis.gc();
   globalThis.gc();
-  process.send({ heapBytes: process.memoryUsage().heapUsed, delayP99Ms });
+  process.send({ heapBytes: process.memoryUsage().heapUsed, delayP99Ms, workP99Ms, longestWorkMs, cpuMs: (user + system) / 1e3 });
   setTimeout(() => {
     delay.reset();
     delay.enable();
+    work.reset();
+    before = process.threadCpuUsage();
   }, 50).unref();
 });
 process.channel.unref();

@@ -59,6 +59,31 @@ it('gives the room of what was deleted back, and shortens its log, once a minute
   expect(now.checkpoint).not.toBe(before.checkpoint);
 });
 
+/** How often each table was vacuumed. */
+async function vacuums(): Promise<Readonly<Record<string, number>>> {
+  const rows = await driver.query<{ name: string; times: number }>(
+    'select relname as name, vacuum_count::int as times from pg_stat_user_tables',
+    [],
+  );
+  return Object.fromEntries(rows.map(({ name, times }) => [name, times]));
+}
+
+it('vacuums a table at a time, so that others have their turn between two, and after the first time only those with something to give back', async () => {
+  for (const table of ['busy', 'quiet']) {
+    await driver.query(`create table ${table} (words text)`, []);
+    await driver.query(`insert into ${table} values ('a')`, []);
+  }
+  jest.advanceTimersByTime(60_000);
+  while ((await vacuums())['quiet'] !== 1) await wait(20);
+  await driver.query(`update busy set words = 'b'`, []);
+  await wait(1_100); // what a session has changed is counted once a second
+  await driver.query('select 1', []);
+  jest.advanceTimersByTime(60_000);
+  while ((await vacuums())['busy'] !== 2) await wait(20);
+  await wait(300);
+  expect(await vacuums()).toEqual({ busy: 2, quiet: 1 });
+});
+
 const ALL = 100;
 
 /** Counts the turns that the event loop takes meanwhile: in each of them timers, sockets and signals get theirs. */

@@ -21,6 +21,13 @@ import { transactionCommand, type TransactionCommand, TransactionScope } from '.
 
 /** PGlite neither vacuums nor checkpoints by itself: its log would grow with every write, and the next start with the log. */
 const UPKEEP_MS = 60_000;
+/**
+ * The tables that have room to give back, and those whose transaction ids must be frozen some time; all of them where `$1` is true. A vacuum of all in one statement holds the
+ * event loop for 20 to 66 ms, one of a table for 3 to 5.
+ */
+const TO_VACUUM = `
+  select oid::regclass::text as name from pg_class
+  where relkind in ('r', 'm') and ($1 or pg_stat_get_dead_tuples(oid) > 0 or age(relfrozenxid) > 150000000)`;
 /** An eighth of the default; 300 MB of memory become 190. */
 const SETTINGS = ['shared_buffers = 16MB'];
 
@@ -30,6 +37,8 @@ export class PgliteDriver implements DatabaseDriver {
   private readonly logger = new Logger('DurableDatabase');
   private readonly upkeep: NodeJS.Timeout;
   private readonly statements: PgliteStatements;
+  /** Set until all tables were vacuumed once: how many rows are dead is forgotten when a process is killed. */
+  private isUntidied = true;
 
   private constructor(
     private readonly pglite: PGlite,
@@ -106,10 +115,12 @@ export class PgliteDriver implements DatabaseDriver {
     }
   }
 
-  /** One statement each: several in one are a transaction, in which there is no vacuum. */
+  /** One statement each: several in one are a transaction, in which there is no vacuum, and others have their turn between two. */
   private async tidy(): Promise<void> {
     try {
-      await this.pglite.exec('vacuum');
+      const { rows } = await this.pglite.query<{ readonly name: string }>(TO_VACUUM, [this.isUntidied]);
+      for (const { name } of rows) await this.pglite.exec(`vacuum ${name}`);
+      this.isUntidied = false;
       await this.pglite.exec('checkpoint');
     } catch (error) {
       if (!this.pglite.closed) this.logger.warn(`The database could not be vacuumed: ${String(error)}`);

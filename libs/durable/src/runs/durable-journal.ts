@@ -2,12 +2,29 @@ import { type LoopEvent, LoopEventSink } from '@toolloop/core';
 import { endingWith, type RunEntry, type RunJournal, type RunStateEntry } from '@toolloop/core/internal';
 import type { RunHold, RunLog, RunWrite } from '@toolloop/core/stores';
 
-/** The time for which events and notes are collected into one write. */
-const FLUSH_MS = 50;
+/** The time for which events and notes of a run are collected into one write, where the process has few runs. */
+const LEAST_MS = 50;
+/** The time that each further run of the process adds: together they write so often and no more, since an embedded database shares the thread with all of them. */
+const OF_EACH_RUN_MS = 3;
+const MOST_MS = 300;
+
+/** Returns the time for which events and notes are collected into one write, in milliseconds, in a process with so many durable runs. */
+export function collectingMs(runs: number): number {
+  return Math.min(MOST_MS, Math.max(LEAST_MS, runs * OF_EACH_RUN_MS));
+}
+
+/** The terms of a journal. */
+export interface JournalTerms {
+  /** The time for which events and notes are collected into one write, in milliseconds. @default 50 */
+  readonly collectingMs?: () => number;
+  /** What other processes wrote of the run. @default nothing */
+  readonly earlier?: readonly RunEntry[];
+}
 
 /**
- * Writes one run into the store, in the order in which things come: entries at once, with whatever came before them; events and notes together, within 50 ms.
- * What cannot be written ends the run here and nowhere else: it is not this process's any more.
+ * Writes one run into the store, in the order in which things come: entries at once, with whatever came before them; events and notes together, a little later.
+ * There is one write at a time, and all that comes until the next begins is part of it. What cannot be written ends the run here and nowhere else: it is not this
+ * process's any more.
  */
 export class DurableJournal implements RunJournal {
   readonly sink: LoopEventSink = new JournalSink((event) => this.take(event));
@@ -25,15 +42,20 @@ export class DurableJournal implements RunJournal {
   /** The keys of what was written and is part of the end of a step by now. */
   private dropped: string[] = [];
   private closing: RunEntry[] = [];
+  private ending: RunWrite['ending'];
   private writing: Promise<void> = Promise.resolve();
+  /** The write that has not begun. */
+  private next: Promise<void> | undefined;
+  private readonly collectingMs: () => number;
   private timer: NodeJS.Timeout | undefined;
 
-  /** `begin` gets the hold of the run when it is first written; `earlier` is what other processes wrote of it. */
+  /** `begin` gets the hold of the run when it is first written. */
   constructor(
     private readonly log: RunLog,
     private readonly begin: () => Promise<RunHold>,
-    earlier: readonly RunEntry[] = [],
+    { collectingMs: ms = () => LEAST_MS, earlier = [] }: JournalTerms = {},
   ) {
+    this.collectingMs = ms;
     this.unended = earlier.slice(earlier.findLastIndex(({ type }) => type === 'begin' || type === 'step') + 1).filter(isOfStep);
   }
 
@@ -52,6 +74,7 @@ export class DurableJournal implements RunJournal {
   }
 
   note(entry: RunEntry): void {
+    if (!this.held) return;
     const isStep = entry.type === 'step';
     if (entry.type === 'wait' || entry.type === 'end')
       this.closing.push(entry); // kept together with the `run-end` that follows
@@ -113,7 +136,7 @@ export class DurableJournal implements RunJournal {
   }
 
   private schedule(): undefined {
-    this.timer ??= setTimeout(() => void this.flush().catch(() => undefined), FLUSH_MS);
+    this.timer ??= setTimeout(() => void this.flush().catch(() => undefined), this.collectingMs());
     return undefined;
   }
 
@@ -122,22 +145,25 @@ export class DurableJournal implements RunJournal {
     clearTimeout(this.timer);
     this.timer = undefined;
     if (!this.held) return Promise.reject(new Error('The run is no longer held by this process.'));
-    const { events, entries, dropped } = this;
-    [this.events, this.entries, this.dropped] = [[], [], []];
-    const write = { events, entries, dropped, ...(ending && { ending }) };
-    this.writing = this.writing.then(() => this.write(write));
+    this.ending ??= ending;
+    if (this.next) return this.next;
+    this.next = this.writing.then(() => this.write());
+    this.writing = this.next;
     this.writing.catch(() => undefined); // each caller that waits hears of it
     return this.writing;
   }
 
   /** A run that could not even be begun fails here. */
-  private async write(write: RunWrite): Promise<void> {
+  private async write(): Promise<void> {
     this.holding ??= this.begin();
     const hold = await this.holding;
     this.hasBegun = true;
+    this.next = undefined;
+    const { events, entries, dropped, ending } = this;
+    [this.events, this.entries, this.dropped] = [[], [], []];
     try {
-      await this.log.append(hold, write);
-      this.isKept ||= write.ending !== undefined;
+      await this.log.append(hold, { events, entries, dropped, ...(ending && { ending }) });
+      this.isKept ||= ending !== undefined;
     } catch (error) {
       this.lose();
       throw error;

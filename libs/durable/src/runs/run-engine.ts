@@ -14,7 +14,7 @@ import {
 import { flushBeforeClose } from '@toolloop/core/loop';
 import type { LeasedRun, LeaseRequest, NewRun, RunHold, RunLog, RunRecord } from '@toolloop/core/stores';
 import { type RunOptions, runOptionsOf } from '../durable-options.js';
-import { DurableJournal } from './durable-journal.js';
+import { collectingMs, DurableJournal, type JournalTerms } from './durable-journal.js';
 import { addOnce, fork, fromDurableRequest, runIdFor, toDurableRequest } from './durable-request.js';
 
 /** Injects the `RunOptions`. */
@@ -60,6 +60,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
   private readonly log: RunLog;
   private readonly options: Required<RunOptions>;
   private readonly current = new Map<string, OpenRun>();
+  private readonly terms: JournalTerms = { collectingMs: () => collectingMs(this.current.size) };
   /** Everything that must have ended before the storage closes. */
   private readonly underWay = new Set<Promise<unknown>>();
   private stopWork: (() => Promise<void>) | undefined;
@@ -125,7 +126,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
       this.track(new OpenRun(journal, handle, hold));
       return hold;
     };
-    const journal = new DurableJournal(this.log, () => (this.hasLeft ? Promise.reject(leaving()) : this.awaited(begin())));
+    const journal = new DurableJournal(this.log, () => (this.hasLeft ? Promise.reject(leaving()) : this.awaited(begin())), this.terms);
     const handle = this.runs.openDurable(request, { runId, loop: name, journal });
     return handle;
   }
@@ -195,7 +196,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
     const hold = { runId, ...lease };
     if (!request) return this.log.release(hold); // only its actor resumes it
     const entries = await this.log.read(runId);
-    const journal = new DurableJournal(this.log, () => Promise.resolve(hold), entries);
+    const journal = new DurableJournal(this.log, () => Promise.resolve(hold), { ...this.terms, earlier: entries });
     let actor: unknown;
     let handle: RunHandle;
     try {

@@ -1,0 +1,123 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import { expect, it } from '@jest/globals';
+import type { LoopEvent } from '@toolloop/core';
+import type { RunEntry } from '@toolloop/core/internal';
+import { MemoryApprovalStore, MemoryCallJournal, MemoryRunLog, type RunHold, type RunWrite } from '@toolloop/core/stores';
+import { ScriptedModel, text } from '@toolloop/testing';
+import { collectingMs, DurableJournal } from '../src/runs/durable-journal.js';
+import { DeskProcess, type World } from './fixtures/desk.process.js';
+import { alice } from './fixtures/durable-runs.js';
+
+const run = { runId: 'run_1', tenant: 'acme', actorId: 'alice', request: { prompt: 'Go on.' } };
+
+/** Has every write wait until it is let go on. */
+class SlowRunLog extends MemoryRunLog {
+  readonly writes: RunWrite[] = [];
+  private goOn: () => void = () => undefined;
+
+  override async append(hold: RunHold, write: RunWrite): Promise<void> {
+    this.writes.push(write);
+    await new Promise<void>((resolve) => (this.goOn = resolve));
+    await super.append(hold, write);
+  }
+
+  async letGoOn(): Promise<void> {
+    this.goOn();
+    await wait(5);
+  }
+}
+
+function said(sequence: number): LoopEvent {
+  return { type: 'text-delta', step: 1, text: 'x', runId: 'run_1', sequence, timestamp: '2026-01-01T00:00:00.000Z' };
+}
+
+function entry(key: string): RunEntry {
+  return { type: 'model', key, value: {} };
+}
+
+const END: LoopEvent = {
+  type: 'run-end',
+  runId: 'run_1',
+  sequence: 5,
+  timestamp: '2026-01-01T00:00:00.000Z',
+  finishReason: 'stop',
+  text: '',
+  steps: 1,
+  usage: { inputTokens: 0, outputTokens: 0 },
+};
+
+it('writes all that came while a write was under way at once, its end included', async () => {
+  const log = new SlowRunLog();
+  const lease = await log.begin(run, { owner: 'one', forMs: 60_000 });
+  const journal = new DurableJournal(log, () => Promise.resolve({ runId: run.runId, ...lease }));
+  const kept: Promise<unknown>[] = [journal.record(entry('a'))];
+  await wait(5);
+  for (const sequence of [1, 2, 3, 4]) {
+    void journal.sink.write(said(sequence), run);
+    kept.push(journal.record(entry(`b${sequence}`)));
+  }
+  kept.push(Promise.resolve(journal.sink.write(END, run)));
+  await log.letGoOn();
+  await log.letGoOn();
+  await Promise.all(kept);
+  expect(log.writes.map(({ entries, events, ending }) => [entries.length, events.length, ending?.status])).toEqual([
+    [1, 0, undefined],
+    [4, 5, 'ended'],
+  ]);
+  expect(await log.find(run.runId)).toMatchObject({ status: 'ended', lastSequence: 5 });
+});
+
+it('writes nothing that comes after another process took the run over, neither by itself nor with what was to be written', async () => {
+  const log = new SlowRunLog();
+  const lease = await log.begin(run, { owner: 'one', forMs: 60_000 });
+  const journal = new DurableJournal(log, () => Promise.resolve({ runId: run.runId, ...lease }));
+  const first = journal.record(entry('a'));
+  const second = journal.record(entry('b'));
+  await wait(5);
+  journal.lose();
+  journal.note(entry('late'));
+  await expect(journal.record(entry('later'))).rejects.toThrow('no longer held');
+  await log.letGoOn();
+  await log.letGoOn();
+  await Promise.all([first, second]);
+  expect((await log.read(run.runId)).map(({ key }) => key)).toEqual(['a', 'b']);
+});
+
+/** Counts the writes. */
+class CountingRunLog extends MemoryRunLog {
+  writes = 0;
+
+  override append(hold: RunHold, write: RunWrite): Promise<void> {
+    this.writes += 1;
+    return super.append(hold, write);
+  }
+}
+
+/** A model that says 40 words, one every 20 ms. */
+class SpeakingModel extends ScriptedModel {
+  override async *stream(...[, signal]: Parameters<ScriptedModel['stream']>): ReturnType<ScriptedModel['stream']> {
+    for (let word = 0; word < 40 && !signal.aborted; word += 1) {
+      await wait(20);
+      yield { type: 'text-delta', text: `word${word} ` };
+    }
+    yield* text('').events(() => '');
+  }
+}
+
+/** Resolves to the writes of a run, where so many are open at once. */
+async function writesOfEach(runs: number): Promise<number> {
+  const log = new CountingRunLog();
+  const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
+  const world: World = { effects: [], open: () => Promise.resolve({ runs: log, stores, close: () => Promise.resolve() }) };
+  const process = await DeskProcess.start(world, new SpeakingModel([]), { options: { concurrency: 0 } });
+  const results = await Promise.all(Array.from({ length: runs }, () => process.loop.run({ ...alice, durable: true })));
+  await process.close();
+  expect(results.every(({ text: words }) => words.endsWith('word39 '))).toBe(true);
+  return log.writes / runs;
+}
+
+it('collects what is shown for longer, the more runs the process has', async () => {
+  expect([1, 16, 50, 100, 10_000].map(collectingMs)).toEqual([50, 50, 150, 300, 300]);
+  const alone = await writesOfEach(1);
+  expect(await writesOfEach(60)).toBeLessThan(alone * 0.6);
+});
