@@ -17,7 +17,7 @@ export function collectingMs(runs: number): number {
 export interface JournalTerms {
   /** The time for which events and notes are collected into one write, in milliseconds. @default 50 */
   readonly collectingMs?: () => number;
-  /** What other processes wrote of the run. @default nothing */
+  /** The entries that other processes wrote of the run. @default none */
   readonly earlier?: readonly RunEntry[];
 }
 
