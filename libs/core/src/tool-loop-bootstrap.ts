@@ -7,7 +7,13 @@ import { ToolFeature } from './discovery/tool-feature.js';
 import { RESULT_READER } from './execution/result-reader.js';
 import { SEARCH_TOOL } from './strategies/tool-search.js';
 import { ActorDirectory } from './contracts/tool-call.js';
-import { directiveEntries, directiveFindings, longestDirectiveMs } from './directives/directive-bootstrap.js';
+import {
+  declarersIn,
+  directiveEntries,
+  directiveFindings,
+  immediateEffectFindings,
+  longestDirectiveMs,
+} from './directives/directive-bootstrap.js';
 import { DirectiveRunner } from './directives/directive-runner.js';
 import { DirectiveService } from './directives/directive.service.js';
 import { DEFAULT_RESERVED_ARGUMENTS, FEATURE, unpricedWarning } from './loop/loop-options.js';
@@ -38,19 +44,22 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const { admitted: contributed, findings: kept } = quarantined(exploration.tools, await contributedTools(exploration));
     this.warnOf(kept);
     const own = [...exploration.tools, ...contributed.map((entry) => this.takenIn(entry))];
-    const entries = [LATENT_READER, LATENT_SEARCH, ...own, ...directiveEntries(own, this.directives)];
+    const declarers = declarersIn(own, exploration.entities);
+    const entries = [LATENT_READER, LATENT_SEARCH, ...own, ...directiveEntries(declarers, this.directives)];
     this.catalog.announced = this.announced();
     const collisions = this.catalog.load(entries, exploration.entities);
     const findings = [
       ...exploration.findings,
       ...contributed.flatMap(({ tool }) => this.explorer.contributedFindings(tool, reservedArguments)),
       ...collisions,
-      ...directiveFindings(own, this.explorer.instancesOf(ActorDirectory).length > 0),
+      ...directiveFindings(declarers, this.explorer.instancesOf(ActorDirectory).length > 0),
+      ...immediateEffectFindings(declarers, this.settings.options.directives, 'refuse'),
       ...this.settings.findings(),
       ...this.loopFindings(),
       ...this.subRunFindings(entries),
     ];
     if (findings.length > 0) throw new ConfigurationError(findings);
+    this.warnOf(immediateEffectFindings(declarers, this.settings.options.directives, 'warn'));
     this.warnOf([...exploration.warnings, ...contributed.flatMap(({ tool }) => this.explorer.unappliedFindings(tool))]);
     // What a sub-run may do is known once all that it may use is.
     if (entries.some(({ tool }) => tool.subRun))
@@ -63,7 +72,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
         'No policy: no tool is listed and none can be called. Give one: ToolLoopModule.forRoot({ policy: { allow: [...] } }).',
       );
     this.warnOfCosts(entries);
-    const longestMs = longestDirectiveMs(own, this.settings.limitsFor().toolCallMs);
+    const longestMs = longestDirectiveMs(declarers, this.settings.limitsFor().toolCallMs);
     if (longestMs !== undefined) await this.directiveRunner.start(longestMs);
   }
 

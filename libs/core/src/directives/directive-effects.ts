@@ -114,7 +114,7 @@ function intentOf(call: AuthorisedCall, directive: ToolDirective, preview: ToolP
     directiveId: idOf(key),
     key,
     type,
-    subject: directive.subjectOf(args),
+    subject: directive.subjectOf(namedIn(call)),
     call: { declaredId: tool.spec.declaredId, ...instance, args: canonical, runId, toolCallId, step: request.step, index: request.index },
     authority: authorityOf(actorId, call),
     shownArgs: shownArguments(args, tool.input.hidden),
@@ -125,10 +125,18 @@ function intentOf(call: AuthorisedCall, directive: ToolDirective, preview: ToolP
 }
 
 /** @throws {CallFailure} `invalid_args`. */
-function keyOf(directive: ToolDirective, { input: { args }, scope }: ReadCall): string {
+function keyOf(directive: ToolDirective, call: ReadCall): string {
+  const { tool, scope } = call;
+  const args = namedIn(call);
   const subject = part('subject', directive.subjectOf(args));
   const last = directive.keyOf ? part('key', directive.keyOf(args)) : scope.requestId;
-  return [directive.type, scope.run.tenant, subject, last].map(encoded).join(':');
+  const instance = tool.entity ? [tool.entity.instanceId] : []; // the same words about two instances are two directives
+  return [directive.type, scope.run.tenant, ...instance, subject, last].map(encoded).join(':');
+}
+
+/** The values that the templates of a directive can name: the arguments, and the id of the instance. */
+function namedIn({ tool, input }: ReadCall): JsonObject {
+  return tool.entity ? { instanceId: tool.entity.instanceId, ...input.args } : input.args;
 }
 
 /** The tenant is in the key. */

@@ -35,6 +35,7 @@ import { LoopSettings } from '../loop/loop-settings.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { RunApprovals, SpendingLedger } from '../policy/rules.js';
 import { compileReveal } from '../schema/reveal.js';
+import { toolFoundAgain } from '../injection/entity-tools.js';
 import { type DEFAULT_DIRECTIVES, directiveOptionsOf } from '../loop/run-directives.js';
 import { HeldLease } from '../loop/run-directives.js';
 import { DirectiveAttempt } from './directive-effects.js';
@@ -48,7 +49,8 @@ const LONGEST_STOP_MS = 10_000;
 
 /** The tool of a directive; undefined where the application has none any more. */
 export function directiveToolOf(catalog: ToolCatalog, { call, type }: DirectiveIntent): DirectiveTool | undefined {
-  const tool = call.instanceId === undefined ? catalog.find(call.declaredId) : undefined;
+  const { declaredId, instanceId } = call;
+  const tool = instanceId === undefined ? catalog.find(declaredId) : toolFoundAgain(catalog, declaredId, instanceId);
   return tool?.directive?.type === type ? { ...tool, directive: tool.directive } : undefined;
 }
 
@@ -278,11 +280,19 @@ export interface DirectiveExecution {
 }
 
 /** The same tool under the same rules, whose method undoes. */
-function undoing(tool: DirectiveTool, { intent, result }: DirectiveRecord): Tool {
+function undoing(tool: DirectiveTool, record: DirectiveRecord): Tool {
+  const { rehydration } = tool;
+  const undone = withUndoing(tool, record);
+  return rehydration
+    ? { ...undone, rehydration: { ...rehydration, on: (instance) => withUndoing(rehydration.on(instance), record) } }
+    : undone;
+}
+
+function withUndoing(tool: Tool, { intent, result }: DirectiveRecord): Tool {
   const { directive } = tool;
   const { directiveId, key: idempotencyKey } = intent;
   const performed = { directiveId, idempotencyKey, ...(result !== undefined && { result }) };
-  if (!directive.compensate) throw CallFailure.of('tool_gone', `The tool ${intent.call.declaredId} cannot undo its effect any more.`);
+  if (!directive?.compensate) throw CallFailure.of('tool_gone', `The tool ${intent.call.declaredId} cannot undo its effect any more.`);
   return { ...tool, output: NOTHING, invoke: (input, context) => directive.compensate?.(input, performed, context) };
 }
 

@@ -10,6 +10,8 @@ export interface DirectiveSurroundings {
   readonly input: Pick<ToolInputCodec, 'schema' | 'hidden'>;
   readonly preview?: unknown;
   readonly idempotencyKey?: unknown;
+  /** True for a method of an entity, whose templates can name the `instanceId`. */
+  readonly isOfEntity?: boolean;
 }
 
 const ATTEMPTS = 5;
@@ -48,18 +50,25 @@ export function givenDirectiveFindings(at: string, directive: ToolDirective | un
   return [...DIRECTIVE_DATA.findings(DIRECTIVE_DATA.copy(directive), at), ...surroundingFindings(at, directive, tool)];
 }
 
-/** Returns the finding for a directive of an entity: its instance could not be found when the directive is performed. */
-export function entityDirectiveFindings(at: string, directive: unknown): Finding[] {
-  if (directive === undefined) return [];
-  const remedy = 'Make it a tool of a service that takes the id, such as refundOrder(orderId).';
-  return [{ at, problem: 'It is a tool of an entity, and a directive outlives the instance that the run was given.', remedy }];
+/** Returns the finding for a directive of an entity that nothing finds again: it outlives the instance that the run was given. */
+export function entityDirectiveFindings(at: string, directive: unknown, { name, isFoundAgain }: DirectiveEntity): Finding[] {
+  if (directive === undefined || isFoundAgain) return [];
+  const remedy = `Write a class marked @ToolEntityResolver(${name}) that loads it by its id, and leave \`rehydrate: 'never'\` out; or make the tool one of a service that takes the id.`;
+  return [{ at, problem: `It has a directive, and nothing finds its ${name} again when that is performed.`, remedy }];
+}
+
+/** The class of an entity, for findings. */
+interface DirectiveEntity {
+  readonly name: string;
+  readonly isFoundAgain: boolean;
 }
 
 /** A template that is no text is a finding of the table. */
-function templateFindings(at: string, option: string, template: unknown, { input }: DirectiveSurroundings): Finding[] {
+function templateFindings(at: string, option: string, template: unknown, { input, isOfEntity }: DirectiveSurroundings): Finding[] {
   if (typeof template !== 'string') return [];
   const known = Object.keys(input.schema.properties ?? {});
   return fieldsIn(template).flatMap((name) => {
+    if (isOfEntity && name === 'instanceId' && !known.includes(name)) return [];
     const problem = problemWithField(name, input.schema, input.hidden);
     if (problem === undefined) return [];
     const remedy = known.includes(name) ? 'Name another one, or make this one required.' : nearestName(name, known);

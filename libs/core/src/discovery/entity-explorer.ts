@@ -106,7 +106,8 @@ export class EntityExplorer {
       const declaredId = `${prefix}_*_${name}`;
       const { template, returns, findings } = this.compiler.compile({ type, method, declaredId });
       this.findings.push(...findings, ...nameFindings(at, name), ...collisionFindings(at, declaredId, taken.get(foldedId(name))));
-      this.findings.push(...entityDirectiveFindings(at, method.options?.directive));
+      const isFoundAgain = this.container.lookups.has(type) && providerOptionsOf(type)?.rehydrate !== 'never';
+      this.findings.push(...entityDirectiveFindings(at, method.options?.directive, { name: type.name, isFoundAgain }));
       taken.set(foldedId(name), { declaredId, at });
       if (returns) returned.push(returns.type);
       const wrapper = this.container.hosts.get(type);

@@ -118,7 +118,7 @@ export class ToolTemplateCompiler {
     const unfit = inputFindings(at, input.input, this.validators);
     if (unfit.length === 0) this.warnings.push(...(input.warnings ?? patternWarnings(at, input.input.schema)));
     const findings = [
-      ...directiveFindings(at, options.directive, { ...options, ...input, preview: hooks.preview }),
+      ...directiveFindings(at, options.directive, { ...options, ...input, preview: hooks.preview, isOfEntity: isEntityTool(parts) }),
       ...decisiveFindings(at, options.labels, input.input.schema),
       ...input.findings,
       ...output.findings,
@@ -228,6 +228,10 @@ function toTemplate(
     hooks,
     call,
   };
+}
+
+function isEntityTool({ declaredId }: Pick<ToolParts, 'declaredId'>): boolean {
+  return declaredId.includes('_*_');
 }
 
 /** Makes the instructions of a class for one of its tools; the same for all of them. */

@@ -172,7 +172,17 @@ export function bindTools(
   );
 }
 
-interface BoundInstance extends Pick<KnownInstance, 'givenBy'> {
+/** Makes one tool of an instance that is looked up when it is called, for calls outside of the run that was given the instance; undefined where nothing finds it again. */
+export function toolFoundAgain({ entities }: Pick<ToolCatalog, 'entities'>, declaredId: string, instanceId: string): Tool | undefined {
+  const definition = entities.withPrefix(prefixIn(declaredId));
+  const tool = definition?.tools.find(({ template }) => template.spec.declaredId === declaredId);
+  if (!definition?.rehydration || !tool) return undefined;
+  const entity: EntityReference = { provider: definition.type.name, instanceId, depth: 1 };
+  const held = new HeldInstance(definition, instanceId);
+  return bindTool(tool, { held, entity, id: `${definition.prefix}_${instanceId}_${tool.name}`, isHandle: false });
+}
+
+interface BoundInstance extends Partial<Pick<KnownInstance, 'givenBy'>> {
   readonly held: HeldInstance;
   readonly entity: EntityReference;
   readonly id: string;
@@ -188,7 +198,7 @@ function bindTool({ template }: EntityTool, { held, entity, id, isHandle, givenB
   const on = (instance: object): Tool =>
     Object.assign(
       boundTool(template, () => instance),
-      { spec, entity, givenBy },
+      { spec, entity, ...(givenBy !== undefined && { givenBy }) },
     );
   const { lookUp, live } = held;
   if (!lookUp) return on(held.instance);

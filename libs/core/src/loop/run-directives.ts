@@ -1,5 +1,5 @@
 import type { Finding } from '@toolloop/protocol';
-import { BOOLEAN, defineOptions, ITS, type OptionRule, type OptionTable, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';
+import { BOOLEAN, defineOptions, ITS, oneOf, type OptionRule, type OptionTable, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';
 import type { LoopEventBody } from '@toolloop/protocol';
 import type { Subscription } from 'rxjs';
 import type { DirectiveEvent, DirectiveStore } from '../contracts/directive.js';
@@ -12,6 +12,11 @@ export interface DirectiveOptions {
    * their own
    */
   readonly operators?: readonly string[];
+  /**
+   * The treatment of tools that have an `external_side_effect` in their call instead of requesting it by a directive: `warn` names them in the log at start, `refuse` keeps the
+   * application from starting. Tools of other sources are not meant. @default 'warn'
+   */
+  readonly immediateEffects?: 'allow' | 'warn' | 'refuse';
   /** Lets this process perform directives; with `false` it only requests them. @default true */
   readonly perform?: boolean;
   /** The most directives that this process performs at once. @default 8 */
@@ -27,6 +32,7 @@ export interface DirectiveOptions {
 }
 
 export const DEFAULT_DIRECTIVES = {
+  immediateEffects: 'warn',
   perform: true,
   concurrency: 8,
   firstDelayMs: 1_000,
@@ -56,6 +62,7 @@ export function directiveOptionsOf(options: DirectiveOptions = {}): DirectiveOpt
 export const DIRECTIVES: OptionTable<DirectiveOptions> = defineOptions<DirectiveOptions>(
   {
     operators: ROLES,
+    immediateEffects: oneOf('allow', 'warn', 'refuse'),
     perform: BOOLEAN,
     concurrency: WHOLE_ABOVE_ZERO,
     firstDelayMs: DELAY,
