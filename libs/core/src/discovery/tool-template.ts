@@ -19,7 +19,7 @@ import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import { compileRawInput } from '../schema/raw-input.js';
 import type { ProjectionCompiler } from '../schema/result-projection.js';
 import { compileReveal } from '../schema/reveal.js';
-import { contradictionsIn, patternWarnings, schemaFindings } from '../schema/subset.js';
+import { declaredFindings, patternWarnings } from '../schema/subset.js';
 import { argumentsOf, callMethod, type CompiledInput, compileToolInput, withoutAllowed } from '../schema/tool-input.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { compileDirective, directiveFindings } from './directive-compiler.js';
@@ -115,7 +115,7 @@ export class ToolTemplateCompiler {
     const { at, options, input, hooks } = parts;
     const output = this.compileOutput(at, options);
     const { returns } = output;
-    const unfit = inputFindings(at, input.input, this.validators);
+    const unfit = declaredFindings(at, input.input.schema, this.validators, true); // which compiles it for the first time
     if (unfit.length === 0) this.warnings.push(...(input.warnings ?? patternWarnings(at, input.input.schema)));
     const findings = [
       ...directiveFindings(at, options.directive, { ...options, ...input, preview: hooks.preview, isOfEntity: isEntityTool(parts) }),
@@ -271,17 +271,6 @@ export function boundTool(template: ToolTemplate, target: ToolTarget): Tool {
       return found instanceof Promise ? found.then((instance) => call(instance, input, context)) : call(found, input, context);
     },
   };
-}
-
-/** The findings about the schema of a declared input, which is compiled here for the first time. */
-function inputFindings(at: string, { schema }: ToolInputCodec, validators: SchemaValidators): Finding[] {
-  const unusable = schemaFindings(at, schema, validators, true);
-  if (unusable.length > 0) return unusable;
-  return contradictionsIn(schema, validators).map(({ pointer, problem }) => ({
-    at,
-    problem: `The input schema contradicts itself at "${pointer}": ${problem}.`,
-    remedy: 'Correct one of the two.',
-  }));
 }
 
 const WITHOUT_DECORATOR = {

@@ -1,7 +1,8 @@
-import { type Finding, TOOL_EFFECTS } from '@toolloop/protocol';
+import { type Finding, isObject, isRecord, TOOL_EFFECTS } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
 import { closestTo, closestTools, isGlob, matchesGlob } from '../catalog/tool-selection.js';
 import type { ApprovalRule, Policy, PolicyTool } from '../contracts/policy.js';
+import { toJson } from '../schema/canonical-json.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { covers } from './rules.js';
 
@@ -16,19 +17,24 @@ export interface PolicySurroundings {
 }
 
 /** Finds the problems of a policy: its shape, ids without a tool, and arguments that no tool has. `at` is the place of the policy. */
-export function policyFindings(
-  policy: Policy,
-  at: string,
-  { tools, announced, validators, mayVouch = false }: PolicySurroundings,
-): Finding[] {
-  const problems = form.validate(POLICY_SCHEMA, policy);
-  if (problems.length > 0)
-    return problems.map(({ pointer, message }) => ({
-      at: `${at}${pointer}`,
-      problem: message,
-      remedy: 'See the type Policy for the fields and their values.',
-    }));
-  const { requireApproval = [], runBudgets = [], callBudgets = [], vouched = {} } = policy;
+export function policyFindings(policy: Policy, at: string, surroundings: PolicySurroundings): Finding[] {
+  const misshapen = form.validate(POLICY_SCHEMA, policy).map(({ pointer, message }) => ({
+    at: `${at}${pointer}`,
+    problem: message,
+    remedy: 'See the type Policy for the fields and their values.',
+  }));
+  const sound = misshapen.length === 0 ? policy : soundPart(policy);
+  const { runBudgets, callBudgets } = isRecord(policy) ? policy : {};
+  return [
+    ...misshapen,
+    ...(sound ? soundFindings(sound, at, surroundings) : []),
+    ...emptyBudgets(runBudgets, `${at}/runBudgets`), // as they are given: a limit that is misspelt is told as such
+    ...emptyBudgets(callBudgets, `${at}/callBudgets`),
+  ];
+}
+
+function soundFindings(policy: Policy, at: string, { tools, announced, validators, mayVouch = false }: PolicySurroundings): Finding[] {
+  const { requireApproval = [], runBudgets = [], vouched = {} } = policy;
   const isKnown = ({ tools: patterns = [] }: { readonly tools?: readonly string[] }): boolean =>
     !patterns.some((pattern) => announced.includes(pattern));
   return [
@@ -39,13 +45,48 @@ export function policyFindings(
     ),
     ...(mayVouch || policy.vouched === undefined ? [] : [{ at: `${at}/vouched`, ...ONLY_THE_APPLICATION }]),
     ...Object.keys(vouched).flatMap((id) => (announced.includes(id) ? [] : vouchedFindings(id, `${at}/vouched`, tools))),
-    ...emptyBudgets(runBudgets, `${at}/runBudgets`),
-    ...emptyBudgets(callBudgets, `${at}/callBudgets`),
     ...runBudgets.flatMap((budget, index) =>
       budget.sum && isKnown(budget) ? sumFindings(budget.sum.argument, budget.tools, `${at}/runBudgets/${index}`, tools) : [],
     ),
   ];
 }
+
+/** Returns the part of a policy whose form is right, so that what is wrong with its ids is told at once; undefined where there is none. */
+function soundPart(policy: unknown): Policy | undefined {
+  const part: unknown = isRecord(policy) ? copyOf(policy) : undefined;
+  for (let round = 0; round < MOST_DROPPED; round += 1) {
+    if (isPolicy(part)) return part;
+    const [problem] = form.validate(POLICY_SCHEMA, part);
+    if (problem) drop(part, problem.pointer.split('/').slice(1).map(unescaped));
+  }
+  return undefined;
+}
+
+const MOST_DROPPED = 100;
+
+function copyOf(policy: object): unknown {
+  try {
+    return toJson(policy);
+  } catch {
+    return undefined; // it contains itself
+  }
+}
+
+function isPolicy(value: unknown): value is Policy {
+  return form.validate(POLICY_SCHEMA, value).length === 0;
+}
+
+/** Takes a value out of its container. Where it is missing a list of patterns is empty, and anything else takes its container with it. */
+function drop(root: unknown, path: readonly string[]): void {
+  const key = path.at(-1) ?? '';
+  const container = path.slice(0, -1).reduce<unknown>((value, name) => (isObject(value) ? value[name] : undefined), root);
+  if (Array.isArray(container)) container.splice(Number(key), 1);
+  else if (isObject(container) && key in container) Reflect.deleteProperty(container, key);
+  else if (isObject(container) && PATTERN_LISTS.has(key)) Reflect.set(container, key, []);
+  else if (path.length > 0) drop(root, path.slice(0, -1));
+}
+
+const PATTERN_LISTS = new Set(['allow', 'tools', 'connections']);
 
 function patternsOf({ allow, deny = [], tenants = {}, roles = {}, ...rules }: Policy): string[] {
   const { requireApproval = [], runBudgets = [], callBudgets = [], connections = [] } = rules;
@@ -140,9 +181,10 @@ function argumentFindings(
 }
 
 /** Finds budgets without a limit, which look like protection. */
-function emptyBudgets(budgets: readonly object[], at: string): Finding[] {
+function emptyBudgets(given: unknown, at: string): Finding[] {
+  const budgets: readonly unknown[] = Array.isArray(given) ? given : [];
   return budgets.flatMap((budget, index) => {
-    if (Object.keys(budget).some((name) => name !== 'tools' && name !== 'beyond')) return [];
+    if (!isRecord(budget) || Object.keys(budget).some((name) => name !== 'tools' && name !== 'beyond')) return [];
     return [{ at: `${at}/${index}`, problem: 'The budget limits nothing.', remedy: 'Give it a limit, or remove it.' }];
   });
 }
@@ -168,7 +210,11 @@ function argumentNames({ properties = {} }: JSONSchema7): string[] {
 }
 
 function topOf(pointer: string): string {
-  return (pointer.split('/')[1] ?? '').replaceAll('~1', '/').replaceAll('~0', '~');
+  return unescaped(pointer.split('/')[1] ?? '');
+}
+
+function unescaped(segment: string): string {
+  return segment.replaceAll('~1', '/').replaceAll('~0', '~');
 }
 
 function didYouMean(closest: readonly string[]): string | undefined {

@@ -4,7 +4,7 @@ import type { JSONSchema7 } from 'json-schema';
 import type { InputReading, ToolInputCodec } from '../contracts/tool.js';
 import type { RawInput, StandardInput } from '../decorators/raw-tool.js';
 import { toJson } from './canonical-json.js';
-import { definitionNamed, NAMED_SCHEMAS, ONE_SCHEMA, schemaFindings } from './subset.js';
+import { declaredFindings, definitionNamed, NAMED_SCHEMAS, ONE_SCHEMA, schemaFindings } from './subset.js';
 import {
   type CompiledInput,
   compileDtoInput,
@@ -58,9 +58,8 @@ interface ForeignSchema {
 function compileForeignSchema(declaration: Declaration, { convert, read }: ForeignSchema, validators: SchemaValidators): CompiledInput {
   try {
     const schema = closedSchema(convert());
-    const findings = schemaFindings(declaration.at, schema, validators);
-    return findings.length > 0
-      ? unusableInput(declaration, ...findings)
+    return schemaFindings(declaration.at, schema, validators).length > 0
+      ? unusableInput(declaration, ...declaredFindings(declaration.at, schema, validators))
       : compileSchemaInput({ ...declaration, schema, ...(read && { read }) });
   } catch (error) {
     const remedy =

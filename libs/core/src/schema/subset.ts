@@ -1,5 +1,6 @@
 import { type Finding, isRecord } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
+import { nearestIn } from '../findings/options.js';
 import { boundedPattern, expressionOf } from './patterns.js';
 import { pointerSegment, type SchemaValidators } from './validators.js';
 
@@ -55,26 +56,40 @@ export function schemaFindings(at: string, schema: JSONSchema7, validators: Sche
 const SUBSET_REMEDY =
   'Use types, enums, bounds, patterns, formats, nested objects and arrays only. For a nullable argument take an optional one, of which null means "not given"; for a union, one object with an enum, or one tool per kind.';
 
+/** Finds everything that is wrong in a schema that the application declares: why it cannot be used, what is misspelt, and what contradicts itself. */
+export function declaredFindings(at: string, schema: JSONSchema7, validators: SchemaValidators, isOwn = false): Finding[] {
+  const unusable = schemaFindings(at, schema, validators, isOwn);
+  const contradictions = contradictionsIn(schema, unusable.length === 0 ? validators : undefined).map(({ pointer, problem }) => ({
+    at,
+    problem: `The input schema contradicts itself at "${pointer}": ${problem}.`,
+    remedy: 'Correct one of the two.',
+  }));
+  return [...unusable, ...misspeltFindings(at, schema, validators.formats), ...contradictions];
+}
+
 /**
- * Finds what contradicts itself in a schema: bounds between which there is no value, and values of an enum, defaults and examples that the rest of the schema
- * refuses. A default of null stands for none. The schema must be within the subset, and compile.
+ * Finds what contradicts itself in a schema: bounds between which there is no value, names and counts that do not go together, and values of an enum, a const, defaults and
+ * examples that the rest of the schema refuses. A default of null stands for none. Values are held only against a schema that compiles, by its validators.
  */
-export function contradictionsIn(schema: JSONSchema7, validators: Pick<SchemaValidators, 'validate'>): readonly SubsetProblem[] {
+function contradictionsIn(schema: JSONSchema7, validators: Pick<SchemaValidators, 'validate'> | undefined): readonly SubsetProblem[] {
   const definitions = isRecord(schema.$defs) && { $defs: schema.$defs };
   const refusalOf: Refusal = (data, by) => {
-    const [problem] = validators.validate({ ...by, ...definitions }, structuredClone(data));
+    const [problem] = validators?.validate({ ...by, ...definitions }, structuredClone(data)) ?? [];
     return problem && `${problem.pointer && `at "${problem.pointer}" `}${problem.message}`;
   };
   return placesOf(schema).flatMap(({ schema: place, pointer }) =>
-    [...boundProblems(place), ...dataProblems(place, refusalOf)].map((problem) => ({ pointer, problem })),
+    SLIPS.flatMap((slipsIn) => slipsIn(place))
+      .concat(dataProblems(place, refusalOf))
+      .map((problem) => ({ pointer, problem })),
   );
 }
 
 /** Says what a schema requires of data that it refuses. */
 type Refusal = (data: unknown, by: object) => string | undefined;
 
-function dataProblems({ default: given, examples, enum: values, ...rest }: Place['schema'], refusalOf: Refusal): string[] {
-  const all = { ...rest, ...(values !== undefined && { enum: values }) };
+function dataProblems({ default: given, examples, enum: values, const: only, ...rest }: Place['schema'], refusalOf: Refusal): string[] {
+  const listing = { ...rest, ...(values !== undefined && { enum: values }) };
+  const all = { ...listing, ...(only !== undefined && { const: only }) };
   const refused = (name: string, data: unknown, by: object): string[] => {
     const refusal = refusalOf(data, by);
     return refusal === undefined ? [] : [`its ${name} ${JSON.stringify(data)}, which ${refusal}`];
@@ -83,6 +98,7 @@ function dataProblems({ default: given, examples, enum: values, ...rest }: Place
     ...listed(values)
       .flatMap((value) => refused('enum has', value, rest))
       .slice(0, 1),
+    ...(only === undefined ? [] : refused('const is', only, listing)),
     ...(given === undefined || given === null ? [] : refused('default is', given, all)),
     ...listed(examples).flatMap((example) => refused('example is', example, all)),
   ];
@@ -92,12 +108,108 @@ function listed(values: unknown): readonly unknown[] {
   return Array.isArray(values) ? values : [];
 }
 
-const BOUNDS = ['imum', 'Length', 'Items', 'Properties'].map((of) => [`min${of}`, `max${of}`] as const);
+const BOUNDS = [
+  ...['Length', 'Items', 'Properties'].map((of) => [`min${of}`, `max${of}`] as const),
+  ...['minimum', 'exclusiveMinimum'].flatMap((least) => ['maximum', 'exclusiveMaximum'].map((most) => [least, most] as const)),
+];
 
-function boundProblems(schema: Place['schema']): string[] {
+/** A lower and an upper bound that are given. */
+interface Bounds {
+  readonly least: string;
+  readonly low: number;
+  readonly most: string;
+  readonly high: number;
+}
+
+function boundsOf(schema: Place['schema']): Bounds[] {
   return BOUNDS.flatMap(([least, most]) => {
     const [low, high] = [schema[least], schema[most]];
-    return typeof low === 'number' && typeof high === 'number' && low > high ? [`its ${least} ${low} is above its ${most} ${high}`] : [];
+    return typeof low === 'number' && typeof high === 'number' ? [{ least, low, most, high }] : [];
+  });
+}
+
+function boundProblems(schema: Place['schema']): string[] {
+  return boundsOf(schema).flatMap(({ least, low, most, high }) => (low > high ? [`its ${least} ${low} is above its ${most} ${high}`] : []));
+}
+
+/** Finds bounds that are in order and leave no number of the kind between them. */
+function rangeProblems(schema: Place['schema']): string[] {
+  const step = stepOf(schema);
+  const kinds = new Map([
+    [undefined, 'number'],
+    [1, 'integer'],
+  ]);
+  const kind = kinds.get(step) ?? `multiple of ${step}`;
+  return boundsOf(schema)
+    .filter(({ least, low, high }) => least.endsWith('imum') && low <= high)
+    .flatMap((bounds) =>
+      isEmpty(bounds, step) ? [`its ${bounds.least} ${bounds.low} and its ${bounds.most} ${bounds.high} leave no ${kind}`] : [],
+    );
+}
+
+/** Returns the whole number of which all numbers are multiples; undefined where there is none. */
+function stepOf({ type, multipleOf }: Place['schema']): number | undefined {
+  const step = multipleOf ?? (type === 'integer' ? 1 : undefined);
+  return typeof step === 'number' && Number.isInteger(step) && step > 0 ? step : undefined;
+}
+
+function isEmpty({ least, low, most, high }: Bounds, step: number | undefined): boolean {
+  const first = step === undefined ? low : Math.ceil(low / step) * step;
+  const isOpen = least.startsWith('excl') && first === low;
+  const lowest = isOpen && step !== undefined ? first + step : first;
+  return lowest > high || (lowest === high && (most.startsWith('excl') || (isOpen && step === undefined)));
+}
+
+/** Finds names that an object requires and does not declare, and counts that its properties cannot have. An open object takes other properties as well. */
+function nameProblems({ properties, required, additionalProperties, minProperties, maxProperties }: Place['schema']): string[] {
+  const names = isRecord(properties) ? Object.keys(properties) : [];
+  const needed = listed(required).filter((name) => typeof name === 'string');
+  const few = typeof maxProperties === 'number' && maxProperties < needed.length;
+  const many = typeof minProperties === 'number' && minProperties > names.length;
+  const isClosed = additionalProperties === false;
+  return [
+    ...needed
+      .filter((name) => isClosed && !names.includes(name))
+      .map((name) => `it requires "${name}", which is none of its properties${aside(nearestIn(name, names))}`),
+    ...(isClosed && many ? [`its minProperties ${minProperties} is above the number of its properties, ${names.length}`] : []),
+    ...(few ? [`its maxProperties ${maxProperties} is below the number of its required properties, ${needed.length}`] : []),
+  ];
+}
+
+const aside = (remedy: string | undefined): string =>
+  remedy === undefined ? '' : ` (${remedy.charAt(0).toLowerCase()}${remedy.slice(1)})`;
+
+function itemProblems({ items, uniqueItems, minItems }: Place['schema']): string[] {
+  const values = isRecord(items) && Array.isArray(items['enum']) && uniqueItems === true ? items['enum'].length : Number.POSITIVE_INFINITY;
+  return typeof minItems === 'number' && minItems > values
+    ? [`its minItems ${minItems} is above the number of different items, ${values}`]
+    : [];
+}
+
+const SLIPS = [boundProblems, rangeProblems, nameProblems, itemProblems];
+
+/** The keywords that mean something to a validator or to a reader; those of OpenAPI among them. */
+const KEYWORDS = [
+  ...'type enum const title description default examples deprecated readOnly writeOnly $comment $id $schema $ref $defs definitions format'.split(
+    ' ',
+  ),
+  ...'minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength pattern contentEncoding contentMediaType'.split(' '),
+  ...'items minItems maxItems uniqueItems properties required additionalProperties propertyNames minProperties maxProperties'.split(' '),
+  ...'example nullable discriminator externalDocs xml'.split(' '),
+];
+
+/** Finds keywords and formats that mean nothing and resemble one that does. Others may belong to somebody else, and are left alone. */
+function misspeltFindings(at: string, schema: JSONSchema7, formats: readonly string[]): Finding[] {
+  return placesOf(schema).flatMap(({ schema: place, pointer }) => {
+    const { format } = place;
+    const wrong = (kind: string, name: string, known: readonly string[]): Finding[] => {
+      const remedy = known.includes(name) || FORBIDDEN.has(name) ? undefined : nearestIn(name, known, 0.34);
+      return remedy === undefined
+        ? []
+        : [{ at, problem: `The input schema has the ${kind} "${name}" at "${pointer}", which means nothing.`, remedy }];
+    };
+    const keywords = Object.keys(place).flatMap((name) => wrong('keyword', name, KEYWORDS));
+    return keywords.concat(typeof format === 'string' ? wrong('format', format, formats) : []);
   });
 }
 

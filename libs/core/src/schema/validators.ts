@@ -64,6 +64,11 @@ export class SchemaValidators {
     return this.unapplied.get(schema) ?? [];
   }
 
+  /** The formats that are checked; any other means nothing. */
+  get formats(): readonly string[] {
+    return Object.keys(this.engine().formats);
+  }
+
   private compile(schema: JSONSchema7): ValidateFunction {
     const isForeign = this.distrusted.has(schema);
     const ajv = isForeign ? this.foreignEngine() : this.engine();

@@ -131,6 +131,147 @@ describe('an input whose schema contradicts itself', () => {
   });
 });
 
+/** The findings about a raw tool with these properties, at any depth. */
+const toldOf = (properties: object, more: object = {}): Promise<string[]> => {
+  const input = { type: 'object', properties, ...more } as const;
+  return told({ options: { tools: [tool({ ...fine, id: 'raw', input: input as never, execute: () => 1 })] } });
+};
+
+describe('a schema that no arguments fit', () => {
+  it.each<[string, object, string]>([
+    ['a const of another type', { type: 'number', const: 'x' }, 'its const is "x", which must be a number.'],
+    ['a const outside its enum', { type: 'string', const: 'c', enum: ['a', 'b'] }, 'its const is "c", which must be one of: a, b.'],
+    ['a const outside its bounds', { type: 'integer', const: 9, maximum: 5 }, 'its const is 9, which must be at most 5.'],
+    ['a default that is not its const', { const: 1, default: 2 }, 'its default is 2, which must be 1.'],
+    ['an enum without values', { type: 'string', enum: [] }, 'enum must NOT have fewer than 1 items.'],
+    [
+      'an open bound at the other',
+      { type: 'number', exclusiveMinimum: 5, maximum: 5 },
+      'its exclusiveMinimum 5 and its maximum 5 leave no number.',
+    ],
+    [
+      'an open bound above the other',
+      { type: 'number', exclusiveMinimum: 6, maximum: 5 },
+      'its exclusiveMinimum 6 is above its maximum 5.',
+    ],
+    [
+      'two open bounds that meet',
+      { exclusiveMinimum: 5, exclusiveMaximum: 5 },
+      'its exclusiveMinimum 5 and its exclusiveMaximum 5 leave no number.',
+    ],
+    [
+      'no integer between its bounds',
+      { type: 'integer', minimum: 1.2, maximum: 1.8 },
+      'its minimum 1.2 and its maximum 1.8 leave no integer.',
+    ],
+    ['no integer between open bounds', { type: 'integer', exclusiveMinimum: 1, exclusiveMaximum: 2 }, 'leave no integer.'],
+    ['no multiple between its bounds', { type: 'number', multipleOf: 10, minimum: 11, maximum: 19 }, 'leave no multiple of 10.'],
+    ['a multiple of 0', { type: 'number', multipleOf: 0 }, 'multipleOf must be > 0'],
+    ['a multiple of less', { type: 'number', multipleOf: -2 }, 'multipleOf must be > 0'],
+    [
+      'lengths in items',
+      { type: 'array', items: { type: 'string', minLength: 3, maxLength: 2 } },
+      'items": its minLength 3 is above its maxLength 2.',
+    ],
+    [
+      'counts in a nested object',
+      { type: 'object', properties: { a: { type: 'array', items: { type: 'string' }, minItems: 3, maxItems: 2 } } },
+      'its minItems 3 is above its maxItems 2.',
+    ],
+    [
+      'more different items than there are',
+      { type: 'array', items: { type: 'string', enum: ['a', 'b'] }, uniqueItems: true, minItems: 3 },
+      'its minItems 3 is above the number of different items, 2.',
+    ],
+    [
+      'more properties than it names',
+      { type: 'object', properties: { a: { type: 'string' } }, minProperties: 2 },
+      'its minProperties 2 is above the number of its properties, 1.',
+    ],
+    [
+      'fewer properties than it requires',
+      { type: 'object', properties: { a: {}, b: {} }, required: ['a', 'b'], maxProperties: 1 },
+      'its maxProperties 1 is below the number of its required properties, 2.',
+    ],
+    [
+      'a required property that it does not name',
+      { type: 'object', properties: { name: { type: 'string' } }, required: ['nmae'] },
+      'it requires "nmae", which is none of its properties (did you mean "name"?).',
+    ],
+  ])('does not start the application: %s', async (_, value, problem) => {
+    const problems = await toldOf({ value });
+    expect(problems.join('\n')).toContain(problem);
+    expect(problems).toHaveLength(1);
+  });
+
+  it('does not start the application where the whole requires what it does not name', async () => {
+    expect(await toldOf({ name: { type: 'string' } }, { required: ['name', 'limit'] })).toEqual([
+      'tool raw: The input schema contradicts itself at "": it requires "limit", which is none of its properties. Correct one of the two.',
+    ]);
+  });
+
+  it('starts the application where an object takes properties that it does not name', async () => {
+    const open = { type: 'object', properties: { a: { type: 'string' } }, required: ['b'], additionalProperties: true, minProperties: 4 };
+    const sound = {
+      open,
+      ratio: { type: 'number', exclusiveMinimum: 0, maximum: 1, multipleOf: 0.1 },
+      even: { type: 'integer', multipleOf: 2, minimum: 1, maximum: 2 },
+      kind: { const: 'a' },
+    };
+    const tools = [tool({ ...fine, id: 'raw', input: { type: 'object', properties: sound } as never, execute: () => 1 })];
+    await expect(start({ options: { tools } })).resolves.toBeDefined();
+  });
+});
+
+describe('a misspelt keyword', () => {
+  it.each([
+    ['minimun', 'minimum'],
+    ['maxlength', 'maxLength'],
+    ['desciption', 'description'],
+    ['requierd', 'required'],
+    ['itmes', 'items'],
+    ['additionalproperties', 'additionalProperties'],
+  ])('does not start the application: %s', async (wrong, right) => {
+    expect(await toldOf({ list: { type: 'array', items: { type: 'string', [wrong]: 1 } } })).toEqual([
+      `tool raw: The input schema has the keyword "${wrong}" at "/properties/list/items", which means nothing. Did you mean "${right}"?`,
+    ]);
+  });
+
+  it('does not start the application where a format is misspelt', async () => {
+    expect(await toldOf({ at: { type: 'string', format: 'datetime' }, to: { type: 'string', format: 'emial' } })).toEqual([
+      'tool raw: The input schema has the format "datetime" at "/properties/at", which means nothing. Did you mean "date-time"?',
+      'tool raw: The input schema has the format "emial" at "/properties/to", which means nothing. Did you mean "email"?',
+    ]);
+  });
+
+  it('is told beside what leaves the supported subset', async () => {
+    expect(
+      (
+        await toldOf({
+          a: { oneOf: [{ type: 'string' }, { type: 'number' }] },
+          b: { type: 'string', minLenght: 2, minLength: 3, maxLength: 1 },
+        })
+      ).join('\n'),
+    ).toMatch(/"oneOf" is not supported[^]*"minLenght"[^]*minLength 3 is above its maxLength 1/);
+  });
+
+  it('may be one that belongs to somebody else', async () => {
+    const value = {
+      type: 'string',
+      'x-order': 1,
+      example: 'a',
+      nullable: true,
+      widget: 'text',
+      order: 2,
+      readOnly: true,
+      format: 'x-sku',
+      $comment: 'x',
+    };
+    const tools = [tool({ ...fine, id: 'raw', input: { type: 'object', properties: { value } } as never, execute: () => 1 })];
+    await expect(start({ options: { tools } })).resolves.toBeDefined();
+  });
+});
+
 describe('the property that identifies an entity', () => {
   it('does not start the application where the class has no such property', async () => {
     expect(await told(entity('numbr'))).toEqual([
@@ -164,12 +305,13 @@ describe('everything that is wrong', () => {
   it('is told at once: tools, limits, policy and loops', async () => {
     const problems = await told({
       providers: [withParameter({ description: 'x', minimum: 5, maximum: 3 })],
-      options: { limits: { runMs: 0 }, policy: { allow: ['desk__find', 'desk__fnd'] } },
+      options: { limits: { runMs: 0 }, policy: { allow: ['desk__find', 'desk__fnd'], denny: [] } as never },
       imports: [ToolLoopModule.forFeature({ loops: { support: { tools: ['desk__find', 'desk__fidn'], limits: { step: 1 } as never } } })],
     });
     expect(problems).toEqual([
       expect.stringContaining('DeskTools.find: The input schema contradicts itself'),
       'ToolLoopModule limits: The limit "runMs" is 0. Give milliseconds, more than 0.',
+      expect.stringContaining('ToolLoopModule policy/denny: unknown argument "denny"; did you mean "deny"?'),
       expect.stringContaining('ToolLoopModule policy: The policy names "desk__fnd"'),
       expect.stringContaining('loop "support" limits: There is no limit "step".'),
       expect.stringContaining('loop "support": No tool is named "desk__fidn".'),

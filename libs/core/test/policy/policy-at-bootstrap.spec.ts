@@ -114,6 +114,46 @@ describe('invariant 3: a policy at bootstrap', () => {
     ]);
   });
 
+  it('invariant 3: all findings of it at once, where its form is wrong as well', async () => {
+    const wrong = {
+      allow: ['crm__serchCustomers', 3],
+      denny: ['crm__*'],
+      roles: { support: { alow: ['x'], deny: ['crn__*'] }, boss: 'all' },
+      requireApproval: ['always', { tools: ['weather'], effect: ['read_only'] }],
+      runBudgets: [
+        { tools: ['crm__x'], sum: { argument: '/amount' } },
+        { tools: ['crm__*'], cals: 3 },
+      ],
+      connections: [{ tools: ['crm__y'] }],
+      when: () => true,
+    };
+    const findings = await findingsOf(withPolicy(wrong as never));
+    expect(findings.map(({ at, problem }) => `${at.replace('ToolLoopModule ', '')}: ${problem}`)).toEqual([
+      'policy/denny: unknown argument "denny"; did you mean "deny"?',
+      expect.stringContaining('policy/when: unknown argument "when"'),
+      'policy/allow/1: must be a string',
+      'policy/roles/support/alow: unknown argument "alow"; did you mean "allow"?',
+      'policy/roles/boss: must be an object',
+      'policy/requireApproval/0: must be an object',
+      'policy/requireApproval/1/effect: unknown argument "effect"; did you mean "effects"?',
+      'policy/runBudgets/0/sum/most: is required',
+      'policy/runBudgets/1/cals: unknown argument "cals"; did you mean "calls"?',
+      'policy/connections/0/connections: is required',
+      'policy: The policy names "crm__serchCustomers", and no tool has such an id.',
+      'policy: The policy names "crn__*", and no tool has such an id.',
+      'policy: The policy names "weather", and no tool has such an id.',
+      'policy: The policy names "crm__x", and no tool has such an id.',
+      'policy: The policy names "crm__y", and no tool has such an id.',
+    ]);
+  });
+
+  it('invariant 3: is refused for its ids, though it allows nothing', async () => {
+    expect((await findingsOf(withPolicy({ deny: ['crn__*'] } as never))).map(({ problem }) => problem)).toEqual([
+      'is required',
+      'The policy names "crn__*", and no tool has such an id.',
+    ]);
+  });
+
   it.each<Policy>([
     { allow: ['*'] },
     { allow: [] },
