@@ -11,6 +11,30 @@ describe('the health of a process', () => {
     expect(await health.readiness()).toEqual({ isReady: false, database: 'down', isLeaving: false });
   }, 30_000);
 
+  it('is known without a question where the database has answered anybody within a second, and is asked for after that', async () => {
+    let [asked, silentMs] = [0, 0];
+    const database = {
+      query: () => Promise.reject(new Error(`asked ${(asked += 1)} times`)),
+      get silentMs() {
+        return silentMs;
+      },
+    };
+    const health = new DurableHealth(database);
+    expect([await health.readiness(), asked]).toEqual([{ isReady: true, database: 'up', isLeaving: false }, 0]);
+    silentMs = 1_000;
+    expect([await health.readiness(), asked]).toEqual([{ isReady: false, database: 'down', isLeaving: false }, 1]);
+  });
+
+  it('is bad at once where the database was closed, whatever it has answered before', async () => {
+    const database = await openInMemory();
+    expect(database.silentMs).toBeLessThan(60_000);
+    await database.query('select 1');
+    expect(database.silentMs).toBeLessThan(1_000);
+    await expect(database.query('select nothing')).rejects.toThrow();
+    await database.close();
+    expect(database.silentMs).toBe(Number.POSITIVE_INFINITY);
+  }, 30_000);
+
   it('is not good where the database never answers', async () => {
     const health = new DurableHealth({ query: () => new Promise(() => undefined) });
     expect(await health.readiness()).toEqual({ isReady: false, database: 'down', isLeaving: false });

@@ -8,7 +8,7 @@ const LONGEST_TIMER_MS = 2_147_483_647;
 
 /** Options of {@link toSse}. */
 export interface SseOptions {
-  /** The milliseconds without an event after which a comment is sent, so that proxies keep the connection; 0 for none. @default 15_000 */
+  /** The milliseconds without an event after which a comment is sent, so that proxies keep the connection; 0 for none. @default 25_000 */
   readonly keepAliveMs?: number;
 }
 
@@ -29,7 +29,7 @@ export interface SseOptions {
  * this.loop.stream({ prompt, actor, tenant }).pipe(toSse());
  */
 export function toSse(options: SseOptions = {}): OperatorFunction<LoopEvent, MessageEvent> {
-  const { keepAliveMs = 15_000 } = options;
+  const { keepAliveMs = 25_000 } = options;
   return (events$) =>
     new Observable((subscriber) => {
       const timer = every(keepAliveMs, () => subscriber.next({ comment: '' }));

@@ -29,15 +29,15 @@ describe('toSse', () => {
     expect(frames).toEqual([{ id: '7', data: delta(7) }]);
   });
 
-  it('sends a comment after every 15 s of silence', () => {
+  it('sends a comment after every 25 s of silence', () => {
     const { source, frames } = read();
-    jest.advanceTimersByTime(14_999);
+    jest.advanceTimersByTime(24_999);
     source.next(delta(1));
-    jest.advanceTimersByTime(14_999);
+    jest.advanceTimersByTime(24_999);
     expect(frames).toHaveLength(1);
     jest.advanceTimersByTime(1);
     expect(frames.slice(1)).toEqual([{ comment: '' }]);
-    jest.advanceTimersByTime(30_000);
+    jest.advanceTimersByTime(50_000);
     expect(frames.slice(1)).toEqual([{ comment: '' }, { comment: '' }, { comment: '' }]);
   });
 

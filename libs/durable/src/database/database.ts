@@ -22,6 +22,7 @@ import { transactionCommand, type TransactionCommand, TransactionScope } from '.
 export class Database {
   private readonly scopes = new AsyncLocalStorage<TransactionScope>();
   private closing: Promise<void> | undefined;
+  private answeredAt = Number.NEGATIVE_INFINITY;
 
   /**
    * For whatever takes the options of a `pg` pool: an ORM, a query builder. Inside of `transaction` it is part of that, and what it takes for its own
@@ -46,14 +47,21 @@ export class Database {
     return this.closing !== undefined;
   }
 
+  /** The milliseconds since the database last answered; infinite once it is closed. */
+  get silentMs(): number {
+    return this.isClosed ? Number.POSITIVE_INFINITY : performance.now() - this.answeredAt;
+  }
+
   /** `true` within `transaction`. */
   get isInTransaction(): boolean {
     return this.scopes.getStore() !== undefined;
   }
 
   /** Runs one statement, and resolves to its rows. `int8` is a number where one can hold it, else a bigint; `json` is parsed. */
-  query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
-    return (this.scopes.getStore() ?? this.driver).query<Row>(statement, values);
+  async query<Row extends object>(statement: SqlStatement, values: readonly SqlValue[] = []): Promise<readonly Row[]> {
+    const rows = await (this.scopes.getStore() ?? this.driver).query<Row>(statement, values);
+    this.answeredAt = performance.now();
+    return rows;
   }
 
   /**
