@@ -8,13 +8,14 @@ import { DeskModule } from './desk/desk.module.js';
 import { DirectivesModule } from './directives/directives.module.js';
 import { HealthController } from './health.controller.js';
 import { HostMiddleware } from './http/configure.js';
-import { rolesOf, User, UserDirectory } from './identity/user.js';
+import { isOperator, rolesOf, User, UserDirectory } from './identity/user.js';
 import { ModelModule } from './model.module.js';
 import { DESK_POLICY } from './policy.js';
 import { RunsModule } from './runs/runs.module.js';
 import { SETTINGS, SettingsModule, type Settings } from './settings.js';
 import { StorageModule } from './storage.module.js';
 import { ToolsModule } from './tools.module.js';
+import { UsageModule } from './usage/usage.module.js';
 import { WelcomeController } from './welcome.js';
 
 const INSTRUCTIONS = [
@@ -40,6 +41,7 @@ const MOST_INJECTED = 64;
         limits: { injectedTools: MOST_INJECTED },
         actorClass: User,
         actorRoles: rolesOf,
+        operators: isOperator,
         audit: { key: auditKeyOf(settings) },
         directives: { operators: ['manager'] },
       }),
@@ -52,6 +54,7 @@ const MOST_INJECTED = 64;
     ApprovalsModule,
     AuditModule,
     DirectivesModule,
+    UsageModule,
   ],
   controllers: [WelcomeController, HealthController],
 })

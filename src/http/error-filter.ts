@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { Catch, HttpException, Logger, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
-import { ApprovalError, InvalidRequestError, RunError } from '@toolloop/core';
+import { ApprovalError, InvalidRequestError, OperatorError, RunError } from '@toolloop/core';
 import { DirectiveError } from '@toolloop/core/directives';
 import type { Response } from 'express';
 
@@ -42,6 +42,7 @@ function toErrorAnswer(error: unknown): ErrorAnswer {
   if (error instanceof ApprovalError) return { status: STATUS_OF_APPROVAL[error.code], body: { code: error.code, message: error.message } };
   if (error instanceof DirectiveError)
     return { status: STATUS_OF_DIRECTIVE[error.code], body: { code: error.code, message: error.message } };
+  if (error instanceof OperatorError) return { status: 403, body: { code: error.code, message: 'Only operators may do this.' } };
   if (error instanceof RunError) return ofRun(error);
   if (error instanceof HttpException) return { status: error.getStatus(), body: ofResponse(error.getStatus(), error.getResponse()) };
   return ofBodyParser(error) ?? INTERNAL;

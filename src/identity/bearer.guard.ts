@@ -30,10 +30,10 @@ export const CurrentUser = createParamDecorator((_options: unknown, context: Exe
  * @throws UnauthorizedException for a missing header or an unknown token.
  */
 export function userOfHeader(header: string | undefined): User {
-  if (!header) throw unauthorized('Send "Authorization: Bearer demo-alice", demo-bob or demo-mia.');
+  if (!header) throw unauthorized('Send "Authorization: Bearer demo-alice", demo-bob, demo-mia or demo-ops.');
   const [, token] = /^Bearer +(\S+)$/i.exec(header) ?? [];
   const user = token && userOfToken(token);
-  if (!user) throw unauthorized('The bearer token is not known. The demo knows demo-alice, demo-bob and demo-mia.');
+  if (!user) throw unauthorized('The bearer token is not known. The demo knows demo-alice, demo-bob, demo-mia and demo-ops.');
   return user;
 }
 

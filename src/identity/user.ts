@@ -1,7 +1,7 @@
 import { Injectable } from '@nestjs/common';
 import { ActorDirectory } from '@toolloop/core';
 
-export type Role = 'support' | 'manager';
+export type Role = 'support' | 'manager' | 'operator';
 
 /** The person who asks: the actor of every run. */
 export class User {
@@ -28,10 +28,16 @@ export function rolesOf(actor: unknown): readonly Role[] {
   return actor instanceof User ? [actor.role] : [];
 }
 
+/** Says who may look at what others use: operators, in their own tenant. */
+export function isOperator(actor: unknown): boolean {
+  return actor instanceof User && actor.role === 'operator';
+}
+
 /** The bearer tokens of the demo. A real application verifies a signed token here. */
 const USERS: ReadonlyMap<string, User> = new Map([
   ['demo-alice', new User('alice', 'Alice', 'acme', 'support')],
   ['demo-mia', new User('mia', 'Mia', 'acme', 'manager')],
+  ['demo-ops', new User('ops', 'Otto', 'acme', 'operator')],
   ['demo-bob', new User('bob', 'Bob', 'globex', 'support')],
 ]);
 

@@ -167,8 +167,8 @@ describe('the stores', () => {
     'ConversationStore',
     'DirectiveStore',
     'PolicyStore',
-    'QuotaStore',
     'RunLog',
+    'UsageStore',
     'ToolLoopStores',
   ];
   const sources = filesOf('libs/core/src').filter(

@@ -32,6 +32,7 @@ export const CORE_FOLDERS: readonly string[] = [
   'strategies',
   'models',
   'memory',
+  'usage',
   'loop',
   'session',
   'runs',

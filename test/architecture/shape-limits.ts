@@ -127,7 +127,7 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
     oddFileNames: [0],
   },
   demo: {
-    files: [48],
+    files: [50],
     linesPerImport: [11],
     oneImporterPercent: [23],
     largestTypeCircle: [0, 0],

@@ -20,13 +20,7 @@ import { ApprovalService } from './pending/approval.service.js';
 import { AUDIT } from './audit/audit-options.js';
 import { ApprovalAudit, AuditTrail } from './audit/audit-trail.js';
 import { Operators } from './audit/operators.js';
-import {
-  MemoryAccountStore,
-  MemoryApprovalStore,
-  MemoryAuditStore,
-  MemoryConversationStore,
-  MemoryQuotaStore,
-} from './memory/memory-stores.js';
+import { MemoryAccountStore, MemoryApprovalStore, MemoryAuditStore, MemoryConversationStore } from './memory/memory-stores.js';
 import { BoundedStores } from './execution/bounded-stores.js';
 import { CallContextFactory, ToolCallStorage } from './execution/call-context.js';
 import { Effects } from './execution/call.js';
@@ -39,6 +33,7 @@ import { DirectiveRunner } from './directives/directive-runner.js';
 import { DirectiveService } from './directives/directive.service.js';
 import { MemoryPolicyStore } from './memory/memory-policy-store.js';
 import { MemoryRunLog } from './memory/memory-run-log.js';
+import { MemoryUsageStore } from './memory/memory-usage-store.js';
 import { MemoryDirectiveStore } from './memory/memory-directive-store.js';
 import { toolLoopToken, ToolLoopService } from './session/tool-loop.service.js';
 import { LoopSettings } from './loop/loop-settings.js';
@@ -50,6 +45,8 @@ import { ToolLoop } from './loop/tool-loop.js';
 import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from './loop/loop-options.js';
 import { Sessions } from './session/sessions.js';
 import { RunService } from './runs/run.service.js';
+import { UsageLedger } from './usage/usage-ledger.js';
+import { UsageService } from './usage/usage.service.js';
 import { ActorIdentity } from './policy/actor-identity.js';
 import { DataPolicyEngine, policyList } from './policy/policy-engine.js';
 import { ApprovalStore, ApprovalWitness } from './contracts/approval.js';
@@ -60,7 +57,7 @@ import type { LoopProfile } from './contracts/loop-request.js';
 import { AccountStore } from './contracts/session.js';
 import { PolicyEngine } from './contracts/policy.js';
 import { PolicyStore } from './contracts/policy-store.js';
-import { QuotaStore } from './contracts/limits.js';
+import { UsageStore } from './contracts/usage.js';
 import { SchemaValidators } from './schema/validators.js';
 import { ToolLoopBootstrap } from './tool-loop-bootstrap.js';
 
@@ -101,8 +98,8 @@ const STORES = {
   directives: [DirectiveStore, (stores) => stores.directives ?? new MemoryDirectiveStore()],
   journal: [CallJournal, (stores) => stores.journal ?? new MemoryCallJournal()],
   policies: [PolicyStore, (stores) => stores.policies ?? new MemoryPolicyStore()],
-  quotas: [QuotaStore, (stores) => stores.quotas ?? new MemoryQuotaStore()],
   runs: [RunLog, (stores) => stores.runs ?? new MemoryRunLog()],
+  usage: [UsageStore, (stores) => stores.usage ?? new MemoryUsageStore()],
 } satisfies Readonly<Record<keyof InStores, StoreBinding>>;
 
 type InjectedStores = [
@@ -113,8 +110,8 @@ type InjectedStores = [
   DirectiveStore,
   CallJournal,
   PolicyStore,
-  QuotaStore,
   RunLog,
+  UsageStore,
   ToolLoopStores?,
 ];
 
@@ -122,7 +119,7 @@ type InjectedStores = [
 const BOUNDED_STORES: FactoryProvider<BoundedStores> = {
   provide: BoundedStores,
   inject: [...Object.values(STORES).map(([port]) => port), { token: ToolLoopStores, optional: true }],
-  useFactory: (...[accounts, approvals, audit, conversations, directives, journal, policies, quotas, runs, stores]: InjectedStores) =>
+  useFactory: (...[accounts, approvals, audit, conversations, directives, journal, policies, runs, usage, stores]: InjectedStores) =>
     new BoundedStores({
       accounts,
       approvals,
@@ -131,8 +128,8 @@ const BOUNDED_STORES: FactoryProvider<BoundedStores> = {
       directives,
       journal,
       policies,
-      quotas,
       runs,
+      usage,
       transactions: stores?.transactions,
     }),
 };
@@ -148,6 +145,8 @@ const OWN_PROVIDERS: readonly Provider[] = [
   ToolCallStorage,
   ToolRunner,
   ToolProviderExtractor,
+  UsageLedger,
+  UsageService,
   LoopSettings,
   ToolLoop,
   ConversationService,
@@ -220,6 +219,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
     ToolRunner,
     ToolCallStorage,
     SchemaValidators,
+    UsageService,
   ],
 })
 export class ToolLoopModule extends ConfigurableModuleClass {

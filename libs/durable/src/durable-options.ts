@@ -16,6 +16,8 @@ export interface Retention {
   readonly runs?: number;
   /** Runs that are not durable, after they began to wait: from then on no one can resume them. */
   readonly suspendedRuns?: number;
+  /** The counts of usage, after their day. @default 400 */
+  readonly usage?: number;
 }
 
 interface CommonOptions {
@@ -80,7 +82,7 @@ const DAYS: OptionRule<number> = {
 };
 
 const RETENTION = defineOptions<Retention>(
-  { approvals: DAYS, calls: DAYS, conversations: DAYS, directives: DAYS, runs: DAYS, suspendedRuns: DAYS },
+  { approvals: DAYS, calls: DAYS, conversations: DAYS, directives: DAYS, runs: DAYS, suspendedRuns: DAYS, usage: DAYS },
   { wording: { ...wording, place: '.*' } },
 );
 

@@ -14,9 +14,10 @@ import { RetentionSweep } from './retention.js';
 import { RUN_OPTIONS, RunEngine } from './runs/run-engine.js';
 import { SqlRunLog } from './runs/sql-run-log.js';
 import { SqlPolicyStore } from './stores/sql-policy-store.js';
+import { SqlUsageStore } from './stores/sql-usage-store.js';
 import { SqlApprovalStore, WakingApprovalStore } from './stores/sql-approval-store.js';
 import { SqlCallJournal, SqlCallTransactions } from './stores/sql-call-journal.js';
-import { SqlAccountStore, SqlAuditStore, SqlConversationStore, SqlQuotaStore } from './stores/sql-stores.js';
+import { SqlAccountStore, SqlAuditStore, SqlConversationStore } from './stores/sql-stores.js';
 
 const DURABLE_OPTIONS = Symbol('toolloop:durable options');
 
@@ -51,7 +52,7 @@ export class SqlStores extends ToolLoopStores {
   override readonly directives?: SqlDirectiveStore;
   override readonly journal: SqlCallJournal;
   override readonly policies: SqlPolicyStore;
-  override readonly quotas: SqlQuotaStore;
+  override readonly usage: SqlUsageStore;
   override readonly runs?: RunLog;
   override readonly transactions: SqlCallTransactions;
 
@@ -67,7 +68,7 @@ export class SqlStores extends ToolLoopStores {
     if (directives) this.directives = directives;
     this.journal = new SqlCallJournal(database);
     this.policies = new SqlPolicyStore(database);
-    this.quotas = new SqlQuotaStore(database);
+    this.usage = new SqlUsageStore(database);
     this.transactions = new SqlCallTransactions(database);
   }
 }
@@ -111,7 +112,7 @@ const { ConfigurableModuleClass } = new ConfigurableModuleBuilder<DurableOptions
   .build();
 
 /**
- * Keeps runs, approvals, directives, journal, audit, conversations, policies and quotas in a database. Import it once, beside `ToolLoopModule.forRoot` and in any
+ * Keeps runs, approvals, directives, journal, audit, conversations, policies and usage in a database. Import it once, beside `ToolLoopModule.forRoot` and in any
  * order: it is global, and its stores replace those in memory. It closes the database last, when the application shuts down.
  */
 @Module({ exports: [Database, DurableHealth, JobQueue, RetentionSweep, SqlStores, ToolLoopStores] })

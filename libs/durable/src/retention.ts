@@ -79,8 +79,13 @@ export class RetentionSweep implements OnApplicationBootstrap, OnModuleDestroy {
   }
 }
 
+/** The days that counts of usage are kept, by default: a report spans no more. */
+const DAYS_OF_USAGE = 400;
+/** The days that their ids are known: a batch is sent again, or a run taken over, long before. */
+const DAYS_OF_IDS = 2;
+
 /** Counters of windows that are over, and accounts that have expired, may go at any time; a day later no one looks at them any more. */
-function rulesOf({ approvals, calls, conversations, directives, runs, suspendedRuns }: Retention): readonly Rule[] {
+function rulesOf({ approvals, calls, conversations, directives, runs, suspendedRuns, usage = DAYS_OF_USAGE }: Retention): readonly Rule[] {
   const ago = `now() - $1::float8 * interval '1 day'`;
   const created = `created_at < ${ago}`;
   return [
@@ -101,6 +106,8 @@ function rulesOf({ approvals, calls, conversations, directives, runs, suspendedR
       days: suspendedRuns,
       waits: true,
     },
+    { table: 'toolloop.usage', key: 'tenant, day, key_hash', over: `day < ${ago}`, days: usage },
+    { table: 'toolloop.usage_ids', key: 'tenant, id_hash', over: `added_at < ${ago}`, days: DAYS_OF_IDS },
     { table: 'toolloop.session_accounts', key: 'tenant, key_hash', over: `expires_at < ${ago}`, days: 1 },
     {
       table: 'toolloop.quotas',

@@ -6,7 +6,7 @@ import {
   MemoryCallJournal,
   MemoryConversationStore,
   MemoryPolicyStore,
-  MemoryQuotaStore,
+  MemoryUsageStore,
 } from '@toolloop/core/stores';
 import {
   accountStoreContract,
@@ -15,7 +15,7 @@ import {
   callJournalContract,
   conversationStoreContract,
   policyStoreContract,
-  quotaStoreContract,
+  usageStoreContract,
 } from '@toolloop/testing';
 
 const runner = { describe, it, beforeAll, afterAll };
@@ -27,4 +27,4 @@ auditStoreContract('in memory', () => made(new MemoryAuditStore()), runner);
 callJournalContract('in memory', () => made(new MemoryCallJournal()), runner);
 conversationStoreContract('in memory', () => made(new MemoryConversationStore()), runner);
 policyStoreContract('in memory', () => made(new MemoryPolicyStore()), runner);
-quotaStoreContract('in memory', () => made(new MemoryQuotaStore()), runner);
+usageStoreContract('in memory', () => made(new MemoryUsageStore()), runner);

@@ -6,7 +6,7 @@ import {
   callJournalContract,
   conversationStoreContract,
   policyStoreContract,
-  quotaStoreContract,
+  usageStoreContract,
   type StoreUnderTest,
 } from '@toolloop/testing';
 import type { SqlStores } from '@toolloop/durable';
@@ -55,9 +55,9 @@ export function sqlContracts(name: string, make: () => Promise<StoreUnderTest<Sq
     only(({ policies }) => policies),
     runner,
   );
-  quotaStoreContract(
+  usageStoreContract(
     name,
-    only(({ quotas }) => quotas),
+    only(({ usage }) => usage),
     runner,
   );
 }

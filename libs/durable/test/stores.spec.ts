@@ -169,7 +169,7 @@ onEachDatabase('the stores', (open) => {
     const stores = new SqlStores(open());
     await expect(stores.journal.acquire(call(tenant, 'k'))).rejects.toThrow(UnstorableError);
     await expect(stores.journal.acquire(call(tenant, 'k'))).rejects.toThrow(/The tenant has/);
-    await expect(stores.quotas.use({ tenant, quantity: 'calls', windowMs: 1, amount: 1 })).rejects.toThrow(UnstorableError);
+    await expect(useCalls(stores, tenant, 1)).rejects.toThrow(UnstorableError);
     await expect(stores.audit.append(tenant, () => entry(tenant, 1))).rejects.toThrow(UnstorableError);
   });
 
@@ -187,6 +187,16 @@ onEachDatabase('the stores', (open) => {
     expect(await conversations.load(key)).toEqual([]);
   });
 });
+
+function useCalls({ usage }: SqlStores, tenant: string, windowMs: number): Promise<readonly number[]> {
+  const use = { day: '2026-11-23', calls: 1, answers: 0, inputTokens: 0, outputTokens: 0, usd: 0, unpricedAnswers: 0 };
+  return usage.add({ batchId: randomUUID(), tenant, increments: [use], windows: [{ quantity: 'calls', windowMs }] });
+}
+
+/** The day that is so many days ago. */
+function dayAt(ago: number): string {
+  return new Date(Date.now() - ago * 86_400_000).toISOString().slice(0, 10);
+}
 
 async function age(database: Database, days: number): Promise<void> {
   for (const [table, column] of [
@@ -224,13 +234,39 @@ onEachDatabase('the retention', (open) => {
     const tenant = randomUUID();
     for (const key of ['open', 'done']) await stores.journal.acquire(call(tenant, key));
     await stores.journal.finish(call(tenant, 'done'), { status: 'succeeded', content: '', ui: null });
-    await stores.quotas.use({ tenant, quantity: 'calls', windowMs: 3_600_000, amount: 1 });
-    await stores.quotas.use({ tenant, quantity: 'calls', windowMs: 1, amount: 1 });
+    await useCalls(stores, tenant, 3_600_000);
+    await useCalls(stores, tenant, 1);
     await open().query(`update toolloop.quotas set "window" = 1 where window_ms = 1`);
     await age(open(), 10);
     expect(await new RetentionSweep(open(), { calls: 9, approvals: 1 }).sweep()).toBeGreaterThanOrEqual(2);
     expect(await stores.journal.acquire({ ...call(tenant, 'open'), owner: 'another' })).toMatchObject({ status: 'in_progress' });
     expect(await stores.journal.acquire(call(tenant, 'done'))).toMatchObject({ status: 'acquired' });
-    expect(await stores.quotas.use({ tenant, quantity: 'calls', windowMs: 3_600_000, amount: 0 })).toBe(1);
+    expect(await stores.usage.totals(tenant, [{ quantity: 'calls', windowMs: 3_600_000 }])).toEqual([1]);
+  });
+
+  it('deletes counts of usage after 400 days, or as it is told, and their ids after two', async () => {
+    const { usage } = new SqlStores(open());
+    const tenant = randomUUID();
+    const add = (day: string) =>
+      usage.add({
+        batchId: day,
+        tenant,
+        increments: [{ day, calls: 1, answers: 0, inputTokens: 0, outputTokens: 0, usd: 0, unpricedAnswers: 0 }],
+      });
+    for (const ago of [402, 399, 31, 0]) await add(dayAt(ago));
+    const left = async () => {
+      const rows = await usage.report({ tenant, from: dayAt(500), to: dayAt(0), groupBy: ['day'], limit: 10 });
+      return rows.map(({ day }) => day);
+    };
+    await new RetentionSweep(open()).sweep();
+    expect(await left()).toEqual([dayAt(399), dayAt(31), dayAt(0)]);
+    await add(dayAt(0)); // known: it was added before
+    await open().query(`update toolloop.usage_ids set added_at = added_at - interval '3 days' where tenant = $1`, [tenant]);
+    await new RetentionSweep(open(), { usage: 30 }).sweep();
+    expect(await left()).toEqual([dayAt(0)]);
+    const sum = async () => (await usage.report({ tenant, from: dayAt(0), to: dayAt(0), groupBy: [], limit: 1 }))[0]?.calls;
+    expect(await sum()).toBe(1);
+    await add(dayAt(0)); // known no more
+    expect(await sum()).toBe(2);
   });
 });

@@ -21,5 +21,5 @@ export type { Contract, ContractCase, ContractRunner, RestartCase, StoreUnderTes
 export { conversationStoreContract } from './contracts/conversation-store-contract.js';
 export { directiveStoreContract } from './contracts/directive-store-contract.js';
 export { policyStoreContract } from './contracts/policy-store-contract.js';
-export { quotaStoreContract } from './contracts/quota-store-contract.js';
+export { usageStoreContract } from './contracts/usage-store-contract.js';
 export { runLogContract } from './contracts/run-log-contract.js';

@@ -142,34 +142,3 @@ export const QUOTAS = listOfOptions(QUOTA, 'a list of quotas; an empty one for n
     return [{ at: `${at}[${index}]`, problem, remedy: 'Keep the smaller of the two.' }];
   }),
 );
-
-/** One use of a quota. Tenant, quantity and window length make the counter; they are never part of what a model says. */
-export interface QuotaUse {
-  readonly tenant: string;
-  readonly quantity: QuotaQuantity;
-  readonly windowMs: number;
-  /** Not negative; 0 reads. */
-  readonly amount: number;
-}
-
-/**
- * The port that counts what tenants use, across runs and, with a database behind it, across processes. It knows no maximum: who adds compares.
- *
- * The window of a use is `floor(now / windowMs)`; adding and reading are one atomic operation, so that two who add at once are told different totals.
- * In SQL that is one statement over the primary key (tenant, quantity, window_ms, window): `insert … on conflict … do update set used = quotas.used +
- * excluded.used returning used`. Counters of windows that are over may be deleted at any time.
- *
- * A store that throws keeps calls from being made and models from being asked; one that does not answer for now ends the run.
- *
- * @example
- * class RedisQuotaStore extends QuotaStore {
- *   async use({ tenant, quantity, windowMs, amount }: QuotaUse): Promise<number> {
- *     const window = Math.floor(Date.now() / windowMs);
- *     return Number(await this.redis.incrByFloat(`${tenant}:${quantity}:${windowMs}:${window}`, amount));
- *   }
- * }
- */
-export abstract class QuotaStore {
-  /** The total of the present window, this use included. */
-  abstract use(use: QuotaUse): Promise<number>;
-}

@@ -12,10 +12,10 @@ import type { ApprovalStore } from './approval.js';
 import type { AuditStore } from './audit.js';
 import type { DirectiveStore } from './directive.js';
 import type { Lease, LeaseHold, LeaseRequest } from './lease.js';
-import type { QuotaStore } from './limits.js';
 import type { PolicyStore } from './policy-store.js';
 import type { LoopProfile, LoopRequest, RunHandle } from './loop-request.js';
 import type { AccountStore } from './session.js';
+import type { UsageStore } from './usage.js';
 
 /**
  * Adapters of the ports that keep something, given by a library with a database. A global module that exports a provider of this class replaces those in
@@ -32,8 +32,8 @@ export abstract class ToolLoopStores {
   readonly directives?: DirectiveStore;
   abstract readonly journal?: CallJournal;
   readonly policies?: PolicyStore;
-  abstract readonly quotas?: QuotaStore;
   abstract readonly runs?: RunLog;
+  readonly usage?: UsageStore;
   /** Absent where there is no database that tools could use as well. */
   abstract readonly transactions?: CallTransactions;
 }

@@ -4,7 +4,7 @@ import { type ApprovalAnswer, type ApprovalQuery, type ApprovalRecord, ApprovalS
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 import type { DirectiveStore } from '../contracts/directive.js';
 import type { Lease, LeaseRequest } from '../contracts/lease.js';
-import { QuotaStore, type QuotaUse } from '../contracts/limits.js';
+import { type UsageBatch, type UsageQuery, type UsageRow, UsageStore, type UsageWindow } from '../contracts/usage.js';
 import { type AccountAddition, type AccountKey, AccountStore, type SessionAccount } from '../contracts/session.js';
 import {
   type PolicyPage,
@@ -53,7 +53,7 @@ export class BoundedStores implements StorePorts {
   readonly directives: DirectiveStore;
   readonly journal: CallJournal;
   readonly policies: PolicyStore;
-  readonly quotas: QuotaStore;
+  readonly usage: UsageStore;
   readonly runs: RunLog;
   /** Absent where there is no database that tools could use as well. */
   readonly transactions: CallTransactions | undefined;
@@ -66,7 +66,7 @@ export class BoundedStores implements StorePorts {
     this.directives = new BoundedDirectives(stores.directives);
     this.journal = new BoundedJournal(stores.journal);
     this.policies = new BoundedPolicies(stores.policies);
-    this.quotas = new BoundedQuotas(stores.quotas);
+    this.usage = new BoundedUsage(stores.usage);
     this.runs = new BoundedRuns(stores.runs);
     this.transactions = stores.transactions && new BoundedTransactions(stores.transactions);
   }
@@ -262,14 +262,22 @@ class BoundedPolicies extends PolicyStore {
   }
 }
 
-class BoundedQuotas extends QuotaStore {
-  constructor(private readonly store: QuotaStore) {
+class BoundedUsage extends UsageStore {
+  constructor(private readonly store: UsageStore) {
     super();
   }
 
-  /** A use that got no answer may be counted twice, which errs on the side of the quota. */
-  override use(use: QuotaUse): Promise<number> {
-    return use.amount > 0 ? tellStore('A use of a quota', () => this.store.use(use)) : askStore(() => this.store.use(use));
+  /** A batch counts once, so it may be sent again. */
+  override add(batch: UsageBatch): Promise<readonly number[]> {
+    return tellStore('What was used', () => this.store.add(batch));
+  }
+
+  override totals(tenant: string, windows: readonly UsageWindow[]): Promise<readonly number[]> {
+    return askStore(() => this.store.totals(tenant, windows));
+  }
+
+  override report(query: UsageQuery): Promise<readonly UsageRow[]> {
+    return askStore(() => this.store.report(query));
   }
 }
 

@@ -17,6 +17,7 @@ export type { DurableRun } from '../loop/run-opener.js';
 export { renewContinued } from '../loop/suspended-runs.js';
 export type { ContinuedRun } from '../loop/suspended-runs.js';
 export { withDates } from '../memory/memory-run-log.js';
+export { UsageLedger } from '../usage/usage-ledger.js';
 export { withdrawal } from '../pending/approval.service.js';
 export { ActorIdentity } from '../policy/actor-identity.js';
 export { defineOptions, isWhole, optionsOf, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';

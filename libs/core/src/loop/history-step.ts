@@ -5,7 +5,7 @@ import { Interruption, linkSignal, untilAborted } from '../execution/call-failur
 import type { LiveRun } from './live-run.js';
 import { LoopSettings } from './loop-settings.js';
 import { type AppliedCut, finishFor, type LoopState } from './loop-state.js';
-import { readModel } from './model-step.js';
+import { nameOf, readModel } from './model-step.js';
 
 /** Asks the run's history policy how much of the transcript to send, before every model call, and keeps what it says valid. */
 export class HistoryStep {
@@ -65,16 +65,16 @@ class HistoryQuestions {
     const failure = await readModel(model, request, { signal: this.signal, limits }, (event) => fold.take(event));
     const { answer } = fold;
     if (this.signal.aborted) throw Interruption.from(this.signal);
-    await this.count(answer.usage);
+    await this.count(answer.usage, answer.answeredBy ?? nameOf(model));
     if (failure !== undefined) throw failure;
     if (answer.finishReason !== 'stop' || answer.text.trim() === '')
       throw new ModelError(`${model.modelId} did not finish its text; it ended with "${answer.finishReason}".`);
     return answer.text;
   }
 
-  private async count(usage: Usage): Promise<void> {
+  private async count(usage: Usage, by: string): Promise<void> {
     this.total = addUsage(this.total, usage);
-    this.live.use.recordUsage(usage);
+    await this.live.answered(usage, by);
     await this.live.emit({ type: 'usage', step: this.state.step, usage, total: this.total });
   }
 }

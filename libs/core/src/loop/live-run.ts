@@ -75,10 +75,10 @@ export class LiveRun implements EnclosingRun {
     return this.recorder?.isElsewhere ?? this.plan.within?.live.isElsewhere ?? false;
   }
 
-  /** Counts what the run has used until now in its own ledger, and what is new of it in its tenant's quotas. */
-  async spend(usage: Usage): Promise<void> {
-    const spent = this.use.spend(usage);
-    await this.plan.quotas?.charge(spent, this.signal);
+  /** Counts one answer of a model. A promise only where the tenant has quotas; it never rejects. */
+  answered(usage: Usage, model: string): Promise<void> | undefined {
+    this.use.recordUsage(usage);
+    return this.plan.meter.answered(usage, model, this.signal);
   }
 
   /** The rules by which tools are injected under an authority. */

@@ -14,9 +14,10 @@ import {
   readContribution,
   unappliedFindings,
 } from '../discovery/contributed-tools.js';
-import { BoundedStores } from '../execution/bounded-stores.js';
 import type { ExecutionScope } from '../execution/call.js';
 import { RunHooks } from '../execution/run-hooks.js';
+import { RunMeter } from '../usage/run-meter.js';
+import { UsageLedger } from '../usage/usage-ledger.js';
 import { defineOptions, inWords } from '../findings/options.js';
 import { priced } from '../models/priced.js';
 import { CompiledPolicy, DataPolicyEngine, policyList } from '../policy/policy-engine.js';
@@ -25,7 +26,6 @@ import { VouchedTools } from '../policy/vouched-tools.js';
 import { SchemaValidators } from '../schema/validators.js';
 import { searchFindings, strategyFindings } from '../strategies/tool-search.js';
 import { APPLICATION, DEFAULT_RESERVED_ARGUMENTS, TOOL_LOOP_OPTIONS, type ToolLoopOptions } from './loop-options.js';
-import { QuotaGuard } from './run-use.js';
 import { outputFindings, StructuredAnswers } from './structured-answer.js';
 import { isNamed } from '../catalog/tool-selection.js';
 
@@ -44,7 +44,7 @@ export class LoopSettings {
     private readonly catalog: ToolCatalog,
     private readonly validators: SchemaValidators,
     private readonly engine: PolicyEngine,
-    private readonly stores: BoundedStores,
+    private readonly ledger: UsageLedger,
   ) {
     const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS } = options;
     this.answers = new StructuredAnswers(validators);
@@ -128,15 +128,15 @@ export class LoopSettings {
   }
 
   /**
-   * Returns a guard for the quotas of the run's tenant.
+   * Returns what counts the use of a run, with the quotas of its tenant.
    *
    * @throws ConfigurationError if the function of the options returns something other than quotas
    */
-  quotasFor(run: Pick<RunContext, 'runId' | 'tenant'>): QuotaGuard | undefined {
-    const { quotas = [] } = this.options;
-    const own = typeof quotas === 'function' ? quotas(run.tenant) : quotas;
-    QUOTA_OPTIONS.assert({ quotas: own }, 'ToolLoopModule');
-    return own.length > 0 ? new QuotaGuard(this.stores.quotas, run, own) : undefined;
+  meterFor({ runId, tenant }: Pick<RunContext, 'runId' | 'tenant'>, actorId: string | undefined): RunMeter {
+    const { quotas } = this.options;
+    const own = typeof quotas === 'function' ? quotas(tenant) : quotas;
+    if (own) QUOTA_OPTIONS.assert({ quotas: own }, 'ToolLoopModule');
+    return new RunMeter(this.ledger, { runId, tenant, actorId }, own);
   }
 
   /** Returns the hooks of a run: the application's, then those that are given. */

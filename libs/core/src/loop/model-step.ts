@@ -159,3 +159,8 @@ async function readAll(events: InterruptibleIterator<ModelEvent>, take: EventTak
     if (slowReader) await slowReader;
   }
 }
+
+/** Returns the name of a model in events and reports. */
+export function nameOf({ provider, modelId }: LanguageModel): string {
+  return `${provider}/${modelId}`;
+}

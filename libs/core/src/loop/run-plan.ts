@@ -11,8 +11,9 @@ import type { RunEntityHandles, RunInstances } from '../injection/run-entities.j
 import type { ListedTools, RunInjection } from '../injection/starting-toolset.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
 import type { SpendingLedger } from '../policy/rules.js';
+import type { RunMeter } from '../usage/run-meter.js';
 import type { RunInputs } from './event-outlet.js';
-import type { QuotaGuard, RunUse } from './run-use.js';
+import type { RunUse } from './run-use.js';
 import type { AssumedRoles, Authority, CallCounter, RunRoles } from './run-accounts.js';
 import type { RunRecorder } from './run-log.js';
 import type { ResumedRun } from './saved-run.js';
@@ -88,8 +89,8 @@ export interface RunPlan<Output = unknown> {
   >;
   /** Absent where no hook is to be told. A sub-run has those of the run around it. */
   readonly hooks: RunHooks | undefined;
-  /** Absent where the tenant has none. */
-  readonly quotas: QuotaGuard | undefined;
+  /** Counts what the run uses, and knows the quotas of its tenant. */
+  readonly meter: RunMeter;
   /** The policies of the run and its loop, beside the application's. */
   readonly narrowing: readonly Policy[];
   /** The actor's roles at this moment. */

@@ -80,7 +80,7 @@ export class RunPreparation {
       strictListing: rules.strictListing,
       execution: { ...execution, requestId: requestIdOf(request, run, resumed) },
       hooks: this.settings.hooksFor(run, profile.hooks, own.hooks),
-      quotas: this.settings.quotasFor(run),
+      meter: this.settings.meterFor(run, execution.actorId),
       narrowing: levels.flatMap(({ policy }) => policy ?? []),
       injection,
       rolesNow: () => this.identity.rolesOf(request.actor),

@@ -127,6 +127,7 @@ export class SubRunPreparation {
       model: model === undefined ? outer.model : this.settings.modelFor(model),
       instructions: this.settings.instructionsFor(subRun.instructions, execution.run),
       within: placeOf(call, live),
+      meter: outer.meter.ofSubRun(call.tool.declaredId),
       messages: [asked(call.prompt)],
       conversation: undefined,
       toolset: resumed ? this.resumed(listed, live, execution, resumed) : listed.toolset,

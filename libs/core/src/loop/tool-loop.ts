@@ -17,8 +17,8 @@ import {
   RunFault,
   type StepAnswer,
 } from './loop-state.js';
-import { askModel } from './model-step.js';
-import { detailOf } from './run-use.js';
+import { askModel, nameOf } from './model-step.js';
+import { detailOf } from '../usage/run-meter.js';
 import { HistoryStep } from './history-step.js';
 import { StepPreparation, withRolesOfNow, withToolNotes } from './step-preparation.js';
 import { correctionFor } from './structured-answer.js';
@@ -95,13 +95,13 @@ export class ToolLoop {
   private async nextStep(state: LoopState, live: LiveRun): Promise<LoopState> {
     let begun: LoopState = { ...state, messages: [...state.messages, ...live.inputs.take()] };
     try {
-      const spent = await live.plan.quotas?.spent(live.signal);
+      const spent = await live.plan.meter.spent(live.signal);
       if (spent) return settle({ ...begun, finish: { reason: 'budget', detail: detailOf(spent) } }, live);
       begun = { ...(await withRolesOfNow(begun, live)), step: state.step + 1 };
       live.use.beginStep();
       await live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });
       begun = await this.history.apply(begun, live);
-      await live.spend(begun.usage);
+      live.use.spend(begun.usage);
       if (begun.finish) return settle(begun, live);
       begun = withToolNotes(begun);
       const prepared = await this.preparation.prepare(begun, live);
@@ -115,8 +115,9 @@ export class ToolLoop {
     const tools = live.sentTools.send(prepared.request.tools);
     const { answer, failure } = await askModel(prepared, live);
     const asked = { ...state, usage: addUsage(state.usage, answer.usage) };
-    live.use.recordUsage(answer.usage);
-    await live.spend(asked.usage);
+    const counting = live.answered(answer.usage, answer.answeredBy ?? nameOf(prepared.model));
+    live.use.spend(asked.usage);
+    if (counting) await counting;
     await live.emit({ type: 'usage', step: state.step, usage: answer.usage, total: asked.usage, tools });
     if (failure !== undefined) {
       const partial = answer.text === '' ? asked : withAnswer(asked, withoutCalls(answer));

@@ -7,6 +7,8 @@ import { type PlacedCall, resolveSurfaceCall, type ToolOutcome } from '../execut
 import { closedRecord } from '../execution/sub-run-call.js';
 import { ToolRunner } from '../execution/tool-runner.js';
 import { operationName } from '../injection/entity-surfaces.js';
+import type { MeteredCall } from '../usage/run-meter.js';
+import { nameOf } from './model-step.js';
 import { ToolProviderExtractor } from '../injection/entity-tools.js';
 import { isPermitted } from '../policy/policy-engine.js';
 import type { LiveRun } from './live-run.js';
@@ -53,13 +55,24 @@ export class ToolStep {
   async run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
     const done = doneBefore(context);
     const counted = calls.map((call, index) => plannedCall(call, index, context));
-    const planned = isCounted(context) ? counted : await withinQuotas(counted, done, context);
+    const granted = withinQuotas(counted, done, context);
+    const planned = granted instanceof Promise ? await granted : granted;
     const outcomes = (await this.execute(planned, done, context)).toSorted((a, b) => a.record.index - b.record.index);
     const limit = context.pending?.limit ?? limitOf(planned);
     if (outcomes.some(({ isPending }) => isPending)) {
       const kept = outcomes.map((outcome) => this.withEntities(outcome, context.live));
       return waitingFor({ outcomes: kept, isPlanned: true, ...(limit && { limit }) }, context);
     }
+    return this.completed(outcomes, calls, context, limit);
+  }
+
+  /** The end of a step whose calls all have their results. */
+  private async completed(
+    outcomes: readonly ToolOutcome[],
+    calls: readonly ToolCall[],
+    context: ToolStepContext,
+    limit: Finish | undefined,
+  ): Promise<ToolStepResult> {
     const records = outcomes.map(({ record }) => record);
     const toolset = await this.injection.inject(outcomes, calls, context);
     const halted = haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
@@ -150,11 +163,6 @@ function limitOf(planned: readonly PlannedCall[]): Finish | undefined {
   return reason && { reason, ...(detail !== undefined && { detail }) };
 }
 
-/** True where the tenant has no quotas, and for calls that were counted when they were first made. */
-function isCounted({ pending, live }: ToolStepContext): boolean {
-  return pending?.isPlanned === true || !live.plan.quotas;
-}
-
 /** Counts a call, also one that was made by a process that is gone. */
 function plannedCall(call: ToolCall, index: number, context: ToolStepContext): PlannedCall {
   const { step, offered, live, pending } = context;
@@ -177,19 +185,32 @@ function beginningOf(
   return { ...(mayHaveRun && { mayHaveRun: true }), ...(checkpoint && { checkpoint }) };
 }
 
-/** Refuses the calls beyond the tenant's quotas, the last ones first. What is done or refused already, or names no tool, takes nothing of them. */
-async function withinQuotas(
+/** Counts the calls, and refuses those beyond the tenant's quotas, the last ones first. What is done or refused already, or names no tool, is not counted. */
+function withinQuotas(
   planned: readonly PlannedCall[],
   done: readonly ToolOutcome[],
-  { live }: ToolStepContext,
-): Promise<readonly PlannedCall[]> {
-  const { quotas } = live.plan;
+  { live, pending }: ToolStepContext,
+): readonly PlannedCall[] | Promise<readonly PlannedCall[]> {
+  if (pending?.isPlanned) return planned; // counted when they were first made
   const isDone = new Set(done.map(({ record }) => record.index));
   const counted = planned.filter(({ index, meant, refusal }) => !isDone.has(index) && !refusal && meant.tool && !meant.tool.surface);
-  if (!quotas || counted.length === 0) return planned;
-  const { calls, beyond } = await quotas.takeCalls(counted.length, live.signal);
-  const refused = new Set(counted.slice(calls));
-  return planned.map((one) => (refused.has(one) ? { ...one, ...beyond } : one));
+  const granting = counted.length > 0 ? live.plan.meter.takeCalls(meteredCalls(counted, live), live.signal) : undefined;
+  if (!granting) return planned;
+  return granting.then(({ calls, beyond }) => {
+    const refused = new Set(counted.slice(calls));
+    return planned.map((one) => (refused.has(one) ? { ...one, ...beyond } : one));
+  });
+}
+
+/** A call of a durable run has an id: a process that takes the run over may count it again. */
+function meteredCalls(counted: readonly PlannedCall[], { plan, recorder }: LiveRun): readonly MeteredCall[] {
+  const model = plan.isOneCall ? undefined : nameOf(plan.model);
+  const { runId } = plan.execution.run;
+  return counted.map(({ call, meant }) => ({
+    tool: meant.tool?.spec.declaredId ?? call.name,
+    ...(model !== undefined && { model }),
+    ...(recorder && { id: `${runId}/${call.toolCallId}` }),
+  }));
 }
 
 /** Calls that are made together, and the index of the first of them. */

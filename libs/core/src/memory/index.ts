@@ -24,8 +24,18 @@ export { isHeldBy, leftMs, nextLease } from '../contracts/lease.js';
 export type { Lease, LeaseHold, LeaseRequest } from '../contracts/lease.js';
 export { KEPT_POLICY_VERSIONS, POLICY_POLL_MS, POLICY_TRUST_MS, PolicyStore } from '../contracts/policy-store.js';
 export type { PolicyPage, PolicyScope, PolicySign, PolicyState, PolicyStop, PolicyVersion } from '../contracts/policy-store.js';
-export { QuotaStore } from '../contracts/limits.js';
-export type { Quota, QuotaQuantity, QuotaUse } from '../contracts/limits.js';
+export type { Quota, QuotaQuantity } from '../contracts/limits.js';
+export { amountOf, USAGE_DIMENSIONS, usageSortKey, UsageStore } from '../contracts/usage.js';
+export type {
+  UsageAmounts,
+  UsageBatch,
+  UsageDimension,
+  UsageIncrement,
+  UsageKey,
+  UsageQuery,
+  UsageRow,
+  UsageWindow,
+} from '../contracts/usage.js';
 export { AccountStore } from '../contracts/session.js';
 export type { AccountAddition, AccountKey, SessionAccount } from '../contracts/session.js';
 export { CallJournal, CallTransactions, ConversationStore, RunLog, RunLostError, ToolLoopStores } from '../contracts/stores.js';
@@ -54,5 +64,6 @@ export type {
 export { MemoryCallJournal } from './memory-call-journal.js';
 export { MemoryDirectiveStore } from './memory-directive-store.js';
 export { MemoryPolicyStore } from './memory-policy-store.js';
-export { MemoryAccountStore, MemoryApprovalStore, MemoryAuditStore, MemoryConversationStore, MemoryQuotaStore } from './memory-stores.js';
+export { MemoryAccountStore, MemoryApprovalStore, MemoryAuditStore, MemoryConversationStore } from './memory-stores.js';
 export { MemoryRunLog } from './memory-run-log.js';
+export { MemoryUsageStore } from './memory-usage-store.js';

@@ -3,7 +3,6 @@ import { filter, firstValueFrom, fromEvent, map, merge, Subject, take } from 'rx
 import { type ApprovalAnswer, type ApprovalQuery, type ApprovalRecord, ApprovalStore } from '../contracts/approval.js';
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 import { type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
-import { QuotaStore, type QuotaUse } from '../contracts/limits.js';
 import { type AccountAddition, type AccountKey, AccountStore, type SessionAccount } from '../contracts/session.js';
 import {
   type ConversationKey,
@@ -210,30 +209,6 @@ function lastOf(messages: readonly Message[], most: number): readonly Message[] 
   if (messages.length <= most) return messages;
   const from = messages.findIndex(({ role }, index) => role === 'user' && index >= messages.length - most);
   return from < 0 ? messages.slice(messages.findLastIndex(({ role }) => role === 'user')) : messages.slice(from);
-}
-
-const MOST_COUNTERS = 100_000;
-
-interface Counter {
-  readonly window: number;
-  readonly total: number;
-}
-
-/** Counts quotas in memory, for this process only. Beyond 100,000 the least recently used counter is dropped. */
-export class MemoryQuotaStore extends QuotaStore {
-  private readonly counters = new Map<string, Counter>();
-
-  override use({ tenant, quantity, windowMs, amount }: QuotaUse): Promise<number> {
-    const key = JSON.stringify([tenant, quantity, windowMs]);
-    const window = Math.floor(Date.now() / windowMs);
-    const known = this.counters.get(key);
-    const total = (known?.window === window ? known.total : 0) + amount;
-    this.counters.delete(key);
-    this.counters.set(key, { window, total });
-    const [oldest] = this.counters.keys();
-    if (this.counters.size > MOST_COUNTERS && oldest !== undefined) this.counters.delete(oldest);
-    return Promise.resolve(total);
-  }
 }
 
 const MOST_ENTRIES = 100_000;

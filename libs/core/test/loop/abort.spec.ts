@@ -176,6 +176,7 @@ describe('invariant 11: after a run, however it ended,', () => {
     const ending = resultOf(loop.open(ask({ ...request, signal })));
     await jest.advanceTimersByTimeAsync(20);
     await ending;
+    await jest.advanceTimersByTimeAsync(1_000); // the application's, which writes what its runs have used
     expect(jest.getTimerCount()).toBe(0);
     expect(getEventListeners(signal, 'abort')).toEqual([]);
   });
@@ -190,6 +191,7 @@ describe('invariant 11: after a run, however it ended,', () => {
     await model.asked.reached;
     controller.abort();
     await result;
+    await jest.advanceTimersByTimeAsync(1_000); // the application's, which writes what its runs have used
     expect(jest.getTimerCount()).toBe(0);
     expect(getEventListeners(controller.signal, 'abort')).toEqual([]);
   });

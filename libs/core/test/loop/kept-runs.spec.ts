@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type LoopEvent, LoopEventSink, type LoopRequest, RunElsewhereError } from '@toolloop/core';
-import { type RunEntry, type RunJournal, RunOpener } from '@toolloop/core/internal';
+import { type RunEntry, type RunJournal, RunOpener, UsageLedger } from '@toolloop/core/internal';
+import { MemoryUsageStore, UsageStore } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, expectTranscriptValid, text, type ScriptedTurn } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 
@@ -47,9 +48,10 @@ class MortalJournal implements RunJournal {
   }
 }
 
-async function shop(turns: readonly ScriptedTurn[]) {
-  const module = await openModule(new ScriptedModel(turns), { policy: { allow: ['*'], flow: 'off' } });
-  return { runs: module.get<RunOpener>(RunOpener), module };
+async function shop(turns: readonly ScriptedTurn[], usage = new MemoryUsageStore()) {
+  const model = new ScriptedModel(turns);
+  const module = await openModule(model, { policy: { allow: ['*'], flow: 'off' }, providers: [{ provide: UsageStore, useValue: usage }] });
+  return { runs: module.get<RunOpener>(RunOpener), module, model };
 }
 
 describe('a run that is written down', () => {
@@ -83,6 +85,29 @@ describe('a run that is written down', () => {
       expect(result.toolCalls.map(({ toolCallId }) => toolCallId)).toHaveLength(5);
       expect(journal.events[0]?.sequence).toBe(101);
       await module.close();
+    }
+  });
+
+  it('counts each call once in the usage of its tenant, and each answer that a model gave, wherever its process dies', async () => {
+    const request: LoopRequest = ask();
+    for (let crashAt = 0; ; crashAt += 1) {
+      const usage = new MemoryUsageStore();
+      const entries: RunEntry[] = [];
+      const [first, second] = [await shop(script, usage), await shop([], usage)];
+      const dying = new MortalJournal(entries, crashAt);
+      await first.runs.openDurable(request, { runId: 'run-1', loop: undefined, journal: dying }).result.catch(() => undefined);
+      await first.module.get(UsageLedger).flush(); // the worst moment: all that it noted is kept, and its run is not
+      const model = new ScriptedModel(script.slice(entries.filter(({ key }) => key.startsWith('model:')).length));
+      const journal = new MortalJournal(entries);
+      if (!dying.isOurs)
+        await second.runs.openDurable({ ...request, model }, { runId: 'run-1', loop: undefined, journal, entries: [...entries] }).result;
+      await second.module.close();
+      const day = new Date().toISOString().slice(0, 10);
+      const [sum] = await usage.report({ tenant: 'acme', from: '2000-01-01', to: day, groupBy: [], limit: 1 });
+      expect({ crashAt, calls: sum?.calls }).toEqual({ crashAt, calls: 5 });
+      expect(sum?.answers).toBe(first.model.requests.length + model.requests.length);
+      await first.module.close();
+      if (dying.isOurs) return;
     }
   });
 

@@ -1,7 +1,16 @@
+import { randomUUID } from 'node:crypto';
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import type { ToolLoopService } from '@toolloop/core';
-import { MemoryQuotaStore, type Quota, QuotaStore, type QuotaUse } from '@toolloop/core/stores';
+import {
+  amountOf,
+  MemoryUsageStore,
+  type Quota,
+  type UsageBatch,
+  type UsageRow,
+  UsageStore,
+  type UsageWindow,
+} from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, expectRunEndsOnce, text, type ScriptedTurn } from '@toolloop/testing';
 import { atOnce } from '../fixtures/time.js';
 import { play, resultOf, resultsIn } from '../fixtures/played-run.js';
@@ -19,27 +28,54 @@ const broken = (): Promise<number> => {
 };
 const never = (): Promise<number> => new Promise(() => undefined);
 
-/** Answers as a test wants it to. */
-class TroubledStore extends QuotaStore {
-  readonly uses: QuotaUse[] = [];
+/** An addition to a window; 0 reads it. */
+interface WindowUse {
+  readonly quantity: Quota['quantity'];
+  readonly amount: number;
+}
 
-  constructor(private readonly answer: (use: QuotaUse) => Promise<number>) {
+/** Answers about its windows as a test wants it to. */
+class TroubledStore extends UsageStore {
+  readonly uses: WindowUse[] = [];
+
+  constructor(private readonly answer: (use: WindowUse) => Promise<number>) {
     super();
   }
 
-  override use(use: QuotaUse): Promise<number> {
-    this.uses.push(use);
-    return this.answer(use);
+  override add({ increments, windows = [] }: UsageBatch): Promise<readonly number[]> {
+    return this.answers(windows, ({ quantity }) => increments.reduce((sum, one) => sum + amountOf(one, quantity), 0));
+  }
+
+  override totals(_tenant: string, windows: readonly UsageWindow[]): Promise<readonly number[]> {
+    return this.answers(windows, () => 0);
+  }
+
+  override report(): Promise<readonly UsageRow[]> {
+    return Promise.resolve([]);
+  }
+
+  private answers(windows: readonly UsageWindow[], amount: (window: UsageWindow) => number): Promise<readonly number[]> {
+    const uses = windows.map((window) => ({ quantity: window.quantity, amount: amount(window) }));
+    this.uses.push(...uses);
+    return Promise.all(uses.map((use) => this.answer(use)));
   }
 }
 
-/** Uses what acme has, unless it is said otherwise. */
-function totalOf(store: QuotaStore, more: Partial<QuotaUse> = {}): Promise<number> {
-  return store.use({ tenant: 'acme', quantity: 'calls', windowMs: HOUR, amount: 0, ...more });
+/** Adds so many calls, and reads the total; 0 reads it. */
+async function totalOf(
+  store: UsageStore,
+  { tenant = 'acme', quantity = 'calls', windowMs = HOUR, amount = 0 }: Partial<WindowUse & { tenant: string; windowMs: number }> = {},
+): Promise<number> {
+  const windows = [{ quantity, windowMs }];
+  const use = { day: '2026-11-23', calls: amount, answers: 0, inputTokens: 0, outputTokens: 0, usd: 0, unpricedAnswers: 0 };
+  const [total] = await (amount === 0
+    ? store.totals(tenant, windows)
+    : store.add({ batchId: randomUUID(), tenant, increments: [use], windows }));
+  return total ?? Number.NaN;
 }
 
-function openWith(store: QuotaStore, quotas: readonly Quota[], script: readonly ScriptedTurn[]): Promise<ToolLoopService> {
-  return openShop(new ScriptedModel(script), { quotas, providers: [{ provide: QuotaStore, useValue: store }] });
+function openWith(store: UsageStore, quotas: readonly Quota[], script: readonly ScriptedTurn[]): Promise<ToolLoopService> {
+  return openShop(new ScriptedModel(script), { quotas, providers: [{ provide: UsageStore, useValue: store }] });
 }
 
 afterEach(() => {
@@ -73,14 +109,14 @@ describe('a quota store that fails', () => {
     ['throws', broken],
   ])('keeps models from being asked when it %s, which is an error and not a used up quota', async (_, answer) => {
     const model = new ScriptedModel([]);
-    const loop = await openShop(model, { quotas: [TOKENS], providers: [{ provide: QuotaStore, useValue: new TroubledStore(answer) }] });
+    const loop = await openShop(model, { quotas: [TOKENS], providers: [{ provide: UsageStore, useValue: new TroubledStore(answer) }] });
     const { result, events } = await play(loop, ask());
     expect(result).toMatchObject({ finishReason: 'error', error: { code: 'internal' }, steps: 0 });
     expect(model.requests).toEqual([]);
     expect(JSON.stringify([events, result])).not.toContain('secret');
   });
 
-  it('loses its count, and no answer, when it fails after the answer', async () => {
+  it('loses no answer when it fails after it', async () => {
     const store = new TroubledStore(({ amount }) => (amount > 0 ? down() : Promise.resolve(0)));
     const { result } = await play(await openWith(store, [TOKENS], [text('Done.')]), ask());
     expect(result).toMatchObject({ finishReason: 'stop', text: 'Done.' });
@@ -131,8 +167,8 @@ describe('a quota store that hangs', () => {
   });
 
   it.each([
-    ['before a model call', [TOKENS], (use: QuotaUse) => use.amount === 0, []],
-    ['after an answer', [TOKENS], (use: QuotaUse) => use.amount > 0, []],
+    ['before a model call', [TOKENS], (use: WindowUse) => use.amount === 0, []],
+    ['after an answer', [TOKENS], (use: WindowUse) => use.amount > 0, []],
     ['before a call', [CALLS], () => true, ['aborted']],
   ] as const)('%s is not waited for by a run that is aborted', async (_, quotas, isHung, codes) => {
     let reach!: () => void;
@@ -160,7 +196,7 @@ describe('a quota store that hangs', () => {
 
 describe('the quotas in memory', () => {
   it('keep tenants, quantities and windows apart, whatever they are called', async () => {
-    const store = new MemoryQuotaStore();
+    const store = new MemoryUsageStore();
     await totalOf(store, { amount: 3 });
     expect(await totalOf(store, { amount: 2 })).toBe(5);
     for (const other of [{ tenant: 'acme","calls' }, { tenant: 'globex' }, { quantity: 'tokens' as const }, { windowMs: HOUR + 1 }])
@@ -169,7 +205,7 @@ describe('the quotas in memory', () => {
 
   it('begin at 0 with every window', async () => {
     const now = jest.spyOn(Date, 'now').mockReturnValue(7 * HOUR - 1);
-    const store = new MemoryQuotaStore();
+    const store = new MemoryUsageStore();
     await totalOf(store, { amount: 3 });
     now.mockReturnValue(7 * HOUR);
     expect(await totalOf(store)).toBe(0);
@@ -178,7 +214,7 @@ describe('the quotas in memory', () => {
   });
 
   it('are at most 100,000; the least recently used goes first', async () => {
-    const store = new MemoryQuotaStore();
+    const store = new MemoryUsageStore();
     await totalOf(store, { tenant: 'early', amount: 1 });
     await totalOf(store, { tenant: 'busy', amount: 1 });
     for (let index = 0; index < 99_998; index += 1) await totalOf(store, { tenant: `t${index}` });

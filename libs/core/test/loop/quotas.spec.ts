@@ -10,7 +10,8 @@ import {
   ToolLoopService,
 } from '@toolloop/core';
 import { type HistoryContext, HistoryPolicy } from '@toolloop/core/history';
-import { MemoryQuotaStore, type Quota, QuotaStore, type QuotaUse } from '@toolloop/core/stores';
+import { UsageLedger } from '@toolloop/core/internal';
+import { amountOf, MemoryUsageStore, type Quota, type UsageBatch, UsageStore } from '@toolloop/core/stores';
 import { addUsage, NO_USAGE } from '@toolloop/protocol';
 import { ScriptedModel, call, calls, events, text, type ScriptedAnswer, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultsIn } from '../fixtures/played-run.js';
@@ -55,30 +56,40 @@ class AskingHistory extends HistoryPolicy {
 }
 
 /** Counts as ours does, and notes what it was asked. */
-class NotedStore extends MemoryQuotaStore {
-  readonly uses: QuotaUse[] = [];
+class NotedStore extends MemoryUsageStore {
+  readonly batches: UsageBatch[] = [];
 
-  override use(use: QuotaUse): Promise<number> {
-    this.uses.push(use);
-    return super.use(use);
+  override add(batch: UsageBatch): Promise<readonly number[]> {
+    this.batches.push(batch);
+    return super.add(batch);
+  }
+
+  /** The batches that count for quotas. */
+  get uses(): readonly UsageBatch[] {
+    return this.batches.filter(({ windows = [] }) => windows.length > 0);
   }
 }
 
 /** A shop, a store that can be looked into, and one run after the other in it, each with a model of its own. */
 async function shop(quotas: ShopOptions['quotas'], options: ShopOptions = {}) {
   const store = new NotedStore();
-  const loop = await openShop(new ScriptedModel([]), {
+  const module = await openModule(new ScriptedModel([]), {
     ...(quotas && { quotas }),
-    providers: [{ provide: QuotaStore, useValue: store }],
+    providers: [{ provide: UsageStore, useValue: store }],
     ...options,
   });
+  const loop: ToolLoopService = module.get(ToolLoopService);
   const run = async (script: readonly ScriptedTurn[], request: Partial<LoopRequest> = {}) => {
     const model = new ScriptedModel(script);
     const played = await play(loop, ask({ model, ...request }));
     model.assertComplete();
     return { ...played.result, messages: played.result.messages, types: played.events.map(({ type }) => type) };
   };
-  const used = (quantity: Quota['quantity'], tenant = 'acme', windowMs = HOUR) => store.use({ tenant, quantity, windowMs, amount: 0 });
+  const used = async (quantity: Quota['quantity'], tenant = 'acme', windowMs = HOUR) => {
+    await module.get(UsageLedger).flush();
+    const [total] = await store.totals(tenant, [{ quantity, windowMs }]);
+    return total;
+  };
   return { loop, store, run, used };
 }
 
@@ -120,8 +131,8 @@ describe('a quota of calls', () => {
   });
 
   it('is never passed by many runs at once, be they of two applications', async () => {
-    const store = new MemoryQuotaStore();
-    const providers = [{ provide: QuotaStore, useValue: store }];
+    const store = new MemoryUsageStore();
+    const providers = [{ provide: UsageStore, useValue: store }];
     const options = { quotas: [callsAnHour(7)], providers };
     const one = await openShop(new ScriptedModel([]), options);
     const other = await openShop(new ScriptedModel([]), options);
@@ -174,7 +185,7 @@ describe('a quota of calls', () => {
     const store = new NotedStore();
     const model = new ScriptedModel([calls(write('w'), write('x'))]);
     const policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] } as const;
-    const module = await openModule(model, { quotas: [callsAnHour(1)], policy, providers: [{ provide: QuotaStore, useValue: store }] });
+    const module = await openModule(model, { quotas: [callsAnHour(1)], policy, providers: [{ provide: UsageStore, useValue: store }] });
     const loop: ToolLoopService = module.get(ToolLoopService);
     const approvals: ApprovalService = module.get(ApprovalService);
     const { runId, finishReason } = await loop.run(ask());
@@ -185,7 +196,7 @@ describe('a quota of calls', () => {
     const { result } = await loop.resume(runId, alice);
     expect(codes(await result)).toEqual([undefined, 'budget_exceeded']);
     expect(await result).toMatchObject({ finishReason: 'budget' });
-    expect(store.uses.map(({ amount }) => amount)).toEqual([2]);
+    expect(store.uses.map(({ increments }) => increments.reduce((sum, one) => sum + amountOf(one, 'calls'), 0))).toEqual([2]);
   });
 });
 
@@ -314,9 +325,12 @@ describe('the cost of a run', () => {
 });
 
 describe('no quota', () => {
-  it('asks the store nothing', async () => {
-    const { run, store } = await shop([]);
+  it('has the run wait for nothing: what it uses is counted later', async () => {
+    const { run, store, used } = await shop([]);
     await run([reads('a'), text('Done.')]);
+    expect(store.batches).toEqual([]);
+    await used('calls');
+    expect(store.batches).toMatchObject([{ tenant: 'acme', increments: [{ answers: 2 }, { calls: 1, tool: 'probe__read' }] }]);
     expect(store.uses).toEqual([]);
   });
 });

@@ -13,10 +13,10 @@ import {
   MemoryCallJournal,
   MemoryConversationStore,
   MemoryDirectiveStore,
-  MemoryQuotaStore,
   MemoryRunLog,
-  QuotaStore,
   RunLog,
+  MemoryUsageStore,
+  UsageStore,
 } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
@@ -28,7 +28,7 @@ const PORTS = {
   conversations: { provide: ConversationStore, make: () => new MemoryConversationStore() },
   directives: { provide: DirectiveStore, make: () => new MemoryDirectiveStore() },
   journal: { provide: CallJournal, make: () => new MemoryCallJournal() },
-  quotas: { provide: QuotaStore, make: () => new MemoryQuotaStore() },
+  usage: { provide: UsageStore, make: () => new MemoryUsageStore() },
   runs: { provide: RunLog, make: () => new MemoryRunLog() },
 };
 const policy: Policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] };
@@ -101,8 +101,8 @@ async function resumed({ module, loop }: Awaited<ReturnType<typeof shop>>, reque
 
 const BEFORE: [keyof typeof PORTS, string, number][] = [
   ['conversations', 'load', 1],
-  ['quotas', 'use', 1],
-  ['quotas', 'use', 3],
+  ['usage', 'add', 1],
+  ['usage', 'totals', 1],
   ['audit', 'head', 1],
   ['audit', 'append', 1],
   ['audit', 'append', 2],

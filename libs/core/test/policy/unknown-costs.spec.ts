@@ -10,7 +10,7 @@ import {
   type Usage,
 } from '@toolloop/core';
 import { priced } from '@toolloop/core/models';
-import { MemoryQuotaStore, type Quota, QuotaStore } from '@toolloop/core/stores';
+import { MemoryUsageStore, type Quota, UsageStore } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, events, text, type ScriptedTurn } from '@toolloop/testing';
 import { RecordingLogger, SilentModel, start } from '../discovery/application.js';
 import { resultOf } from '../fixtures/played-run.js';
@@ -141,12 +141,12 @@ describe('what is no number', () => {
   });
 
   it.each<Quota['quantity']>(['tokens', 'usd'])('ends the run under a quota of %s, and poisons no window', async (quantity) => {
-    const store = new MemoryQuotaStore();
+    const store = new MemoryUsageStore();
     const quotas: readonly Quota[] = [{ quantity, most: 1_000, windowMs: 3_600_000 }];
     const model = new ScriptedModel([reads('a', broken), text('Done.')]);
-    const loop = await openShop(model, { quotas, providers: [{ provide: QuotaStore, useValue: store }] });
+    const loop = await openShop(model, { quotas, providers: [{ provide: UsageStore, useValue: store }] });
     expect(await resultOf(loop.open(ask()))).toMatchObject({ finishReason: 'error', error: { code: 'internal' } });
-    expect(await store.use({ tenant: 'acme', quantity, windowMs: 3_600_000, amount: 0 })).toBe(0);
+    expect(await store.totals('acme', [{ quantity, windowMs: 3_600_000 }])).toEqual([quantity === 'tokens' ? 1 : 0]);
     const next = new ScriptedModel([calls(call('probe__read', { key: 'b' })), text('Done.')]);
     expect(await resultOf(loop.open(ask({ model: next })))).toMatchObject({ finishReason: 'stop' });
   });

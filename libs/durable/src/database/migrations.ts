@@ -109,6 +109,34 @@ const POLICIES = [
   `create table toolloop.policy_stops (stop_id text primary key, revision bigint not null, stop json not null)`,
 ];
 
+/** The use of tenants, by day. Names are JSON texts, `null` for what is absent, compared by their bytes; `usage_ids` are those of batches and increments that were added. */
+const USAGE = [
+  `create table toolloop.usage (
+    tenant text not null,
+    day date not null,
+    key_hash text not null,
+    actor text collate "C" not null,
+    tool text collate "C" not null,
+    model text collate "C" not null,
+    calls double precision not null,
+    answers double precision not null,
+    input_tokens double precision not null,
+    output_tokens double precision not null,
+    usd double precision not null,
+    unpriced_answers double precision not null,
+    primary key (tenant, day, key_hash)
+  )`,
+  `create index usage_day on toolloop.usage (day)`,
+  `create table toolloop.usage_ids (
+    tenant text not null,
+    id_hash text not null,
+    added_at timestamptz not null default now(),
+    primary key (tenant, id_hash)
+  )`,
+  `create index usage_ids_added on toolloop.usage_ids (added_at)`,
+];
+
+/** The same counts in the windows of quotas. */
 const QUOTAS = [
   `create table toolloop.quotas (
     tenant text not null,
@@ -230,7 +258,7 @@ export const MIGRATIONS: readonly Migration[] = [
   {
     version: 1,
     name: 'baseline',
-    statements: [APPROVALS, CALLS, AUDIT, CONVERSATIONS, POLICIES, QUOTAS, ACCOUNTS, RUNS, DIRECTIVES].flat(),
+    statements: [APPROVALS, CALLS, AUDIT, CONVERSATIONS, POLICIES, USAGE, QUOTAS, ACCOUNTS, RUNS, DIRECTIVES].flat(),
   },
 ];
 

@@ -12,12 +12,10 @@ import {
   ConversationStore,
   type ConversationSummary,
   type MessagePage,
-  QuotaStore,
-  type QuotaUse,
   type SessionAccount,
 } from '@toolloop/core/stores';
 import type { Database } from '../database/database.js';
-import { isStorable, keyHash, storableKey, storedJson } from './storable.js';
+import { fromTextJson, isStorable, keyHash, storableKey, storedJson } from './storable.js';
 
 /** The number of the last messages with which a run continues, together with the rest of the part that the oldest of them is in. All are kept. */
 const MOST_MESSAGES = 200;
@@ -107,11 +105,6 @@ function keysOf({ tenant, actorId, conversationId }: ConversationKey): [tenant: 
   return [storableKey(tenant, 'tenant'), keyHash(actorId, conversationId)];
 }
 
-/** A text that was kept as JSON, since it may hold what a text of the database may not. */
-export function fromTextJson(json: string): string {
-  return JSON.parse(json) as string;
-}
-
 /** The attempts to append an entry. Each time one fails, another process has appended its own. */
 const MOST_ATTEMPTS = 1_000;
 
@@ -169,41 +162,6 @@ export class SqlAuditStore extends AuditStore {
     );
     return rows.map(({ entry }) => entry);
   }
-}
-
-/** The database's clock, so that processes whose own differ count the same window. */
-const WINDOW = 'floor(extract(epoch from clock_timestamp()) * 1000 / $3::bigint)::bigint';
-
-/** Counts in SQL what tenants use, for all processes together. */
-export class SqlQuotaStore extends QuotaStore {
-  constructor(private readonly database: Database) {
-    super();
-  }
-
-  override async use({ tenant, quantity, windowMs, amount }: QuotaUse): Promise<number> {
-    const counter = [storableKey(tenant, 'tenant'), quantity, windowMs];
-    const [row] = amount === 0 ? await this.read(counter) : await this.add([...counter, amount]);
-    return row?.used ?? 0;
-  }
-
-  private add(values: readonly (string | number)[]): Promise<readonly Counter[]> {
-    return this.database.query<Counter>(
-      `insert into toolloop.quotas as quotas (tenant, quantity, window_ms, "window", used) values ($1, $2, $3, ${WINDOW}, $4)
-       on conflict (tenant, quantity, window_ms, "window") do update set used = quotas.used + excluded.used returning used`,
-      values,
-    );
-  }
-
-  private read(values: readonly (string | number)[]): Promise<readonly Counter[]> {
-    return this.database.query<Counter>(
-      `select used from toolloop.quotas where tenant = $1 and quantity = $2 and window_ms = $3 and "window" = ${WINDOW}`,
-      values,
-    );
-  }
-}
-
-interface Counter {
-  readonly used: number;
 }
 
 /** The account as it is, or undefined where it has expired, by the database's clock. */

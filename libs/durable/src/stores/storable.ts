@@ -39,6 +39,12 @@ export function shownText(text: string): string {
   return text.slice(0, MOST_CHARACTERS).replace(ALL_UNKEPT, '\ufffd');
 }
 
+/** A text that was kept as JSON, since it may hold what a text of the database may not. */
+export function fromTextJson(json: string): string {
+  const text: unknown = JSON.parse(json);
+  return String(text);
+}
+
 /**
  * The JSON text of a value.
  *
