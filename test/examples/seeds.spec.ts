@@ -5,8 +5,8 @@ import { embabel } from '../../examples/seeds/embabel.js';
 import { fleetprompt } from '../../examples/seeds/fleetprompt.js';
 import { raaf } from '../../examples/seeds/raaf.js';
 
-describe('the programs of the examples', () => {
-  it('embabel calls tools that came with the entities of results, and reads what a write before it in the same answer has done', async () => {
+describe('the example', () => {
+  it('calls tools that came with the entities of results, and reads what a write before it in the same answer has done (embabel)', async () => {
     const { toolCalls, injectedTools, text, finishReason } = await embabel();
     expect(finishReason).toBe('stop');
     expect(injectedTools.map(({ id }) => id)).toEqual([
@@ -21,7 +21,7 @@ describe('the programs of the examples', () => {
     expect(text).toContain('100 EUR');
   });
 
-  it('ash calls the same tools directly and by a loop, under one policy and with the same callbacks', async () => {
+  it('calls the same tools directly and by a loop, under one policy and with the same callbacks (ash)', async () => {
     const { listed, described, direct, wrong, forbidden, result, elsewhere, told } = await ash();
     expect(listed).toEqual(['posts__read']);
     expect(described.inputSchema).toMatchObject({ required: ['title'], additionalProperties: false });
@@ -34,7 +34,7 @@ describe('the programs of the examples', () => {
     expect(told).toEqual(['posts__create', 'posts__create', 'posts__publish'].flatMap((id) => [`start ${id}`, `end ${id} succeeded`]));
   });
 
-  it('fleetprompt asks for a directive once, however often it is requested, and never for another tenant', async () => {
+  it('asks for a directive once, however often it is requested, and never for another tenant (fleetprompt)', async () => {
     const { definitions, requested, repeated, overridden, posts, subject } = await fleetprompt();
     expect(definitions.map(({ function: { name } }) => name)).toEqual(['forum__categories', 'forum__createPost', 'directives__status']);
     expect(definitions[1]?.function.parameters).toMatchObject({ required: ['thread_id', 'content'], additionalProperties: false });
@@ -46,7 +46,7 @@ describe('the programs of the examples', () => {
     expect(posts).toEqual(['org_demo: Hello.']);
   });
 
-  it('raaf validates, measures and reads the failures of a class that knows nothing of it', async () => {
+  it('validates, measures and reads the failures of a class that knows nothing of it (raaf)', async () => {
     const { toolCalls, text } = await raaf();
     expect(toolCalls.map(({ status, error }) => error?.code ?? status)).toEqual(['succeeded', 'invalid_args', 'execution_failed']);
     expect(toolCalls[0]?.result).toMatchObject({ success: true, _execution_metadata: { tool_name: 'web__search', agent_name: 'script' } });
@@ -54,7 +54,7 @@ describe('the programs of the examples', () => {
     expect(text).toBe('Three pages about NestJS.');
   });
 
-  it('cogni keeps the id of a call from its start to its result, assembles it from fragments, and denies at both ends', async () => {
+  it('keeps the id of a call from its start to its result, assembles it from fragments, and denies at both ends (cogni)', async () => {
     const { events, denied, requests, deleted } = await cogni();
     const ids = (type: string) => events.flatMap((event) => (event.type === type && 'toolCallId' in event ? [event.toolCallId] : []));
     const results = events.flatMap((event) => (event.type === 'tool-result' ? [event.record] : []));
