@@ -74,7 +74,7 @@ export class ToolCatalog {
     this.filling = { entries, entities };
     this.registry.load(
       entries,
-      entityTemplates(entities).map(({ spec }) => spec.declaredId),
+      entityTemplates(entities).map(({ spec }) => spec),
     );
     return findings;
   }

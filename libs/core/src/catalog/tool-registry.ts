@@ -1,5 +1,5 @@
 import { Injectable } from '@nestjs/common';
-import { type Finding, InvalidRequestError } from '@toolloop/protocol';
+import { type Finding, InvalidRequestError, type ToolSpec } from '@toolloop/protocol';
 import type { Tool } from '../contracts/tool.js';
 import type { RawTool } from '../decorators/raw-tool.js';
 import { type CatalogEntry, closestTools, isGlob, matchesGlob, namespaceIn, shortNameOf } from './tool-selection.js';
@@ -40,6 +40,8 @@ interface Names {
   readonly listed: readonly string[];
   /** The declared ids, including those of entity tools. */
   readonly declaredIds: readonly string[];
+  /** Those of tools that only read. */
+  readonly reads: ReadonlySet<string>;
   readonly build: BuildStats;
 }
 
@@ -76,14 +78,15 @@ export class ToolRegistry {
     return tools;
   }
 
-  /** Loads the tools of the catalog, and the declared ids of entity tools, which can be suggested too. Called once, by the catalog. */
-  load(byId: ReadonlyMap<string, CatalogEntry>, entityIds: readonly string[]): void {
+  /** Loads the tools of the catalog, and the specs of entity tools, which can be suggested too. Called once, by the catalog. */
+  load(byId: ReadonlyMap<string, CatalogEntry>, entitySpecs: readonly ToolSpec[]): void {
     const entries = [...byId.values()].filter(({ isLatent }) => !isLatent);
     this.known = {
       byId,
       byShortName: grouped(entries),
       listed: entries.map(({ tool }) => tool.spec.declaredId),
-      declaredIds: [...byId.keys(), ...entityIds],
+      declaredIds: [...byId.keys(), ...entitySpecs.map(({ declaredId }) => declaredId)],
+      reads: new Set([...entries.map(({ tool }) => tool.spec), ...entitySpecs].filter(isRead).map(({ declaredId }) => declaredId)),
       build: buildStatsOf(entries, performance.now() - this.takenAt),
     };
   }
@@ -102,8 +105,8 @@ export class ToolRegistry {
 
   /** Suggests the declared ids closest to a wrong one, at most three. */
   suggest(name: string): string[] {
-    const isRead = (id: string): boolean => this.names.byId.get(id)?.tool.spec.effect === 'read_only';
-    const closest = closestTools(name, this.names.declaredIds, { isRead });
+    const { declaredIds, reads } = this.names;
+    const closest = closestTools(name, declaredIds, { isRead: (id) => reads.has(id) });
     if (closest.length > 0) this.suggested += 1;
     return closest;
   }
@@ -150,6 +153,8 @@ export class ToolRegistry {
     return this.known;
   }
 }
+
+const isRead = ({ effect }: ToolSpec): boolean => effect === 'read_only';
 
 export function unknownTool({ problem, remedy }: Problem): InvalidRequestError {
   return new InvalidRequestError('unknown_tool', `${problem} ${remedy}`);

@@ -98,26 +98,34 @@ const MOST_CHARACTERS = 128;
 interface Closeness {
   /** @default 3 */
   readonly most?: number;
-  /** Tells the names of tools that only read: they come first among names that share as many words. */
+  /** Tells the names of tools that only read: they come first among close names, unless one is the wrong name but for its spelling. */
   readonly isRead?: (name: string) => boolean;
 }
 
 /**
- * Finds the names closest to a wrong one, best first, without those that are too different: by the words they share, then reads, then by edit distance. Words count
- * first since one verb in the place of another, as in `search_customer` and `delete_customer`, is a small distance and a large difference.
+ * Finds the names closest to a wrong one, best first, without those that are too different: reads, then by the words they share, then by edit distance. One verb in the place
+ * of another, as in `search_customer` and `delete_customer`, is a small distance and a large difference, so a write comes before a read only where it shares all words.
  */
 export function closestTo(name: string, candidates: Iterable<string>, { most = 3, isRead = () => true }: Closeness = {}): string[] {
   const wanted = name.slice(0, MOST_CHARACTERS);
-  const scored = [...candidates].map((candidate) => ({
-    candidate,
-    words: sharedWords(wanted, candidate),
-    order: isRead(candidate) ? 0 : 1,
-    distance: distanceBetween(wanted.toLowerCase(), candidate.toLowerCase()),
-  }));
+  const scored = [...candidates].map((candidate) => {
+    const words = sharedWords(wanted, candidate);
+    const order = isRead(candidate) ? 0 : 1;
+    return {
+      candidate,
+      words,
+      order,
+      rank: words === 1 ? 0 : order,
+      distance: distanceBetween(wanted.toLowerCase(), candidate.toLowerCase()),
+    };
+  });
   const least = Math.max(LEAST_SHARED, ...scored.map(({ words }) => words));
   return scored
     .filter((one) => one.words >= least || Number.isFinite(one.distance))
-    .toSorted((a, b) => b.words - a.words || a.order - b.order || a.distance - b.distance || a.candidate.localeCompare(b.candidate))
+    .toSorted(
+      (a, b) =>
+        a.rank - b.rank || b.words - a.words || a.order - b.order || a.distance - b.distance || a.candidate.localeCompare(b.candidate),
+    )
     .slice(0, most)
     .map(({ candidate }) => candidate);
 }
@@ -146,9 +154,10 @@ function shareOf(wanted: readonly string[], known: readonly string[]): number {
   return Math.floor((4 * shared) / Math.max(wanted.length, known.length, 1)) / 4;
 }
 
-/** A word may be in the plural, or have a wrong letter or two. */
+/** A word may be in the plural, or have a wrong letter or two; in a short one, such as `get`, each makes it another. */
 function isSameWord(one: string, other: string): boolean {
-  return one === other || distance(one, other) <= Math.max(one.length, other.length) * 0.4;
+  if (one === other || `${one}s` === other || one === `${other}s`) return true;
+  return Math.max(one.length, other.length) > 3 && distance(one, other) <= Math.max(one.length, other.length) * 0.4;
 }
 
 function wordsIn(name: string): string[] {

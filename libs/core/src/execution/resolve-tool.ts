@@ -132,7 +132,8 @@ function unknownToolMessage(name: string, scope: ExecutionScope): string {
 function unknownMethodMessage(declaredId: string, scope: ExecutionScope): string {
   const [prefix, method] = [prefixIn(declaredId), methodIn(declaredId)];
   const permitted = permittedMembers(scope).filter((id) => id !== declaredId && prefixIn(id) === prefix);
-  const closest = closestTo(method, permitted.map(methodIn));
+  const reads = new Set(scope.toolset.behindSurfaces.flatMap(({ spec }) => (spec.effect === 'read_only' ? [spec.declaredId] : [])));
+  const closest = closestTo(method, permitted.map(methodIn), { isRead: (name) => reads.has(`${prefix}_*_${name}`) });
   const hint = closest.length > 0 ? `Did you mean ${quoted(closest)}?` : 'Use one of those you were told of.';
   return `No method of "${prefix}" is named ${JSON.stringify(method.slice(0, 64))}. ${hint}`;
 }

@@ -102,12 +102,13 @@ export function allowedBy({ allow, tenants = {}, roles = {} }: Policy): string[]
 
 function patternFindings(pattern: string, at: string, tools: readonly PolicyTool[]): Finding[] {
   const ids = tools.map(({ declaredId }) => declaredId);
+  const reads = new Set(tools.filter(({ effect }) => effect === 'read_only').map(({ declaredId }) => declaredId));
   if (pattern === '*' || ids.some((id) => id === pattern || (isGlob(pattern) && matchesGlob(pattern, id)))) return [];
   return [
     {
       at,
       problem: `The policy names "${pattern}", and no tool has such an id.`,
-      remedy: didYouMean(closestTools(pattern, ids)) ?? 'Name a tool of the catalog, or remove it.',
+      remedy: didYouMean(closestTools(pattern, ids, { isRead: (id) => reads.has(id) })) ?? 'Name a tool of the catalog, or remove it.',
     },
   ];
 }

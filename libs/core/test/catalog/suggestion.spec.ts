@@ -33,6 +33,14 @@ describe('closestTo', () => {
     expect(closestTo(wrong, names, { isRead: (name) => !/delete|cancel/.test(name) })).toEqual(right);
   });
 
+  it.each([
+    ['get_customers', ['set_customer', 'find_customer'], ['find_customer', 'set_customer']],
+    ['crm__get*', ['crm__set', 'crm__getter'], ['crm__getter', 'crm__set']],
+    ['search_customer_orders', ['delete_customer_orders', 'get_customer_order'], ['get_customer_order', 'delete_customer_orders']],
+  ])('offers the read first for %s among %j', (wrong, names, right) => {
+    expect(closestTo(wrong, names, { isRead: (name) => /find|get/.test(name) })).toEqual(right);
+  });
+
   it('prefers the closest write to a read that shares fewer words', () => {
     const closest = closestTo('delete_custmer', ['find_customers', 'delete_customer'], { isRead: (name) => name.startsWith('find') });
     expect(closest[0]).toBe('delete_customer');

@@ -106,6 +106,28 @@ describe('invariant 3: a policy at bootstrap', () => {
     ]);
   });
 
+  it.each([
+    ['desk__fetch_customer', 'Did you mean "desk__get_customer" or "desk__delete_customer"?'],
+    ['desk__fetch_custom*', 'Did you mean "desk__get_customer" or "desk__delete_customer"?'],
+    ['shelf_*_take_book', 'Did you mean "shelf_*_see_book" or "shelf_*_tear_book"?'],
+  ])('invariant 3: is refused for %s, and reads are offered first', async (wrong, remedy) => {
+    const writes = { ...fine, effect: 'state_change' } as const;
+    @ToolProvider({ namespace: 'desk' })
+    class DeskTools {
+      @LlmTool({ ...writes, name: 'delete_customer' }) remove(): void {}
+      @LlmTool({ ...fine, name: 'get_customer' }) get(): void {}
+    }
+    @ToolProvider({ prefix: 'shelf' })
+    class Shelf {
+      @Expose() id = '1';
+      @LlmTool({ ...writes, name: 'tear_book' }) tear(): void {}
+      @LlmTool({ ...fine, name: 'see_book' }) see(): void {}
+    }
+    const imports = [ToolLoopModule.forFeature({ entities: [Shelf], loops: { support: { tools: [wrong] } } })];
+    const findings = await findingsOf({ providers: [DeskTools], imports, options: { policy: { allow: [wrong] } } });
+    expect(findings.map((finding) => finding.remedy)).toEqual([remedy, remedy]);
+  });
+
   it('invariant 3: all findings of it at once', async () => {
     const findings = await findingsOf(withPolicy({ allow: ['crm__x'], deny: ['weather'] }));
     expect(findings.map(({ problem }) => problem)).toEqual([
