@@ -34,6 +34,7 @@ export const CORE_FOLDERS: readonly string[] = [
   'memory',
   'usage',
   'loop',
+  'sources',
   'session',
   'runs',
   'history',

@@ -115,14 +115,17 @@ beforeEach(() => {
 });
 
 describe('a stranger’s tool that is called like a local one', () => {
-  it('does not start the application', async () => {
-    const problem = await problemOf({ policy: { allow: ['*'] }, remote: ['bank__transfer'] });
-    expect(problem).toContain('"bank__transfer" is also the id of BankTools.transfer');
+  it('is left out, and the local one is called', async () => {
+    const stage = { policy: { allow: ['*', 'bank__transfer'] }, remote: ['bank__transfer'] };
+    const { result } = await play([calls(call('bank__transfer'))], stage);
+    expect([result.toolCalls[0]?.status, reached]).toEqual(['succeeded', ['local transfer']]);
   });
 
-  it('does not start it either when the local one appears at run time only', async () => {
-    const problem = await problemOf({ policy: { allow: ['*'] }, remote: ['item_1_get'] });
-    expect(problem).toContain('"item_1_get" begins like the tool ids of the entity Item');
+  it('is left out as well when the local one appears at run time only', async () => {
+    const stage = { policy: { allow: ['bank__item', 'item_*_get'] }, remote: ['item_1_get'] };
+    const { result, offered } = await play([calls(call('item_1_get')), calls(call('bank__item')), calls(call('item_1_get'))], stage);
+    expect(offered[0]).toEqual(['bank__item']);
+    expect([result.toolCalls[0]?.error?.code, reached]).toEqual(['unknown_tool', ['local item 1']]);
   });
 });
 

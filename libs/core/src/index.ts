@@ -26,7 +26,8 @@ export type {
   ToolCallContext,
   ToolExecutionOptions,
 } from './contracts/tool-call.js';
-export { EntityResolver, ToolInterceptor, ToolSource } from './contracts/tool.js';
+export { ToolSource } from './contracts/source.js';
+export { EntityResolver, ToolInterceptor } from './contracts/tool.js';
 export type { EntityContext, Tool } from './contracts/tool.js';
 export { LlmTool } from './decorators/llm-tool.decorator.js';
 export type { LlmToolOptions } from './decorators/llm-tool.decorator.js';

@@ -1,8 +1,7 @@
 import { Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
-import { ToolCatalog } from './catalog/tool-catalog.js';
+import { type AnnouncedTools, ToolCatalog } from './catalog/tool-catalog.js';
 import type { CatalogEntry } from './catalog/tool-selection.js';
-import { placeOf, quarantined, readContribution } from './discovery/contributed-tools.js';
-import { ToolExplorer, listedRaw, type Exploration } from './discovery/tool-explorer.js';
+import { ToolExplorer, listedRaw } from './discovery/tool-explorer.js';
 import { ToolFeature } from './discovery/tool-feature.js';
 import { RESULT_READER } from './execution/result-reader.js';
 import { SEARCH_TOOL } from './strategies/tool-search.js';
@@ -19,6 +18,7 @@ import { DirectiveService } from './directives/directive.service.js';
 import { DEFAULT_RESERVED_ARGUMENTS, FEATURE, unpricedWarning } from './loop/loop-options.js';
 import { LoopSettings } from './loop/loop-settings.js';
 import { SubRunPreparation } from './loop/sub-run-preparation.js';
+import { ToolSources } from './sources/tool-sources.js';
 import { ConfigurationError, type Finding } from '@toolloop/protocol';
 import type { LoopProfile } from './contracts/loop-request.js';
 import type { ToolInjectionStrategy } from './contracts/injection.js';
@@ -35,38 +35,47 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     private readonly directives: DirectiveService,
     private readonly directiveRunner: DirectiveRunner,
     private readonly subRuns: SubRunPreparation,
+    private readonly sources: ToolSources,
   ) {}
 
   async onApplicationBootstrap(): Promise<void> {
+    try {
+      await this.start();
+    } catch (error) {
+      this.sources.close(); // no hook is called for an application that does not start
+      throw error;
+    }
+  }
+
+  private async start(): Promise<void> {
     const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS, actorClass, identity, policy, tools } = this.settings.options;
     const raw = [...listedRaw(tools), ...this.catalog.registry.take()];
     const exploration = this.explorer.explore({ reservedArguments, ...(actorClass && { actorClass }), ...(identity && { identity }) }, raw);
-    const { admitted: contributed, findings: kept } = quarantined(exploration.tools, await contributedTools(exploration));
-    this.warnOf(kept);
-    const own = [...exploration.tools, ...contributed.map((entry) => this.takenIn(entry))];
+    const contributed = await this.sources.begin(exploration.sources);
+    const own = [...exploration.tools, ...contributed.entries];
     const declarers = declarersIn(own, exploration.entities);
     const entries = [LATENT_READER, LATENT_SEARCH, ...own, ...directiveEntries(declarers, this.directives)];
-    this.catalog.announced = this.announced();
-    const collisions = this.catalog.load(entries, exploration.entities);
+    this.sources.announce(this.announced());
     const findings = [
       ...exploration.findings,
-      ...contributed.flatMap(({ tool }) => this.explorer.contributedFindings(tool, reservedArguments)),
-      ...collisions,
+      ...contributed.findings,
+      ...this.catalog.load(entries, exploration.entities),
+      ...this.sources.findings(),
+    ];
+    await this.sources.open((announced) => this.policyFindings(announced));
+    findings.push(
       ...directiveFindings(declarers, this.explorer.instancesOf(ActorDirectory).length > 0),
       ...immediateEffectFindings(declarers, this.settings.options.directives, 'refuse'),
       ...this.settings.findings(),
       ...this.loopFindings(),
       ...this.subRunFindings(entries),
-    ];
-    if (findings.length > 0) throw new ConfigurationError(findings);
-    this.warnOf(immediateEffectFindings(declarers, this.settings.options.directives, 'warn'));
-    this.warnOf([...exploration.warnings, ...contributed.flatMap(({ tool }) => this.explorer.unappliedFindings(tool))]);
+    );
+    if (findings.length > 0) throw new ConfigurationError([...findings, ...this.sources.missing()]);
+    const warnings = [...immediateEffectFindings(declarers, this.settings.options.directives, 'warn'), ...exploration.warnings];
+    this.warnOf(warnings);
+    this.catalog.report('declarations', warnings);
     // What a sub-run may do is known once all that it may use is.
-    if (entries.some(({ tool }) => tool.subRun))
-      this.catalog.load(
-        entries.map((entry) => this.withEffect(entry)),
-        exploration.entities,
-      );
+    if (entries.some(({ tool }) => tool.subRun)) this.catalog.rewrite((entry) => this.withEffect(entry));
     if (!policy)
       this.logger.warn(
         'No policy: no tool is listed and none can be called. Give one: ToolLoopModule.forRoot({ policy: { allow: [...] } }).',
@@ -79,6 +88,14 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
   /** Logs findings that must not keep the application from starting. */
   private warnOf(findings: readonly Finding[]): void {
     for (const { at, problem, remedy } of findings) this.logger.warn(`${at}: ${problem} ${remedy}`);
+  }
+
+  /** Returns what is wrong with the policies of the application and of its loops, of which some tools came after the start. */
+  private policyFindings(announced: AnnouncedTools): readonly Finding[] {
+    const loops = this.explorer.instancesOf(ToolFeature).flatMap(({ options }) => Object.entries(options.loops ?? {}));
+    const ofLoop = ([name, loop]: readonly [string, LoopProfile | null]): Finding[] =>
+      loop?.policy ? this.settings.policyFindings(announced, loop.policy, `loop "${name}" policy`) : [];
+    return [...this.settings.policyFindings(announced), ...loops.flatMap(ofLoop)];
   }
 
   private warnOfCosts(entries: readonly CatalogEntry[]): void {
@@ -102,11 +119,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
   }
 
   private withEffect(entry: CatalogEntry): CatalogEntry {
-    return entry.tool.subRun ? this.takenIn({ ...entry, tool: this.subRuns.withEffect(entry.tool) }) : entry;
-  }
-
-  private takenIn(entry: CatalogEntry): CatalogEntry {
-    return { ...entry, tool: this.settings.takeIn(entry.tool) };
+    return entry.tool.subRun ? { ...entry, tool: this.subRuns.withEffect(entry.tool) } : entry;
   }
 
   private subRunFindings(entries: readonly CatalogEntry[]): Finding[] {
@@ -136,8 +149,3 @@ const LATENT_READER: CatalogEntry = { tool: RESULT_READER, at: 'Toolloop', isLat
 
 /** A run has it where a strategy brings it. */
 const LATENT_SEARCH: CatalogEntry = { tool: SEARCH_TOOL, at: 'Toolloop', isLatent: true };
-
-async function contributedTools({ sources }: Exploration): Promise<CatalogEntry[]> {
-  const lists = await Promise.all(sources.map(async (source) => source.tools()));
-  return lists.flat().map((tool) => ({ tool: readContribution(tool), at: placeOf(tool) }));
-}

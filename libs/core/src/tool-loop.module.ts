@@ -58,6 +58,7 @@ import { AccountStore } from './contracts/session.js';
 import { PolicyEngine } from './contracts/policy.js';
 import { PolicyStore } from './contracts/policy-store.js';
 import { UsageStore } from './contracts/usage.js';
+import { ToolSources } from './sources/tool-sources.js';
 import { SchemaValidators } from './schema/validators.js';
 import { ToolLoopBootstrap } from './tool-loop-bootstrap.js';
 
@@ -158,6 +159,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   Sessions,
   DirectiveRunner,
   DirectiveService,
+  ToolSources,
   ToolLoopBootstrap,
   loopProvider(ToolLoopService, {}),
   { provide: ExecutionRules, inject: [TOOL_LOOP_OPTIONS], useFactory: ({ execution }: ToolLoopOptions) => new ExecutionRules(execution) },
@@ -217,6 +219,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
     ToolCatalog,
     ToolRegistry,
     ToolRunner,
+    ToolSources,
     ToolCallStorage,
     SchemaValidators,
     UsageService,

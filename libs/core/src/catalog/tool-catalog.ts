@@ -1,10 +1,12 @@
 import { Injectable } from '@nestjs/common';
+import { BehaviorSubject, type Observable, Subject } from 'rxjs';
 import type { Finding, ToolOrigin, ToolPresentation, ToolSpec } from '@toolloop/protocol';
 import type { ToolSelector } from '../contracts/loop-request.js';
 import type { PolicyTool } from '../contracts/policy.js';
 import type { Tool } from '../contracts/tool.js';
 import type { EntityRegistry } from '../discovery/entity-registry.js';
 import { foldedId, sharedIdProblem, type TakenId } from '../discovery/tool-names.js';
+import { canonicalDeclaration } from '../schema/canonical-json.js';
 import type { ToolTemplate } from '../discovery/tool-template.js';
 import { notReady, type Problem, ToolRegistry, unknownTool } from './tool-registry.js';
 import {
@@ -16,6 +18,7 @@ import {
   isGlob,
   isNamed,
   isToolPredicate,
+  namespaceIn,
   selects,
 } from './tool-selection.js';
 
@@ -36,6 +39,22 @@ export interface ToolDescription extends ToolSpec {
   readonly presentation?: ToolPresentation;
 }
 
+/** A change in the tools of a source. The catalog has changed by the time it is told. */
+export interface CatalogChange {
+  /** The name of the source. */
+  readonly source: string;
+  /** The declared ids of the tools that came, behind all others. A tool with another definition is among both. */
+  readonly added: readonly string[];
+  readonly removed: readonly string[];
+}
+
+/** Tools that leave the catalog and tools that join it, all of one source. */
+export interface CatalogUpdate {
+  readonly source: string;
+  readonly remove: readonly Tool[];
+  readonly add: readonly CatalogEntry[];
+}
+
 interface Filling {
   readonly entries: ReadonlyMap<string, CatalogEntry>;
   readonly entities: EntityRegistry;
@@ -45,38 +64,141 @@ interface Filling {
 /** The origin of the tools of entities, which are classes of the application. */
 const ENTITY_ORIGIN: ToolOrigin = { source: 'discovery', trusted: true };
 
-/** The catalog of all tools of the application by id, fixed at bootstrap. Collisions never get this far: they are findings. */
+/** The names of tools that are not in the catalog and may still come: those that strategies announce, and all under the prefix that a source announces. */
+export class AnnouncedTools {
+  constructor(
+    private readonly names: readonly string[] = [],
+    /** The origins of sources by their prefixes. */
+    private readonly prefixes: ReadonlyMap<string, ToolOrigin> = new Map(),
+  ) {}
+
+  /** Tells whether a name or a glob can be that of such a tool. */
+  has(pattern: string): boolean {
+    return this.names.includes(pattern) || this.sourceOf(pattern) !== undefined;
+  }
+
+  /** Returns the source under whose prefix a name or a glob stands. */
+  sourceOf(pattern: string): ToolOrigin | undefined {
+    const namespace = namespaceIn(pattern);
+    return namespace === undefined ? undefined : this.prefixes.get(namespace);
+  }
+
+  /** Returns the source to which an id belongs, in whatever case it is written: no other tool may have it. */
+  ownerOf(id: string): ToolOrigin | undefined {
+    const namespace = foldedId(namespaceIn(id) ?? '');
+    return [...this.prefixes].find(([prefix]) => foldedId(prefix) === namespace)?.[1];
+  }
+
+  /** Returns the same without the prefixes of sources whose tools are known. */
+  without(known: ReadonlySet<string>): AnnouncedTools {
+    return new AnnouncedTools(this.names, new Map([...this.prefixes].filter(([prefix]) => !known.has(prefix))));
+  }
+}
+
+/**
+ * The catalog of all tools of the application by id. It is fixed when the application has started, but for the tools of sources, which come and go. A collision at the start
+ * is a finding; a later newcomer never gets in.
+ */
 @Injectable()
 export class ToolCatalog {
   private filling: Filling | undefined;
+  private readonly changes = new Subject<CatalogChange>();
+  private readonly found = new BehaviorSubject<readonly Finding[]>([]);
+  private readonly reports = new Map<string, readonly Finding[]>();
+  /** The versions in which tools joined after the start, and those that have gone. They are known by their codecs, since their specs change with their labels. */
+  private readonly joined = new WeakMap<Tool['input'], number>();
+  private readonly retired = new WeakSet<Tool['input']>();
+  private current = 0;
 
   /** @param registry finds the tools by name, and takes those that providers register while the application starts */
   constructor(readonly registry: ToolRegistry) {}
 
-  /** The ids of tools that are not in the catalog and may still join runs. */
-  announced: readonly string[] = [];
+  /** The names of tools that are not in the catalog and may still join it, or runs. */
+  announced = new AnnouncedTools();
 
-  /** Fills the catalog, once; returns a finding for each id that two tools share, or that differs from another's only in case. */
+  /** Tells of every tool of a source that comes or goes, once the catalog has changed. It never ends. */
+  readonly changes$: Observable<CatalogChange> = this.changes.asObservable();
+
+  /**
+   * The findings about what is not well and does not keep the application from running, such as a tool of a source in quarantine, or a policy that names a tool which its
+   * source does not have. It begins with those of now.
+   *
+   * @example
+   * catalog.findings$.subscribe((findings) => health.set('tools', findings.length === 0));
+   */
+  readonly findings$: Observable<readonly Finding[]> = this.found.asObservable();
+
+  /** The number of changes since the application started. */
+  get version(): number {
+    return this.current;
+  }
+
+  /** Replaces the findings about one thing; none if it is well again. Nothing is told where they are the same. */
+  report(about: string, findings: readonly Finding[]): void {
+    if (canonicalDeclaration(this.reports.get(about) ?? []) === canonicalDeclaration(findings)) return;
+    if (findings.length === 0) this.reports.delete(about);
+    else this.reports.set(about, findings);
+    this.found.next([...this.reports.values()].flat());
+  }
+
+  /** Fills the catalog; returns a finding for each id that two tools share, or that differs from another's only in case. */
   load(tools: readonly CatalogEntry[], entities: EntityRegistry): readonly Finding[] {
     const entries = new Map<string, CatalogEntry>();
-    const ids = new Map<string, TakenId>();
+    const taken = new Map<string, TakenId>();
     const findings: Finding[] = [];
     for (const entry of tools) {
-      const { at } = entry;
-      const { declaredId } = entry.tool.spec;
-      const taken = ids.get(foldedId(declaredId));
-      const remedy = 'Give one of them another name or namespace, or provide its class in one module only.';
-      if (taken) findings.push({ at, problem: sharedIdProblem(declaredId, taken), remedy });
-      else ids.set(foldedId(declaredId), { declaredId, at });
-      findings.push(...prefixFindings(entry, entities), ...surfaceFindings(entry, entities));
-      entries.set(declaredId, entry);
+      findings.push(...collisions(entry, taken, entities));
+      take(entry, taken);
+      entries.set(entry.tool.spec.declaredId, entry);
     }
-    this.filling = { entries, entities };
-    this.registry.load(
-      entries,
-      entityTemplates(entities).map(({ spec }) => spec),
-    );
+    this.refill({ entries, entities });
     return findings;
+  }
+
+  /** Replaces tools by others of the same ids, before the first run. */
+  rewrite(change: (entry: CatalogEntry) => CatalogEntry): void {
+    const { entries, entities } = this.filled;
+    this.refill({ entries: new Map([...entries].map(([id, entry]) => [id, change(entry)])), entities });
+  }
+
+  /**
+   * Removes tools of a source and adds others behind all that are there, but for those that collide with another; returns these, each with its finding. Active runs lose the
+   * removed tools at once, and have the others from their next step on.
+   */
+  update({ source, remove, add }: CatalogUpdate): ReadonlyMap<string, Finding> {
+    const { entities, entries: before } = this.filled;
+    const entries = new Map(before);
+    for (const { spec } of remove) entries.delete(spec.declaredId);
+    const taken = new Map<string, TakenId>();
+    for (const entry of entries.values()) take(entry, taken);
+    const collided = new Map<string, Finding>();
+    for (const entry of add) {
+      const { declaredId } = entry.tool.spec;
+      const [finding] = collisions(entry, taken, entities);
+      if (finding) collided.set(declaredId, finding);
+      else {
+        entries.set(declaredId, entry);
+        take(entry, taken);
+      }
+    }
+    const added = add.filter(({ tool }) => !collided.has(tool.spec.declaredId));
+    if (remove.length + added.length === 0) return collided;
+    this.current += 1;
+    for (const { input } of remove) this.retired.add(input);
+    for (const { tool } of added) this.joined.set(tool.input, this.current);
+    this.refill({ entries, entities });
+    this.changes.next({ source, removed: remove.map(({ spec }) => spec.declaredId), added: added.map(({ tool }) => tool.spec.declaredId) });
+    return collided;
+  }
+
+  /** Tells whether a tool was in the catalog and is not any more, or has another definition now. */
+  isRetired({ input }: Pick<Tool, 'input'>): boolean {
+    return this.current > 0 && this.retired.has(input);
+  }
+
+  /** Tells whether a tool joined the catalog after one of its versions. */
+  hasJoinedSince({ input }: Pick<Tool, 'input'>, version: number): boolean {
+    return (this.joined.get(input) ?? 0) > version;
   }
 
   /** Lists the tools that exist from the start, in the order of declaration. */
@@ -189,8 +311,8 @@ export class ToolCatalog {
   }
 
   private problemWith(selector: ToolSelector): Problem | undefined {
-    if (typeof selector === 'string' && this.announced.includes(selector)) return undefined;
-    if (typeof selector === 'string') return this.registry.isKnown(selector) ? undefined : this.registry.problemWith(selector);
+    if (typeof selector === 'string')
+      return this.registry.isKnown(selector) || this.announced.has(selector) ? undefined : this.registry.problemWith(selector);
     if (typeof selector !== 'function') return NO_SELECTOR;
     if (isToolPredicate(selector)) return undefined;
     if ([...this.all(), ...this.entities.definitions].some((classes) => isByClass(selector, classes))) return undefined;
@@ -198,6 +320,14 @@ export class ToolCatalog {
       problem: `There is no tool of the class ${selector.name}.`,
       remedy: 'Mark it @ToolProvider() and list it in the providers of a module, or name a module that has such providers itself.',
     };
+  }
+
+  private refill(filling: Filling): void {
+    this.filling = filling;
+    this.registry.load(
+      filling.entries,
+      entityTemplates(filling.entities).map(({ spec }) => spec),
+    );
   }
 
   private all(): readonly CatalogEntry[] {
@@ -219,6 +349,19 @@ const NO_SELECTOR: Problem = { problem: 'A selector is neither a name, a class n
 
 function entityTemplates({ definitions }: EntityRegistry): readonly ToolTemplate[] {
   return definitions.flatMap(({ tools }) => tools.map(({ template }) => template));
+}
+
+function take({ tool: { spec }, at }: CatalogEntry, taken: Map<string, TakenId>): void {
+  const id = foldedId(spec.declaredId);
+  if (!taken.has(id)) taken.set(id, { declaredId: spec.declaredId, at });
+}
+
+function collisions(entry: CatalogEntry, taken: ReadonlyMap<string, TakenId>, entities: EntityRegistry): Finding[] {
+  const { declaredId } = entry.tool.spec;
+  const other = taken.get(foldedId(declaredId));
+  const remedy = 'Give one of them another name or namespace, or provide its class in one module only.';
+  const shared = other ? [{ at: entry.at, problem: sharedIdProblem(declaredId, other), remedy }] : [];
+  return [...shared, ...prefixFindings(entry, entities), ...surfaceFindings(entry, entities)];
 }
 
 /** Finds ids that a glob over an entity's tools matches as well: `order_*_*` would match `order_desk__cancel` and allow it by mistake. */

@@ -78,7 +78,7 @@ export class ToolRegistry {
     return tools;
   }
 
-  /** Loads the tools of the catalog, and the specs of entity tools, which can be suggested too. Called once, by the catalog. */
+  /** Loads the tools of the catalog, and the specs of entity tools, which can be suggested too. Called by the catalog, again when tools come or go. */
   load(byId: ReadonlyMap<string, CatalogEntry>, entitySpecs: readonly ToolSpec[]): void {
     const entries = [...byId.values()].filter(({ isLatent }) => !isLatent);
     this.known = {
@@ -87,7 +87,7 @@ export class ToolRegistry {
       listed: entries.map(({ tool }) => tool.spec.declaredId),
       declaredIds: [...byId.keys(), ...entitySpecs.map(({ declaredId }) => declaredId)],
       reads: new Set([...entries.map(({ tool }) => tool.spec), ...entitySpecs].filter(isRead).map(({ declaredId }) => declaredId)),
-      build: buildStatsOf(entries, performance.now() - this.takenAt),
+      build: this.known?.build ?? buildStatsOf(entries, performance.now() - this.takenAt),
     };
   }
 

@@ -67,6 +67,8 @@ export type AuditEvent =
       readonly ofTenant?: string;
       readonly details?: JsonObject;
     }
+  /** A change in a source of tools: those that came, that went and that are in quarantine. It is in the audit of no tenant, but in that of the application. */
+  | { readonly kind: 'source'; readonly source: string; readonly details: JsonObject }
   | { readonly kind: `directive-${string}`; readonly directiveId: string; readonly details?: JsonObject };
 
 /** The evidence of arguments and result. The hashes are HMACs under the entry's key: a plain hash would reveal a value that can be guessed. */

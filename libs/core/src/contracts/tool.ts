@@ -259,23 +259,6 @@ export interface Tool extends ToolSettings {
   invoke(input: unknown, context: ToolCallContext): unknown;
 }
 
-/**
- * The port for contributing tools at bootstrap. A module registers one as a provider; the catalog finds it.
- *
- * @example
- * class ReportTools extends ToolSource {
- *   readonly origin = { source: 'reports', trusted: true };
- *
- *   tools(): Promise<readonly Tool[]> {
- *     return this.reports.asTools();
- *   }
- * }
- */
-export abstract class ToolSource {
-  abstract readonly origin: ToolOrigin;
-  abstract tools(): readonly Tool[] | Promise<readonly Tool[]>;
-}
-
 /** Nest's own layers round one tool method: what its handlers have in controllers, its tools have here. */
 export interface ToolLayers {
   /** Guards, then pipes. Resolves with the input the pipes made; rejects with what a guard or a pipe threw. */

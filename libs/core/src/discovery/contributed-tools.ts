@@ -1,7 +1,8 @@
-import type { Finding, JsonObject, ToolSpec } from '@toolloop/protocol';
+import { type Finding, isRecord, type JsonObject, type ToolOrigin, type ToolSpec } from '@toolloop/protocol';
 import type { Tool } from '../contracts/tool.js';
 import { TOOL_BASICS, type ToolBasics } from '../decorators/llm-tool.decorator.js';
-import { defineOptions, FUNCTION } from '../findings/options.js';
+import { defineOptions, FUNCTION, inWords } from '../findings/options.js';
+import { ForeignDeclarationError, narrowedSchema, visible } from '../schema/foreign-schema.js';
 import { optionalNullRemoval } from '../schema/optional-nulls.js';
 import { withoutNullUnions } from '../schema/raw-input.js';
 import { propertyNamesOf, schemaFindings } from '../schema/subset.js';
@@ -9,7 +10,7 @@ import { isReserved } from '../schema/tool-input.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { decisiveFindings } from './tool-template.js';
 import { givenDirectiveFindings } from './directive-compiler.js';
-import { foldedId, SAFE_TOOL_ID, sharedIdProblem, type TakenId } from './tool-names.js';
+import { SAFE_TOOL_ID } from './tool-names.js';
 
 /** The rules for a tool from outside. */
 export interface ContributionRules {
@@ -17,9 +18,50 @@ export interface ContributionRules {
   readonly validators: SchemaValidators;
 }
 
+/** A tool that was declared elsewhere, as it was read. */
+export interface Contribution {
+  /** Its source and its id, for findings. */
+  readonly at: string;
+  readonly tool: Tool;
+  /** The reasons why it cannot be used. */
+  readonly problems: readonly Finding[];
+  /** The parts of it that are not applied: it can be used, and its source checks more than the application does. */
+  readonly notes: readonly Finding[];
+}
+
+/** The longest description of a stranger's tool, in characters: every prompt holds it. */
+const LONGEST_DESCRIPTION = 8_192;
+const MOST_OF_AN_ID = 64;
+
 /** Returns the place of a contributed tool, for findings. */
-export function placeOf({ spec, origin }: Tool): string {
-  return `${origin.source}: ${spec.declaredId}`;
+export function placeOf({ spec, origin }: Pick<Tool, 'spec' | 'origin'>): string {
+  return `${origin.source}: ${shownId(spec.declaredId)}`;
+}
+
+/** An id that may be any text. */
+export function shownId(id: string): string {
+  return visible(id.length > MOST_OF_AN_ID ? `${id.slice(0, MOST_OF_AN_ID)}…` : id);
+}
+
+/** Tells whether a value has the parts of a tool. What is in them is checked when it is read. */
+export function isTool(value: unknown): value is Tool {
+  if (!isRecord(value)) return false;
+  const { spec, origin, input, output, invoke } = value;
+  if (!isRecord(origin) || !isRecord(spec) || !isRecord(input) || !isRecord(output)) return false;
+  const ids = [spec['id'], spec['declaredId']];
+  const functions = [invoke, output['project'], input['normalize'], input['read']];
+  const lists = [input['hidden'], input['reserved']];
+  return (
+    ids.every((id) => typeof id === 'string') &&
+    functions.every((one) => typeof one === 'function') &&
+    lists.every((list) => Array.isArray(list))
+  );
+}
+
+/** The finding in what a source gives in the place of a tool. */
+export function noToolFinding(given: unknown, { source }: ToolOrigin): Finding {
+  const remedy = 'Give what tools() of a ToolSource declares: objects with spec, origin, input, output and invoke.';
+  return { at: source, problem: `Among its tools is ${isRecord(given) ? 'an object that is none' : inWords(given)}.`, remedy };
 }
 
 const DECLARED = defineOptions<ToolBasics & Pick<Tool, 'canCall' | 'preview'>>(
@@ -27,11 +69,35 @@ const DECLARED = defineOptions<ToolBasics & Pick<Tool, 'canCall' | 'preview'>>(
   TOOL_BASICS.settings,
 );
 
-/** Reads a tool of a source: an untrusted one neither instructs the model nor decides how people see the tool. Returns the same tool where there is nothing to change. */
-export function readContribution(contributed: Tool): Tool {
-  const { presentation, instructions, ...rest } = contributed;
-  const isMore = presentation !== undefined || instructions !== undefined;
-  return withoutNulls(isMore && !contributed.origin.trusted ? rest : contributed);
+/** A tool that was declared elsewhere, before it is checked. */
+export interface CopiedContribution extends Contribution {
+  /** The values in its schemas, if they were copied: what it costs to compile them. */
+  readonly values: number;
+}
+
+/**
+ * Reads a tool that was declared elsewhere. Of an untrusted source it is a copy, which the source cannot change: with narrowed schemas, and without what instructs the model
+ * or decides how people see the tool.
+ */
+export function copyContribution(given: Tool, rules: ContributionRules): CopiedContribution {
+  const at = placeOf(given);
+  if (given.origin.trusted) return { at, tool: withoutNulls(given), problems: [], notes: [], values: 0 };
+  try {
+    return { at, problems: [], ...distrusted(given, rules) };
+  } catch (error) {
+    if (!(error instanceof ForeignDeclarationError)) throw error;
+    const remedy = 'Have its source declare less, and in characters that are seen.';
+    return { at, tool: given, problems: [{ at, problem: `It cannot be used: ${error.message}.`, remedy }], notes: [], values: 0 };
+  }
+}
+
+/** Checks a copied tool, and compiles its schemas; the patterns of an untrusted one run in linear time only. */
+export function checkContribution({ at, tool, problems: known, notes }: Contribution, rules: ContributionRules): Contribution {
+  if (known.length > 0) return { at, tool, problems: known, notes: [] };
+  const { spec, input, origin } = tool;
+  if (!origin.trusted) rules.validators.distrust(spec.inputSchema, input.schema, spec.outputSchema);
+  const problems = contributedFindings(tool, rules);
+  return { at, tool, problems, notes: problems.length > 0 ? [] : [...notes, ...unappliedFindings(tool, rules)] };
 }
 
 /** Reads the unions with null in the input of a tool, see {@link withoutNullUnions}. */
@@ -39,22 +105,66 @@ function withoutNulls(tool: Tool): Tool {
   const { spec, input } = tool;
   const inputSchema = withoutNullUnions(spec.inputSchema);
   if (inputSchema === spec.inputSchema) return tool;
-  const removeNulls = optionalNullRemoval(inputSchema);
-  const normalize = (args: JsonObject): JsonObject => removeNulls(input.normalize(args));
-  return { ...tool, spec: { ...spec, inputSchema }, input: { ...input, schema: withoutNullUnions(input.schema), normalize } };
+  return { ...tool, spec: { ...spec, inputSchema }, input: withSchema(input, withoutNullUnions(input.schema), inputSchema) };
 }
 
-/** Has the patterns of a tool of an untrusted source run in linear time only; called before its schemas are compiled. */
-export function distrustPatterns({ origin, spec, input }: Tool, validators: SchemaValidators): void {
-  if (!origin.trusted) validators.distrust(spec.inputSchema, input.schema, spec.outputSchema);
+function withSchema(input: Tool['input'], schema: Tool['input']['schema'], shown: ToolSpec['inputSchema']): Tool['input'] {
+  const removeNulls = optionalNullRemoval(shown);
+  return { ...input, schema, normalize: (args: JsonObject): JsonObject => removeNulls(input.normalize(args)) };
 }
 
-/** Finds the patterns of a tool that are not applied. They keep nothing from starting: its source checks them itself. */
-export function unappliedFindings(tool: Tool, validators: SchemaValidators): Finding[] {
-  const { spec, input } = tool;
+/** @throws {ForeignDeclarationError} For a description or a schema that cannot be used. */
+function distrusted(given: Tool, { reservedArguments }: ContributionRules): Pick<CopiedContribution, 'tool' | 'notes' | 'values'> {
+  const { presentation: _, instructions: _more, ...rest } = given;
+  const { outputSchema, ...spec } = rest.spec;
+  const { input } = rest;
+  const shown = narrowedSchema(spec.inputSchema, 'input');
+  const held = input.schema === spec.inputSchema ? shown : narrowedSchema(input.schema, 'input');
+  const result = outputSchema && narrowedSchema(outputSchema, 'output');
+  const narrowed = [shown, ...(held === shown ? [] : [held]), ...(result ? [result] : [])];
+  return {
+    tool: {
+      ...rest,
+      spec: { ...spec, ...descriptionOf(spec), inputSchema: shown.schema, ...(result && { outputSchema: result.schema }) },
+      // Where a schema is open, names that are reserved may be in it.
+      input: { ...withSchema(input, held.schema, shown.schema), reserved: [...new Set([...input.reserved, ...reservedArguments])] },
+    },
+    notes: narrowedFindings(
+      placeOf(given),
+      narrowed.flatMap(({ unapplied }) => unapplied),
+    ),
+    values: narrowed.reduce((sum, { values }) => sum + values, 0),
+  };
+}
+
+/** A tool without a description is a finding later on. */
+function descriptionOf({ description }: Partial<ToolSpec>): Partial<Pick<ToolSpec, 'description'>> {
+  if (typeof description !== 'string') return {};
+  if (description.length > LONGEST_DESCRIPTION)
+    throw new ForeignDeclarationError(`its description has more than ${LONGEST_DESCRIPTION} characters`);
+  return { description: visible(description) };
+}
+
+const MOST_POINTERS = 5;
+
+function narrowedFindings(at: string, unapplied: readonly string[]): Finding[] {
+  if (unapplied.length === 0) return [];
+  const named = unapplied.slice(0, MOST_POINTERS).map((pointer) => `"${shownId(pointer)}"`);
+  const more = unapplied.length > MOST_POINTERS ? ` and ${unapplied.length - MOST_POINTERS} more` : '';
+  return [
+    {
+      at,
+      problem: `Parts of its schemas are not applied, so it takes more than its source says: ${named.join(', ')}${more}.`,
+      remedy: 'Have its source declare one object without unions, conditions and outside references, or rely on its own checks.',
+    },
+  ];
+}
+
+/** Finds the patterns of a tool that are not applied. */
+function unappliedFindings({ spec, input, ...tool }: Tool, { validators }: ContributionRules): Finding[] {
   const schemas = [input.schema, ...(spec.outputSchema ? [spec.outputSchema] : [])];
   return [...new Set(schemas.flatMap((schema) => validators.unappliedPatterns(schema)))].map((pattern) => ({
-    at: placeOf(tool),
+    at: placeOf({ spec, ...tool }),
     problem: `Its pattern ${JSON.stringify(pattern.slice(0, MOST_OF_A_PATTERN))} cannot be run in linear time, so it is not applied.`,
     remedy: 'Have its source write it shorter, without look-around and back references.',
   }));
@@ -62,46 +172,8 @@ export function unappliedFindings(tool: Tool, validators: SchemaValidators): Fin
 
 const MOST_OF_A_PATTERN = 64;
 
-/** A tool of a source, and where it comes from. */
-interface Contribution {
-  readonly tool: Tool;
-  readonly at: string;
-}
-
-/** The tools of sources, without those in quarantine, and why each of these is there. */
-export interface Quarantine<Entry> {
-  readonly admitted: readonly Entry[];
-  readonly findings: readonly Finding[];
-}
-
-/**
- * Keeps a tool of an untrusted source away whose id differs only in case from that of another tool: a person or a policy could take one for the other. Trusted tools
- * come first, wherever they stand. Two trusted ones are a finding of the catalog.
- */
-export function quarantined<Entry extends Contribution>(own: readonly Contribution[], contributed: readonly Entry[]): Quarantine<Entry> {
-  const trusted = [...own, ...contributed.filter(({ tool }) => tool.origin.trusted)];
-  const ids = new Map(
-    trusted.map(({ tool: { spec }, at }): [string, TakenId] => [foldedId(spec.declaredId), { declaredId: spec.declaredId, at }]),
-  );
-  const findings: Finding[] = [];
-  const admitted = contributed.filter(({ tool, at }) => {
-    if (tool.origin.trusted) return true;
-    const { declaredId } = tool.spec;
-    const taken = ids.get(foldedId(declaredId));
-    if (!taken) ids.set(foldedId(declaredId), { declaredId, at });
-    if (!taken || taken.declaredId === declaredId) return true;
-    findings.push({
-      at,
-      problem: sharedIdProblem(declaredId, taken),
-      remedy: 'Have its source name it otherwise; until then the tool is left out.',
-    });
-    return false;
-  });
-  return { admitted, findings };
-}
-
 /** Returns the findings in a tool of a `ToolSource`: it declares as much as a decorated method does. */
-export function contributedFindings(tool: Tool, rules: ContributionRules): Finding[] {
+function contributedFindings(tool: Tool, rules: ContributionRules): Finding[] {
   const at = placeOf(tool);
   const { spec } = tool;
   return [
@@ -129,7 +201,7 @@ function outputFindings(at: string, { outputSchema }: ToolSpec, { validators }: 
 }
 
 /** A declared id of its own could be one that a policy names for another tool, or a glob. */
-function idFindings(at: string, { spec: { id, declaredId }, entity }: Tool): Finding[] {
+function idFindings(at: string, { spec: { id, declaredId }, entity, origin }: Tool): Finding[] {
   const findings: Finding[] = [];
   if (!SAFE_TOOL_ID.test(id))
     findings.push({
@@ -137,10 +209,16 @@ function idFindings(at: string, { spec: { id, declaredId }, entity }: Tool): Fin
       problem: 'Its id is not accepted by every model provider.',
       remedy: 'Use letters, digits, - and _, 64 characters at most.',
     });
+  if (entity && !origin.trusted)
+    findings.push({
+      at,
+      problem: 'It says that it belongs to an entity, which only the application can declare.',
+      remedy: 'Have its source declare a tool without one.',
+    });
   if (declaredId !== id && !entity)
     findings.push({
       at,
-      problem: `Its declared id is not its id, "${id}".`,
+      problem: `Its declared id is not its id, "${shownId(id)}".`,
       remedy: 'Only the tools of an entity have a declared id of their own.',
     });
   return findings;

@@ -3,7 +3,8 @@ import { ApplicationConfig, DiscoveryService, ExternalContextCreator, ModulesCon
 import type { InstanceWrapper } from '@nestjs/core/injector/instance-wrapper.js';
 import type { Module } from '@nestjs/core/injector/module.js';
 import { type Finding, LoopEventSink } from '@toolloop/protocol';
-import { type Tool, ToolInterceptor, type ToolLayers, ToolSource } from '../contracts/tool.js';
+import { ToolSource } from '../contracts/source.js';
+import { type Tool, ToolInterceptor, type ToolLayers } from '../contracts/tool.js';
 import type { ToolCallContext } from '../contracts/tool-call.js';
 import { isCallable, RawTool } from '../decorators/raw-tool.js';
 import { providerOptionsOf, type ToolMethod, toolMethodsOf } from '../decorators/tool-metadata.js';
@@ -11,7 +12,6 @@ import { TOOL_PROVIDER, type ToolProviderOptions } from '../decorators/tool-prov
 import { inWords } from '../findings/options.js';
 import { ProjectionCompiler } from '../schema/result-projection.js';
 import { SchemaValidators } from '../schema/validators.js';
-import { contributedFindings, unappliedFindings } from './contributed-tools.js';
 import { EntityExplorer } from './entity-explorer.js';
 import { EntityRegistry, findResolvers } from './entity-registry.js';
 import { enhancerFindings, entityOfHost, MethodLayers, NestLayerCompiler } from './nest-layers.js';
@@ -103,16 +103,6 @@ export class ToolExplorer {
     readonly modules: ModulesContainer,
   ) {
     this.layers = new MethodLayers(new NestLayerCompiler(creator, config), this.instances);
-  }
-
-  /** Finds the patterns of a tool that was declared elsewhere which are not applied. */
-  unappliedFindings(tool: Tool): Finding[] {
-    return unappliedFindings(tool, this.validators);
-  }
-
-  /** Returns the findings in a tool that was declared elsewhere. */
-  contributedFindings(tool: Tool, reservedArguments: readonly string[]): Finding[] {
-    return contributedFindings(tool, { reservedArguments, validators: this.validators });
   }
 
   /** `raw` are the tools of `forRoot` and those that were registered; those of features are found among the providers. */

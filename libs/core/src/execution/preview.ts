@@ -9,6 +9,7 @@ import {
   type ToolPreview,
 } from '@toolloop/protocol';
 import { fromCanonical } from '../schema/canonical-json.js';
+import { visible } from '../schema/foreign-schema.js';
 import { compileReveal } from '../schema/reveal.js';
 import type { CallContextFactory } from './call-context.js';
 import { CallFailure, failureOf, untilAborted } from './call-failure.js';
@@ -130,15 +131,6 @@ function line(text: string): string {
 }
 
 const LINE_BREAKS = /[\t-\r]+/g;
-
-/** The parts of an emoji that join others to it, which are seen; then controls, and what has no width or changes the direction of what follows. */
-const UNSEEN =
-  /((?<=\p{Extended_Pictographic})\ufe0f|(?<=\p{Extended_Pictographic}[\ufe0f\p{Emoji_Modifier}]?)\u200d(?=\p{Extended_Pictographic}))|(?![\t-\r])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
-
-/** Writes characters that are not seen as escapes, such as `\u{202e}`, so that an approver sees that they are there. */
-function visible(text: string): string {
-  return text.replace(UNSEEN, (character, seen?: string) => seen ?? `\\u{${character.codePointAt(0)?.toString(16)}}`);
-}
 
 function cut(text: string): string {
   return text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS - 1)}…` : text;

@@ -16,6 +16,7 @@ import {
 } from '../contracts/loop-request.js';
 import type { OperatorRule } from '../contracts/operator.js';
 import type { Policy } from '../contracts/policy.js';
+import { type SourceOptions, SOURCES } from '../contracts/source.js';
 import type { ExecutionOptions, RegisteredActor, RunContext } from '../contracts/tool-call.js';
 import type { RawTool } from '../decorators/raw-tool.js';
 import { ROUTE_IDENTITY, type RouteIdentity } from '../discovery/route-layers.js';
@@ -91,6 +92,8 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly actorId?: (actor: Actor) => string;
   /** Returns an actor's roles, for policies and approvals. @default its `roles`, those that are strings */
   readonly actorRoles?: (actor: Actor) => readonly string[];
+  /** The times and limits for the sources of tools. @default see {@link SourceOptions} */
+  readonly sources?: SourceOptions;
   /** Keeps an audit, chained by an HMAC with this key. @default no audit */
   readonly audit?: AuditOptions;
   /** Says who is an operator: who may read the usage of others, change policies and look into runs. Each use is in the audit. @default no actor is */
@@ -129,6 +132,7 @@ export const APPLICATION = defineOptions<ToolLoopOptions & { readonly providers?
   hooks: optionsOf(HOOKS),
   audit: optionsOf(AUDIT),
   directives: optionsOf(DIRECTIVES),
+  sources: optionsOf(SOURCES),
   providers: CHECKED_BY_USE,
   imports: CHECKED_BY_USE,
 });

@@ -1,6 +1,6 @@
 import { Inject, Injectable, Logger } from '@nestjs/common';
 import { ConfigurationError, type Finding, InvalidRequestError, isRecord, type LanguageModel } from '@toolloop/protocol';
-import { ToolCatalog } from '../catalog/tool-catalog.js';
+import { AnnouncedTools, ToolCatalog } from '../catalog/tool-catalog.js';
 import type { ToolInjection } from '../contracts/injection.js';
 import { DEFAULT_LIMITS, type Limits, LIMITS, type Quota, QUOTAS } from '../contracts/limits.js';
 import { type LoopHooks, type LoopProfile, type LoopRequest, PROFILE, type StopCondition } from '../contracts/loop-request.js';
@@ -8,11 +8,12 @@ import { type Policy, PolicyEngine } from '../contracts/policy.js';
 import type { ExecutionOptions, RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 import {
-  contributedFindings,
+  checkContribution,
+  type Contribution,
   type ContributionRules,
-  distrustPatterns,
-  readContribution,
-  unappliedFindings,
+  type CopiedContribution,
+  copyContribution,
+  shownId,
 } from '../discovery/contributed-tools.js';
 import type { ExecutionScope } from '../execution/call.js';
 import { RunHooks } from '../execution/run-hooks.js';
@@ -36,6 +37,7 @@ export class LoopSettings {
   readonly answers: StructuredAnswers;
   private readonly compiled = new WeakMap<Policy, CompiledPolicy>();
   private readonly foreign: ForeignTools;
+  private readonly contributions: ContributionRules;
   private readonly vouched: VouchedTools;
   private readonly limits = new WeakMap<Partial<Limits>, Limits>();
 
@@ -49,12 +51,27 @@ export class LoopSettings {
     const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS } = options;
     this.answers = new StructuredAnswers(validators);
     this.vouched = new VouchedTools(engine);
-    this.foreign = new ForeignTools(catalog, { reservedArguments, validators }, this.vouched);
+    this.contributions = { reservedArguments, validators };
+    this.foreign = new ForeignTools(catalog, this.contributions, this.vouched);
+  }
+
+  /** Reads a tool that was declared elsewhere; see {@link copyContribution}. */
+  copy(given: Tool): CopiedContribution {
+    return copyContribution(given, this.contributions);
+  }
+
+  /** Checks a tool that was read. */
+  check(copy: Contribution): Contribution {
+    return checkContribution(copy, this.contributions);
+  }
+
+  /** Returns the hash of a tool if the policy in force pins another one for its id. */
+  hashOtherwisePinned(tool: Tool): string | undefined {
+    return this.vouched.hashOtherwisePinned(tool);
   }
 
   /** A contributed tool as the catalog takes it in: of an untrusted source, it is what the application vouches for. */
   takeIn(tool: Tool): Tool {
-    distrustPatterns(tool, this.validators);
     return this.vouched.take(tool);
   }
 
@@ -69,11 +86,16 @@ export class LoopSettings {
     const { injection = [] } = APPLICATION.sound(this.options);
     return [
       ...APPLICATION.findings(this.options, 'ToolLoopModule'),
-      ...stopFindings(stopWhen, 'ToolLoopModule', this.catalog, this.catalog.announced),
+      ...stopFindings(stopWhen, 'ToolLoopModule', this.catalog),
       ...this.applicationPolicyFindings(policyList(policy)),
       ...strategyFindings(injection, 'ToolLoopModule injection', this.catalog),
       ...searchFindings(injection, 'ToolLoopModule injection', policyList(policy)),
     ];
+  }
+
+  /** Returns the findings in a policy, or in those of the application, where no tool is to come but the announced ones. */
+  policyFindings(announced: AnnouncedTools, policy?: Policy, at = ''): Finding[] {
+    return policy ? this.findingsIn(policy, at, { announced }) : this.applicationPolicyFindings(policyList(this.options.policy), announced);
   }
 
   /** Returns the findings in a named loop; called once the catalog is filled. */
@@ -85,9 +107,9 @@ export class LoopSettings {
   /** Returns findings for names that a loop or a sub-run uses and the application does not have; called once the catalog is filled. */
   surroundingFindings(at: string, { model, policy, stopWhen, injection, output, tools, exclude }: Partial<LoopProfile>): Finding[] {
     return [
-      ...stopFindings(stopWhen, at, this.catalog, this.catalog.announced),
+      ...stopFindings(stopWhen, at, this.catalog),
       ...(typeof model === 'string' ? this.modelFindings(model, at) : []),
-      ...(policy ? this.policyFindings(policy, `${at} policy`) : []),
+      ...(policy ? this.findingsIn(policy, `${at} policy`) : []),
       ...outputFindings(output, at),
       ...strategyFindings(injection || [], `${at} injection`, this.catalog),
       ...this.searchFindingsOf({ ...(injection !== undefined && { injection }), ...(policy && { policy }) }, `${at} injection`),
@@ -191,29 +213,24 @@ export class LoopSettings {
   private compile(policy: Policy): CompiledPolicy {
     const known = this.compiled.get(policy);
     if (known) return known;
-    const findings = this.policyFindings(policy, 'policy');
+    const findings = this.findingsIn(policy, 'policy');
     if (findings.length > 0) throw new ConfigurationError(findings, 'request');
     const compiled = new CompiledPolicy(policy, this.validators);
     this.compiled.set(policy, compiled);
     return compiled;
   }
 
-  private policyFindings(policy: Policy, at: string, mayVouch = false): Finding[] {
-    return policyFindings(policy, at, {
-      mayVouch,
-      tools: this.catalog.subjects(),
-      announced: this.catalog.announced,
-      validators: this.validators,
-    });
+  private findingsIn(policy: Policy, at: string, { mayVouch = false, announced = this.catalog.announced } = {}): Finding[] {
+    return policyFindings(policy, at, { mayVouch, announced, tools: this.catalog.subjects(), validators: this.validators });
   }
 
   /** Returns the findings in the policies of the application. A single one is named without its number. */
-  private applicationPolicyFindings(policies: readonly Policy[]): Finding[] {
+  private applicationPolicyFindings(policies: readonly Policy[], announced = this.catalog.announced): Finding[] {
     const at = 'ToolLoopModule policy';
     if (policies.length > 0 && !(this.engine instanceof DataPolicyEngine))
       return [{ at, problem: 'The application has its own PolicyEngine, which ignores it.', remedy: 'Give one or the other.' }];
     const findings = policies.flatMap((policy, index) =>
-      this.policyFindings(policy, policies.length > 1 ? `${at} ${index + 1}` : at, true),
+      this.findingsIn(policy, policies.length > 1 ? `${at} ${index + 1}` : at, { mayVouch: true, announced }),
     );
     if (policies.length === 0 || policies.some(({ shadow }) => !shadow)) return findings;
     return [...findings, { at, problem: 'Every policy is in shadow, so nothing is allowed.', remedy: 'Add one that decides.' }];
@@ -232,8 +249,9 @@ const QUOTA_OPTIONS = defineOptions<{ readonly quotas: readonly Quota[] }>({ quo
 
 /** Checks the tools of an injection that no catalog holds. They are declared like the tools of a source, and do not take the id of a tool of the application. */
 export class ForeignTools {
-  private readonly checked = new WeakMap<object, string | undefined>();
-  private readonly read = new WeakMap<Tool, Tool>();
+  private readonly known = new WeakMap<Tool, Contribution>();
+  /** The same by the declaration, which a strategy may put into a new tool for every result. */
+  private readonly declared = new WeakMap<object, Contribution>();
   private readonly logger = new Logger('ToolLoop');
 
   constructor(
@@ -245,57 +263,46 @@ export class ForeignTools {
   /** Leaves out the others, and warns of them. Those of untrusted sources are what the application vouches for. */
   admit(injection: ToolInjection): ToolInjection {
     const { add: given = [], warnings = [] } = injection;
-    const add = given.map((tool) => this.readOnce(tool));
-    const problems = add.flatMap((tool) => {
-      const problem = this.problemWith(tool);
-      return problem === undefined ? [] : [{ tool, problem }];
-    });
-    const taken = add.map((tool) => this.vouched.take(tool));
-    if (problems.length === 0) return taken.some((tool, index) => tool !== given[index]) ? { ...injection, add: taken } : injection;
-    const refused = new Set<Tool | undefined>(problems.map(({ tool }) => tool));
-    const told = problems.map(({ problem }) => ({ code: 'injection_failed', message: problem }) as const);
-    return { ...injection, add: taken.filter((_, index) => !refused.has(add[index])), warnings: [...warnings, ...told] };
+    const read = given.map((tool) => this.readOnce(tool));
+    const problems = read.map((one) => this.problemWith(one));
+    const add = read.flatMap(({ tool }, index) => (problems[index] === undefined ? this.vouched.take(tool) : []));
+    if (add.length === given.length) return add.some((tool, index) => tool !== given[index]) ? { ...injection, add } : injection;
+    const told = problems.flatMap((message) => (message === undefined ? [] : [{ code: 'injection_failed', message } as const]));
+    return { ...injection, add, warnings: [...warnings, ...told] };
   }
 
-  private readOnce(tool: Tool): Tool {
-    const known = this.read.get(tool);
+  private readOnce(tool: Tool): Contribution {
+    const known = this.known.get(tool);
     if (known) return known;
-    const read = readContribution(tool);
-    distrustPatterns(read, this.rules.validators);
-    this.read.set(tool, read);
+    const read = this.readDeclared(tool);
+    this.known.set(tool, read);
     return read;
   }
 
-  private problemWith(tool: Tool): string | undefined {
-    const name = JSON.stringify(tool.spec.id.slice(0, 64));
+  private readDeclared(tool: Tool): Contribution {
+    const known = this.declared.get(tool.spec);
+    if (known && !tool.origin.trusted) return { ...known, tool: { ...tool, spec: known.tool.spec, input: known.tool.input } };
+    const read = checkContribution(copyContribution(tool, this.rules), this.rules);
+    for (const { at, problem, remedy } of read.notes) this.logger.warn(`${at}: ${problem} ${remedy}`);
+    this.declared.set(tool.spec, read);
+    return read;
+  }
+
+  private problemWith({ tool, problems: [finding] }: Contribution): string | undefined {
+    const name = JSON.stringify(shownId(tool.spec.id));
     if (!this.isWhatItSays(tool)) return `The tool ${name} of ${tool.origin.source} was not added: the application has another of its id.`;
     if (this.catalog.isLookalike(tool.spec.id))
       return `The tool ${name} of ${tool.origin.source} was not added: its id differs only in case from that of another tool.`;
-    if (tool.origin.trusted) return undefined;
-    const problem = this.declarationProblem(tool);
-    return problem === undefined ? undefined : `The tool ${name} of ${tool.origin.source} was not added: ${problem}`;
+    if (tool.origin.trusted || !finding) return undefined;
+    return `The tool ${name} of ${tool.origin.source} was not added: ${finding.problem}`;
   }
 
   /** A policy that names the application's tool must not let in another. */
   private isWhatItSays({ spec, origin }: Tool): boolean {
     return [spec.declaredId, spec.id].every((id) => {
-      const known = this.catalog.originOf(id);
+      const known = this.catalog.originOf(id) ?? this.catalog.announced.ownerOf(id);
       return !known || (known.source === origin.source && known.trusted === origin.trusted);
     });
-  }
-
-  private declarationProblem(tool: Tool): string | undefined {
-    if (this.checked.has(tool.spec)) return this.checked.get(tool.spec);
-    const [finding] = this.findingsOf(tool);
-    this.checked.set(tool.spec, finding?.problem);
-    for (const { at, problem, remedy } of unappliedFindings(tool, this.rules.validators)) this.logger.warn(`${at}: ${problem} ${remedy}`);
-    return finding?.problem;
-  }
-
-  private findingsOf(tool: Tool): readonly Finding[] {
-    if (tool.entity)
-      return [{ at: '', problem: 'It says that it belongs to an entity, which only the application can declare.', remedy: '' }];
-    return contributedFindings(tool, this.rules);
   }
 }
 
@@ -331,10 +338,11 @@ function withName(name: string, condition: StopCondition): StopCondition {
  * that may join runs.
  */
 export function stopFindings(stopWhen: unknown, at: string, catalog: ToolCatalog, announced: readonly string[] = []): Finding[] {
+  const isAnnounced = (name: string): boolean => announced.includes(name) || catalog.announced.has(name);
   const conditions: readonly unknown[] = stopWhen === undefined ? [] : [stopWhen].flat();
   return conditions.flatMap((condition) => {
     if (!isCondition(condition)) return [{ at: `${at} stopWhen`, ...NO_CONDITION }];
-    const names = (awaited.get(condition) ?? []).filter((name) => !announced.includes(name));
+    const names = (awaited.get(condition) ?? []).filter((name) => !isAnnounced(name));
     return catalog.problemsWithCalled(names).map(({ problem, remedy }) => ({ at: `${at} stopWhen`, problem, remedy }));
   });
 }

@@ -1,5 +1,6 @@
 import { type Finding, isObject, isRecord, TOOL_EFFECTS } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
+import type { AnnouncedTools } from '../catalog/tool-catalog.js';
 import { closestTo, closestTools, isGlob, matchesGlob } from '../catalog/tool-selection.js';
 import type { ApprovalRule, Policy, PolicyTool } from '../contracts/policy.js';
 import { toJson } from '../schema/canonical-json.js';
@@ -9,8 +10,8 @@ import { covers } from './rules.js';
 /** The surroundings that a policy is checked against. */
 export interface PolicySurroundings {
   readonly tools: readonly PolicyTool[];
-  /** The ids of tools that may join runs, about which nothing else is known. */
-  readonly announced: readonly string[];
+  /** The tools that may still come, about which nothing else is known. */
+  readonly announced: AnnouncedTools;
   readonly validators: SchemaValidators;
   /** `true` for the application's policy, which alone can vouch for a tool. @default false */
   readonly mayVouch?: boolean;
@@ -36,15 +37,15 @@ export function policyFindings(policy: Policy, at: string, surroundings: PolicyS
 function soundFindings(policy: Policy, at: string, { tools, announced, validators, mayVouch = false }: PolicySurroundings): Finding[] {
   const { requireApproval = [], runBudgets = [], vouched = {} } = policy;
   const isKnown = ({ tools: patterns = [] }: { readonly tools?: readonly string[] }): boolean =>
-    !patterns.some((pattern) => announced.includes(pattern));
+    !patterns.some((pattern) => announced.has(pattern));
   return [
-    ...patternsOf(policy).flatMap((pattern) => (announced.includes(pattern) ? [] : patternFindings(pattern, at, tools))),
-    ...allowedBy(policy).flatMap((pattern) => untrustedFindings(pattern, at, tools)),
+    ...patternsOf(policy).flatMap((pattern) => (announced.has(pattern) ? [] : patternFindings(pattern, at, tools))),
+    ...allowedBy(policy).flatMap((pattern) => untrustedFindings(pattern, at, { tools, announced })),
     ...requireApproval.flatMap((rule, index) =>
       isKnown(rule) ? predicateFindings(rule, `${at}/requireApproval/${index}`, { tools, validators }) : [],
     ),
     ...(mayVouch || policy.vouched === undefined ? [] : [{ at: `${at}/vouched`, ...ONLY_THE_APPLICATION }]),
-    ...Object.keys(vouched).flatMap((id) => (announced.includes(id) ? [] : vouchedFindings(id, `${at}/vouched`, tools))),
+    ...Object.keys(vouched).flatMap((id) => (announced.has(id) && !isGlob(id) ? [] : vouchedFindings(id, `${at}/vouched`, tools))),
     ...runBudgets.flatMap((budget, index) =>
       budget.sum && isKnown(budget) ? sumFindings(budget.sum.argument, budget.tools, `${at}/runBudgets/${index}`, tools) : [],
     ),
@@ -114,15 +115,17 @@ function patternFindings(pattern: string, at: string, tools: readonly PolicyTool
 }
 
 /** Finds globs that match untrusted tools only: they allow nothing, which must be a mistake. */
-function untrustedFindings(pattern: string, at: string, tools: readonly PolicyTool[]): Finding[] {
+function untrustedFindings(pattern: string, at: string, { tools, announced }: Pick<PolicySurroundings, 'tools' | 'announced'>): Finding[] {
   if (pattern === '*' || !isGlob(pattern)) return [];
   const matching = tools.filter(({ declaredId }) => matchesGlob(pattern, declaredId));
-  if (matching.length === 0 || matching.some(({ origin }) => origin.trusted)) return [];
+  const isOfStranger = announced.sourceOf(pattern)?.trusted === false;
+  if (matching.some(({ origin }) => origin.trusted) || (matching.length === 0 && !isOfStranger)) return [];
+  const ids = matching.map(({ declaredId }) => `"${declaredId}"`).join(', ');
   return [
     {
       at,
       problem: `The policy allows "${pattern}", which matches only tools of untrusted sources, and no glob can allow those.`,
-      remedy: `Name each exactly: ${matching.map(({ declaredId }) => `"${declaredId}"`).join(', ')}.`,
+      remedy: isOfStranger ? 'Name each tool exactly. Its source need not have answered for that.' : `Name each exactly: ${ids}.`,
     },
   ];
 }

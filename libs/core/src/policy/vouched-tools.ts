@@ -27,6 +27,13 @@ export class VouchedTools {
     return taken;
   }
 
+  /** Returns the hash of an untrusted tool if the policy pins another one for its id. */
+  hashOtherwisePinned({ spec, origin }: Tool): string | undefined {
+    const pin = origin.trusted ? undefined : this.engine.vouchedFor?.(spec.declaredId)?.schemaHash;
+    const schemaHash = pin === undefined ? undefined : hashSpec(spec);
+    return schemaHash === pin ? undefined : schemaHash;
+  }
+
   private semanticsOf(tool: Tool): Pick<Tool, 'spec' | 'origin'> {
     const known = this.semantics.get(tool.spec);
     if (known?.origin.source === tool.origin.source) return known;

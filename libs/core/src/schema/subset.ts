@@ -23,7 +23,8 @@ interface Candidate {
   readonly pointer: string;
 }
 
-const FORBIDDEN = new Set([
+/** The keywords outside the subset. */
+export const FORBIDDEN_KEYWORDS: ReadonlySet<string> = new Set([
   ...'oneOf anyOf allOf not if then else patternProperties dependencies dependentSchemas dependentRequired unevaluatedProperties'.split(
     ' ',
   ),
@@ -203,7 +204,7 @@ function misspeltFindings(at: string, schema: JSONSchema7, formats: readonly str
   return placesOf(schema).flatMap(({ schema: place, pointer }) => {
     const { format } = place;
     const wrong = (kind: string, name: string, known: readonly string[]): Finding[] => {
-      const remedy = known.includes(name) || FORBIDDEN.has(name) ? undefined : nearestIn(name, known, 0.34);
+      const remedy = known.includes(name) || FORBIDDEN_KEYWORDS.has(name) ? undefined : nearestIn(name, known, 0.34);
       return remedy === undefined
         ? []
         : [{ at, problem: `The input schema has the ${kind} "${name}" at "${pointer}", which means nothing.`, remedy }];
@@ -254,7 +255,7 @@ function subschemasOf({ schema, pointer }: Place): Candidate[] {
 
 function problemsAt({ schema, pointer }: Place, definitions: object): SubsetProblem[] {
   const problems = Object.keys(schema)
-    .filter((keyword) => FORBIDDEN.has(keyword))
+    .filter((keyword) => FORBIDDEN_KEYWORDS.has(keyword))
     .map((keyword) => ({ pointer: `${pointer}/${keyword}`, problem: `"${keyword}" is not supported` }));
   if (Array.isArray(schema['items']))
     problems.push({ pointer: `${pointer}/items`, problem: 'items that differ by position are not supported' });

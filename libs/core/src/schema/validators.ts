@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { type ArgumentProblem, isObject } from '@toolloop/protocol';
-import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
 import ajvFormats from 'ajv-formats';
 import type { RegExpEngine } from 'ajv/dist/types/index.js';
 import { closest, distance } from 'fastest-levenshtein';
@@ -27,6 +27,8 @@ export class SchemaValidators {
   private readonly unapplied = new WeakMap<JSONSchema7, readonly string[]>();
   /** The patterns of the schema that is being compiled which are not applied. */
   private skipped: string[] = [];
+  /** The number of patterns in it so far. */
+  private matchers = 0;
 
   /**
    * Fills defaults into `data`, in place, and returns at most ten problems for the model to correct. Nothing is coerced and nothing removed.
@@ -73,6 +75,7 @@ export class SchemaValidators {
     const isForeign = this.distrusted.has(schema);
     const ajv = isForeign ? this.foreignEngine() : this.engine();
     this.skipped = [];
+    this.matchers = 0;
     const validator = ajv.compile(schema);
     ajv.removeSchema(schema); // or Ajv would hold on to it for ever
     if (isForeign) this.unapplied.set(schema, [...new Set(this.skipped)]);
@@ -81,15 +84,17 @@ export class SchemaValidators {
   }
 
   private engine(): Ajv {
-    return (this.ajv ??= createAjv(ownMatcher));
+    return (this.ajv ??= createAjv(ownMatcher, { inlineRefs: true }));
   }
 
   private foreignEngine(): Ajv {
-    return (this.foreign ??= createAjv((pattern) => {
-      const matcher = foreignMatcher(pattern);
+    const matcherFor: MatcherFor = (pattern) => {
+      const matcher = (this.matchers += 1) > MOST_PATTERNS ? undefined : foreignMatcher(pattern);
       if (!matcher) this.skipped.push(pattern);
       return matcher ?? (() => true);
-    }));
+    };
+    // Written out wherever it is referred to, a definition of 60 KB would be as many megabytes of code.
+    return (this.foreign ??= createAjv(matcherFor, { inlineRefs: false }));
   }
 }
 
@@ -98,8 +103,9 @@ export class SchemaValidators {
  * server may hold unknown keywords and formats. `addUsedSchema: false`: two schemas may have the same `$id`. `validateSchema: false`: compiling the schema
  * of schemas takes longer than the rest of an application's start; only a schema from outside is checked against it.
  */
-function createAjv(matcherFor: MatcherFor): Ajv {
+function createAjv(matcherFor: MatcherFor, { inlineRefs }: Pick<Options, 'inlineRefs'>): Ajv {
   const ajv = new Ajv({
+    inlineRefs,
     allErrors: true,
     useDefaults: true,
     verbose: true,
@@ -165,6 +171,9 @@ const patternEngine: RegExpEngine = Object.assign(expressionOf, { code: 'new Reg
 type MatcherFor = (pattern: string, maxLength?: number) => (text: string) => boolean;
 
 const ownMatcher: MatcherFor = (pattern, maxLength) => boundedPattern(expressionOf(pattern), maxLength).matches;
+
+/** The most patterns of others in one schema that are applied: each costs milliseconds to compile. */
+const MOST_PATTERNS = 50;
 
 /** Tells whether a text has a number of characters within bounds. They are counted only where the number of code units, which is never smaller, does not decide. */
 function hasLength(text: string, least = 0, most = Number.POSITIVE_INFINITY): boolean {

@@ -14,7 +14,8 @@ import {
   ToolSource,
 } from '@toolloop/core';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
-import { compile, findingsOf, start } from '../discovery/application.js';
+import { ToolSources } from '@toolloop/core/sources';
+import { compile, findingsOf, RecordingLogger, start } from '../discovery/application.js';
 
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
 const raw = (id: string): RawTool => tool({ ...fine, id, execute: () => `I am ${id}.` });
@@ -112,8 +113,13 @@ describe('tools that providers register', () => {
         return Promise.resolve([]);
       }
     }
-    const app = await compile({ providers: [Source] });
-    await expect(app.init()).rejects.toThrow('Too late to register tool made__by_source');
+    const logger = new RecordingLogger();
+    const app = await start({ providers: [Source], logger });
+    expect(app.get(ToolSources).list()).toMatchObject([{ source: 'made', state: 'unreachable', tools: [] }]);
+    expect(String(logger.warnings().find(({ message }) => String(message).includes('"made"'))?.details[0])).toContain(
+      'Too late to register tool made__by_source',
+    );
+    await app.close();
   });
 
   it('are checked as those of forRoot are: declarations, ids, collisions', async () => {

@@ -17,9 +17,9 @@ function providerOf(options: object): Type {
 
 function sourceOf(options: object): Type<ToolSource> {
   return class extends ToolSource {
-    readonly origin = { source: 'remote', trusted: false };
+    readonly origin = { source: 'ours', trusted: true };
     override tools(): readonly Tool[] {
-      return [{ ...toolOf({ id: 'demo_run', effect: 'state_change' }), ...options }];
+      return [{ ...toolOf({ id: 'demo_run', effect: 'state_change', origin: this.origin }), ...options }];
     }
   };
 }
@@ -49,7 +49,7 @@ describe('the options of all calls of a tool together', () => {
   });
 
   it.each(mistakes)('are checked of a tool of a source: %p', async (options, problem) => {
-    expect(await findingsOf({ providers: [sourceOf(options)] })).toMatchObject([{ at: 'remote: demo_run', problem }]);
+    expect(await findingsOf({ providers: [sourceOf(options)] })).toMatchObject([{ at: 'ours: demo_run', problem }]);
   });
 
   it('hold a key for tools that change things only', async () => {

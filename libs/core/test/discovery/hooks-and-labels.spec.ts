@@ -45,9 +45,9 @@ const rawOf = (options: object) => tool({ ...sends, id: 'raw_send', input: SCHEM
 
 function sourceOf(change: (made: Tool) => object): Type<ToolSource> {
   return class extends ToolSource {
-    readonly origin = { source: 'remote', trusted: false };
+    readonly origin = { source: 'remote', trusted: true };
     override tools(): readonly Tool[] {
-      const made = toolOf({ id: 'remote_send', effect: 'external_side_effect', schema: SCHEMA });
+      const made = toolOf({ id: 'remote_send', effect: 'external_side_effect', schema: SCHEMA, origin: this.origin });
       return [{ ...made, ...change(made) }];
     }
   };

@@ -1,9 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { LlmTool, type Tool, ToolCatalog, ToolProvider, ToolSource } from '@toolloop/core';
 import type { ToolOrigin } from '@toolloop/core/contracts';
+import { ToolSources } from '@toolloop/core/sources';
+import type { Finding } from '@toolloop/protocol';
 import type { JSONSchema7 } from 'json-schema';
+import { firstValueFrom } from 'rxjs';
 import { Bench } from '../execution/bench.js';
-import { findingsOf, RecordingLogger, start } from './application.js';
+import { type Declared, findingsOf, RecordingLogger, start } from './application.js';
 import { toolOf } from './tools.js';
 
 class FixedSource extends ToolSource {
@@ -20,6 +23,8 @@ class FixedSource extends ToolSource {
 }
 
 const sourceOf = (...tools: Tool[]) => ({ provide: Symbol('source'), useValue: new FixedSource(tools) });
+const trustedSourceOf = (...tools: Tool[]) => ({ provide: Symbol('source'), useValue: new FixedSource(tools, trusted) });
+const trusted: ToolOrigin = { source: 'ours', trusted: true };
 /** A text that a pattern such as `^(a+)+$` takes for ever to refuse. */
 const ALMOST = `${'a'.repeat(40)}!`;
 
@@ -30,9 +35,18 @@ class CrmTools {
   @LlmTool({ description: 'x', effect: 'read_only', reveal: 'all' }) search(): void {}
 }
 
+/** Starts the application, and says which findings it has all the same; none of the tools with one is in the catalog. */
+async function quarantineOf(declared: Declared): Promise<readonly Finding[]> {
+  const module = await start(declared);
+  const [status] = module.get(ToolSources).list();
+  expect(status?.tools).toEqual([]);
+  expect(status?.quarantined).toHaveLength(1);
+  return firstValueFrom(module.get(ToolCatalog).findings$);
+}
+
 describe('invariant 4: a tool that a source contributes', () => {
-  it('invariant 4: is refused with an id that another tool has', async () => {
-    expect(await findingsOf({ providers: [CrmTools, sourceOf(toolOf({ id: 'crm__search' }))] })).toEqual([
+  it('invariant 4: is in quarantine with an id that another tool has', async () => {
+    expect(await quarantineOf({ providers: [CrmTools, sourceOf(toolOf({ id: 'crm__search' }))] })).toEqual([
       {
         at: 'remote: crm__search',
         problem: 'Its id "crm__search" is also the id of CrmTools.search.',
@@ -41,19 +55,23 @@ describe('invariant 4: a tool that a source contributes', () => {
     ]);
   });
 
-  it('invariant 4: is refused with an unsafe id', async () => {
-    expect(await findingsOf({ providers: [sourceOf(toolOf({ id: 'run it' }))] })).toMatchObject([
-      { at: 'remote: run it', problem: 'Its id is not accepted by every model provider.' },
+  it.each<[string, string, string]>([
+    ['spaces', 'run it', 'remote: run it'],
+    ['characters that are not seen', 'run\u200bit', 'remote: run\\u{200b}it'],
+    ['a thousand characters', 'x'.repeat(1_000), `remote: ${'x'.repeat(64)}…`],
+  ])('invariant 4: is in quarantine with an unsafe id: %s', async (_, id, at) => {
+    expect(await quarantineOf({ providers: [sourceOf(toolOf({ id }))] })).toMatchObject([
+      { at, problem: 'Its id is not accepted by every model provider.' },
     ]);
   });
 
   it.each([
     ['a glob, which a policy could name by accident', '*'],
     ['the id of another tool', 'crm__search'],
-  ])('invariant 4: is refused with a declared id of its own: %s', async (_, declaredId) => {
+  ])('invariant 4: is in quarantine with a declared id of its own: %s', async (_, declaredId) => {
     const tool = toolOf({ id: 'remote__run' });
     const posing = { ...tool, spec: { ...tool.spec, declaredId } };
-    expect(await findingsOf({ providers: [sourceOf(posing)] })).toEqual([
+    expect(await quarantineOf({ providers: [sourceOf(posing)] })).toEqual([
       {
         at: `remote: ${declaredId}`,
         problem: 'Its declared id is not its id, "remote__run".',
@@ -62,49 +80,90 @@ describe('invariant 4: a tool that a source contributes', () => {
     ]);
   });
 
-  it('invariant 4: is refused without an effect, a description, or a redaction', async () => {
+  it('invariant 4: is in quarantine as the tool of an entity, which has a declared id of its own', async () => {
+    const tool = toolOf({ id: 'remote__run' });
+    const entity = { provider: 'Customer', instanceId: 'c1', depth: 1 };
+    const posing: Tool = { ...tool, entity, spec: { ...tool.spec, declaredId: 'customer_*_run' } };
+    expect(await quarantineOf({ providers: [sourceOf(posing)] })).toMatchObject([
+      { problem: expect.stringContaining('which only the application can declare') },
+    ]);
+  });
+
+  it('invariant 4: is in quarantine without an effect, a description, or a redaction', async () => {
     const { spec, ...tool } = toolOf({ id: 'remote__run' });
     const { effect: _effect, redaction: _redaction, ...rest } = spec;
     const bare = { ...tool, spec: { ...rest, description: '' } } as Tool;
-    expect((await findingsOf({ providers: [sourceOf(bare)] })).map(({ problem }) => problem)).toEqual([
+    expect((await quarantineOf({ providers: [sourceOf(bare)] })).map(({ problem }) => problem)).toEqual([
       'The tool has no description.',
       'The tool declares no effect.',
       'The tool does not say which data may leave it.',
     ]);
   });
 
-  it.each<[string, JSONSchema7, string]>([
-    ['oneOf', { type: 'object', properties: { a: { oneOf: [] } } }, '"/properties/a/oneOf": "oneOf" is not supported'],
-    [
-      'a remote reference',
-      { type: 'object', properties: { a: { $ref: 'https://x.test' } } },
-      '"/properties/a/$ref": "https://x.test" is not',
-    ],
-    ['a whole that is no object', { type: 'string' }, '"/type": the type of the whole must be "object"'],
-  ])('invariant 4: is refused with a schema outside the subset: %s', async (_, schema, problem) => {
-    expect(await findingsOf({ providers: [withSchema(schema)] })).toEqual([
-      {
-        at: 'remote: remote__run',
-        problem: expect.stringContaining(problem),
-        remedy: expect.stringContaining('nested objects and arrays only'),
-      },
+  it.each<[string, unknown]>([
+    ['nothing', null],
+    ['a text', 'crm__search'],
+    ['an object', { name: 'crm__search' }],
+    ['a tool without a codec', { ...toolOf({ id: 'remote__run' }), input: {} }],
+  ])('invariant 4: is in quarantine if it is none: %s', async (_, given) => {
+    expect(await quarantineOf({ providers: [sourceOf(given as Tool)] })).toMatchObject([
+      { at: 'remote', problem: expect.stringContaining('Among its tools is') },
     ]);
   });
 
-  it('invariant 4: is refused with a schema that does not compile', async () => {
-    const schema: JSONSchema7 = { type: 'object', properties: { a: { type: 'string', pattern: '(' } } };
-    expect(await findingsOf({ providers: [withSchema(schema)] })).toMatchObject([
-      { at: 'remote: remote__run', problem: expect.stringContaining('Invalid regular expression') },
+  it('invariant 4: is in quarantine if it cannot be read', async () => {
+    const tool = toolOf({ id: 'remote__run' });
+    const broken = Object.defineProperty({ ...tool }, 'timeoutMs', {
+      enumerable: true,
+      get: () => {
+        throw new Error('no');
+      },
+    });
+    expect(await quarantineOf({ providers: [sourceOf(broken)] })).toMatchObject([
+      { problem: expect.stringContaining('could not be read') },
+    ]);
+  });
+
+  it.each<[string, JSONSchema7, string]>([
+    ['a whole that is no object', { type: 'string' }, '"/type": the type of the whole must be "object"'],
+    [
+      'a pattern that does not compile',
+      { type: 'object', properties: { a: { type: 'string', pattern: '(' } } },
+      'Invalid regular expression',
+    ],
+    ['five megabytes', { type: 'object', description: 'x'.repeat(5_000_000) }, 'more than 65536 characters'],
+  ])('invariant 4: is in quarantine with a schema that cannot be used: %s', async (_, schema, problem) => {
+    expect(await quarantineOf({ providers: [withSchema(schema)] })).toMatchObject([
+      { at: 'remote: remote__run', problem: expect.stringContaining(problem) },
+    ]);
+  });
+
+  it.each<[string, JSONSchema7, string]>([
+    ['oneOf', { type: 'object', properties: { a: { oneOf: [{ type: 'string' }, { type: 'number' }] } } }, '"/properties/a/oneOf"'],
+    ['a remote reference', { type: 'object', properties: { a: { $ref: 'https://x.test' } } }, '"/properties/a/$ref"'],
+  ])('invariant 4: is narrowed to a schema within the subset: %s', async (_, schema, pointer) => {
+    const module = await start({ providers: [withSchema(schema)] });
+    expect(module.get(ToolCatalog).describe('remote__run').inputSchema).toEqual({ type: 'object', properties: { a: {} } });
+    expect(await firstValueFrom(module.get(ToolCatalog).findings$)).toMatchObject([
+      { at: 'remote: remote__run', problem: `Parts of its schemas are not applied, so it takes more than its source says: ${pointer}.` },
     ]);
   });
 
   it.each<JSONSchema7>([
     { type: 'object', properties: { tenant_id: { type: 'string' } } },
     { type: 'object', properties: { filter: { type: 'object', properties: { actor: { type: 'string' } } } } },
-  ])('invariant 4: is refused with a reserved argument: %j', async (schema) => {
-    expect(await findingsOf({ providers: [withSchema(schema)] })).toMatchObject([
+  ])('invariant 4: is in quarantine with a reserved argument: %j', async (schema) => {
+    expect(await quarantineOf({ providers: [withSchema(schema)] })).toMatchObject([
       { at: 'remote: remote__run', problem: expect.stringMatching(/^The argument "(tenant_id|actor)" has a reserved name\.$/) },
     ]);
+  });
+
+  it('invariant 4: is sent no reserved argument where its schema was open', async () => {
+    const schema: JSONSchema7 = { type: 'object', properties: { filter: { anyOf: [{ properties: { tenant: {} } }, { type: 'string' }] } } };
+    const found = { ...toolOf({ id: 'remote__run', schema }), input: { ...toolOf({ id: 'remote__run', schema }).input, reserved: [] } };
+    const bench = await Bench.start({ providers: [sourceOf(found)], options: { policy: { allow: ['remote__run'] } } });
+    const { record } = await bench.run({ policies: [{ allow: ['remote__run'] }] }).exec('remote__run', { filter: { tenant: 'globex' } });
+    expect(record.error?.code).toBe('tenant_override');
   });
 
   it('invariant 4: is read with an optional value as pydantic writes it', async () => {
@@ -142,11 +201,11 @@ describe('invariant 4: a tool that a source contributes', () => {
     expect(performance.now() - startedAt).toBeLessThan(1_000);
   });
 
-  it('is refused with an output schema that does not compile', async () => {
+  it('is in quarantine with an output schema that does not compile', async () => {
     const found = toolOf({ id: 'remote__run' });
-    const broken: JSONSchema7 = { type: 'object', properties: { a: { $ref: '#/$defs/Missing' } } };
-    expect(await findingsOf({ providers: [sourceOf({ ...found, spec: { ...found.spec, outputSchema: broken } })] })).toMatchObject([
-      { at: 'remote: remote__run', problem: expect.stringMatching(/^The output schema cannot be used: .*Missing/) },
+    const broken: JSONSchema7 = { type: 'object', properties: { a: { type: 'string', pattern: '(' } } };
+    expect(await quarantineOf({ providers: [sourceOf({ ...found, spec: { ...found.spec, outputSchema: broken } })] })).toMatchObject([
+      { at: 'remote: remote__run', problem: expect.stringMatching(/^The output schema cannot be used: /) },
     ]);
   });
 
@@ -156,7 +215,6 @@ describe('invariant 4: a tool that a source contributes', () => {
   });
 });
 
-const trusted: ToolOrigin = { source: 'ours', trusted: true };
 const posing = () => sourceOf(toolOf({ id: 'crm__Search' }));
 
 describe('a tool of a source whose id differs from another only in case', () => {
@@ -170,12 +228,12 @@ describe('a tool of a source whose id differs from another only in case', () => 
         .map(({ id }) => id),
     ).toEqual(['crm__search']);
     expect(logger.warnings().map(({ message }) => message)).toContainEqual(
-      'remote: crm__Search: Its id "crm__Search" differs only in case from "crm__search", the id of CrmTools.search. Have its source name it otherwise; until then the tool is left out.',
+      'remote: crm__Search: Its id "crm__Search" differs only in case from "crm__search", the id of CrmTools.search. Give one of them another name or namespace, or provide its class in one module only.',
     );
   });
 
   it('is the one of the two that is not trusted, whichever comes first', async () => {
-    const module = await start({ providers: [posing(), sourceOf(toolOf({ id: 'crm__search', origin: trusted }))] });
+    const module = await start({ providers: [posing(), trustedSourceOf(toolOf({ id: 'crm__search', origin: trusted }))] });
     expect(module.get(ToolCatalog).describe('crm__search')).toMatchObject({ source: 'ours' });
     expect(() => module.get(ToolCatalog).describe('crm__Search')).toThrow('crm__search');
   });
@@ -190,8 +248,17 @@ describe('a tool of a source whose id differs from another only in case', () => 
     ).toEqual(['crm__Search']);
   });
 
+  it('is no more trusted than its source, whatever it says of itself', async () => {
+    const module = await start({ providers: [CrmTools, sourceOf(toolOf({ id: 'remote__run', origin: trusted }))] });
+    expect(module.get(ToolCatalog).describe('remote__run')).toMatchObject({
+      source: 'remote',
+      trusted: false,
+      effect: 'external_side_effect',
+    });
+  });
+
   it('is a finding where its source is trusted', async () => {
-    const source = sourceOf(toolOf({ id: 'crm__Search', origin: trusted }));
+    const source = trustedSourceOf(toolOf({ id: 'crm__Search', origin: trusted }));
     expect(await findingsOf({ providers: [CrmTools, source] })).toMatchObject([
       { at: 'ours: crm__Search', problem: 'Its id "crm__Search" differs only in case from "crm__search", the id of CrmTools.search.' },
     ]);

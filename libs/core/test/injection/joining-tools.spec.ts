@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { type LoopRequest, type Policy, subRunTool, type Tool, type ToolLoopOptions, ToolLoopService } from '@toolloop/core';
 import { type ToolInjection, type ToolInjectionContext, ToolInjectionStrategy } from '@toolloop/core/strategies';
+import type { JSONSchema7 } from 'json-schema';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, type PlayedRun } from '../fixtures/played-run.js';
 import { ask, openModule } from '../fixtures/shop.module.js';
@@ -136,7 +137,8 @@ describe('tools of a server that joins a run', () => {
       }),
       'reserved name',
     ],
-    ['a schema that nobody checks', remote('remote__lookUp', { inputSchema: { type: 'object', patternProperties: { a: {} } } }), ''],
+    ['a schema of no object', remote('remote__lookUp', { inputSchema: { type: 'string' } }), 'must be "object"'],
+    ['a schema of five megabytes', remote('remote__lookUp', { inputSchema: { description: 'x'.repeat(5_000_000) } }), 'characters'],
     ['no effect', remote('remote__lookUp', { effect: 'harmless' as never }), 'is not an effect'],
     ['an entity', { ...remote('remote__lookUp'), entity: { provider: 'Customer', instanceId: 'c-1', depth: 1 } }, 'belongs to an entity'],
   ])('do not join with %s, and the run says so', async (_, tool, problem) => {
@@ -144,6 +146,14 @@ describe('tools of a server that joins a run', () => {
     expect(model.requests[1]?.toolIds.filter((id) => id.startsWith('remote'))).toEqual([]);
     expect(eventsOf(events, 'warning')).toMatchObject([{ code: 'injection_failed', message: expect.stringContaining(problem) }]);
     expect(result.finishReason).toBe('stop');
+  });
+
+  it('join with a schema that is narrowed, which no reader must know whole', async () => {
+    const at: JSONSchema7 = { anyOf: [{ type: 'string' }, { type: 'number' }] };
+    const inputSchema: JSONSchema7 = { type: 'object', properties: { at } };
+    const { model } = await playWith([remote('remote__lookUp', { inputSchema })], [read]);
+    const shown = model.requests[1]?.tools.find(({ id }) => id === 'remote__lookUp');
+    expect(shown?.inputSchema).toEqual({ type: 'object', properties: { at: {} } });
   });
 
   it('are known to policies, selections and sub-runs by their announced ids alone', async () => {

@@ -1,0 +1,330 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import { LlmTool, type Tool, ToolLoopModule, ToolProvider, ToolSource } from '@toolloop/core';
+import { APPLICATION_TENANT } from '@toolloop/core/sources';
+import { AuditStore } from '@toolloop/core/stores';
+import { Expose } from 'class-transformer';
+import { firstValueFrom, NEVER, Observable, of, Subject, throwError } from 'rxjs';
+import { findingsOf } from '../discovery/application.js';
+import { toolOf } from '../discovery/tools.js';
+import { provided, QUICK, Remote, remoteTool, startWith, type Started, STRANGER, until } from './remote.js';
+
+const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
+
+@ToolProvider({ namespace: 'crm' })
+class CrmTools {
+  @LlmTool(fine) search(): void {}
+}
+
+@ToolProvider({ prefix: 'item', instanceIdProperty: 'id' })
+class Item {
+  @Expose() id = '1';
+  @LlmTool(fine) get(): void {}
+}
+
+const never = (): Promise<never> => new Promise(() => undefined);
+const refused = (): never => {
+  throw Object.assign(new Error('connect https://user:secret@server.internal'), { code: 'ECONNREFUSED' });
+};
+const one = (): readonly Tool[] => [remoteTool('github__createIssue')];
+const two = (): readonly Tool[] => [...one(), remoteTool('github__close')];
+
+let app: Started | undefined;
+afterEach(async () => {
+  await app?.module.close();
+  app = undefined;
+});
+
+async function open(...given: Parameters<typeof startWith>): Promise<Started> {
+  app = await startWith(...given);
+  return app;
+}
+
+describe('a source of tools', () => {
+  it('is as simple as a class with tools', async () => {
+    @Injectable()
+    class Reports extends ToolSource {
+      readonly origin = { source: 'reports', trusted: true };
+      override tools(): readonly Tool[] {
+        return [toolOf({ id: 'reports__daily', origin: this.origin })];
+      }
+    }
+    const { ids, sources, findings } = await open([new Reports()], { options: { policy: { allow: ['reports__daily'] } } });
+    expect(ids()).toEqual(['reports__daily']);
+    expect(sources.list()).toEqual([
+      {
+        source: 'reports',
+        trusted: true,
+        state: 'ready',
+        since: expect.any(String),
+        tools: ['reports__daily'],
+        quarantined: [],
+        leftOut: 0,
+      },
+    ]);
+    expect(await findings()).toEqual([]);
+  });
+
+  it.each<[string, () => unknown, string]>([
+    ['out of reach', refused, 'It failed with ECONNREFUSED (reference '],
+    ['rejecting', () => Promise.reject(new Error('no')), 'It failed (reference '],
+    ['answering with no list', () => ({ tools: [] }), 'Its tools() returned no list.'],
+    ['answering with nothing', () => undefined, 'Its tools() returned no list.'],
+  ])('keeps no application from starting while it is %s, and is asked again until it is well', async (_, answer, lastError) => {
+    const remote = new Remote(answer);
+    const { ids, sources, findings } = await open([remote], { providers: [CrmTools] });
+    expect(ids()).toEqual(['crm__search']);
+    expect(sources.list()).toMatchObject([
+      { prefix: 'github', state: 'unreachable', tools: [], lastError: expect.stringContaining(lastError) },
+    ]);
+    expect(JSON.stringify([sources.list(), await findings()])).not.toContain('secret');
+    expect(await findings()).toMatchObject([{ at: 'source github', problem: expect.stringContaining('It does not answer.') }]);
+    await until(() => remote.asked > 2);
+    remote.answer = one;
+    await until(() => ids().includes('github__createIssue'));
+    expect(sources.list()).toMatchObject([{ state: 'ready', tools: ['github__createIssue'] }]);
+    expect(sources.list()[0]).not.toHaveProperty('lastError');
+    expect(await findings()).toEqual([]);
+  });
+
+  it('keeps no application waiting for longer than its time, and joins when it answers', async () => {
+    const tools = new Subject<readonly Tool[]>();
+    const remote = new Remote(() => firstValueFrom(tools));
+    const startedAt = Date.now();
+    const { ids, sources, findings } = await open([remote], { providers: [CrmTools] });
+    expect(Date.now() - startedAt).toBeLessThan(5_000);
+    expect(sources.list()).toMatchObject([{ state: 'starting', tools: [] }]);
+    expect(await findings()).toMatchObject([{ at: 'source github', problem: expect.stringContaining('has not answered yet') }]);
+    tools.next(one());
+    await until(() => ids().length === 2);
+    expect(ids()).toEqual(['crm__search', 'github__createIssue']);
+  });
+
+  it('is given up and asked again when it never answers, with a signal that says so', async () => {
+    const remote = new Remote(never);
+    const { sources } = await open([remote]);
+    await until(() => remote.signal?.aborted === true);
+    await until(() => remote.asked > 1);
+    expect(sources.list()).toMatchObject([{ state: 'unreachable', lastError: 'It did not answer within 200 ms.' }]);
+  });
+
+  it('is asked ever more rarely while it fails', async () => {
+    const remote = new Remote(refused);
+    await open([remote], { options: { sources: { ...QUICK, pauseMs: 40, longestPauseMs: 10_000 } } });
+    const startedAt = Date.now();
+    await until(() => remote.asked === 4);
+    expect(Date.now() - startedAt).toBeGreaterThan(40 + 80 + 160 - 60);
+  });
+
+  it('may be empty, and have tools later', async () => {
+    const remote = new Remote(() => []);
+    const { ids, sources } = await open([remote]);
+    expect(sources.list()).toMatchObject([{ state: 'ready', tools: [] }]);
+    remote.change(two);
+    await until(() => ids().length === 2);
+    remote.change(() => []);
+    await until(() => ids().length === 0);
+  });
+
+  it('sends one bad tool, which alone is in quarantine until it is well', async () => {
+    const bad = remoteTool('github__bad', { schema: { type: 'string' } });
+    const remote = new Remote(() => [...one(), bad, null]);
+    const { ids, sources, findings } = await open([remote]);
+    expect(ids()).toEqual(['github__createIssue']);
+    expect(sources.list()).toMatchObject([
+      {
+        state: 'ready',
+        quarantined: [
+          { id: 'github__bad', reason: expect.stringContaining('must be "object"') },
+          { id: '', reason: 'Among its tools is null.' },
+        ],
+      },
+    ]);
+    expect(await findings()).toHaveLength(2);
+    remote.change(() => [...one(), remoteTool('github__bad')]);
+    await until(() => ids().includes('github__bad'));
+    expect(await findings()).toEqual([]);
+  });
+
+  it('is refreshed by its prefix, and a wrong one is told', async () => {
+    const remote = new Remote(one);
+    const { ids, sources } = await open([remote]);
+    remote.answer = two;
+    expect(await sources.refresh('github')).toMatchObject([{ state: 'ready', tools: ['github__createIssue', 'github__close'] }]);
+    expect(ids()).toHaveLength(2);
+    await expect(sources.refresh('gitlab')).rejects.toThrow('There is no source "gitlab". Known: "github".');
+  });
+
+  it('keeps its tools while it does not answer later on', async () => {
+    const remote = new Remote(one);
+    const { ids, sources } = await open([remote]);
+    remote.answer = refused;
+    expect(await sources.refresh('github')).toMatchObject([{ state: 'unreachable', tools: ['github__createIssue'] }]);
+    expect(ids()).toEqual(['github__createIssue']);
+  });
+
+  it('is asked no more once the application shuts down, and neither timer nor listener is left', async () => {
+    const failing = new Remote(refused);
+    const hanging = new Remote(never, { source: 'other', trusted: false }, 'other');
+    const { module } = await startWith([failing, hanging]);
+    await module.close();
+    const { asked } = failing;
+    expect([failing, hanging].map(({ changes$ }) => changes$.observed)).toEqual([false, false]);
+    expect(hanging.signal?.aborted).toBe(true);
+    await new Promise((resolve) => {
+      setTimeout(resolve, 150);
+    });
+    expect(failing.asked).toBe(asked);
+  });
+
+  it('leaves nothing behind of an application that does not start', async () => {
+    const remote = new Remote(refused);
+    await findingsOf({ providers: [provided(remote)], options: { policy: { allow: ['crm__none'] }, sources: QUICK } });
+    const { asked } = remote;
+    await new Promise((resolve) => {
+      setTimeout(resolve, 150);
+    });
+    expect([remote.asked, remote.changes$.observed]).toEqual([asked, false]);
+  });
+});
+
+describe('the changes of a source', () => {
+  it('are told by the catalog, once they are in it', async () => {
+    const remote = new Remote(one);
+    const { catalog, ids } = await open([remote], { providers: [CrmTools] });
+    const told: unknown[] = [];
+    catalog.changes$.subscribe((change) => told.push([change, ids()]));
+    remote.change(() => [remoteTool('github__createIssue', { description: 'Creates it, and more.' }), remoteTool('github__close')]);
+    await until(() => told.length > 0);
+    expect(told).toEqual([
+      [
+        { source: 'github', removed: ['github__createIssue'], added: ['github__createIssue', 'github__close'] },
+        ['crm__search', 'github__createIssue', 'github__close'],
+      ],
+    ]);
+  });
+
+  it('leave tools with equal definitions where they are, and have the newest called', async () => {
+    const called: string[] = [];
+    const answer = (name: string) => () => [
+      remoteTool('github__createIssue', { invoke: () => called.push(name) }),
+      remoteTool('github__close'),
+    ];
+    const remote = new Remote(answer('before'));
+    const { catalog, sources } = await open([remote]);
+    const before = catalog.list();
+    remote.answer = answer('after');
+    await sources.refresh('github');
+    expect(catalog.list().every((spec, index) => spec === before[index])).toBe(true);
+    catalog.find('github__createIssue')?.invoke({}, {} as never);
+    expect(called).toEqual(['after']);
+    expect(catalog.version).toBe(1); // that of the start
+  });
+
+  it('put a tool with another definition behind all others', async () => {
+    const remote = new Remote(two);
+    const { ids } = await open([remote]);
+    remote.change(() => [remoteTool('github__createIssue', { description: 'Another.' }), remoteTool('github__close')]);
+    await until(() => ids()[0] === 'github__close');
+    expect(ids()).toEqual(['github__close', 'github__createIssue']);
+  });
+
+  it.each<[string, Observable<unknown>]>([
+    ['end', of(1)],
+    ['fail', throwError(() => new Error('lost'))],
+    ['never come', NEVER],
+    ['be no Observable', 'none' as never],
+    [
+      'fail when they are listened to',
+      new Observable(() => {
+        throw new Error('deaf');
+      }),
+    ],
+  ])('may %s, and its tools are there all the same', async (_, changes$) => {
+    class Odd extends Remote {
+      override readonly changes$ = changes$ as never;
+    }
+    const remote = new Odd(one);
+    const { ids, sources } = await open([remote]);
+    expect(ids()).toEqual(['github__createIssue']);
+    remote.answer = two;
+    await sources.refresh('github');
+    expect(ids()).toHaveLength(2);
+  });
+
+  it('are listened to again where they failed, ever more rarely', async () => {
+    let subscriptions = 0;
+    const changes$ = new Observable((subscriber) => {
+      subscriptions += 1;
+      subscriber.error(new Error('lost'));
+    });
+    class Odd extends Remote {
+      override readonly changes$ = changes$ as never;
+    }
+    await open([new Odd(one)]);
+    await until(() => subscriptions > 2);
+    const counted = subscriptions;
+    await new Promise((resolve) => {
+      setTimeout(resolve, 200);
+    });
+    expect(subscriptions - counted).toBeLessThan(6);
+  });
+
+  it('are read rarely where there are a hundred a second', async () => {
+    const remote = new Remote(one);
+    const { ids } = await open([remote], { options: { sources: { ...QUICK, pauseMs: 50, longestPauseMs: 10_000 } } });
+    for (let count = 0; count < 100; count += 1) {
+      remote.change(() => [remoteTool(`github__t${count}`)]);
+      await new Promise((resolve) => {
+        setTimeout(resolve, 10);
+      });
+    }
+    expect(remote.asked).toBeLessThan(10);
+    await until(() => ids()[0] === 'github__t99');
+  });
+});
+
+describe('the prefix of a source', () => {
+  it.each([
+    ['is none', 'git hub', 'is none'],
+    ['has two underscores', 'git__hub', 'is none'],
+    ['is a namespace of the application', 'crm', 'is taken by crm__search'],
+    ['is such a namespace in other letters', 'CRM', 'is taken by crm__search'],
+    ['is that of an entity', 'item', 'is taken by tools of the entity Item'],
+    ['is that of tools of ours', 'tools', 'is taken by tools__search'],
+  ])('keeps the application from starting if it %s', async (_, prefix, problem) => {
+    const remote = new Remote(() => [], STRANGER, prefix);
+    const declared = { providers: [CrmTools, provided(remote)], imports: [ToolLoopModule.forFeature({ entities: [Item] })] };
+    expect(await findingsOf(declared)).toMatchObject([{ at: 'source github', problem: expect.stringContaining(problem) }]);
+  });
+
+  it('keeps the application from starting if two sources announce it', async () => {
+    const sources = [new Remote(() => []), new Remote(() => [], { source: 'other', trusted: false })];
+    expect(await findingsOf({ providers: sources.map(provided) })).toMatchObject([
+      { at: 'source other', problem: 'Another source announces the prefix "github" as well.' },
+    ]);
+  });
+});
+
+describe('the audit of the application', () => {
+  it('has what comes, what goes and what is in quarantine', async () => {
+    const remote = new Remote(() => [...one(), remoteTool('gitlab__x')]);
+    const { module, sources } = await open([remote], { options: { audit: { key: 'k'.repeat(32) } } });
+    remote.answer = () => [remoteTool('github__close')];
+    await sources.refresh('github');
+    remote.answer = refused;
+    await sources.refresh('github');
+    await sources.refresh('github');
+    const read = () => module.get(AuditStore).read(APPLICATION_TENANT, { from: 1, limit: 100 });
+    await until(async () => (await read()).length === 3);
+    expect(await read()).toMatchObject([
+      {
+        kind: 'source',
+        source: 'github',
+        details: { state: 'ready', added: ['github__createIssue'], removed: [], quarantined: [{ id: 'gitlab__x' }] },
+      },
+      { kind: 'source', details: { added: ['github__close'], removed: ['github__createIssue'], quarantined: [] } },
+      { kind: 'source', details: { state: 'unreachable' } },
+    ]);
+  });
+});
