@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 import { setImmediate as turn } from 'node:timers/promises';
 import { types } from 'node:util';
 import { ToolError, type ToolFailure } from '@toolloop/protocol';
-import { isObservable, type Observable } from 'rxjs';
+import { from, fromEvent, isObservable, lastValueFrom, map, type Observable, pairwise, startWith, takeUntil, tap } from 'rxjs';
 import { AttachedResult, type Attachment, type ToolCallContext } from '../contracts/tool-call.js';
 import { type Tool, ToolInterceptor, type ToolInvocation, type ToolLayers } from '../contracts/tool.js';
 import type { ToolExplorer } from '../discovery/tool-explorer.js';
@@ -284,22 +284,15 @@ export function drain(result: unknown, onProgress: OnProgress, signal: AbortSign
 
 function drainObservable(source: Observable<unknown>, onProgress: OnProgress, signal: AbortSignal): Promise<unknown> {
   if (signal.aborted) return Promise.reject(Interruption.from(signal));
-  return new Promise((resolve, reject) => {
-    let last: unknown;
-    let started = false;
-    const subscription = source.subscribe({
-      next: (value) => {
-        if (started) void onProgress(last);
-        started = true;
-        last = value;
-      },
-      error: reject,
-      complete: () => resolve(last),
-    });
-    const leave = (): void => subscription.unsubscribe();
-    if (signal.aborted) leave();
-    signal.addEventListener('abort', leave, { once: true });
-  });
+  const values = from(source).pipe(
+    takeUntil(fromEvent(signal, 'abort')),
+    map((value) => ({ value })),
+    startWith(undefined),
+    pairwise(),
+    tap(([before]) => before && void onProgress(before.value)),
+    map(([, last]) => last?.value),
+  );
+  return lastValueFrom(values, { defaultValue: undefined });
 }
 
 async function drainIterable(source: AsyncIterable<unknown> | Generator, onProgress: OnProgress, signal: AbortSignal): Promise<unknown> {
