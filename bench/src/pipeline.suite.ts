@@ -1,3 +1,4 @@
+import type { ToolSession } from '@toolloop/core/contracts';
 import { validate } from 'class-validator';
 import { InProcessModel, callOf, hold, start, untilCancelled, WHO, type BenchApplication, type ExecutionScope } from './application.js';
 import { CheckedInput, OpenGuard, PassingInterceptor, PipelineTools, PlainInput } from './pipeline.tools.js';
@@ -22,6 +23,7 @@ const CHECKED_ARGUMENTS = { name: 'john.smith@example.com', limit: 10, active: t
 const plain = Object.assign(new PlainInput(), PLAIN_ARGUMENTS);
 const checked = Object.assign(new CheckedInput(), CHECKED_ARGUMENTS);
 const ONE_CALL = 'loop.call';
+const SESSION_CALL = 'session.call';
 const CLASS_VALIDATOR = 'class-validator alone';
 
 const PLAIN: Case = {
@@ -60,8 +62,11 @@ export const pipelineSuite: Suite = {
     const held = await hold(app);
     const isGuarded = await asksEnhancers(app, held.scope);
     const cases = isGuarded ? [...CASES, GUARDED] : CASES;
-    const contenders = [...cases.flatMap((one) => [throughPipeline(one, app, held.scope), bareMethod(one)]), oneCall(PLAIN, app)];
+    const session = await app.loop.session({ ...WHO, scope: 'bench' });
+    const direct = cases.flatMap((one) => [throughPipeline(one, app, held.scope), bareMethod(one)]);
+    const contenders = [...direct, inSession(PLAIN, session), oneCall(PLAIN, app)];
     const samples = await compare([...contenders, classValidator(), yardstick()], ROUNDS);
+    await session.close();
     await held.end();
     await app.close();
     return section(cases, samples, isGuarded);
@@ -88,6 +93,14 @@ function oneCall({ tool, args }: Case, { loop }: BenchApplication): Contender {
     if (record.status !== 'succeeded') throw new Error(`${tool}: ${JSON.stringify(record.error)}`);
   };
   return { name: ONE_CALL, units: CALLS, work: () => repeat(CALLS, call) };
+}
+
+function inSession({ tool, args }: Case, session: ToolSession): Contender {
+  const call = async (): Promise<void> => {
+    const { record } = await session.call(tool, { ...args });
+    if (record.status !== 'succeeded') throw new Error(`${tool}: ${JSON.stringify(record.error)}`);
+  };
+  return { name: SESSION_CALL, units: CALLS, work: () => repeat(CALLS, call) };
 }
 
 function bareMethod(one: Case): Contender {
@@ -120,6 +133,7 @@ function section(cases: readonly Case[], samples: Samples, isGuarded: boolean): 
       ...cases.flatMap((one): Target[] =>
         one.atMost === undefined ? [] : [{ what: one.name, value: ownTime(one, samples), unit: 'µs', atMost: one.atMost }],
       ),
+      { what: 'session.call of (a), in exec of (a)', value: samples.ratio(SESSION_CALL, PLAIN.name, 'thread'), unit: '×', atMost: 1.15 },
       { what: 'loop.call of (a), in exec of (a)', value: samples.ratio(ONE_CALL, PLAIN.name, 'thread'), unit: '×', atMost: 2.5 },
     ],
     skipped: isGuarded ? [] : [{ what: GUARDED.name, why: 'the pipeline does not ask the guards and interceptors of a tool method yet.' }],

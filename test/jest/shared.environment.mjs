@@ -14,6 +14,8 @@ export default class SharedEnvironment extends TestEnvironment {
     this.timers = new Set();
     this.track('setTimeout');
     this.track('setInterval');
+    this.forget('clearTimeout');
+    this.forget('clearInterval');
     this.environmentVariables = { ...this.global.process.env };
   }
 
@@ -37,5 +39,15 @@ export default class SharedEnvironment extends TestEnvironment {
       return timer;
     };
     this.global[name] = Object.defineProperties(tracked, Object.getOwnPropertyDescriptors(begin));
+  }
+
+  /** A timer that is cleared is kept no longer, so that a spec may measure the heap. */
+  forget(name) {
+    const end = this.global[name];
+    const { timers } = this;
+    this.global[name] = (timer) => {
+      timers.delete(timer);
+      end(timer);
+    };
   }
 }

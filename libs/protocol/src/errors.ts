@@ -29,13 +29,25 @@ export class ConfigurationError extends Error {
   }
 }
 
-/** Thrown for a request that cannot be run as it is: the caller has to change it. Over HTTP it is a 400. */
+/**
+ * Thrown for a request that cannot be run as it is: the caller has to change it. Over HTTP it is a 400; `forbidden`, for a tenant that does not exist, a 403, and
+ * `too_many_sessions` a 429.
+ */
 export class InvalidRequestError extends Error {
   override readonly name = 'InvalidRequestError';
 
   constructor(
     readonly code:
-      'invalid_request' | 'invalid_messages' | 'unknown_tool' | 'unknown_model' | 'unknown_run' | 'unreadable_run' | 'unknown_actor',
+      | 'invalid_request'
+      | 'invalid_messages'
+      | 'unknown_tool'
+      | 'unknown_model'
+      | 'unknown_run'
+      | 'unreadable_run'
+      | 'unknown_actor'
+      | 'unknown_session'
+      | 'too_many_sessions'
+      | 'forbidden',
     message: string,
   ) {
     super(message);

@@ -9,7 +9,18 @@ export type {
   ToolStart,
   UpcomingStep,
 } from './loop-request.js';
-export type { CallRequest, CallResult, WaitingCall } from './session.js';
+export { DEFAULT_SESSIONS } from './session.js';
+export type {
+  CallRequest,
+  CallResult,
+  SessionCallOptions,
+  SessionOptions,
+  SessionRequest,
+  SessionTool,
+  ToolsChange,
+  ToolSession,
+  WaitingCall,
+} from './session.js';
 export { AttachedResult, DEFAULT_EXECUTION } from './tool-call.js';
 export type { Attachment } from './tool-call.js';
 export type {

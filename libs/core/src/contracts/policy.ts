@@ -136,14 +136,25 @@ export interface InformationFlow {
   isSaid(value: string): boolean;
 }
 
-/** The use of a run so far. */
+/** The use of a run so far, or of a session and its account. */
 export interface RunSpending {
-  /** Calls that were let in. */
+  /** Calls that were let in. A session counts them and keeps none. */
   readonly calls: readonly { readonly declaredId: string; readonly trusted: boolean; readonly args: JsonObject }[];
   readonly tokens: number;
   readonly usd: number;
   /** Set if some answer had no known cost: then `usd` is less than what was really spent. */
   readonly hasUnknownCost?: boolean;
+  /** Counts the earlier calls that a budget covers. @default counted in `calls` */
+  counted?(budget: CountedBudget): BudgetCount;
+}
+
+/** The part of a budget that says what is counted. */
+export type CountedBudget = Pick<RunBudget, 'tools' | 'sum'>;
+
+/** The number of calls, and the sum over the argument that the budget names; 0 for a budget without one. */
+export interface BudgetCount {
+  readonly calls: number;
+  readonly sum: number;
 }
 
 /**
@@ -160,6 +171,9 @@ export interface RunSpending {
  */
 export abstract class PolicyEngine {
   abstract decide(subject: PolicySubject): Decision;
+
+  /** Returns the budgets that it decides by. A session counts for these alone, since it keeps no list of its calls. @default none */
+  budgets?(): readonly RunBudget[];
 
   /** Returns the properties for which the application vouches, for a tool of an untrusted source. @default none */
   vouchedFor?(declaredId: string): VouchedTool | undefined;

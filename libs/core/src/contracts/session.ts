@@ -1,5 +1,6 @@
 import type { JsonObject, JsonValue, ToolInvocationRecord, ToolMessage, ToolSpec } from '@toolloop/protocol';
-import { CHECKED_BY_USE, defineOptions } from '../findings/options.js';
+import type { Observable } from 'rxjs';
+import { CHECKED_BY_USE, defineOptions, ITS, TEXT, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';
 import { type LoopRequest, REQUEST } from './loop-request.js';
 import type { RegisteredActor } from './tool-call.js';
 
@@ -51,6 +52,84 @@ export interface WaitingCall {
   readonly for: 'approval';
 }
 
+/** Several calls of one actor without a model, which share tools, entities and what they have read. The options are those of a run, as far as they are about calls. */
+export interface SessionRequest<Actor = RegisteredActor>
+  extends Omit<CallRequest<Actor>, 'tool' | 'args' | 'requestId' | 'signal'>, Pick<LoopRequest<unknown, Actor>, 'labels'> {
+  /**
+   * The place in which sessions of the actor belong together, such as a desk or a chat of theirs. What such a session reads, spends and is refused is kept in an account, which
+   * the next session of the same actor in the same scope takes over. Where a client may choose the scope, it can begin anew by choosing another.
+   * @default no account: arguments count as written by a model that has read untrusted and private content
+   */
+  readonly scope?: string;
+}
+
+/** The options of one call of a session. */
+export type SessionCallOptions = Pick<CallRequest, 'requestId' | 'signal' | 'approvals'>;
+
+/** A tool of a session, bound to its id. */
+export type SessionTool = (args?: JsonObject, options?: SessionCallOptions) => Promise<CallResult>;
+
+/** A change in the tools of a session. */
+export interface ToolsChange {
+  readonly added: readonly ToolSpec[];
+  /** Rendered ids. */
+  readonly removed: readonly string[];
+}
+
+/**
+ * A session: calls of one actor without a model, one after the other or at once. It lives in this process, until it is closed or was not used for `sessions.idleMs`.
+ *
+ * @example
+ * const session = await loop.session({ actor: user, tenant: user.tenantId, scope: 'desk' });
+ * const { injectedTools } = await session.call('crm__searchCustomers', { name: 'Ada' });
+ * await session.close();
+ */
+export interface ToolSession {
+  /** A UUID. It is no proof of who asks: `ToolLoopService.findSession` finds the session for its own actor alone. */
+  readonly sessionId: string;
+  /** False once it was closed, by its owner, for idleness, or after too many refused calls in a row. */
+  readonly isOpen: boolean;
+  /** The tools at this moment, by rendered id, and by declared id where that names one tool. */
+  readonly tools: ReadonlyMap<string, SessionTool>;
+  /** Emits the tools that came and went after each change, and completes when the session is closed. Subscribe as often as needed. */
+  readonly changes$: Observable<ToolsChange>;
+  /**
+   * Lists the tools at this moment, those of entities included. Asks for the actor's roles, which may have changed.
+   *
+   * @throws {InvalidRequestError} `unknown_session` for a session that is closed.
+   */
+  list(): Promise<readonly ToolSpec[]>;
+  /**
+   * Makes one call, as `ToolLoopService.call` does. A call that waits is a run of its own and outlives the session.
+   *
+   * @throws {InvalidRequestError} `unknown_session` for a session that is closed, and for arguments that are no JSON.
+   */
+  call(tool: string, args?: JsonObject, options?: SessionCallOptions): Promise<CallResult>;
+  /** Aborts the calls under way and lets go of everything. Resolves once they have ended; calls that wait for a person stay open. */
+  close(): Promise<void>;
+}
+
+/** The limits on sessions. Each process counts its own. */
+export interface SessionOptions {
+  /** Open sessions of one tenant. @default 200 */
+  readonly perTenant?: number;
+  /** Open sessions of one actor, where the actor has an id. @default 20 */
+  readonly perActor?: number;
+  /** Milliseconds without a call after which a session is closed, and for which its account is kept after that. @default 900,000, fifteen minutes */
+  readonly idleMs?: number;
+}
+
+export const DEFAULT_SESSIONS = { perTenant: 200, perActor: 20, idleMs: 900_000 } satisfies SessionOptions;
+
+export const SESSIONS = defineOptions<SessionOptions>(
+  {
+    perTenant: WHOLE_ABOVE_ZERO,
+    perActor: WHOLE_ABOVE_ZERO,
+    idleMs: { ...wholeFrom(1, 2 ** 30), wanted: 'whole milliseconds, more than 0 and at most 12 days' },
+  },
+  { wording: ITS },
+);
+
 const { rules } = REQUEST;
 
 /** The options of a call. The tool and its arguments may be a client's words: the pipeline checks them. */
@@ -73,6 +152,14 @@ export const CALL = defineOptions<CallRequest>({
   tool: CHECKED_BY_USE,
   args: CHECKED_BY_USE,
 });
+
+const { tool: _tool, args: _args, requestId, signal, ...OF_SESSIONS } = CALL.rules;
+
+/** The options of a session. */
+export const SESSION = defineOptions<SessionRequest>({ ...OF_SESSIONS, labels: rules.labels, scope: TEXT });
+
+/** The options of one call of a session. */
+export const SESSION_CALL = defineOptions<SessionCallOptions>({ requestId, signal, approvals: rules.approvals });
 
 /** The key of an account: the principal, and what the application calls the place in which several of its sessions belong together. */
 export interface AccountKey {

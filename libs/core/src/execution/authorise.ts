@@ -1,9 +1,11 @@
 import { HttpException } from '@nestjs/common';
 import type { Decision, JsonObject, ToolFailure } from '@toolloop/protocol';
 import type { ApprovalAnswer, ApprovalRecord } from '../contracts/approval.js';
+import type { RunSpending } from '../contracts/policy.js';
 import type { ToolLayers } from '../contracts/tool.js';
 import { isExpired } from '../pending/approval.service.js';
 import { decide, subjectOf } from '../policy/policy-engine.js';
+import { CountedSpending } from '../policy/spending.js';
 import { canonicalDeclaration, canonicalJson, fromCanonical } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/reveal.js';
 import type { SchemaValidators } from '../schema/validators.js';
@@ -80,15 +82,26 @@ export class Authorisation {
     const { request, scope, decision } = judged;
     const isLetIn = decision.kind === 'allow' && !request.isDeferred && !scope.approvals.asked.has(request.call.toolCallId);
     if (!isLetIn) return this.confirmed(judged);
-    charge(judged); // in the turn of the decision: parallel calls must see it
+    const counting = charge(judged); // in the turn of the decision: parallel calls must see it
+    if (counting) return this.counted(judged, counting);
     const recording = this.parts.audit?.decided(judged);
     return recording ? recording.then(() => judged) : judged;
+  }
+
+  /** Lets a call in that is counted for several processes: another one may have used up the budget since it was decided. */
+  private async counted(call: JudgedCall, counting: Promise<RunSpending>): Promise<AuthorisedCall> {
+    const { decision } = judge(call, call.input.args, await counting);
+    if (decision.kind !== 'allow') throw CallFailure.of('budget_exceeded', decision.reason);
+    await this.parts.audit?.decided(call);
+    return call;
   }
 
   private async confirmed(call: JudgedCall): Promise<AuthorisedCall> {
     const input = call.decision.kind === 'allow' ? await this.honoured(call) : await this.approved(call);
     if (!input) return this.authoriseAgain(call); // which charges it
-    return charge(advance(call, { input }));
+    const confirmed = advance(call, { input });
+    await charge(confirmed); // a person has said yes to it, whatever else was counted meanwhile
+    return confirmed;
   }
 
   /** A person may have been asked about this very call: what policy says by now takes no answer back, and gives none. */
@@ -221,9 +234,13 @@ type LayersOf = ToolLayers | Promise<ToolLayers | undefined>;
  *
  * @throws {CallFailure} `policy_denied` or `budget_exceeded`.
  */
-function judge<From extends ReadCall>(call: From, args = call.input.args): From & { readonly decision: Decision } {
+function judge<From extends ReadCall>(
+  call: From,
+  args = call.input.args,
+  spent: RunSpending = call.scope.spending,
+): From & { readonly decision: Decision } {
   const { tool, scope } = call;
-  const { flow, spending: spent } = scope;
+  const { flow } = scope;
   const instance = tool.entity && { instanceId: tool.entity.instanceId };
   const decision = decide(scope.policies, { ...subjectOf(tool, scope.actor), call: { args, flow, spent, ...instance } });
   if (decision.callBudget !== call.decision?.callBudget) advance(call, { limits: limitsOf(tool, scope, decision) });
@@ -239,12 +256,14 @@ function assertAskable({ scope, decision }: JudgedCall): void {
     throw CallFailure.of('approval_denied', `The call was not made. It needs a person's approval: ${decision.reason} ${why}`);
 }
 
-/** Counts a call that is let in. */
-function charge<From extends ReadCall>(call: From): From {
+/** Counts a call that is let in. A promise resolves to what was spent elsewhere by then. */
+function charge(call: ReadCall): Promise<RunSpending> | undefined {
   const { tool, input, scope } = call;
   const entry = { declaredId: tool.spec.declaredId, trusted: tool.origin.trusted, args: input.args };
+  advance(call, { charge: entry });
+  if (scope.spending instanceof CountedSpending) return scope.spending.charge(entry);
   scope.spending.calls.push(entry);
-  return advance(call, { charge: entry });
+  return undefined;
 }
 
 /**

@@ -40,7 +40,11 @@ export class ToolProviderExtractor {
 
   constructor(private readonly catalog: ToolCatalog) {}
 
-  extract(result: ShownResult, context: ExtractionContext): Required<Pick<ToolInjection, 'add' | 'warnings'>> {
+  extract(result: ShownResult, context: ExtractionContext): Extracted {
+    return holdsNothing(result) ? NOTHING_FOUND : this.extractFrom(result, context); // every result is looked at, and most hold nothing
+  }
+
+  private extractFrom(result: ShownResult, context: ExtractionContext): Extracted {
     const add = this.foundAgain(result, context);
     const warnings = new Map<string, Warning>();
     const { handles, depth, run } = context;
@@ -133,6 +137,18 @@ export class ToolProviderExtractor {
       message: `${name} is marked @ToolProvider() but not known, so its tools were not added. List it in ToolLoopModule.forFeature({ entities: [${name}] }).`,
     };
   }
+}
+
+type Extracted = Required<Pick<ToolInjection, 'add' | 'warnings'>>;
+
+const NOTHING_FOUND: Extracted = { add: [], warnings: [] };
+
+/** Returns whether a result is a scalar, or a plain object or a list of scalars: then there is no entity in it. */
+function holdsNothing({ live, entities, returns }: ShownResult): boolean {
+  if (entities !== undefined || returns !== undefined) return false;
+  if (!isObject(live)) return true;
+  if (Array.isArray(live)) return !live.some(isObject);
+  return isPlain(live) && !isIterable(live) && Object.keys(live).every((name) => !isObject(readProperty(live, name)));
 }
 
 function calledNameOf({ calledAs, tool }: ShownResult): string {

@@ -9,23 +9,21 @@ import { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
 import { MessageFlow } from '../policy/flow.js';
 import { isPermitted } from '../policy/policy-engine.js';
-import { RunApprovals, SpendingLedger } from '../policy/rules.js';
+import { RunApprovals } from '../policy/rules.js';
+import { SpendingLedger } from '../policy/spending.js';
 import type { RunInputs } from './event-outlet.js';
 import { assistantMessage, type LoopState } from './loop-state.js';
 import { RunUse, type UsedBefore } from './run-use.js';
 import { type Authority, CallCounter, CallIds, RunFlow, RunRoles, SentTools } from './run-accounts.js';
 import { type EntryJournal, RunRecorder } from './run-log.js';
-import type { EnclosingRun, RunPlace, RunPlan, RunStart } from './run-plan.js';
+import type { CallSession, EnclosingRun, RunPlace, RunPlan, RunStart } from './run-plan.js';
 import type { ResumedRun, SavedPlace, SavedRun } from './saved-run.js';
 
 /** Everything of a run that changes beside its `LoopState`. One per run, so that two runs never meet. */
 export class LiveRun implements EnclosingRun {
   readonly handles: RunEntityHandles;
   readonly instances: RunInstances;
-  readonly sentTools: SentTools;
-  readonly narrowing = new ToolsetNarrowing();
   readonly counter: CallCounter;
-  readonly callIds: CallIds;
   readonly flow: RunFlow;
   readonly approvals: RunApprovals;
   readonly pages: ResultPages | undefined;
@@ -33,12 +31,11 @@ export class LiveRun implements EnclosingRun {
   readonly spending: SpendingLedger;
   readonly use: RunUse;
   readonly roles: RunRoles;
-  /** The warnings of models that were shown. */
-  readonly warnings = new Set<string>();
   /** The tools that strategies withhold under the present roles. */
   reserve: RunReserve;
   /** Stores the entries of a durable run. */
   recorder: RunRecorder | undefined;
+  private readonly ofModels: ModelAccounts;
 
   constructor(
     readonly plan: RunPlan,
@@ -47,20 +44,39 @@ export class LiveRun implements EnclosingRun {
     readonly emit: (event: LoopEventBody) => void | Promise<void>,
   ) {
     const { saved } = start.resumed ?? {};
-    const accounts = plan.within ? sharedWith(plan.within, plan, saved) : ownOf(plan, saved);
+    const { session } = plan;
+    const accounts = accountsOf(plan, saved);
     this.handles = accounts.handles;
     this.instances = accounts.instances;
-    this.sentTools = new SentTools(accounts.sentBefore);
+    this.ofModels = { ...(accounts.sentBefore && { sentTools: new SentTools(accounts.sentBefore) }) };
     this.counter = accounts.counter;
     this.flow = new RunFlow(accounts.flow);
     this.spending = accounts.spending;
     this.use = accounts.use;
     this.roles = accounts.roles;
-    this.reserve = plan.injection.reserve;
-    const asked = saved?.pending ? [assistantMessage(saved.pending.answer)] : [];
-    this.callIds = new CallIds([...start.history, ...asked], plan.execution.limits.toolCallIdLength);
-    this.approvals = new RunApprovals(plan.options.approvals ?? 'suspend', saved?.approvals);
-    this.pages = pagesFor(plan, start.history, start.resumed);
+    this.reserve = session?.live.reserve ?? plan.injection.reserve;
+    this.approvals = start.approvals ?? approvalsOf(plan, saved);
+    this.pages = session ? session.live.pages : pagesFor(plan, start.history, start.resumed);
+  }
+
+  get sentTools(): SentTools {
+    return (this.ofModels.sentTools ??= new SentTools());
+  }
+
+  get narrowing(): ToolsetNarrowing {
+    return (this.ofModels.narrowing ??= new ToolsetNarrowing());
+  }
+
+  /** The warnings of models that were shown. */
+  get warnings(): Set<string> {
+    return (this.ofModels.warnings ??= new Set());
+  }
+
+  get callIds(): CallIds {
+    const { start, plan, ofModels } = this;
+    const pending = start.resumed?.saved.pending;
+    const asked = pending ? [assistantMessage(pending.answer)] : [];
+    return (ofModels.callIds ??= new CallIds([...start.history, ...asked], plan.execution.limits.toolCallIdLength));
   }
 
   /** From here on a durable run is written down; a sub-run where the run around it is. */
@@ -89,22 +105,37 @@ export class LiveRun implements EnclosingRun {
   }
 
   /** Returns the scope of calls whose model had read these messages. Only `offered` of the run's tools may be called; its sub-runs choose among all of them. */
-  scope(offered: Toolset, read: readonly Message[], toolset: Toolset): ExecutionScope {
+  scope(offered: Toolset, read: readonly Message[], toolset: Toolset, own?: OwnScope): ExecutionScope {
     const { plan, approvals, spending, pages, signal, emit } = this;
-    this.flow.offer(offered);
+    if (!own) this.flow.offer(offered);
     this.reserve.follow(toolset);
+    const { actor, policies } = this.roles.now();
     const subRuns = this.start.subRuns.within(this, toolset);
-    const given = { ...(pages && { pages }), ...(subRuns && { subRuns }), ...(plan.hooks && { hooks: plan.hooks }) };
-    const own = { ...this.roles.now(), toolset: offered, flow: this.flow.at(read), approvals, spending, ...given, signal, emit };
-    return { ...plan.execution, retry: plan.options.onToolError === 'retry', ...own };
+    return {
+      ...plan.execution,
+      actor,
+      policies,
+      retry: plan.options.onToolError === 'retry',
+      toolset: offered,
+      flow: own?.flow ?? this.flow.at(read),
+      approvals,
+      spending,
+      ...(pages && { pages }),
+      ...(subRuns && { subRuns }),
+      ...(plan.hooks && { hooks: plan.hooks }),
+      signal,
+      emit,
+      ...own,
+    };
   }
 
   /** With the tool that reads on in what was cut, as soon as something was. It answers a limit of ours, so the cap of injected tools does not hold. */
-  async withReader(toolset: Toolset, step: number): Promise<Toolset> {
-    if (!this.pages?.hasHandles || toolset.find(RESULT_READER.spec.id)) return toolset;
+  withReader(toolset: Toolset, step: number, emit = this.emit): Toolset | Promise<Toolset> {
+    const { pages } = this;
+    if (!pages?.hasHandles || toolset.find(RESULT_READER.spec.id)) return toolset;
     if (toolset.withholds(RESULT_READER.spec) || !isPermitted(RESULT_READER, this.roles.now())) return toolset;
-    await this.emit({ type: 'tools-injected', step, provider: 'results', tools: [RESULT_READER.spec.id] });
-    return toolset.inject([resultReader(this.pages)]).toolset;
+    const emitted = Promise.resolve(emit({ type: 'tools-injected', step, provider: 'results', tools: [RESULT_READER.spec.id] }));
+    return emitted.then(() => toolset.inject([resultReader(pages)]).toolset);
   }
 
   /** The messages that the user adds during the run. */
@@ -113,16 +144,36 @@ export class LiveRun implements EnclosingRun {
   }
 }
 
+/** The part of a scope that a call of a session has to itself. */
+export type OwnScope = Pick<ExecutionScope, 'run' | 'requestId' | 'approvals' | 'flow' | 'emit'>;
+
+/** The part of a run that only its models need, made when they first do: a run of one call has none. */
+interface ModelAccounts {
+  sentTools?: SentTools;
+  narrowing?: ToolsetNarrowing;
+  warnings?: Set<string>;
+  callIds?: CallIds;
+}
+
 /** The counters of a run, beside its state. */
 type RunAccounts = Pick<LiveRun, 'handles' | 'instances' | 'counter' | 'spending' | 'use' | 'roles'> & {
   readonly flow: MessageFlow;
   readonly sentBefore: readonly string[] | undefined;
 };
 
+function accountsOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
+  if (plan.within) return sharedWith(plan.within, plan, saved);
+  return plan.session ? ofSession(plan.session, plan) : ownOf(plan, saved);
+}
+
+function approvalsOf({ options, session }: RunPlan, saved: SavedRun | undefined): RunApprovals {
+  return new RunApprovals(options.approvals ?? 'suspend', saved?.approvals, undefined, session?.live.approvals);
+}
+
 function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
   const { execution, rolesNow, assumed } = plan;
   const { limits } = execution;
-  const spending = ledgerOf(saved);
+  const spending = plan.account?.spending ?? ledgerOf(saved);
   return {
     handles: new RunEntityHandles(saved?.handles),
     instances: new RunInstances(saved?.instances),
@@ -135,9 +186,23 @@ function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
   };
 }
 
-/** The arguments of a single call count as written by a model that has read everything: where they come from is not known. */
+/** A call of a session shares everything with the session's other calls but what it asks and uses itself. */
+function ofSession({ live: { handles, instances, counter, spending, roles } }: CallSession, { execution }: RunPlan): RunAccounts {
+  return {
+    handles,
+    instances,
+    counter,
+    spending,
+    roles,
+    sentBefore: undefined,
+    flow: MessageFlow.instructed('public'),
+    use: new RunUse(execution.limits, spending),
+  };
+}
+
+/** Returns the flow that a run begins with. The labels of a single call say by themselves what its writer has read. */
 function flowOf({ isOneCall, options }: RunPlan): MessageFlow {
-  return isOneCall ? MessageFlow.instructed('private').tainted() : MessageFlow.instructed(options.labels?.reads ?? 'private');
+  return MessageFlow.instructed(isOneCall ? 'public' : (options.labels?.reads ?? 'private'));
 }
 
 /** A sub-run knows entities by the same names, and what it does the run around it has done. */

@@ -17,6 +17,7 @@ import {
 import type { OperatorRule } from '../contracts/operator.js';
 import type { Policy } from '../contracts/policy.js';
 import { type SourceOptions, SOURCES } from '../contracts/source.js';
+import { type SessionOptions, SESSIONS } from '../contracts/session.js';
 import type { ExecutionOptions, RegisteredActor, RunContext } from '../contracts/tool-call.js';
 import type { RawTool } from '../decorators/raw-tool.js';
 import { ROUTE_IDENTITY, type RouteIdentity } from '../discovery/route-layers.js';
@@ -98,6 +99,8 @@ export interface ToolLoopOptions<Actor = RegisteredActor> {
   readonly audit?: AuditOptions;
   /** Says who is an operator: who may read the usage of others, change policies and look into runs. Each use is in the audit. @default no actor is */
   readonly operators?: OperatorRule<Actor>;
+  /** The limits on sessions. They are the application's: no request widens them. */
+  readonly sessions?: SessionOptions;
   /** The operators of directives, and the way directives are performed. */
   readonly directives?: DirectiveOptions;
 }
@@ -133,6 +136,7 @@ export const APPLICATION = defineOptions<ToolLoopOptions & { readonly providers?
   audit: optionsOf(AUDIT),
   directives: optionsOf(DIRECTIVES),
   sources: optionsOf(SOURCES),
+  sessions: optionsOf(SESSIONS),
   providers: CHECKED_BY_USE,
   imports: CHECKED_BY_USE,
 });

@@ -85,12 +85,19 @@ export function firstState(toolset: Toolset): LoopState {
   };
 }
 
-/** A run of one call before it: the call stands where a model's answer would, and is worth no more than that of a model that has read everything. */
-export function callState(toolset: Toolset, call: ToolCall): LoopState & { readonly pending: PendingStep } {
-  const labels: MessageLabels = { returns: 'untrusted', reads: 'private' };
+/** A run of one call before it: the call stands where a model's answer would. `labels` are those of all that its writer has read. */
+export function callState(toolset: Toolset, call: ToolCall, labels: MessageLabels = READ_EVERYTHING): UnmadeCall {
   const answer: StepAnswer = { text: '', reasoning: '', toolCalls: [call], finishReason: 'tool_calls', usage: NO_USAGE, labels };
-  return { ...firstState(toolset), step: 1, pending: { answer, offered: toolset, outcomes: [], isPlanned: false } };
+  return { state: { ...firstState(toolset), step: 1 }, answer, offered: toolset };
 }
+
+/** A call that is about to be made, and the state of its run. */
+export interface UnmadeCall extends Pick<PendingStep, 'answer' | 'offered'> {
+  readonly state: LoopState;
+}
+
+/** The labels of arguments whose source is not known: they count as written by a model that has read everything. */
+const READ_EVERYTHING: MessageLabels = { returns: 'untrusted', reads: 'private' };
 
 /** An answer of the model, labelled where the model was shown more than the transcript tells, such as the tools of strangers. */
 export interface StepAnswer extends ModelAnswer {

@@ -8,7 +8,7 @@ import type { ToolOutcome } from '../execution/call.js';
 import { type AppliedInjection, applyInjection, roomIn } from '../injection/apply-injection.js';
 import type { ShownResult } from '../injection/entity-tools.js';
 import { triggersMatchedBy, triggersOf } from '../strategies/triggers.js';
-import type { LiveRun } from './live-run.js';
+import type { LiveRun, OwnScope } from './live-run.js';
 import type { LoopSettings } from './loop-settings.js';
 
 /** The place of results in their run: the toolset is the run's, which injection changes. */
@@ -18,6 +18,8 @@ export interface InjectionContext {
   /** The transcript up to and including the answer that made the calls. */
   readonly history: readonly Message[];
   readonly live: LiveRun;
+  /** Set for a call that has a run of its own, and is told of there. */
+  readonly own?: Pick<OwnScope, 'emit'>;
 }
 
 /** Lets strategies look at the results of a step, and applies what they want. */
@@ -34,21 +36,29 @@ export class ResultInjection {
     return matchedTriggers.length === 0 ? outcome : { ...outcome, matchedTriggers };
   }
 
-  /** The tools of the run after these results, in their order, strategy by strategy. */
-  async inject(outcomes: readonly ToolOutcome[], calls: readonly ToolCall[], context: InjectionContext): Promise<Toolset> {
-    const { live } = context;
-    let { toolset } = context;
-    for (const outcome of outcomes) {
+  /** The tools of the run after these results, in their order, strategy by strategy. At once where nothing changes, as after most results. */
+  inject(outcomes: readonly ToolOutcome[], calls: readonly ToolCall[], context: InjectionContext): Toolset | Promise<Toolset> {
+    const { strategies } = context.live.plan.injection;
+    const looks = outcomes.flatMap((outcome): Look[] => {
       const called = { ...outcome, calledAs: callOf(outcome.record, calls)?.name };
-      for (const strategy of live.plan.injection.strategies) {
-        const applied = this.applied(strategy, called, context, toolset);
-        if (!applied) continue; // most results bring nothing, and nothing is waited for then
-        const { toolset: next, events } = await applied;
-        toolset = next;
-        for (const event of events) await live.emit(event);
-      }
+      return strategies.map((strategy) => ({ strategy, called }));
+    });
+    for (const [index, { strategy, called }] of looks.entries()) {
+      const applied = this.applied(strategy, called, context, context.toolset);
+      if (applied) return this.continued(applied, looks.slice(index + 1), context);
     }
-    return live.withReader(toolset, context.step);
+    return context.live.withReader(context.toolset, context.step, context.own?.emit);
+  }
+
+  private async continued(first: Promise<AppliedInjection>, looks: readonly Look[], context: InjectionContext): Promise<Toolset> {
+    const { live, step, own } = context;
+    const emit = own?.emit ?? live.emit;
+    let toolset = await told(first, emit);
+    for (const { strategy, called } of looks) {
+      const applied = this.applied(strategy, called, context, toolset);
+      if (applied) toolset = await told(applied, emit);
+    }
+    return live.withReader(toolset, step, emit);
   }
 
   /** A strategy that fails, is silent for the time of a tool's call, or hands over what cannot be applied, changes nothing. Undefined where nothing changes. */
@@ -78,8 +88,20 @@ export class ResultInjection {
     const last = lastResult(outcome, tool, triggersOf(strategy, injection.strategies, outcome.matchedTriggers));
     const { run, limits } = execution;
     const withheld = live.reserve.of(strategy);
-    const { others: room } = roomIn(toolset, limits);
-    return strategy.evaluate({ run, history, toolset: toolset.reachable, last, step, limits, handles: live.handles, withheld, room });
+    const { handles } = live;
+    return strategy.evaluate({
+      run,
+      history,
+      toolset: toolset.reachable,
+      last,
+      step,
+      limits,
+      handles,
+      withheld,
+      get room() {
+        return roomIn(toolset, limits).others; // few strategies ask for it
+      },
+    });
   }
 
   private async apply(
@@ -100,6 +122,18 @@ export class ResultInjection {
       return { toolset, events: [{ type: 'warning', step, code: 'injection_failed', message }] };
     }
   }
+}
+
+/** A strategy that is to look at a result. */
+interface Look {
+  readonly strategy: ToolInjectionStrategy;
+  readonly called: CalledOutcome;
+}
+
+async function told(applying: Promise<AppliedInjection>, emit: LiveRun['emit']): Promise<Toolset> {
+  const { toolset, events } = await applying;
+  for (const event of events) await emit(event);
+  return toolset;
 }
 
 function isPromise<Value>(value: Value | Promise<Value>): value is Promise<Value> {

@@ -34,6 +34,11 @@ export interface SavedCounts {
 
 export const SAVED_COUNTS = object<SavedCounts>({ perTool: list(pair(NUMBER)), identical: list(pair(NUMBER)), refusals: NUMBER });
 
+/** Returns whether a call was refused, or named a tool that is not there. */
+export function isRefusal({ error }: Pick<ToolInvocationRecord, 'error'>): boolean {
+  return error !== undefined && REFUSED.has(error.code);
+}
+
 const REFUSED = new Set<ToolErrorCode>(['unknown_tool', 'policy_denied', 'forbidden', 'approval_denied', 'tenant_override']);
 
 /** Counts one run's calls against its limits. */

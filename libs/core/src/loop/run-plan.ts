@@ -6,17 +6,20 @@ import type { LoopRequest, PrepareStep, StopCondition, UpcomingStep } from '../c
 import type { InformationFlow, Policy } from '../contracts/policy.js';
 import type { ConversationKey } from '../contracts/stores.js';
 import type { ExecutionScope, SubRuns } from '../execution/call.js';
+import type { ResultPages } from '../execution/result-pages.js';
 import type { RunHooks } from '../execution/run-hooks.js';
 import type { RunEntityHandles, RunInstances } from '../injection/run-entities.js';
 import type { ListedTools, RunInjection } from '../injection/starting-toolset.js';
 import type { RunReserve } from '../injection/tool-reserve.js';
-import type { SpendingLedger } from '../policy/rules.js';
+import type { RunApprovals } from '../policy/rules.js';
+import type { SpendingLedger } from '../policy/spending.js';
 import type { RunMeter } from '../usage/run-meter.js';
 import type { RunInputs } from './event-outlet.js';
 import type { RunUse } from './run-use.js';
 import type { AssumedRoles, Authority, CallCounter, RunRoles } from './run-accounts.js';
 import type { RunRecorder } from './run-log.js';
 import type { ResumedRun } from './saved-run.js';
+import type { CallAccount } from '../execution/call-account.js';
 import type { AnswerShape } from './structured-answer.js';
 
 /** The run around a sub-run, as far as a sub-run has a share in it. */
@@ -43,6 +46,8 @@ export interface RunStart {
   /** Set where the run continues after it stood still. */
   readonly resumed?: ResumedRun;
   readonly subRuns: SubRunsWithin;
+  /** The approvals that a call of a session has asked for already. */
+  readonly approvals?: RunApprovals;
 }
 
 /** Opens the sub-runs of a run. */
@@ -65,6 +70,13 @@ export interface RunPlace {
   readonly mayHaveRun: boolean;
 }
 
+/** The session of a call, with all that its calls share. */
+export interface CallSession {
+  readonly live: EnclosingRun & { readonly approvals: RunApprovals; readonly pages: ResultPages | undefined };
+  /** Changes the tools of the session, one change after the other. */
+  change(inject: (toolset: Toolset) => Toolset | Promise<Toolset>): Toolset | Promise<Toolset>;
+}
+
 /** A request that was checked, with everything that is fixed for the run. */
 export interface RunPlan<Output = unknown> {
   readonly model: LanguageModel;
@@ -76,6 +88,10 @@ export interface RunPlan<Output = unknown> {
   readonly within?: RunPlace;
   /** True for a run of one call, which asks no model. */
   readonly isOneCall: boolean;
+  /** Set for a session, its calls, and those of its calls that are resumed after they waited. */
+  readonly account?: CallAccount | undefined;
+  /** Set for a call of a session. */
+  readonly session?: CallSession | undefined;
   /** The messages that the request adds to the conversation, or all of them without a conversation. */
   readonly messages: readonly Message[];
   readonly conversation: ConversationKey | undefined;

@@ -6,7 +6,7 @@ import type { Toolset } from '../catalog/toolset.js';
 import type { RunBeginning, ToolInjectionStrategy } from '../contracts/injection.js';
 import type { Limits } from '../contracts/limits.js';
 import { type LoopProfile, type LoopRequest, REQUEST } from '../contracts/loop-request.js';
-import type { CallRequest } from '../contracts/session.js';
+import type { AccountKey, CallRequest, SessionRequest } from '../contracts/session.js';
 import type { ConversationKey } from '../contracts/stores.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import { strictlyListed } from '../execution/resolve-tool.js';
@@ -21,6 +21,8 @@ import { LoopSettings } from './loop-settings.js';
 import { asSaid } from './loop-state.js';
 import { checkMessages } from './message-check.js';
 import type { ResumedRun } from './saved-run.js';
+import { BoundedStores } from '../execution/bounded-stores.js';
+import { accountMs, type AccountPlace, CallAccount } from '../execution/call-account.js';
 import { stopConditionsOf, stopFindings } from './loop-settings.js';
 
 /** The part of a request that decides on the tools of a run. */
@@ -33,7 +35,7 @@ export type ListingRequest<Actor> = Pick<
 type Narrowing = ToolNarrowing & Pick<LoopRequest, 'policy'>;
 
 /** A run that has an id already, and may have gone on for a while; or one that makes one call and asks no model. */
-type KnownRun = Pick<ResumedRun, 'runId'> & Partial<ResumedRun> & { readonly isOneCall?: boolean };
+type KnownRun = Pick<ResumedRun, 'runId'> & Partial<ResumedRun> & { readonly isOneCall?: boolean; readonly scope?: string | undefined };
 
 /** Checks a request and turns it into a plan. What cannot be run is refused here, before anything starts. */
 @Injectable()
@@ -46,6 +48,7 @@ export class RunPreparation {
     private readonly catalog: ToolCatalog,
     entities: ToolProviderExtractor,
     private readonly identity: ActorIdentity,
+    private readonly stores: BoundedStores,
   ) {
     this.entities = new ToolProviderStrategy(entities);
     this.listing = new ToolListing(catalog, (injection) => settings.admit(injection));
@@ -71,6 +74,7 @@ export class RunPreparation {
     return {
       model,
       isOneCall: isCall(known),
+      account: this.accountOf(own, known, execution),
       instructions: this.settings.instructionsFor(request.instructions, run),
       messages: asksNothing(known)
         ? []
@@ -97,6 +101,29 @@ export class RunPreparation {
   prepareCall<Actor>({ tool: _tool, args: _args, ...request }: CallRequest<Actor>, profile: LoopProfile): RunPlan {
     const limits = request.limits ? { ...WITHOUT_LOOP, ...request.limits } : WITHOUT_LOOP;
     return this.prepare<unknown, Actor>({ ...request, limits }, profile, { runId: randomUUID(), isOneCall: true });
+  }
+
+  /** Prepares a session, as a run of calls that come one by one. Throws as `prepare` does. */
+  prepareSession<Actor>(request: SessionRequest<Actor>, profile: LoopProfile): RunPlan {
+    const { scope, ...own } = request;
+    const limits = own.limits ? { ...WITHOUT_LOOP, ...own.limits } : WITHOUT_LOOP;
+    return this.prepare<unknown, Actor>({ ...own, limits }, profile, { runId: randomUUID(), isOneCall: true, scope });
+  }
+
+  private placeOf(key: AccountKey): AccountPlace {
+    return { store: this.stores.accounts, key, keptMs: accountMs(this.settings.options.sessions?.idleMs) };
+  }
+
+  /** The account of a session, or of a call that waited in one. A call without a session has none. */
+  private accountOf<Actor>(
+    { labels, tenant }: Pick<LoopRequest<unknown, Actor>, 'labels' | 'tenant'>,
+    known: KnownRun | undefined,
+    { actorId, policies }: Pick<RunPlan['execution'], 'actorId' | 'policies'>,
+  ): CallAccount | undefined {
+    const scope = known?.scope ?? known?.saved?.scope;
+    if (scope === undefined) return isCall(known) ? new CallAccount(policies) : undefined;
+    if (actorId !== undefined) return new CallAccount(policies, this.placeOf({ tenant, actorId, scope }), labels?.reads);
+    throw invalid('An account belongs to an actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).');
   }
 
   /** The tools that a run had before it waited. */

@@ -1,6 +1,6 @@
 import { addUsage, NO_USAGE, type Usage, usageSince } from '@toolloop/protocol';
 import type { Limits } from '../contracts/limits.js';
-import type { SpendingLedger } from '../policy/rules.js';
+import type { SpendingLedger } from '../policy/spending.js';
 import type { Finish } from './loop-state.js';
 
 /** The use of a run until it waited. */

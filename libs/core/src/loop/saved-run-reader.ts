@@ -10,7 +10,7 @@ import {
 import type { EntityKey } from '../contracts/injection.js';
 import type { RunEntry } from '../contracts/stores.js';
 import { SAVED_TOOLS } from '../injection/starting-toolset.js';
-import { SAVED_CALLS } from '../policy/rules.js';
+import { SAVED_CALLS } from '../policy/spending.js';
 import {
   FLAG,
   type Form,

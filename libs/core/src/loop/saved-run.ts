@@ -5,11 +5,13 @@ import type { SubRunCheckpoint, SubRunProcessState, ToolOutcome } from '../execu
 import type { ResultPages } from '../execution/result-pages.js';
 import { type RunEntityHandles, type RunInstances, SAVED_HANDLES, SAVED_INSTANCES } from '../injection/run-entities.js';
 import { type ProcessTools, processTools, savedTools, type SavedTools } from '../injection/starting-toolset.js';
-import { type RunApprovals, SAVED_APPROVALS, type SpendingLedger } from '../policy/rules.js';
+import { type RunApprovals, SAVED_APPROVALS } from '../policy/rules.js';
+import { type SpendingLedger } from '../policy/spending.js';
 import { FLAG, type Form, list, NUMBER, partly, TEXT } from '../schema/saved-form.js';
 import type { RunInputs, SavedInputs } from './event-outlet.js';
 import { firstState, type LoopState, type PendingStep } from './loop-state.js';
 import type { RunUse } from './run-use.js';
+import type { CallAccount } from '../execution/call-account.js';
 import { type CallCounter, type RunRoles, SAVED_ROLES, type SavedCounts, type SentTools } from './run-accounts.js';
 
 /** The position of a run among its events and in its conversation. */
@@ -20,6 +22,7 @@ export interface SavableRun {
   readonly plan: {
     readonly narrowing: readonly Policy[];
     readonly isOneCall: boolean;
+    readonly account?: Pick<CallAccount, 'scope'> | undefined;
     readonly execution: { readonly run: Pick<RunContext, 'state'> };
   };
   readonly approvals: RunApprovals;
@@ -56,6 +59,7 @@ export const OPTIONAL_PARTS = {
   hasUnknownCost: part(FLAG, ({ use }) => use.hasUnknownCost || undefined),
   roles: part(SAVED_ROLES, ({ roles }) => roles.assumed),
   isOneCall: part(FLAG, ({ plan }) => plan.isOneCall || undefined),
+  scope: part(TEXT, ({ plan }) => plan.account?.scope),
 };
 
 function part<Value>(form: Form<Value>, save: RunPart<Value>['save']): RunPart<Value> {

@@ -124,6 +124,7 @@ export class SubRunPreparation {
       ...outer,
       relist: undefined,
       assumed: undefined,
+      session: undefined,
       model: model === undefined ? outer.model : this.settings.modelFor(model),
       instructions: this.settings.instructionsFor(subRun.instructions, execution.run),
       within: placeOf(call, live),

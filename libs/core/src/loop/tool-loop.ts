@@ -1,5 +1,5 @@
 import { Injectable, Logger } from '@nestjs/common';
-import { addUsage, type Message, type ModelFinishReason, StorageUnavailableError } from '@toolloop/protocol';
+import { addUsage, type Message, type ModelFinishReason, StorageUnavailableError, type ToolCall } from '@toolloop/protocol';
 import { EMPTY, expand, from, last, lastValueFrom, of } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import type { FinishedStep, StopCondition } from '../contracts/loop-request.js';
@@ -23,7 +23,7 @@ import { HistoryStep } from './history-step.js';
 import { StepPreparation, withRolesOfNow, withToolNotes } from './step-preparation.js';
 import { correctionFor } from './structured-answer.js';
 import { ResultInjection } from './result-injection.js';
-import { ToolStep } from './tool-step.js';
+import { ToolStep, type ToolStepContext, type ToolStepResult } from './tool-step.js';
 import { LoopSettings } from './loop-settings.js';
 import { DirectiveUpdates } from './run-directives.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
@@ -32,7 +32,7 @@ import { ToolRunner } from '../execution/tool-runner.js';
 import { ToolCatalog } from '../catalog/tool-catalog.js';
 
 /** A model's answer, and the tools it was given for it. */
-interface AnsweredStep {
+export interface AnsweredStep {
   readonly answer: StepAnswer;
   readonly offered: Toolset;
 }
@@ -71,8 +71,18 @@ export class ToolLoop {
         last(),
       ),
     );
-    this.tools.leave(live);
+    this.leave(live.plan.execution.run.runId);
     return ended;
+  }
+
+  /** Makes one call of a session, as a step of the loop makes it. Rejects where a store does not answer before the call is begun. */
+  callOnce(call: ToolCall, context: ToolStepContext): Promise<ToolStepResult> {
+    return this.tools.run([call], context);
+  }
+
+  /** Stops telling a run of what continues without it. */
+  leave(runId: string): void {
+    this.tools.leave(runId);
   }
 
   private async step(state: LoopState, live: LiveRun): Promise<LoopState> {
@@ -167,14 +177,25 @@ export class ToolLoop {
     return live.signal.aborted ? { ...next, finish: finishFor(Interruption.from(live.signal), 'internal', this.failedRun(live)) } : next;
   }
 
-  /** Appends the answer and the results of its calls as one unit, so that no call ever stands without its result. */
+  /** @param before the state of a step that was begun before */
   private async runCalls(state: LoopState, step: AnsweredStep, live: LiveRun, before?: PendingStep): Promise<LoopState> {
     const { answer, offered } = step;
     const history = [...state.messages, assistantMessage(answer)];
-    if (!before) await live.recorder?.answered(state, { answer, offered, outcomes: [], isPlanned: false });
+    if (!before && live.recorder) await live.recorder.answered(state, { answer, offered, outcomes: [], isPlanned: false });
     const { step: number, toolset: given } = state;
-    const context = { step: number, toolset: given, offered, history, live, ...(before && { pending: before }) };
-    const result = await this.tools.run(answer.toolCalls, context).catch((error: unknown) => unbegun(error, before));
+    const { session } = live.plan;
+    const context = { step: number, toolset: given, offered, history, live, session, ...(before && { pending: before }) };
+    return this.stateAfter(state, step, this.tools.run(answer.toolCalls, context), { live, ...(before && { before }) });
+  }
+
+  /** The state after the calls of an answer. Appends the answer and their results as one unit, so that no call ever stands without its result. */
+  async stateAfter(
+    state: LoopState,
+    { answer, offered }: AnsweredStep,
+    made: Promise<ToolStepResult>,
+    { live, before }: { readonly live: LiveRun; readonly before?: PendingStep },
+  ): Promise<LoopState> {
+    const result = await made.catch((error: unknown) => unbegun(error, before));
     const usage = live.use.includeSubRuns(state.usage);
     const { text, citations = [] } = answer;
     if ('unavailable' in result) {
@@ -187,7 +208,7 @@ export class ToolLoop {
     return {
       ...state,
       usage,
-      messages: [...history, ...messages],
+      messages: [...state.messages, assistantMessage(answer), ...messages],
       records: [...state.records, ...records],
       toolset,
       text,
@@ -207,7 +228,7 @@ export class ToolLoop {
     }
   }
 
-  private async endStep(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): Promise<void> {
+  async endStep(state: LoopState, { answer, offered }: AnsweredStep, live: LiveRun): Promise<void> {
     const toolCalls = state.records.filter(({ step }) => step === state.step);
     const { finishReason: modelFinishReason, answeredBy, response } = answer;
     const by = { ...(answeredBy !== undefined && { model: answeredBy }), ...(response && { response }) };

@@ -11,7 +11,9 @@ import type { MeteredCall } from '../usage/run-meter.js';
 import { nameOf } from './model-step.js';
 import { ToolProviderExtractor } from '../injection/entity-tools.js';
 import { isPermitted } from '../policy/policy-engine.js';
-import type { LiveRun } from './live-run.js';
+import type { LiveRun, OwnScope } from './live-run.js';
+import type { CallSession } from './run-plan.js';
+import { labelsReadBy } from '../execution/call-account.js';
 import { callOf, type InjectionContext, type ResultInjection, shownResult } from './result-injection.js';
 import { assistantMessage, checkpointIn, type Finish, type LoopState, type PendingStep } from './loop-state.js';
 
@@ -19,6 +21,10 @@ import { assistantMessage, checkpointIn, type Finish, type LoopState, type Pendi
 export interface ToolStepContext extends InjectionContext {
   /** The tools that the model was offered in this step: no other is called. */
   readonly offered: Toolset;
+  /** Set for a call of a session, whose tools it changes. */
+  readonly session?: Pick<CallSession, 'change'> | undefined;
+  /** Set for a call that has a run of its own and shares the rest. */
+  readonly own?: OwnScope;
   /** Set where the step was begun before: what became of its calls until then. */
   readonly pending?: Pick<PendingStep, 'outcomes' | 'limit' | 'isPlanned' | 'checkpoints'>;
 }
@@ -52,33 +58,63 @@ export class ToolStep {
     private readonly injection: ResultInjection,
   ) {}
 
-  async run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
+  run(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
+    const [only] = calls;
+    const isAlone = only && calls.length === 1 && !context.pending;
+    return isAlone ? this.runOne(only, context) : this.runAll(calls, context);
+  }
+
+  /** A step of one call, as most are, and as a call without a model is. */
+  private async runOne(call: ToolCall, context: ToolStepContext): Promise<ToolStepResult> {
+    const asked = plannedCall(call, 0, context);
+    const granted = withinQuotas([asked], [], context);
+    const [planned = asked] = granted instanceof Promise ? await granted : granted;
+    const outcome = await this.executeOne(planned, context, isNot);
+    return this.concluded([outcome], [call], limitOf([planned]), context);
+  }
+
+  private async runAll(calls: readonly ToolCall[], context: ToolStepContext): Promise<ToolStepResult> {
     const done = doneBefore(context);
     const counted = calls.map((call, index) => plannedCall(call, index, context));
     const granted = withinQuotas(counted, done, context);
     const planned = granted instanceof Promise ? await granted : granted;
     const outcomes = (await this.execute(planned, done, context)).toSorted((a, b) => a.record.index - b.record.index);
-    const limit = context.pending?.limit ?? limitOf(planned);
+    return this.concluded(outcomes, calls, context.pending?.limit ?? limitOf(planned), context);
+  }
+
+  private concluded(
+    outcomes: readonly ToolOutcome[],
+    calls: readonly ToolCall[],
+    limit: Finish | undefined,
+    context: ToolStepContext,
+  ): ToolStepResult | Promise<ToolStepResult> {
     if (outcomes.some(({ isPending }) => isPending)) {
       const kept = outcomes.map((outcome) => this.withEntities(outcome, context.live));
       return waitingFor({ outcomes: kept, isPlanned: true, ...(limit && { limit }) }, context);
     }
-    return this.completed(outcomes, calls, context, limit);
+    const injecting = this.injected(outcomes, calls, context);
+    const result = (toolset: Toolset): ToolStepResult => this.resultOf(outcomes, calls, limit, { ...context, toolset });
+    return injecting instanceof Promise ? injecting.then(result) : result(injecting);
   }
 
-  /** The end of a step whose calls all have their results. */
-  private async completed(
+  private resultOf(
     outcomes: readonly ToolOutcome[],
     calls: readonly ToolCall[],
-    context: ToolStepContext,
     limit: Finish | undefined,
-  ): Promise<ToolStepResult> {
+    context: ToolStepContext,
+  ): ToolStepResult {
     const records = outcomes.map(({ record }) => record);
-    const toolset = await this.injection.inject(outcomes, calls, context);
     const halted = haltFor(records, context.live) ?? context.live.counter.refusalLimit(records);
     const finish = limit ?? (halted && { reason: halted });
-    const messages = this.hinted(outcomes, toolset, context).map((outcome) => toMessage(outcome, calls));
-    return { messages, records, toolset, ...(finish && { finish }) };
+    const messages = this.hinted(outcomes, context).map((outcome) => toMessage(outcome, calls));
+    return { messages, records, toolset: context.toolset, ...(finish && { finish }) };
+  }
+
+  /** Injects what the results bring. The calls of a session change its tools one after the other. */
+  private injected(outcomes: readonly ToolOutcome[], calls: readonly ToolCall[], context: ToolStepContext): Toolset | Promise<Toolset> {
+    const { session } = context;
+    if (!session) return this.injection.inject(outcomes, calls, context);
+    return session.change((toolset) => this.injection.inject(outcomes, calls, { ...context, toolset }));
   }
 
   /** Adds the entities of a result, which are injected once its step is complete: possibly in a process that no longer has the result. */
@@ -88,7 +124,7 @@ export class ToolStep {
   }
 
   /** Adds the operations on entities to the text for the model: known only now that every result of the step has brought its tools. */
-  private hinted(outcomes: readonly ToolOutcome[], toolset: Toolset, { live }: ToolStepContext): readonly ToolOutcome[] {
+  private hinted(outcomes: readonly ToolOutcome[], { live, toolset }: ToolStepContext): readonly ToolOutcome[] {
     if (!outcomes.some(({ hinted }) => hinted)) return outcomes;
     const { run } = live.plan.execution;
     const authority = live.roles.now();
@@ -98,8 +134,8 @@ export class ToolStep {
   }
 
   /** Stops telling the run about directives that continue without it. */
-  leave(live: LiveRun): void {
-    this.updates.forget(live.plan.execution.run.runId);
+  leave(runId: string): void {
+    this.updates.forget(runId);
   }
 
   private async execute(
@@ -107,8 +143,6 @@ export class ToolStep {
     done: readonly ToolOutcome[],
     context: ToolStepContext,
   ): Promise<readonly ToolOutcome[]> {
-    const [only] = planned;
-    if (only && planned.length === 1 && done.length === 0) return [await this.executeOne(only, context, () => false)];
     const outcomes = [...done];
     const stages = stagesOf(planned);
     for (const [number, stage] of stages.entries()) {
@@ -133,10 +167,11 @@ export class ToolStep {
   }
 
   private async executeOne(request: PlannedCall, context: ToolStepContext, isLast: () => boolean): Promise<ToolOutcome> {
-    const { offered, live, history, toolset } = context;
+    const { offered, live, history, toolset, own } = context;
     const { tool } = request.meant;
     if (tool?.entity) live.instances.used(tool);
-    const scope = live.scope(offered, history, toolset);
+    if (tool && mustNote(live, tool)) await live.plan.account?.note(labelsReadBy(tool));
+    const scope = live.scope(offered, history, toolset, own);
     const outcome = await this.runner.exec(request, tool?.directive ? this.updates.following(scope) : scope);
     const mustBeKept = isLast();
     if (outcome.isPending) return outcome;
@@ -145,6 +180,13 @@ export class ToolStep {
     return matched;
   }
 }
+
+/** Returns whether an account is to be told of what a call may read. One that policy denies reads nothing. */
+function mustNote({ plan: { account }, roles }: LiveRun, tool: Tool): boolean {
+  return account?.lacks(labelsReadBy(tool)) === true && isPermitted(tool, roles.now());
+}
+
+const isNot = (): boolean => false;
 
 /** Returns the outcomes of the calls that were made before the step waited. If their process is gone, only they tell that they used their entities. */
 function doneBefore({ pending, live }: ToolStepContext): readonly ToolOutcome[] {

@@ -1,22 +1,22 @@
 import { Logger } from '@nestjs/common';
 import { ConfigurationError, type Decision, type Finding } from '@toolloop/protocol';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
-import { type Policy, type PolicyActor, type PolicyCall, PolicyEngine, type PolicySubject, type VouchedTool } from '../contracts/policy.js';
+import {
+  type Policy,
+  type PolicyActor,
+  type PolicyCall,
+  PolicyEngine,
+  type PolicySubject,
+  type RunBudget,
+  type VouchedTool,
+} from '../contracts/policy.js';
 import type { Tool } from '../contracts/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { flowRuling } from './flow.js';
 import { policyFindings } from './policy-findings.js';
-import {
-  approvalRuling,
-  budgetRuling,
-  callBudgetFor,
-  connectionRuling,
-  grantFor,
-  type Ruling,
-  strictestBudget,
-  together,
-} from './rules.js';
+import { approvalRuling, callBudgetFor, connectionRuling, grantFor, type Ruling, strictestBudget, together } from './rules.js';
+import { budgetRuling } from './spending.js';
 import { vouchedBy } from './vouched-tools.js';
 
 /**
@@ -39,6 +39,10 @@ export class DataPolicyEngine extends PolicyEngine {
 
   get policies(): readonly Policy[] {
     return this.compiled().map(({ policy }) => policy);
+  }
+
+  override budgets(): readonly RunBudget[] {
+    return this.compiled().flatMap((policy) => policy.budgets());
   }
 
   override decide(subject: PolicySubject): Decision {
@@ -109,6 +113,10 @@ export class CompiledPolicy extends PolicyEngine {
     this.version = policy.version ?? `sha256:${sha256(canonicalDeclaration(policy)).slice(0, 16)}`;
   }
 
+  override budgets(): readonly RunBudget[] {
+    return this.policy.runBudgets ?? [];
+  }
+
   override decide(subject: PolicySubject): Decision {
     const grant = this.grantOf(subject);
     const ruling = grant.kind === 'allow' ? this.rulingOn(subject) : undefined;
@@ -125,7 +133,7 @@ export class CompiledPolicy extends PolicyEngine {
   private rulingOnCall(subject: PolicySubject, call: PolicyCall): Ruling | undefined {
     const { runBudgets = [], requireApproval = [], flow = 'trifecta' } = this.policy;
     const closing = flowRuling(flow, subject, call);
-    const budget = budgetRuling(runBudgets, subject, call);
+    const budget = runBudgets.length > 0 ? budgetRuling(runBudgets, subject, call) : undefined;
     if (budget?.kind === 'deny') return budget;
     return together([approvalRuling(requireApproval, subject, call, this.validators), budget, closing]);
   }

@@ -1,18 +1,9 @@
-import type { ApprovalTerms, CallBudget, Decision, JsonObject } from '@toolloop/protocol';
+import type { ApprovalTerms, CallBudget, Decision } from '@toolloop/protocol';
 import { isGlob, matchesGlob } from '../catalog/tool-selection.js';
 import type { DirectiveApproval } from '../contracts/directive.js';
-import type {
-  ApprovalRule,
-  ConnectionRule,
-  Policy,
-  PolicyCall,
-  PolicyGrants,
-  PolicySubject,
-  RunBudget,
-  RunSpending,
-} from '../contracts/policy.js';
+import type { ApprovalRule, ConnectionRule, Policy, PolicyCall, PolicyGrants, PolicySubject } from '../contracts/policy.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
-import { FLAG, type Form, list, object, pair, partly, TEXT } from '../schema/saved-form.js';
+import { list, object, pair, TEXT } from '../schema/saved-form.js';
 import type { SchemaValidators } from '../schema/validators.js';
 
 /** A decision of a rule, before the policy adds its version. */
@@ -139,78 +130,6 @@ function toTerms(rule: ApprovalRule): ApprovalTerms {
   return Object.fromEntries(TERMS.filter((name) => rule[name] !== undefined).map((name) => [name, rule[name]]));
 }
 
-/** Finds the first budget that this call would exceed. */
-export function budgetRuling(budgets: readonly RunBudget[], subject: PolicySubject, call: PolicyCall): Ruling | undefined {
-  let asking: Ruling | undefined;
-  for (const [index, budget] of budgets.entries()) {
-    const exceeded = covers(budget.tools, subject) ? exceededBy(budget, call) : undefined;
-    if (exceeded === undefined) continue;
-    const rule = `runBudgets[${index}]`;
-    if (budget.beyond !== 'ask') return { kind: 'deny', rule, reason: exceeded, isOverBudget: true };
-    asking ??= { kind: 'require_approval', rule, reason: exceeded };
-  }
-  return asking;
-}
-
-/** Describes how a call exceeds a budget. The comparisons are written so that a total that is not a number exceeds it, too. */
-function exceededBy({ tools, calls, sum, tokens, usd }: RunBudget, { args, spent }: PolicyCall): string | undefined {
-  const earlier = spent.calls.filter((one) => covers(tools, { declaredId: one.declaredId, origin: { source: '', trusted: one.trusted } }));
-  if (calls !== undefined && !(earlier.length < calls)) return `The run has used up its limit of ${calls} such calls.`;
-  if (sum) {
-    const amount = numberAt(args, sum.argument);
-    const total = earlier.reduce((before, one) => before + numberAt(one.args, sum.argument), amount);
-    // The total is left out, since the argument may be hidden.
-    if (!(total <= sum.most)) return `The sum over ${sum.argument} would exceed ${sum.most}, the limit of a run.`;
-  }
-  if (tokens !== undefined && !(spent.tokens <= tokens)) return `The run has used ${spent.tokens} tokens, and its limit is ${tokens}.`;
-  return usd === undefined ? undefined : costBeyond(usd, spent);
-}
-
-function costBeyond(most: number, { usd, hasUnknownCost }: RunSpending): string | undefined {
-  if (hasUnknownCost) return `The cost of the run is unknown, and its limit is ${most} USD.`;
-  return usd <= most ? undefined : `The run has cost ${usd} USD, and its limit is ${most}.`;
-}
-
-/** Reads the absolute value of an argument, since a negative amount would make room for more. A value that is not a number counts as 0. */
-function numberAt(args: JsonObject, pointer: string): number {
-  let value: unknown = args;
-  for (const part of pointer.split('/').slice(1)) value = memberOf(value, part.replaceAll('~1', '/').replaceAll('~0', '~'));
-  return typeof value === 'number' ? Math.abs(value) : 0;
-}
-
-function memberOf(value: unknown, key: string): unknown {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, key) ? Reflect.get(value, key) : undefined;
-}
-
-export const SAVED_CALLS: Form<RunSpending['calls']> = list(object({ declaredId: TEXT, trusted: FLAG, args: partly<JsonObject>() }));
-
-/** The spending of one run. A call is added when it is admitted, so that parallel ones count as well. */
-export class SpendingLedger implements RunSpending {
-  readonly calls: RunSpending['calls'][number][];
-  tokens = 0;
-  usd = 0;
-  hasUnknownCost = false;
-  private taken: number;
-
-  constructor(calls: RunSpending['calls'] = []) {
-    this.calls = [...calls];
-    this.taken = calls.length;
-  }
-
-  /** Returns the calls that were admitted since the last time, by any run that shares the ledger, so that each of them is saved once. */
-  takeNew(): RunSpending['calls'] {
-    const added = this.calls.slice(this.taken);
-    this.taken = this.calls.length;
-    return added;
-  }
-
-  /** Removes a call, unless it was saved already: the ledger rather counts too much than too little. */
-  takeBack(call: RunSpending['calls'][number]): void {
-    const index = this.calls.indexOf(call, this.taken);
-    if (index !== -1) this.calls.splice(index, 1);
-  }
-}
-
 /** Joins the rulings on a call. If several require an approval, it covers this call only, and is not remembered. */
 export function together(rulings: readonly (Ruling | undefined)[]): Ruling | undefined {
   const asking = rulings.filter((ruling) => ruling !== undefined);
@@ -242,10 +161,12 @@ export class RunApprovals {
     saved: SavedApprovals = { asked: [], repeated: [], remembered: [] },
     /** The approval of the directive that is being performed. */
     private readonly given?: DirectiveApproval,
+    /** The approvals of a session, whose decisions that cover more than one call hold for all of its calls. */
+    session?: RunApprovals,
   ) {
     this.asked = new Map(saved.asked);
     this.repeated = new Map(saved.repeated);
-    this.remembered = new Map(saved.remembered);
+    this.remembered = session?.remembered ?? new Map(saved.remembered);
   }
 
   /** Finds the approval by which a call of unknown outcome may be made again. */

@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import { RunError, type ToolCall } from '@toolloop/protocol';
+import { type LoopEventBody, RunError, type ToolCall } from '@toolloop/protocol';
 import { Toolset } from '../catalog/toolset.js';
 import { Interruption, type LinkedSignal, linkSignal } from '../execution/call-failure.js';
 import { strictlyListed } from '../execution/resolve-tool.js';
@@ -7,25 +7,43 @@ import { asRun } from '../execution/store-calls.js';
 import { EventOutlet, RunInputs } from '../loop/event-outlet.js';
 import { LiveRun } from '../loop/live-run.js';
 import { type RunParts, startEvent } from '../loop/loop-run.js';
-import { callState, finishFor, FinishedRun, isUnavailable, type LoopState, type PendingStep } from '../loop/loop-state.js';
+import {
+  assistantMessage,
+  callState,
+  finishFor,
+  FinishedRun,
+  isUnavailable,
+  type LoopState,
+  type PendingStep,
+  type UnmadeCall,
+} from '../loop/loop-state.js';
 import { identityOf, type RunPlan } from '../loop/run-plan.js';
 import { processStateOf, savedRun } from '../loop/saved-run.js';
-import { abandonStep } from '../loop/tool-step.js';
+import { abandonStep, type ToolStepResult } from '../loop/tool-step.js';
+import type { RunApprovals } from '../policy/rules.js';
+import { CalledTool } from './called-tool.js';
 
 const logger = new Logger('CallRun');
 
 /** A run of one call until it ends or waits: a step of the loop without a model before it. What waits is resumed as a run like any other. */
 export class CallRun {
-  private readonly link: LinkedSignal;
+  private readonly signal: AbortSignal;
+  private readonly link: LinkedSignal | undefined;
   private readonly outlet: EventOutlet | undefined;
+  /** The ids of the tools that the result brought. */
+  private injected: ReadonlySet<string> = NOTHING_INJECTED;
 
+  /** @param within aborts the call with its session, which ends what it makes; absent for a call without a session */
   constructor(
     private readonly plan: RunPlan,
     private readonly services: RunParts,
+    private readonly within?: AbortSignal,
   ) {
     const { runMs: ms } = plan.execution.limits;
-    this.link = linkSignal(plan.options.signal, { ms, message: `The call took longer than ${ms} ms.` });
-    const onFailure = (cause: unknown): void => this.link.abort(new Interruption('failed', 'A critical sink failed.', { cause }));
+    const isBounded = within !== undefined && plan.options.signal === undefined && !mayOutlastTool(plan) && services.sinks.length === 0;
+    this.link = isBounded ? undefined : linkSignal(plan.options.signal, { ms, message: `The call took longer than ${ms} ms.` });
+    this.signal = this.link?.signal ?? within ?? new AbortController().signal;
+    const onFailure = (cause: unknown): void => this.link?.abort(new Interruption('failed', 'A critical sink failed.', { cause }));
     this.outlet = services.sinks.length > 0 ? new EventOutlet(identityOf(plan), services.sinks, onFailure) : undefined;
   }
 
@@ -34,34 +52,68 @@ export class CallRun {
    *
    * @throws {RunError} For a call that was aborted, or that a store or a part of the application has kept from being made.
    */
-  async make(call: ToolCall): Promise<FinishedRun<unknown>> {
-    const made = asRun(this.link.signal, () => this.made(call));
-    this.services.open.add(this, made);
-    try {
-      return await made;
-    } finally {
-      this.link.release();
-    }
+  make(call: ToolCall): Promise<CalledTool> {
+    const made = asRun(this.signal, () => this.made(call));
+    if (!this.link) return made;
+    if (!this.within) this.services.open.add(this, made);
+    else this.within.addEventListener('abort', this.follow, { once: true });
+    return made.finally(() => {
+      this.link?.release();
+      this.within?.removeEventListener('abort', this.follow);
+    });
   }
 
   cancel(reason: string): void {
-    this.link.abort(new Interruption('aborted', reason));
+    this.link?.abort(new Interruption('aborted', reason));
   }
 
-  private async made(call: ToolCall): Promise<FinishedRun<unknown>> {
-    const { plan, link, outlet } = this;
-    const first = callState(plan.strictListing ? await this.listed() : plan.toolset, call);
-    if (outlet) await this.tellStart(outlet, first);
-    const start = { instructions: undefined, history: [], inputs: new RunInputs(), subRuns: this.services.subRuns };
-    const live = new LiveRun(plan, start, link.signal, (event) => outlet?.emit(event));
-    const last = await this.services.loop.resume(first, first.pending, live);
-    return this.end(last.pending ? await this.paused(last, last.pending, live) : last);
+  private readonly follow = (): void => {
+    if (this.within) this.link?.abort(Interruption.from(this.within));
+  };
+
+  private async made(call: ToolCall): Promise<CalledTool> {
+    const { plan, services, signal, outlet } = this;
+    const toolset = plan.strictListing && !plan.session ? await this.listed() : plan.toolset;
+    const failure = await accountRead(plan, toolset);
+    const first = callState(toolset, call, plan.account?.labels);
+    if (outlet) await this.tellStart(outlet, first.state);
+    const live = new LiveRun(plan, { ...START, subRuns: services.subRuns }, signal, (event) => this.emit(event));
+    const history = [assistantMessage(first.answer)];
+    const context = { step: 1, toolset, offered: toolset, history, live, session: plan.session };
+    return this.settled(first, failure ? Promise.reject(failure.cause) : services.loop.callOnce(call, context), live);
+  }
+
+  /** Ends a call that a session has begun to make: it waits, or was not made. */
+  settle(first: UnmadeCall, made: Promise<ToolStepResult>, approvals: RunApprovals): Promise<CalledTool> {
+    const live = new LiveRun(this.plan, { ...START, subRuns: this.services.subRuns, approvals }, this.signal, () => undefined);
+    return this.settled(first, made, live);
+  }
+
+  private async settled(first: UnmadeCall, made: Promise<ToolStepResult>, live: LiveRun): Promise<CalledTool> {
+    const { plan, services, signal, outlet } = this;
+    const state = await services.loop
+      .stateAfter(first.state, first, made, { live })
+      .catch((error: unknown) => this.failed(first.state, error));
+    services.loop.leave(plan.execution.run.runId);
+    if (!state.pending && (outlet || plan.hooks)) await services.loop.endStep(state, first, live);
+    const last = signal.aborted ? this.failed(state, Interruption.from(signal)) : state;
+    const isMade = isOver(last) && !outlet;
+    return isMade ? CalledTool.from(plan.execution.run.runId, last, this.injected) : this.ended(last, live);
+  }
+
+  private failed(state: LoopState, error: unknown): LoopState {
+    return { ...state, finish: finishFor(error, 'internal', { runId: this.plan.execution.run.runId, logger }) };
+  }
+
+  private emit(event: LoopEventBody): void | Promise<void> {
+    if (event.type === 'tools-injected') this.injected = new Set([...this.injected, ...event.tools]);
+    return this.outlet?.emit(event);
   }
 
   /** The tools that the call may name. A call that is aborted before their hooks have answered has none. */
   private listed(): Promise<Toolset> {
     const { toolset, execution } = this.plan;
-    return strictlyListed(toolset, { ...execution, signal: this.link.signal }).catch(() => Toolset.of([]));
+    return strictlyListed(toolset, { ...execution, signal: this.signal }).catch(() => Toolset.of([]));
   }
 
   private async tellStart(outlet: EventOutlet, { step, toolset }: LoopState): Promise<void> {
@@ -72,8 +124,7 @@ export class CallRun {
   /** The state of a call that was not made: it waits in the log, or was given up. */
   private async paused(state: LoopState, pending: PendingStep, live: LiveRun): Promise<LoopState> {
     if (state.finish?.reason !== 'waiting' && !isUnavailable(state)) return abandonStep(state, pending, []);
-    const { run, requestId } = this.plan.execution;
-    const { runId } = run;
+    const { requestId } = this.plan.execution;
     // The run-end follows, and is the last event of this part of the run.
     const saved = savedRun(state, pending, live, { requestId, past: 0, sequence: this.outlet ? this.outlet.lastSequence + 1 : 0 });
     try {
@@ -81,19 +132,60 @@ export class CallRun {
       return isUnavailable(state) ? abandonStep(state, pending, []) : state;
     } catch (error) {
       const cause = error instanceof Interruption ? error : new Error('The waiting call could not be stored.', { cause: error });
-      return { ...abandonStep(state, pending, []), finish: finishFor(cause, 'internal', { runId, logger }) };
+      return this.failed(abandonStep(state, pending, []), cause);
     }
   }
 
-  private async end(state: LoopState): Promise<FinishedRun<unknown>> {
+  private async ended(last: LoopState, live: LiveRun): Promise<CalledTool> {
+    const paused = last.pending ? await this.paused(last, last.pending, live) : last;
+    const state: LoopState = paused.finish ? paused : { ...paused, finish: { reason: 'stop' } };
     const { run } = this.plan.execution;
     const result = new FinishedRun(run.runId, state);
-    if (this.outlet) await this.outlet.emit(result.end);
+    if (this.outlet) await this.outlet.emit(endEvent(result));
     const { finishReason } = result;
     if (finishReason === 'error' || finishReason === 'aborted') {
       if (!isUnavailable(state)) await this.services.suspended.withdrawApprovals(run);
       throw new RunError(result, { cause: state.finish?.cause });
     }
-    return result;
+    return CalledTool.from(run.runId, state, this.injected);
   }
+}
+
+/** The beginning of every call: there are no messages before it, and none come meanwhile. */
+const START = { instructions: undefined, history: [], inputs: new RunInputs() };
+const NOTHING_INJECTED: ReadonlySet<string> = new Set();
+
+/** A failure to read the account of a session. */
+interface UnreadAccount {
+  readonly cause: unknown;
+}
+
+/** Brings the account of a call up to date. Undefined at once where that is not needed. */
+export function accountRead({ account }: Pick<RunPlan, 'account'>, toolset: Toolset): Promise<UnreadAccount | undefined> | undefined {
+  return account?.refresh(toolset)?.then(
+    () => undefined,
+    (cause: unknown) => ({ cause }),
+  );
+}
+
+/** Returns whether a call has its result, and nothing more is to be done. */
+function isOver({ pending, finish }: LoopState): boolean {
+  return !pending && !finish?.error && finish?.reason !== 'aborted';
+}
+
+/** Returns whether something beside the tool itself is waited for, which has no limit of its own. */
+function mayOutlastTool({ options }: RunPlan): boolean {
+  return options.approvals === 'wait' || options.onToolError === 'retry';
+}
+
+function endEvent({ finishReason, text, steps, usage, error, finishDetail }: FinishedRun<unknown>): LoopEventBody {
+  return {
+    type: 'run-end',
+    finishReason,
+    text,
+    steps,
+    usage,
+    ...(error && { error }),
+    ...(finishDetail !== undefined && { finishDetail }),
+  };
 }

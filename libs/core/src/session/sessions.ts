@@ -1,94 +1,147 @@
-import { Injectable } from '@nestjs/common';
+import { type BeforeApplicationShutdown, Injectable } from '@nestjs/common';
+import { InvalidRequestError } from '@toolloop/protocol';
 import {
-  InvalidRequestError,
-  type JsonValue,
-  type LoopResult,
-  type ToolCall,
-  type ToolInvocationRecord,
-  type ToolMessage,
-  type ToolSpec,
-} from '@toolloop/protocol';
-import { CALL, type CallRequest, type CallResult, type WaitingCall } from '../contracts/session.js';
+  CALL,
+  type CallRequest,
+  type CallResult,
+  DEFAULT_SESSIONS,
+  SESSION,
+  type SessionRequest,
+  SESSIONS,
+  type ToolSession,
+} from '../contracts/session.js';
 import type { NamedProfile } from '../contracts/stores.js';
+import type { RunContext } from '../contracts/tool-call.js';
+import { strictlyListed } from '../execution/resolve-tool.js';
+import { LoopSettings } from '../loop/loop-settings.js';
 import { RunOpener } from '../loop/run-opener.js';
 import { RunPreparation } from '../loop/run-preparation.js';
-import { toJson } from '../schema/canonical-json.js';
+import type { RunPlan } from '../loop/run-plan.js';
+import { ActorIdentity } from '../policy/actor-identity.js';
 import { CallRun } from './call-run.js';
+import { callOf } from './called-tool.js';
+import { LiveSession } from './live-session.js';
 
-/** Makes calls without a model: each is a run of one call, so that it is told, kept and resumed like every run. */
+/** The tenant and the actor of a session. */
+interface Principal {
+  readonly tenant: string;
+  readonly actorId: string | undefined;
+}
+
+interface OpenSession extends Principal {
+  readonly session: LiveSession;
+}
+
+/** Makes calls without a model, by themselves or in sessions, of which it keeps those of the whole process. */
 @Injectable()
-export class Sessions {
+export class Sessions implements BeforeApplicationShutdown {
+  private readonly open = new Map<string, OpenSession>();
+  /** Places that are taken by sessions which are about to be opened. */
+  private readonly opening = new Set<Principal>();
+  private timer: NodeJS.Timeout | undefined;
+
   constructor(
     private readonly runs: RunOpener,
     private readonly preparation: RunPreparation,
+    private readonly settings: LoopSettings,
+    private readonly identity: ActorIdentity,
   ) {}
 
   /** Makes one call; see `ToolLoopService.call`. */
   async call<Actor>(request: CallRequest<Actor>, { name, profile }: NamedProfile): Promise<CallResult> {
     this.runs.assertOpen();
     CALL.assert(request, 'request', 'request');
-    const call = callOf(request);
+    const call = callOf(request.tool, request.args);
     const plan = this.preparation.prepareCall(request, profile);
-    return CalledTool.from(await new CallRun({ ...plan, loop: name }, this.runs.services).make(call));
-  }
-}
-
-/**
- * Returns a call as the pipeline takes it. The arguments are any JSON: what is wrong with them is told as it is to a model.
- *
- * @throws {InvalidRequestError} For a tool without a name, and for arguments that are no JSON.
- */
-function callOf({ tool, args = {} }: { readonly tool: unknown; readonly args?: unknown }): ToolCall {
-  if (typeof tool !== 'string' || tool === '') throw invalid("The call names no tool. Give its id as a string: 'crm__searchCustomers'.");
-  return { toolCallId: 'call_1_0', name: tool, arguments: argumentText(args) };
-}
-
-function argumentText(args: unknown): string {
-  try {
-    const text: unknown = JSON.stringify(args);
-    if (typeof text === 'string') return text;
-  } catch {
-    // A circle, or a number that JSON does not have.
-  }
-  throw invalid('The arguments of the call cannot be written as JSON. Give an object of texts, numbers, lists and such objects.');
-}
-
-function invalid(message: string): InvalidRequestError {
-  return new InvalidRequestError('invalid_request', message);
-}
-
-/** The result of a call as the application gets it. `content` is behind a getter, so that no serializer finds it. */
-class CalledTool implements CallResult {
-  readonly waiting?: WaitingCall;
-  readonly #content: ToolMessage['content'] | undefined;
-
-  private constructor(
-    readonly runId: string,
-    readonly record: ToolInvocationRecord,
-    readonly injectedTools: readonly ToolSpec[],
-    content: ToolMessage['content'] | undefined,
-  ) {
-    if (record.status === 'waiting') this.waiting = { runId, for: 'approval' };
-    this.#content = content;
+    return new CallRun({ ...plan, loop: name }, this.runs.services).make(call);
   }
 
-  static from({ runId, toolCalls, injectedTools, messages }: LoopResult): CalledTool {
-    const [record] = toolCalls;
-    if (!record) throw new TypeError(`The run ${runId} has ended without a record of its call.`);
-    const told = messages.find((message) => message.role === 'tool');
-    return new CalledTool(runId, record, injectedTools, told?.content);
+  /** Opens a session; see `ToolLoopService.session`. */
+  async session<Actor>(request: SessionRequest<Actor>, { name, profile }: NamedProfile): Promise<ToolSession> {
+    this.runs.assertOpen();
+    SESSION.assert(request, 'request', 'request');
+    const plan = { ...this.preparation.prepareSession(request, profile), loop: name };
+    const principal = { tenant: plan.execution.run.tenant, actorId: plan.execution.actorId };
+    this.assertRoom(principal);
+    this.opening.add(principal);
+    try {
+      return this.opened(plan, principal, await this.begun(plan));
+    } finally {
+      this.opening.delete(principal);
+    }
   }
 
-  get ui(): JsonValue | undefined {
-    return this.record.result;
+  /** Finds an open session of an actor; see `ToolLoopService.findSession`. */
+  find<Actor>(sessionId: string, { actor, tenant }: Pick<RunContext<Actor>, 'actor' | 'tenant'>): ToolSession {
+    const found = this.open.get(sessionId);
+    const actorId = this.identity.idOf(actor);
+    if (found && found.tenant === tenant && actorId !== undefined && found.actorId === actorId) return found.session;
+    throw new InvalidRequestError('unknown_session', 'You have no open session of that id.');
   }
 
-  get content(): ToolMessage['content'] | undefined {
-    return this.#content;
+  /** Closes all sessions, once their calls were told to end. */
+  async beforeApplicationShutdown(): Promise<void> {
+    await Promise.all([...this.open.values()].map(({ session }) => session.close()));
   }
 
-  toJSON(): JsonValue {
-    const { runId, record, ui, injectedTools, waiting } = this;
-    return toJson({ runId, record, ui, injectedTools: injectedTools.map(({ id }) => id), waiting });
+  /** The tools that a session begins with. What its client is shown, and what others have read, its account knows before it is handed out. */
+  private async begun({ account, toolset, strictListing, execution }: RunPlan): Promise<RunPlan['toolset']> {
+    const listed = strictListing ? await strictlyListed(toolset, { ...execution, signal: undefined }) : toolset;
+    await account?.refresh(listed);
+    return listed;
+  }
+
+  private opened(plan: RunPlan, principal: Principal, toolset: RunPlan['toolset']): LiveSession {
+    this.runs.assertOpen();
+    const session = new LiveSession(plan, toolset, this.runs.services, () => this.forget(session));
+    this.open.set(session.sessionId, { ...principal, session });
+    this.timer ??= this.awaitIdle();
+    return session;
+  }
+
+  /** @throws {InvalidRequestError} `too_many_sessions` */
+  private assertRoom({ tenant, actorId }: Principal): void {
+    const { perTenant, perActor } = this.limits;
+    const ofTenant = [...this.open.values(), ...this.opening].filter((other) => other.tenant === tenant);
+    const ofActor = actorId === undefined ? 0 : ofTenant.filter((other) => other.actorId === actorId).length;
+    if (ofActor >= perActor)
+      throw new InvalidRequestError(
+        'too_many_sessions',
+        `The actor has ${ofActor} open sessions, and may have ${perActor}. Close one of them, or set ToolLoopModule.forRoot({ sessions: { perActor } }).`,
+      );
+    if (ofTenant.length >= perTenant)
+      throw new InvalidRequestError(
+        'too_many_sessions',
+        `The tenant has ${ofTenant.length} open sessions, and may have ${perTenant}. Close some of them, or set ToolLoopModule.forRoot({ sessions: { perTenant } }).`,
+      );
+  }
+
+  private forget(session: LiveSession): void {
+    this.open.delete(session.sessionId);
+    if (this.open.size > 0) return;
+    clearTimeout(this.timer);
+    this.timer = undefined;
+  }
+
+  /** One timer for all sessions, which sleeps until the first of them may have been idle for long enough. */
+  private awaitIdle(): NodeJS.Timeout {
+    const { idleMs } = this.limits;
+    const first = Math.min(...[...this.open.values()].map(({ session }) => session.usedAt));
+    const ms = Math.max(1, Math.ceil(first + idleMs - performance.now()));
+    return setTimeout(() => this.closeIdle(), ms).unref();
+  }
+
+  private closeIdle(): void {
+    const { idleMs } = this.limits;
+    const now = performance.now();
+    for (const { session } of this.open.values()) {
+      if (!session.isIdle) session.usedAt = now;
+      else if (now - session.usedAt >= idleMs) void session.close();
+    }
+    this.timer = this.open.size > 0 ? this.awaitIdle() : undefined;
+  }
+
+  private get limits(): typeof DEFAULT_SESSIONS {
+    return SESSIONS.merge(DEFAULT_SESSIONS, this.settings.options.sessions ?? {});
   }
 }

@@ -2,9 +2,9 @@ import { Inject } from '@nestjs/common';
 import type { LoopEvent, LoopResult, ToolSpec } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
 import type { LoopProfile, LoopRequest, ResumeRequest, RunHandle } from '../contracts/loop-request.js';
-import type { CallRequest, CallResult } from '../contracts/session.js';
+import type { CallRequest, CallResult, SessionRequest, ToolSession } from '../contracts/session.js';
 import type { NamedProfile } from '../contracts/stores.js';
-import type { RegisteredActor } from '../contracts/tool-call.js';
+import type { RegisteredActor, RunContext } from '../contracts/tool-call.js';
 import type { RunOpener } from '../loop/run-opener.js';
 import type { ListingRequest } from '../loop/run-preparation.js';
 import type { Sessions } from './sessions.js';
@@ -77,6 +77,35 @@ export class ToolLoopService<Actor = RegisteredActor> {
    */
   async call(request: CallRequest<Actor>): Promise<CallResult> {
     return this.sessions.call(request, this.named);
+  }
+
+  /**
+   * Opens a session: several calls without a model, which share the tools that results bring, the names of entities, budgets and what was read. Resolves once the tenant
+   * and the actor's account are known and the tools' own `canCall` were asked, so that `tools` is a plain map.
+   *
+   * With a `scope`, what the session reads, spends and is refused is kept in an account, which the next session of the same actor takes over. Without one, arguments count
+   * as those of `call` do.
+   *
+   * @throws {InvalidRequestError} For a request without an actor or a tenant, and `too_many_sessions` beyond the limits of `forRoot({ sessions })`.
+   *
+   * @example
+   * const session = await loop.session({ actor: user, tenant: user.tenantId, tools: ['crm__*'], scope: 'desk' });
+   * const { ui } = await session.call('crm__searchCustomers', { name: 'Ada' });
+   */
+  async session(request: SessionRequest<Actor>): Promise<ToolSession> {
+    return this.sessions.session(request, this.named);
+  }
+
+  /**
+   * Finds an open session of an actor in this process, by an id that a client may have sent.
+   *
+   * @throws {InvalidRequestError} `unknown_session` for one that is closed, and in the same words for one of another actor or tenant.
+   *
+   * @example
+   * const session = loop.findSession(request.headers['mcp-session-id'], { actor: user, tenant: user.tenantId });
+   */
+  findSession(sessionId: string, who: Pick<RunContext<Actor>, 'actor' | 'tenant'>): ToolSession {
+    return this.sessions.find(sessionId, who);
   }
 
   private get named(): NamedProfile {

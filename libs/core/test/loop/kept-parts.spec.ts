@@ -16,6 +16,7 @@ const VALUES: Readonly<Record<keyof typeof PARTS | keyof typeof OPTIONAL_PARTS, 
   hasUnknownCost: true,
   roles: 'all',
   isOneCall: true,
+  scope: 'desk',
 };
 
 /** A run that waits for an approval, opened with what its log has. */

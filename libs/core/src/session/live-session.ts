@@ -1,0 +1,286 @@
+import { randomUUID } from 'node:crypto';
+import { InvalidRequestError, type JsonObject, type ToolCall, type ToolSpec } from '@toolloop/protocol';
+import { type Observable, Subject } from 'rxjs';
+import type { Toolset } from '../catalog/toolset.js';
+import {
+  type CallResult,
+  SESSION_CALL,
+  type SessionCallOptions,
+  type SessionTool,
+  type ToolsChange,
+  type ToolSession,
+} from '../contracts/session.js';
+import { Interruption } from '../execution/call-failure.js';
+import { asRun } from '../execution/store-calls.js';
+import { RunInputs } from '../loop/event-outlet.js';
+import { LiveRun, type OwnScope } from '../loop/live-run.js';
+import type { RunParts } from '../loop/loop-run.js';
+import { assistantMessage, callState, firstState, type LoopState, type UnmadeCall } from '../loop/loop-state.js';
+import { isRefusal } from '../loop/run-accounts.js';
+import type { CallSession, RunPlan } from '../loop/run-plan.js';
+import { withRolesOfNow } from '../loop/step-preparation.js';
+import { MessageFlow } from '../policy/flow.js';
+import { RunApprovals } from '../policy/rules.js';
+import { accountRead, CallRun } from './call-run.js';
+import { CalledTool, callOf } from './called-tool.js';
+
+/** The number of records that strategies may be reminded of when roles change: those of calls that changed the tools. */
+const MOST_RECORDS = 100;
+
+/** A session in this process: what its calls share, and the calls under way. */
+export class LiveSession implements ToolSession {
+  readonly sessionId: string;
+  isOpen = true;
+  /** The time of its last use, in milliseconds of this process. */
+  usedAt = performance.now();
+  private readonly abortion = new AbortController();
+  private readonly changed = new Subject<ToolsChange>();
+  /** The number of calls under way. */
+  private running = 0;
+  /** Tells who closes the session that no call is under way any more. */
+  private idle: (() => void) | undefined;
+  private readonly live: LiveRun;
+  private readonly shared: CallSession;
+  private state: LoopState;
+  private changing: Promise<unknown> | undefined;
+  private bound: { readonly of: Toolset; readonly tools: ReadonlyMap<string, SessionTool> } | undefined;
+  private closing: Promise<void> | undefined;
+  private flow: MessageFlow | undefined;
+
+  constructor(
+    private readonly plan: RunPlan,
+    toolset: Toolset,
+    private readonly services: RunParts,
+    /** Lets go of the place that the session takes. */
+    private readonly forget: (session: LiveSession) => void,
+  ) {
+    this.sessionId = plan.execution.run.runId;
+    this.state = firstState(toolset);
+    const start = { instructions: undefined, history: [], inputs: new RunInputs(), subRuns: services.subRuns };
+    this.live = new LiveRun(plan, start, this.abortion.signal, () => undefined);
+    this.shared = {
+      live: this.live,
+      change: (inject) => this.inject(inject),
+    };
+  }
+
+  get changes$(): Observable<ToolsChange> {
+    return this.changed.asObservable();
+  }
+
+  get tools(): ReadonlyMap<string, SessionTool> {
+    const { toolset } = this.state;
+    if (this.bound?.of !== toolset) this.bound = { of: toolset, tools: this.boundTo(toolset) };
+    return this.bound.tools;
+  }
+
+  /** Returns whether no call is under way. */
+  get isIdle(): boolean {
+    return this.running === 0;
+  }
+
+  async list(): Promise<readonly ToolSpec[]> {
+    this.assertOpen();
+    this.begin();
+    try {
+      return await asRun(this.abortion.signal, async () => {
+        const { specs } = await this.change((state) => withRolesOfNow(state, this.live));
+        await this.plan.account?.refresh(this.state.toolset);
+        return specs;
+      });
+    } finally {
+      this.finish();
+    }
+  }
+
+  async call(tool: string, args?: JsonObject, options: SessionCallOptions = NO_OPTIONS): Promise<CallResult> {
+    this.assertOpen();
+    if (options !== NO_OPTIONS) SESSION_CALL.assert(options, 'session.call', 'request');
+    const call = callOf(tool, args);
+    this.begin();
+    try {
+      const made = await (this.needsRun(options)
+        ? this.runFor(options).make(call)
+        : asRun(this.abortion.signal, () => this.stepped(call, options)));
+      if (!made.waiting && this.isCountedEnd(made)) await this.noteEnd(made);
+      return made;
+    } finally {
+      this.finish();
+    }
+  }
+
+  async close(): Promise<void> {
+    this.closing ??= this.closed();
+    return this.closing;
+  }
+
+  /** The same, for an application that shuts down. */
+  cancel(): void {
+    void this.close();
+  }
+
+  private async noteEnd({ record, injectedTools }: CallResult): Promise<void> {
+    if (injectedTools.length > 0) this.state = { ...this.state, records: [...this.state.records, record].slice(-MOST_RECORDS) };
+    const refusals = (await this.plan.account?.ended(isRefusal(record))) ?? 0;
+    if (refusals > 0 && refusals >= this.plan.execution.limits.refusalsInARow && this.isOpen) this.end();
+  }
+
+  /** Returns whether the end of a call is to be counted, or changed the tools. */
+  private isCountedEnd({ record, injectedTools }: CallResult): boolean {
+    return injectedTools.length > 0 || this.plan.account?.isCountedEnd(isRefusal(record)) === true;
+  }
+
+  private begin(): void {
+    this.running += 1;
+    this.usedAt = performance.now();
+  }
+
+  private finish(): void {
+    this.running -= 1;
+    this.usedAt = performance.now();
+    if (this.running === 0) this.idle?.();
+  }
+
+  /** Returns whether something beside the tool is told or waited for, or may end the call before the session. */
+  private needsRun({ signal, approvals = this.plan.options.approvals }: SessionCallOptions): boolean {
+    const { hooks, options } = this.plan;
+    return (
+      signal !== undefined ||
+      hooks !== undefined ||
+      approvals === 'wait' ||
+      options.onToolError === 'retry' ||
+      this.services.sinks.length > 0
+    );
+  }
+
+  private runFor(options: SessionCallOptions, runId = newId()): CallRun {
+    return new CallRun(this.planFor(options, runId), this.services, this.abortion.signal);
+  }
+
+  /** Makes a call of which its caller alone is told, with what the session has already: a run of its own is made of it only where it waits or fails. */
+  private async stepped(call: ToolCall, options: SessionCallOptions): Promise<CalledTool> {
+    const { live, services, plan } = this;
+    const { toolset } = this.state;
+    const runId = newId();
+    const reading = accountRead(plan, toolset);
+    const failure = reading && (await reading);
+    const first = callState(toolset, call, plan.account?.labels);
+    const injected = new Set<string>();
+    const own = this.scopeOf(first, { ...options, runId }, injected);
+    const history = [assistantMessage(first.answer)];
+    const context = { step: 1, toolset, offered: toolset, history, live, session: this.shared, own };
+    const making = failure ? Promise.reject(failure.cause) : services.loop.callOnce(call, context);
+    const made = await making.catch(NOT_MADE);
+    if (!made || made.pending || this.abortion.signal.aborted) return this.runFor(options, runId).settle(first, making, own.approvals);
+    services.loop.leave(runId);
+    return CalledTool.from(runId, made, injected);
+  }
+
+  private scopeOf(
+    { answer }: UnmadeCall,
+    { runId, requestId = runId, approvals = this.plan.options.approvals ?? 'suspend' }: SessionCallOptions & { readonly runId: string },
+    injected: Set<string>,
+  ): OwnScope {
+    return {
+      run: { ...this.plan.execution.run, runId },
+      requestId,
+      approvals: new RunApprovals(approvals, undefined, undefined, this.live.approvals),
+      flow: this.flowOf(answer),
+      emit: (event) => {
+        if (event.type === 'tools-injected') for (const id of event.tools) injected.add(id);
+      },
+    };
+  }
+
+  /** One for as long as the client has read nothing worse. */
+  private flowOf(answer: UnmadeCall['answer']): MessageFlow {
+    const { labels } = answer;
+    const isSame = this.flow?.integrity === labels?.returns && this.flow?.confidentiality === labels?.reads;
+    if (!this.flow || !isSame) this.flow = MessageFlow.of([assistantMessage(answer)]);
+    return this.flow;
+  }
+
+  private planFor({ signal, approvals, requestId }: SessionCallOptions, runId: string): RunPlan {
+    const { execution, options } = this.plan;
+    return {
+      ...this.plan,
+      session: this.shared,
+      toolset: this.state.toolset,
+      execution: { ...execution, run: { ...execution.run, runId }, requestId: requestId ?? runId },
+      options: { ...options, ...(signal && { signal }), ...(approvals && { approvals }) },
+    };
+  }
+
+  /** Changes the tools, one change after the other, and tells those who watch them. */
+  private async change(next: (state: LoopState) => Promise<LoopState>): Promise<Toolset> {
+    const { changing } = this;
+    const apply = async (): Promise<Toolset> => this.apply((await next(this.state)).toolset);
+    const mine = changing ? changing.then(apply, apply) : apply();
+    this.changing = mine;
+    try {
+      return await mine;
+    } finally {
+      if (this.changing === mine) this.changing = undefined;
+    }
+  }
+
+  /** Most results bring nothing: then nothing is waited for. */
+  private inject(inject: (toolset: Toolset) => Toolset | Promise<Toolset>): Toolset | Promise<Toolset> {
+    if (this.changing) return this.change(async (state) => ({ ...state, toolset: await inject(state.toolset) }));
+    const injected = inject(this.state.toolset);
+    if (!(injected instanceof Promise)) return this.apply(injected);
+    return this.change(async (state) => ({ ...state, toolset: await injected }));
+  }
+
+  private apply(toolset: Toolset): Toolset {
+    const { specs: before } = this.state.toolset;
+    if (toolset === this.state.toolset) return toolset;
+    this.state = { ...this.state, toolset };
+    if (toolset.specs !== before && this.changed.observed) this.tell(before, toolset.specs);
+    return toolset;
+  }
+
+  private tell(before: readonly ToolSpec[], now: readonly ToolSpec[]): void {
+    const [earlier, later] = [new Set(before), new Set(now)];
+    const added = now.filter((spec) => !earlier.has(spec));
+    const ids = new Set(now.map(({ id }) => id));
+    const removed = before.filter((spec) => !later.has(spec) && !ids.has(spec.id)).map(({ id }) => id);
+    if (added.length + removed.length > 0) this.changed.next({ added, removed });
+  }
+
+  private boundTo({ tools }: Toolset): ReadonlyMap<string, SessionTool> {
+    const bind =
+      (id: string): SessionTool =>
+      (args, options) =>
+        this.call(id, args, options);
+    const byId = new Map(tools.map(({ spec }) => [spec.id, bind(spec.id)]));
+    const shared = new Set(tools.map(({ spec }) => spec.declaredId).filter((id, index, all) => all.indexOf(id) !== index));
+    for (const { spec } of tools) if (!shared.has(spec.declaredId) && !byId.has(spec.declaredId)) byId.set(spec.declaredId, bind(spec.id));
+    return byId;
+  }
+
+  /** Takes no more calls. Those under way end by themselves. */
+  private end(): void {
+    this.isOpen = false;
+    this.changed.complete();
+    this.forget(this);
+  }
+
+  private async closed(): Promise<void> {
+    if (this.isOpen) this.end();
+    this.abortion.abort(new Interruption('aborted', 'The session was closed.'));
+    if (this.running > 0) await new Promise<void>((resolve) => (this.idle = resolve));
+  }
+
+  private assertOpen(): void {
+    if (!this.isOpen)
+      throw new InvalidRequestError('unknown_session', 'The session is closed. Open another: loop.session({ actor, tenant }).');
+  }
+}
+
+const NO_OPTIONS: SessionCallOptions = Object.freeze({});
+const NOT_MADE = (): undefined => undefined;
+
+function newId(): string {
+  return randomUUID();
+}
