@@ -4,7 +4,7 @@ import { IdentityModule } from '../identity/identity.module.js';
 import { RunsModule } from '../runs/runs.module.js';
 import { ChatController } from './chat.controller.js';
 import { ConversationsController } from './conversations.controller.js';
-import { ToolsController } from './tools.controller.js';
+import { ExplainController, ToolsController } from './tools.controller.js';
 
 /**
  * An `EventSource` reconnects after a stream that ended well, and would have the same question answered again, tools and all. It then sends the id
@@ -19,7 +19,10 @@ export class NoReplayMiddleware implements NestMiddleware {
   }
 }
 
-@Module({ imports: [IdentityModule, RunsModule], controllers: [ChatController, ToolsController, ConversationsController] })
+@Module({
+  imports: [IdentityModule, RunsModule],
+  controllers: [ChatController, ToolsController, ConversationsController, ExplainController],
+})
 export class ChatModule implements NestModule {
   configure(consumer: MiddlewareConsumer): void {
     consumer.apply(NoReplayMiddleware).forRoutes('chat/stream');

@@ -1,8 +1,10 @@
-import { Controller, Get, UseGuards } from '@nestjs/common';
-import { ToolCatalog, ToolLoopService } from '@toolloop/core';
+import { Controller, Get, NotFoundException, Param, Query, UseGuards } from '@nestjs/common';
+import { type CallExplanation, ToolCatalog, type ToolExplanation, ToolLoopService } from '@toolloop/core';
 import type { ToolDescription } from '@toolloop/core/catalog';
+import { IsOptional, IsString } from 'class-validator';
+import { STRICT } from '../http/request-parameters.js';
 import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
-import { User } from '../identity/user.js';
+import { principalOf, type User, userWith } from '../identity/user.js';
 import { termsFor } from '../policy.js';
 
 interface ListedTool extends Pick<ToolDescription, 'id' | 'description' | 'effect' | 'inputSchema'> {
@@ -25,5 +27,33 @@ export class ToolsController {
       const { presentation } = this.catalog.describe(declaredId);
       return { id, description, effect, inputSchema, presentation };
     });
+  }
+}
+
+/** The call to explain, or the user for whom the tool is explained. */
+export class Explained {
+  /** A user of the operator's own tenant. @default the operator */
+  @IsOptional() @IsString() actorId?: string;
+  @IsOptional() @IsString() runId?: string;
+  @IsOptional() @IsString() toolCallId?: string;
+}
+
+/** Tells operators why a tool is offered, and what became of a call. */
+@Controller('explain')
+@UseGuards(BearerGuard)
+export class ExplainController {
+  constructor(private readonly loop: ToolLoopService<User>) {}
+
+  @Get(':tool')
+  async explain(
+    @Param('tool') tool: string,
+    @CurrentUser() user: User,
+    @Query(STRICT) { runId, toolCallId, actorId = user.id }: Explained,
+  ): Promise<ToolExplanation | CallExplanation> {
+    const operator = principalOf(user);
+    if (runId !== undefined && toolCallId !== undefined) return this.loop.explainCall({ runId, toolCallId, operator });
+    const subject = userWith(actorId, user.tenantId);
+    if (!subject) throw new NotFoundException(`No user of ${user.tenantId} has the id "${actorId}".`);
+    return this.loop.explain(tool, { ...termsFor(subject), operator });
   }
 }

@@ -45,11 +45,14 @@ export function userOfToken(token: string): User | undefined {
   return USERS.get(token);
 }
 
+export function userWith(actorId: string, tenant: string): User | undefined {
+  return [...USERS.values()].find(({ id, tenantId }) => id === actorId && tenantId === tenant);
+}
+
 /** Loads the actor where there is no request, such as when a directive is performed: a refund is paid with the rights that the user has by then. */
 @Injectable()
 export class UserDirectory extends ActorDirectory<User> {
   override find(actorId: string, tenant: string): Promise<User | undefined> {
-    const users = [...USERS.values()];
-    return Promise.resolve(users.find(({ id, tenantId }) => id === actorId && tenantId === tenant));
+    return Promise.resolve(userWith(actorId, tenant));
   }
 }

@@ -38,7 +38,7 @@ export const LIMITS: Readonly<Record<string, Limits>> = {
     oddFileNames: [0],
   },
   core: {
-    files: [180, 140],
+    files: [186, 140],
     largestFolder: [27],
     lines: [36000],
     linesPerImport: [20],

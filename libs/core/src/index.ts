@@ -43,6 +43,8 @@ export { ConversationService } from './loop/conversation.service.js';
 export type { ToolLoopOptions } from './loop/loop-options.js';
 export { calledTool, maxSteps } from './loop/loop-settings.js';
 export { InjectToolLoop, ToolLoopService, toolLoopToken } from './session/tool-loop.service.js';
+export type { CallExplanation } from './session/explanations.js';
+export type { ToolExplanation } from './loop/run-preparation.js';
 export { ApprovalError, ApprovalService } from './pending/approval.service.js';
 export { policies } from './policy/policy-engine.js';
 export { ToolLoopModule } from './tool-loop.module.js';

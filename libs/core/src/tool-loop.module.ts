@@ -43,6 +43,7 @@ import { SubRunPreparation } from './loop/sub-run-preparation.js';
 import { SuspendedRuns } from './loop/suspended-runs.js';
 import { ToolLoop } from './loop/tool-loop.js';
 import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from './loop/loop-options.js';
+import { Explanations } from './session/explanations.js';
 import { Sessions } from './session/sessions.js';
 import { RunService } from './runs/run.service.js';
 import { UsageLedger } from './usage/usage-ledger.js';
@@ -156,6 +157,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   SubRunPreparation,
   RunOpener,
   RunService,
+  Explanations,
   Sessions,
   DirectiveRunner,
   DirectiveService,

@@ -30,7 +30,7 @@ describe('the health of a process', () => {
     expect(database.silentMs).toBeLessThan(60_000);
     await database.query('select 1');
     expect(database.silentMs).toBeLessThan(1_000);
-    await expect(database.query('select nothing')).rejects.toThrow();
+    await expect(database.query('select nothing')).rejects.toThrow('nothing');
     await database.close();
     expect(database.silentMs).toBe(Number.POSITIVE_INFINITY);
   }, 30_000);

@@ -4,6 +4,7 @@ import { StorageUnavailableError } from '@toolloop/protocol';
 import { type ApprovalAnswer, type ApprovalRecord, ApprovalWitness, type RefusedDecision } from '../contracts/approval.js';
 import {
   AuditError,
+  type AuditEntry,
   type AuditEvent,
   type AuditEvidence,
   type AuditStore,
@@ -87,9 +88,14 @@ export class AuditTrail {
 
   /** Exports a tenant's whole chain as JSON Lines, each with its line break. */
   async *exportLines(tenant: string): AsyncGenerator<string> {
+    for await (const entry of this.entries(tenant)) yield toAuditLine(entry);
+  }
+
+  /** Reads a tenant's whole chain, page by page. */
+  async *entries(tenant: string): AsyncGenerator<AuditEntry> {
     for (let from = 1; ;) {
       const entries = await this.store.read(tenant, { from, limit: PAGE });
-      for (const entry of entries) yield toAuditLine(entry);
+      yield* entries;
       if (entries.length === 0) return;
       from += entries.length;
     }

@@ -197,9 +197,16 @@ async function withOwnWord(tool: Tool, decision: Decision, scope: ExecutionScope
 
 /** Those of the tools whose own `canCall` lets the run's actor in; all are asked at once. Throws as {@link permissionFor} does. */
 export async function callable(tools: readonly Tool[], scope: HookScope): Promise<readonly Tool[]> {
-  const answers = await Promise.all(tools.map((tool) => letsIn(tool, scope)));
+  const answers = await canCallOf(tools, scope);
   return tools.filter((_, index) => answers[index]);
 }
+
+/** The answers of the tools' own `canCall`, in their order. */
+export function canCallOf(tools: readonly AskedTool[], scope: HookScope): Promise<readonly boolean[]> {
+  return Promise.all(tools.map((tool) => letsIn(tool, scope)));
+}
+
+type AskedTool = Pick<Tool, 'spec' | 'canCall' | 'timeoutMs'>;
 
 /** The toolset without the tools whose own `canCall` keeps the run's actor out. Throws as {@link permissionFor} does. */
 export async function strictlyListed(toolset: Toolset, scope: HookScope): Promise<Toolset> {
@@ -215,7 +222,7 @@ function isOfNone({ surface }: Tool, tools: readonly Tool[], listed: ReadonlySet
 }
 
 /** Asks the tool's own `canCall`. An exception denies, and so does silence until the tool's time is up. */
-async function letsIn({ spec, canCall, timeoutMs }: Tool, { run, limits, signal }: HookScope): Promise<boolean> {
+async function letsIn({ spec, canCall, timeoutMs }: AskedTool, { run, limits, signal }: HookScope): Promise<boolean> {
   if (!canCall) return true;
   const ms = timeoutMs ?? limits.toolCallMs;
   const link = linkSignal(signal, { ms, message: `It did not answer within ${ms} ms.` });

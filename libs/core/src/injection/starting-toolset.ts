@@ -1,5 +1,5 @@
 import { Logger } from '@nestjs/common';
-import type { EntityReference, ToolSpec } from '@toolloop/protocol';
+import type { Decision, EntityReference, ToolSpec } from '@toolloop/protocol';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import { declaredIdIn, memberKey, prefixIn, selects, selectsClass } from '../catalog/tool-selection.js';
 import { isRemovalCause, type SavedRemovals } from '../catalog/tool-removals.js';
@@ -14,9 +14,11 @@ import type {
   ToolInjectionStrategy,
 } from '../contracts/injection.js';
 import type { LoopRequest, ToolSelector } from '../contracts/loop-request.js';
+import type { InformationFlow } from '../contracts/policy.js';
 import type { Tool } from '../contracts/tool.js';
 import { type EntityRegistry, HeldInstance } from '../discovery/entity-registry.js';
-import { isPermitted } from '../policy/policy-engine.js';
+import { decide, isPermitted, subjectOf } from '../policy/policy-engine.js';
+import { SpendingLedger } from '../policy/spending.js';
 import { type Form, list, NUMBER, object, optional, pair, TEXT } from '../schema/saved-form.js';
 import { applyPermitted, type InjectionRules } from './apply-injection.js';
 import { EntityOffer, EntitySurfaces, type OfferRules } from './entity-surfaces.js';
@@ -44,6 +46,16 @@ export interface ListingRules extends Pick<InjectionRules, 'strictListing'> {
   /** The strategies in the order in which they are evaluated. */
   readonly strategies: readonly ToolInjectionStrategy[];
   readonly surface: EntitySurface;
+}
+
+/** One reason for which a run is offered a tool, or not, and may call it, or not. */
+export interface ListingReason {
+  /** The part that has the reason: `source`, `selection`, `policy` (roles and tenants included), `when`, `strategy` (phases, search and other strategies), `subRuns`, `entity` or `canCall`. */
+  readonly by: 'source' | 'selection' | 'policy' | 'when' | 'strategy' | 'subRuns' | 'entity' | 'canCall';
+  readonly holds: boolean;
+  readonly reason: string;
+  /** Policy's decision, for `policy`: about the tool where it is denied, else about a first call without arguments. */
+  readonly decision?: Decision;
 }
 
 /** The tools with which a run begins, and the rules by which results change them. */
@@ -92,6 +104,61 @@ export class ToolListing {
     const reserve = this.reserve.divide(this.permitted(levels, scope), strategies);
     const injection = { exclude, entities, strategies: isOff ? [] : strategies, reserve };
     return { injection, toolset: this.begun(injection, scope, before) };
+  }
+
+  /** Returns the reasons for which a run starts with a tool or not, in the order in which {@link list} asks for them. `levels` are those of the request and of its loop. */
+  reasons(tool: Pick<Tool, 'spec' | 'origin'> & Partial<Tool>, { levels, strategies }: ListingRules, scope: ListingScope): ListingReason[] {
+    const { spec, origin } = tool;
+    const decision = decide(scope.policies, subjectOf(tool, scope.actor));
+    const from = `It comes from "${origin.source}", which is ${origin.trusted ? 'trusted' : 'not trusted: only a policy that names its exact id permits it'}.`;
+    const selection = levels.map((level, index) => this.selectionBy(level, index === 0 ? 'request' : 'loop', spec));
+    const asked: (ListingReason | false)[] = [
+      { by: 'source', holds: true, reason: from },
+      ...selection,
+      {
+        by: 'policy',
+        holds: decision.kind !== 'deny',
+        reason: decision.reason,
+        decision: decision.kind === 'deny' ? decision : firstCallOf(tool, scope),
+      },
+      tool.when !== undefined && { by: 'when', ...toldBy(tool.when(scope.run), 'The `when` of the tool') },
+      tool.subRun !== undefined && {
+        by: 'subRuns',
+        ...toldBy(scope.limits.subRunDepth > 0, '`limits.subRunDepth`'),
+      },
+      this.withholding(spec, strategies),
+      this.comingOf(spec),
+    ];
+    return asked.filter((reason) => reason !== false);
+  }
+
+  private selectionBy(level: ToolNarrowing, name: string, spec: ToolSpec): ListingReason {
+    const own = this.catalog.find(spec.declaredId);
+    const isIn = own
+      ? this.catalog.build(level).includes(own)
+      : !this.excludedBy([level]).some((selector) => selects(selector, { tool: { spec } }));
+    return { by: 'selection', holds: isIn, reason: `The ${name} ${isIn ? 'selects it' : 'leaves it out by `tools` or `exclude`'}.` };
+  }
+
+  private comingOf({ declaredId }: ToolSpec): ListingReason | false {
+    const definition = this.catalog.entities.definitions.find(({ tools }) =>
+      tools.some(({ template }) => template.spec.declaredId === declaredId),
+    );
+    return (
+      definition !== undefined && {
+        by: 'entity',
+        holds: false,
+        reason: `It comes with an instance of ${definition.type.name}, when a tool returns one.`,
+      }
+    );
+  }
+
+  private withholding(spec: ToolSpec, strategies: readonly ToolInjectionStrategy[]): ListingReason | false {
+    const by = strategies.find(
+      ({ withheld = [] }) => withheld.length > 0 && [...this.reserve.selected(withheld)].some((one) => one.spec.id === spec.id),
+    );
+    if (!by) return false;
+    return { by: 'strategy', holds: false, reason: `${by.constructor.name} holds it back until the run has come that far.` };
   }
 
   /** Returns the tools that every level selects, policies permit and whose `when` holds. */
@@ -319,4 +386,14 @@ function restoreTools({ prefix, instanceId, depth, givenBy, tools }: SavedEntity
   if (!definition?.rehydration) return [];
   const held = new HeldInstance(definition, instanceId);
   return bindTools(definition, held, { instanceId, depth, givenBy, handles }).filter(({ spec }) => tools.includes(spec.id));
+}
+
+/** Policy's decision about a first call without arguments, in a run that has read nothing but the user's words. */
+function firstCallOf(tool: Pick<Tool, 'spec' | 'origin'>, { policies, actor }: ListingScope): Decision {
+  const flow: InformationFlow = { integrity: 'trusted', confidentiality: 'private', isTraced: () => true, isSaid: () => true };
+  return decide(policies, { ...subjectOf(tool, actor), call: { args: {}, flow, spent: new SpendingLedger() } });
+}
+
+function toldBy(holds: boolean, who: string): Pick<ListingReason, 'holds' | 'reason'> {
+  return { holds, reason: `${who} ${holds ? 'lets it in' : 'keeps it out'}.` };
 }

@@ -9,10 +9,18 @@ import { type LoopProfile, type LoopRequest, REQUEST } from '../contracts/loop-r
 import type { AccountKey, CallRequest, SessionRequest } from '../contracts/session.js';
 import type { ConversationKey } from '../contracts/stores.js';
 import type { RunContext } from '../contracts/tool-call.js';
-import { strictlyListed } from '../execution/resolve-tool.js';
+import type { Tool } from '../contracts/tool.js';
+import { canCallOf, strictlyListed } from '../execution/resolve-tool.js';
 import { ToolProviderExtractor, ToolProviderStrategy } from '../injection/entity-tools.js';
 import { RunEntityHandles } from '../injection/run-entities.js';
-import { type ListingRules, resumedTools, type RunInjection, ToolListing, type ToolNarrowing } from '../injection/starting-toolset.js';
+import {
+  type ListingReason,
+  type ListingRules,
+  resumedTools,
+  type RunInjection,
+  ToolListing,
+  type ToolNarrowing,
+} from '../injection/starting-toolset.js';
 import { takesMedia } from '../models/request-fitting.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
@@ -36,6 +44,20 @@ type Narrowing = ToolNarrowing & Pick<LoopRequest, 'policy'>;
 
 /** A run that has an id already, and may have gone on for a while; or one that makes one call and asks no model. */
 type KnownRun = Pick<ResumedRun, 'runId'> & Partial<ResumedRun> & { readonly isOneCall?: boolean; readonly scope?: string | undefined };
+
+/** A tool of the catalog, or what is known of an entity's without an instance. */
+export type ExplainableTool = Pick<Tool, 'spec' | 'origin'> & Partial<Tool>;
+
+/** The reasons for which a run would be offered a tool or not, and could call it or not. They name rules, never secrets. */
+export interface ToolExplanation {
+  readonly declaredId: string;
+  /** `true` if a run would start with it. */
+  readonly isListed: boolean;
+  /** `asks` if a call waits for a person's approval. The arguments, and what the run has read, may make policy ask or deny all the same. */
+  readonly isCallable: boolean | 'asks';
+  /** In the order in which they are asked. */
+  readonly reasons: readonly ListingReason[];
+}
 
 /** Checks a request and turns it into a plan. What cannot be run is refused here, before anything starts. */
 @Injectable()
@@ -143,6 +165,24 @@ export class RunPreparation {
     return rules.strictListing ? strictlyListed(toolset, { ...scope, signal: undefined }) : toolset;
   }
 
+  /** Explains why such a run would start with a tool, and could call it. */
+  async explained<Actor>(tool: ExplainableTool, request: ListingRequest<Actor>, profile: LoopProfile): Promise<ToolExplanation> {
+    const toolset = await this.listed(request, profile);
+    const levels = [request, profile];
+    const scope = this.scopeOf(levels, { ...request, assumed: startingRoles(this.strategiesOf(levels)) }, runOf(request));
+    const reasons = this.listing.reasons(tool, this.listingRulesOf(levels), scope);
+    const kind = reasons.find(({ decision }) => decision)?.decision?.kind;
+    const ownWord = kind === 'deny' ? [] : await ownWordOf(tool, scope);
+    const isCalled = kind !== 'deny' && ownWord.every(({ holds }) => holds);
+    const { declaredId } = tool.spec;
+    return {
+      declaredId,
+      isListed: toolset.specs.some((spec) => spec.declaredId === declaredId),
+      isCallable: isCalled && (kind === 'require_approval' ? 'asks' : true),
+      reasons: [...reasons, ...ownWord],
+    };
+  }
+
   /** Returns the actor, the policies and the limits of the run's calls. */
   private scopeOf<Actor>(
     levels: readonly Narrowing[],
@@ -186,6 +226,21 @@ export class RunPreparation {
       'A conversation belongs to an actor, and this actor has no id. Give one: ToolLoopModule.forRoot({ actorId: (actor) => … }).',
     );
   }
+}
+
+async function ownWordOf(
+  { canCall, ...tool }: ExplainableTool,
+  scope: Pick<RunPlan['execution'], 'run' | 'limits'>,
+): Promise<ListingReason[]> {
+  if (!canCall) return [];
+  const [isIn = false] = await canCallOf([{ ...tool, canCall }], { ...scope, signal: undefined });
+  return [
+    {
+      by: 'canCall',
+      holds: isIn,
+      reason: `The tool's own \`canCall\` ${isIn ? 'lets the actor in' : 'keeps the actor out'}.`,
+    },
+  ];
 }
 
 /** Tells whether a run begins without messages of its own: it has begun before, or makes one call. */

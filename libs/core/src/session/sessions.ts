@@ -21,6 +21,7 @@ import { ActorIdentity } from '../policy/actor-identity.js';
 import { CallRun } from './call-run.js';
 import { callOf } from './called-tool.js';
 import { LiveSession } from './live-session.js';
+import { Explanations } from './explanations.js';
 
 /** The tenant and the actor of a session. */
 interface Principal {
@@ -45,6 +46,7 @@ export class Sessions implements BeforeApplicationShutdown {
     private readonly preparation: RunPreparation,
     private readonly settings: LoopSettings,
     private readonly identity: ActorIdentity,
+    readonly explanations: Explanations,
   ) {}
 
   /** Makes one call; see `ToolLoopService.call`. */

@@ -6,7 +6,8 @@ import type { CallRequest, CallResult, SessionRequest, ToolSession } from '../co
 import type { NamedProfile } from '../contracts/stores.js';
 import type { RegisteredActor, RunContext } from '../contracts/tool-call.js';
 import type { RunOpener } from '../loop/run-opener.js';
-import type { ListingRequest } from '../loop/run-preparation.js';
+import type { ListingRequest, ToolExplanation } from '../loop/run-preparation.js';
+import type { CallExplanation, ExplainedCallRequest, ExplainRequest } from './explanations.js';
 import type { Sessions } from './sessions.js';
 
 /**
@@ -106,6 +107,32 @@ export class ToolLoopService<Actor = RegisteredActor> {
    */
   findSession(sessionId: string, who: Pick<RunContext<Actor>, 'actor' | 'tenant'>): ToolSession {
     return this.sessions.find(sessionId, who);
+  }
+
+  /**
+   * Explains why a run of this actor would be offered a tool or not, and could call it or not: every reason in the order in which it is asked. For operators, and each use is in the audit.
+   *
+   * @throws {OperatorError} Where `forRoot({ operators })` does not let the operator `explain`.
+   * @throws {InvalidRequestError} For an unknown tool, with the closest ids.
+   *
+   * @example
+   * const { isListed, reasons } = await loop.explain('crm__deleteCustomer', { actor: clerk, tenant: 'acme', operator: { actor: user, tenant: user.tenantId } });
+   */
+  explain(tool: string, request: ExplainRequest<Actor>): Promise<ToolExplanation> {
+    return this.sessions.explanations.explain(tool, request, this.profile);
+  }
+
+  /**
+   * Tells what the audit has about one call: why it was asked about or denied, what the run had read, who decided. For operators. It reads the whole chain of the tenant.
+   *
+   * @throws {OperatorError} Where `forRoot({ operators })` does not let the operator `explain`.
+   * @throws {InvalidRequestError} For a call that the audit of the tenant does not have, and without an audit.
+   *
+   * @example
+   * const { events } = await loop.explainCall({ runId, toolCallId, operator: { actor: user, tenant: user.tenantId } });
+   */
+  explainCall(request: ExplainedCallRequest<Actor>): Promise<CallExplanation> {
+    return this.sessions.explanations.explainCall(request);
   }
 
   private get named(): NamedProfile {
