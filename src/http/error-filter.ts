@@ -24,6 +24,7 @@ const STATUS_OF_APPROVAL: Readonly<Record<ApprovalError['code'], number>> = {
   already_decided: 409,
   expired: 409,
   withdrawn: 409,
+  held: 409,
   invalid_decision: 400,
 };
 

@@ -177,10 +177,10 @@ describe('invariant 12: a call that is swapped after the yes', () => {
     expect(app.paid.filter(({ to }) => to !== 'eve')).toEqual([]);
   });
 
-  it('invariant 12: is asked about anew when the policy has changed meanwhile', async () => {
+  it('invariant 12: is asked about anew when the policy asks other people meanwhile', async () => {
     const { runId, approval } = await waitingFor([eve]);
     await app.approvals.decide(yesTo(approval), ALICE);
-    app.policy.replace({ ...EVERY_PAYMENT_ASKS, version: 'stricter' });
+    app.policy.replace({ ...EVERY_PAYMENT_ASKS, version: 'stricter', requireApproval: [{ tools: ['bank__pay'], roles: ['cfo'] }] });
     expect([(await app.resume(runId)).finishReason, app.paid]).toEqual(['waiting', []]);
   });
 

@@ -7,7 +7,9 @@ import { Test } from '@nestjs/testing';
 import { type Policy, ToolLoopService } from '@toolloop/core';
 import { AuditTrail } from '@toolloop/core/audit';
 import { DataPolicyEngine } from '@toolloop/core/policy';
+import { PolicyService } from '@toolloop/core/runs';
 import { verifyCommand } from '../../libs/core/src/audit/verify-audit.js';
+import { userOfToken } from '../../src/identity/user.js';
 import { ask, closeDesks, eventsIn, headersOf, ofType, serve } from '../demo/served-desk.js';
 import { requestsIn } from './curl.js';
 import { fencesOf, importFence } from './fences.js';
@@ -72,8 +74,20 @@ describe('the other code of the README and the page about policies', () => {
     expect(engine.policies).toEqual([policy]);
   });
 
+  it('denies what it shows to a tenant, and goes back', async () => {
+    const { denyReceipts } = await importFence(fencesOf(POLICY, 'ts')[1] ?? '');
+    const policies = (await serve()).app.get(PolicyService);
+    const actor = userOfToken('demo-ops');
+    await (denyReceipts as (...given: readonly unknown[]) => Promise<void>)(policies, actor, { version: 'acme', allow: ['*'] });
+    const [rollback, put] = await policies.versions({ actor, tenant: 'acme' });
+    expect([rollback, put]).toMatchObject([
+      { number: 2, rollbackOf: 0 },
+      { number: 1, policies: [{ deny: ['orders__sendReceipt'] }] },
+    ]);
+  });
+
   it('exports an audit that the command finds in order', async () => {
-    const { exportAudit } = await importFence(fencesOf(POLICY, 'ts')[1] ?? '');
+    const { exportAudit } = await importFence(fencesOf(POLICY, 'ts')[2] ?? '');
     const auditKey = 'k'.repeat(32);
     const desk = await serve({ settings: { auditKey } });
     await (await ask(desk, 'alice', { message: 'What is the average spend of John Smith?' })).text();
@@ -98,7 +112,7 @@ describe('the other code of the README and the page about policies', () => {
   });
 
   it('is all tested above', () => {
-    expect([README, POLICY, DEMO].map((page) => fencesOf(page, 'ts').length)).toEqual([4, 2, 0]);
+    expect([README, POLICY, DEMO].map((page) => fencesOf(page, 'ts').length)).toEqual([4, 3, 0]);
   });
 });
 

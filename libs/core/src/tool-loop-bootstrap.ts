@@ -17,6 +17,7 @@ import { DirectiveRunner } from './directives/directive-runner.js';
 import { DirectiveService } from './directives/directive.service.js';
 import { DEFAULT_RESERVED_ARGUMENTS, FEATURE, unpricedWarning } from './loop/loop-options.js';
 import { LoopSettings } from './loop/loop-settings.js';
+import { PolicyService } from './runs/policy.service.js';
 import { SubRunPreparation } from './loop/sub-run-preparation.js';
 import { ToolSources } from './sources/tool-sources.js';
 import { ConfigurationError, type Finding } from '@toolloop/protocol';
@@ -36,6 +37,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     private readonly directiveRunner: DirectiveRunner,
     private readonly subRuns: SubRunPreparation,
     private readonly sources: ToolSources,
+    private readonly policies: PolicyService,
   ) {}
 
   async onApplicationBootstrap(): Promise<void> {
@@ -55,6 +57,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
     const own = [...exploration.tools, ...contributed.entries];
     const declarers = declarersIn(own, exploration.entities);
     const entries = [LATENT_READER, LATENT_SEARCH, ...own, ...directiveEntries(declarers, this.directives)];
+    this.catalog.label = (tool) => this.settings.label(tool);
     this.sources.announce(this.announced());
     const findings = [
       ...exploration.findings,
@@ -81,6 +84,7 @@ export class ToolLoopBootstrap implements OnApplicationBootstrap {
         'No policy: no tool is listed and none can be called. Give one: ToolLoopModule.forRoot({ policy: { allow: [...] } }).',
       );
     this.warnOfCosts(entries);
+    await this.policies.start();
     const longestMs = longestDirectiveMs(declarers, this.settings.limitsFor().toolCallMs);
     if (longestMs !== undefined) await this.directiveRunner.start(longestMs);
   }

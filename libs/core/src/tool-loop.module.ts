@@ -45,6 +45,7 @@ import { ToolLoop } from './loop/tool-loop.js';
 import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from './loop/loop-options.js';
 import { Explanations } from './session/explanations.js';
 import { Sessions } from './session/sessions.js';
+import { PolicyService } from './runs/policy.service.js';
 import { RunService } from './runs/run.service.js';
 import { UsageLedger } from './usage/usage-ledger.js';
 import { UsageService } from './usage/usage.service.js';
@@ -158,6 +159,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   RunOpener,
   RunService,
   Explanations,
+  PolicyService,
   Sessions,
   DirectiveRunner,
   DirectiveService,
@@ -168,9 +170,9 @@ const OWN_PROVIDERS: readonly Provider[] = [
   { provide: Effects, useClass: DirectiveEffects },
   {
     provide: ApprovalService,
-    inject: [BoundedStores, ActorIdentity, ApprovalWitness],
-    useFactory: ({ approvals }: BoundedStores, identity: ActorIdentity, witness: ApprovalWitness) =>
-      new ApprovalService(approvals, identity, witness),
+    inject: [BoundedStores, ActorIdentity, ApprovalWitness, DataPolicyEngine],
+    useFactory: ({ approvals }: BoundedStores, identity: ActorIdentity, witness: ApprovalWitness, inForce: DataPolicyEngine) =>
+      new ApprovalService(approvals, identity, witness, inForce),
   },
   {
     provide: Operators,
@@ -217,6 +219,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
     BoundedStores,
     RunOpener,
     RunService,
+    PolicyService,
     Sessions,
     ToolCatalog,
     ToolRegistry,

@@ -1,12 +1,15 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
+import type { DataPolicyEngine } from '@toolloop/core/policy';
 import { Database } from './database/database.js';
 
 /** The answer to a load balancer: may it send this process more work? */
 export interface Readiness {
-  /** The database answers, and the process does not leave. */
+  /** The database answers, the policy in force is known, and the process does not leave. */
   readonly isReady: boolean;
   readonly database: 'up' | 'down';
+  /** Unreadable where this process could not read for 5 seconds which policy is in force: it makes no call but reads of trusted tools. */
+  readonly policy: 'readable' | 'unreadable';
   /** The application shuts down: what is under way ends or is handed over. */
   readonly isLeaving: boolean;
 }
@@ -20,7 +23,11 @@ const RECENT_MS = 1_000;
 export class DurableHealth implements OnModuleDestroy {
   private isLeaving = false;
 
-  constructor(private readonly database: Pick<Database, 'query'> & Partial<Pick<Database, 'silentMs'>>) {}
+  /** `policies` tells if it is known what is in force. */
+  constructor(
+    private readonly database: Pick<Database, 'query'> & Partial<Pick<Database, 'silentMs'>>,
+    private readonly policies: Pick<DataPolicyEngine, 'isReliable'> = { isReliable: true },
+  ) {}
 
   onModuleDestroy(): void {
     this.isLeaving = true;
@@ -29,7 +36,9 @@ export class DurableHealth implements OnModuleDestroy {
   /** Answers within two seconds: a database that takes longer counts as down, and one that has answered anybody within the last second as up. Never rejects. */
   async readiness(): Promise<Readiness> {
     const database = (await this.answers()) ? 'up' : 'down';
-    return { isReady: database === 'up' && !this.isLeaving, database, isLeaving: this.isLeaving };
+    const policy = this.policies.isReliable ? 'readable' : 'unreadable';
+    const isReady = database === 'up' && policy === 'readable' && !this.isLeaving;
+    return { isReady, database, policy, isLeaving: this.isLeaving };
   }
 
   private async answers(): Promise<boolean> {

@@ -1,5 +1,6 @@
 import { ConfigurableModuleBuilder, Injectable, Module, type OnApplicationShutdown, type Provider } from '@nestjs/common';
 import { ConfigurationError } from '@toolloop/core';
+import { DataPolicyEngine } from '@toolloop/core/policy';
 import { type ApprovalStore, type RunLog, ToolLoopStores } from '@toolloop/core/stores';
 import { type DatabaseDriver, repeatedWhereLost, unreachable } from './database/database-driver.js';
 import { Database } from './database/database.js';
@@ -98,7 +99,11 @@ const OWN_PROVIDERS: readonly Provider[] = [
     useFactory: ({ runs = {} }: DurableOptions) => runs,
   },
   RunEngine,
-  { provide: DurableHealth, inject: [Database], useFactory: (database: Database) => new DurableHealth(database) },
+  {
+    provide: DurableHealth,
+    inject: [Database, { token: DataPolicyEngine, optional: true }],
+    useFactory: (database: Database, policies?: DataPolicyEngine) => new DurableHealth(database, policies),
+  },
   {
     provide: RetentionSweep,
     inject: [Database, DURABLE_OPTIONS],

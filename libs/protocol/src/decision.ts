@@ -115,6 +115,8 @@ export interface Decision {
   readonly policyVersion: string;
   /** Set where a budget is used up. */
   readonly isOverBudget?: true;
+  /** Set where an operator has stopped it: what waits for it is held until it is released. */
+  readonly isStopped?: true;
   /** The budget of the call, where the policy sets one. */
   readonly callBudget?: Omit<CallBudget, 'tools'>;
   /** The terms that the approver must meet, all of them. Set if an approval is required. */

@@ -9,7 +9,11 @@ export interface Finding {
   readonly remedy: string;
 }
 
-const HEADLINES = { declarations: 'in the declarations and does not start', request: 'in the request and does not run it' } as const;
+const HEADLINES = {
+  declarations: 'in the declarations and does not start',
+  request: 'in the request and does not run it',
+  policy: 'in the policy and does not put it in force',
+} as const;
 
 /** Thrown at bootstrap, or for options that the application sets on a request. It lists every finding at once: the developer has to fix them. */
 export class ConfigurationError extends Error {

@@ -10,6 +10,8 @@ import type { AuditTrail } from './audit-trail.js';
 export interface OperatorUse {
   /** The tenant whose data the action is about. @default the operator's own */
   readonly tenant?: string;
+  /** Set for an action that is about all tenants. It is in the audit of the operator's own. */
+  readonly everywhere?: boolean;
   /** Facts for the audit, such as the version that was put in force. No secrets: operators of the tenant read it. */
   readonly details?: JsonObject;
 }
@@ -38,9 +40,10 @@ export class Operators<Actor = RegisteredActor> {
    */
   async use(operator: Operator<Actor>, action: OperatorAction, use: OperatorUse = {}): Promise<void> {
     const { tenant: own } = operator;
-    const { tenant = own, details } = use;
-    const told = details && { details };
-    if (this.may(operator, action, tenant)) {
+    const { tenant = own, everywhere = false } = use;
+    const details = { ...use.details, ...(everywhere && { everywhere }) };
+    const told = Object.keys(details).length > 0 && { details };
+    if (everywhere ? this.reachOf(operator.actor, action) === 'all' : this.may(operator, action, tenant)) {
       const from = tenant !== own && { operatorTenant: own };
       return this.record(operator, tenant, { kind: 'operator', action, granted: true, ...from, ...told });
     }

@@ -113,6 +113,9 @@ export class ToolCatalog {
   /** @param registry finds the tools by name, and takes those that providers register while the application starts */
   constructor(readonly registry: ToolRegistry) {}
 
+  /** Returns a tool as the policy in force labels it; every tool is told so. */
+  label: (tool: Tool) => Tool = (tool) => tool;
+
   /** The names of tools that are not in the catalog and may still join it, or runs. */
   announced = new AnnouncedTools();
 
@@ -203,7 +206,7 @@ export class ToolCatalog {
 
   /** Lists the tools that exist from the start, in the order of declaration. */
   list(): readonly ToolSpec[] {
-    return this.all().map(({ tool }) => tool.spec);
+    return this.all().map(({ tool }) => this.label(tool).spec);
   }
 
   /** The entity classes, whose tools appear when a tool returns an instance. */
@@ -213,7 +216,8 @@ export class ToolCatalog {
 
   /** Returns everything that policy may decide about: every declared id, including those of entity tools and of tools that appear in the course of a run. */
   subjects(): readonly PolicyTool[] {
-    const own = [...this.filled.entries.values()].map(({ tool: { spec, origin } }) => policyTool(spec, origin));
+    const tools = [...this.filled.entries.values()].map(({ tool }) => this.label(tool));
+    const own = tools.map(({ spec, origin }) => policyTool(spec, origin));
     const entities = entityTemplates(this.entities).map(({ spec }) => policyTool(spec, ENTITY_ORIGIN));
     return [...own, ...entities];
   }
@@ -230,7 +234,8 @@ export class ToolCatalog {
   }
 
   find(declaredId: string): Tool | undefined {
-    return this.filled.entries.get(declaredId)?.tool;
+    const entry = this.filled.entries.get(declaredId);
+    return entry && this.label(entry.tool);
   }
 
   /** Finds an entity's tool by its declared id, as policy decides about it for every instance. */
@@ -245,7 +250,7 @@ export class ToolCatalog {
    * @throws InvalidRequestError for an unknown or ambiguous name, with the closest ones
    */
   resolve(name: string): Tool {
-    return this.registry.resolve(name);
+    return this.label(this.registry.resolve(name));
   }
 
   /**
@@ -258,7 +263,7 @@ export class ToolCatalog {
     if (problem) throw unknownTool(problem);
     return this.all()
       .filter((entry) => selections.every((selection) => this.isSelected(entry, selection)))
-      .map(({ tool }) => tool);
+      .map(({ tool }) => this.label(tool));
   }
 
   /** Finds the problems of a selection. A selector without a tool is a mistake: in `exclude` it would let through a tool that was to stay out. */

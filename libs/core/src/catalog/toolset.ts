@@ -190,6 +190,15 @@ export class Toolset {
     return { toolset: new Toolset({ ...this.contents, ...draft }, specs), added };
   }
 
+  /** Returns the same tools with other labels, of which the model is told nothing: each keeps its place and its bytes. */
+  relabelled(label: (tool: Tool) => Tool): Toolset {
+    const changed = this.shown.filter((tool) => label(tool) !== tool);
+    if (changed.length === 0) return this;
+    const shown = new Map(this.shown.map((tool) => [tool.spec.id, label(tool)]));
+    const specs = new Map(changed.map((tool) => [tool.spec, label(tool).spec]));
+    return new Toolset({ ...this.contents, shown, injected: new Set(this.injected.map((spec) => specs.get(spec) ?? spec)) });
+  }
+
   /** Adds tools in the course of a run, and records them as injected. */
   inject(tools: readonly Tool[], behindSurfaces: readonly Tool[] = []): ToolsetChange {
     const { toolset, added } = this.add(tools, behindSurfaces);

@@ -88,7 +88,7 @@ export interface Policy extends PolicyGrants {
   readonly runBudgets?: readonly RunBudget[];
   readonly callBudgets?: readonly CallBudget[];
   readonly connections?: readonly ConnectionRule[];
-  /** The tools of untrusted sources for which the application vouches, by declared id; only in the application's own policy. Read when the application starts. */
+  /** The tools of untrusted sources for which the application vouches, by declared id; only in the application's own policy. */
   readonly vouched?: Readonly<Record<string, VouchedTool>>;
   /** @default 'trifecta' */
   readonly flow?: FlowLevel;
@@ -174,6 +174,9 @@ export abstract class PolicyEngine {
 
   /** Returns the budgets that it decides by. A session counts for these alone, since it keeps no list of its calls. @default none */
   budgets?(): readonly RunBudget[];
+
+  /** Returns a number that grows whenever decisions may differ from before, so that runs list their tools anew. @default always the same */
+  revision?(): number;
 
   /** Returns the properties for which the application vouches, for a tool of an untrusted source. @default none */
   vouchedFor?(declaredId: string): VouchedTool | undefined;

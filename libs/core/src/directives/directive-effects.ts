@@ -1,4 +1,4 @@
-import { HttpException, Inject, Injectable, Optional } from '@nestjs/common';
+import { HttpException, Inject, Injectable, Logger, Optional } from '@nestjs/common';
 import {
   type DirectiveRequest,
   isJsonList,
@@ -10,7 +10,7 @@ import {
   type ToolPreview,
 } from '@toolloop/protocol';
 import { AuditTrail } from '../audit/audit-trail.js';
-import type { DirectiveAuthority, DirectiveIntent, DirectiveRecord, DirectiveStore } from '../contracts/directive.js';
+import type { DirectiveAuthority, DirectiveIntent, DirectiveRecord, DirectiveReference, DirectiveStore } from '../contracts/directive.js';
 import type { Tool, ToolDirective } from '../contracts/tool.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { CallAudit } from '../execution/call-audit.js';
@@ -28,7 +28,7 @@ import {
 import { requested, shownArguments } from '../execution/describe.js';
 import { CallPreview } from '../execution/preview.js';
 import { type ToolLoopOptions, TOOL_LOOP_OPTIONS } from '../loop/loop-options.js';
-import { CompiledPolicy } from '../policy/policy-engine.js';
+import { type DataPolicyEngine, CompiledPolicy } from '../policy/policy-engine.js';
 import { sha256, toJson } from '../schema/canonical-json.js';
 
 const LONGEST_PART = 256;
@@ -312,4 +312,48 @@ const UNKNOWN = 'The effect failed half-way, and it is unknown whether it took p
 function isAnswer(thrown: unknown): boolean {
   if (thrown instanceof ToolError) return true;
   return thrown instanceof HttpException && (thrown.getStatus() < 500 || thrown.getStatus() === 503);
+}
+
+/** The directives of which an operator has stopped the tool. They stay due, with all their attempts. */
+export class HeldDirectives {
+  private readonly logger = new Logger(HeldDirectives.name);
+  private readonly held = new Map<string, DirectiveReference>();
+
+  constructor(
+    private readonly store: DirectiveStore,
+    private readonly inForce: Pick<DataPolicyEngine, 'stopsIn' | 'isHeld' | 'released$'>,
+  ) {}
+
+  /** Takes a directive that must not be performed now, and returns whether it is one. */
+  async takes(reference: DirectiveReference): Promise<boolean> {
+    const { tenant, directiveId } = reference;
+    if (this.inForce.stopsIn({ tenant }).length === 0) return false;
+    const record = await this.store.find(reference);
+    if (!record || !this.inForce.isHeld(tenant, record.intent.call.declaredId)) return false;
+    this.held.set(JSON.stringify([tenant, directiveId]), reference);
+    return true;
+  }
+
+  /** Has those that were taken performed once something was released: they were handed out already. Returns what ends that. */
+  follow(perform: (reference: DirectiveReference) => Promise<void>): () => Promise<void> {
+    let performing = Promise.resolve();
+    let hasEnded = false;
+    const performAll = async (): Promise<void> => {
+      const released = [...this.held.values()];
+      this.held.clear();
+      for (const reference of released)
+        if (!hasEnded)
+          await perform(reference).catch((error: unknown) =>
+            this.logger.error(`The directive ${reference.directiveId} was held, and could not be processed.`, error),
+          );
+    };
+    const following = this.inForce.released$.subscribe(() => {
+      performing = performing.then(performAll);
+    });
+    return async () => {
+      hasEnded = true;
+      following.unsubscribe();
+      await performing;
+    };
+  }
 }

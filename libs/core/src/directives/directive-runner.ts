@@ -39,7 +39,7 @@ import { compileReveal } from '../schema/reveal.js';
 import { toolFoundAgain } from '../injection/entity-tools.js';
 import { type DEFAULT_DIRECTIVES, directiveOptionsOf } from '../loop/run-directives.js';
 import { HeldLease } from '../loop/run-directives.js';
-import { DirectiveAttempt } from './directive-effects.js';
+import { DirectiveAttempt, HeldDirectives } from './directive-effects.js';
 
 const ATTEMPTS_WITHOUT_TOOL = 1;
 /** Beside the tool's own time, which its guards and its `canCall` have as well. What takes longer has hung, and is anybody's. */
@@ -165,6 +165,7 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
   private readonly shutdown = new AbortController();
   private mostMs = 0;
   private stop: StopWork | undefined;
+  private readonly held: HeldDirectives;
 
   private readonly store: DirectiveStore;
   private readonly audit: DirectiveAudit;
@@ -175,7 +176,7 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     stores: BoundedStores,
     private readonly runner: ToolRunner,
     private readonly catalog: ToolCatalog,
-    settings: LoopSettings,
+    private readonly settings: LoopSettings,
     identity: ActorIdentity,
     explorer: ToolExplorer,
     @Optional() trail?: AuditTrail,
@@ -184,13 +185,17 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     this.scopes = new DirectiveScopes(catalog, settings, identity, explorer, stores);
     this.store = stores.directives;
     this.audit = new DirectiveAudit(trail);
+    this.held = new HeldDirectives(stores.directives, settings.inForce);
   }
 
   /** Begins to work, where this process performs directives at all. */
   async start(longestCallMs: number): Promise<void> {
     const { perform, concurrency } = directiveOptionsOf(this.options.directives);
     this.mostMs = longestCallMs * PARTS_WITH_TIME_LIMIT + MARGIN_MS;
-    if (perform) this.stop = await this.store.work((reference) => this.perform(reference), concurrency);
+    if (!perform) return;
+    const stopWork = await this.store.work((reference) => this.perform(reference), concurrency);
+    const stopHeld = this.held.follow((reference) => this.perform(reference));
+    this.stop = async () => void (await Promise.all([stopWork(), stopHeld()]));
   }
 
   /** Takes nothing new, and waits for what is in hand; what is not over by then is interrupted. */
@@ -205,6 +210,7 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
   }
 
   private async perform(reference: DirectiveReference): Promise<void> {
+    if (await this.held.takes(reference)) return;
     const { heartbeatMs: everyMs, takeoverMs } = directiveOptionsOf(this.options.directives);
     const record = await this.store.acquire(reference, { owner: randomUUID(), forMs: takeoverMs });
     if (!record) return; // another process has it, or it is over
@@ -224,7 +230,7 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
   }
 
   private async attempt(record: DirectiveRecord): Promise<DirectiveChange> {
-    const attempt = new DirectiveAttempt(effectKeyOf(record), () => this.isHeld(record));
+    const attempt = new DirectiveAttempt(effectKeyOf(record), () => this.isOurs(record));
     const most = directiveToolOf(this.catalog, record.intent)?.directive.attempts ?? ATTEMPTS_WITHOUT_TOOL;
     const terms = { ...directiveOptionsOf(this.options.directives), attempts: most };
     const outcome = await this.outcomeOf(record, attempt, most);
@@ -250,7 +256,7 @@ export class DirectiveRunner implements BeforeApplicationShutdown {
     }
   }
 
-  private async isHeld({ intent, epoch }: DirectiveRecord): Promise<boolean> {
+  private async isOurs({ intent, epoch }: DirectiveRecord): Promise<boolean> {
     const now = await this.store.find(intent);
     return now?.status === 'performing' && now.epoch === epoch;
   }

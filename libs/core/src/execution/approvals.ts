@@ -1,6 +1,7 @@
 import type { ApprovalRequest, ApprovalTerms } from '@toolloop/protocol';
 import type { ApprovalAnswer, ApprovalBinding, ApprovalRecord, ApprovalStore } from '../contracts/approval.js';
 import { isExpired, withdrawApproval } from '../pending/approval.service.js';
+import { areSamePeople } from '../policy/rules.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { BoundedStores } from './bounded-stores.js';
 import type { CallAudit } from './call-audit.js';
@@ -25,11 +26,13 @@ export class AskedApprovals {
     return approvalId === undefined ? undefined : this.store.find(approvalId);
   }
 
-  /** The approval that was asked for before, as long as all of it is the same. */
+  /** The approval that was asked for before, as long as the call is the same, and policy still asks the same people, in whatever version. */
   async findSame(approvalId: string | undefined, call: ReadCall, question: ApprovalQuestion): Promise<ApprovalRecord | undefined> {
     const record = await this.find(approvalId);
     if (!record) return undefined;
-    return textOf(record.binding, record.terms) === textOf(bindingOf(call, question), question.terms) ? record : undefined;
+    const isSameCall = callIn(record.binding) === callIn(bindingOf(call, question));
+    const isEditable = record.answer?.args === undefined || question.mayEdit;
+    return isSameCall && isEditable && areSamePeople(record.terms, question.terms) ? record : undefined;
   }
 
   /**
@@ -166,6 +169,6 @@ function approvalIdOf(call: ReadCall, question: ApprovalQuestion, after?: string
   return `apr_${sha256(canonicalDeclaration(asked)).slice(0, DIGITS_OF_ID)}`;
 }
 
-function textOf(binding: ApprovalBinding, terms: readonly ApprovalTerms[]): string {
-  return canonicalDeclaration({ binding, terms });
+function callIn({ policyVersion: _ofQuestion, ...call }: ApprovalBinding): string {
+  return canonicalDeclaration(call);
 }

@@ -5,8 +5,9 @@ import type { RunSpending } from '../contracts/policy.js';
 import type { ToolLayers } from '../contracts/tool.js';
 import { isExpired } from '../pending/approval.service.js';
 import { decide, subjectOf } from '../policy/policy-engine.js';
+import { areSamePeople } from '../policy/rules.js';
 import { CountedSpending } from '../policy/spending.js';
-import { canonicalDeclaration, canonicalJson, fromCanonical } from '../schema/canonical-json.js';
+import { canonicalJson, fromCanonical } from '../schema/canonical-json.js';
 import { compileReveal } from '../schema/reveal.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { type ApprovalQuestion, type AskedApprovals, unaskableReason } from './approvals.js';
@@ -24,7 +25,7 @@ import {
   type ReadCall,
 } from './call.js';
 import { readArguments, readInput } from './read-arguments.js';
-import { deniedToolMessage, limitsOf, type ToolResolution } from './resolve-tool.js';
+import { deniedToolMessage, denialOf, limitsOf, type ToolResolution } from './resolve-tool.js';
 
 /** The services of stage 4. */
 export interface AuthorisationParts {
@@ -110,9 +111,16 @@ export class Authorisation {
     if (request.isDeferred) throw new CallPending();
     const approvalId = scope.approvals.asked.get(request.call.toolCallId);
     const record = await this.parts.approvals.find(approvalId);
-    if (record?.answer?.decision === 'deny') throw CallFailure.of('approval_denied', denialText(record.answer));
-    if (record && !record.answer && !isExpired(record)) throw new CallPending(approvalId);
-    return this.letIn(call);
+    if (!record) return this.letIn(call);
+    const { answer } = record;
+    if (answer?.decision === 'deny') throw CallFailure.of('approval_denied', denialText(answer));
+    if (!answer && !isExpired(record)) throw new CallPending(approvalId);
+    return answer?.args ? this.made(answer.args, call, record) : this.letIn(call); // what was made of it holds, though no one need be asked
+  }
+
+  /** The call as its approver made it. */
+  private made(args: JsonObject, call: JudgedCall, record: ApprovalRecord): Promise<ReadArguments> {
+    return this.edited(call, withHidden(args, call.input.args, call.tool.input.hidden), record);
   }
 
   /** The input that a person said yes to; undefined where the answer came while the run waited. */
@@ -160,15 +168,17 @@ export class Authorisation {
   /** An approval is used once, and in time; that of a requested effect is used up with its request. */
   private async use(record: ApprovalRecord, answer: ApprovalAnswer, call: JudgedCall): Promise<ReadArguments> {
     const { tool, input, decision, scope, requested } = call;
+    if (record.binding.policyVersion !== decision.policyVersion) await this.parts.audit?.decided(call); // it was asked under another
     await this.parts.approvals.tell(record, answer, call);
     if (answer.decision === 'deny') throw CallFailure.of('approval_denied', denialText(answer));
     const take = async (): Promise<void> => {
       if (!isUsedForThisCall(record, call)) await this.useUp(record);
-      if (answer.remember) scope.approvals.remember(tool.spec.declaredId, ruleOf(decision), record.request.approvalId);
+      if (answer.remember && questionFor(decision).mayRemember)
+        scope.approvals.remember(tool.spec.declaredId, ruleOf(decision), record.request.approvalId);
     };
     if (requested) advance(call, { takeApproval: take });
     else await take();
-    return answer.args ? this.edited(call, withHidden(answer.args, input.args, tool.input.hidden), record) : input;
+    return answer.args ? this.made(answer.args, call, record) : input;
   }
 
   private async useUp(record: ApprovalRecord): Promise<void> {
@@ -183,9 +193,7 @@ export class Authorisation {
     const layers = tool.layers?.(scope.run);
     const input = layers ? await this.admitted(read, layers) : read.input;
     const { decision } = judge(call, input.args); // a yes does not let in what is denied
-    const met = new Set(terms.map(canonicalDeclaration));
-    const isMet = (decision.approval ?? []).every((one) => met.has(canonicalDeclaration(one)));
-    if (decision.kind === 'require_approval' && !isMet)
+    if (decision.kind === 'require_approval' && !areSamePeople(terms, decision.approval ?? []))
       throw CallFailure.of('approval_denied', 'What the approver made of the call needs the approval of somebody else.');
     await this.parts.audit?.decided({ ...call, input });
     return input;
@@ -247,7 +255,7 @@ function judge<From extends ReadCall>(
   const judged = advance(call, { decision });
   if (decision.kind !== 'deny') return judged;
   if (decision.isOverBudget) throw CallFailure.of('budget_exceeded', decision.reason);
-  throw CallFailure.of('policy_denied', deniedToolMessage(call));
+  throw denialOf(call, deniedToolMessage(call));
 }
 
 function assertAskable({ scope, decision }: JudgedCall): void {

@@ -36,7 +36,7 @@ import {
 } from '../contracts/stores.js';
 import { withdrawal } from '../pending/approval.service.js';
 import { BoundedDirectives, BoundedRuns } from './bounded-work.js';
-import { askStore, asPart, tellStore } from './store-calls.js';
+import { askStore, asPart, outsideOfRuns, tellStore } from './store-calls.js';
 
 /** The adapter of every port. Only transactions may be absent: nothing in memory stands for a database. */
 export type StorePorts = Required<Omit<ToolLoopStores, 'transactions'>> & { readonly transactions: CallTransactions | undefined };
@@ -221,6 +221,7 @@ class BoundedJournal extends CallJournal {
   }
 }
 
+/** Bounds the store of policies, which is no part of the run in which it happens to be read. */
 class BoundedPolicies extends PolicyStore {
   constructor(private readonly store: PolicyStore) {
     super();
@@ -254,11 +255,11 @@ class BoundedPolicies extends PolicyStore {
   }
 
   override read(since: number): Promise<PolicyState> {
-    return askStore(() => this.store.read(since));
+    return outsideOfRuns(() => askStore(() => this.store.read(since)));
   }
 
   override watch(told: (sign: PolicySign) => void): Promise<() => Promise<void>> {
-    return askStore(() => this.store.watch(told), { late: (end) => end() });
+    return outsideOfRuns(() => askStore(() => this.store.watch(told), { late: (end) => end() }));
   }
 }
 

@@ -3,10 +3,10 @@ import { Injectable, Logger, Optional } from '@nestjs/common';
 import type { JournalKey } from '../contracts/stores.js';
 import { ConnectionBroker, type Credential, Secret, type ToolCallContext, withoutAttachments } from '../contracts/tool-call.js';
 import type { ResultProjector, Tool } from '../contracts/tool.js';
-import { decide, subjectOf } from '../policy/policy-engine.js';
+import { type CallUnderWay, DataPolicyEngine, decide, subjectOf } from '../policy/policy-engine.js';
 import { compileReveal } from '../schema/reveal.js';
 import { BoundedStores } from './bounded-stores.js';
-import { CallFailure, linkSignal, unexplained } from './call-failure.js';
+import { CallFailure, Interruption, linkSignal, unexplained } from './call-failure.js';
 import { advance, type Call, type ExecutionScope, type ReadCall } from './call.js';
 import { CallCredentials, discreet, discreetLogger } from './credentials.js';
 import { projected, RedactionError } from './describe.js';
@@ -42,6 +42,7 @@ export class CallContextFactory {
   constructor(
     private readonly stores: BoundedStores,
     private readonly storage: ToolCallStorage,
+    private readonly inForce: DataPolicyEngine,
     @Optional() private readonly broker?: ConnectionBroker,
   ) {}
 
@@ -49,10 +50,12 @@ export class CallContextFactory {
   open(call: ReadCall): OpenContext {
     const { request, scope, limits } = call;
     const { toolCallMs: ms } = limits;
+    const stoppable = stoppableCall(call, () => link.abort(new Interruption('aborted', STOPPED)));
     const report = new ProgressReport(call, this.logger);
     const transaction = this.transactionFor(call, report);
     const idempotencyKey = idempotencyKeyOf(call);
     const link = linkSignal(scope.signal, { ms, message: `The tool did not answer within ${ms} ms.` });
+    if (stoppable) this.inForce.underWay.add(stoppable);
     const context: ToolCallContext = {
       ...scope.run,
       step: request.step,
@@ -67,6 +70,7 @@ export class CallContextFactory {
     };
     const close = (): void => {
       report.isOver = true;
+      if (stoppable) this.inForce.underWay.delete(stoppable);
       link.release();
     };
     return { context, report, close };
@@ -112,6 +116,14 @@ export class CallContextFactory {
       `The tool asked for the connection "${id}" but no ConnectionBroker is provided. Provide one in ToolLoopModule.forRoot({ providers }).`,
     );
   }
+}
+
+const STOPPED = 'An operator has stopped the tool.';
+
+/** A read that an operator stops is broken off. What changes things ends as it would: no one knows how far it has come. */
+function stoppableCall({ tool, scope }: ReadCall, interrupt: () => void): CallUnderWay | undefined {
+  const { declaredId, effect } = tool.spec;
+  return effect === 'read_only' ? { subject: { declaredId, origin: tool.origin, actor: scope.actor }, interrupt } : undefined;
 }
 
 /** The last moment that a Date can tell. */

@@ -11,7 +11,7 @@ import { ForeignEntityError } from '../discovery/entity-registry.js';
 import { decide, isPermitted, subjectOf } from '../policy/policy-engine.js';
 import { CallFailure, failureOf, Interruption, interruptionFailure, linkSignal, untilAborted } from './call-failure.js';
 import type { Limits } from '../contracts/limits.js';
-import { advance, type Call, type CallLimits, type ExecutionScope, type ResolvedCall, resolveSurfaceCall } from './call.js';
+import { advance, type Call, type CallLimits, CallPending, type ExecutionScope, type ResolvedCall, resolveSurfaceCall } from './call.js';
 
 /** Stage 1: the tool behind a name, from this run's toolset only, and the same decision that listed it, made again. */
 export class ToolResolution {
@@ -28,7 +28,9 @@ export class ToolResolution {
   async resolve(call: Call): Promise<ResolvedCall> {
     const { scope, request } = call;
     const listed = scope.toolset.find(request.call.name);
-    const tool = listed?.surface ? (this.behind(listed.surface, call) ?? listed) : listed;
+    const meant = listed?.surface ? (this.behind(listed.surface, call) ?? listed) : listed;
+    // The policy may vouch for a stranger's tool otherwise than when it was listed.
+    const tool = meant && !meant.origin.trusted ? this.catalog.label(meant) : meant;
     this.catalog.registry.lookups[tool ? 'hits' : 'misses'] += 1;
     if (!tool) throw await this.refusalOf(call);
     const found = advance(call, { tool, limits: limitsOf(tool, scope, undefined) });
@@ -62,7 +64,7 @@ export class ToolResolution {
     const meant = surface?.meant(args);
     if (!surface || !meant) return CallFailure.of('invalid_args', 'The arguments mean no tool.');
     const { declaredId, instanceId } = meant;
-    const denied = surface.offers.has(declaredId) ? this.denialOf(declaredId, call) : unknownMethod(declaredId, call);
+    const denied = surface.offers.has(declaredId) ? this.methodDenial(declaredId, call) : unknownMethod(declaredId, call);
     if (denied) return denied;
     const prefix = prefixIn(declaredId);
     const cause = toolset.removalOf(memberKey(declaredId, instanceId));
@@ -82,7 +84,7 @@ export class ToolResolution {
     return meant.tool;
   }
 
-  private async refusalOf(call: Call): Promise<CallFailure> {
+  private async refusalOf(call: Call): Promise<CallFailure | CallPending> {
     const { request, scope } = call;
     const { name } = request.call;
     const cause = scope.toolset.removalOf(name);
@@ -91,11 +93,10 @@ export class ToolResolution {
     const listed = this.catalog.find(name);
     const decision = listed && (await permissionFor(listed, scope));
     if (decision?.kind !== 'deny') return CallFailure.of('unknown_tool', message);
-    advance(call, { decision });
-    return CallFailure.of('policy_denied', message);
+    return denialOf(advance(call, { decision }), message);
   }
 
-  private denialOf(declaredId: string, call: Call): CallFailure | undefined {
+  private methodDenial(declaredId: string, call: Call): CallFailure | undefined {
     const { scope } = call;
     const subject = this.catalog.entityTool(declaredId);
     if (!subject) return unknownMethod(declaredId, call);
@@ -108,8 +109,21 @@ export class ToolResolution {
 
 function admitted<From extends ResolvedCall>(call: From, decision: Decision): From {
   advance(call, { decision });
-  if (decision.kind === 'deny') throw CallFailure.of('policy_denied', deniedToolMessage(call));
+  if (decision.kind === 'deny') throw denialOf(call, deniedToolMessage(call));
   return advance(call, { limits: limitsOf(call.tool, call.scope, decision) });
+}
+
+/**
+ * The failure of a call that policy denies. What waits for a person is not lost while an operator has stopped it: the call stays pending, and an effect that was asked
+ * for before is put off.
+ */
+export function denialOf({ request, scope, decision }: Call, message: string): CallFailure | CallPending {
+  const { toolCallId } = request.call;
+  const isStopped = decision?.isStopped;
+  if (isStopped && scope.performing) return CallFailure.of('aborted', 'An operator has stopped it, so it is put off.');
+  const approvalId = scope.approvals.asked.get(toolCallId) ?? scope.approvals.repeatOf(toolCallId);
+  if (isStopped && (approvalId !== undefined || request.checkpoint)) return new CallPending(approvalId, request.checkpoint);
+  return CallFailure.of('policy_denied', message);
 }
 
 /** The text a model reads for a tool that it may not call, and for one that does not exist. */

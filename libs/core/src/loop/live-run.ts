@@ -171,14 +171,14 @@ function approvalsOf({ options, session }: RunPlan, saved: SavedRun | undefined)
 }
 
 function ownOf(plan: RunPlan, saved: SavedRun | undefined): RunAccounts {
-  const { execution, rolesNow, assumed } = plan;
+  const { execution, listedUnder, rolesNow, assumed } = plan;
   const { limits } = execution;
   const spending = plan.account?.spending ?? ledgerOf(saved);
   return {
     handles: new RunEntityHandles(saved?.handles),
     instances: new RunInstances(saved?.instances),
     sentBefore: saved?.sentTools,
-    roles: new RunRoles(execution, rolesNow, saved?.roles ?? assumed),
+    roles: new RunRoles({ ...execution, listedUnder }, rolesNow, saved?.roles ?? assumed),
     counter: new CallCounter(limits, saved?.counts),
     flow: flowOf(plan),
     spending,
@@ -206,14 +206,14 @@ function flowOf({ isOneCall, options }: RunPlan): MessageFlow {
 }
 
 /** A sub-run knows entities by the same names, and what it does the run around it has done. */
-function sharedWith({ live, flow }: RunPlace, { execution, rolesNow }: RunPlan, saved: SavedRun | undefined): RunAccounts {
+function sharedWith({ live, flow }: RunPlace, { execution, listedUnder, rolesNow }: RunPlan, saved: SavedRun | undefined): RunAccounts {
   const { handles, instances, counter, spending, use, roles } = live;
   const { limits } = execution;
   return {
     handles,
     instances: new RunInstances(saved?.instances ?? instances.save()),
     sentBefore: saved?.sentTools,
-    roles: new RunRoles(execution, rolesNow, saved?.roles, roles),
+    roles: new RunRoles({ ...execution, listedUnder }, rolesNow, saved?.roles, roles),
     counter: new CallCounter(limits, saved?.counts, counter),
     flow: MessageFlow.within(flow),
     spending,

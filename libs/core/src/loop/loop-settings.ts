@@ -21,7 +21,8 @@ import { RunMeter } from '../usage/run-meter.js';
 import { UsageLedger } from '../usage/usage-ledger.js';
 import { defineOptions, inWords } from '../findings/options.js';
 import { priced } from '../models/priced.js';
-import { CompiledPolicy, DataPolicyEngine, policyList } from '../policy/policy-engine.js';
+import { StopEngine } from '../policy/policy-feed.js';
+import { DataPolicyEngine, CompiledPolicy, policyList } from '../policy/policy-engine.js';
 import { policyFindings } from '../policy/policy-findings.js';
 import { VouchedTools } from '../policy/vouched-tools.js';
 import { SchemaValidators } from '../schema/validators.js';
@@ -39,6 +40,8 @@ export class LoopSettings {
   private readonly foreign: ForeignTools;
   private readonly contributions: ContributionRules;
   private readonly vouched: VouchedTools;
+  /** The engine that decides, and behind one of the application's own the stops. */
+  private readonly engines: readonly PolicyEngine[];
   private readonly limits = new WeakMap<Partial<Limits>, Limits>();
 
   constructor(
@@ -47,9 +50,12 @@ export class LoopSettings {
     private readonly validators: SchemaValidators,
     private readonly engine: PolicyEngine,
     private readonly ledger: UsageLedger,
+    /** The policies and the stops that are in force. */
+    readonly inForce: DataPolicyEngine,
   ) {
     const { reservedArguments = DEFAULT_RESERVED_ARGUMENTS } = options;
     this.answers = new StructuredAnswers(validators);
+    this.engines = engine === inForce ? [engine] : [engine, new StopEngine(inForce)];
     this.vouched = new VouchedTools(engine);
     this.contributions = { reservedArguments, validators };
     this.foreign = new ForeignTools(catalog, this.contributions, this.vouched);
@@ -75,6 +81,11 @@ export class LoopSettings {
     return this.vouched.take(tool);
   }
 
+  /** Returns a tool as the policy in force labels it. */
+  label(tool: Tool): Tool {
+    return this.vouched.relabel(tool);
+  }
+
   /** Returns the part of an injection that may be applied: tools that no catalog holds are checked like those of a source. */
   admit(injection: ToolInjection): ToolInjection {
     return this.foreign.admit(injection);
@@ -95,7 +106,9 @@ export class LoopSettings {
 
   /** Returns the findings in a policy, or in those of the application, where no tool is to come but the announced ones. */
   policyFindings(announced: AnnouncedTools, policy?: Policy, at = ''): Finding[] {
-    return policy ? this.findingsIn(policy, at, { announced }) : this.applicationPolicyFindings(policyList(this.options.policy), announced);
+    return policy
+      ? this.findingsIn(policy, at, { announced })
+      : this.applicationPolicyFindings(policyList(this.options.policy), { announced });
   }
 
   /** Returns the findings in a named loop; called once the catalog is filled. */
@@ -122,7 +135,7 @@ export class LoopSettings {
   /** The policies of a run and its loop, narrowest first, and the application's behind them; all must allow. Throws `ConfigurationError` for a policy that is wrong. */
   policiesFor(narrower: readonly (Policy | undefined)[]): readonly PolicyEngine[] {
     // The narrower come first: where all allow, the record names the narrowest.
-    return [...narrower.flatMap((policy) => (policy ? [this.compile(policy)] : [])), this.engine];
+    return [...narrower.flatMap((policy) => (policy ? [this.compile(policy)] : [])), ...this.engines];
   }
 
   /** The limits of a run: its own, then the application's, then the defaults. */
@@ -224,17 +237,25 @@ export class LoopSettings {
     return policyFindings(policy, at, { mayVouch, announced, tools: this.catalog.subjects(), validators: this.validators });
   }
 
-  /** Returns the findings in the policies of the application. A single one is named without its number. */
-  private applicationPolicyFindings(policies: readonly Policy[], announced = this.catalog.announced): Finding[] {
-    const at = 'ToolLoopModule policy';
+  /** Returns the findings in the policies of the application, or in the further ones of a tenant. A single one is named without its number. */
+  applicationPolicyFindings(
+    policies: readonly Policy[],
+    { at = 'ToolLoopModule policy', isOfTenant = false, announced = this.catalog.announced } = {},
+  ): Finding[] {
     if (policies.length > 0 && !(this.engine instanceof DataPolicyEngine))
       return [{ at, problem: 'The application has its own PolicyEngine, which ignores it.', remedy: 'Give one or the other.' }];
     const findings = policies.flatMap((policy, index) =>
-      this.findingsIn(policy, policies.length > 1 ? `${at} ${index + 1}` : at, { mayVouch: true, announced }),
+      this.findingsIn(policy, policies.length > 1 ? `${at} ${index + 1}` : at, { mayVouch: !isOfTenant, announced }),
     );
-    if (policies.length === 0 || policies.some(({ shadow }) => !shadow)) return findings;
-    return [...findings, { at, problem: 'Every policy is in shadow, so nothing is allowed.', remedy: 'Add one that decides.' }];
+    return isOfTenant || !areAllInShadow(policies)
+      ? findings
+      : [...findings, { at, problem: 'Every policy is in shadow, so nothing is allowed.', remedy: 'Add one that decides.' }];
   }
+}
+
+/** Tells whether there are policies, and none of them decides. */
+function areAllInShadow(policies: readonly unknown[]): boolean {
+  return policies.length > 0 && policies.every((policy) => isRecord(policy) && policy['shadow'] === true);
 }
 
 const NO_LIMITS: Partial<Limits> = Object.freeze({});

@@ -15,6 +15,7 @@ import type { Limits } from '../contracts/limits.js';
 import type { Toolset } from '../catalog/toolset.js';
 import { type InformationFlow, type PolicyActor, PolicyEngine } from '../contracts/policy.js';
 import type { MessageFlow } from '../policy/flow.js';
+import { revisionOf } from '../policy/policy-engine.js';
 import { isUnpinned } from '../policy/vouched-tools.js';
 import { canonicalJson, parseJson, sha256 } from '../schema/canonical-json.js';
 import { type Form, list, NUMBER, object, pair, TEXT, wordOr } from '../schema/saved-form.js';
@@ -197,6 +198,11 @@ export interface Authority {
   readonly policies: readonly PolicyEngine[];
 }
 
+/** The authority for which the tools were listed when the run was prepared, and the revision of the policies then. */
+export interface PlannedAuthority extends Authority {
+  readonly listedUnder: number;
+}
+
 const UNKNOWN: Decision = { kind: 'deny', rule: 'roles', reason: 'The roles of the actor could not be found out.', policyVersion: 'none' };
 
 /** Precedes all policies if the roles of the actor are unknown. */
@@ -210,15 +216,17 @@ class UnknownRoles extends PolicyEngine {
 export class RunRoles {
   private readonly logger = new Logger(RunRoles.name);
   private listedFor: string;
+  private listedUnder: number;
 
   constructor(
-    private readonly planned: Authority,
+    private readonly planned: PlannedAuthority,
     private readonly read: () => readonly string[],
     private own: AssumedRoles | undefined,
     /** The roles of the run around a sub-run. */
     private readonly outer?: RunRoles,
   ) {
     this.listedFor = JSON.stringify(planned.actor);
+    this.listedUnder = planned.listedUnder;
   }
 
   /** Returns the assumed roles; undefined if none were ever assumed. */
@@ -242,12 +250,14 @@ export class RunRoles {
     }
   }
 
-  /** Returns whether the authority has changed since the tools were last listed, and remembers this one. */
-  hasChanged({ actor, policies }: Authority): boolean {
+  /** Returns what has changed of the authority since the tools were last listed, and remembers this one; undefined where nothing has. */
+  changeIn({ actor, policies }: Authority): 'roles' | 'policy' | undefined {
     const now = JSON.stringify(policies.length === this.planned.policies.length ? actor : UNKNOWN);
-    if (now === this.listedFor) return false;
+    const revision = revisionOf(policies);
+    const change = now !== this.listedFor ? 'roles' : revision === this.listedUnder ? undefined : 'policy';
     this.listedFor = now;
-    return true;
+    this.listedUnder = revision;
+    return change;
   }
 
   /** A sub-run holds no role that the run around it has laid down. */

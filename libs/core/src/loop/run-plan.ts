@@ -5,6 +5,7 @@ import type { HistoryPolicy } from '../contracts/history.js';
 import type { LoopRequest, PrepareStep, StopCondition, UpcomingStep } from '../contracts/loop-request.js';
 import type { InformationFlow, Policy } from '../contracts/policy.js';
 import type { ConversationKey } from '../contracts/stores.js';
+import type { Tool } from '../contracts/tool.js';
 import type { ExecutionScope, SubRuns } from '../execution/call.js';
 import type { ResultPages } from '../execution/result-pages.js';
 import type { RunHooks } from '../execution/run-hooks.js';
@@ -105,6 +106,10 @@ export interface RunPlan<Output = unknown> {
   >;
   /** Absent where no hook is to be told. A sub-run has those of the run around it. */
   readonly hooks: RunHooks | undefined;
+  /** The revision of the policies by which the tools were listed. */
+  readonly listedUnder: number;
+  /** Returns a tool as the policy in force labels it. */
+  readonly label: (tool: Tool) => Tool;
   /** Counts what the run uses, and knows the quotas of its tenant. */
   readonly meter: RunMeter;
   /** The policies of the run and its loop, beside the application's. */

@@ -23,6 +23,7 @@ import {
 } from '../injection/starting-toolset.js';
 import { takesMedia } from '../models/request-fitting.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
+import { revisionOf } from '../policy/policy-engine.js';
 import { canonicalDeclaration } from '../schema/canonical-json.js';
 import type { RunPlan } from './run-plan.js';
 import { LoopSettings } from './loop-settings.js';
@@ -106,6 +107,8 @@ export class RunPreparation {
       strictListing: rules.strictListing,
       execution: { ...execution, requestId: requestIdOf(request, run, resumed) },
       hooks: this.settings.hooksFor(run, profile.hooks, own.hooks),
+      listedUnder: revisionOf(execution.policies),
+      label: (tool) => this.settings.label(tool),
       meter: this.settings.meterFor(run, execution.actorId),
       narrowing: levels.flatMap(({ policy }) => policy ?? []),
       injection,

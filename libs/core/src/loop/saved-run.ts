@@ -130,7 +130,9 @@ export function resumedState({ saved, processState }: ResumedRun, toolset: Tools
 }
 
 function savedStep({ answer, offered, outcomes, limit, isPlanned }: PendingStep, toolset: Toolset): SavedStep {
-  const narrowed = offered !== toolset && { offered: offered.reachable.map(({ id }) => id) };
+  // The tool of a call that waits was offered, though it may be stopped for now.
+  const waiting = outcomes.flatMap(({ isPending, record }) => (isPending ? record.id : []));
+  const narrowed = offered !== toolset && { offered: [...new Set([...offered.reachable.map(({ id }) => id), ...waiting])] };
   return { answer, outcomes: outcomes.map(savedOutcome), isPlanned, ...narrowed, ...(limit && { limit }) };
 }
 

@@ -157,26 +157,28 @@ function requestedChoice(toolset: Toolset, step: number, { plan: { options } }: 
 }
 
 /**
- * The state with the tools that the actor may use by now. Where the roles have changed since the tools were listed, denied ones go and the list is made anew;
- * those that went with a role that is there again come back. Tells what came and went.
+ * The state with the tools that the actor may use by now. Where the roles or the policy have changed since the tools were listed, denied ones go and the list is made
+ * anew; those that went and are permitted again come back. Tells what came and went.
  */
-export async function withRolesOfNow(state: LoopState, live: LiveRun): Promise<LoopState> {
+export async function withAuthorityOfNow(before: LoopState, live: LiveRun): Promise<LoopState> {
   const authority = live.roles.now();
+  const change = live.roles.changeIn(authority);
+  const state = change === 'policy' ? { ...before, toolset: before.toolset.relabelled(live.plan.label) } : before;
   const step = state.step + 1;
-  const hasChanged = live.roles.hasChanged(authority);
-  const denied = hasChanged ? state.toolset.tools.filter((tool) => isDenied(tool, authority)) : [];
+  const name = change ?? 'roles';
+  const denied = change ? state.toolset.tools.filter((tool) => isDenied(tool, authority)) : [];
   const { toolset, removed } = state.toolset.remove(denied, suspension);
-  if (removed.length > 0) await live.emit({ type: 'tools-removed', step, tools: removed, reason: 'roles' });
-  const listed = hasChanged ? listedAnew({ ...state, toolset }, authority, live) : [];
+  if (removed.length > 0) await live.emit({ type: 'tools-removed', step, tools: removed, reason: name });
+  const listed = change ? listedAnew({ ...state, toolset }, authority, live) : [];
   const back = toolset.removedWithRole.filter((tool) => isResumable(tool, live) && !isDenied(tool, authority));
   if (listed.length + back.length === 0) return { ...state, toolset };
   const own = await listable([...listed, ...back.filter(({ entity }) => !entity)], live);
   // Each is tried once: its removal says how to have it all the same.
   const { toolset: next, added } = toolset.withoutSuspended(back).inject(own);
-  if (added.length > 0) await live.emit({ type: 'tools-injected', step, provider: 'roles', tools: added.map(({ id }) => id) });
+  if (added.length > 0) await live.emit({ type: 'tools-injected', step, provider: name, tools: added.map(({ id }) => id) });
   const add = back.filter(({ entity }) => entity);
   // Under the rules by which they once came: there may be newer ones in their place.
-  const applied = await applyInjection(next, { add }, live.injectionRules(authority), { step, strategy: { name: 'roles' } });
+  const applied = await applyInjection(next, { add }, live.injectionRules(authority), { step, strategy: { name } });
   for (const event of applied.events) await live.emit(event);
   return { ...state, toolset: applied.toolset };
 }

@@ -11,7 +11,7 @@ import type { Tool } from '../contracts/tool.js';
 import type { SubRunCall } from '../execution/call.js';
 import { RESULT_READER } from '../execution/result-reader.js';
 import { listedWithin, type ListedTools, remindStrategies, resumedTools } from '../injection/starting-toolset.js';
-import { isPermitted } from '../policy/policy-engine.js';
+import { isPermitted, revisionOf } from '../policy/policy-engine.js';
 import type { EnclosingRun, EveryRunOption, RunPlace, RunPlan } from './run-plan.js';
 import { LoopSettings } from './loop-settings.js';
 import type { ResumedRun } from './saved-run.js';
@@ -133,6 +133,7 @@ export class SubRunPreparation {
       conversation: undefined,
       toolset: resumed ? this.resumed(listed, live, execution, resumed) : listed.toolset,
       execution,
+      listedUnder: revisionOf(execution.policies),
       isOneCall: false,
       narrowing: policy ? [policy] : [],
       injection: listed.injection,

@@ -20,7 +20,7 @@ import {
 import { askModel, nameOf } from './model-step.js';
 import { detailOf } from '../usage/run-meter.js';
 import { HistoryStep } from './history-step.js';
-import { StepPreparation, withRolesOfNow, withToolNotes } from './step-preparation.js';
+import { StepPreparation, withAuthorityOfNow, withToolNotes } from './step-preparation.js';
 import { correctionFor } from './structured-answer.js';
 import { ResultInjection } from './result-injection.js';
 import { ToolStep, type ToolStepContext, type ToolStepResult } from './tool-step.js';
@@ -56,11 +56,11 @@ export class ToolLoop {
     catalog: ToolCatalog,
     runner: ToolRunner,
     entities: ToolProviderExtractor,
-    { directives }: BoundedStores,
+    private readonly stores: BoundedStores,
   ) {
     this.history = new HistoryStep(settings);
     this.preparation = new StepPreparation(settings, catalog);
-    this.tools = new ToolStep(runner, entities, new DirectiveUpdates(directives), new ResultInjection(settings));
+    this.tools = new ToolStep(runner, entities, new DirectiveUpdates(stores.directives), new ResultInjection(settings));
   }
 
   /** The last state; it has a `finish`, unless the run continues elsewhere. Never rejects. */
@@ -107,7 +107,7 @@ export class ToolLoop {
     try {
       const spent = await live.plan.meter.spent(live.signal);
       if (spent) return settle({ ...begun, finish: { reason: 'budget', detail: detailOf(spent) } }, live);
-      begun = { ...(await withRolesOfNow(begun, live)), step: state.step + 1 };
+      begun = { ...(await withAuthorityOfNow(begun, live)), step: state.step + 1 };
       live.use.beginStep();
       await live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });
       begun = await this.history.apply(begun, live);
@@ -203,6 +203,7 @@ export class ToolLoop {
       return { ...state, usage, text, citations, pending: { answer, offered, ...result.pending }, finish };
     }
     const { messages, records, toolset, finish, pending } = result;
+    if (pending?.outcomes.some(({ record }) => record.decision?.isStopped)) this.hold(live);
     if (pending)
       return { ...state, usage, text, citations, pending: { answer, offered, ...pending }, finish: this.waitingFor(pending, live) };
     return {
@@ -246,11 +247,22 @@ export class ToolLoop {
     return unavailable ? finishFor(unavailable, 'internal', this.failedRun(live)) : { reason: 'waiting' };
   }
 
+  /** A run of which an operator has stopped something that waits is looked at again once it was released; by any process some time, since this one may be gone then. */
+  private hold({ plan }: LiveRun): void {
+    const { runId, path = [runId] } = plan.execution.run;
+    const root = path[0] ?? runId;
+    this.settings.inForce.heldRuns.add(root);
+    const looking = this.stores.runs.wakeAt(root, new Date(Date.now() + LOOK_AT_HELD_MS));
+    looking.catch((error: unknown) => this.logger.warn(`The run ${root} is held, and may have to be resumed by hand.`, error));
+  }
+
   private failedRun(live: LiveRun): FailedRun {
     return { runId: live.plan.execution.run.runId, logger: this.logger };
   }
 }
 
+/** More often would write a run's end again and again. */
+const LOOK_AT_HELD_MS = 300_000;
 const MOST_CORRECTIONS = 1;
 const MOST_EMPTY_ANSWERS = 1;
 

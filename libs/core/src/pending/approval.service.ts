@@ -14,6 +14,7 @@ import {
 } from '../contracts/approval.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
+import type { DataPolicyEngine } from '../policy/policy-engine.js';
 
 /** The person who lists or answers approvals, as the application identified them; never taken from a client's body. */
 export interface Approver<Actor = RegisteredActor> {
@@ -37,6 +38,8 @@ export class ApprovalService<Actor = RegisteredActor> {
     private readonly store: ApprovalStore,
     private readonly identity: ActorIdentity<Actor>,
     private readonly witness: ApprovalWitness,
+    /** Absent where nothing can be stopped. */
+    private readonly inForce?: Pick<DataPolicyEngine, 'isHeld'>,
   ) {}
 
   /**
@@ -85,7 +88,7 @@ export class ApprovalService<Actor = RegisteredActor> {
   /**
    * Takes a decision, once. The run continues by `ToolLoopService.resume`, or at once if it is still waiting in memory.
    *
-   * @throws ApprovalError if the approver may not decide, the approval was decided, has expired or was withdrawn, or the decision is invalid
+   * @throws ApprovalError if the approver may not decide, the approval was decided, has expired, was withdrawn or is held, or the decision is invalid
    * @example
    * await approvals.decide({ approvalId, decision: 'approve' }, { actor: user, tenant: user.tenantId });
    */
@@ -129,9 +132,13 @@ export class ApprovalService<Actor = RegisteredActor> {
     throw decidedAlready((await this.store.find(approvalId))?.answer); // withdrawn meanwhile
   }
 
+  /** Throws an `ApprovalError` for an approval of which there is nothing to decide now. */
   private assertOpen(record: ApprovalRecord): void {
     if (record.answer) throw decidedAlready(record.answer);
     if (isExpired(record)) throw new ApprovalError('expired', 'The approval has expired, and its call was not made. Ask for it again.');
+    const { tenant, declaredId } = record.binding;
+    if (this.inForce?.isHeld(tenant, declaredId))
+      throw new ApprovalError('held', 'An operator has stopped the tool. The approval is held, and can be decided once it is released.');
   }
 
   /** Throws an `ApprovalError` if the approver may not answer, or may not answer in this way. */
@@ -205,13 +212,13 @@ function refusalUnder(
 
 /**
  * Thrown for a decision about an approval that is not accepted: the approver has to act. Over HTTP `not_found` is a 404, the others are a 403, 409 or 400.
- * `withdrawn`: the run has ended, so a decision would have no effect.
+ * `withdrawn`: the run has ended, so a decision would have no effect. `held`: an operator has stopped the tool for now.
  */
 export class ApprovalError extends Error {
   override readonly name = 'ApprovalError';
 
   constructor(
-    readonly code: 'not_found' | 'not_permitted' | 'already_decided' | 'expired' | 'withdrawn' | 'invalid_decision',
+    readonly code: 'not_found' | 'not_permitted' | 'already_decided' | 'expired' | 'withdrawn' | 'held' | 'invalid_decision',
     message: string,
   ) {
     super(message);

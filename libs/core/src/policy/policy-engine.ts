@@ -1,5 +1,6 @@
 import { Logger } from '@nestjs/common';
-import { ConfigurationError, type Decision, type Finding } from '@toolloop/protocol';
+import { ConfigurationError, type Decision, StorageUnavailableError } from '@toolloop/protocol';
+import { Subject } from 'rxjs';
 import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import {
   type Policy,
@@ -10,82 +11,205 @@ import {
   type RunBudget,
   type VouchedTool,
 } from '../contracts/policy.js';
+import type { PolicyScope, PolicyState, PolicyStop } from '../contracts/policy-store.js';
 import type { Tool } from '../contracts/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { flowRuling } from './flow.js';
-import { policyFindings } from './policy-findings.js';
+import { policyFindings, policyShapeFindings } from './policy-findings.js';
 import { approvalRuling, callBudgetFor, connectionRuling, grantFor, type Ruling, strictestBudget, together } from './rules.js';
 import { budgetRuling } from './spending.js';
 import { vouchedBy } from './vouched-tools.js';
 
+/** The properties of a call by which a stop is about it. */
+type StoppableCall = Pick<PolicySubject, 'declaredId' | 'origin' | 'actor'>;
+
+/** A call under way, and what interrupts it. */
+export interface CallUnderWay {
+  readonly subject: StoppableCall;
+  readonly interrupt: () => void;
+}
+
 /**
- * Decides by the application's policies, which are data. They can be replaced while the application runs, from the next decision on.
+ * Decides by the policies that are in force: those of the application, which `forRoot` gives and `PolicyService` changes for all processes, and behind them the
+ * further ones of a tenant, which can only narrow. What is stopped is denied, whatever they say.
  *
- * @example
- * engine.replace({ version: '2', allow: ['crm__*'], deny: ['crm__deleteCustomer'] });
+ * A process relies on what it has read for a few seconds. After that it permits no call but reads of trusted tools, until the store answers again.
  */
 export class DataPolicyEngine extends PolicyEngine {
-  private current: readonly CompiledPolicy[] | undefined;
+  /** Emits whenever something was released. */
+  readonly released$ = new Subject<void>();
+  /** The ids of runs of which calls are held: they are looked at again once something was released. */
+  readonly heldRuns = new Set<string>();
+  /** The policies of `forRoot`. They are compiled with the first decision, after bootstrap has checked them. */
+  private own: readonly CompiledPolicy[] | undefined;
+  /** The policies that were put, by scope. Absent for a scope with those that it started with. */
+  private readonly put = new Map<string | undefined, readonly CompiledPolicy[]>();
+  /** The policies of tenants that have some, the application's included. */
+  private readonly together = new Map<string, readonly CompiledPolicy[]>();
+  private stops: readonly PolicyStop[] = [];
+  /** The calls that are interrupted as soon as they are stopped. */
+  readonly underWay = new Set<CallUnderWay>();
+  private reliableUntil = -Infinity;
+  private changes = 1;
+  private counted: readonly RunBudget[] | undefined;
 
   constructor(
-    /** The policies at the start. They are compiled with the first decision, after bootstrap has checked them. */
-    private readonly initial: readonly Policy[],
+    private initial: readonly Policy[],
     private readonly catalog: ToolCatalog,
     private readonly validators: SchemaValidators,
   ) {
     super();
   }
 
+  /** The policies of the application that are in force. */
   get policies(): readonly Policy[] {
-    return this.compiled().map(({ policy }) => policy);
+    return this.application().map(({ policy }) => policy);
   }
 
+  /** The policies that `forRoot` gave. */
+  get started(): readonly Policy[] {
+    return this.initial;
+  }
+
+  /** The revision of the store that is in force here. */
+  storeRevision = 0;
+
+  override revision(): number {
+    return this.changes;
+  }
+
+  /** Those of tenants are counted for everybody: what counts is asked without a tenant. */
   override budgets(): readonly RunBudget[] {
-    return this.compiled().flatMap((policy) => policy.budgets());
+    this.counted ??= [...new Set([this.application(), ...this.put.values()])].flat().flatMap((policy) => policy.budgets());
+    return this.counted;
   }
 
   override decide(subject: PolicySubject): Decision {
-    return decide(this.compiled(), subject);
+    if (subject.call) this.assertReliable(subject);
+    return this.stopRuling(subject) ?? decide(this.inForceFor(subject.actor.tenant), subject);
   }
 
-  /** Returns what the strictest of the policies vouches for. Called before the policies are checked, too. */
+  /** Returns what the strictest of the application's policies vouches for. Called before the policies are checked, too. */
   override vouchedFor(declaredId: string): VouchedTool | undefined {
-    return vouchedBy(this.current?.map(({ policy }) => policy) ?? this.initial, declaredId);
+    const inForce = this.put.get(undefined) ?? this.own;
+    return vouchedBy(inForce?.map(({ policy }) => policy) ?? this.initial, declaredId);
   }
 
   /**
-   * Replaces the policies.
+   * Replaces the policies that `forRoot` gave, in this process alone. Where others were put by `PolicyService`, those stay in force.
    *
    * @throws ConfigurationError with every finding if one of them is wrong; the current ones stay
    */
   replace(replacement: Policy | readonly Policy[]): void {
     const next = policyList(replacement);
     const known = { tools: this.catalog.subjects(), announced: this.catalog.announced, validators: this.validators, mayVouch: true };
-    const findings = [...next.flatMap((policy) => policyFindings(policy, 'policy', known)), ...this.vouchedAnew(next)];
+    const findings = next.flatMap((policy) => policyFindings(policy, 'policy', known));
     if (findings.length > 0) throw new ConfigurationError(findings);
-    this.current = next.map((policy) => new CompiledPolicy(policy, this.validators));
+    this.initial = next;
+    this.own = undefined;
+    this.changed();
   }
 
-  /** Finds tools for which the new policies vouch differently: tools from outside are admitted when the application starts, by the policies of then. */
-  private vouchedAnew(next: readonly Policy[]): Finding[] {
-    const ids = [...this.policies, ...next].flatMap(({ vouched = {} }) => Object.keys(vouched));
-    const changed = [...new Set(ids)].filter((id) => !isSameVouched(vouchedBy(this.policies, id), vouchedBy(next, id)));
-    return changed.map((id) => ({
-      at: 'policy/vouched',
-      problem: `The policy vouches for "${id}" differently than at the start of the application.`,
-      remedy: 'Restart the application with the new policy. To keep the tool out until then, deny it.',
-    }));
+  /**
+   * Puts in force what a store has.
+   *
+   * @throws ConfigurationError if a version is none that this release understands; then nothing of it is in force
+   */
+  apply({ revision, versions, stops }: PolicyState): void {
+    const findings = versions.flatMap(({ policies = [] }) => policies.flatMap((policy) => policyShapeFindings(policy, 'PolicyStore')));
+    if (findings.length > 0) throw new ConfigurationError(findings);
+    for (const { tenant, policies } of versions) {
+      if (policies) this.put.set(tenant, this.compiled(policies));
+      else this.put.delete(tenant);
+    }
+    const isReleased = this.stops.some(({ stopId }) => !stops.some((stop) => stop.stopId === stopId));
+    this.stops = stops;
+    this.storeRevision = revision;
+    this.changed();
+    for (const { subject, interrupt } of this.underWay) if (this.isStopped(subject)) interrupt();
+    if (isReleased) this.released$.next();
   }
 
-  private compiled(): readonly CompiledPolicy[] {
-    this.current ??= this.initial.map((policy) => new CompiledPolicy(policy, this.validators));
-    return this.current;
+  /** Relies on what is in force until then, by `performance.now()`. */
+  relyUntil(time: number): void {
+    this.reliableUntil = time;
+  }
+
+  /** True while calls may be made by what is in force. */
+  get isReliable(): boolean {
+    return this.reliableUntil === Infinity || performance.now() < this.reliableUntil;
+  }
+
+  /** Returns the stop that a call is under; undefined where it is under none. */
+  stopOf(subject: StoppableCall): PolicyStop | undefined {
+    return this.stops.length === 0 ? undefined : this.stops.find((stop) => isTarget(stop, subject));
+  }
+
+  /** Tells whether a tool is stopped for a tenant, so that what waits for it is held. */
+  isHeld(tenant: string, declaredId: string): boolean {
+    const origin = this.catalog.originOf(declaredId) ?? { source: '', trusted: false };
+    return this.isStopped({ declaredId, origin, actor: { tenant, roles: [] } });
+  }
+
+  /** The stops in force that are about a scope: those of a tenant and of all, or where no tenant is named every one. */
+  stopsIn({ tenant }: PolicyScope): readonly PolicyStop[] {
+    return tenant === undefined ? this.stops : this.stops.filter((stop) => stop.tenant === undefined || stop.tenant === tenant);
+  }
+
+  /** The denial of what is stopped. For an application with an engine of its own it is all that is asked here. */
+  stopRuling(subject: PolicySubject): Decision | undefined {
+    const stop = this.stopOf(subject);
+    return stop && { kind: 'deny', rule: `stop ${stop.stopId}`, reason: STOPPED, policyVersion: `stop ${stop.stopId}`, isStopped: true };
+  }
+
+  /**
+   * Refuses a call by policies that may not be in force any more.
+   *
+   * @throws StorageUnavailableError for any call but a read of a trusted tool
+   */
+  assertReliable({ effect, origin }: PolicySubject): void {
+    if (this.isReliable || (effect === 'read_only' && origin.trusted)) return;
+    throw new StorageUnavailableError('The policy in force could not be read for 5 seconds, so the call was not made.');
+  }
+
+  private isStopped(subject: StoppableCall): boolean {
+    return this.stopOf(subject) !== undefined;
+  }
+
+  private inForceFor(tenant: string): readonly CompiledPolicy[] {
+    const own = this.put.size > 0 ? this.put.get(tenant) : undefined;
+    if (!own) return this.application();
+    const known = this.together.get(tenant);
+    if (known) return known;
+    const all = [...own, ...this.application()]; // the narrower first: where all allow, the record names it
+    this.together.set(tenant, all);
+    return all;
+  }
+
+  private application(): readonly CompiledPolicy[] {
+    const put = this.put.get(undefined);
+    if (put) return put;
+    this.own ??= this.compiled(this.initial);
+    return this.own;
+  }
+
+  private compiled(policies: readonly Policy[]): readonly CompiledPolicy[] {
+    return policies.map((policy) => new CompiledPolicy(policy, this.validators));
+  }
+
+  private changed(): void {
+    this.together.clear();
+    this.counted = undefined;
+    this.changes += 1;
   }
 }
 
-function isSameVouched(one: VouchedTool | undefined, other: VouchedTool | undefined): boolean {
-  return canonicalDeclaration(one ?? {}) === canonicalDeclaration(other ?? {});
+const STOPPED = 'An operator has stopped it.';
+
+function isTarget({ tenant, tool, source }: PolicyStop, { declaredId, origin, actor }: StoppableCall): boolean {
+  if (tenant !== undefined && tenant !== actor.tenant) return false;
+  return (tool === undefined || tool === declaredId) && (source === undefined || source === origin.source);
 }
 
 /** Returns one policy or several as a list. */
@@ -187,6 +311,8 @@ const logger = new Logger('ToolPolicy');
  * Decides for listing and execution alike by the strictest of all policies, so that a run's own policy narrows the application's and never widens it. Where
  * several require an approval, the approver must meet the terms of each. Policies in shadow are recorded in the decision without effect; without any policy the
  * decision is to deny.
+ *
+ * @throws StorageUnavailableError for a call while the policies in force cannot be read
  */
 export function decide(engines: readonly PolicyEngine[], subject: PolicySubject): Decision {
   const { assumed, ...actor } = subject.actor;
@@ -236,9 +362,15 @@ function decideSafely(policy: PolicyEngine, subject: PolicySubject): Decision {
   try {
     return policy.decide(subject);
   } catch (error) {
+    if (error instanceof StorageUnavailableError) throw error; // nothing was decided: the call is not made, and may be later
     logger.error(`The policy engine failed for ${subject.declaredId}, which is denied.`, error);
     return BROKEN;
   }
+}
+
+/** Returns a number that grows whenever these engines may decide otherwise than before. */
+export function revisionOf(engines: readonly PolicyEngine[]): number {
+  return engines.reduce((sum, engine) => sum + (engine.revision?.() ?? 0), 0);
 }
 
 /** Tells whether policy lets a tool be listed for an actor. A call of it is decided once more, with its arguments. */

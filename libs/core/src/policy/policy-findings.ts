@@ -19,11 +19,7 @@ export interface PolicySurroundings {
 
 /** Finds the problems of a policy: its shape, ids without a tool, and arguments that no tool has. `at` is the place of the policy. */
 export function policyFindings(policy: Policy, at: string, surroundings: PolicySurroundings): Finding[] {
-  const misshapen = form.validate(POLICY_SCHEMA, policy).map(({ pointer, message }) => ({
-    at: `${at}${pointer}`,
-    problem: message,
-    remedy: 'See the type Policy for the fields and their values.',
-  }));
+  const misshapen = policyShapeFindings(policy, at);
   const sound = misshapen.length === 0 ? policy : soundPart(policy);
   const { runBudgets, callBudgets } = isRecord(policy) ? policy : {};
   return [
@@ -88,6 +84,15 @@ function drop(root: unknown, path: readonly string[]): void {
 }
 
 const PATTERN_LISTS = new Set(['allow', 'tools', 'connections']);
+
+/** Finds what is no policy, whatever tools there are. */
+export function policyShapeFindings(policy: unknown, at: string): Finding[] {
+  return form.validate(POLICY_SCHEMA, policy).map(({ pointer, message }) => ({
+    at: `${at}${pointer}`,
+    problem: message,
+    remedy: 'See the type Policy for the fields and their values.',
+  }));
+}
 
 function patternsOf({ allow, deny = [], tenants = {}, roles = {}, ...rules }: Policy): string[] {
   const { requireApproval = [], runBudgets = [], callBudgets = [], connections = [] } = rules;

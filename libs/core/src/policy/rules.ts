@@ -2,7 +2,6 @@ import type { ApprovalTerms, CallBudget, Decision } from '@toolloop/protocol';
 import { isGlob, matchesGlob } from '../catalog/tool-selection.js';
 import type { DirectiveApproval } from '../contracts/directive.js';
 import type { ApprovalRule, ConnectionRule, Policy, PolicyCall, PolicyGrants, PolicySubject } from '../contracts/policy.js';
-import { canonicalDeclaration } from '../schema/canonical-json.js';
 import { list, object, pair, TEXT } from '../schema/saved-form.js';
 import type { SchemaValidators } from '../schema/validators.js';
 
@@ -143,8 +142,16 @@ function forThisCallOnly(terms: ApprovalTerms): ApprovalTerms {
   return { ...terms, mayRemember: false };
 }
 
-/** The separator between the versions of several policies that require an approval. */
-const JOINED = ' + ';
+/** Tells whether people who met these terms are all that other terms ask for, so that their decision holds under another version of the policy, too. */
+export function areSamePeople(met: readonly ApprovalTerms[], asked: readonly ApprovalTerms[]): boolean {
+  const known = new Set(peopleIn(met));
+  return peopleIn(asked).every((people) => known.has(people));
+}
+
+/** Returns the people whom terms ask for; without terms the actor of the run. */
+function peopleIn(terms: readonly ApprovalTerms[]): readonly string[] {
+  return (terms.length > 0 ? terms : [{}]).map(({ roles, notRequester = false }) => JSON.stringify([roles?.toSorted(), notRequester]));
+}
 
 /** The way a run handles a call that requires an approval. */
 export type ApprovalMode = 'suspend' | 'wait' | 'deny';
@@ -187,13 +194,9 @@ export class RunApprovals {
     this.remembered.set(JSON.stringify([declaredId, rule]), approvalId);
   }
 
-  /** Tells whether the approval of the directive covers everything that policy requires now. */
-  covers({ approval = [], policyVersion }: Decision): boolean {
-    if (!this.given) return false;
-    const { terms, policyVersion: approvedUnder } = this.given;
-    const met = new Set(terms.map(canonicalDeclaration));
-    const versions = new Set(approvedUnder.split(JOINED));
-    return approval.every((one) => met.has(canonicalDeclaration(one))) && policyVersion.split(JOINED).every((one) => versions.has(one));
+  /** Tells whether the approval of the directive is by all whom policy asks for now. */
+  covers({ approval = [] }: Decision): boolean {
+    return this.given !== undefined && areSamePeople(this.given.terms, approval);
   }
 
   save(): SavedApprovals {

@@ -1,8 +1,22 @@
+import { isDeepStrictEqual } from 'node:util';
 import { Logger } from '@nestjs/common';
 import { isRecord, TOOL_EFFECTS, type ToolEffect, type ToolOrigin, type ToolSpec } from '@toolloop/protocol';
 import type { Policy, PolicyEngine, VouchedTool } from '../contracts/policy.js';
 import { type Tool } from '../contracts/tool.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
+
+/** A tool as the policy of some time labels it. */
+type Semantics = Pick<Tool, 'spec' | 'origin'>;
+
+/** The labels of a spec, and the revision of the policy that gave them. */
+interface KnownSemantics {
+  readonly revision: number | undefined;
+  readonly semantics: Semantics;
+}
+
+interface TakenTool extends KnownSemantics {
+  readonly taken: Tool;
+}
 
 /**
  * Admits the tools of untrusted sources. Such a tool cannot vouch for itself: it counts as an external effect that can carry data out, reads private data and
@@ -10,20 +24,22 @@ import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
  */
 export class VouchedTools {
   private readonly logger = new Logger('ToolPolicy');
-  private readonly taken = new WeakMap<Tool, Tool>();
-  private readonly semantics = new WeakMap<ToolSpec, Pick<Tool, 'spec' | 'origin'>>();
+  private readonly taken = new WeakMap<Tool, TakenTool>();
+  private readonly semantics = new WeakMap<ToolSpec, KnownSemantics>();
   private readonly warned = new Set<string>();
 
-  constructor(private readonly engine: Pick<PolicyEngine, 'vouchedFor'>) {}
+  constructor(private readonly engine: Pick<PolicyEngine, 'vouchedFor' | 'revision'>) {}
 
-  /** Admits a tool. Returns the same object for the same tool, and trusted tools as they are. */
+  /** Admits a tool as the policy in force vouches for it. Returns the same object for the same tool until that changes, and trusted tools as they are. */
   take(tool: Tool): Tool {
     if (tool.origin.trusted) return tool;
     const known = this.taken.get(tool);
-    if (known) return known;
-    const taken = { ...tool, ...this.semanticsOf(tool) };
-    this.taken.set(tool, taken);
-    this.taken.set(taken, taken);
+    if (known && known.revision === this.engine.revision?.()) return known.taken;
+    const semantics = this.semanticsOf(tool);
+    const taken = known?.semantics === semantics ? known.taken : { ...tool, ...semantics };
+    const one = { revision: this.engine.revision?.(), semantics, taken };
+    this.taken.set(tool, one);
+    this.taken.set(taken, one);
     return taken;
   }
 
@@ -34,16 +50,24 @@ export class VouchedTools {
     return schemaHash === pin ? undefined : schemaHash;
   }
 
-  private semanticsOf(tool: Tool): Pick<Tool, 'spec' | 'origin'> {
+  /** Returns a tool that was admitted before as the policy in force vouches for it now, and any other as it is. */
+  relabel(tool: Tool): Tool {
+    return this.taken.has(tool) ? this.take(tool) : tool;
+  }
+
+  private semanticsOf(tool: Tool): Semantics {
+    const revision = this.engine.revision?.();
     const known = this.semantics.get(tool.spec);
-    if (known?.origin.source === tool.origin.source) return known;
-    const semantics = this.compile(tool);
-    this.semantics.set(tool.spec, semantics);
+    if (known?.semantics.origin.source === tool.origin.source && known.revision === revision) return known.semantics;
+    const compiled = this.compile(tool);
+    const semantics = known && isDeepStrictEqual(known.semantics, compiled) ? known.semantics : compiled;
+    this.semantics.set(tool.spec, { revision, semantics });
+    this.semantics.set(semantics.spec, { revision, semantics });
     return semantics;
   }
 
   /** Labels a tool by the policy. A sub-run reads more than its description, so no hash pins it. */
-  private compile({ spec, origin: { source }, subRun }: Tool): Pick<Tool, 'spec' | 'origin'> {
+  private compile({ spec, origin: { source }, subRun }: Tool): Semantics {
     const schemaHash = hashSpec(spec);
     const { effect = 'external_side_effect', reads = 'private', egress = true, schemaHash: pin } = this.wordFor(spec, schemaHash);
     const origin: ToolOrigin = { source, trusted: false, ...(pin !== undefined && !subRun && { pinned: true }) };

@@ -18,7 +18,7 @@ import type { RunParts } from '../loop/loop-run.js';
 import { assistantMessage, callState, firstState, type LoopState, type UnmadeCall } from '../loop/loop-state.js';
 import { isRefusal } from '../loop/run-accounts.js';
 import type { CallSession, RunPlan } from '../loop/run-plan.js';
-import { withRolesOfNow } from '../loop/step-preparation.js';
+import { withAuthorityOfNow } from '../loop/step-preparation.js';
 import { MessageFlow } from '../policy/flow.js';
 import { RunApprovals } from '../policy/rules.js';
 import { accountRead, CallRun } from './call-run.js';
@@ -84,7 +84,7 @@ export class LiveSession implements ToolSession {
     this.begin();
     try {
       return await asRun(this.abortion.signal, async () => {
-        const { specs } = await this.change((state) => withRolesOfNow(state, this.live));
+        const { specs } = await this.change((state) => withAuthorityOfNow(state, this.live));
         await this.plan.account?.refresh(this.state.toolset);
         return specs;
       });

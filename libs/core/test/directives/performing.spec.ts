@@ -82,10 +82,17 @@ describe('an approval of a directive', () => {
     expect(await asking.approvals.get(approvalId, mia)).toMatchObject({ isUsed: true, answer: { decidedBy: 'mia' } });
   });
 
+  it('holds under another version of the policy that asks the same people', async () => {
+    const { shared } = await approved();
+    const { until: status, bank } = await desk(once, { policy: { ...FOUR_EYES, version: 'v2' }, shared });
+    await status('succeeded');
+    expect(bank.effects).toHaveLength(1);
+  });
+
   it.each([
-    ['another version of the policy', { ...FOUR_EYES, version: 'v2' }],
-    ['other terms', { ...FOUR_EYES, requireApproval: [{ tools: ['bank__refund'], roles: ['auditor'] }] }],
-  ])('does not hold under %s', async (_, policy) => {
+    ['other people', { ...FOUR_EYES, requireApproval: [{ tools: ['bank__refund'], roles: ['auditor'] }] }],
+    ['the one who asked', { ...FOUR_EYES, requireApproval: [{ tools: ['bank__refund'] }] }],
+  ])('does not hold under a policy that asks %s', async (_, policy) => {
     const { shared } = await approved();
     const { until: status, bank } = await desk(once, { policy, shared });
     expect((await status('dead')).failure?.code).toBe('approval_denied');

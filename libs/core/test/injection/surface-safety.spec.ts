@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { ApprovalService, LlmTool, type LoopRequest, type Policy, ToolInput, ToolLoopService, ToolProvider } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
+import type { LoopHooks } from '@toolloop/core/contracts';
 import { AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
 import type { EntitySurface, ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { ScriptedModel, calls, collect, eventsOf, text, type ScriptedCall } from '@toolloop/testing';
@@ -163,30 +164,26 @@ describe.each(SURFACES)('over the surface %s', (surface) => {
     expect(toolCalls.at(-1)).toMatchObject({ status: 'failed' });
   });
 
-  it('a policy that was replaced during the run denies earlier tools, in the words of an unknown tool', async () => {
+  it('a policy that was replaced during the step denies earlier tools, in the words of an unknown tool', async () => {
     const module = await openModule(new ScriptedModel([]), { entities: [Vault], policy: allowAll });
     const engine = module.get(DataPolicyEngine);
     const said = (method: string, id = 'v1') => over(surface, { prefix: 'vault', id, method });
-    const script = [
-      show('v1'),
-      calls(said('look')),
-      calls(said('luuk')),
-      calls(said('look', 'v9')),
-      calls(said('luuk', 'v9')),
-      text('Done.'),
-    ];
-    const model = new ScriptedModel(script);
-    const hooks = {
-      onIteration: ({ step }: { readonly step: number }) =>
-        step === 1 ? engine.replace({ ...allowAll, deny: ['vault_*_look'] }) : undefined,
+    const together = calls(said('look'), said('look'), said('luuk'), said('look', 'v9'), said('luuk', 'v9'));
+    const model = new ScriptedModel([show('v1'), together, text('Done.')]);
+    let started = 0;
+    const hooks: LoopHooks = {
+      onToolStart: () => {
+        started += 1;
+        if (started === 2) engine.replace({ ...allowAll, deny: ['vault_*_look'] });
+      },
     };
     const { messages, toolCalls } = await module
       .get(ToolLoopService)
-      .run(ask({ model, surface, context: { act: vaults }, hooks, limits: { refusalsInARow: 9 } }));
-    const [denied = '', unknown = '', deniedOther = '', unknownOther = ''] = resultsIn(messages).slice(1);
+      .run(ask({ model, surface, context: { act: vaults }, hooks, limits: { refusalsInARow: 9, parallelReads: 1 } }));
+    const [denied = '', unknown = '', deniedOther = '', unknownOther = ''] = resultsIn(messages).slice(2);
     expect(denied.replaceAll('look', 'luuk')).toBe(unknown);
     expect(deniedOther.replaceAll('look', 'luuk')).toBe(unknownOther);
-    expect(toolCalls[1]).toMatchObject({ status: 'denied', decision: { kind: 'deny' } });
+    expect(toolCalls[2]).toMatchObject({ status: 'denied', decision: { kind: 'deny' } });
   });
 });
 

@@ -1,11 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
-import { InvalidRequestError } from '@toolloop/core';
-import { DataPolicyEngine } from '@toolloop/core/policy';
-import { AuditStore, CallJournal, RunLog } from '@toolloop/core/stores';
+import { type ApprovalService, InvalidRequestError } from '@toolloop/core';
+import { type ApprovalTerms, DataPolicyEngine } from '@toolloop/core/policy';
+import { type ApprovalAmendment, AuditStore, CallJournal, RunLog } from '@toolloop/core/stores';
 import { call, calls, collect, eventsOf, text } from '@toolloop/testing';
 import { atOnce, HOUR_MS, inAnHour } from '../fixtures/time.js';
 import { alice, asking, read, shop, write } from '../fixtures/approval.shop.js';
 import { resultOf, resultsIn } from '../fixtures/played-run.js';
+
+const mia = { actor: { id: 'mia', roles: ['manager'] }, tenant: 'acme' };
+
+async function approve(approvals: ApprovalService, amendment?: ApprovalAmendment): Promise<void> {
+  const [request] = await approvals.list(mia);
+  await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, mia, amendment);
+}
 
 describe('a run whose call needs a yes', () => {
   it('ends as waiting, with nothing done and a valid transcript', async () => {
@@ -185,14 +192,48 @@ describe('invariant 12: a forged client', () => {
     expect(done).toEqual([]);
   });
 
-  it('invariant 12: needs another yes once the policy has another version', async () => {
-    const { run, decide, resume, module, waiting, done } = await shop([calls(write('w'))]);
+  it.each<[string, Partial<ApprovalTerms>, Partial<ApprovalTerms>]>([
+    ['the same people', {}, {}],
+    [
+      'the same roles, in another order and with another time',
+      { roles: ['manager', 'cfo'] },
+      { roles: ['cfo', 'manager'], expiresAfterMs: HOUR_MS },
+    ],
+  ])('invariant 12: uses a yes under another version that asks %s', async (_, before, after) => {
+    const { run, decide, resume, module, done, approvals } = await shop([calls(write('w')), text('Done.')], asking(before));
+    const { result: first } = await run();
+    if (before.roles) await approve(approvals);
+    else await decide('approve');
+    module.get(DataPolicyEngine).replace({ ...asking(after), version: 'v2' });
+    expect(await resume(first.runId)).toMatchObject({ finishReason: 'stop' });
+    expect(done).toEqual(['w']);
+    const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 100 });
+    expect(entries.flatMap((entry) => (entry.kind === 'decision' ? entry.decision.policyVersion : []))).toEqual(['v1', 'v2']);
+  });
+
+  it('invariant 12: uses the arguments that an approver made of a call, though another version asks no one', async () => {
+    const { run, approvals, resume, module, done } = await shop(
+      [calls(write('w')), text('Done.')],
+      asking({ mayEdit: true, roles: ['manager'] }),
+    );
+    const { result: first } = await run();
+    await approve(approvals, { args: { key: 'less' } });
+    module.get(DataPolicyEngine).replace({ version: 'v2', allow: ['*'], flow: 'off' });
+    expect(await resume(first.runId)).toMatchObject({ finishReason: 'stop' });
+    expect(done).toEqual(['less']);
+  });
+
+  it.each<[string, Partial<ApprovalTerms>]>([
+    ['people of a role', { roles: ['manager'] }],
+    ['anybody but the one who asked', { notRequester: true }],
+  ])('invariant 12: needs another yes once another version asks %s', async (_, terms) => {
+    const { run, decide, resume, module, approvals, done } = await shop([calls(write('w'))]);
     const { result: first } = await run();
     await decide('approve');
-    module.get(DataPolicyEngine).replace({ ...asking(), version: 'v2' });
+    module.get(DataPolicyEngine).replace({ ...asking(terms), version: 'v2' });
     expect(await resume(first.runId)).toMatchObject({ finishReason: 'waiting' });
     expect(done).toEqual([]);
-    expect(await waiting()).toHaveLength(1);
+    expect(await approvals.list(mia)).toHaveLength(1);
   });
 
   it('invariant 12: is held to the policy of the run, though it resumes without it', async () => {
@@ -216,8 +257,6 @@ describe('invariant 12: a forged client', () => {
 });
 
 describe('an approver', () => {
-  const mia = { actor: { id: 'mia', roles: ['manager'] }, tenant: 'acme' };
-
   it('may change the arguments where the policy says so, and they are checked like any', async () => {
     const { run, approvals, resume, done } = await shop([calls(write('w')), text('Done.')], asking({ mayEdit: true, roles: ['manager'] }));
     const { result: first } = await run();
@@ -343,11 +382,11 @@ describe('invariant 14: the audit', () => {
   it('invariant 14: holds the decision of a policy that has changed since as well', async () => {
     const { run, decide, resume, module, done } = await shop([calls(write('w')), text('Done.')]);
     const { result: first } = await run();
-    module.get(DataPolicyEngine).replace({ ...asking(), version: 'v2' });
+    module.get(DataPolicyEngine).replace({ ...asking({ notRequester: true }), version: 'v2' });
     await resume(first.runId);
     await resume(first.runId);
     module.get(DataPolicyEngine).replace({ version: 'v3', allow: ['*'], flow: 'off' });
-    await decide('approve', alice, 1); // the newer of the two questions
+    await decide('approve', mia); // the newer of the two questions
     await resume(first.runId);
     const entries = await module.get(AuditStore).read('acme', { from: 1, limit: 100 });
     expect(entries.flatMap((entry) => (entry.kind === 'decision' ? entry.decision.policyVersion : []))).toEqual(['v1', 'v2', 'v3']);

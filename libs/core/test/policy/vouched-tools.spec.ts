@@ -220,11 +220,16 @@ describe('an application that vouches for a tool', () => {
     await expect(started(allowed({ vouched }))).rejects.toThrow(problem);
   });
 
-  it('keeps its word until it starts anew', async () => {
-    const vouched = { remote__lookup: { effect: 'read_only' } } as const;
-    const engine = (await started(allowed({ vouched }))).module.get(DataPolicyEngine);
-    expect(() => engine.replace(allowed())).toThrow('differently than at the start of the application');
-    engine.replace(allowed({ version: 'v2', vouched, deny: ['remote__lookup'] }));
-    expect(engine.policies).toMatchObject([{ version: 'v2' }]);
+  it('vouches for it otherwise from the next decision on, once another policy is in force', async () => {
+    const engine = await started(allowed());
+    const { module } = engine;
+    const labels = () => module.get(ToolCatalog).describe('remote__lookup');
+    const before = labels();
+    expect(before).toMatchObject({ effect: 'external_side_effect', labels: { egress: true } });
+    module.get(DataPolicyEngine).replace(allowed({ version: 'v2', vouched: { remote__lookup: { effect: 'read_only', egress: false } } }));
+    expect(labels()).toMatchObject({ effect: 'read_only', labels: { egress: false } });
+    expect(module.get(ToolCatalog).find('remote__lookup')).toBe(module.get(ToolCatalog).find('remote__lookup'));
+    module.get(DataPolicyEngine).replace(allowed({ version: 'v3' }));
+    expect(labels()).toEqual(before);
   });
 });

@@ -18,7 +18,7 @@ const CHANGED = 'toolloop_policies';
 /** The id of the one row that is watched, which has the revision. */
 const STATE = 'state';
 /** Looks that may be under way at once. A database that hangs is asked again, in case the next connection answers, but not without end. */
-const MOST_LOOKS = 4;
+const MOST_LOOKS = 2;
 
 /** Takes the next revision, and tells it after the commit. */
 const NEXT = `update toolloop.policy_state set revision = revision + 1`;

@@ -1,0 +1,111 @@
+import { Logger } from '@nestjs/common';
+import type { Decision, Finding } from '@toolloop/protocol';
+import type { Subscription } from 'rxjs';
+import { PolicyEngine, type PolicySubject } from '../contracts/policy.js';
+import type { PolicySign, PolicyState, PolicyStore, PolicyVersion } from '../contracts/policy-store.js';
+import type { RunLog } from '../contracts/stores.js';
+import type { DataPolicyEngine } from './policy-engine.js';
+
+/** Denies what is stopped, behind an engine of the application's own, which decides everything else. */
+export class StopEngine extends PolicyEngine {
+  constructor(private readonly inForce: DataPolicyEngine) {
+    super();
+  }
+
+  override revision(): number {
+    return this.inForce.revision();
+  }
+
+  override decide(subject: PolicySubject): Decision {
+    if (subject.call) this.inForce.assertReliable(subject);
+    return this.inForce.stopRuling(subject) ?? NOT_STOPPED;
+  }
+}
+
+const NOT_STOPPED: Decision = { kind: 'allow', rule: 'stops', reason: 'It is not stopped.', policyVersion: 'stops' };
+
+/** Follows the store: what is in force here is what it has, for as long as it can be read. */
+export class PolicyFeed {
+  private readonly logger = new Logger('ToolPolicy');
+  private readonly store: PolicyStore;
+  private readonly runs: Pick<RunLog, 'wake'>;
+  private sign: { readonly revision: number; readonly until: number } = { revision: 0, until: -Infinity };
+  private reading: Promise<void> | undefined;
+  private isReadAgain = false;
+  private unreadable: string | undefined;
+  private endWatch: (() => Promise<void>) | undefined;
+  private released: Subscription | undefined;
+
+  constructor(
+    { policies, runs }: { readonly policies: PolicyStore; readonly runs: Pick<RunLog, 'wake'> },
+    private readonly inForce: DataPolicyEngine,
+    private readonly findingsOf: (version: PolicyVersion, at: string) => readonly Finding[],
+  ) {
+    this.store = policies;
+    this.runs = runs;
+  }
+
+  async start(): Promise<void> {
+    this.released = this.inForce.released$.subscribe(() => void this.wakeHeld());
+    this.endWatch = await this.store.watch((sign) => this.hear(sign));
+    await this.refresh();
+  }
+
+  async stop(): Promise<void> {
+    this.released?.unsubscribe();
+    await this.endWatch?.();
+  }
+
+  /** Reads what has changed; where it is being read already, once more after that. */
+  refresh(): Promise<void> {
+    this.isReadAgain = this.reading !== undefined;
+    this.reading ??= this.readAll().finally(() => (this.reading = undefined));
+    return this.reading;
+  }
+
+  private hear({ revision, forMs }: PolicySign): void {
+    this.sign = { revision, until: performance.now() + forMs };
+    if (revision <= this.inForce.storeRevision) this.rely();
+    else this.refresh().catch((error: unknown) => this.warn(`The policies that were put could not be read: ${String(error)}`));
+  }
+
+  private async readAll(): Promise<void> {
+    do {
+      this.isReadAgain = false;
+      const state = await this.store.read(this.inForce.storeRevision);
+      if (state.revision !== this.inForce.storeRevision) this.apply(state);
+      this.rely();
+    } while (this.isReadAgain);
+  }
+
+  /** Tools may be gone since a policy was put that names them: it holds for the others. */
+  private apply(state: PolicyState): void {
+    this.inForce.apply(state);
+    for (const version of state.versions) {
+      const { tenant, number } = version;
+      const where = tenant === undefined ? `policy ${number}` : `policy ${number} of ${tenant}`;
+      for (const { at, problem, remedy } of this.findingsOf(version, where)) this.logger.warn(`${at}: ${problem} ${remedy}`);
+    }
+  }
+
+  /** A sign counts once what it tells of is in force here. */
+  private rely(): void {
+    if (this.sign.revision > this.inForce.storeRevision) return;
+    this.inForce.relyUntil(this.sign.until);
+    this.unreadable = undefined;
+  }
+
+  /** Said once, not with every sign. */
+  private warn(problem: string): void {
+    if (this.unreadable === problem) return;
+    this.unreadable = problem;
+    this.logger.error(problem);
+  }
+
+  private async wakeHeld(): Promise<void> {
+    const runIds = [...this.inForce.heldRuns];
+    this.inForce.heldRuns.clear();
+    for (const runId of runIds)
+      await this.runs.wake(runId).catch((error: unknown) => this.logger.warn(`The run ${runId} was held, and could not be woken.`, error));
+  }
+}
