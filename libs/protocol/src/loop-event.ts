@@ -102,6 +102,14 @@ export type LoopEventBody =
       readonly tools: readonly string[];
     }
   | { readonly type: 'tools-removed'; readonly step: number; readonly tools: readonly string[]; readonly reason: string }
+  /** A source of tools has changed those of the run: `removed` are gone, `added` come behind all others. Only tools that the run may have are named. */
+  | {
+      readonly type: 'source-changed';
+      readonly step: number;
+      readonly source: string;
+      readonly added: readonly string[];
+      readonly removed: readonly string[];
+    }
   | { readonly type: 'approval-request'; readonly step: number; readonly approval: ApprovalRequest }
   | { readonly type: 'approval-decision'; readonly step: number; readonly decision: ApprovalDecision; readonly decidedBy: string }
   | { readonly type: 'directive-request'; readonly step: number; readonly directive: DirectiveRequest }

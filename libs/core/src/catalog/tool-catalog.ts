@@ -105,9 +105,8 @@ export class ToolCatalog {
   private readonly changes = new Subject<CatalogChange>();
   private readonly found = new BehaviorSubject<readonly Finding[]>([]);
   private readonly reports = new Map<string, readonly Finding[]>();
-  /** The versions in which tools joined after the start, and those that have gone. They are known by their codecs, since their specs change with their labels. */
+  /** The versions in which tools joined after the start. Tools are known by their codecs, since their specs change with their labels. */
   private readonly joined = new WeakMap<Tool['input'], number>();
-  private readonly retired = new WeakSet<Tool['input']>();
   private current = 0;
 
   /** @param registry finds the tools by name, and takes those that providers register while the application starts */
@@ -130,6 +129,9 @@ export class ToolCatalog {
    * catalog.findings$.subscribe((findings) => health.set('tools', findings.length === 0));
    */
   readonly findings$: Observable<readonly Finding[]> = this.found.asObservable();
+
+  /** The codecs of tools that were in the catalog and are not any more, or have another definition now. */
+  readonly retired = new WeakSet<Tool['input']>();
 
   /** The number of changes since the application started. */
   get version(): number {
@@ -192,11 +194,6 @@ export class ToolCatalog {
     this.refill({ entries, entities });
     this.changes.next({ source, removed: remove.map(({ spec }) => spec.declaredId), added: added.map(({ tool }) => tool.spec.declaredId) });
     return collided;
-  }
-
-  /** Tells whether a tool was in the catalog and is not any more, or has another definition now. */
-  isRetired({ input }: Pick<Tool, 'input'>): boolean {
-    return this.current > 0 && this.retired.has(input);
   }
 
   /** Tells whether a tool joined the catalog after one of its versions. */

@@ -65,9 +65,15 @@ export function wayBack(cause: RemovalCause): string {
       return `It made room for newer ones. To get it back, search with ${cause.searchId}.`;
     case 'withheld':
       return withheldWords(cause);
+    case 'source':
+      return 'Its source does not offer it any more, or has changed it. If it comes back, it is among your tools again.';
     case 'removed':
-      return cause.howToGetBack ?? `It was removed by ${cause.strategy}. To get it back, call the tool that gave it again.`;
+      return removedWords(cause);
   }
+}
+
+function removedWords({ howToGetBack, strategy }: Extract<RemovalCause, { readonly kind: 'removed' }>): string {
+  return howToGetBack ?? `It was removed by ${strategy}. To get it back, call the tool that gave it again.`;
 }
 
 /** Describes a removal with a role. An instance may have ended with its process by the time the actor has the role again. */
@@ -98,6 +104,7 @@ const NEEDED: Readonly<Record<RemovalCause['kind'], readonly string[]>> = {
   phase: ['phase'],
   search: ['searchId'],
   withheld: [],
+  source: [],
   removed: ['strategy'],
 };
 const OPTIONAL = ['givenBy', 'after', 'howToGetBack'];

@@ -99,6 +99,8 @@ export type RemovalCause =
   | { readonly kind: 'search'; readonly searchId: string }
   /** It is withheld, since the call of `after` if that is known. */
   | { readonly kind: 'withheld'; readonly after?: string }
+  /** Its source offers it no more, or with another definition. */
+  | { readonly kind: 'source' }
   /** A strategy removed it, for reasons of its own. */
   | { readonly kind: 'removed'; readonly strategy: string; readonly howToGetBack?: string };
 

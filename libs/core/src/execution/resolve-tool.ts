@@ -5,6 +5,7 @@ import type { ToolCatalog } from '../catalog/tool-catalog.js';
 import { wayBack } from '../catalog/tool-removals.js';
 import { closestTo, instanceKey, memberKey, methodIn, prefixIn } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
+import type { RemovalCause } from '../contracts/injection.js';
 import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool, ToolRehydration, ToolSurface } from '../contracts/tool.js';
 import { ForeignEntityError } from '../discovery/entity-registry.js';
@@ -33,6 +34,8 @@ export class ToolResolution {
     const tool = meant && !meant.origin.trusted ? this.catalog.label(meant) : meant;
     this.catalog.registry.lookups[tool ? 'hits' : 'misses'] += 1;
     if (!tool) throw await this.refusalOf(call);
+    // The model was offered what its source has withdrawn since.
+    if (this.catalog.retired.has(tool.input)) throw goneTool(tool.spec.id, { kind: 'source' });
     const found = advance(call, { tool, limits: limitsOf(tool, scope, undefined) });
     // About a dispatcher there is nothing to decide, only about the tool that is called over it.
     return tool.surface?.kind === 'dispatcher' ? found : this.permit(found);
@@ -88,7 +91,7 @@ export class ToolResolution {
     const { request, scope } = call;
     const { name } = request.call;
     const cause = scope.toolset.removalOf(name);
-    if (cause) return CallFailure.of('tool_gone', `The tool "${name}" is no longer available. ${wayBack(cause)}`);
+    if (cause) return goneTool(name, cause);
     const message = unknownToolMessage(name, scope);
     const listed = this.catalog.find(name);
     const decision = listed && (await permissionFor(listed, scope));
@@ -105,6 +108,10 @@ export class ToolResolution {
     advance(call, { decision });
     return CallFailure.of('policy_denied', unknownMethodMessage(declaredId, scope));
   }
+}
+
+function goneTool(name: string, cause: RemovalCause): CallFailure {
+  return CallFailure.of('tool_gone', `The tool "${name}" is no longer available. ${wayBack(cause)}`);
 }
 
 function admitted<From extends ResolvedCall>(call: From, decision: Decision): From {

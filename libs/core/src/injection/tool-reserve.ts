@@ -7,10 +7,11 @@ import type { ToolInjectionStrategy, WithheldTools } from '../contracts/injectio
 import type { ToolSelector } from '../contracts/loop-request.js';
 import type { Tool } from '../contracts/tool.js';
 
-/** Withholds the tools from runs that strategies add later. Its caches depend on the catalog alone, which never changes, so all runs share them. */
+/** Withholds the tools from runs that strategies add later. Its caches depend on the catalog alone, so all runs share them until it changes. */
 export class ToolReserve {
   private index: ToolIndex | undefined;
-  private readonly selections = new WeakMap<readonly ToolSelector[], ReadonlySet<Tool>>();
+  private selections = new WeakMap<readonly ToolSelector[], ReadonlySet<Tool>>();
+  private version = 0;
 
   constructor(private readonly catalog: ToolCatalog) {}
 
@@ -37,6 +38,7 @@ export class ToolReserve {
 
   /** Returns the tools of a list of selectors, cached by list, since a strategy passes the same one in every run. */
   selected(selectors: readonly ToolSelector[]): ReadonlySet<Tool> {
+    this.follow();
     const known = this.selections.get(selectors);
     if (known) return known;
     const tools = new Set(this.catalog.build({ tools: selectors }));
@@ -46,8 +48,16 @@ export class ToolReserve {
 
   /** Searches the catalog. The first search builds the index. */
   search(text: string, most: number, isWanted: (tool: Tool) => boolean): readonly Tool[] {
+    this.follow();
     this.index ??= new ToolIndex(this.catalog.build());
     return this.index.search(text, most, isWanted);
+  }
+
+  private follow(): void {
+    if (this.version === this.catalog.version) return;
+    this.version = this.catalog.version;
+    this.index = undefined;
+    this.selections = new WeakMap();
   }
 }
 

@@ -31,6 +31,8 @@ export class LiveRun implements EnclosingRun {
   readonly spending: SpendingLedger;
   readonly use: RunUse;
   readonly roles: RunRoles;
+  /** The version of the catalog that the tools of the run follow. */
+  listedAt: number;
   /** The tools that strategies withhold under the present roles. */
   reserve: RunReserve;
   /** Stores the entries of a durable run. */
@@ -55,6 +57,7 @@ export class LiveRun implements EnclosingRun {
     this.use = accounts.use;
     this.roles = accounts.roles;
     this.reserve = session?.live.reserve ?? plan.injection.reserve;
+    this.listedAt = plan.listedAt;
     this.approvals = start.approvals ?? approvalsOf(plan, saved);
     this.pages = session ? session.live.pages : pagesFor(plan, start.history, start.resumed);
   }

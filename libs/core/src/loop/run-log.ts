@@ -3,7 +3,7 @@ import type { RunEntry, RunJournal, RunStateEntry, SubRunEntry, SubRunPlace } fr
 import type { ToolOutcome } from '../execution/call.js';
 import { untilRunCloses } from '../execution/store-calls.js';
 import type { Toolset } from '../catalog/toolset.js';
-import { savedTools } from '../injection/starting-toolset.js';
+import { savedTools } from '../injection/saved-tools.js';
 import { toJsonObject } from '../schema/canonical-json.js';
 import type { RunInputs, SavedInputs } from './event-outlet.js';
 import type { LoopState, PendingStep } from './loop-state.js';

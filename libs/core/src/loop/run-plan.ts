@@ -98,6 +98,8 @@ export interface RunPlan<Output = unknown> {
   readonly conversation: ConversationKey | undefined;
   /** The tools that policy lets the run start with. */
   readonly toolset: Toolset;
+  /** The version of the catalog from which they were listed. */
+  readonly listedAt: number;
   /** True if the model is told of a tool only once the tool's own `canCall` has let the actor in. */
   readonly strictListing: boolean;
   readonly execution: Pick<

@@ -13,10 +13,10 @@ import type { Tool } from '../contracts/tool.js';
 import { canCallOf, strictlyListed } from '../execution/resolve-tool.js';
 import { ToolProviderExtractor, ToolProviderStrategy } from '../injection/entity-tools.js';
 import { RunEntityHandles } from '../injection/run-entities.js';
+import { resumedTools } from '../injection/saved-tools.js';
 import {
   type ListingReason,
   type ListingRules,
-  resumedTools,
   type RunInjection,
   ToolListing,
   type ToolNarrowing,
@@ -104,6 +104,7 @@ export class RunPreparation {
         : asSaid(takenBy(model, messagesOf(request, conversation !== undefined, execution.limits)), request),
       conversation,
       toolset: resumed ? this.resumed(toolset, injection, resumed) : toolset,
+      listedAt: this.catalog.version,
       strictListing: rules.strictListing,
       execution: { ...execution, requestId: requestIdOf(request, run, resumed) },
       hooks: this.settings.hooksFor(run, profile.hooks, own.hooks),

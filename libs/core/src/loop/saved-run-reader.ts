@@ -9,7 +9,7 @@ import {
 } from '@toolloop/protocol';
 import type { EntityKey } from '../contracts/injection.js';
 import type { RunEntry } from '../contracts/stores.js';
-import { SAVED_TOOLS } from '../injection/starting-toolset.js';
+import { SAVED_TOOLS } from '../injection/saved-tools.js';
 import { SAVED_CALLS } from '../policy/spending.js';
 import {
   FLAG,

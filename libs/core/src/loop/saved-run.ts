@@ -4,7 +4,7 @@ import type { RunContext } from '../contracts/tool-call.js';
 import type { SubRunCheckpoint, SubRunProcessState, ToolOutcome } from '../execution/call.js';
 import type { ResultPages } from '../execution/result-pages.js';
 import { type RunEntityHandles, type RunInstances, SAVED_HANDLES, SAVED_INSTANCES } from '../injection/run-entities.js';
-import { type ProcessTools, processTools, savedTools, type SavedTools } from '../injection/starting-toolset.js';
+import { type ProcessTools, processTools, savedTools, type SavedTools } from '../injection/saved-tools.js';
 import { type RunApprovals, SAVED_APPROVALS } from '../policy/rules.js';
 import { type SpendingLedger } from '../policy/spending.js';
 import { FLAG, type Form, list, NUMBER, partly, TEXT } from '../schema/saved-form.js';

@@ -183,6 +183,45 @@ export async function withAuthorityOfNow(before: LoopState, live: LiveRun): Prom
   return { ...state, toolset: applied.toolset };
 }
 
+/**
+ * The state with the tools of sources as they are by now: those that were withdrawn are gone, and those that joined and that the run may have are behind all others. Tells
+ * of both, for each source.
+ */
+export async function withSourcesOfNow(state: LoopState, live: LiveRun, catalog: ToolCatalog): Promise<LoopState> {
+  const { listedAt } = live;
+  if (listedAt === catalog.version) return state;
+  live.listedAt = catalog.version;
+  const gone = state.toolset.tools.filter((tool) => catalog.retired.has(tool.input));
+  const { toolset } = state.toolset.remove(gone, { kind: 'source' });
+  const { shown, reserve } = listedNow(state, live, catalog);
+  live.reserve = reserve;
+  const joined = shown.filter((tool) => catalog.hasJoinedSince(tool, listedAt) && isAddable(tool, toolset));
+  const fresh = await listable(joined, live);
+  for (const source of new Set([...gone, ...fresh].map(({ origin }) => origin.source)))
+    await live.emit({ type: 'source-changed', step: state.step + 1, source, added: idsOf(source, fresh), removed: idsOf(source, gone) });
+  // A search is bound to what it can find: it keeps its place and gets the new instance.
+  const searches = shown.filter(({ origin, surface, spec }) => origin.source === 'toolloop' && !surface && toolset.find(spec.id));
+  return { ...state, toolset: toolset.add([...searches, ...fresh]).toolset };
+}
+
+/** The tools with which the run would begin by now, and those that strategies withhold. A sub-run has what the run around it had when it began. */
+function listedNow({ records }: LoopState, live: LiveRun, catalog: ToolCatalog): { shown: readonly Tool[]; reserve: LiveRun['reserve'] } {
+  const begun = live.plan.relist?.(live.roles.now(), records);
+  if (begun) return { shown: begun.toolset.shown, reserve: begun.injection.reserve };
+  return { shown: [], reserve: live.reserve.within((tool) => !catalog.retired.has(tool.input)) };
+}
+
+function idsOf(source: string, tools: readonly Tool[]): string[] {
+  return tools.filter(({ origin }) => origin.source === source).map(({ spec }) => spec.id);
+}
+
+/** Tells whether a tool that is listed anew may join: no strategy took it away, and it is not there. */
+function isAddable({ spec }: Tool, toolset: Toolset): boolean {
+  const cause = toolset.removalOf(spec.id);
+  if (toolset.find(spec.id)) return false;
+  return cause ? cause.kind === 'source' : !toolset.withholds(spec);
+}
+
 /** The state with notes about the tools that came and went since the transcript's last one. */
 export function withToolNotes(state: LoopState): LoopState {
   const notes = toolNotes(sentMessages(state.messages, state.cut), state.toolset);

@@ -10,7 +10,8 @@ import type { RunContext } from '../contracts/tool-call.js';
 import type { Tool } from '../contracts/tool.js';
 import type { SubRunCall } from '../execution/call.js';
 import { RESULT_READER } from '../execution/result-reader.js';
-import { listedWithin, type ListedTools, remindStrategies, resumedTools } from '../injection/starting-toolset.js';
+import { resumedTools } from '../injection/saved-tools.js';
+import { listedWithin, type ListedTools, remindStrategies } from '../injection/starting-toolset.js';
 import { isPermitted, revisionOf } from '../policy/policy-engine.js';
 import type { EnclosingRun, EveryRunOption, RunPlace, RunPlan } from './run-plan.js';
 import { LoopSettings } from './loop-settings.js';
@@ -29,7 +30,8 @@ interface Selected {
 
 /** The tools that a sub-run may use, no matter which strategy adds them: in a sub-run the list holds for injected tools too. */
 export class SubRunTools {
-  private readonly named = new WeakMap<Selection, ReadonlySet<string>>();
+  private named = new WeakMap<Selection, ReadonlySet<string>>();
+  private version = 0;
   private known: ReadonlySet<string> | undefined;
 
   constructor(private readonly catalog: ToolCatalog) {}
@@ -59,6 +61,11 @@ export class SubRunTools {
   }
 
   private isNamed(selection: Selection, spec: ToolSpec): boolean {
+    if (this.version !== this.catalog.version) {
+      this.version = this.catalog.version;
+      this.named = new WeakMap();
+      this.known = undefined;
+    }
     if (this.idsIn(selection).has(spec.declaredId)) return true;
     this.known ??= new Set(this.catalog.subjects().map(({ declaredId }) => declaredId));
     if (this.known.has(spec.declaredId)) return false;

@@ -20,7 +20,7 @@ import {
 import { askModel, nameOf } from './model-step.js';
 import { detailOf } from '../usage/run-meter.js';
 import { HistoryStep } from './history-step.js';
-import { StepPreparation, withAuthorityOfNow, withToolNotes } from './step-preparation.js';
+import { StepPreparation, withAuthorityOfNow, withSourcesOfNow, withToolNotes } from './step-preparation.js';
 import { correctionFor } from './structured-answer.js';
 import { ResultInjection } from './result-injection.js';
 import { ToolStep, type ToolStepContext, type ToolStepResult } from './tool-step.js';
@@ -53,7 +53,7 @@ export class ToolLoop {
 
   constructor(
     private readonly settings: LoopSettings,
-    catalog: ToolCatalog,
+    private readonly catalog: ToolCatalog,
     runner: ToolRunner,
     entities: ToolProviderExtractor,
     private readonly stores: BoundedStores,
@@ -85,6 +85,16 @@ export class ToolLoop {
     this.tools.leave(runId);
   }
 
+  /** Tells whether a source has changed its tools since those of a run were listed. */
+  isBehind({ listedAt }: Pick<LiveRun, 'listedAt'>): boolean {
+    return listedAt !== this.catalog.version;
+  }
+
+  /** Returns the state with the tools of sources as they are by now. */
+  followSources(state: LoopState, live: LiveRun): Promise<LoopState> {
+    return withSourcesOfNow(state, live, this.catalog);
+  }
+
   private async step(state: LoopState, live: LiveRun): Promise<LoopState> {
     const next = await (state.pending ? this.resume(state, state.pending, live) : this.nextStep(state, live));
     live.recorder?.stepped(next);
@@ -107,6 +117,7 @@ export class ToolLoop {
     try {
       const spent = await live.plan.meter.spent(live.signal);
       if (spent) return settle({ ...begun, finish: { reason: 'budget', detail: detailOf(spent) } }, live);
+      begun = await this.followSources(begun, live);
       begun = { ...(await withAuthorityOfNow(begun, live)), step: state.step + 1 };
       live.use.beginStep();
       await live.emit({ type: 'step-start', step: begun.step, tools: begun.toolset.specs.length });

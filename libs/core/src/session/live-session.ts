@@ -84,7 +84,8 @@ export class LiveSession implements ToolSession {
     this.begin();
     try {
       return await asRun(this.abortion.signal, async () => {
-        const { specs } = await this.change((state) => withAuthorityOfNow(state, this.live));
+        const { live, services } = this;
+        const { specs } = await this.change(async (state) => withAuthorityOfNow(await services.loop.followSources(state, live), live));
         await this.plan.account?.refresh(this.state.toolset);
         return specs;
       });
@@ -99,6 +100,7 @@ export class LiveSession implements ToolSession {
     const call = callOf(tool, args);
     this.begin();
     try {
+      if (this.services.loop.isBehind(this.live)) await this.change((state) => this.services.loop.followSources(state, this.live));
       const made = await (this.needsRun(options)
         ? this.runFor(options).make(call)
         : asRun(this.abortion.signal, () => this.stepped(call, options)));
