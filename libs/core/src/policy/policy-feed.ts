@@ -22,6 +22,9 @@ export class StopEngine extends PolicyEngine {
   }
 }
 
+/** The time for which a read counts where no sign of the store has come yet, in milliseconds. */
+const READ_COUNTS_MS = 5_000;
+
 const NOT_STOPPED: Decision = { kind: 'allow', rule: 'stops', reason: 'It is not stopped.', policyVersion: 'stops' };
 
 /** Follows the store: what is in force here is what it has, for as long as it can be read. */
@@ -48,7 +51,10 @@ export class PolicyFeed {
   async start(): Promise<void> {
     this.released = this.inForce.released$.subscribe(() => void this.wakeHeld());
     this.endWatch = await this.store.watch((sign) => this.hear(sign));
+    const asked = performance.now();
     await this.refresh();
+    // The first sign of a store that is polled may come later: until then what has just been read counts.
+    if (this.sign.until === -Infinity) this.inForce.relyUntil(asked + READ_COUNTS_MS);
   }
 
   async stop(): Promise<void> {
