@@ -27,9 +27,8 @@ export class ToolResolution {
    * {@link EntityRehydration} does.
    */
   async resolve(call: Call): Promise<ResolvedCall> {
-    const { scope, request } = call;
-    const listed = scope.toolset.find(request.call.name);
-    const meant = listed?.surface ? (this.behind(listed.surface, call) ?? listed) : listed;
+    const { scope } = call;
+    const meant = this.meantBy(call);
     // The policy may vouch for a stranger's tool otherwise than when it was listed.
     const tool = meant && !meant.origin.trusted ? this.catalog.label(meant) : meant;
     this.catalog.registry.lookups[tool ? 'hits' : 'misses'] += 1;
@@ -39,6 +38,13 @@ export class ToolResolution {
     const found = advance(call, { tool, limits: limitsOf(tool, scope, undefined) });
     // About a dispatcher there is nothing to decide, only about the tool that is called over it.
     return tool.surface?.kind === 'dispatcher' ? found : this.permit(found);
+  }
+
+  /** Finds the tool of a call in the run's toolset: over a surface, that of an entity. */
+  private meantBy(call: Call): Tool | undefined {
+    const { scope, request } = call;
+    const listed = scope.toolset.find(request.call.name);
+    return listed?.surface ? (this.behind(listed.surface, call) ?? listed) : listed;
   }
 
   /**
