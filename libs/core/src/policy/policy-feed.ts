@@ -2,7 +2,7 @@ import { Logger } from '@nestjs/common';
 import type { Decision, Finding } from '@toolloop/protocol';
 import type { Subscription } from 'rxjs';
 import { PolicyEngine, type PolicySubject } from '../contracts/policy.js';
-import type { PolicySign, PolicyState, PolicyStore, PolicyVersion } from '../contracts/policy-store.js';
+import { POLICY_TRUST_MS, type PolicySign, type PolicyState, type PolicyStore, type PolicyVersion } from '../contracts/policy-store.js';
 import type { RunLog } from '../contracts/stores.js';
 import type { DataPolicyEngine } from './policy-engine.js';
 
@@ -21,9 +21,6 @@ export class StopEngine extends PolicyEngine {
     return this.inForce.stopRuling(subject) ?? NOT_STOPPED;
   }
 }
-
-/** The time for which a read counts where no sign of the store has come yet, in milliseconds. */
-const READ_COUNTS_MS = 5_000;
 
 const NOT_STOPPED: Decision = { kind: 'allow', rule: 'stops', reason: 'It is not stopped.', policyVersion: 'stops' };
 
@@ -54,7 +51,7 @@ export class PolicyFeed {
     const asked = performance.now();
     await this.refresh();
     // The first sign of a store that is polled may come later: until then what has just been read counts.
-    if (this.sign.until === -Infinity) this.inForce.relyUntil(asked + READ_COUNTS_MS);
+    if (this.sign.until === -Infinity) this.inForce.relyUntil(asked + POLICY_TRUST_MS);
   }
 
   async stop(): Promise<void> {
