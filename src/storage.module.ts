@@ -9,7 +9,7 @@ export function storageOf({ databaseUrl, dataDir }: Settings): DurableOptions {
 }
 
 /** Days. Keys of calls and directives are kept for longer than any client repeats a request. */
-const RETENTION = { approvals: 90, calls: 30, conversations: 90, directives: 30, runs: 30, suspendedRuns: 30 };
+const RETENTION = { calls: 30, conversations: 90, directives: 30, pending: 90, runs: 30, suspendedRuns: 30 };
 
 /** Names the storage in a few words, without the address of a server, which contains a password. */
 export function placeOf({ databaseUrl, dataDir }: Settings): string {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
-import type { ApprovalRecord, AuditEntry } from '@toolloop/core/stores';
+import type { Pending, AuditEntry } from '@toolloop/core/stores';
 import { SqlStores, openDatabase, type Database, type DurableOptions } from '@toolloop/durable';
 import { measureRuns, type RunFigures } from './durable-runs.js';
 import type { Section, Skip, Suite, Table } from './report.js';
@@ -118,7 +118,7 @@ function rowOf(samples: Samples, what: string, statements: number): Table['rows'
   return { what, statements, ms: samples.of(what, 'wall') / 1000, ratio: samples.ratio(what, 'plain insert', 'wall') };
 }
 
-function contenders(database: Database, { journal, audit, approvals }: SqlStores): readonly Contender[] {
+function contenders(database: Database, { journal, audit, pending }: SqlStores): readonly Contender[] {
   const units = TIMES;
   const each = (name: string, work: (id: string) => Promise<unknown>): Contender => ({
     name,
@@ -134,8 +134,8 @@ function contenders(database: Database, { journal, audit, approvals }: SqlStores
     }),
     each('audit: append', () => audit.append('acme', (head) => entryAfter(head?.sequence ?? 0, head?.hash ?? ''))),
     each('approval: add, answer', async (id) => {
-      await approvals.add(approvalOf(id));
-      await approvals.answer(id, { decision: 'approve', decidedBy: 'mia', decidedAt: '2026-01-01T00:00:00.000Z' });
+      await pending.add(approvalOf(id));
+      await pending.answer(id, { decision: 'approve', decidedBy: 'mia', decidedAt: '2026-01-01T00:00:00.000Z' });
     }),
   ];
 }
@@ -153,15 +153,18 @@ function entryAfter(sequence: number, previousHash: string): AuditEntry {
   return { ...stamp, hash: `hash ${sequence}`, runId: 'run_1', toolCallId: 'call_1', step: 1, kind: 'denied', code: 'forbidden' };
 }
 
-function approvalOf(approvalId: string): ApprovalRecord {
+function approvalOf(approvalId: string): Pending {
   const call = { runId: approvalId, toolCallId: 'call_1', declaredId: 'bank__pay' };
+  const expiresAt = '2036-01-01T00:00:00.000Z';
   const request = { ...call, approvalId, step: 1, tool: 'bank__pay', args: { amount: 5 }, reason: 'It is dear.' };
   return {
-    request: { ...request, expiresAt: '2036-01-01T00:00:00.000Z', mayEdit: false, mayRemember: false },
+    id: approvalId,
+    kind: 'approval',
+    request: { ...request, expiresAt, mayEdit: false, mayRemember: false },
     binding: { ...call, tenant: 'acme', requesterId: 'alice', instanceId: undefined, argsHash: 'ab', policyVersion: 'v1' },
-    terms: [],
+    admitted: [],
     rule: 'requireApproval[0]',
     createdAt: '2026-01-01T00:00:00.000Z',
-    isUsed: false,
+    expiresAt,
   };
 }

@@ -1,5 +1,5 @@
 import { Body, Controller, Get, HttpCode, Param, Post, UseGuards } from '@nestjs/common';
-import { type ApprovalRequest, ApprovalService } from '@toolloop/core';
+import { type ApprovalRequest, PendingService } from '@toolloop/core';
 import { NAMED_ONLY } from '../http/request-parameters.js';
 import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { principalOf, User } from '../identity/user.js';
@@ -9,7 +9,7 @@ import { toApprovalView, Verdict, type ApprovalView } from './approvals.dto.js';
 @Controller('approvals')
 @UseGuards(BearerGuard)
 export class ApprovalsController {
-  constructor(private readonly approvals: ApprovalService<User>) {}
+  constructor(private readonly approvals: PendingService<User>) {}
 
   @Get()
   list(@CurrentUser() user: User): Promise<readonly ApprovalRequest[]> {

@@ -1,5 +1,5 @@
-import type { ApprovalRequest, ApprovalView as FullApproval } from '@toolloop/core';
-import type { ApprovalAnswer } from '@toolloop/core/stores';
+import type { ApprovalRequest, PendingView } from '@toolloop/core';
+import type { PendingAnswer } from '@toolloop/core/stores';
 import { IsIn, IsOptional, IsString, MaxLength } from 'class-validator';
 
 /** A person's yes or no to a call. A client can say nothing else about it. */
@@ -16,10 +16,10 @@ export class Verdict {
 
 /** An approval as a client may see it: the question and, once it is decided, the answer. The call that it is bound to stays on the server. */
 export interface ApprovalView extends ApprovalRequest {
-  readonly answer?: Pick<ApprovalAnswer, 'decision' | 'reason' | 'decidedBy' | 'decidedAt'>;
+  readonly answer?: Pick<PendingAnswer, 'decision' | 'reason' | 'decidedBy' | 'decidedAt'>;
 }
 
-export function toApprovalView({ request, answer }: FullApproval): ApprovalView {
+export function toApprovalView({ request, answer }: PendingView): ApprovalView {
   if (!answer) return request;
   const { decision, reason, decidedBy, decidedAt } = answer;
   return { ...request, answer: { decision, reason, decidedBy, decidedAt } };

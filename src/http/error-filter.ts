@@ -1,6 +1,6 @@
 import { STATUS_CODES } from 'node:http';
 import { Catch, HttpException, Logger, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
-import { ApprovalError, InvalidRequestError, OperatorError, RunError } from '@toolloop/core';
+import { PendingError, InvalidRequestError, OperatorError, RunError } from '@toolloop/core';
 import { DirectiveError } from '@toolloop/core/directives';
 import type { Response } from 'express';
 
@@ -18,14 +18,14 @@ interface ErrorAnswer {
   readonly body: ErrorBody;
 }
 
-const STATUS_OF_APPROVAL: Readonly<Record<ApprovalError['code'], number>> = {
+const STATUS_OF_APPROVAL: Readonly<Record<PendingError['code'], number>> = {
   not_found: 404,
   not_permitted: 403,
-  already_decided: 409,
+  already_answered: 409,
   expired: 409,
   withdrawn: 409,
   held: 409,
-  invalid_decision: 400,
+  invalid_answer: 400,
 };
 
 const STATUS_OF_DIRECTIVE: Readonly<Record<DirectiveError['code'], number>> = {
@@ -40,7 +40,7 @@ const INTERNAL: ErrorAnswer = { status: 500, body: { code: 'internal', message: 
 /** Turns an error into an answer, which tells a mistake of the caller and hides a failure of the server. */
 function toErrorAnswer(error: unknown): ErrorAnswer {
   if (error instanceof InvalidRequestError) return ofRequest(error);
-  if (error instanceof ApprovalError) return { status: STATUS_OF_APPROVAL[error.code], body: { code: error.code, message: error.message } };
+  if (error instanceof PendingError) return { status: STATUS_OF_APPROVAL[error.code], body: { code: error.code, message: error.message } };
   if (error instanceof DirectiveError)
     return { status: STATUS_OF_DIRECTIVE[error.code], body: { code: error.code, message: error.message } };
   if (error instanceof OperatorError) return { status: 403, body: { code: error.code, message: 'Only operators may do this.' } };

@@ -160,12 +160,12 @@ describe('the stores', () => {
   const BINDERS = new Set([...BOUNDS, 'libs/core/src/tool-loop.module.ts']);
   const PORTS = [
     'AccountStore',
-    'ApprovalStore',
     'AuditStore',
     'CallJournal',
     'CallTransactions',
     'ConversationStore',
     'DirectiveStore',
+    'PendingStore',
     'PolicyStore',
     'RunLog',
     'UsageStore',

@@ -93,7 +93,7 @@ describe('invariant 12: a decision that a client forges', () => {
   it.each(['yes', 'APPROVE', true, undefined])('invariant 12: is refused when it is neither yes nor no: %p', async (decision) => {
     const { approval } = await waitingFor([eve]);
     const forged = { approvalId: approval.approvalId, decision } as ApprovalDecision;
-    await expect(app.approvals.decide(forged, ALICE)).rejects.toMatchObject({ code: 'invalid_decision' });
+    await expect(app.approvals.decide(forged, ALICE)).rejects.toMatchObject({ code: 'invalid_answer' });
   });
 });
 
@@ -101,7 +101,7 @@ describe('invariant 12: an approval that is replayed', () => {
   it('invariant 12: is decided once', async () => {
     const { approval } = await waitingFor([eve]);
     await app.approvals.decide({ approvalId: approval.approvalId, decision: 'deny' }, ALICE);
-    await expect(app.approvals.decide(yesTo(approval), ALICE)).rejects.toMatchObject({ code: 'already_decided' });
+    await expect(app.approvals.decide(yesTo(approval), ALICE)).rejects.toMatchObject({ code: 'already_answered' });
   });
 
   it('invariant 12: is decided once by two who decide at once', async () => {
@@ -164,7 +164,7 @@ describe('invariant 12: a call that is swapped after the yes', () => {
   it('invariant 12: is not changed by an approver where the policy does not let them', async () => {
     const { approval } = await waitingFor([eve]);
     const edited = app.approvals.decide(yesTo(approval), ALICE, { args: { to: 'mallory' } });
-    await expect(edited).rejects.toMatchObject({ code: 'invalid_decision' });
+    await expect(edited).rejects.toMatchObject({ code: 'invalid_answer' });
   });
 
   it('invariant 12: is not the other call of the same answer', async () => {

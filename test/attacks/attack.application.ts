@@ -1,7 +1,7 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import {
-  ApprovalService,
+  PendingService,
   type LanguageModel,
   type Limits,
   type LoopResult,
@@ -70,7 +70,7 @@ export class AttackApplication {
     for await (const event of run) {
       if (event.type !== 'approval-request') continue;
       const { approvalId, toolCallId } = event.approval;
-      await this.app.get(ApprovalService).decide({ approvalId, decision: 'approve' }, USER);
+      await this.app.get(PendingService).decide({ approvalId, decision: 'approve' }, USER);
       approved.add(toolCallId);
     }
     return { result: await run.result, approved, audited: await this.auditedCalls(from) };

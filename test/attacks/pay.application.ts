@@ -1,7 +1,7 @@
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
   type ApprovalRequest,
-  ApprovalService,
+  PendingService,
   type JsonObject,
   type LoopRequest,
   type LoopResult,
@@ -35,8 +35,8 @@ export class PayApplication {
     return new PayApplication(await (await Test.createTestingModule({ imports }).compile()).init(), paid);
   }
 
-  get approvals(): ApprovalService {
-    return this.module.get(ApprovalService);
+  get approvals(): PendingService {
+    return this.module.get(PendingService);
   }
 
   get policy(): DataPolicyEngine {

@@ -1,6 +1,6 @@
 import type { LoopEvent, Message } from '@toolloop/core';
 import { verifyAudit } from '@toolloop/core/audit';
-import type { ApprovalRecord, AuditEntry } from '@toolloop/core/stores';
+import type { Pending, AuditEntry } from '@toolloop/core/stores';
 import type { ToolMessage } from '@toolloop/protocol';
 import { JobQueue, SqlRunLog, SqlStores, openDatabase, type Database, type DurableOptions } from '@toolloop/durable';
 import { expectTranscriptValid } from '@toolloop/testing';
@@ -41,7 +41,7 @@ interface RunRow {
 /** Of a run. */
 interface LeftBehind {
   readonly messages: readonly Message[];
-  readonly asked: readonly ApprovalRecord[];
+  readonly asked: readonly Pending[];
 }
 
 /** Of one of its calls. */
@@ -50,10 +50,10 @@ interface CallLeft {
   readonly result: ToolMessage;
   readonly times: number;
   /** What people were asked about it, the latest last. */
-  readonly answers: readonly ApprovalRecord[];
+  readonly answers: readonly Pending[];
 }
 
-const MOST_APPROVALS = 10_000;
+const MOST_PENDING = 10_000;
 
 /** Looks at what dead workers left in the database, and at what they did to the world. */
 export class Inspection {
@@ -105,7 +105,7 @@ export class Inspection {
     const { conversations } = this.stores;
     const messages = await conversations.load({ tenant: row.tenant, actorId: row.actor_id, conversationId: plan.name });
     this.inspectTranscript(plan, messages);
-    const asked = await this.stores.approvals.list({ tenant: row.tenant, runId: row.run_id, limit: MOST_APPROVALS });
+    const asked = await this.stores.pending.list({ tenant: row.tenant, runId: row.run_id, limit: MOST_PENDING });
     for (let step = 0; step < plan.steps; step += 1) this.inspectCall(plan, step, row.tenant, { messages, asked });
   }
 
@@ -150,7 +150,7 @@ export class Inspection {
     const isError = result.isError === true;
     const told = JSON.stringify(result.content);
     const isUnknown = isError && kind === 'act' && told.includes('it is unknown whether');
-    const madeAgain = kind === 'act' ? answers.filter(({ isUsed }) => isUsed).length : 0;
+    const madeAgain = kind === 'act' ? answers.filter(({ usedAt }) => usedAt !== undefined).length : 0;
     this.counts.madeAgain += madeAgain;
     if (isUnknown) this.inspectLeft(place, answers);
     if (isError && !isUnknown) this.say(place, `a ${kind} came to: ${told}`);

@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { type ApprovalRequest, ApprovalService, type LoopRequest, RunElsewhereError, ToolLoopService } from '@toolloop/core';
+import { type ApprovalRequest, PendingService, type LoopRequest, RunElsewhereError, ToolLoopService } from '@toolloop/core';
 import { RunService } from '@toolloop/core/runs';
 import { Database } from '@toolloop/durable';
 import { promptOf, type RunPlan } from './plan.js';
@@ -70,7 +70,7 @@ class Worker {
   }
 
   private async approve(): Promise<number> {
-    const approvals = this.application.get(ApprovalService);
+    const approvals = this.application.get(PendingService);
     let answered = 0;
     for (const user of USERS) {
       const approver = { actor: user, tenant: user.tenant };

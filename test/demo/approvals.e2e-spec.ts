@@ -166,10 +166,10 @@ describe('invariant 12: a forged approval', () => {
   it('invariant 12: is not replayed, in this run or another', async () => {
     const { desk, runId, approvalId, mailer } = await waiting([SEND, SEND, SEND]);
     await decided(desk, 'mia', approvalId);
-    expect(await decided(desk, 'mia', approvalId)).toEqual([409, 'already_decided']);
+    expect(await decided(desk, 'mia', approvalId)).toEqual([409, 'already_answered']);
     expect((await resumed(desk, 'alice', runId)).at(-1)).toMatchObject({ finishReason: 'waiting' });
     expect((await eventsOf(desk, 'alice', 'Again')).at(-1)).toMatchObject({ finishReason: 'waiting' });
-    expect(await decided(desk, 'mia', approvalId, { decision: 'deny' })).toEqual([409, 'already_decided']);
+    expect(await decided(desk, 'mia', approvalId, { decision: 'deny' })).toEqual([409, 'already_answered']);
     expect(mailer.mails).toHaveLength(1);
   });
 

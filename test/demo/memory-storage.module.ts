@@ -1,11 +1,11 @@
 import { Global, Module } from '@nestjs/common';
-import { type ApprovalStore, MemoryApprovalStore, MemoryRunLog, type RunLog, ToolLoopStores } from '@toolloop/core/stores';
-import { DurableHealth, RUN_OPTIONS, RunEngine, WakingApprovalStore } from '@toolloop/durable';
+import { type PendingStore, MemoryPendingStore, MemoryRunLog, type RunLog, ToolLoopStores } from '@toolloop/core/stores';
+import { DurableHealth, RUN_OPTIONS, RunEngine, WakingPendingStore } from '@toolloop/durable';
 
 /** Everything in memory but what wakes runs, which is the same. */
 class MemoryStores implements ToolLoopStores {
   readonly runs: RunLog = new MemoryRunLog();
-  readonly approvals: ApprovalStore = new WakingApprovalStore(new MemoryApprovalStore(), this.runs, (work) => work());
+  readonly pending: PendingStore = new WakingPendingStore(new MemoryPendingStore(), this.runs, (work) => work());
 }
 
 /** In the place of a database, for the many specs that are about something else: a database each would take seconds, and its memory until the last has run. */

@@ -157,7 +157,7 @@ describe('a command that npm run new refuses', () => {
     ['a way out of the repository', ['store', '../note'], '"../note" is no name: '],
     ['a name that is too long', ['wire', 'a'.repeat(33)], 'is no name: '],
     ['a name that repeats its kind', ['store', 'note-store'], '"note-store" says "store" once more: '],
-    ['the name of an exported class', ['store', 'approval'], 'The name "approval" is taken: a package exports ApprovalStore.'],
+    ['the name of an exported class', ['store', 'pending'], 'The name "pending" is taken: a package exports PendingStore.'],
     ['the name of an exported function', ['strategy', 'unlock'], 'The name "unlock" is taken: '],
     ['a word of TypeScript', ['strategy', 'default'], 'The name "default" is taken: "default" is a word of TypeScript.'],
     ['the name of a library, also of a planned one', ['wire', 'mcp'], 'The name "mcp" is taken: '],

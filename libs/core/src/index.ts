@@ -1,6 +1,6 @@
 export { ToolCatalog } from './catalog/tool-catalog.js';
 export { ToolRegistry } from './catalog/tool-registry.js';
-export type { ApprovalView } from './contracts/approval.js';
+export type { PendingView } from './contracts/pending.js';
 export { DEFAULT_LIMITS } from './contracts/limits.js';
 export type { Limits } from './contracts/limits.js';
 export type {
@@ -45,7 +45,7 @@ export { calledTool, maxSteps } from './loop/loop-settings.js';
 export { InjectToolLoop, ToolLoopService, toolLoopToken } from './session/tool-loop.service.js';
 export type { CallExplanation } from './session/explanations.js';
 export type { ToolExplanation } from './loop/run-preparation.js';
-export { ApprovalError, ApprovalService } from './pending/approval.service.js';
+export { PendingError, PendingService } from './pending/pending.service.js';
 export { policies } from './policy/policy-engine.js';
 export { ToolLoopModule } from './tool-loop.module.js';
 export {

@@ -16,11 +16,11 @@ import { toolMethodsOf } from './decorators/tool-metadata.js';
 import { hostClassOf } from './discovery/nest-layers.js';
 import { ToolExplorer } from './discovery/tool-explorer.js';
 import { ToolFeature, type ToolFeatureOptions } from './discovery/tool-feature.js';
-import { ApprovalService } from './pending/approval.service.js';
+import { PendingService } from './pending/pending.service.js';
 import { AUDIT } from './audit/audit-options.js';
-import { ApprovalAudit, AuditTrail } from './audit/audit-trail.js';
+import { PendingAudit, AuditTrail } from './audit/audit-trail.js';
 import { Operators } from './audit/operators.js';
-import { MemoryAccountStore, MemoryApprovalStore, MemoryAuditStore, MemoryConversationStore } from './memory/memory-stores.js';
+import { MemoryAccountStore, MemoryPendingStore, MemoryAuditStore, MemoryConversationStore } from './memory/memory-stores.js';
 import { BoundedStores } from './execution/bounded-stores.js';
 import { CallContextFactory, ToolCallStorage } from './execution/call-context.js';
 import { Effects } from './execution/call.js';
@@ -51,7 +51,7 @@ import { UsageLedger } from './usage/usage-ledger.js';
 import { UsageService } from './usage/usage.service.js';
 import { ActorIdentity } from './policy/actor-identity.js';
 import { DataPolicyEngine, policyList } from './policy/policy-engine.js';
-import { ApprovalStore, ApprovalWitness } from './contracts/approval.js';
+import { PendingStore, PendingWitness } from './contracts/pending.js';
 import { AuditStore } from './contracts/audit.js';
 import { CallJournal, ConversationStore, RunLog, ToolLoopStores } from './contracts/stores.js';
 import { DirectiveStore } from './contracts/directive.js';
@@ -95,11 +95,11 @@ type StoreBinding = readonly [port: InjectionToken, adapter: (stores: InStores) 
 /** The ports of stores, each with its adapter: of the stores that a global module exports, else in memory. */
 const STORES = {
   accounts: [AccountStore, (stores) => stores.accounts ?? new MemoryAccountStore()],
-  approvals: [ApprovalStore, (stores) => stores.approvals ?? new MemoryApprovalStore()],
   audit: [AuditStore, (stores) => stores.audit ?? new MemoryAuditStore()],
   conversations: [ConversationStore, (stores) => stores.conversations ?? new MemoryConversationStore()],
   directives: [DirectiveStore, (stores) => stores.directives ?? new MemoryDirectiveStore()],
   journal: [CallJournal, (stores) => stores.journal ?? new MemoryCallJournal()],
+  pending: [PendingStore, (stores) => stores.pending ?? new MemoryPendingStore()],
   policies: [PolicyStore, (stores) => stores.policies ?? new MemoryPolicyStore()],
   runs: [RunLog, (stores) => stores.runs ?? new MemoryRunLog()],
   usage: [UsageStore, (stores) => stores.usage ?? new MemoryUsageStore()],
@@ -107,11 +107,11 @@ const STORES = {
 
 type InjectedStores = [
   AccountStore,
-  ApprovalStore,
   AuditStore,
   ConversationStore,
   DirectiveStore,
   CallJournal,
+  PendingStore,
   PolicyStore,
   RunLog,
   UsageStore,
@@ -122,14 +122,14 @@ type InjectedStores = [
 const BOUNDED_STORES: FactoryProvider<BoundedStores> = {
   provide: BoundedStores,
   inject: [...Object.values(STORES).map(([port]) => port), { token: ToolLoopStores, optional: true }],
-  useFactory: (...[accounts, approvals, audit, conversations, directives, journal, policies, runs, usage, stores]: InjectedStores) =>
+  useFactory: (...[accounts, audit, conversations, directives, journal, pending, policies, runs, usage, stores]: InjectedStores) =>
     new BoundedStores({
       accounts,
-      approvals,
       audit,
       conversations,
       directives,
       journal,
+      pending,
       policies,
       runs,
       usage,
@@ -169,10 +169,10 @@ const OWN_PROVIDERS: readonly Provider[] = [
   { provide: ExecutionRules, inject: [TOOL_LOOP_OPTIONS], useFactory: ({ execution }: ToolLoopOptions) => new ExecutionRules(execution) },
   { provide: Effects, useClass: DirectiveEffects },
   {
-    provide: ApprovalService,
-    inject: [BoundedStores, ActorIdentity, ApprovalWitness, DataPolicyEngine],
-    useFactory: ({ approvals }: BoundedStores, identity: ActorIdentity, witness: ApprovalWitness, inForce: DataPolicyEngine) =>
-      new ApprovalService(approvals, identity, witness, inForce),
+    provide: PendingService,
+    inject: [BoundedStores, ActorIdentity, PendingWitness, DataPolicyEngine],
+    useFactory: ({ pending }: BoundedStores, identity: ActorIdentity, witness: PendingWitness, inForce: DataPolicyEngine) =>
+      new PendingService(pending, identity, witness, inForce),
   },
   {
     provide: Operators,
@@ -188,9 +188,9 @@ const OWN_PROVIDERS: readonly Provider[] = [
   },
   { provide: PolicyEngine, useExisting: DataPolicyEngine },
   {
-    provide: ApprovalWitness,
+    provide: PendingWitness,
     inject: [{ token: AuditTrail, optional: true }],
-    useFactory: (trail?: AuditTrail) => new ApprovalAudit(trail),
+    useFactory: (trail?: AuditTrail) => new PendingAudit(trail),
   },
   {
     provide: AuditTrail,
@@ -209,7 +209,7 @@ const OWN_PROVIDERS: readonly Provider[] = [
   imports: [DiscoveryModule],
   exports: [
     ActorIdentity,
-    ApprovalService,
+    PendingService,
     AuditTrail,
     ConversationService,
     DataPolicyEngine,

@@ -4,14 +4,14 @@ import { urlProblem } from './database/database-driver.js';
 
 /** After how many days things are deleted. Whatever is not named is kept for ever. */
 export interface Retention {
-  /** Approvals, after they were asked for. */
-  readonly approvals?: number;
   /** Calls, after they ended: from then on the same idempotency key may act again. Calls whose outcome is unknown stay. */
   readonly calls?: number;
   /** The parts of conversations, after they were added. */
   readonly conversations?: number;
   /** Directives, after they were settled: from then on the same request creates another one. Those that wait for a person stay. */
   readonly directives?: number;
+  /** The questions of runs to people, approvals included, after they were asked. */
+  readonly pending?: number;
   /** Runs, after they ended. */
   readonly runs?: number;
   /** Runs that are not durable, after they began to wait: from then on no one can resume them. */
@@ -82,7 +82,7 @@ const DAYS: OptionRule<number> = {
 };
 
 const RETENTION = defineOptions<Retention>(
-  { approvals: DAYS, calls: DAYS, conversations: DAYS, directives: DAYS, runs: DAYS, suspendedRuns: DAYS, usage: DAYS },
+  { calls: DAYS, conversations: DAYS, directives: DAYS, pending: DAYS, runs: DAYS, suspendedRuns: DAYS, usage: DAYS },
   { wording: { ...wording, place: '.*' } },
 );
 

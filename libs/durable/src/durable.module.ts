@@ -1,7 +1,7 @@
 import { ConfigurableModuleBuilder, Injectable, Module, type OnApplicationShutdown, type Provider } from '@nestjs/common';
 import { ConfigurationError } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
-import { type ApprovalStore, type RunLog, ToolLoopStores } from '@toolloop/core/stores';
+import { type PendingStore, type RunLog, ToolLoopStores } from '@toolloop/core/stores';
 import { type DatabaseDriver, repeatedWhereLost, unreachable } from './database/database-driver.js';
 import { Database } from './database/database.js';
 import { migrate, OutdatedDatabaseError } from './database/migrations.js';
@@ -16,7 +16,7 @@ import { RUN_OPTIONS, RunEngine } from './runs/run-engine.js';
 import { SqlRunLog } from './runs/sql-run-log.js';
 import { SqlPolicyStore } from './stores/sql-policy-store.js';
 import { SqlUsageStore } from './stores/sql-usage-store.js';
-import { SqlApprovalStore, WakingApprovalStore } from './stores/sql-approval-store.js';
+import { SqlPendingStore, WakingPendingStore } from './stores/sql-pending-store.js';
 import { SqlCallJournal, SqlCallTransactions } from './stores/sql-call-journal.js';
 import { SqlAccountStore, SqlAuditStore, SqlConversationStore } from './stores/sql-stores.js';
 
@@ -47,27 +47,27 @@ export async function openDatabase(options: DurableOptions): Promise<Database> {
 @Injectable()
 export class SqlStores extends ToolLoopStores {
   override readonly accounts: SqlAccountStore;
-  override readonly approvals: ApprovalStore;
   override readonly audit: SqlAuditStore;
   override readonly conversations: SqlConversationStore;
   override readonly directives?: SqlDirectiveStore;
   override readonly journal: SqlCallJournal;
+  override readonly pending: PendingStore;
   override readonly policies: SqlPolicyStore;
   override readonly usage: SqlUsageStore;
   override readonly runs?: RunLog;
   override readonly transactions: SqlCallTransactions;
 
-  /** With a log of durable runs, an answered approval wakes its run. Directives need a queue, which their store has. */
+  /** With a log of durable runs, an answer wakes the run that asked. Directives need a queue, which their store has. */
   constructor(database: Database, runs?: RunLog, directives?: SqlDirectiveStore) {
     super();
     this.accounts = new SqlAccountStore(database);
-    const approvals = new SqlApprovalStore(database);
-    this.approvals = runs ? new WakingApprovalStore(approvals, runs, (work) => database.transaction(work)) : approvals;
     this.audit = new SqlAuditStore(database);
     this.conversations = new SqlConversationStore(database);
     if (runs) this.runs = runs;
     if (directives) this.directives = directives;
     this.journal = new SqlCallJournal(database);
+    const pending = new SqlPendingStore(database);
+    this.pending = runs ? new WakingPendingStore(pending, runs, (work) => database.transaction(work)) : pending;
     this.policies = new SqlPolicyStore(database);
     this.usage = new SqlUsageStore(database);
     this.transactions = new SqlCallTransactions(database);

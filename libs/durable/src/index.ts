@@ -23,7 +23,7 @@ export {
 } from './durable-options.js';
 export { SqlDirectiveStore } from './directives/sql-directive-store.js';
 export { RetentionSweep } from './retention.js';
-export { SqlApprovalStore, WakingApprovalStore, type Transaction } from './stores/sql-approval-store.js';
+export { SqlPendingStore, WakingPendingStore, type Transaction } from './stores/sql-pending-store.js';
 export { SqlPolicyStore } from './stores/sql-policy-store.js';
 export { SqlAccountStore, SqlAuditStore, SqlConversationStore } from './stores/sql-stores.js';
 export { SqlUsageStore } from './stores/sql-usage-store.js';

@@ -1,14 +1,14 @@
 import { Injectable, Logger, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
 import { Database } from './database/database.js';
 import type { Retention } from './durable-options.js';
-import { withdrawApprovals } from './stores/sql-approval-store.js';
+import { withdrawPending } from './stores/sql-pending-store.js';
 
 const EVERY_MS = 3_600_000;
 /** Rows of one statement: a delete of a million would hold its locks, and on PGlite everybody, for as long as it takes. */
 const BATCH = 1_000;
 
 const KEPT_FOR_EVER =
-  'Nothing is ever deleted, since no retention is given: name the days to keep things, such as { retention: { runs: 30, calls: 30, conversations: 90, approvals: 90 } }.';
+  'Nothing is ever deleted, since no retention is given: name the days to keep things, such as { retention: { runs: 30, calls: 30, conversations: 90, pending: 90 } }.';
 
 interface Rule {
   readonly table: string;
@@ -66,7 +66,7 @@ export class RetentionSweep implements OnApplicationBootstrap, OnModuleDestroy {
          returning ${waits ? 'tenant, run_id as "runId"' : '1 as gone'}`,
         [days ?? null],
       );
-      if (waits) await withdrawApprovals(this.database, rows);
+      if (waits) await withdrawPending(this.database, rows);
       return rows.length;
     });
   }
@@ -85,11 +85,11 @@ const DAYS_OF_USAGE = 400;
 const DAYS_OF_IDS = 2;
 
 /** Counters of windows that are over, and accounts that have expired, may go at any time; a day later no one looks at them any more. */
-function rulesOf({ approvals, calls, conversations, directives, runs, suspendedRuns, usage = DAYS_OF_USAGE }: Retention): readonly Rule[] {
+function rulesOf({ calls, conversations, directives, pending, runs, suspendedRuns, usage = DAYS_OF_USAGE }: Retention): readonly Rule[] {
   const ago = `now() - $1::float8 * interval '1 day'`;
   const created = `created_at < ${ago}`;
   return [
-    { table: 'toolloop.approvals', key: 'approval_id', over: created, days: approvals },
+    { table: 'toolloop.pending', key: 'id', over: created, days: pending },
     { table: 'toolloop.calls', key: 'tenant, key_hash', over: `finished_at < ${ago}`, days: calls },
     { table: 'toolloop.conversation_parts', key: 'tenant, key_hash, position', over: created, days: conversations },
     {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import {
   MemoryAccountStore,
-  MemoryApprovalStore,
+  MemoryPendingStore,
   MemoryAuditStore,
   MemoryCallJournal,
   MemoryConversationStore,
@@ -10,7 +10,7 @@ import {
 } from '@toolloop/core/stores';
 import {
   accountStoreContract,
-  approvalStoreContract,
+  pendingStoreContract,
   auditStoreContract,
   callJournalContract,
   conversationStoreContract,
@@ -22,7 +22,7 @@ const runner = { describe, it, beforeAll, afterAll };
 const made = <Store>(store: Store) => Promise.resolve({ store });
 
 accountStoreContract('in memory', () => made(new MemoryAccountStore()), runner);
-approvalStoreContract('in memory', () => made(new MemoryApprovalStore()), runner);
+pendingStoreContract('in memory', () => made(new MemoryPendingStore()), runner);
 auditStoreContract('in memory', () => made(new MemoryAuditStore()), runner);
 callJournalContract('in memory', () => made(new MemoryCallJournal()), runner);
 conversationStoreContract('in memory', () => made(new MemoryConversationStore()), runner);

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import type { TestingModule } from '@nestjs/testing';
-import { ApprovalService, type LoopResult, type Policy, ToolLoopService } from '@toolloop/core';
+import { PendingService, type LoopResult, type Policy, ToolLoopService } from '@toolloop/core';
 import { DirectiveService } from '@toolloop/core/directives';
-import { ApprovalStore } from '@toolloop/core/stores';
+import { PendingStore } from '@toolloop/core/stores';
 import { Database, type DurableOptions } from '@toolloop/durable';
 import { createServerDatabase, describePostgres, inMemory } from './databases.js';
 import { alice, startDesk } from './fixtures/refund.desk.js';
@@ -29,7 +29,7 @@ async function start(durable: DurableOptions): Promise<TestingModule> {
 /** A refund that a person said yes to. */
 async function approved(module: TestingModule): Promise<{ readonly approvalId: string; readonly resume: () => Promise<LoopResult> }> {
   const loop: ToolLoopService = module.get(ToolLoopService);
-  const approvals: ApprovalService = module.get(ApprovalService);
+  const approvals: PendingService = module.get(PendingService);
   const { runId } = await loop.run({ prompt: 'Refund it.', policy, ...alice });
   const [asked] = await approvals.list(alice);
   const approvalId = asked?.approvalId ?? '';
@@ -37,8 +37,8 @@ async function approved(module: TestingModule): Promise<{ readonly approvalId: s
   return { approvalId, resume: async () => (await loop.resume(runId, { policy, ...alice })).result };
 }
 
-async function isUsed(module: TestingModule, approvalId: string): Promise<boolean | undefined> {
-  return (await module.get(ApprovalStore).find(approvalId))?.isUsed;
+async function isUsed(module: TestingModule, approvalId: string): Promise<boolean> {
+  return (await module.get(PendingStore).find(approvalId))?.usedAt !== undefined;
 }
 
 function suite(open: () => Promise<DurableOptions>): void {

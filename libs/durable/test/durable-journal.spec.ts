@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { expect, it } from '@jest/globals';
 import type { LoopEvent } from '@toolloop/core';
 import type { RunEntry } from '@toolloop/core/internal';
-import { MemoryApprovalStore, MemoryCallJournal, MemoryRunLog, type RunHold, type RunWrite } from '@toolloop/core/stores';
+import { MemoryPendingStore, MemoryCallJournal, MemoryRunLog, type RunHold, type RunWrite } from '@toolloop/core/stores';
 import { ScriptedModel, text } from '@toolloop/testing';
 import { collectingMs, DurableJournal } from '../src/runs/durable-journal.js';
 import { DeskProcess, type World } from './fixtures/desk.process.js';
@@ -107,7 +107,7 @@ class SpeakingModel extends ScriptedModel {
 /** Resolves to the writes of a run, where so many are open at once. */
 async function writesOfEach(runs: number): Promise<number> {
   const log = new CountingRunLog();
-  const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
+  const stores = { pending: new MemoryPendingStore(), journal: new MemoryCallJournal() };
   const world: World = { effects: [], open: () => Promise.resolve({ runs: log, stores, close: () => Promise.resolve() }) };
   const process = await DeskProcess.start(world, new SpeakingModel([]), { options: { concurrency: 0 } });
   const results = await Promise.all(Array.from({ length: runs }, () => process.loop.run({ ...alice, durable: true })));

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger, Module } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { ApprovalService, type LoopResult, type Policy, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
+import { PendingService, type LoopResult, type Policy, tool, ToolLoopModule, ToolLoopService } from '@toolloop/core';
 import { AuditTrail, verifyAudit } from '@toolloop/core/audit';
 import { CallJournal, DirectiveStore, MemoryCallJournal, ToolLoopStores } from '@toolloop/core/stores';
 import {
@@ -59,7 +59,7 @@ async function start(durable: DurableOptions, script: readonly ScriptedTurn[], p
 const loopOf = (module: TestingModule): ToolLoopService => module.get(ToolLoopService);
 
 async function approve(module: TestingModule): Promise<void> {
-  const approvals: ApprovalService = module.get(ApprovalService);
+  const approvals: PendingService = module.get(PendingService);
   const [request] = await approvals.list(alice);
   await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, alice);
 }
@@ -142,8 +142,7 @@ describePostgres('two applications on one server', () => {
     const [one, two] = await openTwo([calls(call('bank__pay', { amount: 5 })), text('Paid.')], []);
     if (!one || !two) throw new Error('They did not start.');
     const run = loopOf(one).run({ prompt: 'Pay.', approvals: 'wait', ...alice });
-    while ((await two.get<ApprovalService>(ApprovalService).list(alice)).length === 0)
-      await new Promise((resolve) => setTimeout(resolve, 5));
+    while ((await two.get<PendingService>(PendingService).list(alice)).length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     await approve(two);
     expect(await run).toMatchObject({ finishReason: 'stop', text: 'Paid.' });
   });
@@ -206,8 +205,8 @@ describe('the module', () => {
     ['options that are none', { memory: true, runs: 5, retention: null }, /retention: It is not an object[^]*runs: It is not an object/],
     [
       'days that are none',
-      { memory: true, retention: { runs: true, calls: 'week', approvals: null, directives: '7', conversations: 1e300 } },
-      /5 problems[^]*retention\.approvals:[^]*retention\.calls:[^]*retention\.conversations:[^]*retention\.directives:[^]*retention\.runs:/,
+      { memory: true, retention: { runs: true, calls: 'week', pending: null, directives: '7', conversations: 1e300 } },
+      /5 problems[^]*retention\.calls:[^]*retention\.conversations:[^]*retention\.directives:[^]*retention\.pending:[^]*retention\.runs:/,
     ],
     [
       'numbers of runs that are none, all at once',

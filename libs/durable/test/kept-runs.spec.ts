@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import type { LoopEvent } from '@toolloop/core';
-import type { ApprovalRecord, RunLog } from '@toolloop/core/stores';
+import type { Pending, RunLog } from '@toolloop/core/stores';
 import { JobQueue, RetentionSweep, SqlRunLog, SqlStores } from '@toolloop/durable';
 import { onEachDatabase } from './each-database.js';
 
@@ -20,23 +20,20 @@ class FailingRunLog extends SqlRunLog {
 
 const newRun = () => ({ runId: randomUUID(), tenant: 'acme', actorId: 'alice', loop: undefined, request: { prompt: 'Go on.' } });
 
-function approvalFor(runId: string): ApprovalRecord {
+function approvalFor(runId: string): Pending {
   const call = { runId, toolCallId: 'call_1', declaredId: 'bank__pay' };
-  const about = {
-    approvalId: randomUUID(),
-    step: 1,
-    tool: 'bank__pay',
-    args: {},
-    reason: 'It is dear.',
-    expiresAt: '2099-01-01T00:00:00.000Z',
-  };
+  const id = randomUUID();
+  const expiresAt = '2099-01-01T00:00:00.000Z';
+  const about = { approvalId: id, step: 1, tool: 'bank__pay', args: {}, reason: 'It is dear.', expiresAt };
   return {
+    id,
+    kind: 'approval',
     request: { ...call, ...about, mayEdit: false, mayRemember: false },
     binding: { ...call, tenant: 'acme', requesterId: 'alice', instanceId: undefined, argsHash: 'ab', policyVersion: 'v1' },
-    terms: [],
+    admitted: [],
     rule: 'requireApproval[0]',
     createdAt: '2026-01-01T00:00:00.000Z',
-    isUsed: false,
+    expiresAt,
   };
 }
 
@@ -66,45 +63,45 @@ onEachDatabase('what is kept of runs', (open) => {
     afterAll(() => jobs.onApplicationShutdown());
 
     it('has an answer and the run that it wakes together, or neither of them', async () => {
-      const { approvals } = new SqlStores(open(), runs);
+      const { pending } = new SqlStores(open(), runs);
       const runId = await kept(runs, 'waiting');
       const approval = approvalFor(runId);
-      await approvals.add(approval);
+      await pending.add(approval);
       const answer = { decision: 'approve', decidedBy: 'mia', decidedAt: '2026-01-02T00:00:00.000Z' } as const;
-      const { approvalId } = approval.request;
-      await expect(approvals.answer(approvalId, answer)).rejects.toThrow('The connection is gone.');
-      expect((await approvals.find(approvalId))?.answer).toBeUndefined();
+      const { id } = approval;
+      await expect(pending.answer(id, answer)).rejects.toThrow('The connection is gone.');
+      expect((await pending.find(id))?.answer).toBeUndefined();
       expect(await runs.find(runId)).toMatchObject({ status: 'waiting' });
       runs.isConnected = true;
-      expect(await approvals.answer(approvalId, answer)).toMatchObject({ answer });
+      expect(await pending.answer(id, answer)).toMatchObject({ answer });
       expect(await runs.find(runId)).toMatchObject({ status: 'queued' });
     });
 
     it('withdraws its approvals as soon as it has ended, though its process gets no further', async () => {
-      const { approvals } = new SqlStores(open(), runs);
+      const { pending } = new SqlStores(open(), runs);
       const run = newRun();
       const hold = { ...run, ...(await runs.begin(run, { owner: 'one', forMs: 60_000 })) };
       const [asked, decided, another] = [approvalFor(run.runId), approvalFor(run.runId), approvalFor(randomUUID())];
-      for (const approval of [asked, decided, another]) await approvals.add(approval);
+      for (const approval of [asked, decided, another]) await pending.add(approval);
       const answer = { decision: 'deny', decidedBy: 'mia', decidedAt: '2026-01-02T00:00:00.000Z' } as const;
       runs.isConnected = true;
-      await approvals.answer(decided.request.approvalId, answer);
+      await pending.answer(decided.id, answer);
       await runs.append(hold, { entries: [], events: [], ending: { status: 'ended', finishReason: 'aborted' } });
-      expect((await approvals.find(asked.request.approvalId))?.answer).toMatchObject({ decision: 'deny', isWithdrawn: true });
-      expect((await approvals.find(decided.request.approvalId))?.answer).toEqual(answer);
-      expect((await approvals.find(another.request.approvalId))?.answer).toBeUndefined();
+      expect((await pending.find(asked.id))?.answer).toMatchObject({ decision: 'deny', isWithdrawn: true });
+      expect((await pending.find(decided.id))?.answer).toEqual(answer);
+      expect((await pending.find(another.id))?.answer).toBeUndefined();
     });
 
     it('withdraws its approvals when it waited so long that it is deleted', async () => {
-      const { approvals } = new SqlStores(open(), runs);
+      const { pending } = new SqlStores(open(), runs);
       const [old, fresh] = [approvalFor(randomUUID()), approvalFor(randomUUID())];
       for (const { request, binding } of [old, fresh])
         await runs.add({ runId: request.runId, tenant: binding.tenant, actorId: 'alice' }, 'waiting');
-      for (const approval of [old, fresh]) await approvals.add(approval);
+      for (const approval of [old, fresh]) await pending.add(approval);
       await open().query(`update toolloop.runs set updated_at = updated_at - interval '40 days' where run_id = $1`, [old.request.runId]);
       expect(await new RetentionSweep(open(), { suspendedRuns: 30 }).sweep()).toBe(1);
-      expect((await approvals.find(old.request.approvalId))?.answer).toMatchObject({ isWithdrawn: true });
-      expect((await approvals.find(fresh.request.approvalId))?.answer).toBeUndefined();
+      expect((await pending.find(old.id))?.answer).toMatchObject({ isWithdrawn: true });
+      expect((await pending.find(fresh.id))?.answer).toBeUndefined();
     });
 
     it('is deleted with all of it once it is over for long enough, and nothing else is', async () => {

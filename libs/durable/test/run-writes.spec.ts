@@ -1,7 +1,7 @@
 import { expect, it, jest } from '@jest/globals';
 import type { Limits, Policy } from '@toolloop/core';
 import type { RunEntry } from '@toolloop/core/internal';
-import { MemoryApprovalStore, MemoryCallJournal, MemoryRunLog, type RunHold, type RunWrite } from '@toolloop/core/stores';
+import { MemoryPendingStore, MemoryCallJournal, MemoryRunLog, type RunHold, type RunWrite } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text, type ScriptedCall } from '@toolloop/testing';
 import { onEachDatabase } from './each-database.js';
 import { DeskProcess, allowAll, type World } from './fixtures/desk.process.js';
@@ -24,7 +24,7 @@ class NotedRunLog extends MemoryRunLog {
 
 async function written(tool: string): Promise<readonly RunEntry[]> {
   const runs = new NotedRunLog();
-  const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
+  const stores = { pending: new MemoryPendingStore(), journal: new MemoryCallJournal() };
   const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
   const turns = Array.from({ length: STEPS }, (_, step) => calls(call(tool, { key: `key ${String(step + 10)}` })));
   const process = await DeskProcess.start(world, new ScriptedModel([...turns, text('Done.')]));
@@ -58,7 +58,7 @@ interface KeptRun {
 /** The keys of the entries that a run has kept; it is `interrupted` by the death of its process within its last call. */
 async function keptKeys(interrupted: boolean): Promise<KeptRun> {
   const runs = new MemoryRunLog();
-  const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
+  const stores = { pending: new MemoryPendingStore(), journal: new MemoryCallJournal() };
   const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
   if (interrupted) world.during = (key) => (key === 'd' ? new Promise(() => undefined) : undefined);
   const turns = [calls(look('a'), act('b')), calls(look('a'), act('c'), call('desk__keyed', { key: 'd' })), text('Done.')];
@@ -98,7 +98,7 @@ interface Forked {
 /** The steps of a run, and then those of one that goes off from its last: how that ended, and which of its results were errors. */
 async function forked(before: readonly ScriptedCall[], after: readonly ScriptedCall[], { limits, budgets }: Forked) {
   const runs = new MemoryRunLog();
-  const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
+  const stores = { pending: new MemoryPendingStore(), journal: new MemoryCallJournal() };
   const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
   const model = new ScriptedModel([...before.map((one) => calls(one)), text('Done.'), ...after.map((one) => calls(one)), text('Done.')]);
   const process = await DeskProcess.start(world, model, { policy: { ...allowAll, ...(budgets && { runBudgets: budgets }) } });

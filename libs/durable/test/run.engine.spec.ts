@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { RunElsewhereError } from '@toolloop/core';
 import {
-  MemoryApprovalStore,
+  MemoryPendingStore,
   MemoryCallJournal,
   MemoryConversationStore,
   MemoryRunLog,
@@ -26,7 +26,7 @@ class LateRunLog extends MemoryRunLog {
 describe('a process that shuts down', () => {
   it('leaves a run that it is handed late to others, and does not pass it over', async () => {
     const runs = new LateRunLog();
-    const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
+    const stores = { pending: new MemoryPendingStore(), journal: new MemoryCallJournal() };
     const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
     const first = await DeskProcess.start(world, new ScriptedModel([]));
     await first.close();
@@ -52,7 +52,7 @@ describe('a process that dies when the conversation of a run is kept and its end
   it('leaves a run to others that ends once more, and is in the conversation once', async () => {
     const runs = new DeafRunLog();
     const conversations = new MemoryConversationStore();
-    const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal(), conversations };
+    const stores = { pending: new MemoryPendingStore(), journal: new MemoryCallJournal(), conversations };
     const world: World = { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
     const key = { tenant: 'acme', actorId: 'alice', conversationId: 'c' };
     const dying = await DeskProcess.start(world, new ScriptedModel([text('The first end.')]), {
@@ -95,7 +95,7 @@ class LateAnswerRunLog extends MemoryRunLog {
 }
 
 function worldOf(runs: MemoryRunLog): World {
-  const stores = { approvals: new MemoryApprovalStore(), journal: new MemoryCallJournal() };
+  const stores = { pending: new MemoryPendingStore(), journal: new MemoryCallJournal() };
   return { effects: [], open: () => Promise.resolve({ runs, stores, close: () => Promise.resolve() }) };
 }
 

@@ -1,6 +1,6 @@
 import { describe } from '@jest/globals';
-import { MemoryApprovalStore, MemoryCallJournal, MemoryRunLog, type ToolLoopStores } from '@toolloop/core/stores';
-import { WakingApprovalStore } from '@toolloop/durable';
+import { MemoryCallJournal, MemoryPendingStore, MemoryRunLog, type ToolLoopStores } from '@toolloop/core/stores';
+import { WakingPendingStore } from '@toolloop/durable';
 import type { Kept } from './fixtures/desk.process.js';
 import { repeatedCallsSuite } from './repeated-calls-suite.js';
 import { repeatedRunsSuite } from './repeated-runs-suite.js';
@@ -10,7 +10,7 @@ import { unreadableRunsSuite } from './unreadable-runs-suite.js';
 const runs = new MemoryRunLog();
 
 class SharedStores implements ToolLoopStores {
-  readonly approvals = new WakingApprovalStore(new MemoryApprovalStore(), runs, (work) => work());
+  readonly pending = new WakingPendingStore(new MemoryPendingStore(), runs, (work) => work());
   readonly journal = new MemoryCallJournal();
 }
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import {
   accountStoreContract,
-  approvalStoreContract,
+  pendingStoreContract,
   auditStoreContract,
   callJournalContract,
   conversationStoreContract,
@@ -30,9 +30,9 @@ export function sqlContracts(name: string, make: () => Promise<StoreUnderTest<Sq
     only(({ accounts }) => accounts),
     runner,
   );
-  approvalStoreContract(
+  pendingStoreContract(
     name,
-    only(({ approvals }) => approvals),
+    only(({ pending }) => pending),
     runner,
   );
   auditStoreContract(

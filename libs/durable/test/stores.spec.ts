@@ -142,22 +142,22 @@ onEachDatabase('the stores', (open) => {
   });
 
   it('wait, within a transaction, for an answer that is rolled back', async () => {
-    const { approvals } = new SqlStores(open());
-    const approvalId = randomUUID();
-    const request = { approvalId } as never;
-    await approvals.add({ request, binding: { tenant: 'acme', runId: 'r' } as never, terms: [], rule: '', createdAt: '', isUsed: false });
+    const { pending } = new SqlStores(open());
+    const id = randomUUID();
+    const about = { request: {} as never, binding: { tenant: 'acme', runId: 'r' } as never };
+    await pending.add({ ...about, id, kind: 'approval', admitted: [], rule: '', createdAt: '', expiresAt: '' });
     let isTold = false;
     const controller = new AbortController();
-    const waiting = approvals.answered(approvalId, controller.signal).then(() => (isTold = true));
+    const waiting = pending.answered(id, controller.signal).then(() => (isTold = true));
     const answer = { decision: 'approve', decidedBy: 'mia', decidedAt: '' } as const;
     const work = open().transaction(async () => {
-      await approvals.answer(approvalId, answer);
+      await pending.answer(id, answer);
       throw new Error('undone');
     });
     await expect(work).rejects.toThrow('undone');
     await new Promise((resolve) => setTimeout(resolve, 50));
     expect(isTold).toBe(false);
-    await open().transaction(() => approvals.answer(approvalId, answer));
+    await open().transaction(() => pending.answer(id, answer));
     expect(await waiting).toBe(true);
   });
 
@@ -238,7 +238,7 @@ onEachDatabase('the retention', (open) => {
     await useCalls(stores, tenant, 1);
     await open().query(`update toolloop.quotas set "window" = 1 where window_ms = 1`);
     await age(open(), 10);
-    expect(await new RetentionSweep(open(), { calls: 9, approvals: 1 }).sweep()).toBeGreaterThanOrEqual(2);
+    expect(await new RetentionSweep(open(), { calls: 9, pending: 1 }).sweep()).toBeGreaterThanOrEqual(2);
     expect(await stores.journal.acquire({ ...call(tenant, 'open'), owner: 'another' })).toMatchObject({ status: 'in_progress' });
     expect(await stores.journal.acquire(call(tenant, 'done'))).toMatchObject({ status: 'acquired' });
     expect(await stores.usage.totals(tenant, [{ quantity: 'calls', windowMs: 3_600_000 }])).toEqual([1]);

@@ -70,6 +70,7 @@ export type {
   ToolErrorCode,
   ToolFailure,
   ToolInvocationRecord,
+  WaitingFor,
 } from './loop-result.js';
 export { LoopEventSink } from './loop-event.js';
 export type { RunIdentity } from './loop-event.js';

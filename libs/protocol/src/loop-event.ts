@@ -2,7 +2,7 @@ import type { ApprovalDecision, ApprovalRequest, Decision, DirectiveEventType, D
 import type { JsonObject, JsonValue } from './json.js';
 import type { ModelErrorCode } from './errors.js';
 import type { ModelFinishReason, ModelResponseIdentity, ProviderToolStatus } from './language-model.js';
-import type { FinishReason, RunFailure, ToolInvocationRecord } from './loop-result.js';
+import type { FinishReason, RunFailure, ToolInvocationRecord, WaitingFor } from './loop-result.js';
 import type { Citation, Usage } from './message.js';
 import type { ToolEffect, ToolPresentation } from './tool-definition.js';
 
@@ -138,6 +138,8 @@ export type LoopEventBody =
   | {
       readonly type: 'run-end';
       readonly finishReason: FinishReason;
+      /** As in `LoopResult`. */
+      readonly waitingFor?: WaitingFor;
       readonly text: string;
       readonly output?: JsonValue;
       readonly steps: number;

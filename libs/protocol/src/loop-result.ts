@@ -22,6 +22,9 @@ export type FinishReason =
   | 'aborted'
   | 'error';
 
+/** The kind of answer that a run waits for: a yes or a no to a call, the answer to a question, or a result that the client is to give. */
+export type WaitingFor = 'approval' | 'question' | 'client';
+
 /**
  * The failure of a run, safe to show; the cause is in the log under the correlation id. `cannot_continue` means that this application can no longer continue a
  * stored run, for example because its actor or its loop no longer exists, or because another release stored it in another form; the message says what to do.
@@ -54,6 +57,8 @@ export interface LoopResult<Output = unknown> {
   /** The sources that the model names for that text, if it names any. */
   readonly citations?: readonly Citation[];
   readonly finishReason: FinishReason;
+  /** The kind of answer that a run waits for which ended `waiting`: that of its first call that waits. */
+  readonly waitingFor?: WaitingFor;
   readonly steps: number;
   readonly toolCalls: readonly ToolInvocationRecord[];
   /** Every tool that was injected, in order. */

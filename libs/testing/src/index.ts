@@ -13,7 +13,7 @@ export { ExpectationError, UnexpectedModelCallError } from './testing.error.js';
 export { ToolLoopTestingModule } from './tool-loop-testing.module.js';
 export type { ToolFake } from './tool-loop-testing.module.js';
 export { accountStoreContract } from './contracts/account-store-contract.js';
-export { approvalStoreContract } from './contracts/approval-store-contract.js';
+export { pendingStoreContract } from './contracts/pending-store-contract.js';
 export { auditStoreContract } from './contracts/audit-store-contract.js';
 export { callJournalContract } from './contracts/call-journal-contract.js';
 export { atOnce, AWKWARD_TEXTS, runContract } from './contracts/contract.js';

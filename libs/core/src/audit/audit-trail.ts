@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Logger } from '@nestjs/common';
 import { StorageUnavailableError } from '@toolloop/protocol';
-import { type ApprovalAnswer, type ApprovalRecord, ApprovalWitness, type RefusedDecision } from '../contracts/approval.js';
+import { type PendingAnswer, type Pending, PendingWitness, type RefusedAnswer } from '../contracts/pending.js';
 import {
   AuditError,
   type AuditEntry,
@@ -141,22 +141,22 @@ function inTime(kept: Promise<void>): Promise<void> {
 }
 
 /** Records every decision on an approval, and every refused one, if the application keeps an audit. */
-export class ApprovalAudit extends ApprovalWitness {
+export class PendingAudit extends PendingWitness {
   constructor(private readonly trail?: AuditTrail) {
     super();
   }
 
-  override async decided(record: ApprovalRecord, answer: ApprovalAnswer): Promise<void> {
+  override async decided(record: Pending, answer: PendingAnswer): Promise<void> {
     const { decision, decidedBy, decidedAt, reason, args } = answer;
     const said = { decision, decidedBy, decidedAt, ...(reason !== undefined && { reason }), edited: args !== undefined };
-    await this.record(record, { kind: 'approval-decision', approvalId: record.request.approvalId, ...said });
+    await this.record(record, { kind: 'approval-decision', approvalId: record.id, ...said });
   }
 
-  override async refused(record: ApprovalRecord, attempt: RefusedDecision): Promise<void> {
-    await this.record(record, { kind: 'approval-refusal', approvalId: record.request.approvalId, ...attempt });
+  override async refused(record: Pending, attempt: RefusedAnswer): Promise<void> {
+    await this.record(record, { kind: 'approval-refusal', approvalId: record.id, ...attempt });
   }
 
-  private async record({ binding, request }: ApprovalRecord, event: AuditEvent): Promise<void> {
+  private async record({ binding, request }: Pending, event: AuditEvent): Promise<void> {
     const { tenant, requesterId, runId, subRunId, toolCallId, declaredId, instanceId } = binding;
     const subject = {
       ...(requesterId !== undefined && { actorId: requesterId }),

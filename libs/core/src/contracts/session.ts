@@ -1,4 +1,4 @@
-import type { JsonObject, JsonValue, ToolInvocationRecord, ToolMessage, ToolSpec } from '@toolloop/protocol';
+import type { JsonObject, JsonValue, ToolInvocationRecord, ToolMessage, ToolSpec, WaitingFor } from '@toolloop/protocol';
 import type { Observable } from 'rxjs';
 import { CHECKED_BY_USE, defineOptions, ITS, TEXT, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';
 import { type LoopRequest, REQUEST } from './loop-request.js';
@@ -49,7 +49,7 @@ export interface CallResult {
 /** The run of a call that waits. */
 export interface WaitingCall {
   readonly runId: string;
-  readonly for: 'approval';
+  readonly for: WaitingFor;
 }
 
 /** Several calls of one actor without a model, which share tools, entities and what they have read. The options are those of a run, as far as they are about calls. */

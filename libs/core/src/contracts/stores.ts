@@ -8,7 +8,7 @@ import type {
   RecordedAttachment,
   ToolFailure,
 } from '@toolloop/protocol';
-import type { ApprovalStore } from './approval.js';
+import type { PendingStore } from './pending.js';
 import type { AuditStore } from './audit.js';
 import type { DirectiveStore } from './directive.js';
 import type { Lease, LeaseHold, LeaseRequest } from './lease.js';
@@ -26,7 +26,7 @@ import type { UsageStore } from './usage.js';
  */
 export abstract class ToolLoopStores {
   readonly accounts?: AccountStore;
-  abstract readonly approvals?: ApprovalStore;
+  abstract readonly pending?: PendingStore;
   abstract readonly audit?: AuditStore;
   abstract readonly conversations?: ConversationStore;
   readonly directives?: DirectiveStore;

@@ -1,6 +1,6 @@
 import type { ApprovalRequest, ApprovalTerms } from '@toolloop/protocol';
-import type { ApprovalAnswer, ApprovalBinding, ApprovalRecord, ApprovalStore } from '../contracts/approval.js';
-import { isExpired, withdrawApproval } from '../pending/approval.service.js';
+import type { Pending, PendingAnswer, PendingBinding, PendingStore } from '../contracts/pending.js';
+import { isExpired, withdraw } from '../pending/pending.service.js';
 import { areSamePeople } from '../policy/rules.js';
 import { canonicalDeclaration, sha256 } from '../schema/canonical-json.js';
 import type { BoundedStores } from './bounded-stores.js';
@@ -12,47 +12,50 @@ import type { CallPreview } from './preview.js';
 
 /** Asks people about calls and uses their answers. Policy's approvals and the repetition of a call with an unknown outcome both go through it. */
 export class AskedApprovals {
-  private readonly store: ApprovalStore;
+  private readonly store: PendingStore;
 
   constructor(
     stores: BoundedStores,
     private readonly preview: CallPreview,
     private readonly audit: CallAudit | undefined,
   ) {
-    this.store = stores.approvals;
+    this.store = stores.pending;
   }
 
-  async find(approvalId: string | undefined): Promise<ApprovalRecord | undefined> {
+  async find(approvalId: string | undefined): Promise<Pending | undefined> {
     return approvalId === undefined ? undefined : this.store.find(approvalId);
   }
 
   /** The approval that was asked for before, as long as the call is the same, and policy still asks the same people, in whatever version. */
-  async findSame(approvalId: string | undefined, call: ReadCall, question: ApprovalQuestion): Promise<ApprovalRecord | undefined> {
+  async findSame(approvalId: string | undefined, call: ReadCall, question: ApprovalQuestion): Promise<Pending | undefined> {
     const record = await this.find(approvalId);
     if (!record) return undefined;
     const isSameCall = callIn(record.binding) === callIn(bindingOf(call, question));
     const isEditable = record.answer?.args === undefined || question.mayEdit;
-    return isSameCall && isEditable && areSamePeople(record.terms, question.terms) ? record : undefined;
+    return isSameCall && isEditable && areSamePeople(record.admitted, question.terms) ? record : undefined;
   }
 
   /**
    * Asks a person about a call. The id of an approval follows from its run, step, call and question, so that a run which lost it, as in a crash, finds the approval
    * again and asks no person twice. One that was withdrawn is no answer, and is asked for anew.
    */
-  async ask(call: ReadCall, question: ApprovalQuestion, after?: string): Promise<ApprovalRecord> {
+  async ask(call: ReadCall, question: ApprovalQuestion, after?: string): Promise<Pending> {
     const approvalId = approvalIdOf(call, question, after);
     const known = await this.store.find(approvalId);
     if (known?.answer?.isWithdrawn) return this.ask(call, question, approvalId);
     return known ?? this.add(approvalId, call, question);
   }
 
-  private async add(approvalId: string, call: ReadCall, question: ApprovalQuestion): Promise<ApprovalRecord> {
+  private async add(approvalId: string, call: ReadCall, question: ApprovalQuestion): Promise<Pending> {
     const { tool, input, scope, request } = call;
     const { reason, mayEdit, mayRemember, terms, rule } = question;
     const createdAt = new Date();
     const expiresAfter = Math.min(...(terms.length > 0 ? terms : [{}]).map(expiryOf));
+    const expiresAt = new Date(createdAt.getTime() + expiresAfter).toISOString();
     const preview = await this.preview.of(call);
-    const record: ApprovalRecord = {
+    const record: Pending = {
+      id: approvalId,
+      kind: 'approval',
       request: {
         approvalId,
         ...waitingRunOf(scope),
@@ -65,15 +68,15 @@ export class AskedApprovals {
         reason,
         ...(preview && { preview }),
         ...(tool.presentation && { presentation: tool.presentation }),
-        expiresAt: new Date(createdAt.getTime() + expiresAfter).toISOString(),
+        expiresAt,
         mayEdit,
         mayRemember,
       },
       binding: bindingOf(call, question),
-      terms,
+      admitted: terms,
       rule,
       createdAt: createdAt.toISOString(),
-      isUsed: false,
+      expiresAt,
     };
     await this.audit?.asked(call, record);
     await this.store.add(record);
@@ -85,19 +88,18 @@ export class AskedApprovals {
    *
    * @throws {CallPending} Where the run does not wait.
    */
-  async answered({ request: approval }: ApprovalRecord, { scope, request }: Call): Promise<boolean> {
-    const { approvalId, expiresAt } = approval;
+  async answered({ id, request: approval, expiresAt }: Pending, { scope, request }: Call): Promise<boolean> {
     await scope.emit({ type: 'approval-request', step: request.step, approval }); // again, for a reader who comes later
-    if (scope.approvals.mode === 'suspend') throw new CallPending(approvalId);
+    if (scope.approvals.mode === 'suspend') throw new CallPending('approval');
     const link = linkSignal(scope.signal, {
       ms: Math.max(0, Date.parse(expiresAt) - Date.now()),
       message: 'The approval expired without an answer.',
     });
     try {
-      await untilAborted(this.store.answered(approvalId, link.signal), link.signal);
+      await untilAborted(this.store.answered(id, link.signal), link.signal);
       return true;
     } catch (error) {
-      if (scope.signal.aborted) await withdrawApproval(this.store, approvalId);
+      if (scope.signal.aborted) await withdraw(this.store, id);
       if (scope.signal.aborted || !link.signal.aborted) throw error;
       return false;
     } finally {
@@ -106,16 +108,16 @@ export class AskedApprovals {
   }
 
   /** Emits the decision. */
-  async tell({ request: { approvalId } }: ApprovalRecord, answer: ApprovalAnswer, { scope, request }: Call): Promise<void> {
+  async tell({ id: approvalId }: Pending, answer: PendingAnswer, { scope, request }: Call): Promise<void> {
     const { decision, reason, decidedBy } = answer;
     const told = { approvalId, decision, ...(reason !== undefined && { reason }) };
     await scope.emit({ type: 'approval-decision', step: request.step, decision: told, decidedBy });
   }
 
   /** Uses a yes up, once and in time; the reason where that cannot be. */
-  async use(record: ApprovalRecord): Promise<string | undefined> {
+  async use(record: Pending): Promise<string | undefined> {
     if (isExpired(record)) return 'The approval had expired';
-    return (await this.store.use(record.request.approvalId)) ? undefined : 'The approval was used already';
+    return (await this.store.use(record.id)) ? undefined : 'The approval was used already';
   }
 }
 
@@ -148,7 +150,7 @@ function expiryOf({ expiresAfterMs = EXPIRES_AFTER_MS }: ApprovalTerms): number 
   return expiresAfterMs;
 }
 
-function bindingOf({ tool, input, scope, request }: ReadCall, { policyVersion }: ApprovalQuestion): ApprovalBinding {
+function bindingOf({ tool, input, scope, request }: ReadCall, { policyVersion }: ApprovalQuestion): PendingBinding {
   return {
     tenant: scope.run.tenant,
     runId: scope.run.path?.[0] ?? scope.run.runId,
@@ -169,6 +171,6 @@ function approvalIdOf(call: ReadCall, question: ApprovalQuestion, after?: string
   return `apr_${sha256(canonicalDeclaration(asked)).slice(0, DIGITS_OF_ID)}`;
 }
 
-function callIn({ policyVersion: _ofQuestion, ...call }: ApprovalBinding): string {
+function callIn({ policyVersion: _ofQuestion, ...call }: PendingBinding): string {
   return canonicalDeclaration(call);
 }

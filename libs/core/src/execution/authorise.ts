@@ -1,9 +1,9 @@
 import { HttpException } from '@nestjs/common';
 import type { Decision, JsonObject, ToolFailure } from '@toolloop/protocol';
-import type { ApprovalAnswer, ApprovalRecord } from '../contracts/approval.js';
+import type { Pending, PendingAnswer } from '../contracts/pending.js';
 import type { RunSpending } from '../contracts/policy.js';
 import type { ToolLayers } from '../contracts/tool.js';
-import { isExpired } from '../pending/approval.service.js';
+import { isExpired } from '../pending/pending.service.js';
 import { decide, subjectOf } from '../policy/policy-engine.js';
 import { areSamePeople } from '../policy/rules.js';
 import { CountedSpending } from '../policy/spending.js';
@@ -114,12 +114,12 @@ export class Authorisation {
     if (!record) return this.letIn(call);
     const { answer } = record;
     if (answer?.decision === 'deny') throw CallFailure.of('approval_denied', denialText(answer));
-    if (!answer && !isExpired(record)) throw new CallPending(approvalId);
+    if (!answer && !isExpired(record)) throw new CallPending('approval');
     return answer?.args ? this.made(answer.args, call, record) : this.letIn(call); // what was made of it holds, though no one need be asked
   }
 
   /** The call as its approver made it. */
-  private made(args: JsonObject, call: JudgedCall, record: ApprovalRecord): Promise<ReadArguments> {
+  private made(args: JsonObject, call: JudgedCall, record: Pending): Promise<ReadArguments> {
     return this.edited(call, withHidden(args, call.input.args, call.tool.input.hidden), record);
   }
 
@@ -141,11 +141,7 @@ export class Authorisation {
   }
 
   /** The decision is in the audit before anybody is asked, and not again when the call is looked at once more. */
-  private async answered(
-    call: JudgedCall,
-    question: ApprovalQuestion,
-    asked: ApprovalRecord | undefined,
-  ): Promise<ReadArguments | undefined> {
+  private async answered(call: JudgedCall, question: ApprovalQuestion, asked: Pending | undefined): Promise<ReadArguments | undefined> {
     const { approvals, audit } = this.parts;
     if (!asked) await audit?.decided(call);
     assertAskable(call);
@@ -154,46 +150,45 @@ export class Authorisation {
       if (!isExpired(record) && (await approvals.answered(record, call))) return undefined;
       throw CallFailure.of('approval_denied', 'The call was not approved in time, so it was not made.');
     }
-    if (call.request.isDeferred) throw new CallPending(record.request.approvalId);
+    if (call.request.isDeferred) throw new CallPending();
     return this.use(record, record.answer, call);
   }
 
-  private async ask(call: JudgedCall, question: ApprovalQuestion): Promise<ApprovalRecord> {
+  private async ask(call: JudgedCall, question: ApprovalQuestion): Promise<Pending> {
     const record = await this.parts.approvals.ask(call, question);
     const { scope, request } = call;
-    scope.approvals.asked.set(request.call.toolCallId, record.request.approvalId);
+    scope.approvals.asked.set(request.call.toolCallId, record.id);
     return record;
   }
 
   /** An approval is used once, and in time; that of a requested effect is used up with its request. */
-  private async use(record: ApprovalRecord, answer: ApprovalAnswer, call: JudgedCall): Promise<ReadArguments> {
+  private async use(record: Pending, answer: PendingAnswer, call: JudgedCall): Promise<ReadArguments> {
     const { tool, input, decision, scope, requested } = call;
     if (record.binding.policyVersion !== decision.policyVersion) await this.parts.audit?.decided(call); // it was asked under another
     await this.parts.approvals.tell(record, answer, call);
     if (answer.decision === 'deny') throw CallFailure.of('approval_denied', denialText(answer));
     const take = async (): Promise<void> => {
       if (!isUsedForThisCall(record, call)) await this.useUp(record);
-      if (answer.remember && questionFor(decision).mayRemember)
-        scope.approvals.remember(tool.spec.declaredId, ruleOf(decision), record.request.approvalId);
+      if (answer.remember && questionFor(decision).mayRemember) scope.approvals.remember(tool.spec.declaredId, ruleOf(decision), record.id);
     };
     if (requested) advance(call, { takeApproval: take });
     else await take();
     return answer.args ? this.made(answer.args, call, record) : input;
   }
 
-  private async useUp(record: ApprovalRecord): Promise<void> {
+  private async useUp(record: Pending): Promise<void> {
     const refusal = await this.parts.approvals.use(record);
     if (refusal !== undefined) throw CallFailure.of('approval_denied', `${refusal}, so the call was not made.`);
   }
 
   /** The arguments that the approver put in the place of the model's, through every check that those went through. */
-  private async edited(call: JudgedCall, args: JsonObject, { terms }: ApprovalRecord): Promise<ReadArguments> {
+  private async edited(call: JudgedCall, args: JsonObject, { admitted }: Pending): Promise<ReadArguments> {
     const { tool, scope } = call;
     const read = { ...call, input: await readArguments(this.parts.validators, call, JSON.stringify(args)) };
     const layers = tool.layers?.(scope.run);
     const input = layers ? await this.admitted(read, layers) : read.input;
     const { decision } = judge(call, input.args); // a yes does not let in what is denied
-    if (decision.kind === 'require_approval' && !areSamePeople(terms, decision.approval ?? []))
+    if (decision.kind === 'require_approval' && !areSamePeople(admitted, decision.approval ?? []))
       throw CallFailure.of('approval_denied', 'What the approver made of the call needs the approval of somebody else.');
     await this.parts.audit?.decided({ ...call, input });
     return input;
@@ -278,15 +273,15 @@ function charge(call: ReadCall): Promise<RunSpending> | undefined {
  * Returns whether the call needs no further question: an approval holds for it, or it is answered with the directive that it requested before. A denial of this
  * very call, or a change of its arguments, goes before an approval of all calls of the rule.
  */
-function isSettled({ tool, decision, scope, requested }: JudgedCall, asked: ApprovalRecord | undefined): boolean {
+function isSettled({ tool, decision, scope, requested }: JudgedCall, asked: Pending | undefined): boolean {
   if (asked?.answer?.decision === 'deny' || asked?.answer?.args) return false;
   const standing = scope.approvals.standingFor(tool.spec.declaredId, ruleOf(decision));
   return standing !== undefined || (!asked && requested?.isKnown === true);
 }
 
 /** Returns whether an approval was used for this very call: by a process that is gone, or before a person was asked about a repetition. The journal knows the call's outcome. */
-function isUsedForThisCall({ isUsed }: ApprovalRecord, { request, scope }: JudgedCall): boolean {
-  return isUsed && (request.mayHaveRun === true || scope.approvals.repeatOf(request.call.toolCallId) !== undefined);
+function isUsedForThisCall({ usedAt }: Pending, { request, scope }: JudgedCall): boolean {
+  return usedAt !== undefined && (request.mayHaveRun === true || scope.approvals.repeatOf(request.call.toolCallId) !== undefined);
 }
 
 /** Restores the arguments that the approver could not see, and so cannot have changed. */
@@ -295,7 +290,7 @@ function withHidden(edited: JsonObject, sent: JsonObject, hidden: readonly strin
   return Object.fromEntries([...changed, ...Object.entries(sent).filter(([name]) => hidden.includes(name))]);
 }
 
-function denialText({ reason }: ApprovalAnswer): string {
+function denialText({ reason }: PendingAnswer): string {
   return `A person denied this call.${reason === undefined ? '' : ` They said: ${reason}`}`;
 }
 

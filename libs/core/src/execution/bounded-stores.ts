@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Message } from '@toolloop/protocol';
-import { type ApprovalAnswer, type ApprovalQuery, type ApprovalRecord, ApprovalStore } from '../contracts/approval.js';
+import { type Pending, type PendingAnswer, type PendingQuery, PendingStore } from '../contracts/pending.js';
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 import type { DirectiveStore } from '../contracts/directive.js';
 import type { Lease, LeaseRequest } from '../contracts/lease.js';
@@ -34,7 +34,7 @@ import {
   type RunLog,
   type ToolLoopStores,
 } from '../contracts/stores.js';
-import { withdrawal } from '../pending/approval.service.js';
+import { withdrawal } from '../pending/pending.service.js';
 import { BoundedDirectives, BoundedRuns } from './bounded-work.js';
 import { askStore, asPart, outsideOfRuns, tellStore } from './store-calls.js';
 
@@ -47,7 +47,7 @@ export type StorePorts = Required<Omit<ToolLoopStores, 'transactions'>> & { read
  */
 export class BoundedStores implements StorePorts {
   readonly accounts: AccountStore;
-  readonly approvals: ApprovalStore;
+  readonly pending: PendingStore;
   readonly audit: AuditStore;
   readonly conversations: ConversationStore;
   readonly directives: DirectiveStore;
@@ -60,7 +60,7 @@ export class BoundedStores implements StorePorts {
 
   constructor(stores: StorePorts) {
     this.accounts = new BoundedAccounts(stores.accounts);
-    this.approvals = new BoundedApprovals(stores.approvals);
+    this.pending = new BoundedPending(stores.pending);
     this.audit = new BoundedAudit(stores.audit);
     this.conversations = new BoundedConversations(stores.conversations);
     this.directives = new BoundedDirectives(stores.directives);
@@ -84,52 +84,52 @@ class BoundedAccounts extends AccountStore {
   }
 }
 
-class BoundedApprovals extends ApprovalStore {
-  constructor(private readonly store: ApprovalStore) {
+class BoundedPending extends PendingStore {
+  constructor(private readonly store: PendingStore) {
     super();
   }
 
   /** The same record twice is kept once. One that is kept after its run has ended is withdrawn. */
-  override add(record: ApprovalRecord): Promise<void> {
-    return askStore(() => this.store.add(record), { late: () => this.answer(record.request.approvalId, withdrawal()) });
+  override add(record: Pending): Promise<void> {
+    return askStore(() => this.store.add(record), { late: () => this.answer(record.id, withdrawal()) });
   }
 
-  override find(approvalId: string): Promise<ApprovalRecord | undefined> {
-    return askStore(() => this.store.find(approvalId));
+  override find(id: string): Promise<Pending | undefined> {
+    return askStore(() => this.store.find(id));
   }
 
-  override list(query: ApprovalQuery): Promise<readonly ApprovalRecord[]> {
+  override list(query: PendingQuery): Promise<readonly Pending[]> {
     return askStore(() => this.store.list(query));
   }
 
   /** The same owner gets its lease again. */
-  override claim(approvalId: string, request: LeaseRequest): Promise<boolean> {
-    return askStore(() => this.store.claim(approvalId, request));
+  override claim(id: string, request: LeaseRequest): Promise<boolean> {
+    return askStore(() => this.store.claim(id, request));
   }
 
   /** Stores an answer. After an attempt without a reply, an answer that is there and equals this one, its time included, counts as stored by that attempt. */
-  override answer(approvalId: string, answer: ApprovalAnswer): Promise<ApprovalRecord | undefined> {
-    return tellStore('The answer to an approval', async (attempt) => {
-      const answered = await this.store.answer(approvalId, answer);
+  override answer(id: string, answer: PendingAnswer): Promise<Pending | undefined> {
+    return tellStore('The answer of a person', async (attempt) => {
+      const answered = await this.store.answer(id, answer);
       if (answered || attempt === 1) return answered;
-      const known = await this.store.find(approvalId);
+      const known = await this.store.find(id);
       return known && isDeepStrictEqual(known.answer, answer) ? known : undefined;
     });
   }
 
-  /** An approval is bound to one call, and the key of that call in the journal keeps it from being made twice: one that was used meanwhile was used by this call. */
-  override use(approvalId: string): Promise<boolean> {
+  /** An answer is bound to one call, and the key of that call in the journal keeps it from being made twice: one that was used meanwhile was used by this call. */
+  override use(id: string): Promise<boolean> {
     return askStore(async (attempt) => {
-      const isTaken = await this.store.use(approvalId);
+      const isTaken = await this.store.use(id);
       if (isTaken || attempt === 1) return isTaken;
-      const known = await this.store.find(approvalId);
-      return known?.isUsed === true && known.answer?.decision === 'approve';
+      const known = await this.store.find(id);
+      return known?.usedAt !== undefined && known.answer?.decision === 'approve';
     });
   }
 
   /** A person may take as long as the caller's signal lets them. */
-  override answered(approvalId: string, signal: AbortSignal): Promise<ApprovalRecord> {
-    return askStore(() => this.store.answered(approvalId, signal), { longestMs: Infinity });
+  override answered(id: string, signal: AbortSignal): Promise<Pending> {
+    return askStore(() => this.store.answered(id, signal), { longestMs: Infinity });
   }
 }
 

@@ -1,7 +1,7 @@
 import { Logger } from '@nestjs/common';
 import type { ToolInvocationRecord } from '@toolloop/protocol';
 import type { AuditDraft, AuditTrail } from '../audit/audit-trail.js';
-import type { ApprovalRecord } from '../contracts/approval.js';
+import type { Pending } from '../contracts/pending.js';
 import type { AuditEvent, AuditSubject } from '../contracts/audit.js';
 import type { DirectiveIntent } from '../contracts/directive.js';
 import type { Tool } from '../contracts/tool.js';
@@ -24,8 +24,8 @@ export class CallAudit {
     return this.before({ kind: 'decision', decision: call.decision }, call);
   }
 
-  asked(call: ReadCall, { request }: ApprovalRecord): Promise<void> {
-    const { approvalId, reason, expiresAt } = request;
+  asked(call: ReadCall, { id: approvalId, request, expiresAt }: Pending): Promise<void> {
+    const { reason } = request;
     return this.before({ kind: 'approval-request', approvalId, reason, expiresAt }, call);
   }
 

@@ -10,6 +10,7 @@ import type {
   ToolInvocationRecord,
   ToolMessage,
   ToolSpec,
+  WaitingFor,
 } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { EntityKey, MatchedTriggers } from '../contracts/injection.js';
@@ -215,6 +216,8 @@ export interface ToolOutcome {
   readonly matchedTriggers?: MatchedTriggers;
   /** Set where the call was not made yet, for want of a decision. */
   readonly isPending?: true;
+  /** The kind of answer that the call waits for; absent where it waits for an earlier call of its step. */
+  readonly waitingFor?: WaitingFor;
   /** Set if a store does not answer, so that the call was not made, or that is unknown. The run ends or is handed over, and nothing is told to the model. */
   readonly unavailable?: StorageUnavailableError;
   /** Set where it is a run that waits. */
@@ -253,11 +256,18 @@ export interface SubRunCall {
   readonly signal: AbortSignal;
 }
 
+/** A sub-run that waits, and the reason. */
+interface PausedSubRun {
+  readonly checkpoint: SubRunCheckpoint;
+  readonly waitingFor?: WaitingFor;
+  /** Set where it waits for a store that does not answer for now, not for a person. */
+  readonly unavailable?: StorageUnavailableError;
+}
+
 export type SubRunEnding = { readonly record: SubRunRecord } & (
   | { readonly status: 'succeeded'; readonly result: JsonObject; readonly labels: MessageLabels }
   | { readonly status: 'failed'; readonly failure: ToolFailure; readonly labels: MessageLabels }
-  /** `unavailable` where it waits for a store that does not answer for now, not for a person. */
-  | { readonly status: 'waiting'; readonly checkpoint: SubRunCheckpoint; readonly unavailable?: StorageUnavailableError }
+  | ({ readonly status: 'waiting' } & PausedSubRun)
 );
 
 /** Performs the calls that are runs, within one run. Whatever happens, a sub-run that has begun ends, and says how. */
@@ -269,9 +279,9 @@ export interface SubRuns {
 export class CallPending extends Error {
   override readonly name = 'CallPending';
 
-  /** Without an approval's id the call waits for an earlier one of its step. */
+  /** Without anything that it waits for, the call waits for an earlier one of its step. */
   constructor(
-    readonly approvalId?: string,
+    readonly waitingFor?: WaitingFor,
     /** Set where the call is a run that has begun, and waits for one of its own. */
     readonly checkpoint?: SubRunCheckpoint,
     /** Set where it waits for a store that does not answer for now, not for a person. */

@@ -17,7 +17,7 @@ import { isPermitted } from '../policy/policy-engine.js';
 import { ProjectionError } from '../schema/reveal.js';
 import type { SchemaValidators } from '../schema/validators.js';
 import { CallFailure, toJsonApi } from './call-failure.js';
-import type { SubRunCheckpoint, Call, InvokedResult, ReadCall, ToolOutcome } from './call.js';
+import type { Call, CallPending, InvokedResult, ReadCall, SubRunCheckpoint, ToolOutcome } from './call.js';
 import {
   cut,
   type Hinted,
@@ -301,15 +301,19 @@ export function requested(call: Call, directiveId: string, answer: JsonObject): 
 
 const DENIED = new Set<ToolFailure['code']>(['forbidden', 'policy_denied', 'approval_denied', 'tenant_override']);
 
+/** The reason why a call is not made yet. */
+type Pause = Partial<Pick<CallPending, 'checkpoint' | 'waitingFor'>>;
+
 /** Describes a call that was not made yet. The model reads only that it waits; its outcome follows when the run is resumed. */
-export function pending(call: Call, checkpoint?: SubRunCheckpoint): ToolOutcome {
+export function pending(call: Call, { checkpoint, waitingFor }: Pause = {}): ToolOutcome {
   const record: ToolInvocationRecord = { ...basicRecord(call), status: 'waiting' };
-  return { record, content: '', isPending: true, ...(checkpoint && { checkpoint }), ...whatOf(call) };
+  const asked = { ...(waitingFor && { waitingFor }), ...(checkpoint && { checkpoint }) };
+  return { record, content: '', isPending: true, ...asked, ...whatOf(call) };
 }
 
 /** A call that a store kept from being made, or from being known. Its failure is told only where the run ends with it. */
 export function unavailable(call: Call, cause: StorageUnavailableError, checkpoint?: SubRunCheckpoint): ToolOutcome {
-  const outcome = pending(call, checkpoint);
+  const outcome = pending(call, checkpoint && { checkpoint });
   const error = call.isInFlight && outcome.record.effect !== 'read_only' ? UNKNOWN : NOT_MADE;
   return { ...outcome, record: { ...outcome.record, error }, unavailable: cause };
 }

@@ -2,10 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as wait } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import type { ToolFailure } from '@toolloop/protocol';
-import type { ApprovalAnswer, ApprovalRecord } from '../contracts/approval.js';
+import type { Pending, PendingAnswer } from '../contracts/pending.js';
 import type { CallJournal, JournalClaim, JournalHold, JournalOutcome, JournalStart } from '../contracts/stores.js';
 import type { Tool } from '../contracts/tool.js';
-import { isExpired } from '../pending/approval.service.js';
+import { isExpired } from '../pending/pending.service.js';
 import { type ApprovalQuestion, type AskedApprovals, unaskableReason } from './approvals.js';
 import type { BoundedStores } from './bounded-stores.js';
 import { CallFailure, Interruption, type MethodState, notBegun, untilAborted, withinTime } from './call-failure.js';
@@ -47,18 +47,18 @@ class RepeatGate {
   }
 
   /** A yes that is used up was for the attempt before: the outcome of the one that followed is unknown, too. */
-  private async question(call: AuthorisedCall): Promise<{ readonly record: ApprovalRecord; readonly answer: ApprovalAnswer | undefined }> {
+  private async question(call: AuthorisedCall): Promise<{ readonly record: Pending; readonly answer: PendingAnswer | undefined }> {
     const { scope, request } = call;
     const question = questionOf(call);
     const known = await this.approvals.findSame(scope.approvals.repeatOf(request.call.toolCallId), call, question);
-    if (known && !known.isUsed) return { record: known, answer: known.answer };
-    let record = await this.approvals.ask(call, question, known?.request.approvalId);
-    while (record.isUsed) record = await this.approvals.ask(call, question, record.request.approvalId);
-    scope.approvals.askRepeat(request.call.toolCallId, record.request.approvalId);
+    if (known && known.usedAt === undefined) return { record: known, answer: known.answer };
+    let record = await this.approvals.ask(call, question, known?.id);
+    while (record.usedAt !== undefined) record = await this.approvals.ask(call, question, record.id);
+    scope.approvals.askRepeat(request.call.toolCallId, record.id);
     return { record, answer: record.answer };
   }
 
-  private async use(record: ApprovalRecord, answer: ApprovalAnswer, call: AuthorisedCall): Promise<void> {
+  private async use(record: Pending, answer: PendingAnswer, call: AuthorisedCall): Promise<void> {
     await this.approvals.tell(record, answer, call);
     if (answer.decision === 'deny') throw unknownOutcome(denialText(answer));
     const refusal = await this.approvals.use(record);
@@ -282,6 +282,6 @@ export function unknownOutcome(why?: string): CallFailure {
   return CallFailure.of('unknown_outcome', why === undefined ? told : `${told} ${why}`);
 }
 
-function denialText({ reason }: ApprovalAnswer): string {
+function denialText({ reason }: PendingAnswer): string {
   return `A person decided not to make it again.${reason === undefined ? '' : ` They said: ${reason}`}`;
 }

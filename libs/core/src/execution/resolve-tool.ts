@@ -134,8 +134,8 @@ export function denialOf({ request, scope, decision }: Call, message: string): C
   const { toolCallId } = request.call;
   const isStopped = decision?.isStopped;
   if (isStopped && scope.performing) return CallFailure.of('aborted', 'An operator has stopped it, so it is put off.');
-  const approvalId = scope.approvals.asked.get(toolCallId) ?? scope.approvals.repeatOf(toolCallId);
-  if (isStopped && (approvalId !== undefined || request.checkpoint)) return new CallPending(approvalId, request.checkpoint);
+  const wasAsked = scope.approvals.asked.has(toolCallId) || scope.approvals.repeatOf(toolCallId) !== undefined;
+  if (isStopped && (wasAsked || request.checkpoint)) return new CallPending('approval', request.checkpoint);
   return CallFailure.of('policy_denied', message);
 }
 

@@ -67,7 +67,7 @@ export class SubRunMethod {
     const call = { subRun: this.subRun, tool: tool.spec, prompt, args: read.args, request, scope, ms: subRunMs(limits), signal };
     const ending = await scope.subRuns.run(call);
     advance(this.call, { subRun: ending.record });
-    if (ending.status === 'waiting') throw (this.pending = new CallPending(undefined, ending.checkpoint, ending.unavailable));
+    if (ending.status === 'waiting') throw (this.pending = new CallPending(ending.waitingFor, ending.checkpoint, ending.unavailable));
     advance(this.call, { labels: ending.labels });
     if (ending.status === 'failed') throw new CallFailure(ending.failure);
     return ending.result;

@@ -193,9 +193,9 @@ export class ToolRunner implements OnModuleInit {
     const pause = thrown instanceof CallPending ? thrown : undefined;
     const cause = pause ? pause.unavailable : StorageUnavailableError.in(thrown);
     if (cause) return unavailable(call, cause, pause?.checkpoint);
-    if (pause) return pending(call, pause.checkpoint);
+    if (pause) return pending(call, pause);
     // The calls before a deferred one may change what is wrong with it now.
-    return request.isDeferred ? pending(call, request.checkpoint) : this.toFailure(call, thrown);
+    return request.isDeferred ? pending(call, request) : this.toFailure(call, thrown);
   }
 
   private toFailure(call: Call, thrown: unknown): ToolOutcome {

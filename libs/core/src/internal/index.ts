@@ -1,8 +1,8 @@
 /** @internal What the libraries of Toolloop need of each other. Outside semver: applications keep off it. @packageDocumentation */
 export { Operators } from '../audit/operators.js';
 export type { OperatorUse } from '../audit/operators.js';
-export { ApprovalWitness } from '../contracts/approval.js';
-export type { RefusedDecision } from '../contracts/approval.js';
+export { PendingWitness } from '../contracts/pending.js';
+export type { RefusedAnswer } from '../contracts/pending.js';
 export { toDirectiveEvent } from '../contracts/directive.js';
 export { SAID_BY_THE_RUN } from '../contracts/loop-request.js';
 export { DurableRuns } from '../contracts/stores.js';
@@ -18,7 +18,7 @@ export { renewContinued } from '../loop/suspended-runs.js';
 export type { ContinuedRun } from '../loop/suspended-runs.js';
 export { withDates } from '../memory/memory-run-log.js';
 export { UsageLedger } from '../usage/usage-ledger.js';
-export { withdrawal } from '../pending/approval.service.js';
+export { withdrawal } from '../pending/pending.service.js';
 export { ActorIdentity } from '../policy/actor-identity.js';
 export { defineOptions, isWhole, optionsOf, WHOLE_ABOVE_ZERO, wholeFrom } from '../findings/options.js';
 export type { OptionRule, OptionTable } from '../findings/options.js';

@@ -33,7 +33,7 @@ export interface RunParts {
   readonly conversations: ConversationStore;
   readonly sinks: readonly LoopEventSink[];
   readonly subRuns: SubRunsWithin;
-  readonly suspended: Pick<SuspendedRuns, 'suspend' | 'claim' | 'end' | 'remember' | 'withdrawApprovals'>;
+  readonly suspended: Pick<SuspendedRuns, 'suspend' | 'claim' | 'end' | 'remember' | 'withdrawPending'>;
   readonly open: { add(run: Pick<RunHandle, 'cancel'>, end: Promise<unknown>): void };
 }
 
@@ -275,7 +275,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
   /** Withdraws the questions of a waiting run, to a person or a store, which may be answered yet. */
   private async withdraw(state: LoopState): Promise<void> {
     const isOver = state.finish?.reason !== 'waiting' && !isUnavailable(state);
-    if (isOver && this.mayHaveAsked) await this.services.suspended.withdrawApprovals(this.plan.execution.run);
+    if (isOver && this.mayHaveAsked) await this.services.suspended.withdrawPending(this.plan.execution.run);
   }
 
   private reject(state: LoopState, result = new FinishedRun<Output>(this.runId, state)): never {

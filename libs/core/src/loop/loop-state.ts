@@ -20,6 +20,7 @@ import {
   type ToolCall,
   type ToolInvocationRecord,
   type Usage,
+  type WaitingFor,
 } from '@toolloop/protocol';
 import type { Toolset } from '../catalog/toolset.js';
 import type { HistoryCut } from '../contracts/history.js';
@@ -32,6 +33,8 @@ import { toJson } from '../schema/canonical-json.js';
 /** Why a run is over. */
 export interface Finish {
   readonly reason: FinishReason;
+  /** The kind of answer that the run waits for. */
+  readonly waitingFor?: WaitingFor;
   readonly error?: RunFailure;
   /** The limit or condition that ended the run, if the reason alone does not tell. */
   readonly detail?: string;
@@ -237,6 +240,7 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   readonly text: string;
   readonly citations?: NonNullable<LoopResult['citations']>;
   readonly finishReason: LoopResult['finishReason'];
+  readonly waitingFor?: WaitingFor;
   readonly steps: number;
   readonly toolCalls: LoopResult['toolCalls'];
   readonly injectedTools: LoopResult['injectedTools'];
@@ -255,8 +259,9 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   ) {
     this.text = state.text;
     if (state.citations.length > 0) this.citations = state.citations;
-    const { reason, error, detail, modelError }: Finish = state.finish ?? { reason: 'error' };
+    const { reason, waitingFor, error, detail, modelError }: Finish = state.finish ?? { reason: 'error' };
     this.finishReason = reason;
+    if (waitingFor) this.waitingFor = waitingFor;
     this.steps = state.step;
     this.toolCalls = recordsOf(state);
     this.injectedTools = state.toolset.injected;
@@ -276,10 +281,11 @@ export class FinishedRun<Output> implements LoopResult<Output> {
 
   /** The event that tells the end of the run. */
   get end(): LoopEventBody {
-    const { finishReason, text, steps, usage, error, finishDetail, modelError } = this;
+    const { finishReason, waitingFor, text, steps, usage, error, finishDetail, modelError } = this;
     return {
       type: 'run-end',
       finishReason,
+      ...(waitingFor && { waitingFor }),
       text,
       ...(this.#json !== undefined && { output: this.#json }),
       steps,
@@ -300,13 +306,14 @@ export class FinishedRun<Output> implements LoopResult<Output> {
   }
 
   toJSON(): JsonValue {
-    const { runId, text, citations, finishReason, steps, toolCalls, usage, error, finishDetail, modelError } = this;
+    const { runId, text, citations, finishReason, waitingFor, steps, toolCalls, usage, error, finishDetail, modelError } = this;
     return toJson({
       runId,
       output: this.#json,
       text,
       citations,
       finishReason,
+      waitingFor,
       steps,
       toolCalls,
       injectedTools: this.injectedTools.map(({ id }) => id),

@@ -87,7 +87,7 @@ class SubRunOpener implements SubRunsWithin {
       remember: () => undefined,
       claim: () => Promise.reject(new TypeError('A sub-run is claimed with its root run.')),
       end: () => Promise.resolve(),
-      withdrawApprovals: () => Promise.resolve(),
+      withdrawPending: () => Promise.resolve(),
     };
     const open = { add: () => undefined }; // it ends with the run around it
     const run = new LoopRun(plan, { ...this.services, sinks: [], suspended, subRuns: this, open }, resumed);
@@ -96,7 +96,9 @@ class SubRunOpener implements SubRunsWithin {
     const result = await resultOf(run);
     const record = recordOf(result);
     const unavailable = result.error?.code === 'storage_unavailable' ? new StorageUnavailableError(result.error.message) : undefined;
-    if (kept) return { status: 'waiting', record, checkpoint: { ...kept, args: call.args, record }, ...(unavailable && { unavailable }) };
+    const { waitingFor } = result;
+    const why = { ...(waitingFor && { waitingFor }), ...(unavailable && { unavailable }) };
+    if (kept) return { status: 'waiting', record, checkpoint: { ...kept, args: call.args, record }, ...why };
     if (unavailable) throw unavailable;
     return { record, labels: result.read, ...this.toldOf(result, call) };
   }
@@ -333,8 +335,8 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
   }
 
   /** Withdraws what a run asked for that ended without being opened. */
-  withdrawApprovals(run: Pick<RunRecord, 'runId' | 'tenant'>): Promise<void> {
-    return this.suspended.withdrawApprovals(run);
+  withdrawPending(run: Pick<RunRecord, 'runId' | 'tenant'>): Promise<void> {
+    return this.suspended.withdrawPending(run);
   }
 
   /**

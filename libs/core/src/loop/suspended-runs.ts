@@ -7,7 +7,7 @@ import type { RunContext } from '../contracts/tool-call.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { withinTime } from '../execution/call-failure.js';
 import { outsideOfRuns, untilRunCloses } from '../execution/store-calls.js';
-import { withdrawApprovals } from '../pending/approval.service.js';
+import { withdrawPending } from '../pending/pending.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import { fromRunEntries, suspendedEntry } from './run-log.js';
 import { forgetPagesOf, keptBytesOf, type ProcessState, type ResumedRun, type SavedRun } from './saved-run.js';
@@ -42,7 +42,7 @@ export class SuspendedRuns {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    @Inject(BoundedStores) private readonly stores: Pick<BoundedStores, 'runs' | 'approvals'>,
+    @Inject(BoundedStores) private readonly stores: Pick<BoundedStores, 'runs' | 'pending'>,
     private readonly identity: ActorIdentity,
   ) {}
 
@@ -124,16 +124,16 @@ export class SuspendedRuns {
       { runId, ...acquired.lease },
       { entries: [], events: [], ending: { status: 'ended', finishReason: 'aborted' } },
     );
-    await this.withdrawApprovals({ runId, tenant });
+    await this.withdrawPending({ runId, tenant });
   }
 
   /** Withdraws what a run that has ended asked for. What stays open for a failure of the store expires, and keeps no run from ending. */
-  async withdrawApprovals(run: Pick<RunRecord, 'runId' | 'tenant'>): Promise<void> {
+  async withdrawPending(run: Pick<RunRecord, 'runId' | 'tenant'>): Promise<void> {
     try {
-      const withdrawing = outsideOfRuns(() => withdrawApprovals(this.stores.approvals, run));
-      await untilRunCloses('The withdrawal of approvals', withinTime(withdrawing, LONGEST_WITHDRAWAL_MS));
+      const withdrawing = outsideOfRuns(() => withdrawPending(this.stores.pending, run));
+      await untilRunCloses('The withdrawal of what a run asked', withinTime(withdrawing, LONGEST_WITHDRAWAL_MS));
     } catch (error) {
-      this.logger.warn(`The approvals that run ${run.runId} asked for could not be withdrawn.`, error);
+      this.logger.warn(`What run ${run.runId} asked could not be withdrawn.`, error);
     }
   }
 

@@ -255,7 +255,9 @@ export class ToolLoop {
   /** A step whose calls wait for a person waits; one whose calls wait for a store ends the run here. */
   private waitingFor({ outcomes }: Pick<PendingStep, 'outcomes'>, live: LiveRun): Finish {
     const { unavailable } = outcomes.find((outcome) => outcome.unavailable) ?? {};
-    return unavailable ? finishFor(unavailable, 'internal', this.failedRun(live)) : { reason: 'waiting' };
+    if (unavailable) return finishFor(unavailable, 'internal', this.failedRun(live));
+    const { waitingFor } = outcomes.find((outcome) => outcome.waitingFor) ?? {};
+    return { reason: 'waiting', ...(waitingFor && { waitingFor }) };
   }
 
   /** A run of which an operator has stopped something that waits is looked at again once it was released; by any process some time, since this one may be gone then. */

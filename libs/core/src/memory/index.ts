@@ -1,5 +1,5 @@
-export { ApprovalStore } from '../contracts/approval.js';
-export type { ApprovalAmendment, ApprovalAnswer, ApprovalBinding, ApprovalQuery, ApprovalRecord } from '../contracts/approval.js';
+export { PendingStore } from '../contracts/pending.js';
+export type { ApprovalAmendment, Pending, PendingAnswer, PendingBinding, PendingQuery } from '../contracts/pending.js';
 export { AuditStore } from '../contracts/audit.js';
 export type { AuditEntry, AuditHead } from '../contracts/audit.js';
 export { acquirableAt, DirectiveStore, versionOf } from '../contracts/directive.js';
@@ -64,6 +64,6 @@ export type {
 export { MemoryCallJournal } from './memory-call-journal.js';
 export { MemoryDirectiveStore } from './memory-directive-store.js';
 export { MemoryPolicyStore } from './memory-policy-store.js';
-export { MemoryAccountStore, MemoryApprovalStore, MemoryAuditStore, MemoryConversationStore } from './memory-stores.js';
+export { MemoryAccountStore, MemoryPendingStore, MemoryAuditStore, MemoryConversationStore } from './memory-stores.js';
 export { MemoryRunLog } from './memory-run-log.js';
 export { MemoryUsageStore } from './memory-usage-store.js';

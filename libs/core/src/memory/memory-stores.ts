@@ -1,6 +1,6 @@
 import type { Message } from '@toolloop/protocol';
 import { filter, firstValueFrom, fromEvent, map, merge, Subject, take } from 'rxjs';
-import { type ApprovalAnswer, type ApprovalQuery, type ApprovalRecord, ApprovalStore } from '../contracts/approval.js';
+import { type Pending, type PendingAnswer, type PendingQuery, PendingStore } from '../contracts/pending.js';
 import { type AuditEntry, type AuditHead, AuditStore } from '../contracts/audit.js';
 import { type Lease, type LeaseRequest, leftMs, nextLease } from '../contracts/lease.js';
 import { type AccountAddition, type AccountKey, AccountStore, type SessionAccount } from '../contracts/session.js';
@@ -13,91 +13,91 @@ import {
   type MessagePage,
 } from '../contracts/stores.js';
 
-const MOST_APPROVALS = 10_000;
+const MOST_PENDING = 10_000;
 
 /**
- * Keeps approvals for as long as the process lives. Beyond 10,000 of a tenant its oldest one that is answered or has expired is dropped; where all of them wait for a person,
- * no further one is accepted.
+ * Keeps what runs ask of people for as long as the process lives. Beyond 10,000 of a tenant its oldest one that is answered or has expired is dropped; where all of them
+ * wait for a person, no further one is accepted.
  */
-export class MemoryApprovalStore extends ApprovalStore {
-  private readonly records = new Map<string, ApprovalRecord>();
+export class MemoryPendingStore extends PendingStore {
+  private readonly records = new Map<string, Pending>();
   /** The ids by tenant: a tenant that floods takes nothing from another. */
   private readonly ofTenants = new Map<string, Set<string>>();
   /** The leases of those who are deciding. */
   private readonly claims = new Map<string, Lease>();
-  private readonly answers$ = new Subject<ApprovalRecord>();
+  private readonly answers$ = new Subject<Pending>();
 
-  override add(record: ApprovalRecord): Promise<void> {
+  override add(record: Pending): Promise<void> {
     const { tenant } = record.binding;
-    if (this.records.has(record.request.approvalId)) return Promise.resolve();
+    if (this.records.has(record.id)) return Promise.resolve();
     const ids = this.ofTenants.get(tenant) ?? new Set();
-    if (ids.size >= MOST_APPROVALS && !this.forgetOldest(ids))
+    if (ids.size >= MOST_PENDING && !this.forgetOldest(ids))
       return Promise.reject(
-        new Error(`${MOST_APPROVALS} approvals of one tenant wait in memory, and no more are accepted. Bind a durable ApprovalStore.`),
+        new Error(`${MOST_PENDING} questions of one tenant wait in memory, and no more are accepted. Bind a durable PendingStore.`),
       );
-    this.ofTenants.set(tenant, ids.add(record.request.approvalId));
-    this.records.set(record.request.approvalId, record);
+    this.ofTenants.set(tenant, ids.add(record.id));
+    this.records.set(record.id, record);
     return Promise.resolve();
   }
 
   private forgetOldest(ids: Set<string>): boolean {
     const oldest = [...ids].find((id) => {
       const record = this.records.get(id);
-      return !record || record.answer !== undefined || Date.parse(record.request.expiresAt) <= Date.now();
+      return !record || record.answer !== undefined || Date.parse(record.expiresAt) <= Date.now();
     });
     if (oldest === undefined) return false;
     this.records.delete(oldest);
     return ids.delete(oldest);
   }
 
-  override find(approvalId: string): Promise<ApprovalRecord | undefined> {
-    return Promise.resolve(this.records.get(approvalId));
+  override find(id: string): Promise<Pending | undefined> {
+    return Promise.resolve(this.records.get(id));
   }
 
-  override list({ tenant, runId, pending = false, limit = 100, after }: ApprovalQuery): Promise<readonly ApprovalRecord[]> {
+  override list({ tenant, runId, pending = false, limit = 100, after }: PendingQuery): Promise<readonly Pending[]> {
     const found = [...this.records.values()]
       .filter(({ binding }) => binding.tenant === tenant && (runId === undefined || binding.runId === runId))
       .filter(({ answer }) => !pending || !answer);
-    const start = after === undefined ? 0 : found.findIndex(({ request }) => request.approvalId === after) + 1;
+    const start = after === undefined ? 0 : found.findIndex(({ id }) => id === after) + 1;
     return Promise.resolve(found.slice(start, start + limit));
   }
 
-  override claim(approvalId: string, request: LeaseRequest): Promise<boolean> {
-    const record = this.records.get(approvalId);
-    const held = this.claims.get(approvalId);
+  override claim(id: string, request: LeaseRequest): Promise<boolean> {
+    const record = this.records.get(id);
+    const held = this.claims.get(id);
     const isFree = !held || held.owner === request.owner || leftMs(held) === 0;
     if (!record || record.answer || !isFree) return Promise.resolve(false);
-    this.claims.set(approvalId, nextLease(held ?? {}, request));
+    this.claims.set(id, nextLease(held ?? {}, request));
     return Promise.resolve(true);
   }
 
-  override answer(approvalId: string, answer: ApprovalAnswer): Promise<ApprovalRecord | undefined> {
-    const record = this.records.get(approvalId);
+  override answer(id: string, answer: PendingAnswer): Promise<Pending | undefined> {
+    const record = this.records.get(id);
     if (!record || record.answer) return Promise.resolve(undefined);
-    this.claims.delete(approvalId);
+    this.claims.delete(id);
     const answered = { ...record, answer };
-    this.records.set(approvalId, answered);
+    this.records.set(id, answered);
     this.answers$.next(answered);
     return Promise.resolve(answered);
   }
 
-  override use(approvalId: string): Promise<boolean> {
-    const record = this.records.get(approvalId);
-    if (record?.answer?.decision !== 'approve' || record.isUsed) return Promise.resolve(false);
-    this.records.set(approvalId, { ...record, isUsed: true });
+  override use(id: string): Promise<boolean> {
+    const record = this.records.get(id);
+    if (record?.answer?.decision !== 'approve' || record.usedAt !== undefined) return Promise.resolve(false);
+    this.records.set(id, { ...record, usedAt: new Date().toISOString() });
     return Promise.resolve(true);
   }
 
-  override async answered(approvalId: string, signal: AbortSignal): Promise<ApprovalRecord> {
+  override async answered(id: string, signal: AbortSignal): Promise<Pending> {
     signal.throwIfAborted();
-    const known = this.records.get(approvalId);
+    const known = this.records.get(id);
     if (known?.answer) return known;
     const aborted$ = fromEvent(signal, 'abort').pipe(
       map((): never => {
         throw signal.reason;
       }),
     );
-    const answered$ = this.answers$.pipe(filter(({ request }) => request.approvalId === approvalId));
+    const answered$ = this.answers$.pipe(filter(({ id: answeredId }) => answeredId === id));
     return firstValueFrom(merge(answered$, aborted$).pipe(take(1)));
   }
 }

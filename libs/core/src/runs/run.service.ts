@@ -1,13 +1,15 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Injectable, type OnModuleDestroy } from '@nestjs/common';
-import { type FinishReason, InvalidRequestError, type LoopEvent } from '@toolloop/protocol';
+import { type ApprovalDecision, type FinishReason, InvalidRequestError, type LoopEvent } from '@toolloop/protocol';
 import { Observable, ReplaySubject, type Subscriber, takeUntil } from 'rxjs';
+import type { PendingView } from '../contracts/pending.js';
 import type { LoopRequest, ResumeRequest } from '../contracts/loop-request.js';
 import type { RunLog, RunQuery, RunRecord, RunStatus } from '../contracts/stores.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { isWhole } from '../findings/options.js';
 import { flushBeforeClose, RunOpener } from '../loop/run-opener.js';
+import { PendingError, PendingService, type Respondent } from '../pending/pending.service.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 
 /** The actor who asks, as the application identified them; never what a client says. A run is its actor's alone. */
@@ -48,6 +50,7 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
     private readonly opener: RunOpener,
     { runs }: BoundedStores,
     private readonly identity: ActorIdentity,
+    private readonly pending: PendingService<Actor>,
   ) {
     this.log = runs;
   }
@@ -131,6 +134,20 @@ export class RunService<Actor = RegisteredActor> implements OnModuleDestroy {
     if (!run.request) return (await this.opener.resume(runId, request)).events$;
     if (run.status === 'waiting') await this.log.wake(runId);
     return this.events(runId, request);
+  }
+
+  /**
+   * Answers what this run asked, as one of the people who may; the actor of the run need not be. A durable run continues by itself then, any other is resumed by its actor.
+   *
+   * @throws {PendingError} As `PendingService.decide` does; `not_found` also for what another run asked.
+   *
+   * @example
+   * await runs.answer(runId, { approvalId, decision: 'approve' }, { actor: user, tenant: user.tenantId });
+   */
+  async answer(runId: string, answer: ApprovalDecision, person: Respondent<Actor>): Promise<PendingView> {
+    const { request } = await this.pending.get(answer.approvalId, person);
+    if (request.runId !== runId) throw new PendingError('not_found', 'This run asked nothing of the kind.');
+    return this.pending.decide(answer, person);
   }
 
   /**

@@ -141,10 +141,10 @@ export class CallRun {
     const state: LoopState = paused.finish ? paused : { ...paused, finish: { reason: 'stop' } };
     const { run } = this.plan.execution;
     const result = new FinishedRun(run.runId, state);
-    if (this.outlet) await this.outlet.emit(endEvent(result));
+    if (this.outlet) await this.outlet.emit(result.end);
     const { finishReason } = result;
     if (finishReason === 'error' || finishReason === 'aborted') {
-      if (!isUnavailable(state)) await this.services.suspended.withdrawApprovals(run);
+      if (!isUnavailable(state)) await this.services.suspended.withdrawPending(run);
       throw new RunError(result, { cause: state.finish?.cause });
     }
     return CalledTool.from(run.runId, state, this.injected);
@@ -176,16 +176,4 @@ function isOver({ pending, finish }: LoopState): boolean {
 /** Returns whether something beside the tool itself is waited for, which has no limit of its own. */
 function mayOutlastTool({ options }: RunPlan): boolean {
   return options.approvals === 'wait' || options.onToolError === 'retry';
-}
-
-function endEvent({ finishReason, text, steps, usage, error, finishDetail }: FinishedRun<unknown>): LoopEventBody {
-  return {
-    type: 'run-end',
-    finishReason,
-    text,
-    steps,
-    usage,
-    ...(error && { error }),
-    ...(finishDetail !== undefined && { finishDetail }),
-  };
 }

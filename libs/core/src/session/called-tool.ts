@@ -5,6 +5,7 @@ import {
   type ToolInvocationRecord,
   type ToolMessage,
   type ToolSpec,
+  type WaitingFor,
 } from '@toolloop/protocol';
 import type { CallResult, WaitingCall } from '../contracts/session.js';
 import type { LoopState, PendingStep } from '../loop/loop-state.js';
@@ -47,8 +48,9 @@ export class CalledTool implements CallResult {
     readonly record: ToolInvocationRecord,
     readonly injectedTools: readonly ToolSpec[],
     content: ToolMessage['content'] | undefined,
+    waitingFor: WaitingFor | undefined,
   ) {
-    if (record.status === 'waiting') this.waiting = { runId, for: 'approval' };
+    if (waitingFor) this.waiting = { runId, for: waitingFor };
     this.#content = content;
   }
 
@@ -58,7 +60,7 @@ export class CalledTool implements CallResult {
     if (!record) throw new TypeError(`The run ${runId} has ended without a record of its call.`);
     const told = messages.at(-1);
     const brought = injected.size === 0 ? NONE : toolset.injected.filter(({ id }) => injected.has(id));
-    return new CalledTool(runId, record, brought, told?.role === 'tool' ? told.content : undefined);
+    return new CalledTool(runId, record, brought, told?.role === 'tool' ? told.content : undefined, pending?.outcomes[0]?.waitingFor);
   }
 
   get ui(): JsonValue | undefined {

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Injectable, type Provider } from '@nestjs/common';
 import { Expose } from 'class-transformer';
 import {
-  ApprovalService,
+  PendingService,
   LlmTool,
   type Policy,
   subRunTool,
@@ -16,7 +16,7 @@ import {
   ToolSource,
 } from '@toolloop/core';
 import { ToolInjectionStrategy } from '@toolloop/core/strategies';
-import { ApprovalStore, CallJournal, MemoryApprovalStore, MemoryCallJournal, MemoryRunLog, RunLog } from '@toolloop/core/stores';
+import { PendingStore, CallJournal, MemoryPendingStore, MemoryCallJournal, MemoryRunLog, RunLog } from '@toolloop/core/stores';
 import type { ToolPresentation } from '@toolloop/protocol';
 import { call, calls, collect, eventsOf, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
 import { findingsOf, start } from '../discovery/application.js';
@@ -85,7 +85,7 @@ const evil = (presentation: unknown) => ({ provide: Symbol('source'), useValue: 
 
 const stores = () => [
   { provide: RunLog, useValue: new MemoryRunLog() },
-  { provide: ApprovalStore, useValue: new MemoryApprovalStore() },
+  { provide: PendingStore, useValue: new MemoryPendingStore() },
   { provide: CallJournal, useValue: new MemoryCallJournal() },
 ];
 
@@ -93,7 +93,7 @@ async function bank(script: readonly ScriptedTurn[], { ports = stores(), provide
   const model = new ScriptedModel(script);
   const module = await start({ providers, ports, options: { model, policy } });
   const loop: ToolLoopService = module.get(ToolLoopService);
-  const approvals: ApprovalService = module.get(ApprovalService);
+  const approvals: PendingService = module.get(PendingService);
   return { model, module, loop, approvals };
 }
 

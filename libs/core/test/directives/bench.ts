@@ -2,7 +2,7 @@ import { Injectable, type Provider } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
   ActorDirectory,
-  ApprovalService,
+  PendingService,
   LlmTool,
   type LoopRequest,
   type LoopResult,
@@ -24,11 +24,11 @@ import {
   type PerformedDirective,
 } from '@toolloop/core/directives';
 import {
-  ApprovalStore,
+  PendingStore,
   AuditStore,
   CallJournal,
   DirectiveStore,
-  MemoryApprovalStore,
+  MemoryPendingStore,
   MemoryCallJournal,
   MemoryDirectiveStore,
   MemoryRunLog,
@@ -123,7 +123,7 @@ export function world() {
     people: new People(),
     directives: new MemoryDirectiveStore() as DirectiveStore,
     journal: new MemoryCallJournal() as CallJournal,
-    approvals: new MemoryApprovalStore(),
+    approvals: new MemoryPendingStore(),
     runs: new MemoryRunLog(),
   };
 }
@@ -159,7 +159,7 @@ export async function desk(
           { provide: ActorDirectory, useValue: shared.people },
           { provide: DirectiveStore, useValue: shared.directives },
           { provide: CallJournal, useValue: shared.journal },
-          { provide: ApprovalStore, useValue: shared.approvals },
+          { provide: PendingStore, useValue: shared.approvals },
           { provide: RunLog, useValue: shared.runs },
           ...providers,
         ],
@@ -172,7 +172,7 @@ export async function desk(
   await module.init();
   const loop: ToolLoopService = module.get(ToolLoopService);
   const service: DirectiveService = module.get(DirectiveService);
-  const approvals: ApprovalService = module.get(ApprovalService);
+  const approvals: PendingService = module.get(PendingService);
   const { bank } = shared;
   return {
     model,

@@ -79,7 +79,7 @@ describe('an approval of a directive', () => {
     expect(bank.effects).toHaveLength(1);
     const [record] = await shared.directives.list({ tenant: 'acme' });
     const { approvalId = '' } = record?.intent.authority.approved ?? {};
-    expect(await asking.approvals.get(approvalId, mia)).toMatchObject({ isUsed: true, answer: { decidedBy: 'mia' } });
+    expect(await asking.approvals.get(approvalId, mia)).toMatchObject({ usedAt: expect.any(String), answer: { decidedBy: 'mia' } });
   });
 
   it('holds under another version of the policy that asks the same people', async () => {

@@ -1,8 +1,8 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { ApprovalService, ConfigurationError, type LoopResult, subRunTool, tool, ToolLoopService, toolLoopToken } from '@toolloop/core';
+import { PendingService, ConfigurationError, type LoopResult, subRunTool, tool, ToolLoopService, toolLoopToken } from '@toolloop/core';
 import type { LoopHooks, ToolEnd, ToolStart } from '@toolloop/core/contracts';
-import { ApprovalStore, MemoryApprovalStore, MemoryRunLog, RunLog } from '@toolloop/core/stores';
+import { PendingStore, MemoryPendingStore, MemoryRunLog, RunLog } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, text, type ScriptedTurn } from '@toolloop/testing';
 import { Expose } from 'class-transformer';
 import { IsString } from 'class-validator';
@@ -48,7 +48,7 @@ function noted(): { readonly hooks: LoopHooks; readonly told: Told[]; readonly s
 /** A process with a shop; two of them over the same stores are one application. */
 async function shop(script: readonly ScriptedTurn[], options: ShopOptions = {}) {
   const module = await openModule(new ScriptedModel(script), { policy: asking(), ...options });
-  const [loop, approvals]: [ToolLoopService, ApprovalService] = [module.get(ToolLoopService), module.get(ApprovalService)];
+  const [loop, approvals]: [ToolLoopService, PendingService] = [module.get(ToolLoopService), module.get(PendingService)];
   return {
     loop,
     decide: async (decision: 'approve' | 'deny') => {
@@ -151,7 +151,7 @@ describe('the hooks of a call', () => {
 const stores = () => ({
   providers: [
     { provide: RunLog, useValue: new MemoryRunLog() },
-    { provide: ApprovalStore, useValue: new MemoryApprovalStore() },
+    { provide: PendingStore, useValue: new MemoryPendingStore() },
   ],
 });
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { ApprovalService, LlmTool, policies, ToolParam, ToolProvider } from '@toolloop/core';
-import { ApprovalStore } from '@toolloop/core/stores';
-import { withdrawApproval } from '../../src/pending/approval.service.js';
+import { PendingService, LlmTool, policies, ToolParam, ToolProvider } from '@toolloop/core';
+import { PendingStore } from '@toolloop/core/stores';
+import { withdraw } from '../../src/pending/pending.service.js';
 import { RunApprovals } from '../../src/policy/rules.js';
 import { Bench } from './bench.js';
 
@@ -20,14 +20,14 @@ class BankTools {
 /** A run whose process died after a person was asked: it is taken up by a process that knows nothing of the question. */
 async function desk() {
   const bench = await Bench.start({ providers: [BankTools] });
-  const store = bench.module.get(ApprovalStore);
+  const store = bench.module.get(PendingStore);
   return {
     store,
     tools: bench.module.get(BankTools),
     approve: async () => {
       const [open] = await store.list({ tenant: 'acme', pending: true });
       await bench.module
-        .get(ApprovalService)
+        .get(PendingService)
         .decide({ approvalId: open?.request.approvalId ?? '', decision: 'approve' }, { actor: { id: 'ada' }, tenant: 'acme' });
     },
     attempt: (amount = 5) =>
@@ -59,7 +59,7 @@ describe('an approval whose run lost its id', () => {
     const { attempt, approve, store, tools } = await desk();
     await attempt();
     const [asked] = await store.list({ tenant: 'acme' });
-    await withdrawApproval(store, asked?.request.approvalId ?? '');
+    await withdraw(store, asked?.request.approvalId ?? '');
     expect((await attempt()).isPending).toBe(true);
     await approve();
     expect((await attempt()).record.status).toBe('succeeded');

@@ -1,13 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { firstValueFrom, Subject } from 'rxjs';
-import { ApprovalService, type Policy } from '@toolloop/core';
+import { PendingService, type Policy } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
-import { ApprovalStore, MemoryRunLog, RunLog } from '@toolloop/core/stores';
+import { PendingStore, MemoryRunLog, RunLog } from '@toolloop/core/stores';
 import { HOUR_MS, inAnHour } from '../fixtures/time.js';
 import { call, calls, text } from '@toolloop/testing';
-import { ApprovalAudit } from '../../src/audit/audit-trail.js';
+import { PendingAudit } from '../../src/audit/audit-trail.js';
 import { ActorIdentity } from '../../src/policy/actor-identity.js';
-import { MemoryApprovalStore } from '../../src/memory/memory-stores.js';
+import { MemoryPendingStore } from '../../src/memory/memory-stores.js';
 import { resultsIn, resultOf } from '../fixtures/played-run.js';
 import { alice, desk } from './bench.js';
 
@@ -243,25 +243,26 @@ describe('held writes', () => {
 describe('a list', () => {
   it('shows my approval, though a hundred of a colleague’s are older', async () => {
     const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
-    const store = shop.module.get(ApprovalStore);
+    const store = shop.module.get(PendingStore);
     await shop.run();
     const [mine] = await shop.approvals.list(alice);
     const record = await store.find(mine?.approvalId ?? '');
-    const fresh = new MemoryApprovalStore();
+    const fresh = new MemoryPendingStore();
     for (let index = 0; index < 100; index += 1)
       await fresh.add({
         ...record!,
+        id: `b${index}`,
         request: { ...record!.request, approvalId: `b${index}` },
         binding: { ...record!.binding, requesterId: 'bob' },
       });
     await fresh.add(record!);
-    const service = new ApprovalService(fresh, new ActorIdentity({}), new ApprovalAudit());
+    const service = new PendingService(fresh, new ActorIdentity({}), new PendingAudit());
     expect(await service.list(alice)).toHaveLength(1);
   });
 
   it('a tenant that floods does not make another tenant’s approval disappear', async () => {
     const shop = await desk([calls(pay(1))], { ...off, requireApproval: [{ tools: ['bank__pay'] }] });
-    const store = shop.module.get(ApprovalStore);
+    const store = shop.module.get(PendingStore);
     await shop.run();
     const [mine] = await shop.approvals.list(alice);
     const record = await store.find(mine?.approvalId ?? '');

@@ -1,7 +1,7 @@
 import { Test, type TestingModule } from '@nestjs/testing';
 import type { Provider } from '@nestjs/common';
 import {
-  ApprovalService,
+  PendingService,
   type LoopRequest,
   type LoopResult,
   type Policy,
@@ -111,7 +111,7 @@ export async function desk(
   module.useLogger(false);
   await module.init();
   const loop: ToolLoopService = module.get(ToolLoopService);
-  const approvals: ApprovalService = module.get(ApprovalService);
+  const approvals: PendingService = module.get(PendingService);
   return {
     model,
     module,

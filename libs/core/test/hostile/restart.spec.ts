@@ -5,7 +5,7 @@ import { Test } from '@nestjs/testing';
 import { Expose } from 'class-transformer';
 import { IsNumber, IsString } from 'class-validator';
 import {
-  ApprovalService,
+  PendingService,
   LlmTool,
   type Policy,
   tool,
@@ -16,15 +16,7 @@ import {
   ToolProvider,
 } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
-import {
-  ApprovalStore,
-  AuditStore,
-  CallJournal,
-  MemoryApprovalStore,
-  MemoryCallJournal,
-  MemoryRunLog,
-  RunLog,
-} from '@toolloop/core/stores';
+import { PendingStore, AuditStore, CallJournal, MemoryPendingStore, MemoryCallJournal, MemoryRunLog, RunLog } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, text, type ScriptedTurn } from '@toolloop/testing';
 import { resultsIn, resultOf } from '../fixtures/played-run.js';
 import { alice, desk } from './bench.js';
@@ -65,7 +57,7 @@ class PeopleTools {
 function stores() {
   return [
     { provide: RunLog, useValue: new MemoryRunLog() },
-    { provide: ApprovalStore, useValue: new MemoryApprovalStore() },
+    { provide: PendingStore, useValue: new MemoryPendingStore() },
     { provide: CallJournal, useValue: new MemoryCallJournal() },
   ];
 }
@@ -81,7 +73,7 @@ async function process(script: readonly ScriptedTurn[], policy: Policy, provider
   module.useLogger(false);
   await module.init();
   const loop: ToolLoopService = module.get(ToolLoopService);
-  const approvals: ApprovalService = module.get(ApprovalService);
+  const approvals: PendingService = module.get(PendingService);
   return { module, loop, approvals };
 }
 

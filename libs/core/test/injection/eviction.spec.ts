@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, DEFAULT_LIMITS, type Limits, type LoopEvent, ToolLoopService } from '@toolloop/core';
+import { PendingService, DEFAULT_LIMITS, type Limits, type LoopEvent, ToolLoopService } from '@toolloop/core';
 import { ScriptedModel, calls, collect, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultOf, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
 import { Customer } from '../fixtures/shop.js';
@@ -113,7 +113,7 @@ describe.each(SURFACES)('a run that waited, over the surface %s,', (surface) => 
     const loop = module.get(ToolLoopService);
     const waiting = await loop.run({ prompt: 'Go on.', ...request });
     expect(waiting.finishReason).toBe('waiting');
-    const service = module.get(ApprovalService);
+    const service = module.get(PendingService);
     const [open] = await service.list({ actor: { id: 'alice' }, tenant: 'acme' });
     await service.decide({ approvalId: open?.approvalId ?? '', decision: 'deny' }, { actor: { id: 'alice' }, tenant: 'acme' });
     const handle = await loop.resume(waiting.runId, request);
@@ -137,9 +137,9 @@ describe.each(SURFACES)('a run that waited, over the surface %s,', (surface) => 
     const request = { actor: { id: 'alice' }, tenant: 'acme', context: { act: people }, surface, limits: { injectedInstances: 4 } };
     const loop = module.get(ToolLoopService);
     const waiting = await loop.run({ prompt: 'Go on.', ...request, limits: { injectedInstances: 2 } });
-    const [open] = await module.get(ApprovalService).list({ actor: { id: 'alice' }, tenant: 'acme' });
+    const [open] = await module.get(PendingService).list({ actor: { id: 'alice' }, tenant: 'acme' });
     const decision = { approvalId: open?.approvalId ?? '', decision: 'deny' } as const;
-    await module.get(ApprovalService).decide(decision, { actor: { id: 'alice' }, tenant: 'acme' });
+    await module.get(PendingService).decide(decision, { actor: { id: 'alice' }, tenant: 'acme' });
     const result = await resultOf(await loop.resume(waiting.runId, request));
     const [before = [], behind = []] = [model.requests[4], model.requests[5]].map((one) => one?.toolIds);
     expect(behind.slice(0, before.length)).toEqual(before);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, ConfigurationError, type LoopRequest, policies, ToolLoopService } from '@toolloop/core';
+import { PendingService, ConfigurationError, type LoopRequest, policies, ToolLoopService } from '@toolloop/core';
 import { phases, type PhasesOptions } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import * as fc from 'fast-check';
@@ -128,7 +128,7 @@ describe('phases', () => {
     const module = await openModule(model, { policy });
     const loop: ToolLoopService = module.get(ToolLoopService);
     const { runId } = await loop.run(ask({ injection: [first] }));
-    const approvals: ApprovalService = module.get(ApprovalService);
+    const approvals: PendingService = module.get(PendingService);
     const who = { actor: { id: 'alice' }, tenant: 'acme' };
     const [approval] = await approvals.list(who);
     await approvals.decide({ approvalId: approval?.approvalId ?? '', decision: 'approve' }, who);
@@ -151,7 +151,7 @@ describe('phases', () => {
     const module = await openModule(model, { policy, injection: [strategy] });
     const loop: ToolLoopService = module.get(ToolLoopService);
     const { runId } = await loop.run(ask());
-    const approvals: ApprovalService = module.get(ApprovalService);
+    const approvals: PendingService = module.get(PendingService);
     const who = { actor: { id: 'alice' }, tenant: 'acme' };
     const [approval] = await approvals.list(who);
     await approvals.decide({ approvalId: approval?.approvalId ?? '', decision: 'approve' }, who);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { Provider } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
-import { ApprovalService, type LoopResult, type Policy, type ResumeRequest, subRunTool, ToolLoopService } from '@toolloop/core';
+import { PendingService, type LoopResult, type Policy, type ResumeRequest, subRunTool, ToolLoopService } from '@toolloop/core';
 import { RunOpener } from '@toolloop/core/internal';
 import { assumeRoles, phases, type ToolInjectionStrategy, toolSearch, unlock, type UnlockOptions } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, text, type ScriptedCall, type ScriptedTurn } from '@toolloop/testing';
@@ -23,7 +23,7 @@ const unlocking = (options: Partial<UnlockOptions> = {}) => unlock({ found: isCa
 const loopOf = (module: TestingModule): ToolLoopService => module.get(ToolLoopService);
 
 async function approve(module: TestingModule): Promise<void> {
-  const approvals: ApprovalService = module.get(ApprovalService);
+  const approvals: PendingService = module.get(PendingService);
   const [{ approvalId } = { approvalId: '' }] = await approvals.list(alice);
   await approvals.decide({ approvalId, decision: 'approve' }, alice);
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, type LoopRequest, type Policy, subRunTool, type ToolLoopOptions, ToolLoopService } from '@toolloop/core';
+import { PendingService, type LoopRequest, type Policy, subRunTool, type ToolLoopOptions, ToolLoopService } from '@toolloop/core';
 import { assumeRoles, phases, type ToolInjection, type ToolInjectionContext, ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultsIn } from '../fixtures/played-run.js';
@@ -75,8 +75,8 @@ describe('the tools of an entity whose role comes back', () => {
     const loop: ToolLoopService = module.get(ToolLoopService);
     const { runId } = await loop.run(ask());
     const alice = { actor: { id: 'alice' }, tenant: 'acme' };
-    const [{ approvalId } = { approvalId: '' }] = await module.get(ApprovalService).list(alice);
-    await module.get(ApprovalService).decide({ approvalId, decision: 'approve' }, alice);
+    const [{ approvalId } = { approvalId: '' }] = await module.get(PendingService).list(alice);
+    await module.get(PendingService).decide({ approvalId, decision: 'approve' }, alice);
     const result = await (await loop.resume(runId, alice)).result;
     expect(result.toolCalls.at(-1)).toMatchObject({ declaredId: 'customer_*_getAverageSpend', status: 'succeeded' });
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { TestingModule } from '@nestjs/testing';
 import {
-  ApprovalService,
+  PendingService,
   type LoopRequest,
   type Policy,
   subRunTool,
@@ -38,7 +38,7 @@ interface Stage {
   readonly model: ScriptedModel;
   readonly module: TestingModule;
   readonly loop: ToolLoopService;
-  readonly approvals: ApprovalService;
+  readonly approvals: PendingService;
   readonly play: (request?: Partial<LoopRequest>) => Promise<PlayedRun>;
 }
 
@@ -47,7 +47,7 @@ async function stage(script: readonly ScriptedTurn[], options: Partial<ToolLoopO
   const model = new ScriptedModel(script);
   const module = await openModule(model, { policy, actorRoles: directory.actorRoles, ...options });
   const loop: ToolLoopService = module.get(ToolLoopService);
-  return { directory, model, module, loop, approvals: module.get(ApprovalService), play: (request) => play(loop, ask(request)) };
+  return { directory, model, module, loop, approvals: module.get(PendingService), play: (request) => play(loop, ask(request)) };
 }
 
 const isDown = () => {

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { ApprovalService, LlmTool, type LoopRequest, type Policy, ToolInput, ToolLoopService, ToolProvider } from '@toolloop/core';
+import { PendingService, LlmTool, type LoopRequest, type Policy, ToolInput, ToolLoopService, ToolProvider } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
 import type { LoopHooks } from '@toolloop/core/contracts';
 import { AuditStore, MemoryAuditStore } from '@toolloop/core/stores';
@@ -76,7 +76,7 @@ describe.each(SURFACES)('an approval, over the surface %s,', (surface) => {
       { tool: 'order_o-1_cancel', declaredId: 'order_*_cancel', instanceId: 'o-1', args: {} },
       { tool: 'order_o-2_cancel', declaredId: 'order_*_cancel', instanceId: 'o-2', args: {} },
     ]);
-    const service = module.get(ApprovalService);
+    const service = module.get(PendingService);
     await service.decide({ approvalId: asked[0]?.approvalId ?? '', decision: 'approve' }, alice);
     await service.decide({ approvalId: asked[1]?.approvalId ?? '', decision: 'deny' }, alice);
     const { messages, toolCalls } = await resultOf(await loop.resume(result.runId, request));
@@ -152,7 +152,7 @@ describe.each(SURFACES)('over the surface %s', (surface) => {
     const model = new ScriptedModel(script);
     const policy: Policy = { ...allowAll, requireApproval: [{ tools: ['crm__openCart'] }] };
     const module = await openModule(model, { entities: [Vault], strictListing: true, policy });
-    const [loop, service] = [module.get(ToolLoopService), module.get(ApprovalService)];
+    const [loop, service] = [module.get(ToolLoopService), module.get(PendingService)];
     const request = { ...alice, surface, context: { act: vaults } };
     const waiting = await loop.run({ prompt: 'Go on.', ...request });
     const [open] = await service.list(alice);

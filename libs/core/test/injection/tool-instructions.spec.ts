@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Injectable, type Provider } from '@nestjs/common';
 import { Expose } from 'class-transformer';
 import {
-  ApprovalService,
+  PendingService,
   LlmTool,
   type LoopRequest,
   type Message,
@@ -14,7 +14,7 @@ import {
   ToolProvider,
   ToolSource,
 } from '@toolloop/core';
-import { ApprovalStore, CallJournal, MemoryApprovalStore, MemoryCallJournal, MemoryRunLog, RunLog } from '@toolloop/core/stores';
+import { PendingStore, CallJournal, MemoryPendingStore, MemoryCallJournal, MemoryRunLog, RunLog } from '@toolloop/core/stores';
 import { ToolInjectionStrategy } from '@toolloop/core/strategies';
 import { call, calls, ScriptedModel, type ScriptedTurn, text } from '@toolloop/testing';
 import { findingsOf, start } from '../discovery/application.js';
@@ -116,7 +116,7 @@ async function open(script: readonly ScriptedTurn[], { options, ports = [], prov
     options: { model, policy: { allow: ['*'], flow: 'off' }, ...options },
   });
   const loop: ToolLoopService = module.get(ToolLoopService);
-  const approvals: ApprovalService = module.get(ApprovalService);
+  const approvals: PendingService = module.get(PendingService);
   const sent = (index: number): readonly Message[] => model.requests[index]?.messages ?? [];
   return { model, module, loop, approvals, sent };
 }
@@ -211,7 +211,7 @@ describe('the instructions of a class of tools', () => {
   it('keep their bytes when a run is resumed in another process', async () => {
     const ports = [
       { provide: RunLog, useValue: new MemoryRunLog() },
-      { provide: ApprovalStore, useValue: new MemoryApprovalStore() },
+      { provide: PendingStore, useValue: new MemoryPendingStore() },
       { provide: CallJournal, useValue: new MemoryCallJournal() },
     ];
     const options = { policy: { allow: ['*'], flow: 'off', requireApproval: [{ tools: ['desk__change'] }] } } as const;

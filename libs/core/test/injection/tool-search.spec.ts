@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, type LoopRequest, type Policy, type RawTool, tool, type Tool, ToolLoopService, ToolSource } from '@toolloop/core';
-import { ApprovalStore, MemoryApprovalStore, MemoryRunLog, RunLog } from '@toolloop/core/stores';
+import { PendingService, type LoopRequest, type Policy, type RawTool, tool, type Tool, ToolLoopService, ToolSource } from '@toolloop/core';
+import { PendingStore, MemoryPendingStore, MemoryRunLog, RunLog } from '@toolloop/core/stores';
 import { phases, toolSearch, type ToolSearchOptions, unlock } from '@toolloop/core/strategies';
 import { ScriptedModel, call, calls, eventsOf, text, type ScriptedTurn } from '@toolloop/testing';
 import { play, resultsIn, type PlayedRun } from '../fixtures/played-run.js';
@@ -206,13 +206,13 @@ describe('tool search', () => {
     const model = new ScriptedModel([calls(search('tax')), calls(call('tax__rate')), text('Done.')]);
     const stores = [
       { provide: RunLog, useValue: new MemoryRunLog() },
-      { provide: ApprovalStore, useValue: new MemoryApprovalStore() },
+      { provide: PendingStore, useValue: new MemoryPendingStore() },
     ];
     const start = () => openModule(model, { policy, tools: TAXES, injection: [toolSearch()], providers: stores });
     const first: ToolLoopService = (await start()).get(ToolLoopService);
     const { runId } = await first.run(ask());
     const module = await start();
-    const approvals: ApprovalService = module.get(ApprovalService);
+    const approvals: PendingService = module.get(PendingService);
     const [approval] = await approvals.list(ALICE);
     await approvals.decide({ approvalId: approval?.approvalId ?? '', decision: 'approve' }, ALICE);
     const second: ToolLoopService = module.get(ToolLoopService);

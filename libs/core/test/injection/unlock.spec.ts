@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import {
-  ApprovalService,
+  PendingService,
   ConfigurationError,
   InvalidRequestError,
   type LoopRequest,
@@ -221,7 +221,7 @@ describe('an unlock and a run that waits for a yes', () => {
     const loop: ToolLoopService = module.get(ToolLoopService);
     const request = ask({ injection: locked() });
     const { runId } = await loop.run(request);
-    const approvals: ApprovalService = module.get(ApprovalService);
+    const approvals: PendingService = module.get(PendingService);
     const who = { actor: { id: 'alice' }, tenant: 'acme' };
     const [approval] = await approvals.list(who);
     await approvals.decide({ approvalId: approval?.approvalId ?? '', decision: 'approve' }, who);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { type ApprovalService, InvalidRequestError } from '@toolloop/core';
+import { type PendingService, InvalidRequestError } from '@toolloop/core';
 import { type ApprovalTerms, DataPolicyEngine } from '@toolloop/core/policy';
 import { type ApprovalAmendment, AuditStore, CallJournal, RunLog } from '@toolloop/core/stores';
 import { call, calls, collect, eventsOf, text } from '@toolloop/testing';
@@ -9,7 +9,7 @@ import { resultOf, resultsIn } from '../fixtures/played-run.js';
 
 const mia = { actor: { id: 'mia', roles: ['manager'] }, tenant: 'acme' };
 
-async function approve(approvals: ApprovalService, amendment?: ApprovalAmendment): Promise<void> {
+async function approve(approvals: PendingService, amendment?: ApprovalAmendment): Promise<void> {
   const [request] = await approvals.list(mia);
   await approvals.decide({ approvalId: request?.approvalId ?? '', decision: 'approve' }, mia, amendment);
 }
@@ -19,6 +19,11 @@ describe('a run whose call needs a yes', () => {
     const { run, done, waiting } = await shop([calls(write('w'))]);
     const { result, events } = await run();
     expect(result).toMatchObject({ finishReason: 'waiting', toolCalls: [{ status: 'waiting', args: { key: 'w' } }] });
+    expect([result.waitingFor, result.toJSON(), events.at(-1)]).toMatchObject([
+      'approval',
+      { waitingFor: 'approval' },
+      { waitingFor: 'approval' },
+    ]);
     expect(result.messages.map(({ role }) => role)).toEqual(['user']);
     expect(done).toEqual([]);
     const [asked] = eventsOf(events, 'approval-request');
@@ -32,6 +37,7 @@ describe('a run whose call needs a yes', () => {
     await decide('approve');
     const result = await resume(first.runId);
     expect(result).toMatchObject({ runId: first.runId, finishReason: 'stop', text: 'Done.', steps: 2 });
+    expect(result.waitingFor).toBeUndefined();
     expect(done).toEqual(['w']);
     expect(resultsIn(result.messages)).toEqual(['w done']);
     model.assertComplete();
@@ -51,7 +57,7 @@ describe('a run whose call needs a yes', () => {
     const { run, resume, waiting, done } = await shop([calls(write('w'))]);
     const { result: first } = await run();
     const before = await waiting();
-    expect(await resume(first.runId)).toMatchObject({ finishReason: 'waiting' });
+    expect(await resume(first.runId)).toMatchObject({ finishReason: 'waiting', waitingFor: 'approval' });
     expect(await waiting()).toEqual(before);
     expect(done).toEqual([]);
   });

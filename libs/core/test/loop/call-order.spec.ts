@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import type { TestingModule } from '@nestjs/testing';
 import {
-  ApprovalService,
+  PendingService,
   type LoopRequest,
   type LoopResult,
   RunElsewhereError,
@@ -26,7 +26,7 @@ let tenants = 0;
 class Desk {
   readonly ledger: Ledger = { version: 0, log: [] };
   readonly who = { actor: { id: 'alice' }, tenant: `tenant ${(tenants += 1)}` };
-  private readonly approvals = module.get(ApprovalService);
+  private readonly approvals = module.get(PendingService);
   private readonly loop: ToolLoopService = module.get(ToolLoopService);
 
   private readonly model: ScriptedModel;

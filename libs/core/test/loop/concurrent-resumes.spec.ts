@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, type LoopEvent, LoopEventSink, type LoopRequest, ToolLoopService } from '@toolloop/core';
+import { PendingService, type LoopEvent, LoopEventSink, type LoopRequest, ToolLoopService } from '@toolloop/core';
 import { RunLog } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, collect, text } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
@@ -21,8 +21,8 @@ async function waiting() {
   const module = await openModule(model, { policy, providers: [Told] });
   const loop: ToolLoopService = module.get(ToolLoopService);
   const { runId } = await loop.run(ask());
-  const [{ approvalId } = { approvalId: '' }] = await module.get(ApprovalService).list(alice);
-  await module.get(ApprovalService).decide({ approvalId, decision: 'approve' }, alice);
+  const [{ approvalId } = { approvalId: '' }] = await module.get(PendingService).list(alice);
+  await module.get(PendingService).decide({ approvalId, decision: 'approve' }, alice);
   const { events } = module.get(Told);
   events.length = 0;
   const { prompt: _prompt, ...request } = ask();

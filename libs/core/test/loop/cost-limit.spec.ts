@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, type LoopResult, type Policy, type ToolLoopOptions, ToolLoopService } from '@toolloop/core';
+import { PendingService, type LoopResult, type Policy, type ToolLoopOptions, ToolLoopService } from '@toolloop/core';
 import { type RunEntry, RunOpener } from '@toolloop/core/internal';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { resultOf } from '../fixtures/played-run.js';
@@ -55,8 +55,8 @@ describe('limits.usd of a run that has waited', () => {
     const module = await open(script, { ...options, policy });
     const loop: ToolLoopService = module.get(ToolLoopService);
     const { runId } = await loop.run(ask());
-    const [{ approvalId } = { approvalId: '' }] = await module.get(ApprovalService).list(alice);
-    await module.get(ApprovalService).decide({ approvalId, decision: 'approve' }, alice);
+    const [{ approvalId } = { approvalId: '' }] = await module.get(PendingService).list(alice);
+    await module.get(PendingService).decide({ approvalId, decision: 'approve' }, alice);
     const { result } = await loop.resume(runId, { ...alice, limits: { usd } });
     expect(await result).toMatchObject({ finishReason });
   });

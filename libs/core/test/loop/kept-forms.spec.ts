@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, type JsonObject, ToolLoopService } from '@toolloop/core';
+import { PendingService, type JsonObject, ToolLoopService } from '@toolloop/core';
 import { RunLog } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
@@ -19,8 +19,8 @@ async function keptAs(form: (run: SuspendedRun) => SuspendedRun) {
   const module = await openModule(model, { policy });
   const [loop, log] = [module.get(ToolLoopService), module.get<RunLog>(RunLog)];
   const { runId } = await loop.run(ask());
-  const [{ approvalId } = { approvalId: '' }] = await module.get(ApprovalService).list(alice);
-  await module.get(ApprovalService).decide({ approvalId, decision: 'approve' }, alice);
+  const [{ approvalId } = { approvalId: '' }] = await module.get(PendingService).list(alice);
+  await module.get(PendingService).decide({ approvalId, decision: 'approve' }, alice);
   const held = await log.acquire(runId, { owner: 'spec', forMs: 60_000 });
   const [entry] = await log.read(runId);
   if (!held || entry?.type !== 'wait') throw new Error('The run does not wait.');

@@ -3,7 +3,7 @@ import { Inject, Injectable, Scope } from '@nestjs/common';
 import { REQUEST } from '@nestjs/core';
 import {
   type ApprovalRequest,
-  ApprovalService,
+  PendingService,
   LlmTool,
   type RunContext,
   tool,
@@ -121,7 +121,7 @@ async function asked(
   const loop: ToolLoopService = module.get(ToolLoopService);
   const request = ask({ tenant, context: { preview } });
   const { runId } = await loop.run(request);
-  const approvals: ApprovalService = module.get(ApprovalService);
+  const approvals: PendingService = module.get(PendingService);
   const requests: readonly ApprovalRequest[] = await approvals.list({ actor: { id: 'alice' }, tenant });
   return { loop, runId, approvals, request, requests, shown: requests.map((one) => one.preview) };
 }
@@ -143,7 +143,7 @@ describe('the preview of a call that needs a yes', () => {
 
   it('invariant 12: changes nothing about what is approved', async () => {
     const module = await openModule(new ScriptedModel([refund(), text('Done.')]), SHOP);
-    const [loop, approvals]: [ToolLoopService, ApprovalService] = [module.get(ToolLoopService), module.get(ApprovalService)];
+    const [loop, approvals]: [ToolLoopService, PendingService] = [module.get(ToolLoopService), module.get(PendingService)];
     for await (const event of loop.open(ask({ approvals: 'wait' }))) {
       if (event.type !== 'approval-request') continue;
       const { approvalId } = event.approval;

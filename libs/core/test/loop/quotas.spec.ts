@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import {
-  ApprovalService,
+  PendingService,
   ConfigurationError,
   type LanguageModel,
   type LoopRequest,
@@ -187,7 +187,7 @@ describe('a quota of calls', () => {
     const policy = { version: 'v1', allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] } as const;
     const module = await openModule(model, { quotas: [callsAnHour(1)], policy, providers: [{ provide: UsageStore, useValue: store }] });
     const loop: ToolLoopService = module.get(ToolLoopService);
-    const approvals: ApprovalService = module.get(ApprovalService);
+    const approvals: PendingService = module.get(PendingService);
     const { runId, finishReason } = await loop.run(ask());
     expect(finishReason).toBe('waiting');
     const alice = { actor: { id: 'alice' }, tenant: 'acme' };

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import {
   type ApprovalRule,
-  ApprovalService,
+  PendingService,
   type LoopRequest,
   type LoopResult,
   type Policy,
@@ -29,7 +29,7 @@ async function shop(script: readonly ScriptedTurn[], policy = open, place = FIRS
   const inquire = subRunTool({ id: 'inquire', description: 'Finds out.', tools: ['probe__*'] });
   const module = await openModule(model, { policy, audit: { key: 'k'.repeat(32) }, tools: [inquire] });
   const loop: ToolLoopService = module.get(ToolLoopService);
-  const approvals: ApprovalService = module.get(ApprovalService);
+  const approvals: PendingService = module.get(PendingService);
   const idempotencyKey = JSON.stringify(['alice', 'order 7', ...place]);
   const begun = {
     tenant: 'acme',
@@ -200,10 +200,10 @@ describe('a call of unknown outcome that also needs an approval', () => {
     const [waits] = await waiting(mia);
     expect(waits).toMatchObject({ reason: expect.stringContaining('It is unknown'), mayEdit: false, mayRemember: false });
     await expect(decide('approve', alice)).rejects.toMatchObject({ code: 'not_permitted' });
-    await expect(decide('approve', mia, { key: 'x' })).rejects.toMatchObject({ code: 'invalid_decision' });
+    await expect(decide('approve', mia, { key: 'x' })).rejects.toMatchObject({ code: 'invalid_answer' });
     await approvals.decide({ approvalId: waits?.approvalId ?? '', decision: 'approve' }, mia);
     await expect(approvals.decide({ approvalId: waits?.approvalId ?? '', decision: 'deny' }, mia)).rejects.toMatchObject({
-      code: 'already_decided',
+      code: 'already_answered',
     });
     expect(await resume(first)).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded' }] });
     expect(done).toEqual(['w']);

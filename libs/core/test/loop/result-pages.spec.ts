@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalService, type JsonObject, type LoopRequest, type Policy, ToolLoopService } from '@toolloop/core';
-import { ApprovalStore, RunLog } from '@toolloop/core/stores';
+import { PendingService, type JsonObject, type LoopRequest, type Policy, ToolLoopService } from '@toolloop/core';
+import { PendingStore, RunLog } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, eventsOf, expectInjected, text, type ScriptedTurn } from '@toolloop/testing';
 import * as fc from 'fast-check';
 import { ResultPages } from '../../src/execution/result-pages.js';
@@ -210,7 +210,7 @@ describe('a run that waited', () => {
     const module = await openModule(script(calls(show('b')), calls(on('r1', 0, 20), on('r2', 0, 20))), { policy });
     const loop: ToolLoopService = module.get(ToolLoopService);
     const { runId } = await loop.run(ask(request));
-    await approveAll(module.get(ApprovalService));
+    await approveAll(module.get(PendingService));
     const { messages } = await (await loop.resume(runId, request)).result;
     const [earlier, later] = resultsIn(messages).slice(-2);
     expect(earlier).toContain('[r1: characters 0 to 20');
@@ -221,14 +221,14 @@ describe('a run that waited', () => {
     const model = script(calls(on('r1', 0, 20)));
     const first = await openModule(model, { policy });
     const { runId } = await first.get(ToolLoopService).run(ask(request));
-    await approveAll(first.get(ApprovalService));
-    const ports = [ApprovalStore, RunLog].map((port) => ({ provide: port, useValue: first.get<unknown>(port) }));
+    await approveAll(first.get(PendingService));
+    const ports = [PendingStore, RunLog].map((port) => ({ provide: port, useValue: first.get<unknown>(port) }));
     const second = await openModule(model, { policy, providers: ports });
     const { messages } = await (await second.get(ToolLoopService).resume(runId, request)).result;
     expect(resultsIn(messages)[2]).toContain('Call that tool again.');
   });
 
-  async function approveAll(approvals: ApprovalService): Promise<void> {
+  async function approveAll(approvals: PendingService): Promise<void> {
     for (const { approvalId } of await approvals.list(alice)) await approvals.decide({ approvalId, decision: 'approve' }, alice);
   }
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import {
-  ApprovalService,
+  PendingService,
   calledTool,
   type LoopRequest,
   maxSteps,
@@ -129,7 +129,7 @@ describe('a stop condition', () => {
     const request = ask({ stopWhen: calledTool('write') });
     const first = await loop.run(request);
     expect(first.finishReason).toBe('waiting');
-    const approvals = module.get(ApprovalService);
+    const approvals = module.get(PendingService);
     const who = { actor: { id: 'alice' }, tenant: 'acme' };
     const [{ approvalId } = { approvalId: '' }] = await approvals.list(who);
     await approvals.decide({ approvalId, decision: 'approve' }, who);

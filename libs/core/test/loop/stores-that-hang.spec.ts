@@ -1,14 +1,14 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { ActorDirectory, ApprovalService, type LoopRequest, type Policy, type RunHandle, tool, ToolLoopService } from '@toolloop/core';
+import { ActorDirectory, PendingService, type LoopRequest, type Policy, type RunHandle, tool, ToolLoopService } from '@toolloop/core';
 import {
-  ApprovalStore,
+  PendingStore,
   AuditStore,
   CallJournal,
   ConversationStore,
   DirectiveStore,
-  MemoryApprovalStore,
+  MemoryPendingStore,
   MemoryAuditStore,
   MemoryCallJournal,
   MemoryConversationStore,
@@ -23,7 +23,7 @@ import { ask, openModule } from '../fixtures/shop.module.js';
 import { troubled } from '../fixtures/troubled-store.js';
 
 const PORTS = {
-  approvals: { provide: ApprovalStore, make: () => new MemoryApprovalStore() },
+  approvals: { provide: PendingStore, make: () => new MemoryPendingStore() },
   audit: { provide: AuditStore, make: () => new MemoryAuditStore() },
   conversations: { provide: ConversationStore, make: () => new MemoryConversationStore() },
   directives: { provide: DirectiveStore, make: () => new MemoryDirectiveStore() },
@@ -93,7 +93,7 @@ async function shop(port: keyof typeof PORTS, method: string, at: number) {
 /** Approves what the first part of a run asked for, and opens the second. */
 async function resumed({ module, loop }: Awaited<ReturnType<typeof shop>>, request: LoopRequest): Promise<RunHandle> {
   const { runId } = await loop.run(request);
-  const approvals: ApprovalService = module.get(ApprovalService);
+  const approvals: PendingService = module.get(PendingService);
   const [asked] = await approvals.list(request);
   await approvals.decide({ approvalId: asked?.approvalId ?? '', decision: 'approve' }, request);
   return loop.resume(runId, request);

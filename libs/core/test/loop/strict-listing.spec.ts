@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import {
-  ApprovalService,
+  PendingService,
   LlmTool,
   type LoopRequest,
   type Policy,
@@ -201,7 +201,7 @@ describe('a call that waits for a yes', () => {
     });
     const policy: Policy = { allow: ['*'], flow: 'off', requireApproval: [{ effects: ['state_change'] }] };
     const module = await openModule(new ScriptedModel([calls(call('raw_write')), text('Done.')]), { ...strict, tools: [write], policy });
-    const [loop, approvals]: [ToolLoopService, ApprovalService] = [module.get(ToolLoopService), module.get(ApprovalService)];
+    const [loop, approvals]: [ToolLoopService, PendingService] = [module.get(ToolLoopService), module.get(PendingService)];
     const alice = { actor: { id: 'alice' }, tenant: 'acme' };
     const handle = loop.open(ask({ approvals: 'wait' }));
     for await (const event of handle) {

@@ -1,7 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import type { Provider } from '@nestjs/common';
-import { type ApprovalDecision, ApprovalService, type Policy, subRunTool, ToolLoopService } from '@toolloop/core';
-import { ApprovalStore, MemoryApprovalStore } from '@toolloop/core/stores';
+import { type ApprovalDecision, PendingService, type Policy, subRunTool, ToolLoopService } from '@toolloop/core';
+import { PendingStore, MemoryPendingStore } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 
@@ -13,7 +13,7 @@ async function shop(script: readonly ScriptedTurn[], providers: readonly Provide
   const inquire = subRunTool({ id: 'inquire', description: 'Finds out.', tools: ['probe__*'] });
   const module = await openModule(new ScriptedModel(script), { policy, tools: [inquire], providers });
   const loop: ToolLoopService = module.get(ToolLoopService);
-  const approvals: ApprovalService = module.get(ApprovalService);
+  const approvals: PendingService = module.get(PendingService);
   return {
     loop,
     approvals,
@@ -40,7 +40,7 @@ describe('what a run asked a person for', () => {
     expect(await waiting()).toEqual([]);
     const message = expect.stringContaining('The run that asked for it has ended');
     await expect(decide(second)).rejects.toMatchObject({ code: 'withdrawn', message });
-    expect(await approvals.get(second, alice)).toMatchObject({ answer: { isWithdrawn: true, decidedBy: 'the run' }, isUsed: false });
+    expect(await approvals.get(second, alice)).toMatchObject({ answer: { isWithdrawn: true, decidedBy: 'the run' } });
   });
 
   it('is asked no more where the run was cancelled before it waited', async () => {
@@ -53,9 +53,9 @@ describe('what a run asked a person for', () => {
   });
 
   it('is looked for only by a run that may have asked', async () => {
-    const store = new MemoryApprovalStore();
+    const store = new MemoryPendingStore();
     const lookedFor = jest.spyOn(store, 'list');
-    const { loop } = await shop([text('Done.')], [{ provide: ApprovalStore, useValue: store }]);
+    const { loop } = await shop([text('Done.')], [{ provide: PendingStore, useValue: store }]);
     await loop.run(ask());
     expect(lookedFor).not.toHaveBeenCalled();
   });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import {
-  type ApprovalRecord,
-  MemoryApprovalStore,
+  type Pending,
+  MemoryPendingStore,
   MemoryCallJournal,
   MemoryConversationStore,
   MemoryRunLog,
@@ -11,16 +11,18 @@ import {
 const HOUR = 3_600_000;
 const message = { role: 'user', content: 'Hello.' } as const;
 
-function approval(approvalId: string, tenant: string): ApprovalRecord {
+function approval(approvalId: string, tenant: string): Pending {
   const call = { runId: 'r1', toolCallId: 'c1', declaredId: 'bank__pay' };
   const expiresAt = new Date(Date.now() + HOUR).toISOString();
   return {
+    id: approvalId,
+    kind: 'approval',
     request: { ...call, approvalId, step: 1, tool: 'bank__pay', args: {}, reason: 'x', expiresAt, mayEdit: false, mayRemember: false },
     binding: { ...call, tenant, requesterId: 'ann', instanceId: undefined, argsHash: 'x', policyVersion: 'v1' },
-    terms: [],
+    admitted: [],
     rule: 'requireApproval[0]',
     createdAt: new Date().toISOString(),
-    isUsed: false,
+    expiresAt,
   };
 }
 
@@ -52,9 +54,9 @@ describe('a store in memory that one tenant or actor floods', () => {
   });
 
   it('refuses a further approval instead of dropping one that waits', async () => {
-    const store = new MemoryApprovalStore();
+    const store = new MemoryPendingStore();
     for (let index = 0; index < 10_000; index += 1) await store.add(approval(`a${index}`, 'acme'));
-    await expect(store.add(approval('one more', 'acme'))).rejects.toThrow('10000 approvals of one tenant wait in memory');
+    await expect(store.add(approval('one more', 'acme'))).rejects.toThrow('10000 questions of one tenant wait in memory');
     expect(await store.find('a0')).toBeDefined();
     await store.add(approval('another tenant’s', 'globex'));
     await store.answer('a7', { decision: 'deny', decidedBy: 'mia', decidedAt: new Date().toISOString() });

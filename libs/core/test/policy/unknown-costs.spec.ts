@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import {
-  ApprovalService,
+  PendingService,
   type LoopResult,
   type Policy,
   subRunTool,
@@ -78,8 +78,8 @@ describe('a budget in USD', () => {
     const loop: ToolLoopService = module.get(ToolLoopService);
     const { runId } = await loop.run(ask());
     const alice = { actor: { id: 'alice' }, tenant: 'acme' };
-    const [{ approvalId } = { approvalId: '' }] = await module.get(ApprovalService).list(alice);
-    await module.get(ApprovalService).decide({ approvalId, decision: 'approve' }, alice);
+    const [{ approvalId } = { approvalId: '' }] = await module.get(PendingService).list(alice);
+    await module.get(PendingService).decide({ approvalId, decision: 'approve' }, alice);
     const { result } = await loop.resume(runId, { ...alice, policy: inUsd });
     expect(codes(await result)).toEqual(['budget_exceeded']);
   });

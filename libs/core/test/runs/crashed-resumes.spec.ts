@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
-import { ApprovalService, type LoopEvent, type Policy, RunElsewhereError, ToolLoopService } from '@toolloop/core';
+import { PendingService, type LoopEvent, type Policy, RunElsewhereError, ToolLoopService } from '@toolloop/core';
 import { StorageUnavailableError } from '@toolloop/protocol';
-import { ApprovalStore, CallJournal, MemoryApprovalStore, MemoryCallJournal, MemoryRunLog, RunLog } from '@toolloop/core/stores';
+import { PendingStore, CallJournal, MemoryPendingStore, MemoryCallJournal, MemoryRunLog, RunLog } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text, type ScriptedTurn } from '@toolloop/testing';
 import { ask, openModule } from '../fixtures/shop.module.js';
 import { type StoreTrouble, troubled } from '../fixtures/troubled-store.js';
@@ -30,7 +30,7 @@ function gate(): { readonly promise: Promise<void>; readonly resolve: () => void
 async function waiting() {
   const runs = new MemoryRunLog();
   const shared = [
-    { provide: ApprovalStore, useValue: new MemoryApprovalStore() },
+    { provide: PendingStore, useValue: new MemoryPendingStore() },
     { provide: CallJournal, useValue: new MemoryCallJournal() },
   ];
   const done: string[] = [];
@@ -43,7 +43,7 @@ async function waiting() {
   };
   const { module, loop } = await start([calls(call('probe__write', { key: 'w' }))]);
   const { runId } = await loop.run(ask({ context }));
-  const approvals: ApprovalService = module.get(ApprovalService);
+  const approvals: PendingService = module.get(PendingService);
   const [asked] = await approvals.list(alice);
   await approvals.decide({ approvalId: asked?.approvalId ?? '', decision: 'approve' }, alice);
   return { runs, runId, done, start, request: { ...alice, context } };

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
-import { type ApprovalService, type Policy, policies as presets, subRunTool, type ToolCallContext } from '@toolloop/core';
+import { type PendingService, type Policy, policies as presets, subRunTool, type ToolCallContext } from '@toolloop/core';
 import { MemoryPolicyStore } from '@toolloop/core/stores';
 import { call, calls, expectTranscriptValid, text } from '@toolloop/testing';
 import { mallory, OPEN, operatedShop, ops, opsOfGlobex, root } from '../fixtures/operated-shop.js';
@@ -14,7 +14,7 @@ const alice = { actor: { id: 'alice' }, tenant: 'acme' };
 const globex = { actor: { id: 'bob' }, tenant: 'globex' };
 const ASKING: Policy = { ...OPEN, version: 'asking', requireApproval: [{ tools: ['probe__write'], expiresAfterMs: HOUR_MS }] };
 
-async function answer(approvals: ApprovalService, decision: 'approve' | 'deny' = 'approve'): Promise<unknown> {
+async function answer(approvals: PendingService, decision: 'approve' | 'deny' = 'approve'): Promise<unknown> {
   const [request] = await approvals.list(alice);
   return approvals.decide({ approvalId: request?.approvalId ?? '', decision }, alice);
 }
@@ -171,7 +171,7 @@ describe('an approval of what is stopped', () => {
     const { policies, approvals, run, resume } = await operatedShop([calls(write), text('Done.')], { policy: ASKING });
     const { result: first } = await run({ context });
     const { stopId } = await policies.stop({ tool: 'probe__write' }, ops, why);
-    await expect(answer(approvals)).rejects.toMatchObject({ name: 'ApprovalError', code: 'held' });
+    await expect(answer(approvals)).rejects.toMatchObject({ name: 'PendingError', code: 'held' });
     await expect(answer(approvals, 'deny')).rejects.toMatchObject({ code: 'held' });
     expect(await resume(first.runId, { context })).toMatchObject({ finishReason: 'waiting' });
     await policies.release(stopId, ops, why);

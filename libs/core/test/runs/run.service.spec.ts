@@ -46,6 +46,31 @@ describe('a run that is suspended and not durable', () => {
     await expect(runs.resume(runId, alice)).rejects.toMatchObject(unknown);
   });
 
+  it('is answered by its id and continues', async () => {
+    const { runs, runId, waiting: open, request, done } = await waiting();
+    const [approvalId = ''] = await open();
+    expect(await runs.answer(runId, { approvalId, decision: 'approve' }, alice)).toMatchObject({
+      kind: 'approval',
+      answer: { decidedBy: 'alice' },
+    });
+    await collect(await runs.resume(runId, request()));
+    expect(done).toEqual(['w']);
+  });
+
+  it('invariant 12: an answer for another run, by a stranger or of another tenant is not found, and none is taken twice', async () => {
+    const { runs, runId, run, waiting: open, done } = await waiting();
+    const [approvalId = ''] = await open();
+    const yes = { approvalId, decision: 'approve' } as const;
+    const { runId: second } = (await run({ prompt: 'Once more.' })).result;
+    for (const [id, person] of [[second, alice], ['', alice], ...others.map((other) => [runId, other] as const)] as const)
+      await expect(runs.answer(id, yes, person)).rejects.toMatchObject({ name: 'PendingError', code: 'not_found' });
+    await expect(runs.answer(runId, { decision: 'approve' } as never, alice)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(runs.answer(runId, { ...yes, decision: 'yes' } as never, alice)).rejects.toMatchObject({ code: 'invalid_answer' });
+    const taken = await Promise.allSettled([runs.answer(runId, yes, alice), runs.answer(runId, { ...yes, decision: 'deny' }, alice)]);
+    expect(taken.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
+    expect([await open(), done]).toEqual([[], []]);
+  });
+
   it('waits again where it is resumed before a decision', async () => {
     const { runs, runId, request } = await waiting();
     expect((await collect(await runs.resume(runId, request()))).at(-1)).toMatchObject({ finishReason: 'waiting' });

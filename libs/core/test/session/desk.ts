@@ -1,4 +1,4 @@
-import { ApprovalService, type JsonObject, ToolLoopService } from '@toolloop/core';
+import { PendingService, type JsonObject, ToolLoopService } from '@toolloop/core';
 import type { SessionOptions, SessionRequest, ToolSession } from '@toolloop/core/contracts';
 import { RunService } from '@toolloop/core/runs';
 import { AccountStore, MemoryAccountStore } from '@toolloop/core/stores';
@@ -25,7 +25,7 @@ export async function shop({ accounts = new MemoryAccountStore(), providers = []
   const context = { act: (key: string) => (done.push(key), `${key} done`) };
   const open = (more: Partial<SessionRequest> = {}): Promise<ToolSession> => loop.session({ ...alice, context, ...more });
   const decide = async (decision: 'approve' | 'deny') => {
-    const approvals: ApprovalService = module.get(ApprovalService);
+    const approvals: PendingService = module.get(PendingService);
     const [first] = await approvals.list(alice);
     return approvals.decide({ approvalId: first?.approvalId ?? '', decision, reason: 'I say so.' }, alice);
   };

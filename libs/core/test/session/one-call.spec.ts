@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import {
-  ApprovalService,
+  PendingService,
   type InvalidRequestError,
   type LoopEvent,
   LoopEventSink,
@@ -37,7 +37,7 @@ async function shop(options: ShopOptions = {}) {
     call: (name: string, args: object = {}, more: Partial<CallRequest> = {}) =>
       loop.call({ tool: name, args: args as never, ...alice, context, ...more }),
     decide: async (decision: 'approve' | 'deny') => {
-      const approvals: ApprovalService = module.get(ApprovalService);
+      const approvals: PendingService = module.get(PendingService);
       const [open] = await approvals.list(alice);
       return approvals.decide({ approvalId: open?.approvalId ?? '', decision, reason: 'I say so.' }, alice);
     },

@@ -1,15 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type JsonObject, type Policy, ToolInterceptor } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
-import {
-  ApprovalStore,
-  AuditStore,
-  CallJournal,
-  MemoryApprovalStore,
-  MemoryCallJournal,
-  MemoryRunLog,
-  RunLog,
-} from '@toolloop/core/stores';
+import { PendingStore, AuditStore, CallJournal, MemoryPendingStore, MemoryCallJournal, MemoryRunLog, RunLog } from '@toolloop/core/stores';
 import { call, calls, eventsOf, text } from '@toolloop/testing';
 import { callIdsIn } from '../fixtures/played-run.js';
 import { alice, innerEvents, read, research, send, stage, toldOf, write } from './stage.js';
@@ -22,6 +14,7 @@ describe('a call of a sub-run that needs a yes', () => {
   it('is asked about by the root run, which waits', async () => {
     const { play, approvals, done } = await stage(waits);
     const { events, result } = await play();
+    expect(result.waitingFor).toBe('approval');
     expect(result).toMatchObject({ finishReason: 'waiting', toolCalls: [{ status: 'waiting', subRun: { finishReason: 'waiting' } }] });
     const [asked] = eventsOf(events, 'approval-request');
     const { runId } = result.toolCalls[0]?.subRun ?? {};
@@ -52,7 +45,7 @@ describe('a call of a sub-run that needs a yes', () => {
 
   it('keeps the run around it in its store where what was stored of the sub-run is not what it must be', async () => {
     const store = new MemoryRunLog();
-    const approvals = { provide: ApprovalStore, useValue: new MemoryApprovalStore() };
+    const approvals = { provide: PendingStore, useValue: new MemoryPendingStore() };
     const providers = [approvals, { provide: RunLog, useValue: store }];
     const { play, decide } = await stage({ ...waits, options: { ...options, providers } });
     const { result: first } = await play();
@@ -77,9 +70,9 @@ describe('a call of a sub-run that needs a yes', () => {
   });
 
   it('continues in another process, where only JSON is left of it', async () => {
-    const shared = [ApprovalStore, RunLog, CallJournal].map((provide, index) => ({
+    const shared = [PendingStore, RunLog, CallJournal].map((provide, index) => ({
       provide,
-      useValue: [new MemoryApprovalStore(), new MemoryRunLog(), new MemoryCallJournal()][index],
+      useValue: [new MemoryPendingStore(), new MemoryRunLog(), new MemoryCallJournal()][index],
     }));
     const { play, decide, done } = await stage({ ...waits, options: { ...options, providers: shared } });
     const { result: first } = await play();

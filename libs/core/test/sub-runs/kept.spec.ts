@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type LoopResult, type Policy, RunElsewhereError } from '@toolloop/core';
 import { type RunEntry, RunOpener } from '@toolloop/core/internal';
-import { ApprovalStore, CallJournal, MemoryApprovalStore, MemoryCallJournal } from '@toolloop/core/stores';
+import { PendingStore, CallJournal, MemoryPendingStore, MemoryCallJournal } from '@toolloop/core/stores';
 import { calls, text } from '@toolloop/testing';
 import { KeptJournal } from './kept-journal.js';
 import { read, research, stage, toldOf, write, type Stage } from './stage.js';
@@ -13,7 +13,7 @@ function keep({ module, request }: Stage, journal: KeptJournal, entries: readonl
 
 /** Stores that two processes share. */
 const stores = () => [
-  { provide: ApprovalStore, useValue: new MemoryApprovalStore() },
+  { provide: PendingStore, useValue: new MemoryPendingStore() },
   { provide: CallJournal, useValue: new MemoryCallJournal() },
 ];
 

@@ -1,6 +1,6 @@
 import type { TestingModule } from '@nestjs/testing';
 import {
-  ApprovalService,
+  PendingService,
   type LoopEvent,
   type LoopRequest,
   type LoopResult,
@@ -35,7 +35,7 @@ export interface Stage {
   readonly inner: ScriptedModel;
   readonly module: TestingModule;
   readonly loop: ToolLoopService;
-  readonly approvals: ApprovalService;
+  readonly approvals: PendingService;
   /** What the tools did, in order. */
   readonly done: string[];
   readonly request: (more?: Partial<LoopRequest>) => LoopRequest;
@@ -58,7 +58,7 @@ export async function stage({
     tools: [subRunTool(declaration as SubRunToolDeclaration), ...(options.tools ?? [])],
   });
   const loop: ToolLoopService = module.get(ToolLoopService);
-  const approvals: ApprovalService = module.get(ApprovalService);
+  const approvals: PendingService = module.get(PendingService);
   const done: string[] = [];
   const act: Act = (key) => {
     done.push(key);

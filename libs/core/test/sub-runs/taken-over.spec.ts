@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { type Limits, type Policy, subRunTool, type ToolInvocationRecord } from '@toolloop/core';
 import { type RunEntry, RunOpener } from '@toolloop/core/internal';
-import { ApprovalStore, CallJournal, MemoryApprovalStore, MemoryCallJournal } from '@toolloop/core/stores';
+import { PendingStore, CallJournal, MemoryPendingStore, MemoryCallJournal } from '@toolloop/core/stores';
 import { ScriptedModel, call, calls, text, type ScriptedAnswer, type ScriptedTurn } from '@toolloop/testing';
 import { Bank, openBank } from '../fixtures/accounts.js';
 import { KeptJournal } from './kept-journal.js';
@@ -9,7 +9,7 @@ import { read, research, stage, write, type Script } from './stage.js';
 
 /** Stores that all processes share. */
 const stores = () => [
-  { provide: ApprovalStore, useValue: new MemoryApprovalStore() },
+  { provide: PendingStore, useValue: new MemoryPendingStore() },
   { provide: CallJournal, useValue: new MemoryCallJournal() },
 ];
 

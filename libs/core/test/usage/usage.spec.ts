@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
-import { ApprovalService, OperatorError, subRunTool, ToolLoopService, type ToolLoopOptions } from '@toolloop/core';
+import { PendingService, OperatorError, subRunTool, ToolLoopService, type ToolLoopOptions } from '@toolloop/core';
 import { UsageLedger } from '@toolloop/core/internal';
 import {
-  ApprovalStore,
+  PendingStore,
   AuditStore,
-  MemoryApprovalStore,
+  MemoryPendingStore,
   MemoryRunLog,
   MemoryUsageStore,
   RunLog,
@@ -122,7 +122,7 @@ describe('the usage of a run', () => {
   it('is counted once where it waits and continues in another process', async () => {
     const shared = [
       { provide: RunLog, useValue: new MemoryRunLog() },
-      { provide: ApprovalStore, useValue: new MemoryApprovalStore() },
+      { provide: PendingStore, useValue: new MemoryPendingStore() },
     ];
     const store = new MemoryUsageStore();
     const here = await shop([calls(read('r'), write('w'))], store, { policy: asking(), providers: shared });
@@ -131,7 +131,7 @@ describe('the usage of a run', () => {
     await (
       await there.loop.resume(runId, alice)
     ).result; // which waits again
-    const approvals: ApprovalService = there.module.get(ApprovalService);
+    const approvals: PendingService = there.module.get(PendingService);
     const [open] = await approvals.list(alice);
     await approvals.decide({ approvalId: open?.approvalId ?? '', decision: 'approve' }, alice);
     expect(await resultOf(await there.loop.resume(runId, alice))).toMatchObject({ finishReason: 'stop' });

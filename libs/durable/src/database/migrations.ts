@@ -13,10 +13,10 @@ export interface Migration {
   readonly statements: readonly string[];
 }
 
-/** The approvals that runs ask for, and their answers. `owner` and `expires_at` are the lease of a process that is deciding one. */
-const APPROVALS = [
-  `create table toolloop.approvals (
-    approval_id text primary key,
+/** The questions of runs to people, and their answers. `owner` and `expires_at` are the lease of a process that is deciding one. */
+const PENDING = [
+  `create table toolloop.pending (
+    id text primary key,
     position bigint generated always as identity,
     tenant text not null,
     run_id text not null,
@@ -25,13 +25,13 @@ const APPROVALS = [
     answer json,
     owner text,
     expires_at timestamptz(3),
-    is_used boolean not null default false,
+    used_at timestamptz(3),
     created_at timestamptz not null default now()
   )`,
-  `create unique index approvals_of_tenant on toolloop.approvals (tenant, position)`,
-  `create index approvals_pending on toolloop.approvals (tenant, position) where decision is null`,
-  `create index approvals_of_run on toolloop.approvals (tenant, run_id, position)`,
-  `create index approvals_created on toolloop.approvals (created_at)`,
+  `create unique index pending_of_tenant on toolloop.pending (tenant, position)`,
+  `create index pending_unanswered on toolloop.pending (tenant, position) where decision is null`,
+  `create index pending_of_run on toolloop.pending (tenant, run_id, position)`,
+  `create index pending_created on toolloop.pending (created_at)`,
 ];
 
 /** The journal. `effect` is what a call did in a transaction of this database; `owner`, `epoch` and `expires_at` are the lease of a call that has not ended. */
@@ -258,7 +258,7 @@ export const MIGRATIONS: readonly Migration[] = [
   {
     version: 1,
     name: 'baseline',
-    statements: [APPROVALS, CALLS, AUDIT, CONVERSATIONS, POLICIES, USAGE, QUOTAS, ACCOUNTS, RUNS, DIRECTIVES].flat(),
+    statements: [PENDING, CALLS, AUDIT, CONVERSATIONS, POLICIES, USAGE, QUOTAS, ACCOUNTS, RUNS, DIRECTIVES].flat(),
   },
 ];
 

@@ -234,7 +234,7 @@ export class RunEngine extends DurableRuns implements OnApplicationBootstrap, Be
       error: { code: 'cannot_continue', message, correlationId },
     };
     await this.log.append({ runId, ...lease }, { entries: [], events: [end], ending: { status: 'ended', finishReason: 'error' } });
-    await this.runs.withdrawApprovals(run);
+    await this.runs.withdrawPending(run);
   }
 
   private track(run: OpenRun): void {

@@ -19,7 +19,7 @@ import type { NamedStatement } from '../database/database-driver.js';
 import type { Database } from '../database/database.js';
 import { fromLeaseRow, heldBy, inMs, LEASE, type LeaseRow, leaseTo } from '../database/lease-sql.js';
 import { type JobQueue, KEEP_JOBS_SECONDS, openJobs } from '../queue/job-queue.js';
-import { withdrawApprovals } from '../stores/sql-approval-store.js';
+import { withdrawPending } from '../stores/sql-pending-store.js';
 import { RowWatch } from '../database/row-watch.js';
 import { isStorable, keyHash, shownText, storableKey, storedJson } from '../stores/storable.js';
 
@@ -326,7 +326,7 @@ export class SqlRunLog extends RunLog {
       [runId, status, finishReason],
     );
     if (status === 'waiting' && row?.is_due) await this.handOut(runId);
-    if (status === 'ended' && row) await withdrawApprovals(this.database, [{ tenant: row.tenant, runId }]);
+    if (status === 'ended' && row) await withdrawPending(this.database, [{ tenant: row.tenant, runId }]);
   }
 
   /** Within a transaction: gives a durable run to any process with room; any other waits for its actor. */

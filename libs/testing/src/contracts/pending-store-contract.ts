@@ -1,68 +1,72 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { ApprovalAnswer, ApprovalRecord, ApprovalStore } from '@toolloop/core/stores';
+import type { Pending, PendingAnswer, PendingStore } from '@toolloop/core/stores';
 import { atOnce, AWKWARD_TEXTS, runContract, type Contract, type ContractRunner, type StoreUnderTest, type Trial } from './contract.js';
 
-type ApprovalTrial = Trial<ApprovalStore>;
+type PendingTrial = Trial<PendingStore>;
 
-/** The behaviour that every `ApprovalStore` must show. */
-export function approvalStoreContract(name: string, make: () => Promise<StoreUnderTest<ApprovalStore>>, runner: ContractRunner): void {
+/** The behaviour that every `PendingStore` must show. */
+export function pendingStoreContract(name: string, make: () => Promise<StoreUnderTest<PendingStore>>, runner: ContractRunner): void {
   runContract(CONTRACT, name, make, runner);
 }
 
-function record(tenant: string, more: { readonly runId?: string; readonly reason?: string } = {}): ApprovalRecord {
+function record(tenant: string, more: { readonly runId?: string; readonly reason?: string } = {}): Pending {
   const { runId = `run_${randomUUID()}`, reason = 'It is dear.' } = more;
   const call = { runId, toolCallId: 'call_1', declaredId: 'bank__pay' };
+  const id = randomUUID();
+  const expiresAt = new Date(Date.now() + 60_000).toISOString();
   return {
+    id,
+    kind: 'approval',
     request: {
       ...call,
-      approvalId: randomUUID(),
+      approvalId: id,
       step: 1,
       tool: 'bank__pay',
       args: { amount: 5, note: reason },
       reason,
-      expiresAt: new Date(Date.now() + 60_000).toISOString(),
+      expiresAt,
       mayEdit: false,
       mayRemember: false,
     },
     binding: { ...call, tenant, requesterId: 'alice', instanceId: undefined, argsHash: 'ab', policyVersion: 'v1' },
-    terms: [{ roles: ['manager'] }],
+    admitted: [{ roles: ['manager'] }],
     rule: 'requireApproval[0]',
     createdAt: new Date().toISOString(),
-    isUsed: false,
+    expiresAt,
   };
 }
 
-function yes(decidedBy = 'mia'): ApprovalAnswer {
+function yes(decidedBy = 'mia'): PendingAnswer {
   return { decision: 'approve', decidedBy, decidedAt: new Date().toISOString() };
 }
 
-async function added(store: ApprovalStore, tenant: string, more?: Parameters<typeof record>[1]): Promise<ApprovalRecord> {
+async function added(store: PendingStore, tenant: string, more?: Parameters<typeof record>[1]): Promise<Pending> {
   const made = record(tenant, more);
   await store.add(made);
   return made;
 }
 
-const idOf = ({ request }: ApprovalRecord): string => request.approvalId;
+const idOf = ({ id }: Pending): string => id;
 
 const never = (): AbortSignal => new AbortController().signal;
 
-const CONTRACT: Contract<ApprovalStore> = {
-  port: 'ApprovalStore',
+const CONTRACT: Contract<PendingStore> = {
+  port: 'PendingStore',
   cases: [
-    { name: 'finds an approval as it was added, by each kind of key', check: findsIt },
+    { name: 'finds a question as it was added, by each kind of key', check: findsIt },
     { name: 'finds nothing for an unknown id', check: knowsNothing },
     { name: 'keeps awkward texts', check: keepsAwkwardTexts },
     { name: 'accepts one of many concurrent answers', check: answersOnce },
     { name: 'lets one of many concurrent owners decide, until its lease expires or is given back', check: claimsOnce },
-    { name: 'lets one of many concurrent callers use an approval', check: usesOnce },
-    { name: 'refuses to use an approval that was not given', check: refusesUse },
+    { name: 'lets one of many concurrent callers use an answer', check: usesOnce },
+    { name: 'refuses to use a denial, and what has no answer', check: refusesUse },
     { name: 'resolves a wait, whichever process takes the answer', check: tellsWhoWaits },
     { name: 'resolves a wait that begins after the answer', check: tellsLate },
     { name: 'stops waiting when the signal aborts', check: stopsWaiting },
-    { name: 'lists the oldest approvals first, page by page', check: pages },
-    { name: 'lists the approvals of a run, and the open ones', check: filters },
-    { name: 'lists no approval of another tenant, and no page after one of its', check: separatesTenants },
+    { name: 'lists the oldest first, page by page', check: pages },
+    { name: 'lists what a run asked, and what is open', check: filters },
+    { name: 'lists nothing of another tenant, and no page after one of its', check: separatesTenants },
   ],
   restart: {
     before: async ({ store, tenant }) => {
@@ -72,26 +76,26 @@ const CONTRACT: Contract<ApprovalStore> = {
     after: async (store, { tenant }) => {
       const [first, second] = await store.list({ tenant });
       assert.deepEqual([first?.answer?.decidedBy, second?.answer, second?.request.reason], ['mia', undefined, 'second']);
-      assert.equal(await store.use(first?.request.approvalId ?? ''), true);
+      assert.equal(await store.use(first?.id ?? ''), true);
     },
   },
 };
 
-async function findsIt({ store, other, tenant }: ApprovalTrial): Promise<void> {
+async function findsIt({ store, other, tenant }: PendingTrial): Promise<void> {
   const made = await added(store, tenant);
   assert.deepEqual(JSON.parse(JSON.stringify(await other.find(idOf(made)))), JSON.parse(JSON.stringify(made)));
 }
 
-async function knowsNothing({ store }: ApprovalTrial): Promise<void> {
-  for (const approvalId of [randomUUID(), ...AWKWARD_TEXTS]) {
-    assert.equal(await store.find(approvalId), undefined);
-    assert.equal(await store.answer(approvalId, yes()), undefined);
-    assert.equal(await store.use(approvalId), false);
-    assert.equal(await store.claim(approvalId, { owner: 'one', forMs: 60_000 }), false);
+async function knowsNothing({ store }: PendingTrial): Promise<void> {
+  for (const id of [randomUUID(), ...AWKWARD_TEXTS]) {
+    assert.equal(await store.find(id), undefined);
+    assert.equal(await store.answer(id, yes()), undefined);
+    assert.equal(await store.use(id), false);
+    assert.equal(await store.claim(id, { owner: 'one', forMs: 60_000 }), false);
   }
 }
 
-async function keepsAwkwardTexts({ store, other, tenant }: ApprovalTrial): Promise<void> {
+async function keepsAwkwardTexts({ store, other, tenant }: PendingTrial): Promise<void> {
   for (const reason of AWKWARD_TEXTS) {
     const made = await added(store, tenant, { reason });
     await store.answer(idOf(made), { ...yes(), reason });
@@ -101,7 +105,7 @@ async function keepsAwkwardTexts({ store, other, tenant }: ApprovalTrial): Promi
   }
 }
 
-async function answersOnce(trial: ApprovalTrial): Promise<void> {
+async function answersOnce(trial: PendingTrial): Promise<void> {
   const made = await added(trial.store, trial.tenant);
   const answers = await atOnce(trial, 20, (store, index) => store.answer(idOf(made), yes(`person ${index}`)));
   const taken = answers.filter((answer) => answer !== undefined);
@@ -109,35 +113,36 @@ async function answersOnce(trial: ApprovalTrial): Promise<void> {
   assert.equal((await trial.other.find(idOf(made)))?.answer?.decidedBy, taken[0]?.answer?.decidedBy);
 }
 
-async function claimsOnce(trial: ApprovalTrial): Promise<void> {
+async function claimsOnce(trial: PendingTrial): Promise<void> {
   const { store, other, tenant } = trial;
-  const approvalId = idOf(await added(store, tenant));
-  const claims = await atOnce(trial, 20, (one, index) => one.claim(approvalId, { owner: `owner ${index}`, forMs: 60_000 }));
+  const id = idOf(await added(store, tenant));
+  const claims = await atOnce(trial, 20, (one, index) => one.claim(id, { owner: `owner ${index}`, forMs: 60_000 }));
   assert.equal(claims.filter(Boolean).length, 1);
   const owner = `owner ${claims.indexOf(true)}`;
-  assert.equal(await other.claim(approvalId, { owner, forMs: 0 }), true);
-  assert.equal(await other.claim(approvalId, { owner: 'another', forMs: 60_000 }), true);
-  assert.equal(await store.claim(approvalId, { owner, forMs: 60_000 }), false);
-  await store.answer(approvalId, yes());
-  assert.equal(await other.claim(approvalId, { owner: 'another', forMs: 60_000 }), false);
+  assert.equal(await other.claim(id, { owner, forMs: 0 }), true);
+  assert.equal(await other.claim(id, { owner: 'another', forMs: 60_000 }), true);
+  assert.equal(await store.claim(id, { owner, forMs: 60_000 }), false);
+  await store.answer(id, yes());
+  assert.equal(await other.claim(id, { owner: 'another', forMs: 60_000 }), false);
 }
 
-async function usesOnce(trial: ApprovalTrial): Promise<void> {
+async function usesOnce(trial: PendingTrial): Promise<void> {
   const made = await added(trial.store, trial.tenant);
   await trial.other.answer(idOf(made), yes());
   const uses = await atOnce(trial, 20, (store) => store.use(idOf(made)));
   assert.equal(uses.filter(Boolean).length, 1);
-  assert.equal((await trial.store.find(idOf(made)))?.isUsed, true);
+  const { usedAt = '' } = (await trial.store.find(idOf(made))) ?? {};
+  assert.ok(Math.abs(Date.parse(usedAt) - Date.now()) < 60_000, usedAt);
 }
 
-async function refusesUse({ store, tenant }: ApprovalTrial): Promise<void> {
+async function refusesUse({ store, tenant }: PendingTrial): Promise<void> {
   const [open, denied] = [await added(store, tenant), await added(store, tenant)];
   await store.answer(idOf(denied), { ...yes(), decision: 'deny' });
   assert.deepEqual([await store.use(idOf(open)), await store.use(idOf(denied))], [false, false]);
-  assert.equal((await store.find(idOf(open)))?.isUsed, false);
+  assert.equal((await store.find(idOf(open)))?.usedAt, undefined);
 }
 
-async function tellsWhoWaits({ store, other, tenant }: ApprovalTrial): Promise<void> {
+async function tellsWhoWaits({ store, other, tenant }: PendingTrial): Promise<void> {
   const [one, two] = [await added(store, tenant), await added(store, tenant)];
   const waits = [store.answered(idOf(one), never()), other.answered(idOf(one), never()), store.answered(idOf(two), never())];
   await other.answer(idOf(one), yes('mia'));
@@ -149,13 +154,13 @@ async function tellsWhoWaits({ store, other, tenant }: ApprovalTrial): Promise<v
   );
 }
 
-async function tellsLate({ store, other, tenant }: ApprovalTrial): Promise<void> {
+async function tellsLate({ store, other, tenant }: PendingTrial): Promise<void> {
   const made = await added(store, tenant);
   await store.answer(idOf(made), yes());
   assert.equal((await other.answered(idOf(made), never())).answer?.decision, 'approve');
 }
 
-async function stopsWaiting({ store, tenant }: ApprovalTrial): Promise<void> {
+async function stopsWaiting({ store, tenant }: PendingTrial): Promise<void> {
   const made = await added(store, tenant);
   await assert.rejects(store.answered(idOf(made), AbortSignal.abort(new Error('over'))), /over/);
   const controller = new AbortController();
@@ -164,7 +169,7 @@ async function stopsWaiting({ store, tenant }: ApprovalTrial): Promise<void> {
   await assert.rejects(waiting, /given up/);
 }
 
-async function pages({ store, other, tenant }: ApprovalTrial): Promise<void> {
+async function pages({ store, other, tenant }: PendingTrial): Promise<void> {
   const made: string[] = [];
   for (let index = 0; index < 5; index += 1) made.push(idOf(await added(index % 2 === 0 ? store : other, tenant)));
   const first = (await store.list({ tenant, limit: 2 })).map(idOf);
@@ -174,7 +179,7 @@ async function pages({ store, other, tenant }: ApprovalTrial): Promise<void> {
   assert.deepEqual((await store.list({ tenant, after: randomUUID() })).map(idOf), made);
 }
 
-async function filters({ store, tenant }: ApprovalTrial): Promise<void> {
+async function filters({ store, tenant }: PendingTrial): Promise<void> {
   const runId = `run_${randomUUID()}`;
   const [open, answered, other] = [
     await added(store, tenant, { runId }),
@@ -187,7 +192,7 @@ async function filters({ store, tenant }: ApprovalTrial): Promise<void> {
   assert.deepEqual((await store.list({ tenant, runId, pending: true })).map(idOf), [idOf(open)]);
 }
 
-async function separatesTenants({ store, tenant, otherTenant }: ApprovalTrial): Promise<void> {
+async function separatesTenants({ store, tenant, otherTenant }: PendingTrial): Promise<void> {
   const [mine, theirs] = [await added(store, tenant), await added(store, otherTenant)];
   assert.deepEqual((await store.list({ tenant })).map(idOf), [idOf(mine)]);
   assert.deepEqual((await store.list({ tenant, after: idOf(theirs) })).map(idOf), [idOf(mine)]);

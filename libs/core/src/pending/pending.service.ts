@@ -4,20 +4,20 @@ import { Injectable } from '@nestjs/common';
 import type { ApprovalDecision, ApprovalRequest, ApprovalTerms } from '@toolloop/protocol';
 import {
   type ApprovalAmendment,
-  type ApprovalAnswer,
-  type ApprovalBinding,
-  type ApprovalQuery,
-  type ApprovalRecord,
-  type ApprovalStore,
-  type ApprovalView,
-  ApprovalWitness,
-} from '../contracts/approval.js';
+  type Pending,
+  type PendingAnswer,
+  type PendingBinding,
+  type PendingQuery,
+  type PendingStore,
+  type PendingView,
+  PendingWitness,
+} from '../contracts/pending.js';
 import type { RegisteredActor } from '../contracts/tool-call.js';
 import { ActorIdentity } from '../policy/actor-identity.js';
 import type { DataPolicyEngine } from '../policy/policy-engine.js';
 
 /** The person who lists or answers approvals, as the application identified them; never taken from a client's body. */
-export interface Approver<Actor = RegisteredActor> {
+export interface Respondent<Actor = RegisteredActor> {
   readonly actor: Actor;
   readonly tenant: string;
 }
@@ -29,15 +29,15 @@ const CLAIM_MS = 15_000;
 const AGAIN_MS = 20;
 
 /** The filter of a list of approvals. The tenant is always the approver's. */
-export type ApprovalFilter = Omit<ApprovalQuery, 'tenant'>;
+export type PendingFilter = Omit<PendingQuery, 'tenant'>;
 
 /** Lists the calls that wait for a person, and takes the decisions. Approvals of another tenant are never found. */
 @Injectable()
-export class ApprovalService<Actor = RegisteredActor> {
+export class PendingService<Actor = RegisteredActor> {
   constructor(
-    private readonly store: ApprovalStore,
+    private readonly store: PendingStore,
     private readonly identity: ActorIdentity<Actor>,
-    private readonly witness: ApprovalWitness,
+    private readonly witness: PendingWitness,
     /** Absent where nothing can be stopped. */
     private readonly inForce?: Pick<DataPolicyEngine, 'isHeld'>,
   ) {}
@@ -45,11 +45,11 @@ export class ApprovalService<Actor = RegisteredActor> {
   /**
    * Lists the approvals that an approver may see, the oldest first, without expired ones. By default at most 100 that are still open.
    *
-   * @throws ApprovalError (`not_permitted`) if the actor has no id
+   * @throws PendingError (`not_permitted`) if the actor has no id
    * @example
    * const waiting = await approvals.list({ actor: user, tenant: user.tenantId });
    */
-  async list(approver: Approver<Actor>, filter: ApprovalFilter = {}): Promise<readonly ApprovalRequest[]> {
+  async list(approver: Respondent<Actor>, filter: PendingFilter = {}): Promise<readonly ApprovalRequest[]> {
     const { limit = PAGE, after, ...which } = filter;
     const identified = this.identified(approver);
     const visible: ApprovalRequest[] = [];
@@ -62,7 +62,7 @@ export class ApprovalService<Actor = RegisteredActor> {
         ...(last !== undefined && { after: last }),
       });
       visible.push(...page.filter((record) => !isExpired(record) && maySee(record, identified)).map(({ request }) => request));
-      last = page.at(-1)?.request.approvalId;
+      last = page.at(-1)?.id;
       if (page.length < PAGE) break;
     }
     return visible.slice(0, limit);
@@ -71,28 +71,28 @@ export class ApprovalService<Actor = RegisteredActor> {
   /**
    * Finds an approval by its id.
    *
-   * @throws ApprovalError (`not_found`) if there is none that the approver may see
+   * @throws PendingError (`not_found`) if there is none that the approver may see
    * @example
-   * const { request, isUsed } = await approvals.get(approvalId, { actor: user, tenant: user.tenantId });
+   * const { request, usedAt } = await approvals.get(approvalId, { actor: user, tenant: user.tenantId });
    */
-  async get(approvalId: string, approver: Approver<Actor>): Promise<ApprovalView> {
+  async get(approvalId: string, approver: Respondent<Actor>): Promise<PendingView> {
     return toView(await this.find(approvalId, approver));
   }
 
-  private async find(approvalId: string, approver: Approver<Actor>): Promise<ApprovalRecord> {
+  private async find(approvalId: string, approver: Respondent<Actor>): Promise<Pending> {
     const record = typeof approvalId === 'string' ? await this.store.find(approvalId) : undefined;
     if (record?.binding.tenant === approver.tenant && maySee(record, this.identified(approver))) return record;
-    throw new ApprovalError('not_found', 'There is no such approval.');
+    throw new PendingError('not_found', 'There is no such approval.');
   }
 
   /**
    * Takes a decision, once. The run continues by `ToolLoopService.resume`, or at once if it is still waiting in memory.
    *
-   * @throws ApprovalError if the approver may not decide, the approval was decided, has expired, was withdrawn or is held, or the decision is invalid
+   * @throws PendingError if the approver may not decide, the approval was decided, has expired, was withdrawn or is held, or the decision is invalid
    * @example
    * await approvals.decide({ approvalId, decision: 'approve' }, { actor: user, tenant: user.tenantId });
    */
-  async decide(decision: ApprovalDecision, approver: Approver<Actor>, amendment: ApprovalAmendment = {}): Promise<ApprovalView> {
+  async decide(decision: ApprovalDecision, approver: Respondent<Actor>, amendment: ApprovalAmendment = {}): Promise<PendingView> {
     const said = readDecision(decision);
     const record = await this.find(decision.approvalId, approver);
     const attempt = { decidedBy: this.identified(approver).id, decision: said.decision };
@@ -103,7 +103,7 @@ export class ApprovalService<Actor = RegisteredActor> {
       const amended = { ...(args && { args }), ...(remember && { remember }) };
       return await this.take(record, { ...said, ...amended, decidedBy: attempt.decidedBy, decidedAt: new Date().toISOString() });
     } catch (error) {
-      if (error instanceof ApprovalError) await this.witness.refused(record, { ...attempt, code: error.code });
+      if (error instanceof PendingError) await this.witness.refused(record, { ...attempt, code: error.code });
       throw error;
     }
   }
@@ -111,50 +111,50 @@ export class ApprovalService<Actor = RegisteredActor> {
   /**
    * Records the decision, then stores it: a decision without a record must not count, and one that comes too late must not be recorded as one.
    *
-   * @throws ApprovalError if another decision was first, or the approval was withdrawn
+   * @throws PendingError if another decision was first, or the approval was withdrawn
    */
-  private async take(record: ApprovalRecord, answer: ApprovalAnswer): Promise<ApprovalView> {
-    const { approvalId } = record.request;
+  private async take(record: Pending, answer: PendingAnswer): Promise<PendingView> {
+    const { id } = record;
     const owner = randomUUID();
-    while (!(await this.store.claim(approvalId, { owner, forMs: CLAIM_MS }))) {
-      const known = await this.store.find(approvalId);
+    while (!(await this.store.claim(id, { owner, forMs: CLAIM_MS }))) {
+      const known = await this.store.find(id);
       if (!known || known.answer) throw decidedAlready(known?.answer);
       await wait(AGAIN_MS); // another process may fail to record its decision
     }
     try {
       await this.witness.decided(record, answer);
     } catch (error) {
-      await this.store.claim(approvalId, { owner, forMs: 0 });
+      await this.store.claim(id, { owner, forMs: 0 });
       throw error;
     }
-    const answered = await this.store.answer(approvalId, answer);
+    const answered = await this.store.answer(id, answer);
     if (answered) return toView(answered);
-    throw decidedAlready((await this.store.find(approvalId))?.answer); // withdrawn meanwhile
+    throw decidedAlready((await this.store.find(id))?.answer); // withdrawn meanwhile
   }
 
-  /** Throws an `ApprovalError` for an approval of which there is nothing to decide now. */
-  private assertOpen(record: ApprovalRecord): void {
+  /** Throws a `PendingError` for an approval of which there is nothing to decide now. */
+  private assertOpen(record: Pending): void {
     if (record.answer) throw decidedAlready(record.answer);
-    if (isExpired(record)) throw new ApprovalError('expired', 'The approval has expired, and its call was not made. Ask for it again.');
+    if (isExpired(record)) throw new PendingError('expired', 'The approval has expired, and its call was not made. Ask for it again.');
     const { tenant, declaredId } = record.binding;
     if (this.inForce?.isHeld(tenant, declaredId))
-      throw new ApprovalError('held', 'An operator has stopped the tool. The approval is held, and can be decided once it is released.');
+      throw new PendingError('held', 'An operator has stopped the tool. The approval is held, and can be decided once it is released.');
   }
 
-  /** Throws an `ApprovalError` if the approver may not answer, or may not answer in this way. */
-  private assertPermitted(record: ApprovalRecord, approver: Approver<Actor>, { args, remember }: ApprovalAmendment): void {
+  /** Throws a `PendingError` if the approver may not answer, or may not answer in this way. */
+  private assertPermitted(record: Pending, approver: Respondent<Actor>, { args, remember }: ApprovalAmendment): void {
     const refusal = refusalFor(record, this.identified(approver));
-    if (refusal !== undefined) throw new ApprovalError('not_permitted', refusal);
-    if (args && !record.request.mayEdit) throw new ApprovalError('invalid_decision', 'The arguments of this call may not be changed.');
+    if (refusal !== undefined) throw new PendingError('not_permitted', refusal);
+    if (args && !record.request.mayEdit) throw new PendingError('invalid_answer', 'The arguments of this call may not be changed.');
     if (remember && !record.request.mayRemember)
-      throw new ApprovalError('invalid_decision', 'A decision about this call cannot be remembered for further calls.');
+      throw new PendingError('invalid_answer', 'A decision about this call cannot be remembered for further calls.');
   }
 
-  /** Throws an `ApprovalError` (`not_permitted`) for an actor without an id. */
-  private identified({ actor }: Approver<Actor>): IdentifiedApprover {
+  /** Throws a `PendingError` (`not_permitted`) for an actor without an id. */
+  private identified({ actor }: Respondent<Actor>): IdentifiedApprover {
     const id = this.identity.idOf(actor);
     if (id !== undefined) return { id, roles: this.identity.rolesOf(actor) };
-    throw new ApprovalError('not_permitted', 'An approver needs an id. Set ToolLoopModule.forRoot({ actorId: (actor) => … }).');
+    throw new PendingError('not_permitted', 'An approver needs an id. Set ToolLoopModule.forRoot({ actorId: (actor) => … }).');
   }
 }
 
@@ -164,38 +164,38 @@ interface IdentifiedApprover {
 }
 
 /** Copies an approval for a client, without the binding: its hash would reveal arguments that can be guessed. */
-function toView({ request, createdAt, answer, isUsed }: ApprovalRecord): ApprovalView {
-  return { request, createdAt, isUsed, ...(answer && { answer }) };
+function toView({ kind, request, createdAt, answer, usedAt }: Pending): PendingView {
+  return { kind, request, createdAt, ...(answer && { answer }), ...(usedAt !== undefined && { usedAt }) };
 }
 
 /** The longest reason of a decision, which the model reads. */
 const MOST_REASON_CHARACTERS = 1_000;
 
-function decidedAlready(answer: ApprovalAnswer | undefined): ApprovalError {
-  if (!answer?.isWithdrawn) return new ApprovalError('already_decided', 'Somebody has decided already.');
-  return new ApprovalError('withdrawn', 'The run that asked for it has ended, so there is nothing to decide any more.');
+function decidedAlready(answer: PendingAnswer | undefined): PendingError {
+  if (!answer?.isWithdrawn) return new PendingError('already_answered', 'Somebody has decided already.');
+  return new PendingError('withdrawn', 'The run that asked for it has ended, so there is nothing to decide any more.');
 }
 
-/** Reads a client's decision. Throws an `ApprovalError` for anything else. */
-function readDecision({ decision, reason }: ApprovalDecision): Pick<ApprovalAnswer, 'decision' | 'reason'> {
+/** Reads a client's decision. Throws a `PendingError` for anything else. */
+function readDecision({ decision, reason }: ApprovalDecision): Pick<PendingAnswer, 'decision' | 'reason'> {
   if (decision !== 'approve' && decision !== 'deny')
-    throw new ApprovalError('invalid_decision', 'The decision is neither "approve" nor "deny".');
+    throw new PendingError('invalid_answer', 'The decision is neither "approve" nor "deny".');
   return typeof reason === 'string' && reason !== '' ? { decision, reason: reason.slice(0, MOST_REASON_CHARACTERS) } : { decision };
 }
 
 /** Tells whether an approval has expired, for a decision as well as for the use of one. */
-export function isExpired({ request }: ApprovalRecord): boolean {
-  return Date.parse(request.expiresAt) <= Date.now();
+export function isExpired({ expiresAt }: Pick<Pending, 'expiresAt'>): boolean {
+  return Date.parse(expiresAt) <= Date.now();
 }
 
-function maySee(record: ApprovalRecord, approver: IdentifiedApprover): boolean {
+function maySee(record: Pending, approver: IdentifiedApprover): boolean {
   return approver.id === record.binding.requesterId || refusalFor(record, approver) === undefined;
 }
 
 /** Finds the reason why an approver may not answer. Where the policy names no approver, only the actor of the run may. */
-function refusalFor({ binding, terms }: ApprovalRecord, approver: IdentifiedApprover): string | undefined {
-  const asked = terms.length > 0 ? terms : [{}];
-  return asked.map((one) => refusalUnder(one, approver, binding.requesterId)).find((refusal) => refusal !== undefined);
+function refusalFor({ binding, admitted }: Pending, approver: IdentifiedApprover): string | undefined {
+  const terms = admitted.length > 0 ? admitted : [{}];
+  return terms.map((one) => refusalUnder(one, approver, binding.requesterId)).find((refusal) => refusal !== undefined);
 }
 
 function refusalUnder(
@@ -214,11 +214,11 @@ function refusalUnder(
  * Thrown for a decision about an approval that is not accepted: the approver has to act. Over HTTP `not_found` is a 404, the others are a 403, 409 or 400.
  * `withdrawn`: the run has ended, so a decision would have no effect. `held`: an operator has stopped the tool for now.
  */
-export class ApprovalError extends Error {
-  override readonly name = 'ApprovalError';
+export class PendingError extends Error {
+  override readonly name = 'PendingError';
 
   constructor(
-    readonly code: 'not_found' | 'not_permitted' | 'already_decided' | 'expired' | 'withdrawn' | 'held' | 'invalid_decision',
+    readonly code: 'not_found' | 'not_permitted' | 'already_answered' | 'expired' | 'withdrawn' | 'held' | 'invalid_answer',
     message: string,
   ) {
     super(message);
@@ -226,20 +226,20 @@ export class ApprovalError extends Error {
 }
 
 /** Makes the answer that withdraws an approval. */
-export function withdrawal(): ApprovalAnswer {
+export function withdrawal(): PendingAnswer {
   return { decision: 'deny', reason: 'The run has ended.', decidedBy: 'the run', decidedAt: new Date().toISOString(), isWithdrawn: true };
 }
 
 /** Withdraws an approval that was not answered, so that no person approves a call that will not be made. */
-export async function withdrawApproval(store: ApprovalStore, approvalId: string): Promise<void> {
-  await store.answer(approvalId, withdrawal());
+export async function withdraw(store: PendingStore, id: string): Promise<void> {
+  await store.answer(id, withdrawal());
 }
 
 /** Withdraws all open approvals of a run and its sub-runs. */
-export async function withdrawApprovals(store: ApprovalStore, { tenant, runId }: Pick<ApprovalBinding, 'tenant' | 'runId'>): Promise<void> {
+export async function withdrawPending(store: PendingStore, { tenant, runId }: Pick<PendingBinding, 'tenant' | 'runId'>): Promise<void> {
   for (;;) {
     const open = await store.list({ tenant, runId, pending: true, limit: PAGE });
-    for (const { request } of open) await withdrawApproval(store, request.approvalId);
+    for (const { id } of open) await withdraw(store, id);
     if (open.length < PAGE) return;
   }
 }

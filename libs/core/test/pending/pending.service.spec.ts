@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApprovalError, ApprovalService } from '@toolloop/core';
+import { PendingError, PendingService } from '@toolloop/core';
 import type { ApprovalTerms } from '@toolloop/core/policy';
-import { type ApprovalRecord, MemoryApprovalStore, MemoryAuditStore } from '@toolloop/core/stores';
-import { ApprovalAudit, AuditTrail } from '../../src/audit/audit-trail.js';
+import { type Pending, MemoryPendingStore, MemoryAuditStore } from '@toolloop/core/stores';
+import { PendingAudit, AuditTrail } from '../../src/audit/audit-trail.js';
 import { ActorIdentity } from '../../src/policy/actor-identity.js';
 import { troubled } from '../fixtures/troubled-store.js';
 
@@ -16,8 +16,11 @@ const bob: Person = { id: 'bob', roles: ['support'] };
 const mia: Person = { id: 'mia', roles: ['manager'] };
 const HOUR = 3_600_000;
 
-function recordOf(approvalId: string, terms: readonly ApprovalTerms[] = [], expiresIn = HOUR): ApprovalRecord {
+function recordOf(approvalId: string, terms: readonly ApprovalTerms[] = [], expiresIn = HOUR): Pending {
+  const expiresAt = new Date(Date.now() + expiresIn).toISOString();
   return {
+    id: approvalId,
+    kind: 'approval',
     request: {
       approvalId,
       runId: 'r1',
@@ -27,7 +30,7 @@ function recordOf(approvalId: string, terms: readonly ApprovalTerms[] = [], expi
       declaredId: 'bank__pay',
       args: { amount: 1 },
       reason: 'It is large.',
-      expiresAt: new Date(Date.now() + expiresIn).toISOString(),
+      expiresAt,
       mayEdit: terms.some(({ mayEdit }) => mayEdit),
       mayRemember: terms.some(({ mayRemember }) => mayRemember),
     },
@@ -41,36 +44,36 @@ function recordOf(approvalId: string, terms: readonly ApprovalTerms[] = [], expi
       argsHash: 'x',
       policyVersion: 'v1',
     },
-    terms,
+    admitted: terms,
     rule: 'requireApproval[0]',
     createdAt: new Date().toISOString(),
-    isUsed: false,
+    expiresAt,
   };
 }
 
 const sent = (approvalId: string) => ({ approvalId, decision: 'approve' }) as const;
 
-async function desk(...records: ApprovalRecord[]) {
-  const store = new MemoryApprovalStore();
+async function desk(...records: Pending[]) {
+  const store = new MemoryPendingStore();
   for (const record of records) await store.add(record);
-  const service = new ApprovalService<Person>(store, new ActorIdentity<Person>({}), new ApprovalAudit());
+  const service = new PendingService<Person>(store, new ActorIdentity<Person>({}), new PendingAudit());
   const as = (actor: Person, tenant = 'acme') => ({ actor, tenant });
   const approve = (approvalId: string, who: Person, tenant = 'acme') =>
     service.decide({ approvalId, decision: 'approve' }, as(who, tenant)).then(
       () => 'approved',
-      (error: ApprovalError) => error.code,
+      (error: PendingError) => error.code,
     );
   return { store, service, as, approve };
 }
 
 /** One approval, two processes that share its store, and their audit. */
 async function auditedDesk() {
-  const store = new MemoryApprovalStore();
+  const store = new MemoryPendingStore();
   await store.add(recordOf('a1', [{ notRequester: true }]));
   const entries = new MemoryAuditStore();
   const process = () => {
-    const witness = new ApprovalAudit(new AuditTrail(entries, { key: 'k'.repeat(32) }));
-    const service = new ApprovalService<Person>(store, new ActorIdentity<Person>({}), witness);
+    const witness = new PendingAudit(new AuditTrail(entries, { key: 'k'.repeat(32) }));
+    const service = new PendingService<Person>(store, new ActorIdentity<Person>({}), witness);
     return (actor: Person) => service.decide(sent('a1'), { actor, tenant: 'acme' }).catch((error: unknown) => error);
   };
   return {
@@ -109,13 +112,13 @@ describe('invariant 12: an approval', () => {
   it('invariant 12: is decided once, by the first decision', async () => {
     const { approve } = await desk(recordOf('a1', [{ notRequester: true }]));
     const outcomes = await Promise.all([approve('a1', bob), approve('a1', mia), approve('a1', bob)]);
-    expect(outcomes.toSorted()).toEqual(['already_decided', 'already_decided', 'approved']);
+    expect(outcomes.toSorted()).toEqual(['already_answered', 'already_answered', 'approved']);
   });
 
   it('invariant 12: has one decision in the audit, and a refusal of each that came too late', async () => {
     const { decide, kinds } = await auditedDesk();
     await Promise.all([decide(bob), decide(mia), decide(bob)]);
-    expect(await kinds()).toEqual(['approval-decision', 'approval-refusal already_decided', 'approval-refusal already_decided']);
+    expect(await kinds()).toEqual(['approval-decision', 'approval-refusal already_answered', 'approval-refusal already_answered']);
   });
 
   it('invariant 12: has one decision in the audit where two processes decide at once, and a refusal of the one that lost', async () => {
@@ -126,11 +129,11 @@ describe('invariant 12: an approval', () => {
   });
 
   it('invariant 12: stays open where the audit could not keep its decision, and is decided by the next', async () => {
-    const store = new MemoryApprovalStore();
+    const store = new MemoryPendingStore();
     await store.add(recordOf('a1', [{ notRequester: true }]));
     const entries = troubled(new MemoryAuditStore(), { method: 'append', at: 1, answer: () => Promise.reject(new Error('It is full.')) });
-    const witness = new ApprovalAudit(new AuditTrail(entries, { key: 'k'.repeat(32) }));
-    const service = new ApprovalService<Person>(store, new ActorIdentity<Person>({}), witness);
+    const witness = new PendingAudit(new AuditTrail(entries, { key: 'k'.repeat(32) }));
+    const service = new PendingService<Person>(store, new ActorIdentity<Person>({}), witness);
     await expect(service.decide(sent('a1'), { actor: bob, tenant: 'acme' })).rejects.toThrow('could not keep');
     expect((await service.decide(sent('a1'), { actor: mia, tenant: 'acme' })).answer?.decidedBy).toBe('mia');
   });
@@ -156,8 +159,8 @@ describe('invariant 12: an approval', () => {
 
   it.each([
     ['an id of another form', { approvalId: { $ne: null }, decision: 'approve' }, 'not_found'],
-    ['a decision that is none', { approvalId: 'a1', decision: 'Approve' }, 'invalid_decision'],
-    ['no decision', { approvalId: 'a1' }, 'invalid_decision'],
+    ['a decision that is none', { approvalId: 'a1', decision: 'Approve' }, 'invalid_answer'],
+    ['no decision', { approvalId: 'a1' }, 'invalid_answer'],
   ])('invariant 12: takes from a client no %s', async (_, forged, code) => {
     const { service, as } = await desk(recordOf('a1'));
     await expect(service.decide(forged as never, as(ann))).rejects.toMatchObject({ code });
@@ -172,8 +175,8 @@ describe('invariant 12: an approval', () => {
 
   it('invariant 12: lets arguments be changed, and a yes be kept, only where the policy says so', async () => {
     const { service, as } = await desk(recordOf('a1'), recordOf('a2', [{ mayEdit: true, mayRemember: true, roles: ['manager'] }]));
-    await expect(service.decide(sent('a1'), as(ann), { args: {} })).rejects.toMatchObject({ code: 'invalid_decision' });
-    await expect(service.decide(sent('a1'), as(ann), { remember: true })).rejects.toMatchObject({ code: 'invalid_decision' });
+    await expect(service.decide(sent('a1'), as(ann), { args: {} })).rejects.toMatchObject({ code: 'invalid_answer' });
+    await expect(service.decide(sent('a1'), as(ann), { remember: true })).rejects.toMatchObject({ code: 'invalid_answer' });
     const { answer } = await service.decide(sent('a2'), as(mia), { args: { amount: 2 }, remember: true });
     expect(answer).toMatchObject({ args: { amount: 2 }, remember: true });
   });

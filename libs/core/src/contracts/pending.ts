@@ -1,0 +1,131 @@
+import type { ApprovalDecision, ApprovalRequest, ApprovalTerms, JsonObject } from '@toolloop/protocol';
+import type { LeaseRequest } from './lease.js';
+
+/** The changes that an approver may make to a call, if the policy allows them. */
+export interface ApprovalAmendment {
+  /** The arguments that replace the model's: all of them, not only the changed ones. They are checked like any others. */
+  readonly args?: JsonObject;
+  /** `true` if the decision also covers further calls of the same tool under the same rule in the same run. */
+  readonly remember?: boolean;
+}
+
+/** The answer of a person, or of the run itself where it has ended. */
+export interface PendingAnswer extends ApprovalAmendment {
+  readonly decision: ApprovalDecision['decision'];
+  readonly reason?: string;
+  readonly decidedBy: string;
+  /** The time of the decision: ISO 8601, UTC. */
+  readonly decidedAt: string;
+  /** `true` if no person decided, since the run has ended. @default false */
+  readonly isWithdrawn?: boolean;
+}
+
+/** The call that an answer is for. All of it must be the same when the answer is used. */
+export interface PendingBinding {
+  readonly tenant: string;
+  /** The id of the root run. */
+  readonly runId: string;
+  /** The id of the sub-run that makes the call, if one does. */
+  readonly subRunId?: string;
+  /** The id of the actor of the run. */
+  readonly requesterId: string | undefined;
+  readonly toolCallId: string;
+  readonly declaredId: string;
+  readonly instanceId: string | undefined;
+  /** The SHA-256 of the canonical arguments, in hex. */
+  readonly argsHash: string;
+  readonly policyVersion: string;
+}
+
+/** Something that a run has asked and that waits for its answer, as the server stores it. `kind` says what it is; only approvals are asked for by now. */
+export interface Pending {
+  readonly id: string;
+  readonly kind: 'approval';
+  readonly binding: PendingBinding;
+  /** The question as people see it, which bears the id and the expiry as well. */
+  readonly request: ApprovalRequest;
+  /** The terms of the people admitted to answer, all of which they must meet; without terms the actor of the run is. */
+  readonly admitted: readonly ApprovalTerms[];
+  /** The rule that asked. */
+  readonly rule: string;
+  /** The time of the request: ISO 8601, UTC. */
+  readonly createdAt: string;
+  /** The time from which it can be neither answered nor used: ISO 8601, UTC. */
+  readonly expiresAt: string;
+  readonly answer?: PendingAnswer;
+  /** The time at which the answer was used, which happens once: ISO 8601, UTC. */
+  readonly usedAt?: string;
+}
+
+/** A question of a run, as people may see it. */
+export type PendingView = Pick<Pending, 'kind' | 'request' | 'createdAt' | 'answer' | 'usedAt'>;
+
+/** A selection of questions. */
+export interface PendingQuery {
+  readonly tenant: string;
+  readonly runId?: string;
+  /** Limits the list to what has no answer. @default false */
+  readonly pending?: boolean;
+  /** The size of a page. @default 100 */
+  readonly limit?: number;
+  /** The id of the last one of the previous page. */
+  readonly after?: string;
+}
+
+/**
+ * The port that stores what runs ask of people. `claim`, `answer` and `use` are atomic: of two concurrent calls one wins.
+ *
+ * @example
+ * class RedisPendingStore extends PendingStore {
+ *   async use(id: string): Promise<boolean> {
+ *     return (await this.redis.set(`used:${id}`, '1', { NX: true })) === 'OK';
+ *   }
+ *   // … and the other methods; `pendingStoreContract` of `@toolloop/testing` checks them
+ * }
+ */
+export abstract class PendingStore {
+  /** Stores a record; of two with the same id the first stays. */
+  abstract add(record: Pending): Promise<void>;
+  abstract find(id: string): Promise<Pending | undefined>;
+  /** Lists records, the oldest first. */
+  abstract list(query: PendingQuery): Promise<readonly Pending[]>;
+  /**
+   * Leases the right to answer, and returns whether this owner has it: a decision is recorded before it is taken, and of two processes only one may record its decision.
+   * Another owner gets it once the lease has expired; the same owner gets it again, for 0 ms to give it back. `false` once there is an answer.
+   */
+  abstract claim(id: string, request: LeaseRequest): Promise<boolean>;
+  /** Stores the answer and returns the record with it; undefined when it has one already. */
+  abstract answer(id: string, answer: PendingAnswer): Promise<Pending | undefined>;
+  /** Uses up an answer, and returns whether it could be used: a denial cannot, and nothing is used twice. */
+  abstract use(id: string): Promise<boolean>;
+  /** Resolves once there is an answer. Rejects with the signal's reason when it is aborted. */
+  abstract answered(id: string, signal: AbortSignal): Promise<Pending>;
+}
+
+/**
+ * The port that records answers, and attempts at them. If it rejects, the answer is not taken.
+ *
+ * @example
+ * class LoggingWitness extends PendingWitness {
+ *   async decided({ id }: Pending, { decision, decidedBy }: PendingAnswer): Promise<void> {
+ *     await this.log.write({ id, decision, decidedBy });
+ *   }
+ *
+ *   async refused({ id }: Pending, { code }: RefusedAnswer): Promise<void> {
+ *     await this.log.write({ id, code });
+ *   }
+ * }
+ */
+export abstract class PendingWitness {
+  abstract decided(record: Pending, answer: PendingAnswer): Promise<void>;
+  /** Records an answer that was refused, of a person who may see the question. */
+  abstract refused(record: Pending, attempt: RefusedAnswer): Promise<void>;
+}
+
+/** An answer that was refused. */
+export interface RefusedAnswer {
+  readonly decidedBy: string;
+  readonly decision: ApprovalDecision['decision'];
+  /** The reason: the code of the `PendingError`. */
+  readonly code: string;
+}

@@ -1,0 +1,232 @@
+import { withdrawal } from '@toolloop/core/internal';
+import {
+  type Pending,
+  type PendingAnswer,
+  type PendingBinding,
+  type PendingQuery,
+  PendingStore,
+  type LeaseRequest,
+  type RunLog,
+} from '@toolloop/core/stores';
+import type { Database } from '../database/database.js';
+import { inMs } from '../database/lease-sql.js';
+import { RowWatch } from '../database/row-watch.js';
+import { isStorable, storableKey, storedJson } from './storable.js';
+
+const COLUMNS = 'id, record, answer, used_at';
+
+/** Keeps what runs ask of people in SQL: answered in one process, used in another, once. */
+export class SqlPendingStore extends PendingStore {
+  private readonly watch: AnswerWatch;
+
+  constructor(private readonly database: Database) {
+    super();
+    this.watch = new AnswerWatch(database);
+  }
+
+  override async add({ answer, usedAt, ...record }: Pending): Promise<void> {
+    const { id, binding } = record;
+    await this.database.query(
+      `insert into toolloop.pending (id, tenant, run_id, record, decision, answer, used_at) values ($1, $2, $3, $4, $5, $6, $7)
+       on conflict (id) do nothing`,
+      [
+        storableKey(id, 'id of the question'),
+        storableKey(binding.tenant, 'tenant'),
+        storableKey(binding.runId, 'id of the run'),
+        storedJson(record, 'question'),
+        answer?.decision ?? null,
+        answer ? storedJson(answer, 'answer') : null,
+        usedAt ?? null,
+      ],
+    );
+  }
+
+  override async find(id: string): Promise<Pending | undefined> {
+    if (!isStorable(id)) return undefined;
+    const [row] = await this.database.query<PendingRow>(`select ${COLUMNS} from toolloop.pending where id = $1`, [id]);
+    return row && recordOf(row);
+  }
+
+  override async list({ tenant, runId, pending = false, limit = 100, after }: PendingQuery): Promise<readonly Pending[]> {
+    if (!isStorable(tenant) || (runId !== undefined && !isStorable(runId))) return [];
+    const rows = await this.database.query<PendingRow>(
+      `select ${COLUMNS} from toolloop.pending
+       where tenant = $1 and ($2::text is null or run_id = $2) ${pending ? 'and decision is null' : ''}
+         and position > coalesce((select position from toolloop.pending where id = $3 and tenant = $1), 0)
+       order by position limit $4`,
+      [tenant, runId ?? null, after !== undefined && isStorable(after) ? after : null, limit],
+    );
+    return rows.map(recordOf);
+  }
+
+  override async claim(id: string, { owner, forMs }: LeaseRequest): Promise<boolean> {
+    if (!isStorable(id)) return false;
+    const claimed = await this.database.query(
+      `update toolloop.pending set owner = $2, expires_at = ${inMs('$3')}
+       where id = $1 and decision is null and (owner is null or owner = $2 or expires_at <= clock_timestamp()) returning id`,
+      [id, owner, forMs],
+    );
+    return claimed.length > 0;
+  }
+
+  /** One statement: of two who answer, one finds it unanswered. Those who wait are told after the commit. */
+  override async answer(id: string, answer: PendingAnswer): Promise<Pending | undefined> {
+    if (!isStorable(id)) return undefined;
+    const [row] = await this.database.query<PendingRow>(
+      `with answered as (
+         update toolloop.pending set decision = $2, answer = $3 where id = $1 and decision is null returning ${COLUMNS}
+       )
+       select ${COLUMNS}, pg_notify('${ANSWERED}', id)::text from answered`,
+      [id, answer.decision, storedJson(answer, 'answer')],
+    );
+    if (row) this.watch.told(row);
+    return row && recordOf(row);
+  }
+
+  override async use(id: string): Promise<boolean> {
+    if (!isStorable(id)) return false;
+    const used = await this.database.query(
+      `update toolloop.pending set used_at = clock_timestamp() where id = $1 and decision = 'approve' and used_at is null returning id`,
+      [id],
+    );
+    return used.length > 0;
+  }
+
+  override async answered(id: string, signal: AbortSignal): Promise<Pending> {
+    return recordOf(await this.watch.answered(id, signal));
+  }
+}
+
+/** Runs work as one unit with whatever it asks of the database. */
+export type Transaction = <Result>(work: () => Promise<Result>) => Promise<Result>;
+
+/** The clocks of processes and their database differ by less: a run that is looked at earlier would find its question still open. */
+const CLOCK_SKEW_MS = 1_000;
+
+/**
+ * Wakes the run that asked as soon as somebody answers, or when the time for it is over. A question or an answer is kept together with its wake-up, or neither is.
+ */
+export class WakingPendingStore extends PendingStore {
+  constructor(
+    private readonly store: PendingStore,
+    private readonly runs: RunLog,
+    private readonly transaction: Transaction,
+  ) {
+    super();
+  }
+
+  override add(record: Pending): Promise<void> {
+    return this.transaction(async () => {
+      await this.store.add(record);
+      await this.runs.wakeAt(record.binding.runId, new Date(Date.parse(record.expiresAt) + CLOCK_SKEW_MS));
+    });
+  }
+
+  override find(id: string): Promise<Pending | undefined> {
+    return this.store.find(id);
+  }
+
+  override list(query: PendingQuery): Promise<readonly Pending[]> {
+    return this.store.list(query);
+  }
+
+  override claim(id: string, request: LeaseRequest): Promise<boolean> {
+    return this.store.claim(id, request);
+  }
+
+  override answer(id: string, answer: PendingAnswer): Promise<Pending | undefined> {
+    return this.transaction(async () => {
+      const record = await this.store.answer(id, answer);
+      if (record) await this.runs.wake(record.binding.runId);
+      return record;
+    });
+  }
+
+  override use(id: string): Promise<boolean> {
+    return this.store.use(id);
+  }
+
+  override answered(id: string, signal: AbortSignal): Promise<Pending> {
+    return this.store.answered(id, signal);
+  }
+}
+
+/** A question as its table has it. */
+export interface PendingRow {
+  readonly id: string;
+  readonly record: Omit<Pending, 'answer' | 'usedAt'>;
+  readonly answer: PendingAnswer | null;
+  readonly used_at: Date | null;
+}
+
+export function recordOf({ record, answer, used_at: usedAt }: PendingRow): Pending {
+  return { ...record, ...(answer && { answer }), ...(usedAt && { usedAt: usedAt.toISOString() }) };
+}
+
+/** The channel on which the id of a question is said when it is answered. */
+export const ANSWERED = 'toolloop_answered';
+/** For notifications that were lost with a connection. */
+const LOOK_AGAIN_MS = 5_000;
+
+/** Tells those who wait for an answer in this process. */
+export class AnswerWatch {
+  private readonly rows: RowWatch<PendingRow>;
+
+  constructor(private readonly database: Database) {
+    this.rows = new RowWatch<PendingRow>(database, {
+      channel: ANSWERED,
+      everyMs: LOOK_AGAIN_MS,
+      what: 'Answers',
+      look: async (ids) => {
+        const answered = await database.query<PendingRow>(
+          `select ${COLUMNS} from toolloop.pending where id = any($1::text[]) and decision is not null`,
+          [ids],
+        );
+        return answered.map((row) => [row.id, row] as const);
+      },
+    });
+  }
+
+  /** Resolves once there is an answer. Rejects with the signal's reason, and where the database does not answer the first look. */
+  async answered(id: string, signal: AbortSignal): Promise<PendingRow> {
+    signal.throwIfAborted();
+    let stop: (() => void) | undefined;
+    try {
+      return await new Promise<PendingRow>((resolve, reject) => {
+        const abort = (): void => reject(signal.reason);
+        signal.addEventListener('abort', abort);
+        const end = this.rows.add(id, resolve);
+        stop = () => {
+          signal.removeEventListener('abort', abort);
+          end();
+        };
+        this.rows.look([id]).catch(reject);
+        // Between the first look and the first notification an answer may have come of which nothing was heard.
+        this.database.outside(() => void this.rows.listen().then(() => this.rows.lookAgain([id])));
+      });
+    } finally {
+      stop?.();
+    }
+  }
+
+  /** Tells what this process knows without being notified. In a transaction nothing is certain before its commit, which the notification follows. */
+  told(row: PendingRow): void {
+    if (!this.database.isInTransaction) this.rows.tell(row.id, row);
+  }
+}
+
+/**
+ * Withdraws what these runs have asked and has no answer, in the transaction that ends them: a process may be killed after it. One that is being answered at this
+ * moment is skipped, since its answer waits for the run.
+ */
+export async function withdrawPending(database: Database, runs: readonly Pick<PendingBinding, 'tenant' | 'runId'>[]): Promise<void> {
+  if (runs.length === 0) return;
+  await database.query(
+    `with asked as (
+       select id from toolloop.pending
+       where (tenant, run_id) in (select * from unnest($1::text[], $2::text[])) and decision is null for update skip locked
+     )
+     update toolloop.pending set decision = 'deny', answer = $3 where id in (select id from asked)`,
+    [runs.map(({ tenant }) => tenant), runs.map(({ runId }) => runId), storedJson(withdrawal(), 'answer')],
+  );
+}
