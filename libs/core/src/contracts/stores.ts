@@ -26,11 +26,11 @@ import type { UsageStore } from './usage.js';
  */
 export abstract class ToolLoopStores {
   readonly accounts?: AccountStore;
-  abstract readonly pending?: PendingStore;
   abstract readonly audit?: AuditStore;
   abstract readonly conversations?: ConversationStore;
   readonly directives?: DirectiveStore;
   abstract readonly journal?: CallJournal;
+  abstract readonly pending?: PendingStore;
   readonly policies?: PolicyStore;
   abstract readonly runs?: RunLog;
   readonly usage?: UsageStore;

@@ -47,11 +47,11 @@ export type StorePorts = Required<Omit<ToolLoopStores, 'transactions'>> & { read
  */
 export class BoundedStores implements StorePorts {
   readonly accounts: AccountStore;
-  readonly pending: PendingStore;
   readonly audit: AuditStore;
   readonly conversations: ConversationStore;
   readonly directives: DirectiveStore;
   readonly journal: CallJournal;
+  readonly pending: PendingStore;
   readonly policies: PolicyStore;
   readonly usage: UsageStore;
   readonly runs: RunLog;
@@ -60,11 +60,11 @@ export class BoundedStores implements StorePorts {
 
   constructor(stores: StorePorts) {
     this.accounts = new BoundedAccounts(stores.accounts);
-    this.pending = new BoundedPending(stores.pending);
     this.audit = new BoundedAudit(stores.audit);
     this.conversations = new BoundedConversations(stores.conversations);
     this.directives = new BoundedDirectives(stores.directives);
     this.journal = new BoundedJournal(stores.journal);
+    this.pending = new BoundedPending(stores.pending);
     this.policies = new BoundedPolicies(stores.policies);
     this.usage = new BoundedUsage(stores.usage);
     this.runs = new BoundedRuns(stores.runs);

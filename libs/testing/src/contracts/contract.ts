@@ -49,7 +49,7 @@ export interface Contract<Store> {
  * Runs a contract against one adapter, which is opened once for all cases.
  *
  * @example
- * pendingStoreContract('in Redis', async () => ({ store: await RedisApprovalStore.connect() }), { describe, it, beforeAll, afterAll });
+ * pendingStoreContract('in Redis', async () => ({ store: await RedisPendingStore.connect() }), { describe, it, beforeAll, afterAll });
  */
 export function runContract<Store>(
   { port, cases, restart }: Contract<Store>,
