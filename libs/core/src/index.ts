@@ -16,7 +16,7 @@ export { OperatorError } from './contracts/operator.js';
 export type { Operator, OperatorAction, OperatorRule } from './contracts/operator.js';
 export { PolicyEngine } from './contracts/policy.js';
 export type { ApprovalRule, FlowLevel, Policy } from './contracts/policy.js';
-export { ActorDirectory, ConnectionBroker, Secret, attach } from './contracts/tool-call.js';
+export { ActorDirectory, ConnectionBroker, Secret, TenantDirectory, attach } from './contracts/tool-call.js';
 export type {
   Credential,
   ExecutionOptions,

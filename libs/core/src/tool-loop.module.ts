@@ -57,6 +57,7 @@ import { CallJournal, ConversationStore, RunLog, ToolLoopStores } from './contra
 import { DirectiveStore } from './contracts/directive.js';
 import type { LoopProfile } from './contracts/loop-request.js';
 import { AccountStore } from './contracts/session.js';
+import { TenantDirectory } from './contracts/tool-call.js';
 import { PolicyEngine } from './contracts/policy.js';
 import { PolicyStore } from './contracts/policy-store.js';
 import { UsageStore } from './contracts/usage.js';
@@ -116,13 +117,18 @@ type InjectedStores = [
   RunLog,
   UsageStore,
   ToolLoopStores?,
+  TenantDirectory?,
 ];
 
 /** All of them behind one provider. A port that is missing here does not compile. */
 const BOUNDED_STORES: FactoryProvider<BoundedStores> = {
   provide: BoundedStores,
-  inject: [...Object.values(STORES).map(([port]) => port), { token: ToolLoopStores, optional: true }],
-  useFactory: (...[accounts, audit, conversations, directives, journal, pending, policies, runs, usage, stores]: InjectedStores) =>
+  inject: [
+    ...Object.values(STORES).map(([port]) => port),
+    { token: ToolLoopStores, optional: true },
+    { token: TenantDirectory, optional: true },
+  ],
+  useFactory: (...[accounts, audit, conversations, directives, journal, pending, policies, runs, usage, stores, tenants]: InjectedStores) =>
     new BoundedStores({
       accounts,
       audit,
@@ -134,6 +140,7 @@ const BOUNDED_STORES: FactoryProvider<BoundedStores> = {
       runs,
       usage,
       transactions: stores?.transactions,
+      tenants,
     }),
 };
 

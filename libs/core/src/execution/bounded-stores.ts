@@ -15,6 +15,7 @@ import {
   PolicyStore,
   type PolicyVersion,
 } from '../contracts/policy-store.js';
+import { TenantDirectory } from '../contracts/tool-call.js';
 import {
   CallJournal,
   CallTransactions,
@@ -38,8 +39,11 @@ import { withdrawal } from '../pending/pending.service.js';
 import { BoundedDirectives, BoundedRuns } from './bounded-work.js';
 import { askStore, asPart, outsideOfRuns, tellStore } from './store-calls.js';
 
-/** The adapter of every port. Only transactions may be absent: nothing in memory stands for a database. */
-export type StorePorts = Required<Omit<ToolLoopStores, 'transactions'>> & { readonly transactions: CallTransactions | undefined };
+/** The adapter of every port. Only transactions and the directory of tenants may be absent: nothing in memory stands for a database or for an application's tenants. */
+export interface StorePorts extends Required<Omit<ToolLoopStores, 'transactions'>> {
+  readonly transactions: CallTransactions | undefined;
+  readonly tenants: TenantDirectory | undefined;
+}
 
 /**
  * The stores of the application as everything here uses them: each call ends with its run, takes 8 s at most, and is repeated where it failed for a reason that may
@@ -57,6 +61,8 @@ export class BoundedStores implements StorePorts {
   readonly runs: RunLog;
   /** Absent where there is no database that tools could use as well. */
   readonly transactions: CallTransactions | undefined;
+  /** Absent where every name is the name of a tenant. */
+  readonly tenants: TenantDirectory | undefined;
 
   constructor(stores: StorePorts) {
     this.accounts = new BoundedAccounts(stores.accounts);
@@ -69,6 +75,7 @@ export class BoundedStores implements StorePorts {
     this.usage = new BoundedUsage(stores.usage);
     this.runs = new BoundedRuns(stores.runs);
     this.transactions = stores.transactions && new BoundedTransactions(stores.transactions);
+    this.tenants = stores.tenants && new BoundedTenants(stores.tenants);
   }
 }
 
@@ -290,5 +297,30 @@ class BoundedTransactions extends CallTransactions {
   /** A transaction without an answer was rolled back, or its mark is there. The tool's own limit holds for it. */
   override once<Result>(call: JournalKey, work: () => Promise<Result>): Promise<Result> {
     return askStore(() => this.transactions.once(call, () => asPart(work)), { longestMs: Infinity });
+  }
+}
+
+/** The time for which a tenant that was found counts as there. */
+const TENANT_TRUST_MS = 60_000;
+const MOST_KNOWN_TENANTS = 10_000;
+
+class BoundedTenants extends TenantDirectory {
+  /** Until when the tenants that were found count as there, in milliseconds by the clock; the oldest first. */
+  private readonly known = new Map<string, number>();
+
+  constructor(private readonly directory: TenantDirectory) {
+    super();
+  }
+
+  override async exists(tenant: string): Promise<boolean> {
+    const until = this.known.get(tenant) ?? 0;
+    if (Date.now() < until) return true;
+    this.known.delete(tenant);
+    const answer: unknown = await askStore(() => this.directory.exists(tenant));
+    if (answer !== true) return false;
+    this.known.set(tenant, Date.now() + TENANT_TRUST_MS);
+    const [oldest] = this.known.keys();
+    if (this.known.size > MOST_KNOWN_TENANTS && oldest !== undefined) this.known.delete(oldest);
+    return true;
   }
 }

@@ -6,7 +6,7 @@ import { wayBack } from '../catalog/tool-removals.js';
 import { closestTo, instanceKey, memberKey, methodIn, prefixIn } from '../catalog/tool-selection.js';
 import type { Toolset } from '../catalog/toolset.js';
 import type { RemovalCause } from '../contracts/injection.js';
-import type { RunContext } from '../contracts/tool-call.js';
+import type { RunContext, TenantDirectory } from '../contracts/tool-call.js';
 import type { Tool, ToolRehydration, ToolSurface } from '../contracts/tool.js';
 import { ForeignEntityError } from '../discovery/entity-registry.js';
 import { decide, isPermitted, subjectOf } from '../policy/policy-engine.js';
@@ -14,20 +14,27 @@ import { CallFailure, failureOf, Interruption, interruptionFailure, linkSignal, 
 import type { Limits } from '../contracts/limits.js';
 import { advance, type Call, type CallLimits, CallPending, type ExecutionScope, type ResolvedCall, resolveSurfaceCall } from './call.js';
 
+/** The refusal told to whatever acts for a tenant that the `TenantDirectory` does not know. */
+export const UNKNOWN_TENANT = 'The application does not know this tenant.';
+
 /** Stage 1: the tool behind a name, from this run's toolset only, and the same decision that listed it, made again. */
 export class ToolResolution {
   private readonly entities = new EntityRehydration();
 
-  constructor(private readonly catalog: ToolCatalog) {}
+  constructor(
+    private readonly catalog: ToolCatalog,
+    private readonly tenants: TenantDirectory | undefined,
+  ) {}
 
   /**
    * Finds the tool of a call and asks policy about it before the arguments are looked at: what is wrong with them would tell that the tool exists.
    *
-   * @throws {CallFailure} `tool_gone`, `policy_denied` or `unknown_tool`, of which the last two read alike, so that no caller learns what exists; and as
+   * @throws {CallFailure} `forbidden` for a tenant that does not exist; `tool_gone`, `policy_denied` or `unknown_tool`, of which the last two read alike, so that no caller learns what exists; and as
    * {@link EntityRehydration} does.
    */
   async resolve(call: Call): Promise<ResolvedCall> {
     const { scope } = call;
+    if (this.tenants && !(await this.tenants.exists(scope.run.tenant))) throw CallFailure.of('forbidden', UNKNOWN_TENANT);
     const meant = this.meantBy(call);
     // The policy may vouch for a stranger's tool otherwise than when it was listed.
     const tool = meant && !meant.origin.trusted ? this.catalog.label(meant) : meant;

@@ -104,7 +104,7 @@ export class ToolRunner implements OnModuleInit {
   ) {
     this.audit = trail && new CallAudit(trail);
     const approvals = new AskedApprovals(stores, new CallPreview(contexts), this.audit);
-    this.resolution = new ToolResolution(catalog);
+    this.resolution = new ToolResolution(catalog, stores.tenants);
     this.authorisation = new Authorisation({ resolution: this.resolution, validators, contexts, approvals, effects, audit: this.audit });
     this.guard = new EffectGuard(stores, approvals);
     this.invoker = new ToolInvoker(explorer, contexts);

@@ -13,9 +13,10 @@ import { Observable } from 'rxjs';
 import { Toolset } from '../catalog/toolset.js';
 import type { RunHandle } from '../contracts/loop-request.js';
 import type { ConversationKey, ConversationStore, RunJournal } from '../contracts/stores.js';
+import type { TenantDirectory } from '../contracts/tool-call.js';
 import { Interruption, type LinkedSignal, linkSignal, untilAborted } from '../execution/call-failure.js';
 import { toolNotes } from '../injection/tool-notes.js';
-import { strictlyListed } from '../execution/resolve-tool.js';
+import { strictlyListed, UNKNOWN_TENANT } from '../execution/resolve-tool.js';
 import { asRun } from '../execution/store-calls.js';
 import { EventOutlet, type EventReader, PullQueue, RunInputs } from './event-outlet.js';
 import { LiveRun } from './live-run.js';
@@ -31,6 +32,7 @@ import { abandonStep } from './tool-step.js';
 export interface RunParts {
   readonly loop: Pick<ToolLoop, 'drive' | 'callOnce' | 'followSources' | 'isBehind' | 'stateAfter' | 'endStep' | 'leave'>;
   readonly conversations: ConversationStore;
+  readonly tenants: TenantDirectory | undefined;
   readonly sinks: readonly LoopEventSink[];
   readonly subRuns: SubRunsWithin;
   readonly suspended: Pick<SuspendedRuns, 'suspend' | 'claim' | 'end' | 'remember' | 'withdrawPending'>;
@@ -166,9 +168,20 @@ export class LoopRun<Output> implements RunHandle<Output> {
     const live = this.liveRun(instructions, history);
     live.recordTo(this.journal, begun, () => this.placeAfter(past));
     await live.recorder?.start(this.inputs, this.resumed ? undefined : begun);
-    const last = await this.services.loop.drive(begun, live);
+    const last = (await this.refused(begun)) ?? (await this.services.loop.drive(begun, live));
     if (isUnavailable(last)) this.journal?.handOver();
     return this.isElsewhere || live.isElsewhere ? last : this.concluded({ ...last, read: live.flow.readIn(last.messages) }, { past, live });
+  }
+
+  /** Returns the end of a run whose tenant does not exist, or cannot be looked up. A sub-run has the tenant of the run around it. */
+  private async refused(begun: LoopState): Promise<LoopState | undefined> {
+    const { execution, within } = this.plan;
+    try {
+      const isKnown = within !== undefined || (await this.services.tenants?.exists(execution.run.tenant)) !== false;
+      return isKnown ? undefined : { ...begun, finish: { reason: 'forbidden', detail: UNKNOWN_TENANT } };
+    } catch (error) {
+      return this.failed(begun, error);
+    }
   }
 
   private readonly instructed: Instructing = async () => untilAborted(Promise.resolve(this.plan.instructions()), this.interruption.signal);

@@ -22,6 +22,7 @@ import { ToolFeature } from '../discovery/tool-feature.js';
 import { BoundedStores } from '../execution/bounded-stores.js';
 import { unexplained, withinTime } from '../execution/call-failure.js';
 import { type SubRunCheckpoint, type SubRunCall, type SubRunEnding, SubRunProcessState, type SubRuns } from '../execution/call.js';
+import { UNKNOWN_TENANT } from '../execution/resolve-tool.js';
 import { cut } from '../execution/result-pages.js';
 import { hasChangedThings } from '../execution/sub-run-call.js';
 import { toJsonObject } from '../schema/canonical-json.js';
@@ -57,14 +58,14 @@ class WaitingSubRun extends SubRunProcessState {
 class SubRunOpener implements SubRunsWithin {
   private readonly logger = new Logger(SubRunOpener.name);
   /** The services of every run, the outermost as well. */
-  readonly services: Pick<RunParts, 'loop' | 'conversations'>;
+  readonly services: Pick<RunParts, 'loop' | 'conversations' | 'tenants'>;
 
   constructor(
     private readonly preparation: SubRunPreparation,
     loop: ToolLoop,
-    { conversations }: BoundedStores,
+    { conversations, tenants }: BoundedStores,
   ) {
-    this.services = { loop, conversations };
+    this.services = { loop, conversations, tenants };
   }
 
   /** The sub-runs of a run that has these tools; undefined where runs are nested as deep as they may be. */
@@ -371,9 +372,15 @@ export class RunOpener implements OnModuleDestroy, BeforeApplicationShutdown {
     return this.suspended.cancel(run);
   }
 
+  /** @throws {InvalidRequestError} `forbidden` for a tenant that the `TenantDirectory` does not know. */
+  async assertTenant(tenant: string): Promise<void> {
+    if ((await this.subRuns.services.tenants?.exists(tenant)) === false) throw new InvalidRequestError('forbidden', UNKNOWN_TENANT);
+  }
+
   /** The tools such a run would start with. */
   async list<Actor>(request: ListingRequest<Actor>, profile: LoopProfile): Promise<readonly ToolSpec[]> {
     const { specs } = await this.preparation.listed(request, profile);
+    await this.assertTenant(request.tenant);
     return specs;
   }
 }

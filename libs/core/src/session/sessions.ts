@@ -67,6 +67,7 @@ export class Sessions implements BeforeApplicationShutdown {
     this.assertRoom(principal);
     this.opening.add(principal);
     try {
+      await this.runs.assertTenant(principal.tenant);
       return this.opened(plan, principal, await this.begun(plan));
     } finally {
       this.opening.delete(principal);
