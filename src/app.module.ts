@@ -10,6 +10,7 @@ import { HealthController } from './health.controller.js';
 import { HostMiddleware } from './http/configure.js';
 import { isOperator, rolesOf, User, UserDirectory } from './identity/user.js';
 import { ModelModule } from './model.module.js';
+import { PoliciesModule } from './policies/policies.module.js';
 import { DESK_POLICY } from './policy.js';
 import { RunsModule } from './runs/runs.module.js';
 import { SETTINGS, SettingsModule, type Settings } from './settings.js';
@@ -55,6 +56,7 @@ const MOST_INJECTED = 64;
     AuditModule,
     DirectivesModule,
     UsageModule,
+    PoliciesModule,
   ],
   controllers: [WelcomeController, HealthController],
 })

@@ -1,4 +1,5 @@
 import { Controller, Get, HttpStatus, Res } from '@nestjs/common';
+import { PolicyService } from '@toolloop/core/runs';
 import { DurableHealth, type Readiness } from '@toolloop/durable';
 import type { Response } from 'express';
 
@@ -11,7 +12,10 @@ export interface ReadyAnswer {
 /** Tells a load balancer or an orchestrator whether to send requests and whether to restart the process. It needs no token and tells no more. */
 @Controller('health')
 export class HealthController {
-  constructor(private readonly durable: DurableHealth) {}
+  constructor(
+    private readonly durable: DurableHealth,
+    private readonly policies: PolicyService,
+  ) {}
 
   /** Answers while the process lives. A database that is down is no reason to restart it. */
   @Get()
@@ -19,11 +23,14 @@ export class HealthController {
     return { status: 'ok' };
   }
 
-  /** Answers whether to send requests: 503 while the database does not answer, and from the moment that the process is told to stop. */
+  /**
+   * Answers whether to send requests: 503 while the database does not answer, while it is unknown which policy is in force, and from the moment that the process is told to
+   * stop.
+   */
   @Get('ready')
   async ready(@Res({ passthrough: true }) response: Response): Promise<ReadyAnswer> {
     const { isReady, isLeaving, database } = await this.durable.readiness();
-    if (isReady) return { status: 'ready', database };
+    if (isReady && this.policies.isReady) return { status: 'ready', database };
     response.status(HttpStatus.SERVICE_UNAVAILABLE);
     return { status: isLeaving ? 'leaving' : 'unavailable', database };
   }

@@ -1,14 +1,21 @@
-import { Controller, Get, NotFoundException, Param, Query, UseGuards } from '@nestjs/common';
-import { type CallExplanation, ToolCatalog, type ToolExplanation, ToolLoopService } from '@toolloop/core';
+import { Body, Controller, Get, HttpCode, HttpStatus, NotFoundException, Param, Post, Query, Res, UseGuards } from '@nestjs/common';
+import { type CallExplanation, type JsonObject, ToolCatalog, type ToolExplanation, ToolLoopService } from '@toolloop/core';
 import type { ToolDescription } from '@toolloop/core/catalog';
-import { IsOptional, IsString } from 'class-validator';
-import { STRICT } from '../http/request-parameters.js';
+import type { CallResult } from '@toolloop/core/contracts';
+import { IsObject, IsOptional, IsString } from 'class-validator';
+import type { Response } from 'express';
+import { IdempotencyKey, STRICT } from '../http/request-parameters.js';
 import { BearerGuard, CurrentUser } from '../identity/bearer.guard.js';
 import { principalOf, type User, userWith } from '../identity/user.js';
 import { termsFor } from '../policy.js';
 
 interface ListedTool extends Pick<ToolDescription, 'id' | 'description' | 'effect' | 'inputSchema'> {
   readonly presentation: ToolDescription['presentation'] | undefined;
+}
+
+/** The arguments of a call that a person makes by hand. */
+export class CallByHand {
+  @IsOptional() @IsObject({ message: 'args must be an object' }) args?: JsonObject;
 }
 
 /** The tools that the user's model may call from the first step. Those of customers, orders and carts appear with them. */
@@ -27,6 +34,21 @@ export class ToolsController {
       const { presentation } = this.catalog.describe(declaredId);
       return { id, description, effect, inputSchema, presentation };
     });
+  }
+
+  /** Calls a tool by hand: 202 for a call that waits for an approval, at which its run is resumed. What is wrong with the call is in its record. */
+  @Post(':tool')
+  @HttpCode(HttpStatus.OK)
+  async call(
+    @Param('tool') tool: string,
+    @Body(STRICT) { args = {} }: CallByHand,
+    @CurrentUser() user: User,
+    @Res({ passthrough: true }) response: Response,
+    @IdempotencyKey() requestId?: string,
+  ): Promise<CallResult> {
+    const made = await this.loop.call({ tool, args, ...termsFor(user), ...(requestId !== undefined && { requestId }) });
+    if (made.waiting) response.status(HttpStatus.ACCEPTED).location(`/runs/${made.runId}`);
+    return made;
   }
 }
 

@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import { Catch, HttpException, Logger, type ArgumentsHost, type ExceptionFilter } from '@nestjs/common';
 import { PendingError, InvalidRequestError, OperatorError, RunError } from '@toolloop/core';
 import { DirectiveError } from '@toolloop/core/directives';
+import { PolicyError } from '@toolloop/core/runs';
 import type { Response } from 'express';
 
 /** The part of an error that a caller may know. */
@@ -35,23 +36,30 @@ const STATUS_OF_DIRECTIVE: Readonly<Record<DirectiveError['code'], number>> = {
   outcome_needed: 400,
 };
 
+const STATUS_OF_POLICY: Readonly<Record<PolicyError['code'], number>> = { not_found: 404, conflict: 409, invalid: 400 };
+
+/** A run that does not wait, or not for this user, cannot be found; the caller can mend most other requests. */
+const STATUS_OF_REQUEST: Readonly<Partial<Record<InvalidRequestError['code'], number>>> = {
+  unknown_run: 404,
+  unknown_session: 404,
+  forbidden: 403,
+  too_many_sessions: 429,
+};
+
 const INTERNAL: ErrorAnswer = { status: 500, body: { code: 'internal', message: 'Something went wrong on the server.' } };
 
 /** Turns an error into an answer, which tells a mistake of the caller and hides a failure of the server. */
 function toErrorAnswer(error: unknown): ErrorAnswer {
-  if (error instanceof InvalidRequestError) return ofRequest(error);
+  if (error instanceof InvalidRequestError)
+    return { status: STATUS_OF_REQUEST[error.code] ?? 400, body: { code: error.code, message: error.message } };
   if (error instanceof PendingError) return { status: STATUS_OF_APPROVAL[error.code], body: { code: error.code, message: error.message } };
   if (error instanceof DirectiveError)
     return { status: STATUS_OF_DIRECTIVE[error.code], body: { code: error.code, message: error.message } };
+  if (error instanceof PolicyError) return { status: STATUS_OF_POLICY[error.code], body: { code: error.code, message: error.message } };
   if (error instanceof OperatorError) return { status: 403, body: { code: error.code, message: 'Only operators may do this.' } };
   if (error instanceof RunError) return ofRun(error);
   if (error instanceof HttpException) return { status: error.getStatus(), body: ofResponse(error.getStatus(), error.getResponse()) };
   return ofBodyParser(error) ?? INTERNAL;
-}
-
-/** A run that does not wait, or not for this user, cannot be found; the caller can mend everything else. */
-function ofRequest({ code, message }: InvalidRequestError): ErrorAnswer {
-  return { status: code === 'unknown_run' ? 404 : 400, body: { code, message } };
 }
 
 /** A run that ended badly: 502 when the model failed, 503 when it was stopped, else 500. The message is safe, see `RunFailure`. */
