@@ -91,7 +91,9 @@ export interface ToolSession {
   readonly isOpen: boolean;
   /** The tools at this moment, by rendered id, and by declared id where that names one tool. */
   readonly tools: ReadonlyMap<string, SessionTool>;
-  /** Emits the tools that came and went after each change, and completes when the session is closed. Subscribe as often as needed. */
+  /**
+   * Emits the tools that came and went after each change, be it by a result or by a source, and completes when the session is closed. Subscribe as often as needed.
+   */
   readonly changes$: Observable<ToolsChange>;
   /**
    * Lists the tools at this moment, those of entities included. Asks for the actor's roles, which may have changed.

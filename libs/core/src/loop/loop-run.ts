@@ -30,7 +30,10 @@ import { abandonStep } from './tool-step.js';
 
 /** The services that one run uses. A sub-run is told and kept by the run around it. */
 export interface RunParts {
-  readonly loop: Pick<ToolLoop, 'drive' | 'callOnce' | 'followSources' | 'isBehind' | 'stateAfter' | 'endStep' | 'leave'>;
+  readonly loop: Pick<
+    ToolLoop,
+    'drive' | 'callOnce' | 'followSources' | 'isBehind' | 'sourceChanges$' | 'stateAfter' | 'endStep' | 'leave'
+  >;
   readonly conversations: ConversationStore;
   readonly tenants: TenantDirectory | undefined;
   readonly sinks: readonly LoopEventSink[];

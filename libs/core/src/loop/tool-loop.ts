@@ -1,6 +1,6 @@
 import { Injectable, Logger } from '@nestjs/common';
 import { addUsage, type Message, type ModelFinishReason, StorageUnavailableError, type ToolCall } from '@toolloop/protocol';
-import { EMPTY, expand, from, last, lastValueFrom, of } from 'rxjs';
+import { EMPTY, expand, from, last, lastValueFrom, type Observable, of } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import type { FinishedStep, StopCondition } from '../contracts/loop-request.js';
 import { Interruption, linkSignal, untilAborted } from '../execution/call-failure.js';
@@ -83,6 +83,11 @@ export class ToolLoop {
   /** Stops telling a run of what continues without it. */
   leave(runId: string): void {
     this.tools.leave(runId);
+  }
+
+  /** Emits whenever a source has changed its tools, for sessions that are watched between their calls. */
+  get sourceChanges$(): Observable<unknown> {
+    return this.catalog.changes$;
   }
 
   /** Tells whether a source has changed its tools since those of a run were listed. */

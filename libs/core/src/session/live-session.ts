@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { Logger } from '@nestjs/common';
 import { InvalidRequestError, type JsonObject, type ToolCall, type ToolSpec } from '@toolloop/protocol';
-import { type Observable, Subject } from 'rxjs';
+import { Observable, Subject } from 'rxjs';
 import type { Toolset } from '../catalog/toolset.js';
 import {
   type CallResult,
@@ -65,7 +66,10 @@ export class LiveSession implements ToolSession {
   }
 
   get changes$(): Observable<ToolsChange> {
-    return this.changed.asObservable();
+    return new Observable((subscriber) => {
+      if (this.isOpen) subscriber.add(this.services.loop.sourceChanges$.subscribe(() => void this.follow()));
+      return this.changed.subscribe(subscriber);
+    });
   }
 
   get tools(): ReadonlyMap<string, SessionTool> {
@@ -109,6 +113,13 @@ export class LiveSession implements ToolSession {
     } finally {
       this.finish();
     }
+  }
+
+  /** Takes over what a source has changed while no call is made. One that does not reach the session now reaches it with its next call. */
+  private async follow(): Promise<void> {
+    const { live, services } = this;
+    const following = asRun(this.abortion.signal, () => this.change((state) => services.loop.followSources(state, live)));
+    await following.catch((error: unknown) => logger.warn(`The session ${this.sessionId} could not follow a source.`, error));
   }
 
   async close(): Promise<void> {
@@ -280,6 +291,7 @@ export class LiveSession implements ToolSession {
   }
 }
 
+const logger = new Logger('ToolSession');
 const NO_OPTIONS: SessionCallOptions = Object.freeze({});
 const NOT_MADE = (): undefined => undefined;
 

@@ -1,7 +1,9 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { LoopEvent, Policy } from '@toolloop/core';
+import type { ToolsChange } from '@toolloop/core/contracts';
 import { ToolSources } from '@toolloop/core/sources';
 import { toolSearch } from '@toolloop/core/strategies';
+import { firstValueFrom } from 'rxjs';
 import { call, calls, eventsOf, type ScriptedTurn, text } from '@toolloop/testing';
 import { desk, type DeskOptions } from '../hostile/bench.js';
 import { provided, QUICK, Remote, remoteTool } from './remote.js';
@@ -153,6 +155,33 @@ describe('a session that is open while a source changes', () => {
     expect((await session.call('github__close', {})).record.status).toBe('succeeded');
     expect((await session.call('github__issue', {})).record.error?.code).toBe('tool_gone');
     expect(await github()).toEqual(['github__close']);
+    await session.close();
+  });
+
+  it('tells those who watch it what came and went, without a call', async () => {
+    const remote = new Remote(() => [issue()]);
+    const opened = await open(remote, []);
+    const session = await opened.loop.session({ actor: { id: 'alice' }, tenant: 'acme' });
+    const first = firstValueFrom(session.changes$);
+    const told: ToolsChange[] = [];
+    let isComplete = false;
+    session.changes$.subscribe({ next: (change) => told.push(change), complete: () => (isComplete = true) });
+    remote.answer = () => [close()];
+    await opened.module.get(ToolSources).refresh('github');
+    expect(await first).toMatchObject({ added: [{ id: 'github__close' }], removed: ['github__issue'] });
+    expect(told).toHaveLength(1);
+    await session.close();
+    expect(isComplete).toBe(true);
+  });
+
+  it('tells no actor of tools that its policy denies', async () => {
+    const remote = new Remote(() => [issue()]);
+    const opened = await open(remote, [], {}, { ...policy, allow: ['*', 'github__issue'] });
+    const session = await opened.loop.session({ actor: { id: 'alice' }, tenant: 'acme' });
+    const first = firstValueFrom(session.changes$);
+    remote.answer = () => [close()];
+    await opened.module.get(ToolSources).refresh('github');
+    expect(await first).toEqual({ added: [], removed: ['github__issue'] });
     await session.close();
   });
 });
