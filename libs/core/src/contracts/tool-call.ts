@@ -8,6 +8,8 @@ export interface RunContext<Actor = RegisteredActor> {
   readonly runId: string;
   /** Run ids from the root run to this one. Absent if this is not a sub-run. */
   readonly path?: readonly string[];
+  /** The id of the session whose call this is. Absent outside of sessions. */
+  readonly sessionId?: string;
   readonly actor: Actor;
   readonly tenant: string;
   /** The value that the application passed as `context`; never part of a tool's arguments. */

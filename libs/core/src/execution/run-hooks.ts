@@ -85,12 +85,13 @@ export function hasBegun(call: Call): call is AuthorisedCall {
 
 /** A call in the ui projection. */
 function startOf({ request, scope, tool, input }: AuthorisedCall): ToolStart {
-  const { runId, path, actor, tenant, context } = scope.run;
+  const { runId, path, sessionId, actor, tenant, context } = scope.run;
   const { spec } = tool;
   const call = {
     toolCallId: request.call.toolCallId,
     name: spec.id,
     arguments: compactJson(shownArguments(input.args, tool.input.hidden)),
   };
-  return { runId, ...(path && { path }), actor, tenant, context, step: request.step, tool: spec, call, effect: spec.effect };
+  const places = { runId, ...(path && { path }), ...(sessionId !== undefined && { sessionId }) };
+  return { ...places, actor, tenant, context, step: request.step, tool: spec, call, effect: spec.effect };
 }

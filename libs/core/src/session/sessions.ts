@@ -62,7 +62,9 @@ export class Sessions implements BeforeApplicationShutdown {
   async session<Actor>(request: SessionRequest<Actor>, { name, profile }: NamedProfile): Promise<ToolSession> {
     this.runs.assertOpen();
     SESSION.assert(request, 'request', 'request');
-    const plan = { ...this.preparation.prepareSession(request, profile), loop: name };
+    const { execution, ...prepared } = this.preparation.prepareSession(request, profile);
+    const run = { ...execution.run, sessionId: execution.run.runId };
+    const plan = { ...prepared, loop: name, execution: { ...execution, run } };
     const principal = { tenant: plan.execution.run.tenant, actorId: plan.execution.actorId };
     this.assertRoom(principal);
     this.opening.add(principal);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { type LoopEvent, LoopEventSink, policies, type ToolCallContext } from '@toolloop/core';
-import type { SessionOptions, ToolsChange } from '@toolloop/core/contracts';
+import type { LoopHooks, SessionOptions, ToolsChange } from '@toolloop/core/contracts';
 import { collect, eventsOf } from '@toolloop/testing';
 import { setTimeout as wait } from 'node:timers/promises';
 import { alice, asking } from '../fixtures/approval.shop.js';
@@ -49,6 +49,21 @@ describe('a session', () => {
     const second = await session.call('probe__read', key('a'));
     expect(second.ui).toEqual([first.runId, second.runId]);
     expect(first.runId).not.toBe(second.runId);
+  });
+
+  it('is named to hooks and to tools beside the run of the call', async () => {
+    const told: (readonly (string | undefined)[])[] = [];
+    const { open, loop, context } = await shop();
+    const act = (_: string, { sessionId, runId }: ToolCallContext) => told.push([sessionId, runId]);
+    const hooks: LoopHooks = { onToolStart: ({ sessionId, runId }) => void told.push([sessionId, runId]) };
+    const session = await open({ hooks, context: { act } });
+    const { runId } = await session.call('probe__read', key('a'));
+    expect(told).toEqual([
+      [session.sessionId, runId],
+      [session.sessionId, runId],
+    ]);
+    const alone = await loop.call({ tool: 'probe__read', args: key('a'), hooks, context, ...alice });
+    expect(told.at(-1)).toEqual([undefined, alone.runId]);
   });
 
   it('keeps the instance that a call returned for the calls that follow', async () => {
