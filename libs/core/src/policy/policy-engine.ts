@@ -37,6 +37,8 @@ export interface CallUnderWay {
  * A process relies on what it has read for a few seconds. After that it permits no call but reads of trusted tools, until the store answers again.
  */
 export class DataPolicyEngine extends PolicyEngine {
+  /** Emits whenever the policies in force have changed. */
+  readonly changed$ = new Subject<void>();
   /** Emits whenever something was released. */
   readonly released$ = new Subject<void>();
   /** The ids of runs of which calls are held: they are looked at again once something was released. */
@@ -202,6 +204,7 @@ export class DataPolicyEngine extends PolicyEngine {
     this.together.clear();
     this.counted = undefined;
     this.changes += 1;
+    this.changed$.next();
   }
 }
 

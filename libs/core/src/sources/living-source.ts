@@ -121,6 +121,11 @@ export class LivingSource {
     return hadAnswered;
   }
 
+  /** Is asked again soon: policy may pin its tools otherwise than when it answered. */
+  reconsider(): void {
+    this.due(Date.now());
+  }
+
   /** Listens no more, and is not asked again. */
   close(): void {
     this.listening?.unsubscribe();

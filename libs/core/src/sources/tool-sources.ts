@@ -1,5 +1,6 @@
 import { type BeforeApplicationShutdown, Injectable, Logger, Optional } from '@nestjs/common';
 import { type Finding, InvalidRequestError, type JsonObject, type ToolOrigin } from '@toolloop/protocol';
+import type { Subscription } from 'rxjs';
 import { AuditTrail } from '../audit/audit-trail.js';
 import { AnnouncedTools, ToolCatalog } from '../catalog/tool-catalog.js';
 import { type CatalogEntry, namespaceIn } from '../catalog/tool-selection.js';
@@ -7,6 +8,7 @@ import { DEFAULT_SOURCES, type SourceOptions, SOURCES, type SourceStatus, type T
 import { foldedId } from '../discovery/tool-names.js';
 import { Interruption, withinTime } from '../execution/call-failure.js';
 import { LoopSettings } from '../loop/loop-settings.js';
+import { DataPolicyEngine } from '../policy/policy-engine.js';
 import { LivingSource } from './living-source.js';
 import { type Admission, SourceAdmission } from './source-admission.js';
 
@@ -43,6 +45,7 @@ export class ToolSources implements BeforeApplicationShutdown {
   private readonly early = new Map<LivingSource, readonly unknown[]>();
   private sources: readonly LivingSource[] = [];
   private isOpen = false;
+  private following: Subscription | undefined;
   private timer: NodeJS.Timeout | undefined;
   private byStrategies: readonly string[] = [];
   /** Finds what is wrong with policies by now. */
@@ -51,6 +54,7 @@ export class ToolSources implements BeforeApplicationShutdown {
   constructor(
     private readonly catalog: ToolCatalog,
     private readonly settings: LoopSettings,
+    private readonly inForce: DataPolicyEngine,
     @Optional() private readonly trail?: AuditTrail,
   ) {
     this.options = { ...DEFAULT_SOURCES, ...SOURCES.sound(settings.options.sources ?? {}) };
@@ -129,6 +133,8 @@ export class ToolSources implements BeforeApplicationShutdown {
     this.early.clear();
     for (const one of this.sources) if (!one.hasAnswered) this.reportState(one);
     this.reportPolicies();
+    const strangers = this.sources.filter(({ named }) => !named.origin.trusted);
+    this.following = this.inForce.changed$.subscribe(() => strangers.forEach((one) => one.reconsider()));
     this.schedule();
   }
 
@@ -136,6 +142,7 @@ export class ToolSources implements BeforeApplicationShutdown {
   close(): void {
     this.ending.abort(new Interruption('aborted', 'The application shuts down.'));
     clearTimeout(this.timer);
+    this.following?.unsubscribe();
     for (const one of this.sources) one.close();
   }
 

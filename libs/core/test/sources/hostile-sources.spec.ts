@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { LlmTool, type Policy, type Tool, ToolLoopModule, ToolProvider } from '@toolloop/core';
+import { DataPolicyEngine } from '@toolloop/core/policy';
 import { Expose } from 'class-transformer';
 import { findingsOf } from '../discovery/application.js';
 import { provided, QUICK, Remote, remoteTool, startWith, type Started, until } from './remote.js';
@@ -125,6 +126,20 @@ describe('a hostile source', () => {
     remote.answer = one;
     await sources.refresh('github');
     expect(catalog.describe('github__createIssue')).toMatchObject({ effect: 'read_only' });
+  });
+
+  it('comes in as soon as policy pins its new definition, and goes when policy pins another', async () => {
+    const remote = new Remote(one);
+    const pinned = (schemaHash: string): Policy => ({ allow: ['github__createIssue'], vouched: { github__createIssue: { schemaHash } } });
+    const { ids, sources } = await open([remote], { options: { policy: pinned('0'.repeat(64)) } });
+    const [{ schemaHash = '' } = {}] = sources.list().flatMap(({ quarantined }) => quarantined);
+    expect(ids()).toEqual([]);
+    const inForce = app?.module.get(DataPolicyEngine);
+    inForce?.replace(pinned(schemaHash));
+    await until(() => ids().length === 1);
+    inForce?.replace(pinned('1'.repeat(64)));
+    await until(() => ids().length === 0);
+    expect(sources.list()).toMatchObject([{ quarantined: [{ id: 'github__createIssue', schemaHash }] }]);
   });
 });
 
