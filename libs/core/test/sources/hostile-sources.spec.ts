@@ -5,6 +5,8 @@ import { Expose } from 'class-transformer';
 import { findingsOf } from '../discovery/application.js';
 import { provided, QUICK, Remote, remoteTool, startWith, type Started, until } from './remote.js';
 
+const pinned = (schemaHash: string): Policy => ({ allow: ['github__createIssue'], vouched: { github__createIssue: { schemaHash } } });
+
 const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
 
 @ToolProvider({ namespace: 'crm' })
@@ -130,7 +132,6 @@ describe('a hostile source', () => {
 
   it('comes in as soon as policy pins its new definition, and goes when policy pins another', async () => {
     const remote = new Remote(one);
-    const pinned = (schemaHash: string): Policy => ({ allow: ['github__createIssue'], vouched: { github__createIssue: { schemaHash } } });
     const { ids, sources } = await open([remote], { options: { policy: pinned('0'.repeat(64)) } });
     const [{ schemaHash = '' } = {}] = sources.list().flatMap(({ quarantined }) => quarantined);
     expect(ids()).toEqual([]);
