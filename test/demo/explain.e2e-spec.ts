@@ -23,7 +23,7 @@ describe('an explanation at the desk', () => {
 
   it('says what became of a call', async () => {
     const events = await eventsOf(desk, 'alice', 'Is there a lamp?');
-    const { runId, toolCallId } = events.find(({ type }) => type === 'tool-call') as unknown as { runId: string; toolCallId: string };
+    const { runId, toolCallId } = events.find((event) => event.type === 'tool-call') ?? { runId: '', toolCallId: '' };
     const [status, { events: told }] = await explained('ops', `catalog__searchProducts?runId=${runId}&toolCallId=${toolCallId}`);
     expect(status).toBe(200);
     expect((told as { kind: string }[]).map(({ kind }) => kind)).toEqual(['decision', 'outcome']);

@@ -26,14 +26,14 @@ export class Operators<Actor = RegisteredActor> {
     private readonly trail: AuditTrail | undefined,
   ) {}
 
-  /** Returns whether somebody may take an action, for what is shown to them. Nothing is recorded: call {@link use} before it is taken. */
+  /** Returns whether a person may take an action, for what is shown to them. Nothing is recorded: call {@link use} before it is taken. */
   may({ actor, tenant: own }: Operator<Actor>, action: OperatorAction, tenant = own): boolean {
     const reach = this.reachOf(actor, action);
     return reach === 'all' || (reach === 'own' && tenant === own);
   }
 
   /**
-   * Lets somebody take an action. It resolves once the use is in the audit of the tenant that it is about; a refused one is in that of the person's own.
+   * Lets an operator take an action. It resolves once the use is in the audit of the tenant that it is about; a refused one is in that of the person's own.
    *
    * @throws {OperatorError} Where they may not.
    * @throws {AuditError} Where the use cannot be recorded: then it must not happen.

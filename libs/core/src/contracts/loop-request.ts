@@ -140,7 +140,7 @@ export interface LoopRequest<Output = unknown, Actor = RegisteredActor> {
   readonly prepareStep?: PrepareStep<Actor>;
   /**
    * The treatment of a call that needs approval. `suspend`: the run ends as `waiting`, and `ToolLoopService.resume` continues it. `wait`: the run stays open
-   * until somebody answers, the approval expires or the run's time (`limits.runMs`) is up. `deny`: the call is refused. @default 'suspend'
+   * until a person answers, the approval expires or the run's time (`limits.runMs`) is up. `deny`: the call is refused. @default 'suspend'
    */
   readonly approvals?: 'suspend' | 'wait' | 'deny';
   /** Called beside those of the application and the loop. */
@@ -292,8 +292,8 @@ export interface RunHandle<Output = unknown> extends AsyncIterable<LoopEvent> {
   /** Cold, with one subscriber: a second one gets an error. After `run-start` it never errors, failures are a `run-end`; before that it errors if a run that waited cannot be resumed. */
   readonly events$: Observable<LoopEvent>;
   /**
-   * Rejects with a `RunError`, which carries the partial result, when the run ends in `error` or `aborted`; with an `InvalidRequestError` (`unknown_run`) if somebody
-   * else has resumed the run.
+   * Rejects with a `RunError`, which carries the partial result, when the run ends in `error` or `aborted`; with an `InvalidRequestError` (`unknown_run`) if another caller
+   * has resumed the run.
    */
   readonly result: Promise<LoopResult<Output>>;
   /** Gives the model another user message before its next answer; for a durable run it is stored at once. Throws if the run has ended or another process runs it. */

@@ -64,7 +64,7 @@ export interface VouchedTool {
   /** @default true */
   readonly egress?: boolean;
   /**
-   * Pins the description and the schemas that somebody has read, by their `schemaHash`, as `ToolCatalog.describe` tells it. A tool of a source with another hash is in
+   * Pins the description and the schemas that a person has read, by their `schemaHash`, as `ToolCatalog.describe` tells it. A tool of a source with another hash is in
    * quarantine; one that a strategy brings is not vouched for at all. @default not pinned: a run is tainted as soon as its model is offered the tool
    */
   readonly schemaHash?: string;

@@ -147,7 +147,7 @@ export const TOOL_EXECUTION_OPTIONS = defineOptions<ToolExecutionOptions>(
  * }
  */
 export abstract class ActorDirectory<Actor = unknown> {
-  /** Undefined for somebody who is not there any more, or not in that tenant. */
+  /** Returns the actor; undefined for one who is not there any more, or not in that tenant. */
   abstract find(actorId: string, tenant: string): Promise<Actor | undefined>;
 }
 

@@ -212,7 +212,8 @@ export function enhancerFindings({ type, method, wrapper }: Required<LayeredMeth
   }));
 }
 
-function enhancersOf(target: object, key: string): readonly unknown[] {
+/** Returns the enhancers of one kind that a class or a method lists, by Nest's key of that kind. */
+export function enhancersOf(target: object, key: string): readonly unknown[] {
   const listed: unknown = Reflect.getMetadata(key, target);
   return Array.isArray(listed) ? listed : [];
 }

@@ -13,6 +13,7 @@ import { CLASS, defineOptions, FUNCTION, listOf } from '../findings/options.js';
 import { callMethod } from '../schema/tool-input.js';
 import {
   asError,
+  enhancersOf,
   handlerOf,
   invoke,
   isFiltered,
@@ -36,7 +37,7 @@ export interface RouteIdentity<Actor = unknown> {
   readonly request?: (actor: Actor) => Readonly<Record<string, unknown>>;
   /**
    * The guards that find out who asks, by a header or a cookie that a tool call does not have. They are not asked, since the run knows its actor already; the audit records
-   * it with every call. Name no guard that decides what somebody may do.
+   * it with every call. Name no guard that decides what a user may do.
    *
    * @default none
    */
@@ -106,7 +107,7 @@ export class RouteCompiler {
   }
 
   private replacedOn(type: Type, handler: object): readonly string[] {
-    const listed = [...this.globalGuards(), ...guardsOf(type), ...guardsOf(handler)];
+    const listed = [...this.globalGuards(), ...[type, handler].flatMap((target) => enhancersOf(target, GUARDS_METADATA))];
     const isListed = (guard: Type): boolean => listed.some((one) => one === guard || one instanceof guard);
     const replaced = (this.identity.replacedGuards ?? []).filter(isListed);
     for (const guard of replaced) this.unmet.delete(guard);
@@ -235,10 +236,6 @@ function next(): void {
 
 function asList(values: unknown): readonly unknown[] {
   return Array.isArray(values) ? values : [];
-}
-
-function guardsOf(target: object): readonly unknown[] {
-  return asList(Reflect.getMetadata(GUARDS_METADATA, target));
 }
 
 interface RequestedCall {

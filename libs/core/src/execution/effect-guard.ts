@@ -218,7 +218,7 @@ interface CommittedCall {
   readonly kept: { readonly result?: unknown };
 }
 
-/** A call that somebody who is gone had begun is this caller's now. */
+/** A call that a process which is gone had begun is this caller's now. */
 interface Stolen {
   readonly status: 'stolen';
 }

@@ -155,7 +155,7 @@ function effectFailure(method: ToolMethod, { error, interruption, worded }: Thro
   return new CallFailure({ code: 'unknown_outcome', safeMessage }, { cause, method: 'in_flight' });
 }
 
-/** The failure of a method, as somebody else words it. */
+/** The failure of a method, as an interceptor or a filter words it. */
 function failureInWords(error: unknown, words: ToolFailure | undefined): CallFailure {
   const { correlationId, ...failure } = failureOf(error);
   const told = words

@@ -112,7 +112,7 @@ export function asRun<Result>(signal: AbortSignal, work: () => Promise<Result>):
   return current.run(run, work).finally(() => run.release());
 }
 
-/** The same for a call that somebody makes without a run; within one nothing changes. */
+/** The same for a call that is made without a run; within one nothing changes. */
 export function asCall<Result>(signal: AbortSignal, work: () => Promise<Result>): Promise<Result> {
   return current.getStore() ? work() : asRun(signal, work);
 }

@@ -201,7 +201,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     return () => Promise.resolve(instructions);
   }
 
-  /** The run waits on, or is somebody else's: an end of it would be told of theirs. */
+  /** Refuses a run that waits on, or that another caller has claimed: an end told here would be told of theirs. */
   private refuse(error: unknown, outer: LinkedSignal): never {
     outer.release();
     this.inputs.close();
@@ -242,7 +242,7 @@ export class LoopRun<Output> implements RunHandle<Output> {
     return { requestId, ...(conversation && { conversationId: conversation.conversationId }), past, sequence: this.outlet.lastSequence };
   }
 
-  /** A run that cannot be kept until somebody decides is an error: it would wait for ever. */
+  /** Keeps a run that waits. One that cannot be kept until a person decides is an error: it would wait for ever. */
   private async suspend(state: LoopState, pending: PendingStep, { past, live }: SuspendedAt): Promise<LoopState> {
     const { run } = this.plan.execution;
     const { sequence, ...about } = this.placeAfter(past);

@@ -146,7 +146,7 @@ interface LeaseTerms {
   readonly mostMs: number;
 }
 
-/** Tells again and again that somebody is still at work, so that a short silence says that they are gone. It never keeps the process alive. */
+/** Tells again and again that a process is still at work, so that a short silence says that it is gone. It never keeps the process alive. */
 export class HeldLease {
   private readonly since = Date.now();
   private timer: NodeJS.Timeout | undefined;

@@ -237,7 +237,7 @@ export class RunRecorder {
   async start(inputs: RunInputs, begun: LoopState | undefined): Promise<void> {
     if (begun) this.messages = 0;
     if (begun) await this.kept(this.begin(begun));
-    // Where that is impossible the run is somebody else's, and is not ended for it here.
+    // Where that is impossible the run is another process's, and is not ended for it here.
     inputs.keepBy((number, content) => {
       void this.journal.record({ type: 'input', key: `input:${number}`, number, content }).catch(() => undefined);
     });

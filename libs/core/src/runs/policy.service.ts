@@ -31,7 +31,7 @@ export interface PolicyReason extends PolicyReach {
 
 /** A change of policies. */
 export interface PolicyPut extends PolicyReason {
-  /** The number of the version that it follows, 0 for none: a change that somebody else made meanwhile is not undone unseen. */
+  /** The number of the version that it follows, 0 for none: a change that another operator made meanwhile is not undone unseen. */
   readonly expected: number;
 }
 
@@ -230,7 +230,7 @@ export class PolicyService<Actor = RegisteredActor> implements OnModuleDestroy {
     if (typeof stopId !== 'string') throw invalid('The id of the stop is not a text.');
     const { stops } = await this.store.read(Number.MAX_SAFE_INTEGER);
     const stop = stops.find((one) => one.stopId === stopId);
-    // To somebody who may not look there, a stop of another tenant reads like none.
+    // To an operator who may not look there, a stop of another tenant reads like none.
     const isSeen = stop && (stop.tenant === undefined || this.operators.may(operator, 'killSwitch', stop.tenant));
     await this.permitted(operator, 'killSwitch', isSeen ? reachOf(stop) : {}, { do: 'release', stopId, reason: why });
     if (!isSeen || !(await this.store.release(stopId))) throw new PolicyError('not_found', 'There is no such stop in force.');

@@ -65,7 +65,7 @@ export function boundedExpression(expression: RegExp): RegExp {
   return linear ? new BoundedExpression(expression, linear) : expression;
 }
 
-/** Makes the matcher of a pattern of somebody else: in linear time, and undefined where there is none, or where it would be large. @throws SyntaxError for a pattern that is none */
+/** Makes the matcher of a pattern that the application did not write: in linear time, and undefined where there is none, or where it would be large. @throws SyntaxError for a pattern that is none */
 export function foreignMatcher(pattern: string): ((text: string) => boolean) | undefined {
   const expression = expressionOf(pattern);
   const matches = pattern.length > LONGEST_FOREIGN_PATTERN ? undefined : linearMatcher(expression, MOST_OF_FOREIGN);

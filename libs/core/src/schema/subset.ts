@@ -199,7 +199,7 @@ const KEYWORDS = [
   ...'example nullable discriminator externalDocs xml'.split(' '),
 ];
 
-/** Finds keywords and formats that mean nothing and resemble one that does. Others may belong to somebody else, and are left alone. */
+/** Finds keywords and formats that mean nothing and resemble one that does. Others may belong to another program, and are left alone. */
 function misspeltFindings(at: string, schema: JSONSchema7, formats: readonly string[]): Finding[] {
   return placesOf(schema).flatMap(({ schema: place, pointer }) => {
     const { format } = place;

@@ -2,8 +2,10 @@ import { type BeforeApplicationShutdown, Injectable, Logger, Optional } from '@n
 import { type Finding, InvalidRequestError, type JsonObject, type ToolOrigin } from '@toolloop/protocol';
 import type { Subscription } from 'rxjs';
 import { AuditTrail } from '../audit/audit-trail.js';
+import { Operators } from '../audit/operators.js';
 import { AnnouncedTools, ToolCatalog } from '../catalog/tool-catalog.js';
 import { type CatalogEntry, namespaceIn } from '../catalog/tool-selection.js';
+import type { Operator } from '../contracts/operator.js';
 import { DEFAULT_SOURCES, type SourceOptions, SOURCES, type SourceStatus, type ToolSource } from '../contracts/source.js';
 import { foldedId } from '../discovery/tool-names.js';
 import { Interruption, withinTime } from '../execution/call-failure.js';
@@ -55,6 +57,7 @@ export class ToolSources implements BeforeApplicationShutdown {
     private readonly catalog: ToolCatalog,
     private readonly settings: LoopSettings,
     private readonly inForce: DataPolicyEngine,
+    private readonly operators: Operators,
     @Optional() private readonly trail?: AuditTrail,
   ) {
     this.options = { ...DEFAULT_SOURCES, ...SOURCES.sound(settings.options.sources ?? {}) };
@@ -67,12 +70,15 @@ export class ToolSources implements BeforeApplicationShutdown {
 
   /**
    * Asks the source with a prefix, or with a name where it announces none, for its tools now. It resolves when its answer is in the catalog, or it has failed to answer.
+   * With a person who asks for it, they must be an operator for all tenants, since the tools of a source are those of all.
    *
    * @throws {InvalidRequestError} For a source that the application does not have.
+   * @throws {OperatorError} Where `forRoot({ operators })` does not answer `'all'` to the person's `sources`.
    * @example
-   * const [{ state, tools }] = await sources.refresh('github');
+   * const [{ state, tools }] = await sources.refresh('github', { actor: user, tenant: user.tenantId });
    */
-  async refresh(prefix: string): Promise<readonly SourceStatus[]> {
+  async refresh(prefix: string, operator?: Operator): Promise<readonly SourceStatus[]> {
+    if (operator) await this.operators.use(operator, 'sources', { everywhere: true, details: { do: 'refresh', source: prefix } });
     const named = this.sources.filter(({ name }) => name === prefix);
     if (named.length === 0) {
       const known = this.sources.map(({ name }) => `"${name}"`).join(', ') || 'none';

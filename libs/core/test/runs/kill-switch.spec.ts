@@ -3,6 +3,8 @@ import { describe, expect, it } from '@jest/globals';
 import { type PendingService, type Policy, policies as presets, subRunTool, type ToolCallContext } from '@toolloop/core';
 import { MemoryPolicyStore } from '@toolloop/core/stores';
 import { call, calls, expectTranscriptValid, text } from '@toolloop/testing';
+import * as fc from 'fast-check';
+import { cases } from '../../../../test/cases.js';
 import { mallory, OPEN, operatedShop, ops, opsOfGlobex, root } from '../fixtures/operated-shop.js';
 import { resultsIn } from '../fixtures/played-run.js';
 import { HOUR_MS, inAnHour } from '../fixtures/time.js';
@@ -164,6 +166,70 @@ describe('a kill switch', () => {
   });
 });
 
+type Act = 'stop' | 'release' | 'approve' | 'deny' | 'resume';
+
+function outcomeOf(work: Promise<unknown>, word: string): Promise<string> {
+  return work.then(
+    () => word,
+    () => 'refused',
+  );
+}
+
+/** A run whose write waits for an approval, and what people may do about it. Each act tells what came of it. */
+async function waitingCall(done: string[]): Promise<(act: Act) => Promise<string>> {
+  const context = { act: (key: string) => done.push(key) };
+  const { policies, approvals, run, resume } = await operatedShop([calls(write), text('Done.')], { policy: ASKING });
+  const { runId } = (await run({ context })).result;
+  const stops: string[] = [];
+  const acts: Record<Act, () => Promise<string>> = {
+    stop: () =>
+      outcomeOf(
+        policies.stop({ tool: 'probe__write' }, ops, why).then(({ stopId }) => stops.push(stopId)),
+        'stopped',
+      ),
+    release: () => outcomeOf(policies.release(stops.pop() ?? 'none', ops, why), 'released'),
+    approve: () => outcomeOf(answer(approvals, 'approve'), 'answered'),
+    deny: () => outcomeOf(answer(approvals, 'deny'), 'answered'),
+    resume: () =>
+      resume(runId, { context }).then(
+        ({ finishReason }) => finishReason,
+        () => 'refused',
+      ),
+  };
+  return (act) => acts[act]();
+}
+
+/** The same in a few words: an answer counts where nothing is stopped, and the call is made by a resume where nothing is stopped. */
+class ModelOfCall {
+  private stops = 0;
+  private said: Act | undefined;
+  private isOver = false;
+
+  after(act: Act): readonly [told: string, done: readonly string[]] {
+    return [this.told(act), this.isOver && this.said === 'approve' ? ['w'] : []];
+  }
+
+  private told(act: Act): string {
+    if (act === 'stop') return this.counted(1, 'stopped');
+    if (act === 'release') return this.stops > 0 ? this.counted(-1, 'released') : 'refused';
+    if (act === 'resume') return this.resumed();
+    if (this.said !== undefined || this.stops > 0) return 'refused';
+    this.said = act;
+    return 'answered';
+  }
+
+  private counted(by: number, word: string): string {
+    this.stops += by;
+    return word;
+  }
+
+  private resumed(): string {
+    if (this.isOver) return 'refused';
+    this.isOver = this.said !== undefined && this.stops === 0;
+    return this.isOver ? 'stop' : 'waiting';
+  }
+}
+
 describe('an approval of what is stopped', () => {
   it('is held, and continues when it is released: releasing approves nothing', async () => {
     const done: string[] = [];
@@ -180,6 +246,17 @@ describe('an approval of what is stopped', () => {
     await answer(approvals);
     expect(await resume(first.runId, { context })).toMatchObject({ finishReason: 'stop', toolCalls: [{ status: 'succeeded' }] });
     expect(done).toEqual(['w']);
+  });
+
+  it('is never given by a release, in whatever order people stop, release, answer and resume', async () => {
+    const act = fc.constantFrom<Act>('stop', 'release', 'approve', 'deny', 'resume');
+    const property = fc.asyncProperty(fc.array(act, { minLength: 3, maxLength: 12 }), async (acts) => {
+      const done: string[] = [];
+      const take = await waitingCall(done);
+      const model = new ModelOfCall();
+      for (const one of acts) expect([await take(one), [...done]]).toEqual(model.after(one));
+    });
+    await fc.assert(property, { numRuns: cases(40) });
   });
 
   it('is used after the release, and not before, where it was given before the stop', async () => {

@@ -83,7 +83,7 @@ describe('a tenant that is closed', () => {
     expect(done).toEqual(['a']);
   });
 
-  it('ends its waiting run when somebody resumes it, withdraws what was asked, and makes no approved call', async () => {
+  it('ends its waiting run when its actor resumes it, withdraws what was asked, and makes no approved call', async () => {
     const { tenants, module, loop, done, context, play } = await application(WRITING, asking());
     const { result } = await play(alice);
     const { runId } = result as { readonly runId: string };

@@ -1,42 +1,10 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
-import { LlmTool, type Policy, type Tool, ToolLoopModule, ToolProvider } from '@toolloop/core';
+import { describe, expect, it } from '@jest/globals';
+import { type Policy, ToolLoopModule } from '@toolloop/core';
 import { DataPolicyEngine } from '@toolloop/core/policy';
-import { Expose } from 'class-transformer';
 import { findingsOf } from '../discovery/application.js';
-import { provided, QUICK, Remote, remoteTool, startWith, type Started, until } from './remote.js';
+import { CrmTools, Item, never, one, open, provided, QUICK, refused, Remote, remoteTool, two, until } from './remote.js';
 
 const pinned = (schemaHash: string): Policy => ({ allow: ['github__createIssue'], vouched: { github__createIssue: { schemaHash } } });
-
-const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
-
-@ToolProvider({ namespace: 'crm' })
-class CrmTools {
-  @LlmTool(fine) search(): void {}
-}
-
-@ToolProvider({ prefix: 'item', instanceIdProperty: 'id' })
-class Item {
-  @Expose() id = '1';
-  @LlmTool(fine) get(): void {}
-}
-
-const never = (): Promise<never> => new Promise(() => undefined);
-const refused = (): never => {
-  throw Object.assign(new Error('connect https://user:secret@server.internal'), { code: 'ECONNREFUSED' });
-};
-const one = (): readonly Tool[] => [remoteTool('github__createIssue')];
-const two = (): readonly Tool[] => [...one(), remoteTool('github__close')];
-
-let app: Started | undefined;
-afterEach(async () => {
-  await app?.module.close();
-  app = undefined;
-});
-
-async function open(...given: Parameters<typeof startWith>): Promise<Started> {
-  app = await startWith(...given);
-  return app;
-}
 
 describe('a hostile source', () => {
   const evil = { source: 'evil', trusted: false };
@@ -114,8 +82,9 @@ describe('a hostile source', () => {
 
   it('does not bring back a pinned tool with another definition until that is pinned', async () => {
     const remote = new Remote(one);
-    const hash = await open([remote]).then(({ catalog }) => catalog.describe('github__createIssue').schemaHash);
-    await app?.module.close();
+    const before = await open([remote]);
+    const hash = before.catalog.describe('github__createIssue').schemaHash;
+    await before.module.close();
     const vouched = { github__createIssue: { effect: 'read_only', schemaHash: hash } } as const;
     const policy: Policy = { allow: ['github__createIssue'], vouched };
     const { ids, sources, findings, catalog } = await open([remote], { options: { policy } });
@@ -132,13 +101,13 @@ describe('a hostile source', () => {
 
   it('comes in as soon as policy pins its new definition, and goes when policy pins another', async () => {
     const remote = new Remote(one);
-    const { ids, sources } = await open([remote], { options: { policy: pinned('0'.repeat(64)) } });
+    const { module, ids, sources } = await open([remote], { options: { policy: pinned('0'.repeat(64)) } });
     const [{ schemaHash = '' } = {}] = sources.list().flatMap(({ quarantined }) => quarantined);
     expect(ids()).toEqual([]);
-    const inForce = app?.module.get(DataPolicyEngine);
-    inForce?.replace(pinned(schemaHash));
+    const inForce = module.get(DataPolicyEngine);
+    inForce.replace(pinned(schemaHash));
     await until(() => ids().length === 1);
-    inForce?.replace(pinned('1'.repeat(64)));
+    inForce.replace(pinned('1'.repeat(64)));
     await until(() => ids().length === 0);
     expect(sources.list()).toMatchObject([{ quarantined: [{ id: 'github__createIssue', schemaHash }] }]);
   });

@@ -1,9 +1,11 @@
+import { afterEach } from '@jest/globals';
 import type { Provider } from '@nestjs/common';
-import { type Tool, ToolCatalog, type ToolLoopOptions, ToolSource } from '@toolloop/core';
+import { LlmTool, type Tool, ToolCatalog, type ToolLoopOptions, ToolProvider, ToolSource } from '@toolloop/core';
 import { ToolSources } from '@toolloop/core/sources';
 import type { ToolOrigin } from '@toolloop/core/contracts';
 import type { Finding } from '@toolloop/protocol';
 import type { TestingModule } from '@nestjs/testing';
+import { Expose } from 'class-transformer';
 import { firstValueFrom, Subject } from 'rxjs';
 import { type Declared, RecordingLogger, start } from '../discovery/application.js';
 import { type RawTool, toolOf } from '../discovery/tools.js';
@@ -94,4 +96,37 @@ export async function until(holds: () => boolean | Promise<boolean>): Promise<vo
       setTimeout(resolve, 5);
     });
   }
+}
+
+export const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
+
+@ToolProvider({ namespace: 'crm' })
+export class CrmTools {
+  @LlmTool(fine) search(): void {}
+}
+
+@ToolProvider({ prefix: 'item', instanceIdProperty: 'id' })
+export class Item {
+  @Expose() id = '1';
+  @LlmTool(fine) get(): void {}
+}
+
+export const never = (): Promise<never> => new Promise(() => undefined);
+export const refused = (): never => {
+  throw Object.assign(new Error('connect https://user:secret@server.internal'), { code: 'ECONNREFUSED' });
+};
+export const one = (): readonly Tool[] => [remoteTool('github__createIssue')];
+export const two = (): readonly Tool[] => [...one(), remoteTool('github__close')];
+
+const opened = new Set<Started>();
+afterEach(async () => {
+  await Promise.all([...opened].map(({ module }) => module.close()));
+  opened.clear();
+});
+
+/** Starts an application with sources, which is closed after the test. */
+export async function open(...given: Parameters<typeof startWith>): Promise<Started> {
+  const started = await startWith(...given);
+  opened.add(started);
+  return started;
 }

@@ -1,44 +1,28 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
-import { LlmTool, type Tool, ToolLoopModule, ToolProvider, ToolSource } from '@toolloop/core';
+import { type OperatorRule, type Tool, ToolLoopModule, ToolSource } from '@toolloop/core';
 import { APPLICATION_TENANT } from '@toolloop/core/sources';
 import { AuditStore } from '@toolloop/core/stores';
-import { Expose } from 'class-transformer';
+import { isObject } from '@toolloop/protocol';
 import { firstValueFrom, NEVER, Observable, of, Subject, throwError } from 'rxjs';
 import { findingsOf } from '../discovery/application.js';
 import { toolOf } from '../discovery/tools.js';
-import { provided, QUICK, Remote, remoteTool, startWith, type Started, STRANGER, until } from './remote.js';
-
-const fine = { description: 'Does it.', effect: 'read_only', reveal: 'all' } as const;
-
-@ToolProvider({ namespace: 'crm' })
-class CrmTools {
-  @LlmTool(fine) search(): void {}
-}
-
-@ToolProvider({ prefix: 'item', instanceIdProperty: 'id' })
-class Item {
-  @Expose() id = '1';
-  @LlmTool(fine) get(): void {}
-}
-
-const never = (): Promise<never> => new Promise(() => undefined);
-const refused = (): never => {
-  throw Object.assign(new Error('connect https://user:secret@server.internal'), { code: 'ECONNREFUSED' });
-};
-const one = (): readonly Tool[] => [remoteTool('github__createIssue')];
-const two = (): readonly Tool[] => [...one(), remoteTool('github__close')];
-
-let app: Started | undefined;
-afterEach(async () => {
-  await app?.module.close();
-  app = undefined;
-});
-
-async function open(...given: Parameters<typeof startWith>): Promise<Started> {
-  app = await startWith(...given);
-  return app;
-}
+import {
+  CrmTools,
+  Item,
+  never,
+  one,
+  open,
+  provided,
+  QUICK,
+  refused,
+  Remote,
+  remoteTool,
+  startWith,
+  STRANGER,
+  two,
+  until,
+} from './remote.js';
 
 describe('a source of tools', () => {
   it('is as simple as a class with tools', async () => {
@@ -185,6 +169,28 @@ describe('a source of tools', () => {
       setTimeout(resolve, 150);
     });
     expect([remote.asked, remote.changes$.observed]).toEqual([asked, false]);
+  });
+});
+
+const idOf = (actor: unknown): unknown => (isObject(actor) ? actor['id'] : undefined);
+const operators: OperatorRule = (actor, action) => action === 'sources' && (idOf(actor) === 'root' ? 'all' : idOf(actor) === 'ops');
+
+describe('a person who has a source asked again', () => {
+  it('must be an operator for all tenants, and each attempt is in the audit', async () => {
+    const remote = new Remote(one);
+    const { module, sources, ids } = await open([remote], { options: { operators, audit: { key: 'k'.repeat(32) } } });
+    remote.answer = two;
+    for (const id of ['ops', 'mallory'])
+      await expect(sources.refresh('github', { actor: { id }, tenant: 'acme' })).rejects.toMatchObject({ name: 'OperatorError' });
+    expect(ids()).toEqual(['github__createIssue']);
+    await sources.refresh('github', { actor: { id: 'root' }, tenant: 'acme' });
+    expect(ids()).toEqual(['github__createIssue', 'github__close']);
+    const entries = await module.get<AuditStore>(AuditStore).read('acme', { from: 1, limit: 10 });
+    expect(entries).toMatchObject([
+      { actorId: 'ops', action: 'sources', granted: false },
+      { actorId: 'mallory', action: 'sources', granted: false },
+      { actorId: 'root', action: 'sources', granted: true, details: { do: 'refresh', source: 'github' } },
+    ]);
   });
 });
 

@@ -50,7 +50,7 @@ interface Holder extends Claim {
   readonly file: string;
 }
 
-/** Somebody else alive who claims the folder. Claims of the dead are removed. */
+/** Finds another process that is alive and claims the folder. Claims of the dead are removed. */
 async function holderOf(folder: string, own: string): Promise<Holder | undefined> {
   const names = (await readdir(folder)).filter((name) => CLAIM.test(name) && name !== own);
   for (const name of names) {

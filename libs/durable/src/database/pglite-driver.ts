@@ -276,7 +276,7 @@ export class PgliteStatements {
     private readonly module: PgliteModule,
   ) {}
 
-  /** Waits for transactions, as `query` does: within one it would be part of what is somebody else's. */
+  /** Waits for transactions, as `query` does: within one it would be part of another caller's. */
   async run<Row extends object>(statement: NamedStatement, values: readonly SqlValue[]): Promise<readonly Row[]> {
     if (this.pglite.closed) throw new Error('The database is closed.');
     // oxlint-disable-next-line no-underscore-dangle -- the lock that its transactions take has no other name; the one of runExclusive is free within them

@@ -169,7 +169,7 @@ const AGAIN_MS = 1_000;
 
 type Heard = (payload: string) => void;
 
-/** Hears notifications over one connection of its own, made when somebody listens first, and made again when it is lost. What is said meanwhile is not heard. */
+/** Hears notifications over one connection of its own, made for the first listener, and made again when it is lost. What is said meanwhile is not heard. */
 export class PostgresListener {
   private readonly logger = new Logger('DurableDatabase');
   private readonly channels = new Map<string, Set<Heard>>();

@@ -3,7 +3,7 @@ import type { SqlAnswer, SqlSession, SqlStatement, SqlValue } from './database-d
 
 /**
  * One open transaction, or one savepoint in it. What is asked of it at once is done one after the other, since a session can do no other, and a
- * savepoint is one turn: what somebody else asks meanwhile is not rolled back with it.
+ * savepoint is one turn: what another caller asks meanwhile is not rolled back with it.
  */
 export class TransactionScope {
   private turns: Promise<unknown> = Promise.resolve();

@@ -261,7 +261,7 @@ export class SqlDirectiveStore extends DirectiveStore implements OnApplicationBo
     return this.feed.tell(keep, (record) => record && toDirectiveEvent(event, record));
   }
 
-  /** Writes the job of a directive that is due some time; of one that is due now without a time, since that wakes somebody at once. */
+  /** Writes the job of a directive that is due some time; of one that is due now without a time, since that wakes a process at once. */
   private async send(record: DirectiveRecord, dueInMs: number): Promise<void> {
     const { tenant, directiveId } = record.intent;
     const dueAt = acquirableAt(record);
@@ -290,7 +290,7 @@ const CHANGED = 'toolloop_directives';
 /** PostgreSQL takes less than 8,000. */
 const MOST_BYTES = 7_900;
 
-/** The changes of directives: this process's own as it makes them, and those of others as notifications, for as long as somebody has asked to hear any. */
+/** The changes of directives: this process's own as it makes them, and those of others as notifications, for as long as a listener has asked to hear any. */
 export class DirectiveFeed {
   /** It never errors. */
   readonly changes$: Observable<DirectiveEvent>;

@@ -104,7 +104,7 @@ export type Transaction = <Result>(work: () => Promise<Result>) => Promise<Resul
 const CLOCK_SKEW_MS = 1_000;
 
 /**
- * Wakes the run that asked as soon as somebody answers, or when the time for it is over. A question or an answer is kept together with its wake-up, or neither is.
+ * Wakes the run that asked as soon as a person answers, or when the time for it is over. A question or an answer is kept together with its wake-up, or neither is.
  */
 export class WakingPendingStore extends PendingStore {
   constructor(
