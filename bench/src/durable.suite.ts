@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { Client } from 'pg';
 import type { Pending, AuditEntry } from '@toolloop/core/stores';
 import { SqlStores, openDatabase, type Database, type DurableOptions } from '@toolloop/durable';
 import { measureRuns, type RunFigures } from './durable-runs.js';
+import { inOwnDatabase } from './own-database.js';
 import type { Section, Skip, Suite, Table } from './report.js';
 import { compare, median, repeat, type Contender, type Samples } from './sampling.js';
 
@@ -20,7 +20,7 @@ export const durableSuite: Suite = {
   name: 'durable',
   async run(): Promise<Section> {
     const skipped: Skip[] = SERVER === undefined ? [{ what: 'PostgreSQL', why: 'TOOLLOOP_TEST_POSTGRES is not set' }] : [];
-    const measured = [await onPglite(), ...(SERVER === undefined ? [] : [await onPostgres(SERVER)])];
+    const measured = [await onPglite(), ...(SERVER === undefined ? [] : [await inOwnDatabase(SERVER, onPostgres)])];
     return {
       title: 'keeping things, and runs',
       method: [
@@ -57,30 +57,10 @@ async function startOn(dataDir: string): Promise<number> {
   return median(took);
 }
 
-/** In a database of its own, dropped afterwards. */
-async function onPostgres(server: string): Promise<RunFigures> {
-  const name = `toolloop_bench_${randomUUID().replaceAll('-', '')}`;
-  const url = new URL(server);
-  url.pathname = `/${name}`;
-  await onServer(server, `create database ${name}`);
-  try {
-    const stores = await measureStores('PostgreSQL', { url: url.href });
-    const runs = await measureRuns('PostgreSQL', { url: url.href });
-    return { tables: [stores, ...runs.tables], targets: runs.targets };
-  } finally {
-    await onServer(server, `drop database ${name} with (force)`);
-  }
-}
-
-/** Executes a statement by `pg` alone: our own handle would make its tables in a database that is not ours, or migrate them. */
-async function onServer(server: string, statement: string): Promise<void> {
-  const client = new Client({ connectionString: server });
-  await client.connect();
-  try {
-    await client.query(statement);
-  } finally {
-    await client.end();
-  }
+async function onPostgres(url: string): Promise<RunFigures> {
+  const stores = await measureStores('PostgreSQL', { url });
+  const runs = await measureRuns('PostgreSQL', { url });
+  return { tables: [stores, ...runs.tables], targets: runs.targets };
 }
 
 async function measureStores(engine: string, durable: DurableOptions): Promise<Table> {

@@ -10,6 +10,7 @@ import { memorySuite } from './memory.suite.js';
 import { pipelineSuite } from './pipeline.suite.js';
 import { pressureSuite } from './pressure.suite.js';
 import { isMet, toText, type Section, type Suite } from './report.js';
+import { resourcesSuite } from './resources.suite.js';
 import { searchSuite } from './search.suite.js';
 import { surfacesSuite } from './surfaces.suite.js';
 
@@ -22,6 +23,7 @@ const SUITES: readonly Suite[] = [
   surfacesSuite,
   searchSuite,
   durableSuite,
+  resourcesSuite,
   decodingSuite,
   pressureSuite,
 ];

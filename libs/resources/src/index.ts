@@ -1,0 +1,31 @@
+/** Entities of a database as tools. @packageDocumentation */
+export { ResourceGateway, ResourceWriteError } from './resource-gateway.js';
+export type {
+  ComparisonOperator,
+  Condition,
+  EntityModel,
+  FieldKind,
+  ResourceAggregate,
+  ResourceField,
+  ResourceOrder,
+  ResourceQuery,
+  ResourceRelation,
+  ResourceScope,
+  ResourceSession,
+  ResourceValue,
+} from './resource-gateway.js';
+export { ResourcePolicy } from './resource-policy.js';
+export type { FieldRules, ResourceWrite } from './resource-policy.js';
+export { ResourceToolsModule } from './resource-tools.module.js';
+export type { ResourceFeatureOptions, ResourceToolsOptions } from './resource-tools.module.js';
+export { ToolResource } from './tool-resource.decorator.js';
+export type {
+  ActionName,
+  ActionParameter,
+  CreateOptions,
+  DestroyOptions,
+  ReadOptions,
+  ResourceActions,
+  ToolResourceOptions,
+  UpdateOptions,
+} from './tool-resource.decorator.js';

@@ -1,0 +1,132 @@
+import { type EntityMetadata, type EntityProperty, ReferenceKind } from '@mikro-orm/core';
+import type { Type } from '@nestjs/common';
+import type { EntityModel, FieldKind, ResourceField, ResourceRelation } from '../resource-gateway.js';
+
+/** Types of columns that MikroORM converts, and whose values are compared as they are. */
+const CONVERTED: ReadonlyMap<string, FieldKind> = new Map([
+  ['DecimalType', 'decimal'],
+  ['BigIntType', 'integer'],
+  ['DateType', 'date'],
+  ['DateTimeType', 'datetime'],
+  ['DoubleType', 'number'],
+  ['FloatType', 'number'],
+  ['IntegerType', 'integer'],
+  ['SmallIntType', 'integer'],
+  ['TinyIntType', 'integer'],
+  ['MediumIntType', 'integer'],
+  ['BooleanType', 'boolean'],
+  ['StringType', 'text'],
+  ['TextType', 'text'],
+  ['CharacterType', 'text'],
+  ['UuidType', 'uuid'],
+  ['EnumType', 'enum'],
+]);
+
+const RUNTIME: ReadonlyMap<string, FieldKind> = new Map([
+  ['string', 'text'],
+  ['boolean', 'boolean'],
+  ['Date', 'datetime'],
+  ['bigint', 'integer'],
+]);
+
+/** Reads MikroORM's metadata of an entity. `tenant` is the property that names the tenant, where the entity has it. */
+export function fromMetadata(metadata: EntityMetadata, tenant: string): EntityModel {
+  const properties = Object.values(metadata.properties).filter(isStored);
+  const fields = properties.filter(isColumn).map(toField);
+  const relations = properties.filter((property) => !isColumn(property)).map(toRelation);
+  const own = (names: readonly string[]): readonly string[] => names.filter((name) => name !== tenant);
+  const [key, ...others] = own(metadata.primaryKeys);
+  const version = metadata.versionProperty as string | undefined;
+  return {
+    entity: metadata.class as Type,
+    fields: new Map(fields.map((field) => [field.name, field])),
+    relations: new Map(relations.map((relation) => [relation.name, relation])),
+    ...(key !== undefined && others.length === 0 && { key }),
+    uniqueKeys: uniqueKeysOf(metadata, own),
+    ...(version !== undefined && { version }),
+    ...(fields.some(({ name }) => name === tenant) && { tenant }),
+  };
+}
+
+function isColumn({ kind }: EntityProperty): boolean {
+  return kind === ReferenceKind.SCALAR || kind === ReferenceKind.EMBEDDED;
+}
+
+function isStored({ persist, formula }: EntityProperty): boolean {
+  return persist !== false && !formula;
+}
+
+function toField(property: EntityProperty): ResourceField {
+  const { name, comment, items, length } = property;
+  const kind = kindOf(property);
+  return {
+    name,
+    kind,
+    nullable: property.nullable === true,
+    ...(comment !== undefined && { description: comment }),
+    ...(kind === 'enum' && { values: (items ?? []).map(String) }),
+    ...(kind === 'text' && length !== undefined && length > 0 && { maxLength: length }),
+    hidden: isHidden(property),
+    hasDefault: isSetItself(property),
+    ...(kind === 'datetime' && (length ?? MOST_PRECISE) > MILLISECONDS && { imprecise: true }),
+  };
+}
+
+/** The digits of a second that JavaScript's dates have, and those of a column that says none. */
+const MILLISECONDS = 3;
+const MOST_PRECISE = 6;
+
+function isHidden({ hidden, lazy }: EntityProperty): boolean {
+  return hidden === true || lazy === true;
+}
+
+function kindOf(property: EntityProperty): FieldKind {
+  const { customType, items = [] } = property;
+  if (property.array || property.object || property.kind === ReferenceKind.EMBEDDED) return 'json';
+  if (property.enum && items.every((item) => typeof item === 'string')) return 'enum';
+  return customType && !isUuid(property) ? (CONVERTED.get(customType.constructor.name) ?? 'json') : plainKindOf(property);
+}
+
+function isUuid({ columnTypes }: EntityProperty): boolean {
+  return columnTypes[0] === 'uuid';
+}
+
+function plainKindOf(property: EntityProperty): FieldKind {
+  if (isUuid(property)) return 'uuid';
+  const { runtimeType, columnTypes } = property;
+  if (runtimeType === 'number') return /int|serial/.test(columnTypes[0] ?? '') ? 'integer' : 'number';
+  return RUNTIME.get(runtimeType) ?? 'json';
+}
+
+/** Tells whether a row needs no value for a property. */
+function isSetItself({ default: value, defaultRaw, autoincrement, onCreate, version, generated, optional }: EntityProperty): boolean {
+  return [autoincrement, version, optional].includes(true) || [value, defaultRaw, onCreate, generated].some((one) => one !== undefined);
+}
+
+function toRelation(property: EntityProperty): ResourceRelation {
+  const { name, kind, mappedBy, comment } = property;
+  const many = kind === ReferenceKind.ONE_TO_MANY || kind === ReferenceKind.MANY_TO_MANY;
+  const back = mappedBy as string | undefined;
+  return {
+    name,
+    target: property.targetMeta?.class as Type,
+    many,
+    nullable: property.nullable === true,
+    hidden: isHidden(property),
+    ...(kind === ReferenceKind.ONE_TO_MANY && back !== undefined && { back }),
+    ...(comment !== undefined && { description: comment }),
+  };
+}
+
+function uniqueKeysOf(
+  { properties, uniques }: EntityMetadata,
+  own: (names: readonly string[]) => readonly string[],
+): ReadonlyMap<string, readonly string[]> {
+  const alone = Object.values(properties).filter(({ unique }) => unique === true || typeof unique === 'string');
+  const declared = uniques.map(({ name, properties: named }) => ({ name, fields: own([named ?? []].flat()) }));
+  const keys = [
+    ...alone.map(({ name, unique }) => ({ name: typeof unique === 'string' ? unique : undefined, fields: [name] as readonly string[] })),
+    ...declared,
+  ];
+  return new Map(keys.filter(({ fields }) => fields.length > 0).map(({ name, fields }) => [name ?? fields.join('_'), fields]));
+}

@@ -1,0 +1,226 @@
+import {
+  CheckConstraintViolationException,
+  DriverException,
+  type EntityMetadata,
+  ForeignKeyConstraintViolationException,
+  NotNullConstraintViolationException,
+  OptimisticLockError,
+  raw,
+  RowLevelSecurityViolationException,
+  UniqueConstraintViolationException,
+} from '@mikro-orm/core';
+import type { SqlEntityManager } from '@mikro-orm/sql';
+import type { Type } from '@nestjs/common';
+import type { JsonValue } from '@toolloop/core';
+import { StorageUnavailableError } from '@toolloop/protocol';
+import { all, EVERYTHING, where } from '../filter.js';
+import {
+  type ComparisonOperator,
+  type Condition,
+  type EntityModel,
+  type ResourceAggregate,
+  type ResourceField,
+  type ResourceQuery,
+  type ResourceSession,
+  ResourceWriteError,
+} from '../resource-gateway.js';
+
+/** Finds the column of a property. */
+export function columnOf({ properties }: EntityMetadata, property: string): string {
+  const [column = property] = properties[property as never]['fieldNames'];
+  return column;
+}
+
+/** A condition in MikroORM's words. */
+type Where = Record<string, unknown>;
+
+/** Finds the model of an entity. */
+export type ModelOf = (entity: Type) => EntityModel | undefined;
+
+/** The rows of one tenant in one transaction of an entity manager. Every statement names the tenant, whether or not the database knows of tenants itself. */
+export class MikroOrmSession implements ResourceSession {
+  constructor(
+    readonly em: SqlEntityManager,
+    private readonly tenant: string,
+    private readonly modelOf: ModelOf,
+  ) {}
+
+  async find(model: EntityModel, { where: condition, order, limit, offset, fields }: ResourceQuery): Promise<readonly object[]> {
+    const orderBy = order.map(({ field, descending }) => ({ [field]: descending ? 'desc nulls last' : 'asc nulls last' }));
+    return this.em.find(model.entity, this.whereOf(model, condition), {
+      ...(fields && { fields: fields as never }),
+      orderBy: orderBy as never,
+      limit,
+      ...(offset > 0 && { offset }),
+    });
+  }
+
+  count(model: EntityModel, condition: Condition): Promise<number> {
+    return this.em.count(model.entity, this.whereOf(model, condition));
+  }
+
+  async exists(model: EntityModel, condition: Condition): Promise<boolean> {
+    const { key } = model;
+    const found = await this.find(model, { where: condition, order: [], limit: 1, offset: 0, ...(key !== undefined && { fields: [key] }) });
+    return found.length > 0;
+  }
+
+  async aggregate(model: EntityModel, condition: Condition, { kind, field, limit }: ResourceAggregate): Promise<JsonValue> {
+    const column = columnOf(this.em.getMetadata().get(model.entity), field.name);
+    const query = this.em.createQueryBuilder(model.entity, 'e');
+    query.where(this.whereOf(model, condition) as never);
+    await query.applyFilters();
+    const name = `e.${column}`;
+    if (kind !== 'list') {
+      const [row] = await query.select([raw(`${kind}(??) as value`, [name])] as never).execute<{ value: unknown }[]>('all', false);
+      return toJson(kind === 'count' ? 'number' : kind === 'avg' ? 'number' : field.kind, row?.value);
+    }
+    query.select([raw('?? as value', [name])] as never).andWhere({ [field.name]: { $ne: null } } as never);
+    const rows = await query
+      .distinct()
+      .orderBy({ [field.name]: 'asc' } as never)
+      .limit(limit + 1)
+      .execute<{ value: unknown }[]>('all', false);
+    return rows.map(({ value }) => toJson(field.kind, value));
+  }
+
+  valueOf(model: EntityModel, row: object, name: string): unknown {
+    const value: unknown = Reflect.get(row, name);
+    const relation = model.relations.get(name);
+    if (!relation || relation.many || typeof value !== 'object' || value === null) return value;
+    const key = this.modelOf(relation.target)?.key;
+    return key === undefined ? undefined : Reflect.get(value, key);
+  }
+
+  create(model: EntityModel, values: ReadonlyMap<string, unknown>): object {
+    const own = model.tenant === undefined ? {} : { [model.tenant]: this.tenant };
+    const row: object = this.em.create<object>(model.entity, { ...Object.fromEntries(values), ...own } as never);
+    return row;
+  }
+
+  change(_model: EntityModel, row: object, values: ReadonlyMap<string, unknown>): void {
+    this.em.assign(row, Object.fromEntries(values) as never);
+  }
+
+  remove(row: object): void {
+    this.em.remove(row);
+  }
+
+  flush(): Promise<void> {
+    return this.em.flush();
+  }
+
+  private whereOf(model: EntityModel, condition: Condition): Where {
+    const own = model.tenant === undefined ? EVERYTHING : where(model.tenant, 'eq', this.tenant);
+    return this.toWhere(model, all([own, condition]));
+  }
+
+  private toWhere(model: EntityModel, condition: Condition): Where {
+    if (condition.kind === 'field') return toComparison(condition, this.em.getPlatform().supportsRowLevelSecurity() ? '$ilike' : '$like');
+    if (condition.kind === 'related') return this.toRelated(model, condition);
+    const parts = condition.of.map((one) => this.toWhere(model, one));
+    return { [condition.kind === 'all' ? '$and' : '$or']: parts };
+  }
+
+  /** Related rows are looked for in a subquery of the same tenant, so that a reference to another tenant's row leads nowhere. */
+  private toRelated(model: EntityModel, { relation: name, has, where: condition }: Condition & { kind: 'related' }): Where {
+    const relation = model.relations.get(name);
+    const target = relation && this.modelOf(relation.target);
+    if (!relation || !target) throw new Error(`${model.entity.name} has no relation "${name}".`);
+    const inner = this.whereOf(target, condition);
+    if (relation.many) return { [name]: { [has ? '$some' : '$none']: inner } };
+    if (target.key === undefined) throw new Error(`${target.entity.name} has no key of one field, so "${name}" cannot be followed.`);
+    const found = this.em
+      .createQueryBuilder(target.entity, 'related')
+      .select([target.key] as never)
+      .where(inner as never);
+    return has ? { [name]: { $in: found } } : { $or: [{ [name]: null }, { [name]: { $nin: found } }] };
+  }
+}
+
+type PlainComparison = Exclude<ComparisonOperator, 'not_contains' | 'not_starts_with'>;
+
+/** The comparisons in MikroORM's words; `like` is the operator that does not regard case. */
+const COMPARISONS: Readonly<Record<PlainComparison, (value: unknown, like: string) => unknown>> = {
+  eq: (value) => ({ $eq: value }),
+  ne: (value) => ({ $ne: value }),
+  in: (value) => ({ $in: value }),
+  not_in: (value) => ({ $nin: value }),
+  gt: (value) => ({ $gt: value }),
+  gte: (value) => ({ $gte: value }),
+  lt: (value) => ({ $lt: value }),
+  lte: (value) => ({ $lte: value }),
+  contains: (value, like) => ({ [like]: `%${escaped(value)}%` }),
+  starts_with: (value, like) => ({ [like]: `${escaped(value)}%` }),
+  is_null: () => null,
+  is_not_null: () => ({ $ne: null }),
+};
+
+function toComparison({ field, operator, value }: Condition & { kind: 'field' }, like: string): Where {
+  if (operator === 'not_contains') return { $not: { [field]: COMPARISONS.contains(value, like) } };
+  if (operator === 'not_starts_with') return { $not: { [field]: COMPARISONS.starts_with(value, like) } };
+  return { [field]: COMPARISONS[operator](value, like) };
+}
+
+function escaped(value: unknown): string {
+  return String(value).replaceAll(/[\\%_]/g, String.raw`\$&`);
+}
+
+/** Reads a value that came by SQL, not by an entity. */
+function toJson(kind: ResourceField['kind'], value: unknown): JsonValue {
+  if (value === null || value === undefined) return null;
+  if (typeof value === 'boolean') return value;
+  const text = toText(value);
+  if (kind === 'datetime') return new Date(text).toISOString();
+  if (kind === 'date') return text.slice(0, DAY);
+  return kind === 'integer' || kind === 'number' ? toNumber(kind, text) : text;
+}
+
+function toText(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (value instanceof Date) return value.toISOString();
+  if (typeof value === 'number' || typeof value === 'bigint') return String(value);
+  throw new TypeError(`A database answered with a ${typeof value} in the place of a scalar.`);
+}
+
+/** The characters of a day. */
+const DAY = 10;
+
+/** A sum may be larger than a number can say: then it is a text. */
+function toNumber(kind: 'integer' | 'number', text: string): number | string {
+  const number = Number(text);
+  return kind === 'number' || Number.isSafeInteger(number) ? number : text;
+}
+
+const REASONS = [
+  [UniqueConstraintViolationException, 'unique'],
+  [NotNullConstraintViolationException, 'required'],
+  [ForeignKeyConstraintViolationException, 'reference'],
+  [CheckConstraintViolationException, 'check'],
+  [RowLevelSecurityViolationException, 'tenant'],
+] as const;
+
+/** PostgreSQL's code for a statement that was cancelled, as by its timeout. */
+const CANCELLED = '57014';
+
+/** The states, and the codes of Node and of `@toolloop/durable`, of failures that may pass. */
+const PASSING = /^(?:08|57P0[1235]|53|40001|40P01|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|storage_unavailable)/;
+
+/** The messages of pg about a connection itself, which have no code. */
+const LOST =
+  /^(?:Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|terminating connection)/;
+
+function mayPass({ code = '', message }: DriverException): boolean {
+  return PASSING.test(code) || LOST.test(message);
+}
+
+/** Says a refusal of the database in the gateway's words, and a failure that may pass as one of storage; any other error stays as it is. */
+export function toWriteError(error: unknown): unknown {
+  if (error instanceof OptimisticLockError) return new ResourceWriteError('conflict', '', { cause: error });
+  if (!(error instanceof DriverException)) return error;
+  const { code, constraint, column } = error as DriverException & { readonly constraint?: string; readonly column?: string };
+  if (mayPass(error)) return new StorageUnavailableError('The database does not answer for now.', { cause: error });
+  if (code === CANCELLED) return new ResourceWriteError('timeout', '', { cause: error });
+  const [, reason] = REASONS.find(([type]) => error instanceof type) ?? [];
+  return reason ? new ResourceWriteError(reason, column ?? constraint ?? '', { cause: error }) : error;
+}

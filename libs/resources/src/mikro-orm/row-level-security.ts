@@ -1,0 +1,111 @@
+import type { SqlEntityManager } from '@mikro-orm/sql';
+import type { Finding } from '@toolloop/core';
+
+/** The table of an entity, and the column that names the tenant. */
+export interface TenantTable {
+  readonly entity: string;
+  readonly table: string;
+  readonly schema?: string;
+  /** Absent where another table knows the tenant: then the application writes the policy of the table. */
+  readonly column?: string;
+}
+
+/** The role in which tools work, and the setting that has their tenant. */
+export interface TenantRole {
+  readonly role: string;
+  readonly setting: string;
+}
+
+const POLICY = 'toolloop_tenant';
+
+/** Returns the statements that protect tables and let the role work in them; each can be run again. */
+export function rowSecurityStatements(tables: readonly TenantTable[], { role, setting }: TenantRole): readonly string[] {
+  const named = quoted(role);
+  const schemas = [...new Set(tables.map(({ schema = 'public' }) => schema))];
+  return [
+    `do $$ begin if not exists (select from pg_roles where rolname = ${literal(role)}) then create role ${named} nologin; end if; end $$`,
+    `grant ${named} to current_user`,
+    ...schemas.flatMap((schema) => [
+      `grant usage on schema ${quoted(schema)} to ${named}`,
+      `grant usage on all sequences in schema ${quoted(schema)} to ${named}`,
+    ]),
+    ...tables.flatMap((table) => tableStatements(table, named, setting)),
+  ];
+}
+
+function tableStatements({ table, schema, column }: TenantTable, role: string, setting: string): string[] {
+  const name = schema === undefined ? quoted(table) : `${quoted(schema)}.${quoted(table)}`;
+  const own = column !== undefined && `${quoted(column)}::text = current_setting(${literal(setting)}, true)`;
+  return [
+    `grant select, insert, update, delete on ${name} to ${role}`,
+    `alter table ${name} enable row level security`,
+    `alter table ${name} force row level security`,
+    ...(own === false
+      ? []
+      : [`drop policy if exists ${POLICY} on ${name}`, `create policy ${POLICY} on ${name} using (${own}) with check (${own})`]),
+  ];
+}
+
+function quoted(identifier: string): string {
+  return `"${identifier.replaceAll('"', '""')}"`;
+}
+
+function literal(text: string): string {
+  return `'${text.replaceAll("'", "''")}'`;
+}
+
+interface RoleRow {
+  readonly rolsuper: boolean;
+  readonly rolbypassrls: boolean;
+  readonly may_be_set: boolean;
+}
+
+interface TableRow {
+  readonly relrowsecurity: boolean;
+  readonly relforcerowsecurity: boolean;
+  readonly is_owner: boolean;
+  readonly policies: number;
+}
+
+const REMEDY = 'Put what rowSecurityStatements of @toolloop/resources/mikro-orm prints into a migration of the application, and run it.';
+
+/** Finds what keeps the tables from being safe. It looks as the user of the connection, before anything is served. */
+export async function rowSecurityFindings(em: SqlEntityManager, tables: readonly TenantTable[], role: string): Promise<readonly Finding[]> {
+  const [found] = await em.execute<RoleRow[]>(
+    `select rolsuper, rolbypassrls, pg_has_role(session_user, oid, 'member') as may_be_set from pg_roles where rolname = ?`,
+    [role],
+  );
+  const findings = found
+    ? roleFindings(role, found)
+    : [{ at: `role "${role}"`, problem: 'There is no such role in the database.', remedy: REMEDY }];
+  for (const table of tables) findings.push(...(await tableFindings(em, table, role)));
+  return findings;
+}
+
+function roleFindings(role: string, row: RoleRow): Finding[] {
+  const at = `role "${role}"`;
+  const problems = [
+    [row.rolsuper, 'It is a superuser, for whom row level security does not hold.'],
+    [row.rolbypassrls, 'It is exempt from row level security (BYPASSRLS).'],
+    [!row.may_be_set, 'The user of the connection may not take it.'],
+  ] as const;
+  return problems.filter(([isProblem]) => isProblem).map(([, problem]) => ({ at, problem, remedy: REMEDY }));
+}
+
+async function tableFindings(em: SqlEntityManager, { entity, table, schema }: TenantTable, role: string): Promise<Finding[]> {
+  const [row] = await em.execute<TableRow[]>(
+    `select relrowsecurity, relforcerowsecurity, pg_get_userbyid(relowner) = ? as is_owner,
+      (select count(*)::int from pg_policy where polrelid = c.oid) as policies
+    from pg_class c where c.oid = to_regclass(?)`,
+    [role, schema === undefined ? quoted(table) : `${quoted(schema)}.${quoted(table)}`],
+  );
+  const at = `${entity} (table "${table}")`;
+  if (!row)
+    return [{ at, problem: 'There is no such table in the database.', remedy: 'Run the migrations of the application before it starts.' }];
+  const problems = [
+    [row.is_owner, `The role "${role}" owns it, and could switch its row level security off.`],
+    [!row.relrowsecurity || !row.relforcerowsecurity, 'Its row level security is not enabled and forced.'],
+    [row.policies === 0, 'It has no policy, so no tenant would see a row.'],
+  ] as const;
+  return problems.filter(([isProblem]) => isProblem).map(([, problem]) => ({ at, problem, remedy: REMEDY }));
+}

@@ -1,0 +1,335 @@
+import { hash } from 'node:crypto';
+import { type JsonObject, type RawTool, tool, type ToolCallContext, ToolError } from '@toolloop/core';
+import { type ArgumentProblem, isRecord } from '@toolloop/protocol';
+import type { JSONSchema7 } from 'json-schema';
+import { all, any, EVERYTHING, type FilterShape, NOTHING, Problems, readFilter, toValue, wantedBy, where } from './filter.js';
+import { aggregatesOf, Definitions, fieldNameSchema, filterSchema, objectSchema, sortableFields, valueSchema } from './input-schema.js';
+import { accessTo, type AccessTerms, type EntityShape, type Resource, type ResourceAccess, wordOf } from './resource.js';
+import {
+  AGGREGATE_KINDS,
+  type Condition,
+  type EntityModel,
+  type ResourceAggregate,
+  type ResourceField,
+  type ResourceGateway,
+  type ResourceOrder,
+  type ResourceSession,
+} from './resource-gateway.js';
+import { checkedInput, performed } from './resource-input.js';
+import { ACTION_PARAMETERS, type ActionParameter, type ReadOptions } from './tool-resource.decorator.js';
+import { columnsFor, resultClass, resultOf, toViews } from './views.js';
+
+const PAGE = { default: 20, most: 50 };
+const MOST_SORTS = 3;
+const MOST_SKIPPED = 10_000;
+/** The most values of an aggregate that is a list. */
+const MOST_LISTED = 100;
+const RESULT_TYPES = ['run_query', 'count', 'exists', 'aggregate'] as const;
+
+/** The arguments of a read in the gateway's words. */
+interface ReadRequest {
+  readonly where: Condition;
+  readonly order: readonly ResourceOrder[];
+  readonly limit: number;
+  readonly offset: number;
+  readonly resultType: (typeof RESULT_TYPES)[number];
+  readonly aggregate: ResourceAggregate | undefined;
+  readonly select: readonly string[] | undefined;
+  readonly load: readonly string[];
+  /** Set where a cursor can be made of the last row. */
+  readonly signature: string | undefined;
+}
+
+/** Makes the tool that reads a resource. */
+export function readTool(resource: Resource, options: ReadOptions, gateway: ResourceGateway): RawTool {
+  const { declaration, shape } = resource;
+  const { entity } = shape.model;
+  const terms: AccessTerms = { relations: options.relations, load: options.load };
+  const output = resultClass(entity, 'Page', { cursor: String, count: Number, exists: Boolean, value: Object, approximate: Boolean });
+  const schema = readSchema(resource, options);
+  return tool<JsonObject>({
+    id: `${declaration.namespace}__read`,
+    description: options.description ?? describeRead(shape, options),
+    effect: 'read_only',
+    ...(options.labels && { labels: options.labels }),
+    output,
+    input: checkedInput(schema, (input) => new ReadInput(shape.model, publicFilter(resource, terms), options).read(input).problems),
+    canCall: (run) => wordOf(() => accessTo(resource, run, terms)),
+    execute: (input, context) => performed(() => readRows({ resource, terms, options, gateway, output }, input, context)),
+  });
+}
+
+interface ReadParts {
+  readonly resource: Resource;
+  readonly terms: AccessTerms;
+  readonly options: ReadOptions;
+  readonly gateway: ResourceGateway;
+  readonly output: ReturnType<typeof resultClass>;
+}
+
+async function readRows(
+  { resource, terms, options, gateway, output }: ReadParts,
+  input: JsonObject,
+  context: ToolCallContext,
+): Promise<object> {
+  const access = await accessTo(resource, context, terms);
+  const { request, problems } = new ReadInput(resource.shape.model, access.filter, options).read(input);
+  const wrong = [...problems, ...selectionProblems(request, access)];
+  if (wrong.length > 0) throw new ToolError('The arguments cannot be used.', { problems: wrong });
+  const values = await gateway.transaction(context, (session) => answer(session, access, request));
+  return resultOf(output, values);
+}
+
+async function answer(session: ResourceSession, access: ResourceAccess, request: ReadRequest): Promise<object> {
+  const { model } = access.shape;
+  const condition = all([access.rows, request.where]);
+  if (request.resultType === 'count') return { count: await session.count(model, condition) };
+  if (request.resultType === 'exists') return { exists: await session.exists(model, condition) };
+  if (request.aggregate) return aggregated(session, model, condition, request.aggregate);
+  const { order, limit, offset, select, load, signature } = request;
+  const chosen = select && [...select, ...access.loaded];
+  const fields = columnsFor(access, { select: chosen && [...chosen, ...order.map(({ field }) => field)], load });
+  const found = await session.find(model, { where: condition, order, limit: limit + 1, offset, ...(fields && { fields }) });
+  const rows = found.slice(0, limit);
+  const last = rows.at(-1);
+  const hasMore = found.length > limit && last !== undefined && signature !== undefined;
+  const cursor = hasMore && {
+    cursor: encodeCursor(
+      signature,
+      order.map(({ field }) => session.valueOf(model, last, field)),
+    ),
+  };
+  return { rows: await toViews(session, rows, access, { select: chosen, load }), ...cursor };
+}
+
+async function aggregated(
+  session: ResourceSession,
+  model: EntityModel,
+  condition: Condition,
+  aggregate: ResourceAggregate,
+): Promise<object> {
+  const value = await session.aggregate(model, condition, aggregate);
+  if (!Array.isArray(value) || value.length <= aggregate.limit) return { value };
+  return { value: value.slice(0, aggregate.limit), approximate: true };
+}
+
+function selectionProblems({ select = [], load }: ReadRequest, access: ResourceAccess): ArgumentProblem[] {
+  return [
+    ...unreadable(select, (name) => access.filter.fields.has(name), 'select'),
+    ...unreadable(load, (name) => access.related.has(name), 'load'),
+  ];
+}
+
+function unreadable(names: readonly string[], isKnown: (name: string) => boolean, at: string): ArgumentProblem[] {
+  return names.flatMap((name, index) => (isKnown(name) ? [] : [{ pointer: `/${at}/${index}`, message: `"${name}" cannot be read.` }]));
+}
+
+/** The filter of the model's public fields, before an actor's rules narrow it. */
+export function publicFilter({ shape, shapes }: Resource, { relations }: AccessTerms): FilterShape {
+  const named = [...shape.relations.values()].filter(({ name }) => relations === undefined || relations.includes(name));
+  const related = named.flatMap((relation) => {
+    const target = shapes.find(relation.target);
+    return target ? [[relation.name, { relation, shape: { fields: target.fields, relations: new Map() } }] as const] : [];
+  });
+  return { fields: shape.fields, relations: new Map(related) };
+}
+
+/** Reads the arguments of a read. */
+class ReadInput {
+  private readonly problems = new Problems();
+
+  constructor(
+    private readonly model: EntityModel,
+    private readonly filter: FilterShape,
+    private readonly options: ReadOptions,
+  ) {}
+
+  read(input: JsonObject): { readonly request: ReadRequest; readonly problems: readonly ArgumentProblem[] } {
+    const { page = PAGE } = this.options;
+    const order = this.readOrder(input['sort']);
+    const signature = this.signatureOf(order);
+    const conditions = [this.readKey(input['get_by']), this.readFilter(input['filter']), this.readCursor(input, order, signature)];
+    const resultType = RESULT_TYPES.find((one) => one === input['result_type']) ?? 'run_query';
+    const request: ReadRequest = {
+      where: all(conditions),
+      order,
+      limit: Math.min(numberIn(input['limit'], page.default), page.most),
+      offset: numberIn(input['offset'], 0),
+      resultType,
+      aggregate: resultType === 'aggregate' ? this.readAggregate(input['aggregate']) : undefined,
+      select: namesIn(input['select']),
+      load: namesIn(input['load']) ?? [],
+      signature,
+    };
+    return { request, problems: this.problems.found };
+  }
+
+  private readFilter(filter: unknown): Condition {
+    return filter === undefined ? EVERYTHING : readFilter(filter, this.filter, '/filter', this.problems);
+  }
+
+  /** The primary key comes last, so that every order is one of single rows. */
+  private readOrder(sort: unknown): readonly ResourceOrder[] {
+    const items: readonly unknown[] = Array.isArray(sort) ? sort : [];
+    const order = items.flatMap((item, index) => {
+      const field = isRecord(item) ? this.sortable(item['field'], `/sort/${index}/field`) : undefined;
+      return field && isRecord(item) ? [{ field: field.name, descending: item['descending'] === true }] : [];
+    });
+    const { key } = this.model;
+    const isUnique = key === undefined || order.some(({ field }) => field === key);
+    return isUnique ? order : [...order, { field: key, descending: false }];
+  }
+
+  private sortable(name: unknown, pointer: string): ResourceField | undefined {
+    const field = sortableFields(this.filter).find((one) => one.name === name);
+    if (!field) this.problems.say(pointer, 'is no field that can be compared.');
+    return field;
+  }
+
+  private readAggregate(given: unknown): ResourceAggregate | undefined {
+    if (!isRecord(given)) {
+      this.problems.say('/aggregate', 'must say { "kind": …, "field": … } where result_type is "aggregate"');
+      return undefined;
+    }
+    const field = this.sortable(given['field'], '/aggregate/field');
+    const kind = AGGREGATE_KINDS.find((one) => one === given['kind']);
+    if (!field || !kind) return undefined;
+    const kinds = aggregatesOf(field);
+    if (!kinds.includes(kind)) this.problems.say('/aggregate/kind', `cannot be made of ${field.name}. Use one of ${kinds.join(', ')}.`);
+    return { kind, field, limit: MOST_LISTED };
+  }
+
+  private readKey(given: unknown): Condition {
+    if (!isRecord(given)) return EVERYTHING;
+    const names = Object.keys(given).toSorted();
+    const keys = keysOf(this.model, this.filter.fields);
+    if (!keys.some((key) => key.toSorted().join() === names.join())) {
+      this.problems.say('/get_by', `must name the fields of one key: ${keys.map((key) => key.join(' and ')).join('; ')}.`);
+      return NOTHING;
+    }
+    return all(Object.entries(given).map(([name, value]) => this.readEqual(name, value, `/get_by/${name}`)));
+  }
+
+  private readEqual(name: string, given: unknown, pointer: string): Condition {
+    const field = this.filter.fields.get(name);
+    const value = field && toValue(field, given);
+    if (field && value === undefined) this.problems.say(pointer, `must be ${wantedBy(field)}`);
+    return value === undefined ? NOTHING : where(name, 'eq', value);
+  }
+
+  private readCursor(input: JsonObject, order: readonly ResourceOrder[], signature: string | undefined): Condition {
+    const { cursor } = input;
+    if (typeof cursor !== 'string') return EVERYTHING;
+    if (numberIn(input['offset'], 0) > 0) this.problems.say('/offset', 'cannot be given with a cursor');
+    const values = signature === undefined ? undefined : decodeCursor(cursor, signature);
+    const fields = order.map(({ field }) => this.model.fields.get(field));
+    const read = values?.map((value, index) => {
+      const field = fields[index];
+      if (value === null) return null;
+      return field && toValue(field, value);
+    });
+    if (read?.length === order.length && !read.includes(undefined)) return after(order, read, this.model);
+    this.problems.say('/cursor', 'is none that the last page gave for this sort. Leave it out to begin anew.');
+    return NOTHING;
+  }
+
+  private signatureOf(order: readonly ResourceOrder[]): string | undefined {
+    const { key = '', entity } = this.model;
+    const fields = order.map(({ field }) => this.model.fields.get(field));
+    // A cursor has the values of the last row: they are the model's to see.
+    const isExact = fields.every((field) => field && !field.imprecise && this.filter.fields.has(field.name));
+    if (!isExact || !order.some(({ field }) => field === key)) return undefined;
+    return hash('sha256', JSON.stringify([entity.name, order])).slice(0, 12);
+  }
+}
+
+/** The rows behind a row in an order: nulls are last. */
+function after(order: readonly ResourceOrder[], values: readonly (ReturnType<typeof toValue> | null)[], model: EntityModel): Condition {
+  const behind = order.map(({ field, descending }, index) => {
+    const same = order.slice(0, index).map((one, place) => equals(one.field, values[place] ?? null));
+    const value = values[index] ?? null;
+    if (value === null) return NOTHING;
+    const further = where(field, descending ? 'lt' : 'gt', value);
+    return all([...same, model.fields.get(field)?.nullable ? any([further, where(field, 'is_null')]) : further]);
+  });
+  return any(behind.filter((one) => one !== NOTHING));
+}
+
+function equals(field: string, value: NonNullable<ReturnType<typeof toValue>> | null): Condition {
+  return value === null ? where(field, 'is_null') : where(field, 'eq', value);
+}
+
+function encodeCursor(signature: string, values: readonly unknown[]): string {
+  const texts = values.map((value) =>
+    typeof value === 'bigint' ? Number(value) : value instanceof Date ? value.toISOString() : (value ?? null),
+  );
+  return Buffer.from(JSON.stringify([signature, ...texts])).toString('base64url');
+}
+
+function decodeCursor(cursor: string, signature: string): readonly unknown[] | undefined {
+  try {
+    const parts: unknown = JSON.parse(Buffer.from(cursor, 'base64url').toString());
+    if (!Array.isArray(parts)) return undefined;
+    const values: readonly unknown[] = parts;
+    return values[0] === signature ? values.slice(1) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function numberIn(value: unknown, otherwise: number): number {
+  return typeof value === 'number' ? value : otherwise;
+}
+
+function namesIn(value: unknown): readonly string[] | undefined {
+  return Array.isArray(value) ? value.filter((name) => typeof name === 'string') : undefined;
+}
+
+/** The keys of which all fields are public: the primary key first. */
+export function keysOf(model: EntityModel, fields: FilterShape['fields']): readonly (readonly string[])[] {
+  const primary = model.key === undefined ? [] : [[model.key]];
+  return [...primary, ...model.uniqueKeys.values()].filter((key) => key.length > 0 && key.every((name) => fields.has(name)));
+}
+
+function readSchema(resource: Resource, options: ReadOptions): JSONSchema7 {
+  const { actionParameters = ACTION_PARAMETERS, page = PAGE, relations } = options;
+  const filter = publicFilter(resource, { relations });
+  const definitions = new Definitions();
+  const field = (): JSONSchema7 => fieldNameSchema(filter, definitions);
+  const keys = keysOf(resource.shape.model, filter.fields);
+  const keyFields = [...new Set(keys.flat())].flatMap((name) => filter.fields.get(name) ?? []);
+  const loadable = [...filter.relations.keys()];
+  const parameters: Readonly<Record<ActionParameter, () => JSONSchema7 | undefined>> = {
+    filter: () => filterSchema(filter, definitions),
+    sort: () => ({
+      type: 'array',
+      items: objectSchema({ field: field(), descending: { type: 'boolean' } }, ['field']),
+      maxItems: MOST_SORTS,
+    }),
+    limit: () => ({ type: 'integer', minimum: 1, maximum: page.most, default: page.default }),
+    offset: () => ({ type: 'integer', minimum: 0, maximum: MOST_SKIPPED }),
+    cursor: () => ({ type: 'string', maxLength: 2_000, description: 'Of the page before, with the same sort.' }),
+    result_type: () => ({ type: 'string', enum: [...RESULT_TYPES], default: 'run_query' }),
+    aggregate: () => objectSchema({ kind: { type: 'string', enum: [...AGGREGATE_KINDS] }, field: field() }, ['kind', 'field']),
+    get_by: () =>
+      keyFields.length > 0 ? objectSchema(Object.fromEntries(keyFields.map((one) => [one.name, valueSchema(one)]))) : undefined,
+    select: () => ({ type: 'array', items: selectable(filter) ?? field() }),
+    load: () => (loadable.length > 0 ? { type: 'array', items: { type: 'string', enum: loadable } } : undefined),
+  };
+  const chosen = ACTION_PARAMETERS.filter((name) => actionParameters.includes(name)).flatMap((name) => {
+    const schema = parameters[name]();
+    return schema ? [[name, schema] as const] : [];
+  });
+  return definitions.complete(Object.fromEntries(chosen));
+}
+
+/** Undefined where what can be selected is what can be compared. */
+function selectable({ fields }: FilterShape): JSONSchema7 | undefined {
+  const isSame = [...fields.values()].every(({ kind }) => kind !== 'json');
+  return isSame ? undefined : { type: 'string', enum: [...fields.keys()] };
+}
+
+function describeRead({ model }: EntityShape, { actionParameters = ACTION_PARAMETERS }: ReadOptions): string {
+  const also = actionParameters.includes('result_type') ? ' Can also count them, tell if there are any, or aggregate one field.' : '';
+  return `Read ${model.entity.name} rows.${also}`;
+}

@@ -1,0 +1,142 @@
+import type { Type } from '@nestjs/common';
+import type { Finding } from '@toolloop/core';
+import { nearestName } from '@toolloop/core/internal';
+import { keysOf } from './read-action.js';
+import { type EntityShape, type EntityShapes, namesFindings } from './resource.js';
+import {
+  ACTION_NAMES,
+  ACTIONS,
+  type ActionName,
+  actionsOf,
+  type CreateOptions,
+  type DestroyOptions,
+  type ReadOptions,
+  RESOURCE,
+  type ResourceDeclaration,
+  type UpdateOptions,
+} from './tool-resource.decorator.js';
+
+/** A declaration that was checked. */
+export interface CheckedResource {
+  readonly findings: Finding[];
+  /** Absent where the entity is unknown. */
+  readonly shape?: EntityShape;
+}
+
+/** Checks the declaration of a resource against its entity. */
+export function resourceFindings(type: Type, declaration: ResourceDeclaration, shapes: EntityShapes): CheckedResource {
+  const at = type.name;
+  const findings = [...RESOURCE.findings(declaration, at), ...actionNameFindings(at, declaration)];
+  const shape = typeof declaration.entity === 'function' ? shapes.find(declaration.entity) : undefined;
+  if (!shape) {
+    findings.push({ at, problem: 'Its entity is unknown to the ORM.', remedy: 'List it in the entities of the ORM.' });
+    return { findings };
+  }
+  findings.push(...entityFindings(at, declaration, shape));
+  const actions = actionsOf(declaration);
+  for (const [name, options] of actions)
+    findings.push(...ACTIONS[name].findings(options, `${at} ${name}`), ...actionFindings(`${at} ${name}`, name, options, shape));
+  return { findings, shape };
+}
+
+function actionNameFindings(at: string, { actions = [] }: ResourceDeclaration): Finding[] {
+  const names: readonly string[] = Array.isArray(actions) ? actions : Object.keys(actions);
+  return names
+    .filter((name) => !ACTION_NAMES.some((one) => one === name))
+    .map((name) => ({ at, problem: `There is no action "${name}".`, remedy: nearestName(name, ACTION_NAMES) }));
+}
+
+function entityFindings(at: string, declaration: ResourceDeclaration, { model, fields, exposed }: EntityShape): Finding[] {
+  const findings: Finding[] = [];
+  const { name } = model.entity;
+  const writes = [...actionsOf(declaration).keys()].filter((action) => action !== 'read');
+  if (fields.size === 0)
+    findings.push({
+      at,
+      problem: `${name} exposes no field, so nothing of it could be read.`,
+      remedy: `Put @Expose() on the properties of ${name} that a model may see.`,
+    });
+  if (model.tenant !== undefined && exposed.has(model.tenant))
+    findings.push({
+      at,
+      problem: `${name} exposes its tenant.`,
+      remedy: `Remove @Expose() from "${model.tenant}": who a call acts for is no one's to choose.`,
+    });
+  if (declaration.shared && model.tenant !== undefined)
+    findings.push({ at, problem: `It is shared, and ${name} has a tenant.`, remedy: 'Remove `shared`.' });
+  if (declaration.shared && writes.length > 0)
+    findings.push({
+      at,
+      problem: `It is shared, and has the action "${writes.join('", "')}".`,
+      remedy: 'Rows that all tenants share can only be read.',
+    });
+  return findings;
+}
+
+function actionFindings(at: string, name: ActionName, options: object, shape: EntityShape): Finding[] {
+  const { exposed, relations } = shape;
+  if (name === 'read') {
+    const { load, relations: followed, page }: ReadOptions = options;
+    const loadable = [...exposed].filter((one) => !shape.model.relations.has(one));
+    return [
+      ...namesFindings(at, 'load', load, loadable),
+      ...namesFindings(at, 'relations', followed, [...relations.keys()]),
+      ...(page && page.default > page.most
+        ? [{ at, problem: 'Its page is larger by default than at most.', remedy: 'Lower `default`, or raise `most`.' }]
+        : []),
+    ];
+  }
+  return [
+    ...inputFindings(at, name === 'destroy' ? {} : options, shape),
+    ...(name === 'create' ? [] : identityFindings(at, options, shape)),
+  ];
+}
+
+function inputFindings(
+  at: string,
+  { accept, arguments: given = {}, change }: CreateOptions | UpdateOptions,
+  { model }: EntityShape,
+): Finding[] {
+  const fields = [...model.fields.keys()].filter((name) => name !== model.tenant && name !== model.version);
+  const ones = [...model.relations.values()].filter(({ many }) => !many).map(({ name }) => name);
+  const known = [...fields, ...ones];
+  const taken = Object.keys(given).filter((name) => known.includes(name));
+  return [
+    ...namesFindings(at, 'accept', accept, known),
+    ...taken.map((name) => ({
+      at,
+      problem: `Its argument "${name}" is a field.`,
+      remedy: 'Accept the field, or name the argument otherwise.',
+    })),
+    ...(Object.keys(given).length > 0 && !change
+      ? [{ at, problem: 'Its arguments are not used.', remedy: 'Make values of them: { change: (values, given) => values }.' }]
+      : []),
+  ];
+}
+
+function identityFindings(
+  at: string,
+  { identity = 'primary', bulk, locks }: UpdateOptions | DestroyOptions,
+  { model, fields }: EntityShape,
+): Finding[] {
+  const findings: Finding[] = [];
+  if (identity === 'primary' && !keysOf(model, fields).some(([first, ...others]) => others.length === 0 && first === model.key))
+    findings.push({
+      at,
+      problem: 'The primary key of its entity is not public.',
+      remedy: 'Expose it, or name a unique key: { identity }.',
+    });
+  if (typeof identity === 'string' && identity !== 'primary') {
+    const known = [...model.uniqueKeys].filter(([, names]) => names.every((name) => fields.has(name))).map(([key]) => key);
+    findings.push(...namesFindings(at, 'identity', [identity], known));
+  }
+  if (bulk !== undefined && identity !== false)
+    findings.push({
+      at,
+      problem: 'It is a bulk action, and names one row.',
+      remedy: 'Let a filter name the rows: { identity: false, bulk }.',
+    });
+  if (locks && model.version === undefined)
+    findings.push({ at, problem: 'It locks, and its entity counts no versions.', remedy: 'Add a version property.' });
+  return findings;
+}

@@ -1,0 +1,170 @@
+import type { Type } from '@nestjs/common';
+import type { Finding, JsonValue, RegisteredActor, RunContext } from '@toolloop/core';
+
+/** The kind of a field's values, whatever the ORM calls it. `enum` is text with a list of values, `json` can only be returned. */
+export type FieldKind = 'text' | 'enum' | 'uuid' | 'integer' | 'number' | 'decimal' | 'boolean' | 'date' | 'datetime' | 'json';
+
+/** A column of an entity, as the ORM describes it. */
+export interface ResourceField {
+  readonly name: string;
+  readonly kind: FieldKind;
+  readonly nullable: boolean;
+  readonly description?: string;
+  /** The values of an enum. */
+  readonly values?: readonly string[];
+  /** The most characters of a text. */
+  readonly maxLength?: number;
+  /** `true` if the ORM hides it or loads it lazily: then it is never public. */
+  readonly hidden: boolean;
+  /** `true` if the database or the ORM gives it a value where none is given. */
+  readonly hasDefault: boolean;
+  /** `true` if its values cannot be told apart as precisely as the database stores them, so that no cursor can be made of them. */
+  readonly imprecise?: boolean;
+}
+
+/** A relation to one or many rows of another entity. */
+export interface ResourceRelation {
+  readonly name: string;
+  readonly target: Type;
+  readonly many: boolean;
+  readonly nullable: boolean;
+  readonly hidden: boolean;
+  /** The relation of the target that leads back from many. Absent of a relation to one, and where a table stands between the two. */
+  readonly back?: string;
+  readonly description?: string;
+}
+
+/** An entity, as the ORM describes it. */
+export interface EntityModel {
+  readonly entity: Type;
+  readonly fields: ReadonlyMap<string, ResourceField>;
+  readonly relations: ReadonlyMap<string, ResourceRelation>;
+  /** The field by which a row is identified within its tenant. Absent where several are needed. */
+  readonly key?: string;
+  /** The fields of every unique key within a tenant, without the tenant's own, by the name of the key: that of the constraint, or the fields joined by `_`. */
+  readonly uniqueKeys: ReadonlyMap<string, readonly string[]>;
+  /** The field that counts the changes of a row. */
+  readonly version?: string;
+  /** The field that names the tenant of a row. */
+  readonly tenant?: string;
+}
+
+/** A comparison that a database can make. Those that begin with `not_`, and `ne`, say nothing of nulls: {@link Condition} says them. */
+export type ComparisonOperator =
+  | 'eq'
+  | 'ne'
+  | 'in'
+  | 'not_in'
+  | 'gt'
+  | 'gte'
+  | 'lt'
+  | 'lte'
+  | 'contains'
+  | 'not_contains'
+  | 'starts_with'
+  | 'not_starts_with'
+  | 'is_null'
+  | 'is_not_null';
+
+/** A value that is compared or written. */
+export type ResourceValue = string | number | boolean | Date | bigint | null;
+
+/**
+ * A condition on the rows of one entity. It is made of checked input: field names are the model's own, and values are parameters. Text is compared without regard to case
+ * by `contains` and `starts_with` alone.
+ */
+export type Condition =
+  | { readonly kind: 'all'; readonly of: readonly Condition[] }
+  | { readonly kind: 'any'; readonly of: readonly Condition[] }
+  | {
+      readonly kind: 'field';
+      readonly field: string;
+      readonly operator: ComparisonOperator;
+      readonly value: ResourceValue | readonly ResourceValue[];
+    }
+  /** Holds for rows of which a related row (`has`), or none, meets the condition. */
+  | { readonly kind: 'related'; readonly relation: string; readonly has: boolean; readonly where: Condition };
+
+/** One field by which rows are ordered. Nulls come last in either direction. */
+export interface ResourceOrder {
+  readonly field: string;
+  readonly descending: boolean;
+}
+
+/** Rows that are asked for. */
+export interface ResourceQuery {
+  readonly where: Condition;
+  readonly order: readonly ResourceOrder[];
+  readonly limit: number;
+  readonly offset: number;
+  /** The fields and to-one relations that are read; all that are not lazy where it is left out. */
+  readonly fields?: readonly string[];
+}
+
+export const AGGREGATE_KINDS = ['count', 'sum', 'avg', 'min', 'max', 'list'] as const;
+
+/** A value that is made of one field of many rows. */
+export interface ResourceAggregate {
+  readonly kind: (typeof AGGREGATE_KINDS)[number];
+  readonly field: ResourceField;
+  /** The most values of a `list`. */
+  readonly limit: number;
+}
+
+/** The tenant and the actor for whom a transaction works. */
+export type ResourceScope<Actor = RegisteredActor> = Pick<RunContext<Actor>, 'actor' | 'tenant'> & {
+  /** `true` within the call's own transaction: the work must be a part of it. */
+  readonly isJoined?: boolean;
+};
+
+/** The rows of one tenant within one transaction, with an identity map of its own. Rows are live instances of the entity. */
+export interface ResourceSession {
+  find(model: EntityModel, query: ResourceQuery): Promise<readonly object[]>;
+  count(model: EntityModel, where: Condition): Promise<number>;
+  exists(model: EntityModel, where: Condition): Promise<boolean>;
+  aggregate(model: EntityModel, where: Condition, aggregate: ResourceAggregate): Promise<JsonValue>;
+  /** The value of a field, or the key of the row that a relation to one leads to. */
+  valueOf(model: EntityModel, row: object, name: string): unknown;
+  /** Makes a row of the tenant. Relations are given as rows that were found in the same session. */
+  create(model: EntityModel, values: ReadonlyMap<string, unknown>): object;
+  change(model: EntityModel, row: object, values: ReadonlyMap<string, unknown>): void;
+  remove(row: object): void;
+  /**
+   * Writes what was made, changed and removed.
+   *
+   * @throws {ResourceWriteError} For what the database refuses.
+   */
+  flush(): Promise<void>;
+}
+
+/** The reason for which a database refuses a write. Its message is for logs. */
+export class ResourceWriteError extends Error {
+  override readonly name = 'ResourceWriteError';
+
+  constructor(
+    /** `conflict`: another one has written meanwhile. `timeout`: a statement took too long. */
+    readonly reason: 'unique' | 'required' | 'reference' | 'check' | 'tenant' | 'conflict' | 'timeout',
+    /** The constraint or the column that the database names. */
+    readonly subject: string,
+    options: { readonly cause?: unknown },
+  ) {
+    super(`The database refuses the write (${reason}: ${subject}).`, options);
+  }
+}
+
+/**
+ * The port to a database with tenants. An adapter keeps every statement within the tenant of its scope.
+ *
+ * @example
+ * ResourceToolsModule.forRoot({ gateway: mikroOrmGateway({ tenancy: { property: 'tenant', role: 'desk_tools' } }) });
+ */
+export abstract class ResourceGateway {
+  /** Returns the model of an entity; undefined for a class that the ORM does not know. */
+  abstract describe(entity: Type): EntityModel | undefined;
+
+  /** Returns what keeps tenants from being safe in the database as it is: roles, row level security, columns. */
+  abstract findings(models: readonly EntityModel[]): Promise<readonly Finding[]>;
+
+  /** Runs `work` in one transaction of a tenant, which is rolled back where it rejects. */
+  abstract transaction<Result>(scope: ResourceScope, work: (session: ResourceSession) => Promise<Result>): Promise<Result>;
+}

@@ -1,0 +1,243 @@
+import {
+  type DynamicModule,
+  type FactoryProvider,
+  Injectable,
+  Module,
+  type ModuleMetadata,
+  type OnApplicationBootstrap,
+  type OnModuleInit,
+  Optional,
+  type Provider,
+  type Type,
+} from '@nestjs/common';
+import { DiscoveryModule, DiscoveryService, ModuleRef } from '@nestjs/core';
+import {
+  ConfigurationError,
+  type EntityContext,
+  EntityResolver,
+  type Finding,
+  type RawTool,
+  ToolEntityResolver,
+  ToolRegistry,
+} from '@toolloop/core';
+import { providerOptionsOf, toolMethodsOf } from '@toolloop/core/internal';
+import { ToolLoopStores } from '@toolloop/core/stores';
+import { all, toValue, where } from './filter.js';
+import { readTool } from './read-action.js';
+import { accessTo, EntityShapes, RefusedError, type Resource } from './resource.js';
+import { resourceFindings } from './resource-findings.js';
+import { type Condition, type EntityModel, ResourceGateway } from './resource-gateway.js';
+import type { ResourcePolicy } from './resource-policy.js';
+import { type ActionName, actionsOf, resourceOf } from './tool-resource.decorator.js';
+import { writeTool } from './write-action.js';
+
+/** The options of `ResourceToolsModule.forRoot()`. */
+export interface ResourceToolsOptions {
+  /** The provider of the gateway, such as `mikroOrmGateway()`. */
+  readonly gateway: FactoryProvider<ResourceGateway>;
+  /** Modules that the gateway needs. */
+  readonly imports?: NonNullable<ModuleMetadata['imports']>;
+}
+
+/** The options of one `forFeature` beside its resources. */
+export interface ResourceFeatureOptions {
+  /** Modules that the resources and their policies need. */
+  readonly imports?: NonNullable<ModuleMetadata['imports']>;
+  /** Policies of the resources, and what the resources need. */
+  readonly providers?: readonly Provider[];
+}
+
+/** The resources of one `forFeature`; found among the providers when the application starts. */
+class ResourceFeature {
+  constructor(readonly types: readonly Type[]) {}
+}
+
+/** Makes tools of the resources of all features when the application starts, and refuses to start where a tenant would not be safe. */
+@Injectable()
+export class ResourceRegistrar implements OnModuleInit, OnApplicationBootstrap {
+  private readonly shapes: EntityShapes;
+  private readonly resources = new Map<Type, Resource>();
+
+  constructor(
+    private readonly gateway: ResourceGateway,
+    private readonly registry: ToolRegistry,
+    private readonly discovery: DiscoveryService,
+    private readonly modules: ModuleRef,
+    @Optional() private readonly stores?: ToolLoopStores,
+  ) {
+    this.shapes = new EntityShapes(gateway);
+  }
+
+  /** @throws {ConfigurationError} With what is wrong in the declarations of all resources. */
+  onModuleInit(): void {
+    const types = [...new Set(this.features().flatMap((feature) => feature.types))];
+    const found = types.map((type) => this.resourceOf(type));
+    const findings = found.flatMap((one) => one.findings);
+    if (findings.length > 0) throw new ConfigurationError(findings);
+    for (const { resource, policy } of found) {
+      if (!resource) continue;
+      const { entity } = resource.shape.model;
+      if (policy) this.shapes.govern(entity, policy);
+      this.resources.set(entity, resource);
+      this.registry.register(...this.toolsOf(resource));
+    }
+  }
+
+  /** @throws {ConfigurationError} With what keeps tenants from being safe in the database as it is now, when its migrations have run. */
+  async onApplicationBootstrap(): Promise<void> {
+    const findings = await this.gateway.findings(this.tenantModels());
+    if (findings.length > 0) throw new ConfigurationError(findings);
+  }
+
+  /** Finds the instance of an entity tool again, in the tenant of the run, if the actor may read it. */
+  async find(entity: Type, property: string, id: string, context: EntityContext): Promise<object | undefined> {
+    const resource = this.resources.get(entity);
+    if (!resource) return undefined;
+    const { model } = resource.shape;
+    const field = model.fields.get(property);
+    const value = field && toValue(field, field.kind === 'integer' ? Number(id) : id);
+    if (value === undefined) return undefined;
+    const rows = await readableRows(resource, context);
+    if (!rows) return undefined;
+    const query = { where: all([rows, where(property, 'eq', value)]), order: [], limit: 1, offset: 0 };
+    const [row] = await this.gateway.transaction(context, (session) => session.find(model, query));
+    return row;
+  }
+
+  private features(): readonly ResourceFeature[] {
+    return this.discovery
+      .getProviders()
+      .flatMap(({ instance }: { readonly instance: unknown }) => (instance instanceof ResourceFeature ? [instance] : []));
+  }
+
+  private resourceOf(type: Type): FoundResource {
+    const declaration = resourceOf(type);
+    if (!declaration) {
+      const remedy = 'Mark it @ToolResource(Entity, { namespace, actions }).';
+      return { findings: [{ at: type.name, problem: 'It is given as a resource and is none.', remedy }] };
+    }
+    const { findings, shape } = resourceFindings(type, declaration, this.shapes);
+    const { policy: policyType } = declaration;
+    const policy = policyType && this.policyOf(policyType);
+    if (policyType && !policy)
+      findings.push({
+        at: type.name,
+        problem: `Its policy ${policyType.name} is no provider.`,
+        remedy: 'List it in the providers of a module: ResourceToolsModule.forFeature([…], { providers }).',
+      });
+    return { findings, ...(policy && { policy }), ...(shape && { resource: { declaration, shape, shapes: this.shapes } }) };
+  }
+
+  private policyOf(type: Type<ResourcePolicy>): ResourcePolicy | undefined {
+    try {
+      return this.modules.get(type, { strict: false });
+    } catch {
+      return undefined;
+    }
+  }
+
+  private toolsOf(resource: Resource): readonly RawTool[] {
+    const isIdempotent = this.stores?.transactions !== undefined;
+    const make: Readonly<Record<ActionName, (options: object) => RawTool>> = {
+      read: (options) => readTool(resource, options, this.gateway),
+      create: (options) => writeTool(resource, { action: 'create', options, gateway: this.gateway, isIdempotent }),
+      update: (options) => writeTool(resource, { action: 'update', options, gateway: this.gateway, isIdempotent }),
+      destroy: (options) => writeTool(resource, { action: 'destroy', options, gateway: this.gateway, isIdempotent }),
+    };
+    return [...actionsOf(resource.declaration)].map(([name, options]) => make[name](options));
+  }
+
+  /** The entities whose rows are a tenant's: those of resources, and those that their relations lead to. */
+  private tenantModels(): readonly EntityModel[] {
+    const shared = new Set(
+      [...this.resources.values()].filter(({ declaration }) => declaration.shared).map(({ shape }) => shape.model.entity),
+    );
+    const models = new Set<EntityModel>();
+    for (const { shape } of this.resources.values()) {
+      models.add(shape.model);
+      const targets = [...shape.relations.values()].flatMap(({ target }) => this.shapes.find(target)?.model ?? []);
+      for (const target of targets) models.add(target);
+    }
+    return [...models].filter(({ entity }) => !shared.has(entity));
+  }
+}
+
+/** The rows that the actor of a run may read; undefined for none at all. */
+async function readableRows(resource: Resource, context: EntityContext): Promise<Condition | undefined> {
+  try {
+    const { rows } = await accessTo(resource, context);
+    return rows;
+  } catch (error) {
+    if (error instanceof RefusedError) return undefined;
+    throw error;
+  }
+}
+
+interface FoundResource {
+  readonly findings: readonly Finding[];
+  readonly resource?: Resource;
+  readonly policy?: ResourcePolicy;
+}
+
+/** Entities of a database as tools: `forRoot` once, with the gateway to the ORM; `forFeature` wherever resources live. */
+@Module({})
+export class ResourceToolsModule {
+  /** Binds the gateway for the whole application. */
+  static forRoot({ gateway, imports = [] }: ResourceToolsOptions): DynamicModule {
+    const port: Provider = { provide: ResourceGateway, useExisting: gateway.provide };
+    return {
+      module: ResourceToolsModule,
+      global: true,
+      imports: [DiscoveryModule, ...imports],
+      providers: [gateway, port, ResourceRegistrar],
+      exports: [gateway, port, ResourceRegistrar],
+    };
+  }
+
+  /**
+   * Makes tools of classes marked `@ToolResource()`.
+   *
+   * @example
+   * ResourceToolsModule.forFeature([OrderTools, CustomerTools], { providers: [OrderPolicy] });
+   */
+  static forFeature(types: readonly Type[], { imports = [], providers = [] }: ResourceFeatureOptions = {}): DynamicModule {
+    const own = types.filter((type) => toolMethodsOf(type).length > 0);
+    return {
+      module: ResourceFeatureModule,
+      imports: [...imports],
+      providers: [
+        ...own,
+        ...providers,
+        ...types.flatMap(resolverOf),
+        { provide: Symbol('toolloop:resources'), useValue: new ResourceFeature(types) },
+      ],
+      exports: own,
+    };
+  }
+}
+
+/** Carries what one `forFeature` contributes. */
+@Module({})
+class ResourceFeatureModule {}
+
+/** Makes the resolver of an entity that has tools of its own. */
+function resolverOf(type: Type): Type[] {
+  const declaration = resourceOf(type);
+  const entity: Type<object> | undefined = declaration?.entity;
+  const options = entity && providerOptionsOf(entity);
+  const { instanceIdProperty: property = 'id' } = options ?? {};
+  if (!entity || !options || declaration?.resolver === false || typeof property !== 'string') return [];
+  class ResourceResolver extends EntityResolver<object> {
+    constructor(private readonly registrar: ResourceRegistrar) {
+      super();
+    }
+
+    override resolve(id: string, context: EntityContext): Promise<object | undefined> {
+      return this.registrar.find(entity ?? ResourceResolver, String(property), id, context);
+    }
+  }
+  Reflect.defineMetadata('design:paramtypes', [ResourceRegistrar], ResourceResolver);
+  Injectable()(ResourceResolver);
+  ToolEntityResolver(entity)(ResourceResolver);
+  return [ResourceResolver];
+}

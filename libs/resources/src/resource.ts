@@ -1,0 +1,201 @@
+import type { Type } from '@nestjs/common';
+import type { Finding, JsonObject, RunContext } from '@toolloop/core';
+import { exposedPropertiesOf, nearestName } from '@toolloop/core/internal';
+import type { ToolRefusal, ToolWord } from '@toolloop/core/contracts';
+import { all, EVERYTHING, type FilterShape, Problems, readFilter, type RelatedShape } from './filter.js';
+import type { Condition, EntityModel, ResourceGateway } from './resource-gateway.js';
+import type { ResourcePolicy, ResourceWrite } from './resource-policy.js';
+import type { ResourceDeclaration } from './tool-resource.decorator.js';
+
+/** The fields and relations of an entity that may leave, and those of them that are public. */
+export interface EntityShape {
+  readonly model: EntityModel;
+  /** The properties that the model may see; those that are no fields are getters, which no row is asked for. */
+  readonly exposed: ReadonlySet<string>;
+  /** Every property that any audience may see, which a view must not take from the entity's class. */
+  readonly shown: ReadonlySet<string>;
+  /** The properties that people may see, such as in a preview. */
+  readonly forPeople: ReadonlySet<string>;
+  /** The public fields: they may be returned, filtered by, sorted by and aggregated. */
+  readonly fields: FilterShape['fields'];
+  /** The public relations. */
+  readonly relations: EntityModel['relations'];
+}
+
+/** The entities of an application and their policies, each looked up once. */
+export class EntityShapes {
+  private readonly shapes = new Map<Type, EntityShape | undefined>();
+  private readonly policies = new Map<Type, ResourcePolicy>();
+
+  constructor(private readonly gateway: ResourceGateway) {}
+
+  /** Finds an entity; undefined for a class that the ORM does not know. */
+  find(entity: Type): EntityShape | undefined {
+    if (!this.shapes.has(entity)) this.shapes.set(entity, this.describe(entity));
+    return this.shapes.get(entity);
+  }
+
+  /** Lets a policy decide about an entity, wherever it is read. */
+  govern(entity: Type, policy: ResourcePolicy): void {
+    this.policies.set(entity, policy);
+  }
+
+  policyOf(entity: Type): ResourcePolicy | undefined {
+    return this.policies.get(entity);
+  }
+
+  private describe(entity: Type): EntityShape | undefined {
+    const model = this.gateway.describe(entity);
+    if (!model) return undefined;
+    const properties = exposedPropertiesOf(entity);
+    const visible = properties.filter(({ groups }) => groups === undefined || groups.includes('model'));
+    // A value that a transform masks must not be told by a filter.
+    const plain = new Set(
+      visible.filter(({ name, property, transforms }) => name === property && transforms.length === 0).map(({ property }) => property),
+    );
+    const exposed = new Set(visible.map(({ property }) => property));
+    return {
+      model,
+      exposed,
+      forPeople: new Set(properties.filter(({ groups }) => groups === undefined || groups.includes('ui')).map(({ property }) => property)),
+      shown: new Set(properties.map(({ property }) => property)),
+      fields: only(model.fields, ({ name, hidden }) => plain.has(name) && !hidden && name !== model.tenant),
+      relations: only(model.relations, ({ name, hidden }) => exposed.has(name) && !hidden),
+    };
+  }
+}
+
+/** A resource that was found well. */
+export interface Resource {
+  readonly declaration: ResourceDeclaration;
+  readonly shape: EntityShape;
+  readonly shapes: EntityShapes;
+}
+
+/** The part of a resource that an actor may read. */
+export interface ResourceAccess {
+  readonly shape: EntityShape;
+  readonly filter: FilterShape;
+  /** The rows that exist for the actor. */
+  readonly rows: Condition;
+  /** The fields of a row that are returned unless fewer are selected. */
+  readonly returned: readonly string[];
+  /** Those of them that are returned whatever is selected: hidden ones that the resource loads. */
+  readonly loaded: readonly string[];
+  /** The relations that may be loaded, with what the actor may read of their rows. */
+  readonly related: ReadonlyMap<string, ResourceAccess>;
+}
+
+/** The parts of a resource that are asked for. */
+export interface AccessTerms {
+  /** @default the public relations */
+  readonly relations?: readonly string[] | undefined;
+  /** Hidden fields that are returned as well. */
+  readonly load?: readonly string[] | undefined;
+}
+
+/**
+ * Asks the policies of an entity, and of those that its relations lead to, what an actor may read.
+ *
+ * @throws {RefusedError} Where the actor may not read the entity. A relation to an entity that may not be read does not exist.
+ */
+export async function accessTo(
+  { shape, shapes }: Pick<Resource, 'shape' | 'shapes'>,
+  run: RunContext,
+  terms: AccessTerms = {},
+): Promise<ResourceAccess> {
+  const { entity } = shape.model;
+  const policy = shapes.policyOf(entity);
+  if (policy) await assertWord(policy.canRead(run), policy, 'canRead');
+  const { read } = (await policy?.fields(run)) ?? {};
+  const isReadable = ({ name }: { readonly name: string }): boolean => read === undefined || read.includes(name);
+  const fields = only(shape.fields, isReadable);
+  const named = terms.relations ?? [...shape.relations.keys()];
+  const related = new Map<string, ResourceAccess>();
+  const filterable = new Map<string, RelatedShape>();
+  for (const relation of only(shape.relations, (one) => isReadable(one) && named.includes(one.name)).values()) {
+    const access = await relatedAccess(shapes, relation.target, run);
+    if (!access) continue;
+    related.set(relation.name, access);
+    filterable.set(relation.name, { relation, shape: access.filter, rows: access.rows });
+  }
+  const loaded = (terms.load ?? []).filter((name) => isReadable({ name }));
+  return {
+    shape,
+    filter: { fields, relations: filterable },
+    rows: await rowsFor(shape, policy, run),
+    returned: [...new Set([...fields.keys(), ...loaded])],
+    loaded,
+    related,
+  };
+}
+
+async function relatedAccess(shapes: EntityShapes, entity: Type, run: RunContext): Promise<ResourceAccess | undefined> {
+  const shape = shapes.find(entity);
+  if (!shape) return undefined;
+  try {
+    return await accessTo({ shape, shapes }, run, { relations: [] });
+  } catch (error) {
+    if (error instanceof RefusedError) return undefined;
+    throw error;
+  }
+}
+
+async function rowsFor({ model }: EntityShape, policy: ResourcePolicy | undefined, run: RunContext): Promise<Condition> {
+  const filter: JsonObject | undefined = await policy?.rows(run);
+  if (filter === undefined) return EVERYTHING;
+  const problems = new Problems();
+  const condition = all([readFilter(filter, { fields: model.fields, relations: new Map() }, '', problems)]);
+  const [first] = problems.found;
+  if (first) throw new Error(`The rows of the policy of ${model.entity.name} cannot be read: ${first.pointer} ${first.message}`);
+  return condition;
+}
+
+/** Thrown where the policy of a resource refuses. */
+export class RefusedError extends Error {
+  override readonly name = 'RefusedError';
+
+  constructor(readonly refusal: ToolRefusal) {
+    super(refusal.reason);
+  }
+}
+
+/**
+ * Asks the policy about a write: before a person is asked, and again in the transaction.
+ *
+ * @throws {RefusedError} Where the actor may not make it.
+ */
+export async function assertWrite({ shape, shapes }: Resource, run: RunContext, write: ResourceWrite): Promise<void> {
+  const policy = shapes.policyOf(shape.model.entity);
+  if (policy) await assertWord(policy.canWrite(run, write), policy, 'canWrite');
+}
+
+async function assertWord(asking: ToolWord | Promise<ToolWord>, policy: ResourcePolicy, asked: 'canRead' | 'canWrite'): Promise<void> {
+  const word = await asking;
+  if (word === true) return;
+  const { version, constructor } = policy;
+  const refusal = word || { rule: `${constructor.name}.${asked}`, reason: 'The policy of the resource does not let the actor do this.' };
+  throw new RefusedError({ version, ...refusal });
+}
+
+/** Turns a refusal into the word of a tool; other errors stay what they are. */
+export async function wordOf(asking: () => Promise<unknown>): Promise<ToolWord> {
+  try {
+    await asking();
+    return true;
+  } catch (error) {
+    if (error instanceof RefusedError) return error.refusal;
+    throw error;
+  }
+}
+
+/** Finds names in a declaration that are none of the entity's. */
+export function namesFindings(at: string, option: string, names: readonly string[] = [], known: readonly string[]): Finding[] {
+  return names
+    .filter((name) => !known.includes(name))
+    .map((name) => ({ at, problem: `Its ${option} names "${name}", which cannot be used there.`, remedy: nearestName(name, known) }));
+}
+
+export function only<Value>(map: ReadonlyMap<string, Value>, keeps: (value: Value) => boolean): ReadonlyMap<string, Value> {
+  return new Map([...map].filter(([, value]) => keeps(value)));
+}

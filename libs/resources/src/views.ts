@@ -1,0 +1,145 @@
+import type { Type } from '@nestjs/common';
+import { ToolError } from '@toolloop/core';
+import { Expose, Type as TypeOf } from 'class-transformer';
+import 'reflect-metadata';
+import { all, where } from './filter.js';
+import type { ResourceAccess } from './resource.js';
+import type { Condition, EntityModel, ResourceRelation, ResourceSession, ResourceValue } from './resource-gateway.js';
+
+/** The parts of a row that are shown. */
+export interface ViewTerms {
+  /** @default all that the access returns */
+  readonly select?: readonly string[] | undefined;
+  /** The relations that are loaded. @default none */
+  readonly load?: readonly string[] | undefined;
+}
+
+/** The most rows that one relation brings to a page. */
+const MOST_RELATED = 500;
+
+/**
+ * The columns that a page is read with: those that are selected, what identifies a row, and the relations to one that are loaded. Undefined for whole rows: where nothing is
+ * selected, of which an ORM makes instances faster, and where a getter is shown, which may need any of them.
+ */
+export function columnsFor({ shape }: ResourceAccess, { select, load = [] }: ViewTerms): readonly string[] | undefined {
+  const { model } = shape;
+  if (!select || select.some((name) => !model.fields.has(name))) return undefined;
+  const ones = load.filter((name) => model.relations.get(name)?.many === false);
+  return [...new Set([...select, ...ones, ...identifying(model)])];
+}
+
+/** The fields without which an entity's own tools would not know the instance. */
+function identifying({ key, tenant }: EntityModel): readonly string[] {
+  return [key, tenant].filter((name) => name !== undefined);
+}
+
+/**
+ * Makes what may leave of rows: instances of the entity that have the permitted values and nothing else, so that no lazy property, getter or hidden field can be reached by them.
+ *
+ * @throws {ToolError} Where the rows of a relation are too many for one page.
+ */
+export async function toViews(
+  session: ResourceSession,
+  rows: readonly object[],
+  access: ResourceAccess,
+  { select = access.returned, load = [] }: ViewTerms = {},
+): Promise<readonly object[]> {
+  const { shape } = access;
+  const { model } = shape;
+  const related = new Map<string, (row: object) => unknown>();
+  for (const name of load) {
+    const relation = model.relations.get(name);
+    const target = access.related.get(name);
+    if (relation && target) related.set(name, await relatedViews(session, rows, { relation, target, model }));
+  }
+  return rows.map((row) => {
+    const names = [...select, ...identifying(model)];
+    const values = new Map(names.map((name) => [name, session.valueOf(model, row, name)]));
+    for (const [name, viewsOf] of related) values.set(name, viewsOf(row));
+    return toView(model.entity, values, shape.shown);
+  });
+}
+
+interface Loading {
+  readonly model: EntityModel;
+  readonly relation: ResourceRelation;
+  readonly target: ResourceAccess;
+}
+
+/** Loads a relation of all rows at once, through the same access as a read of its entity. */
+async function relatedViews(session: ResourceSession, rows: readonly object[], loading: Loading): Promise<(row: object) => unknown> {
+  const { model, relation, target } = loading;
+  const { model: targetModel } = target.shape;
+  const near = relation.many ? model.key : relation.name;
+  const far = relation.many ? relation.back : targetModel.key;
+  if (near === undefined || far === undefined || targetModel.key === undefined) return () => undefined;
+  const keys = [...new Set(rows.map((row) => session.valueOf(model, row, near)))].filter(isKey);
+  const found =
+    keys.length === 0
+      ? []
+      : await session.find(targetModel, { where: conditionOn(loading, keys), order: [], limit: MOST_RELATED + 1, offset: 0 });
+  if (found.length > MOST_RELATED) {
+    const message = `brings more than ${MOST_RELATED} rows. Read fewer rows at once.`;
+    throw new ToolError('Too many related rows.', { problems: [{ pointer: '/load', message: `"${relation.name}" ${message}` }] });
+  }
+  const views = await toViews(session, found, target);
+  const byKey = new Map<string, object[]>();
+  for (const [index, row] of found.entries()) {
+    const key = String(session.valueOf(targetModel, row, far));
+    byKey.set(key, [...(byKey.get(key) ?? []), ...views.slice(index, index + 1)]);
+  }
+  return (row) => {
+    const own = byKey.get(String(session.valueOf(model, row, near))) ?? [];
+    return relation.many ? own : (own[0] ?? null);
+  };
+}
+
+function conditionOn({ relation, target }: Loading, keys: readonly ResourceValue[]): Condition {
+  const { key = '' } = target.shape.model;
+  const { back } = relation;
+  const related: Condition = back === undefined ? where(key, 'in', keys) : { kind: 'field', field: back, operator: 'in', value: keys };
+  return all([target.rows, related]);
+}
+
+/** Tells whether a value can identify a row. */
+export function isKey(value: unknown): value is string | number | bigint {
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint';
+}
+
+function toView(entity: Type, values: ReadonlyMap<string, unknown>, shown: ReadonlySet<string>): object {
+  const view: object = Reflect.construct(Object, [], entity); // of its class, which is not run
+  for (const name of shown) if (!values.has(name)) Object.defineProperty(view, name, { value: undefined, enumerable: false });
+  for (const [name, value] of values) Object.defineProperty(view, name, { value, enumerable: true, writable: true, configurable: true });
+  return view;
+}
+
+/** Makes a copy of a view as a plain object, to be kept beside the mark of a call. */
+export function plainCopy(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(plainCopy);
+  if (typeof value !== 'object' || value === null || value instanceof Date) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, plainCopy(one)]));
+}
+
+/** The properties of a result beside its rows, with their types. */
+type ResultParts = Readonly<Record<string, typeof Number | typeof String | typeof Boolean | typeof Object>>;
+
+/** Makes the class of a result, whose rows are projected by what the entity exposes. */
+export function resultClass(entity: Type, name: string, parts: ResultParts): Type {
+  const type = class {
+    declare readonly rows?: readonly object[];
+  };
+  Object.defineProperty(type, 'name', { value: `${entity.name}${name}` });
+  Expose()(type.prototype, 'rows');
+  TypeOf(() => entity)(type.prototype, 'rows');
+  for (const [part, kind] of Object.entries(parts)) {
+    Expose()(type.prototype, part);
+    Reflect.defineMetadata('design:type', kind, type.prototype, part);
+  }
+  return type;
+}
+
+/** Makes a result of such a class. */
+export function resultOf(type: Type, values: object): object {
+  const result: object = Reflect.construct(Object, [], type);
+  return Object.assign(result, values);
+}

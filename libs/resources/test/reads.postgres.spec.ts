@@ -1,0 +1,7 @@
+import { describePostgres } from '../../durable/test/databases.js';
+import { onServer } from './server.js';
+import { readsRows } from './read-suite.js';
+
+describePostgres('reads on PostgreSQL', () => {
+  readsRows(onServer);
+});
